@@ -30,6 +30,7 @@ from vehicled.schemas import (
     CommandRecord,
     ConfigurationRecord,
     StepRecord,
+    decode_estimate,
     encode,
     encode_estimate,
     encode_innovation,
@@ -117,6 +118,16 @@ def test_the_three_topics_carry_every_column_once() -> None:
         else:
             assert together[column] == pytest.approx(value, rel=0, abs=0.5001 * resolution_of(column))
     assert together["t"] == 5
+
+
+def test_the_position_has_the_correlation_of_x_and_y() -> None:
+    unknown, known = (
+        encode_estimate("position", Estimate(5, VALUES, **c)) for c in ({}, {"correlation": -0.5})
+    )
+    assert json.loads(unknown)["correlation.xy"] is None
+    assert json.loads(known)["correlation.xy"] == -0.5
+    assert decode_estimate("position", known)[1]["correlation.xy"] == -0.5
+    assert json_schema("position")["properties"]["correlation.xy"]["unit"] == ""
 
 
 def test_units_of_fields_are_published() -> None:

@@ -470,7 +470,7 @@ class Estimator:
     def _output(self, t_ns: int) -> Estimate | None:
         """What is published; None where that would be impossible, from which the filter begins anew."""
         f, world = self._filter, self._world
-        values = f.output()
+        values, correlation = f.output(), f.correlation
         impossible = find_impossible(values)
         if impossible is not None:
             self._restart_in_place(t_ns, impossible)
@@ -482,6 +482,9 @@ class Estimator:
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
             # The antenna's place is known, and the car anywhere around it.
-            values[_SIGMA_PLACE] = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
+            wider = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
+            correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
+            values[_SIGMA_PLACE] = wider
         points = self._points.calc(values, f.pose) if self._points else None
-        return Estimate(t_ns, values, points, None if self._loads is None else self._loads.calc())
+        loads = None if self._loads is None else self._loads.calc()
+        return Estimate(t_ns, values, points, loads, correlation)

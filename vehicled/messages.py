@@ -6,6 +6,7 @@ longitude in degrees. Times are integer nanoseconds on one monotonic clock.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -119,6 +120,10 @@ ESTIMATE_COLUMNS: tuple[str, ...] = (
 ESTIMATE_INDEX = {name: i for i, name in enumerate(ESTIMATE_COLUMNS)}
 
 
+CORRELATION = "correlation.xy"
+"""Of the errors of x and y: in messages beside the columns of the position."""
+
+
 POINT_QUANTITIES = ("x", "y", "z", "vx", "vy", "vz", "sideslip", "ax", "ay", "az")
 """What is given of each of `output.points`, in order: columns of an estimate, of that point."""
 
@@ -151,6 +156,8 @@ class Estimate(msgspec.Struct, gc=False):
     """(len(POINT_QUANTITIES),) of each of `output.points` by its name; None without any."""
     loads: np.ndarray | None = None
     """(len(LOAD_COLUMNS),) N and N·m; None without `output.loads`."""
+    correlation: float = math.nan
+    """Of the errors of x and y, −1 to 1; NaN where it is not known."""
 
     def __getitem__(self, column: str) -> float:
         return float(self.values[ESTIMATE_INDEX[column]])

@@ -16,6 +16,7 @@ import numpy as np
 
 from vehicled.messages import (
     CHANNELS,
+    CORRELATION,
     ESTIMATE_COLUMNS,
     ESTIMATE_INDEX,
     LOAD_COLUMNS,
@@ -89,6 +90,7 @@ def unit_of(column: str) -> str:
 
 _UNITS = {
     **dict.fromkeys(("x", "y", "z", "alt"), "m"),
+    "xy": "",
     **dict.fromkeys(("lat", "lon"), "deg"),
     **dict.fromkeys(("roll", "pitch", "yaw", "sideslip", "angle"), "rad"),
     **dict.fromkeys(("vx", "vy", "vz"), "m/s"),
@@ -100,7 +102,7 @@ _UNITS = {
 
 _ESTIMATE_TOPICS = {
     "position": "Pose, velocities, accelerations and sideslip of the vehicle origin, or of `output.point` of the "
-    "configuration; standard deviations.",
+    "configuration; standard deviations, and the correlation of the errors of x and y.",
     "slip": "Per wheel: slip angle and ratio, tyre forces, rotation.",
     "suspension": "Per wheel: deflection, its rate and the force along the suspension.",
 }
@@ -120,8 +122,14 @@ TOPIC_COLUMNS: dict[str, tuple[str, ...]] = {
 """Which columns of the estimates table the topics `position`, `slip` and `suspension` carry, in order."""
 
 
-ROW_COLUMNS = {**TOPIC_COLUMNS, "loads": LOAD_COLUMNS}
-"""Of all topics whose messages are a row of a table."""
+_PLACE = "position"
+"""The topic that has the correlation beside its columns."""
+ROW_COLUMNS = {
+    **TOPIC_COLUMNS,
+    _PLACE: (*TOPIC_COLUMNS[_PLACE], CORRELATION),
+    "loads": LOAD_COLUMNS,
+}
+"""Fields of all topics whose messages are a row of a table."""
 
 
 def _column_struct(name: str, columns: Iterable[str], meaning: str) -> type[msgspec.Struct]:
@@ -142,8 +150,8 @@ def resolution_of(column: str) -> float:
 
 
 _ESTIMATE_STRUCTS = {
-    topic: _column_struct(topic.capitalize(), columns, _ESTIMATE_TOPICS[topic])
-    for topic, columns in TOPIC_COLUMNS.items()
+    topic: _column_struct(topic.capitalize(), ROW_COLUMNS[topic], _ESTIMATE_TOPICS[topic])
+    for topic in TOPIC_COLUMNS
 }
 Loads = _column_struct(
     "Loads",
@@ -221,8 +229,10 @@ def encode(message: msgspec.Struct) -> bytes:
 def encode_estimate(topic: str, estimate: Estimate) -> bytes:
     """The columns of `topic` (a key of `TOPIC_COLUMNS`) of an estimate, as UTF-8 JSON."""
     steps = _STEPS[topic]
-    values = np.rint(estimate.values[_ESTIMATE_INDICES[topic]] * steps) / steps
-    return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values.tolist()))
+    values: list[float] = (np.rint(estimate.values[_ESTIMATE_INDICES[topic]] * steps) / steps).tolist()
+    if topic == _PLACE:
+        values.append(round(estimate.correlation, _DIGITS[""]))
+    return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values))
 
 
 class _Time(msgspec.Struct, gc=False):

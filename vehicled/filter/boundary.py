@@ -233,6 +233,9 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def read_state(self) -> np.ndarray:
         """Bring `pose` up to date with the car, and return it: a view of length len(POSE)."""
 
+    correlation: float
+    """Of the errors of x and y in the last output."""
+
     def output(self) -> np.ndarray:
         """(len(ESTIMATE_COLUMNS),) the estimate; latitude to height are not known here."""
 

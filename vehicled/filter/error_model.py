@@ -51,6 +51,8 @@ from vehicled.vehicle.sensor_models import add_sensor_models
 
 SensorError = Callable[[int, Sequence[Atom]], tuple[Atom, dict[int, Atom]]]
 """Component and all true readings to what the sensor reads beside the true one, and its row by slow states."""
+_LEAST_VARIANCE = 1e-18
+"""m²: so that a correlation is finite."""
 
 
 class ErrorModel:
@@ -386,7 +388,7 @@ class ErrorModel:
     def _add_output(self) -> tuple[KernelHandle, KernelHandle]:
         """Sequence `output`, which has the car's own outputs too, and kernel `sigmas`.
 
-        The standard deviations SIGMAS of `pose`, which must be the present one.
+        The standard deviations SIGMAS of `pose`, which must be the present one, and the correlation of x and y.
         """
         g = self.g
         s = self.states
@@ -398,7 +400,13 @@ class ErrorModel:
         # At standstill sideslip is anything; a minimum also takes care of 0/0.
         sigmas[-1] = g.min(sigmas[-1], math.pi)
         array = self.program.array("sigmas", len(sigmas))
-        deviations = self.program.kernel("sigmas", zip(array, sigmas, strict=True))
+        x, y, _ = s.places(POSITION)
+        (correlation,) = self.program.array("correlation", 1)
+        sum_of_both = self._covariance.variance_of({x: g.one, y: g.one})
+        product = 0.5 * (sum_of_both - sigmas[0] * sigmas[0] - sigmas[1] * sigmas[1])
+        ratio = product / g.max(sigmas[0] * sigmas[1], _LEAST_VARIANCE)
+        stores = [*zip(array, sigmas, strict=True), (correlation, ratio)]
+        deviations = self.program.kernel("sigmas", stores)
         return self.program.sequence("output", self._car_kernels.report, deviations), deviations
 
     def _add_adjustment(self) -> KernelHandle:

@@ -47,8 +47,11 @@ class OutputPoint:
         self._by_rates = np.zeros((2, CHART_SIZE))
         self._by_rates[:, _RATES] = self._turning[:2] * _SIGNS
 
-    def move(self, values: np.ndarray, pose: np.ndarray, covariance: np.ndarray) -> None:
-        """Change an estimate (columns,) of the origin, at `pose`; `covariance` (12, 12) of chart and rates."""
+    def move(self, values: np.ndarray, pose: np.ndarray, covariance: np.ndarray) -> float:
+        """Change an estimate (columns,) of the origin, at `pose`; `covariance` (12, 12) of chart and rates.
+
+        Returns the correlation of the errors of x and y.
+        """
         w, arm = values[_W], self._arm
         values[_P], by_position = self._observe_position(self._place)
         values[_V] += self._turning @ w
@@ -59,5 +62,8 @@ class OutputPoint:
         # At standstill sideslip is anything.
         by_sideslip = (vx * by_velocity[1] - vy * by_velocity[0]) / max(vx * vx + vy * vy, 1e-12)
         rows = np.vstack([by_position, by_velocity, by_sideslip])
-        values[_SIGMAS] = np.sqrt(np.maximum(((rows @ covariance) * rows).sum(axis=1), 0.0))
+        spread = rows @ covariance
+        values[_SIGMAS] = np.sqrt(np.maximum((spread * rows).sum(axis=1), 0.0))
         values[_SIGMAS[-1]] = min(values[_SIGMAS[-1]], math.pi)
+        x, y = values[_SIGMAS[:2]].tolist()
+        return float(spread[0] @ rows[1]) / (x * y) if x * y > 0.0 else 0.0

@@ -49,6 +49,7 @@ _FIXED = (
         "outputs",
         "corner_outputs",
         "sigmas",
+        "correlation",
         "soundness",
         "limit",
         "energy",

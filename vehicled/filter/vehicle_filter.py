@@ -103,6 +103,9 @@ class VehicleFilter(VehicleState):
         """Of the last observation, where some of its components were weighted or rejected: see `decorrelated`."""
         self._columns = _find_columns(self.car.layout)
         self._point: OutputPoint | None = None
+        self._correlation = self.car.view("correlation")
+        self.correlation = 0.0
+        """Of the errors of x and y in the last output."""
         self._chart_block = self.errors.find_block(
             [*range(CHART_PAIRS), *range(self._pairs, self._pairs + CHART_PAIRS)]
         )
@@ -378,8 +381,9 @@ class VehicleFilter(VehicleState):
         self._past = None
         self._output()
         values: np.ndarray = self.car.workspace[self._columns]
+        self.correlation = self._correlation.item(0)
         if self._point is not None:
-            self._point.move(values, self._pose, self.errors.packed[self._chart_block])
+            self.correlation = self._point.move(values, self._pose, self.errors.packed[self._chart_block])
         return values
 
     def set_output_point(self, place: Vector) -> None:

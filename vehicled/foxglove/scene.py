@@ -43,7 +43,7 @@ _BODY = Color(0.25, 0.45, 0.75, 0.6)
 _TYRE = Color(0.15, 0.15, 0.15, 1.0)
 _ALONG, _ACROSS, _LOAD = Color(0.9, 0.3, 0.2, 1.0), Color(0.2, 0.7, 0.3, 1.0), Color(0.4, 0.4, 0.9, 0.5)
 """Of the forces along x, y and z of a wheel."""
-_DIAGONAL_KNOWN = 2
+_DIAGONAL_KNOWN, _APPROXIMATED = 2, 1
 """Of `position_covariance_type`."""
 _FOR_EVER = Time(0, 0)
 _IDENTITY = Quaternion(0.0, 0.0, 0.0, 1.0)
@@ -70,7 +70,7 @@ class Scene:
 
         time = _to_time(utc_ns)
         if math.isfinite(get("lat")):
-            yield "location", _encode(_locate(get, time))
+            yield "location", _encode(_locate(get, estimate.correlation, time))
         yield "transforms", _encode(self._place_frames(get, time))
         entities = list(self._draw_forces(get, time))
         if self._still_ns is None or not 0 <= utc_ns - self._still_ns < _STILL_EVERY_NS:
@@ -141,11 +141,14 @@ _ARROWS = {
 """Directions of arrows by axis of the force, and whether it is positive."""
 
 
-def _locate(get: Callable[[str], float], time: Time) -> LocationFix:
-    variances = [sigma * sigma for sigma in map(get, ("sigma.x", "sigma.y", "sigma.z"))]
-    covariance = tuple(variances[i] if i == j else 0.0 for i in range(3) for j in range(3))
+def _locate(get: Callable[[str], float], correlation: float, time: Time) -> LocationFix:
+    x, y, z = map(get, ("sigma.x", "sigma.y", "sigma.z"))
+    kind, xy = _DIAGONAL_KNOWN, 0.0
+    if math.isfinite(correlation):  # those with the height are not
+        kind, xy = _APPROXIMATED, correlation * x * y
+    covariance = x * x, xy, 0.0, xy, y * y, 0.0, 0.0, 0.0, z * z
     place = get("lat"), get("lon"), get("alt")
-    return LocationFix(time, CAR, *place, covariance, _DIAGONAL_KNOWN)
+    return LocationFix(time, CAR, *place, covariance, kind)
 
 
 def _find_direction(get: Callable[[str], float], wheel: str, x: float, y: float) -> float:

@@ -6,6 +6,7 @@ It is a subscriber like any other, in a process of its own: the daemon does not 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from vehicled.errors import UsageError
 from vehicled.foxglove.scene import Scene
 from vehicled.live.estimates import EstimateMessages
 from vehicled.live.subscriber import Publication, Subscriber
-from vehicled.messages import ESTIMATE_COLUMNS, Estimate
+from vehicled.messages import CORRELATION, ESTIMATE_COLUMNS, Estimate
 from vehicled.schemas import PUBLISHED, TOPIC_COLUMNS, viewer_schema
 from vehicled.viewer_messages import VIEWER_TOPICS
 
@@ -72,7 +73,9 @@ class FoxgloveServer:
             return
         t, columns = read
         values = np.array([columns[c] for c in ESTIMATE_COLUMNS], dtype=float)  # None is NaN
-        for name, message in self._scene.draw(Estimate(t, values), now):
+        correlation = columns[CORRELATION]
+        estimate = Estimate(t, values, correlation=math.nan if correlation is None else correlation)
+        for name, message in self._scene.draw(estimate, now):
             self._channels[name].log(message, log_time=now)
 
     def close(self) -> None:

@@ -11,16 +11,16 @@ import msgspec
 import numpy as np
 
 from vehicled.live.shown import ShownCommand, ShownStatus
-from vehicled.messages import WHEELS
+from vehicled.messages import CORRELATION, WHEELS
 
 COLUMNS: tuple[str, ...] = (
     *("x", "y", "yaw", "vx", "vy", "wz", "ax", "ay", "sideslip"),
-    *("sigma.x", "sigma.y", "sigma.yaw", "sigma.vx", "sigma.sideslip"),
+    *("sigma.x", "sigma.y", CORRELATION, "sigma.yaw", "sigma.vx", "sigma.sideslip"),
     *(f"slip.{w}.{c}" for w in WHEELS for c in ("angle", "ratio")),
     *(f"tyre.{w}.{c}" for w in WHEELS for c in ("fx", "fy", "fz")),
     *(f"suspension.{w}.deflection" for w in WHEELS),
 )
-"""Of the estimates table, what the page shows; a row has the time before them."""
+"""Of an estimate, what the page shows; a row has the time before them."""
 
 ROW_BYTES = 4 * (1 + len(COLUMNS))
 INTERVAL_NS = 40_000_000

@@ -1,6 +1,7 @@
 // The car's way from above, north up: track, marks, the car, and the 2 σ ellipse of its position.
 
 import { Surface, drawDisc, palette, strokeCross } from "./canvas.js";
+import { ellipseOf } from "./ellipse.js";
 import { fixed } from "./format.js";
 
 // Of the track that are drawn.
@@ -178,31 +179,35 @@ export class TrackMap {
   drawLens(context, history, row) {
     const { width, height } = this.surface;
     const colours = palette();
-    const [a, b] = ["sigma.x", "sigma.y"].map((name) => 2 * history.columns[name][row]);
-    const most = Math.max(a, b);
-    if (!(most > 0)) return;
+    const { a, b, angle } = this.ellipse(history, row);
+    if (!(a > 0)) return;
     const [x, y] = [width - LENS - 8, height - LENS - 8];
-    const full = roundUp(most);
+    const full = roundUp(a);
     const scale = (LENS - 6) / full;
     context.fillStyle = colours.panel;
     context.strokeStyle = colours.line;
     context.lineWidth = 1.5;
     drawDisc(context, x, y, LENS);
     strokeCross(context, x, y, LENS);
-    this.drawEllipse(context, x, y, a * scale, b * scale);
+    this.drawEllipse(context, x, y, a * scale, b * scale, angle);
     context.fillStyle = colours.quiet;
     context.textAlign = "right";
     context.fillText(`2 σ; rim ${lengthText(full)}`, x - LENS - 8, height - 12);
     context.textAlign = "left";
   }
 
-  drawEllipse(context, x, y, a, b) {
+  ellipse(history, row) {
+    const at = (name) => history.columns[name][row];
+    return ellipseOf(2 * at("sigma.x"), 2 * at("sigma.y"), at("correlation.xy"));
+  }
+
+  drawEllipse(context, x, y, a, b, angle) {
     const colours = palette();
     context.fillStyle = colours.soft;
     context.strokeStyle = colours.accent;
     context.lineWidth = 1;
     context.beginPath();
-    context.ellipse(x, y, a, b, 0, 0, 2 * Math.PI);
+    context.ellipse(x, y, a, b, -angle, 0, 2 * Math.PI);
     context.fill();
     context.stroke();
   }
@@ -210,8 +215,8 @@ export class TrackMap {
   drawCar(context, history, row, x, y, scale) {
     const colours = palette();
     const at = (name) => history.columns[name][row];
-    const [a, b] = [2 * at("sigma.x") * scale, 2 * at("sigma.y") * scale];
-    if (Number.isFinite(a + b)) this.drawEllipse(context, x, y, a, b);
+    const { a, b, angle } = this.ellipse(history, row);
+    if (Number.isFinite(a + b)) this.drawEllipse(context, x, y, a * scale, b * scale, angle);
     // To scale where that is large enough to be seen.
     const length = Math.max(CAR_LENGTH * scale, LEAST_LENGTH);
     const half = Math.max(CAR_WIDTH * scale, LEAST_WIDTH) / 2;
