@@ -13,7 +13,7 @@ from replay.lines import LONGEST_LINE, bounded_lines
 from replay.problems import Problems
 from replay.rows import ARRIVAL, RowMerger, TableRow, source_of
 from replay.steps import MAX_GAP_NS
-from replay.times import format_seconds, parse_seconds
+from replay.times import ISO_8601, format_seconds, is_date, parse_seconds
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate, Measurement
 from vehicled.points import ORIGIN, POINT_COLUMNS
@@ -120,9 +120,12 @@ class CsvLog:
                 try:
                     t = parse_seconds(fields[time_column])
                 except ValueError as error:
-                    self.problems.add(
-                        "bad time", f"line {number}", f"{fields[time_column][:20]!r} is {error}"
+                    text = fields[time_column]
+                    hint = (
+                        f" but a date: set `time: {{signal: t, unit: {ISO_8601}}}` in a mapping (--mapping)"
                     )
+                    shown = f"{text[:40]!r} is {error}{hint if is_date(text) else ''}"
+                    self.problems.add("bad time", f"line {number}", shown)
                     continue
                 yield number, t, fields
 

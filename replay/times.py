@@ -1,5 +1,7 @@
-"""Times of logs: seconds as text or floating-point numbers, and integer nanoseconds."""
+"""Times of logs: seconds as text or floating-point numbers, dates of ISO 8601, and integer nanoseconds."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 LONGEST_S = 9e9
@@ -23,6 +25,34 @@ def parse_seconds(text: str) -> int:
     if abs(t) > LONGEST_NS:
         raise ValueError("too large for a time in seconds")
     return t
+
+
+ISO_8601 = "iso8601"
+"""In place of a unit: a date with the time of day."""
+_DATE = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::(\d{2})(?:[.,](\d+))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?",
+    re.IGNORECASE | re.ASCII,
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is written as `parse_date` reads it, though perhaps of no day that there is."""
+    return _DATE.fullmatch(text.strip()) is not None
+
+
+def parse_date(text: str) -> int:
+    """A date with time of day by ISO 8601 to ns since 1970 UTC, exactly; one without a zone is UTC. ValueError."""
+    found = _DATE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("not a date and time such as 2026-05-01T12:00:00.250Z")
+    day, minutes, seconds, fraction, zone = found.groups()
+    leap = seconds == "60"  # which the clock of 1970 does not have
+    whole = datetime.fromisoformat(
+        f"{day}T{minutes}:{'59' if leap else seconds or '00'}{(zone or 'Z').upper()}"
+    )
+    since = (whole - _EPOCH) // timedelta(seconds=1) + leap
+    return since * 1_000_000_000 + int((fraction or "0")[:9].ljust(9, "0"))
 
 
 def round_seconds(seconds: float) -> int | None:

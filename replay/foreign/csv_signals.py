@@ -12,7 +12,7 @@ from replay.foreign.mapped_log import SignalRecord
 from replay.foreign.mapping import LogMapping, map_own_names
 from replay.lines import LONGEST_LINE, bounded_lines
 from replay.problems import Problems
-from replay.times import round_seconds
+from replay.times import ISO_8601, is_date, parse_date, round_seconds
 from vehicled.errors import UsageError
 
 _DELIMITERS = ",;\t"
@@ -26,6 +26,8 @@ class CsvSignals:
         self.path = path
         self.problems = Problems(path.name)
         self._encoding = _find_encoding(path)
+        self._dates: str | None = None
+        """The column with the dates that are the times of the rows."""
         with self._open() as file:
             header = read_header(path, file)
         self._delimiter = max(_DELIMITERS, key=header.count)
@@ -64,10 +66,15 @@ class CsvSignals:
         """The channels of this program that it has under their own names."""
         return map_own_names(self._names)
 
+    def take_dates(self, column: str) -> None:
+        """The times of the rows are to be those of a column with dates as ISO 8601 writes them."""
+        self._dates = column
+
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
-        """One per row; its time is that of the column `t`, s, if there is one, else 0."""
+        """One per row; its time is that of the column of dates, of `t` in s if there is one, else 0."""
         columns = [(i, name) for i, name in enumerate(self._names) if name in wanted]
-        clock = self._names.index("t") if self.has_clock else None
+        name = self._dates or ("t" if self.has_clock else None)
+        clock = None if name is None else self._names.index(name)
         with self._open() as file:
             read_header(self.path, file)
             for number, line in bounded_lines(file, self.problems, first=2):
@@ -78,19 +85,33 @@ class CsvSignals:
                     kind = "bad row" if line.endswith("\n") else "truncated"
                     self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(self._names)}")
                     continue
-                t = 0 if clock is None else round_seconds(self._number(fields[clock], "t", number))
+                t = 0 if clock is None else self._find_time(fields[clock], number)
                 if t is None:
-                    self.problems.add("no time", f"line {number}", "row skipped")
                     continue
                 values = {name: self._number(fields[i], name, number) for i, name in columns}
                 yield SignalRecord(t, t, values)
+
+    def _find_time(self, text: str, number: int) -> int | None:
+        """ns; None, which is a problem, where there is none."""
+        if self._dates is None:
+            t = round_seconds(self._number(text, "t", number))
+            if t is None:
+                self.problems.add("no time", f"line {number}", "row skipped")
+            return t
+        try:
+            return parse_date(text)
+        except ValueError as error:
+            shown = f"{self._dates} = {text.strip()[:40]!r}: {error}"
+            self.problems.add("bad time", f"line {number}", f"{shown}; row skipped")
+            return None
 
     def _number(self, text: str, name: str, number: int) -> float:
         text = text.strip().replace(",", ".")
         try:
             return float(text) if text else math.nan
         except ValueError:
-            self.problems.add("bad number", f"line {number}", f"{name} = {text[:20]!r}")
+            date = f", a date: set `time: {{signal: {name}, unit: {ISO_8601}}}`" if is_date(text) else ""
+            self.problems.add("bad number", f"line {number}", f"{name} = {text[:40]!r}{date}")
             return math.nan
 
 

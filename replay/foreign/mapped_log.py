@@ -5,14 +5,14 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from replay.csv_log import ABSURD, is_new
 from replay.foreign.mapping import TARGETS, LogMapping
 from replay.problems import Problems
 from replay.rows import ARRIVAL, source_of
 from replay.steps import MAX_GAP_NS
-from replay.times import LONGEST_NS, format_seconds, round_seconds
+from replay.times import ISO_8601, LONGEST_NS, format_seconds, round_seconds
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import UnitError, calc_factor
@@ -62,6 +62,14 @@ class _Target:
     absurd: float
 
 
+@runtime_checkable
+class DatedLog(Protocol):
+    """A format whose times may be dates in text."""
+
+    def take_dates(self, column: str) -> None:
+        """The times of the records are to be those of a signal with dates as ISO 8601 writes them."""
+
+
 class MappedLog:
     """The measurements of a log of signals. Problems are counted; reading goes on."""
 
@@ -74,6 +82,7 @@ class MappedLog:
         """
         self.path, self.problems = signals.path, signals.problems
         self._signals, self._clock = signals, mapping.time
+        self._clock_signal = mapping.time.signal
         self._targets: dict[str, list[_Target]] = {}
         units = signals.units
         for channel, mapped in mapping.over(signals.find_mapping()).channels.items():
@@ -93,6 +102,9 @@ class MappedLog:
             raise UsageError(
                 f"{self.path}: no channel known in it; expected a mapping of its signals ({_list(units)})"
             )
+        if self._clock.unit == ISO_8601:
+            self._take_dates(signals, units)
+            return
         self._time_factor = calc_factor(self._clock.unit, "s")
         if self._clock.signal is not None:
             self._check_name(self._clock.signal, "time", units)
@@ -101,6 +113,14 @@ class MappedLog:
                 f"{self.path}: no column 't'; expected `time: {{signal: NAME, unit: s}}` in the mapping "
                 f"({_list(units)})"
             )
+
+    def _take_dates(self, signals: SignalLog, units: Mapping[str, str]) -> None:
+        column = self._clock.signal or "t"
+        if not isinstance(signals, DatedLog):
+            raise UsageError(f"{self.path}: `time: {{unit: {ISO_8601}}}` is of tables in text (.csv)")
+        self._check_name(column, "time", units)
+        signals.take_dates(column)
+        self._clock_signal = None
 
     def _check_name(self, signal: str, channel: str, units: Mapping[str, str]) -> None:
         if signal not in units:
@@ -112,7 +132,7 @@ class MappedLog:
         """One per record and kind of sensor, in the order of the log."""
         self.problems.clear()
         latest: dict[str, int] = {}
-        clock = self._clock.signal
+        clock = self._clock_signal
         offset = round(self._clock.offset * 1e9)
         wanted = set(self._targets) | ({clock} if clock is not None else set())
         for record in self._signals.records(wanted):

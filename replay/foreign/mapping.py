@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 from drivers.can import OFFSET_UNITS
 from replay.rows import ARRIVAL
+from replay.times import ISO_8601
 from vehicled.expectations import suggest
 from vehicled.messages import CHANNELS
 from vehicled.settings import load
@@ -46,15 +47,15 @@ class MappedClock:
     signal: str | None = None
     """The signal with the time; without, the log's own time stamps (in CSV the column `t`)."""
     unit: str = "s"
-    """Unit of that signal."""
+    """Unit of that signal; `iso8601` of dates such as 2026-05-01T12:00:00.250Z, in tables."""
     offset: Seconds = 0.0
     """Added to all times, s: aligns the log with another one."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong) for what is no unit of time."""
-        fault = _find_unit_fault(self.unit, "s", None)
+        fault = None if self.unit == ISO_8601 else _find_unit_fault(self.unit, "s", None)
         if fault is not None:
-            yield "unit", fault
+            yield "unit", f"{fault}; dates have `{ISO_8601}`"
 
 
 @dataclass(frozen=True, kw_only=True)
