@@ -40,12 +40,25 @@ def test_vbo_as_the_guide_has_it(tmp_path: Path) -> None:
     assert v["gnss.speed"] == pytest.approx(15.13 * 0.514444, rel=1e-5)
     assert v["gnss.course"] == pytest.approx(math.radians(356.06))
     assert (v["gnss.alt"], v["gnss.quality"]) == (155.27, 1.0)
+    assert math.hypot(v["gnss.vn"], v["gnss.ve"]) == pytest.approx(v["gnss.speed"])
+    assert math.atan2(v["gnss.ve"], v["gnss.vn"]) % math.tau == pytest.approx(v["gnss.course"])
+    assert v["gnss.vd"] == pytest.approx(0.22)  # sinking, in m/s
     (reference, _) = [m.values for m in log.measurements() if m.source == "reference"]
     assert reference["reference.vn"] == pytest.approx(
         15.13 * 0.514444 * math.cos(math.radians(356.06)), rel=1e-5
     )
     assert reference["reference.ve"] < 0.0
     assert reference["reference.vd"] == pytest.approx(0.22)  # sinking
+
+
+def test_without_a_vertical_velocity_the_vector_is_horizontal(tmp_path: Path) -> None:
+    (tmp_path / "a.vbo").write_text(
+        "[column names]\nsats time lat long velocity heading\n[data]\n"
+        "009 162235.00 +03119.09973 +00058.49277 036.0 090.0\n"
+    )
+    (fix,) = [m.values for m in open_log(tmp_path / "a.vbo").measurements() if m.source == "gnss"]
+    assert (fix["gnss.vn"], fix["gnss.ve"]) == (pytest.approx(0.0, abs=1e-12), pytest.approx(10.0))
+    assert "gnss.vd" not in fix
 
 
 def test_satellites_have_flags_for_brake_and_differential_corrections(tmp_path: Path) -> None:
