@@ -2,7 +2,8 @@
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from replay.mcap_messages import Message, read_messages
 from replay.problems import Problems
 from replay.times import LONGEST_NS
 from vehicled.errors import UsageError
+from vehicled.garbage import collector_off
 from vehicled.messages import ESTIMATE_COLUMNS, LOAD_COLUMNS, Command, Innovation, Measurement, Status, Step
 from vehicled.schemas import (
     ROW_COLUMNS,
@@ -26,7 +28,7 @@ from vehicled.schemas import (
     ConfigurationRecord,
     MeasurementRecord,
     StepRecord,
-    decode_estimate,
+    decode_row,
 )
 
 
@@ -43,8 +45,6 @@ class Run(NamedTuple):
 
 _LONGEST_PAUSE_S = 10.0
 """Between two steps of one run. The service is restarted long before."""
-
-_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {}
 
 
 class _InnovationRecord(msgspec.Struct, gc=False):
@@ -141,22 +141,24 @@ class McapLog:
 
     def _decode(self, message: Message, kind: type[Any]) -> Any:
         """The message as `kind`, None (and a problem) if it is not one."""
-        decoder = _DECODERS.get(kind.__name__)
-        if decoder is None:
-            decoder = _DECODERS[kind.__name__] = msgspec.json.Decoder(kind)
         try:
-            return decoder.decode(message.data)
+            return _find_decoder(kind)(message.data)  # type: ignore[arg-type]  # classes are hashable
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self.problems.add("bad message", f"/{message.topic} at {message.log_time}", str(error))
             return None
 
     def _decode_measurement(self, message: Message) -> Measurement | None:
-        record = self._decode(message, MeasurementRecord)
+        # Only few have something that is not known, so that most are read as what they will be.
+        has_null = b"null" in message.data
+        record = self._decode(message, MeasurementRecord if has_null else Measurement)
         if record is None:
             return None
-        if max(abs(record.t), abs(record.arrival)) > LONGEST_NS:
+        if not (-LONGEST_NS <= record.t <= LONGEST_NS and -LONGEST_NS <= record.arrival <= LONGEST_NS):
             self.problems.add("absurd time", f"t = {record.t / 1e9:.9g} s", f"{record.source}; skipped")
             return None
+        if not has_null:
+            found: Measurement = record
+            return found
         values: dict[str, Any] = record.values
         if None in values.values():
             self.problems.add("not finite", f"t = {record.t / 1e9:.9g} s", f"{record.source}")
@@ -200,29 +202,36 @@ class McapLog:
                 yield Step(step.t, measurements, tuple(commands))
                 measurements, commands = [], []
 
-    def read_run(self) -> Run:
-        """Everything at once, in memory."""
-        measurements: list[Measurement] = []
-        innovations: list[Innovation] = []
-        statuses: list[Status] = []
-        steps: list[StepRecord] = []
-        rows: dict[str, list[bytes]] = {topic: [] for topic in ROW_COLUMNS}
-        for message in self.messages():
-            if message.topic in rows:
-                rows[message.topic].append(message.data)
-            elif message.topic == "measurement":
-                if (measurement := self._decode_measurement(message)) is not None:
-                    measurements.append(measurement)
-            elif message.topic == "innovation":
-                if (innovation := self._decode(message, _InnovationRecord)) is not None:
-                    innovations.append(_finite_or_nan(innovation))
-            elif message.topic == "status":
-                if (status := self._decode(message, Status)) is not None:
-                    statuses.append(status)
-            elif message.topic == "step" and (step := self._decode(message, StepRecord)) is not None:
-                steps.append(step)
-        estimates = _table(rows, self.problems)
+    def read_run(self, topics: Collection[str] = TOPICS) -> Run:
+        """Everything at once, in memory; of other topics than these nothing."""
+        with collector_off():  # a million objects that stay are not worth looking through again and again
+            measurements: list[Measurement] = []
+            innovations: list[Innovation] = []
+            statuses: list[Status] = []
+            steps: list[StepRecord] = []
+            rows: dict[str, list[bytes]] = {topic: [] for topic in ROW_COLUMNS}
+            for message in self.messages(topics):
+                if message.topic in rows:
+                    rows[message.topic].append(message.data)
+                elif message.topic == "measurement":
+                    if (measurement := self._decode_measurement(message)) is not None:
+                        measurements.append(measurement)
+                elif message.topic == "innovation":
+                    kind = _InnovationRecord if b"null" in message.data else Innovation
+                    if (innovation := self._decode(message, kind)) is not None:
+                        innovations.append(innovation if kind is Innovation else _finite_or_nan(innovation))
+                elif message.topic == "status":
+                    if (status := self._decode(message, Status)) is not None:
+                        statuses.append(status)
+                elif message.topic == "step" and (step := self._decode(message, StepRecord)) is not None:
+                    steps.append(step)
+            estimates = _table(rows, self.problems)
         return Run(estimates, measurements, innovations, statuses, steps, self.problems)
+
+
+@cache
+def _find_decoder(kind: type[Any]) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(kind).decode
 
 
 def _finite_or_nan(record: _InnovationRecord) -> Innovation:
@@ -257,16 +266,18 @@ def _table(rows: dict[str, list[bytes]], problems: Problems) -> Table:
         decoded = []
         for data in rows[topic]:
             try:
-                t, fields = decode_estimate(topic, data)
+                row = decode_row(topic, data)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 problems.add("bad message", f"/{topic}", str(error))
                 continue
-            if abs(t) > LONGEST_NS:
-                problems.add("absurd time", f"/{topic}", f"t = {t / 1e9:.9g} s; skipped")
+            if abs(row[0]) > LONGEST_NS:
+                problems.add("absurd time", f"/{topic}", f"t = {row[0] / 1e9:.9g} s; skipped")
                 continue
-            decoded.append((t, list(fields.values())))
-        times[topic] = np.array([t for t, _ in decoded], dtype=np.int64)
-        values[topic] = np.array([v for _, v in decoded], dtype=float).reshape(len(decoded), len(columns))
+            decoded.append(row)
+        times[topic] = np.array([row[0] for row in decoded], dtype=np.int64)
+        values[topic] = np.array([row[1:] for row in decoded], dtype=float).reshape(
+            len(decoded), len(columns)
+        )
     rows_t = times["position"]
     columns_of: dict[str, np.ndarray] = {}
     for topic, columns in topics.items():

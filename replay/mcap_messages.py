@@ -5,8 +5,8 @@ import os
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+import msgspec
 import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
@@ -17,6 +17,7 @@ from replay.problems import Problems
 
 _LARGEST_RATIO = 256
 """Of what a chunk holds to the chunk itself: measurements and estimates have 5 to 20."""
+_MESSAGE = int(Opcode.MESSAGE)
 _SMALL = 1 << 14
 """Bytes in a chunk that have any ratio."""
 
@@ -27,7 +28,7 @@ def is_mcap(path: str | Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC or Path(path).suffix.lower() == ".mcap"
 
 
-class Message(NamedTuple):
+class Message(msgspec.Struct, gc=False):
     """One message of an MCAP file."""
 
     topic: str
@@ -45,7 +46,7 @@ def read_messages(
     The file starts with `MAGIC`. Damage is added to `problems`, each place with `name` in front. OSError if the file
     cannot be read.
     """
-    channels: dict[int, str] = {}
+    channels: dict[int, str | None] = {}
     size = path.stat().st_size
     with open(path, "rb") as file:
         file.seek(len(MAGIC))
@@ -115,23 +116,31 @@ def _contents(chunk: Chunk) -> bytes:
 
 
 def _read_records(
-    body: bytes, where: str, channels: dict[int, str], topics: Collection[str], problems: Problems
-) -> Iterator[Message]:
-    """Messages of `topics` in a run of complete records. Channels that it declares are added to `channels`."""
-    position, end = 0, len(body)
-    while position + RECORD.size <= end:
-        opcode, length = RECORD.unpack_from(body, position)
-        following = position + RECORD.size + length
-        if opcode == Opcode.MESSAGE and length >= MESSAGE_FIELDS:
-            _, _, channel, sequence, log_time, _ = MESSAGE.unpack_from(body, position)
-            topic = channels.get(channel, "")
-            if topic in topics:
-                yield Message(topic, log_time, sequence, body[position + MESSAGE.size : following])
+    body: bytes, where: str, channels: dict[int, str | None], topics: Collection[str], problems: Problems
+) -> list[Message]:
+    """Messages of `topics` in a run of complete records.
+
+    Channels that it declares are added to `channels`, with None for those of other topics.
+    """
+    # Nearly all of the time to read a recording would be spent here: there are a million messages in a quarter of an
+    # hour. Any record is read as a message at first; the last one may be shorter than one.
+    found = []
+    padded, unpack, begin, head = body + bytes(MESSAGE.size), MESSAGE.unpack_from, MESSAGE.size, RECORD.size
+    position, last = 0, len(body) - head
+    while position <= last:
+        opcode, length, channel, sequence, log_time, _ = unpack(padded, position)
+        following = position + head + length
+        if opcode == _MESSAGE and length >= MESSAGE_FIELDS:
+            topic = channels.get(channel)
+            if topic is not None:
+                found.append(Message(topic, log_time, sequence, body[position + begin : following]))
         elif opcode == Opcode.CHANNEL:
             try:
-                declared = Channel.read(ReadDataStream(io.BytesIO(body[position + RECORD.size : following])))
-                channels[declared.id] = declared.topic.lstrip("/")
+                declared = Channel.read(ReadDataStream(io.BytesIO(body[position + head : following])))
+                name = declared.topic.lstrip("/")
+                channels[declared.id] = name if name in topics else None
             except Exception as error:  # As for chunks.
                 what = str(error) or type(error).__name__
                 problems.add("damaged channel", where, f"{what}; skipped")
         position = following
+    return found

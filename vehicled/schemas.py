@@ -235,23 +235,37 @@ def encode_estimate(topic: str, estimate: Estimate) -> bytes:
     return _encode(_ESTIMATE_STRUCTS[topic](SCHEMA_VERSION, estimate.t, *values))
 
 
-class _Time(msgspec.Struct, gc=False):
-    """When a message is of, ns. By itself: as a float, it would be rounded."""
+_Nanoseconds = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_ROW_DECODERS: dict[str, Callable[[bytes], Any]] = {
+    topic: msgspec.json.Decoder(
+        msgspec.defstruct(
+            f"{topic.capitalize()}Row",
+            [("t", _Nanoseconds)]
+            + [
+                (f"c{k}", float | None, msgspec.field(name=column, default=None))
+                for k, column in enumerate(columns)
+            ],
+            gc=False,
+        )
+    ).decode
+    for topic, columns in ROW_COLUMNS.items()
+}
 
-    t: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
-
-_decode_time = msgspec.json.Decoder(_Time).decode
-_decode_values = msgspec.json.Decoder(dict[str, float | None]).decode
-
-
-def decode_estimate(topic: str, message: bytes) -> tuple[int, dict[str, float | None]]:
-    """Time (ns) and columns of an estimate, from a message of `topic` (a key of `ROW_COLUMNS`).
+def decode_row(topic: str, message: bytes) -> tuple[Any, ...]:
+    """Time (int, ns) and the columns `ROW_COLUMNS[topic]` (float or None), from a message of `topic`.
 
     A column that the message does not have is None. Raises msgspec.DecodeError or UnicodeDecodeError (ValueErrors).
     """
-    values = _decode_values(message)
-    return _decode_time(message).t, {c: values.get(c) for c in ROW_COLUMNS[topic]}
+    if not message.isascii():
+        message.decode()  # damaged names of fields, which the decoder would leave out
+    return msgspec.structs.astuple(_ROW_DECODERS[topic](message))
+
+
+def decode_estimate(topic: str, message: bytes) -> tuple[int, dict[str, float | None]]:
+    """Time (ns) and columns by their names, as `decode_row` has them, which is several times faster."""
+    t, *values = decode_row(topic, message)
+    return t, dict(zip(ROW_COLUMNS[topic], values, strict=True))
 
 
 def encode_points(estimate: Estimate) -> bytes:

@@ -22,6 +22,7 @@ from vehicled.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate
 from vehicled.points import ORIGIN
 from vehicled.progress import Progress
+from vehicled.schemas import ROW_COLUMNS
 from vehicled.scoring import read_configuration
 
 HELP = "convert a log into another format"
@@ -161,7 +162,7 @@ def _convert_estimates(log: Log, output: Path) -> int:
     if not isinstance(log, McapLog) or suffix not in _OF_ESTIMATES:
         expected = ", ".join(_OF_ESTIMATES)
         raise UsageError(f"--estimates: expected a recording (.mcap) as input and {expected} as output")
-    estimates = log.read_run().estimates
+    estimates = log.read_run(tuple(ROW_COLUMNS)).estimates
     log.problems.show(sys.stderr)
     if not len(estimates.t):
         raise RunError(f"{log.path}: no estimates in it")

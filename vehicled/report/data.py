@@ -80,11 +80,14 @@ class RunData:
         return {sensor: self._history(records[sensor]) for sensor in sorted(records)}
 
     def _history(self, records: list[Innovation]) -> SensorHistory:
-        components = max(len(r.innovation) for r in records)
-        normalised = np.full((len(records), components), np.nan)
-        for i, r in enumerate(records):
+        counts = np.array([len(r.innovation) for r in records])
+        normalised = np.full((len(records), counts.max()), np.nan)
+        for n in set(counts.tolist()) - {0}:  # some components may be missing
+            rows = np.flatnonzero(counts == n)
+            innovations = np.array([records[i].innovation for i in rows])
+            variances = np.array([records[i].variance for i in rows])
             with np.errstate(divide="ignore", invalid="ignore"):
-                normalised[i, : len(r.innovation)] = np.array(r.innovation) / np.sqrt(np.array(r.variance))
+                normalised[rows, :n] = innovations / np.sqrt(variances)
         return SensorHistory(
             self.seconds([r.t for r in records]),
             normalised,
