@@ -303,9 +303,9 @@ class ImuSource(Source[Imu]):
             (i, j, k), (a, b, c), (u, v, w) = record.innovation, record.variance, self._up
             heave = u * i + v * j + w * k
             self._road.take(heave, u * u * a + v * v * b + w * w * c)
-            self._follow_road(record, heave)
+            self._take_forces(record, heave)
 
-    def _follow_road(self, record: Innovation, heave: float) -> None:
+    def _take_forces(self, record: Innovation, heave: float) -> None:
         """With an innovation of the accelerometers, upwards `heave` (m/s²), unless any of it was rejected."""
         if self._road_travel is not None and record.reason in _WHOLE:
             (i, j, k), (a, b, c) = record.innovation, self._left_axis
@@ -322,7 +322,7 @@ class ImuSource(Source[Imu]):
         record = self.updates.records[-1]
         if self._given_noise or not record.innovation:
             return
-        self._turn_on_road(record)
+        self._take_rates(record)
         (i, j, k), (a, b, c), (u, v, w) = record.innovation, self._ahead_axis, self._left_axis
         t, before, self._measured_at = m.t * 1e-9, self._measured_at, m.t * 1e-9
         self._shaking.take(t, (a * i + b * j + c * k, u * i + v * j + w * k), variance)
@@ -339,7 +339,7 @@ class ImuSource(Source[Imu]):
             )
             self.filter.set_yaw_noise(self._turning.density)
 
-    def _turn_on_road(self, record: Innovation) -> None:
+    def _take_rates(self, record: Innovation) -> None:
         """With a sample of all gyroscopes, unless any of it was rejected."""
         if self._road_travel is None or record.reason not in _WHOLE:
             return
