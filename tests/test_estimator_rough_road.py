@@ -12,6 +12,7 @@ from vehicled.filter.settings import Suspension
 from vehicled.messages import ESTIMATE_COLUMNS, WHEELS
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Ground, Scenario
+from vehicled.simulation.sensor_settings import Errors, SimulatedImu
 from vehicled.smoothing.smoother import Smoother
 from vehicled.sources.road_travel import ROAD_PLACES, RoadTravel
 from vehicled.stepping import play_back
@@ -73,6 +74,13 @@ def test_an_even_road_stays_even():
     moving = run.t > 2 * SECOND
     assert rms(run.added[moving][:, :4]) < 2e-4
     assert rms(followed().added[moving][:, :4]) > 1e-3
+
+
+def test_an_imu_that_vibrates_is_no_rough_road():
+    """Its noise is 20 and 10 times that of its settings, and would be 3 mm of travel."""
+    imu = SimulatedImu(accelerometer=Errors(noise=1.0), gyro=Errors(noise=0.02))
+    run = RoadRun(steps(drive(None).measurements(5, imu=imu)))
+    assert rms(run.added[run.t > 2 * SECOND][:, :4]) < 6e-4
 
 
 def test_nothing_of_it_is_in_the_filter(monkeypatch):

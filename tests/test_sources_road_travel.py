@@ -35,8 +35,8 @@ def run(travel: RoadTravel, accelerations: np.ndarray, noise: tuple[float, float
     found = []
     for n, (heave, left, *turning) in enumerate(accelerations):
         rates += H * np.array(turning)
-        travel.take_rates(n * H, tuple(rates.tolist()), (0.0, 0.0))
-        travel.take(n * H, heave, left, *noise)
+        travel.take_rates(n * H, tuple(rates.tolist()), (0.0, 0.0), noise[1])
+        travel.take(n * H, heave, left, noise[0])
         found.append(travel.calc((n + 1) * H))
     return np.array(found)
 
@@ -65,7 +65,7 @@ def test_springs_carry_a_lasting_acceleration(k):
 def test_the_work_of_the_forces_is_in_springs_and_dampers():
     """A kick: force times rate, integrated, is the springs' energy and what the dampers have taken."""
     travel = made()
-    travel.take(0.0, 1.5, 0.0, *QUIET)
+    travel.take(0.0, 1.5, 0.0, QUIET[0])
     car = vehicle(NAME)
     force = calc_road_forces(car)[[0, 0, 2, 2], 0] * 1.5
     t = np.linspace(0.0, 0.04, 4001)
@@ -116,10 +116,10 @@ def drive(name: str, hertz: float, amplitude: float = 0.004) -> tuple[np.ndarray
         if n % 10 == 0:
             (even, rough) = cars
             turning = tuple(rough.output(x) for x in ("wx", "wy"))
-            travel.take_rates(t, turning, (0.0, 0.0))
+            travel.take_rates(t, turning, (0.0, 0.0), QUIET[1])
             roll = np.sin(rough.output("roll")) - np.sin(even.output("roll"))
             left = rough.output("ay") - even.output("ay") + G * roll
-            travel.take(t, rough.output("az") - even.output("az"), left, *QUIET)
+            travel.take(t, rough.output("az") - even.output("az"), left, QUIET[0])
             if t > 1.5:
                 found.append(travel.calc(t))
                 true.append(rows[1] - rows[0])
@@ -150,8 +150,8 @@ def test_what_the_model_does_itself_is_not_added():
     travel = made()
     for n in range(500):
         t, w = n * H, 2.0
-        travel.take_rates(t, (0.2 * np.sin(w * t), 0.0), (0.2 * w * np.cos(w * t), 0.0))
-        travel.take(t, 0.0, 0.0, *QUIET)
+        travel.take_rates(t, (0.2 * np.sin(w * t), 0.0), (0.2 * w * np.cos(w * t), 0.0), QUIET[1])
+        travel.take(t, 0.0, 0.0, QUIET[0])
     assert np.abs(travel.calc(5.0)[:4]).max() < 1e-5
 
 
@@ -162,8 +162,8 @@ def test_noise_alone_adds_next_to_nothing():
     left, taken = [], []
     for n, (heave, side, *rates) in enumerate(samples):
         for into, of, noise in ((left, travel, (0.06**2, 0.003**2)), (taken, whole, QUIET)):
-            of.take_rates(n * H, tuple(rates), (0.0, 0.0))
-            of.take(n * H, heave, side, *noise)
+            of.take_rates(n * H, tuple(rates), (0.0, 0.0), noise[1])
+            of.take(n * H, heave, side, noise[0])
             into.append(of.calc((n + 1) * H))
     for part in (slice(0, 4), slice(4, 8), slice(8, 12)):
         assert np.std(np.array(left)[:, part]) < 0.2 * np.std(np.array(taken)[:, part])
@@ -173,11 +173,11 @@ def test_a_kerb_is_no_noise_from_its_first_sample_on():
     """After a long even road."""
     travel = made()
     for n in range(1000):
-        travel.take(n * H, 0.06 * (-1.0) ** n, 0.0, 0.06**2, 0.003**2)
+        travel.take(n * H, 0.06 * (-1.0) ** n, 0.0, 0.06**2)
     even = np.abs(travel.calc(1000 * H)[8:]).max()
-    travel.take(1000 * H, 6.0, 0.0, 0.06**2, 0.003**2)
+    travel.take(1000 * H, 6.0, 0.0, 0.06**2)
     whole = made()
-    whole.take(0.0, 6.0, 0.0, *QUIET)
+    whole.take(0.0, 6.0, 0.0, QUIET[0])
     assert travel.calc(1001 * H)[8:] == pytest.approx(whole.calc(H)[8:], rel=0.1)
     assert even < 0.01 * np.abs(whole.calc(H)[8:]).max()
 
@@ -195,7 +195,7 @@ def test_gyroscopes_that_fall_silent_leave_heave_alone():
     travel = made()
     run(travel, np.full((100, 4), (0.0, 0.0, 3.0, 1.0)))
     for n in range(100, 300):
-        travel.take(n * H, 0.0, 0.0, *QUIET)
+        travel.take(n * H, 0.0, 0.0, QUIET[0])
     assert np.abs(travel.calc(3.0)[:4]).max() < 1e-6
 
 
@@ -203,10 +203,10 @@ def test_samples_that_are_not_newer_are_left_out():
     travel, other = made(), made()
     for of in (travel, other):
         run(of, np.full((50, 4), (2.0, 1.0, 3.0, 1.0)))
-    other.take_rates(0.49, (9.0, 9.0), (0.0, 0.0))
-    other.take_rates(0.2, (9.0, 9.0), (0.0, 0.0))
-    other.take(0.49, 90.0, 9.0, *QUIET)
-    other.take(0.3, 90.0, 9.0, *QUIET)
+    other.take_rates(0.49, (9.0, 9.0), (0.0, 0.0), 1.0)
+    other.take_rates(0.2, (9.0, 9.0), (0.0, 0.0), 1.0)
+    other.take(0.49, 90.0, 9.0, QUIET[0])
+    other.take(0.3, 90.0, 9.0, QUIET[0])
     assert other.calc(0.5).tobytes() == travel.calc(0.5).tobytes()
 
 

@@ -288,6 +288,7 @@ class ImuSource(Source[Imu]):
         if self._given_noise:
             self.updates.update(m, "imu.accel", value, noise, present)
             return
+        of_samples = max(noise)
         self._shaking.expire(m.t * 1e-9)
         self.filter.write_shaking(*self._shaking.value)
         x, y, z = self.settings.position
@@ -303,16 +304,18 @@ class ImuSource(Source[Imu]):
             (i, j, k), (a, b, c), (u, v, w) = record.innovation, record.variance, self._up
             heave = u * i + v * j + w * k
             self._road.take(heave, u * u * a + v * v * b + w * w * c)
-            self._take_forces(record, heave)
+            self._take_forces(record, heave, of_samples)
 
-    def _take_forces(self, record: Innovation, heave: float) -> None:
-        """With an innovation of the accelerometers, upwards `heave` (m/s²), unless any of it was rejected."""
+    def _take_forces(self, record: Innovation, heave: float, variance: float) -> None:
+        """With an innovation of the accelerometers, upwards `heave` (m/s²), unless any of it was rejected.
+
+        `variance`: of the noise of their samples.
+        """
         if self._road_travel is not None and record.reason in _WHOLE:
             (i, j, k), (a, b, c) = record.innovation, self._left_axis
             # What the filter has found of what the model lacks is lacking in the model's travel all the same.
             up = self.filter.view_slow_states(UNMODELLED).item(_UPWARDS)
-            noise = self._variances["imu.accel"], self._variances.get("imu.gyro", 0.0)
-            self._road_travel.take(record.t * 1e-9, heave + up, a * i + b * j + c * k, *noise)
+            self._road_travel.take(record.t * 1e-9, heave + up, a * i + b * j + c * k, variance)
 
     def _observe_rates(self, m: Measurement, value: list[float], noise: list[float], variance: float) -> None:
         """Update with all axes, and keep what others use of them."""
@@ -322,7 +325,7 @@ class ImuSource(Source[Imu]):
         record = self.updates.records[-1]
         if self._given_noise or not record.innovation:
             return
-        self._take_rates(record)
+        self._take_rates(record, variance)
         (i, j, k), (a, b, c), (u, v, w) = record.innovation, self._ahead_axis, self._left_axis
         t, before, self._measured_at = m.t * 1e-9, self._measured_at, m.t * 1e-9
         self._shaking.take(t, (a * i + b * j + c * k, u * i + v * j + w * k), variance)
@@ -339,13 +342,13 @@ class ImuSource(Source[Imu]):
             )
             self.filter.set_yaw_noise(self._turning.density)
 
-    def _take_rates(self, record: Innovation) -> None:
-        """With a sample of all gyroscopes, unless any of it was rejected."""
+    def _take_rates(self, record: Innovation, variance: float) -> None:
+        """With a sample of all gyroscopes and the variance of its noise, unless any of it was rejected."""
         if self._road_travel is None or record.reason not in _WHOLE:
             return
         (x, y, z), (a, b, c), (d, e, f) = record.value, self._ahead_axis, self._left_axis
         rates, read = (a * x + b * y + c * z, d * x + e * y + f * z), self.filter.pose.item
-        self._road_travel.take_rates(record.t * 1e-9, rates, (read(ALPHA_X), read(ALPHA_Y)))
+        self._road_travel.take_rates(record.t * 1e-9, rates, (read(ALPHA_X), read(ALPHA_Y)), variance)
 
     def _read_motion(
         self, samples: Sequence[Sequence[float | None]]

@@ -65,12 +65,16 @@ class RoadTravel:
         """Times, s, and roll and pitch rates less what the model's accelerations have made of them, rad/s."""
         self._modelled = self._integrated = 0.0, 0.0
         """The model's roll and pitch acceleration at the last of them, and their integrals."""
+        self._of_rates = 0.0
+        """Variance of their noise, (rad/s)²."""
 
-    def take_rates(self, t: float, rates: tuple[float, float], modelled: tuple[float, float]) -> None:
-        """Roll and pitch rate at t (s) by the gyroscopes, rad/s, and the model's accelerations, rad/s².
+    def take_rates(
+        self, t: float, rates: tuple[float, float], modelled: tuple[float, float], variance: float
+    ) -> None:
+        """Roll and pitch rate at t (s) by the gyroscopes, rad/s, and the variance of their noise.
 
-        The model's rates would not do in their place, as these gyroscopes correct them. Samples that are not newer
-        are left out.
+        `modelled`: the model's accelerations, rad/s². Its rates would not do in their place, as these gyroscopes
+        correct them. Samples that are not newer are left out.
         """
         samples = self._rates
         h = t - samples[-1][0] if samples else math.inf
@@ -82,7 +86,7 @@ class RoadTravel:
         else:
             (a, b), (c, d), (roll, pitch) = self._modelled, modelled, self._integrated
             self._integrated = roll + 0.5 * h * (a + c), pitch + 0.5 * h * (b + d)
-        self._modelled = modelled
+        self._modelled, self._of_rates = modelled, variance
         samples.append((t, rates[0] - self._integrated[0], rates[1] - self._integrated[1]))
 
     def _difference(self, t: float) -> tuple[float, float, float]:
@@ -96,18 +100,18 @@ class RoadTravel:
                     return (roll - roll_before) / span, (pitch - pitch_before) / span, span
         return 0.0, 0.0, 1.0
 
-    def take(self, t: float, heave: float, left: float, of_forces: float, of_rates: float) -> None:
+    def take(self, t: float, heave: float, left: float, variance: float) -> None:
         """Upward acceleration and specific force to the left, of the origin beside the model's at t (s), m/s².
 
-        And the variances of the noise of accelerometers and gyroscopes. Samples that are not newer are left out.
+        And the variance of their noise. Samples that are not newer are left out.
         """
         if t <= self._t:
             return
         self._travel, _ = self._find(t)
         self._t = t
         roll, pitch, span = self._difference(t)
-        of_turning = 2.0 * of_rates / (span * span)
-        heave, left = self._weigh(0, heave, of_forces), self._weigh(1, left, of_forces)
+        of_turning = 2.0 * self._of_rates / (span * span)
+        heave, left = self._weigh(0, heave, variance), self._weigh(1, left, variance)
         roll, pitch = self._weigh(2, roll, of_turning), self._weigh(3, pitch, of_turning)
         self._rest = [
             (h * heave + f * left + r * roll + p * pitch) / k
