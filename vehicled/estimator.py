@@ -35,6 +35,7 @@ from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
 from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
+from vehicled.sources.road_travel import ROAD_PLACES, RoadTravel
 from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.source import Context
@@ -105,7 +106,18 @@ class Estimator:
         self._world = WorldFrame(configuration.world)
         # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
         given_noise = parts is not None
-        context = Context(self._filter, self._updates, self._world, self._counters, ImuTiming(), given_noise)
+        # Where travel is among the filter's states, these take what the accelerometers find.
+        follows = self._has_output and self.filter.settings.suspension is None
+        self._road_travel = RoadTravel(self._vehicle) if follows else None
+        context = Context(
+            self._filter,
+            self._updates,
+            self._world,
+            self._counters,
+            ImuTiming(),
+            given_noise,
+            road_travel=self._road_travel,
+        )
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
         self._initialisation = Initialisation(self._filter, self._inputs, self._sources, self._world)
@@ -467,6 +479,11 @@ class Estimator:
 
     # -- output ------------------------------------------------------------------------------------
 
+    def calc_road_travel(self, t_ns: int) -> np.ndarray:
+        """(12,) what an uneven road has added to the estimate of the step at that time, at ROAD_PLACES."""
+        road = self._road_travel
+        return np.zeros(len(ROAD_PLACES)) if road is None else road.calc(t_ns * 1e-9)
+
     def _output(self, t_ns: int) -> Estimate | None:
         """What is published; None where that would be impossible, from which the filter begins anew."""
         f, world = self._filter, self._world
@@ -485,6 +502,7 @@ class Estimator:
             wider = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
             correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
             values[_SIGMA_PLACE] = wider
+        values[ROAD_PLACES] += self.calc_road_travel(t_ns)
         points = self._points.calc(values, f.pose) if self._points else None
         loads = None if self._loads is None else self._loads.calc()
         return Estimate(t_ns, values, points, loads, correlation)

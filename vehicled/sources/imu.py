@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.states import STEERING_OFFSET, TYRE_ERROR, NoiseSetting
-from vehicled.messages import Measurement, SlowState
+from vehicled.filter.states import STEERING_OFFSET, TYRE_ERROR, UNMODELLED, NoiseSetting
+from vehicled.messages import Innovation, Measurement, SlowState
 from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import (
@@ -43,12 +43,15 @@ from vehicled.units import (
     Unit,
     Vector,
 )
-from vehicled.vehicle.arrays import V1Z, V2Z, YAW
+from vehicled.vehicle.arrays import ALPHA_X, ALPHA_Y, V1Z, V2Z, YAW
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
 _LATENCY = "imu_latency"
 """Name among the parameters."""
+_WHOLE = "fused", "weighted"
+"""Reasons of records of which nothing was rejected."""
+_UPWARDS = UNMODELLED.elements.index("up")
 _GRAVITY = 9.81
 """m/s²: of what roll and pitch take from it."""
 
@@ -197,6 +200,7 @@ class ImuSource(Source[Imu]):
 
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
+        self._road_travel = context.road_travel
         self._floors: dict[str, NoiseFloor] = {}
         self._road = ExcessVariance()
         """Vertical acceleration by roads that are not as even as the model's."""
@@ -220,6 +224,8 @@ class ImuSource(Source[Imu]):
         self._turning.reset()
         self._measured_at = -math.inf
         self._rates.reset()
+        if self._road_travel is not None:
+            self._road_travel.reset()
 
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
@@ -282,6 +288,7 @@ class ImuSource(Source[Imu]):
         if self._given_noise:
             self.updates.update(m, "imu.accel", value, noise, present)
             return
+        of_samples = max(noise)
         self._shaking.expire(m.t * 1e-9)
         self.filter.write_shaking(*self._shaking.value)
         x, y, z = self.settings.position
@@ -295,7 +302,20 @@ class ImuSource(Source[Imu]):
         record = self.updates.records[-1]
         if record.innovation and present is None:
             (i, j, k), (a, b, c), (u, v, w) = record.innovation, record.variance, self._up
-            self._road.take(u * i + v * j + w * k, u * u * a + v * v * b + w * w * c)
+            heave = u * i + v * j + w * k
+            self._road.take(heave, u * u * a + v * v * b + w * w * c)
+            self._take_forces(record, heave, of_samples)
+
+    def _take_forces(self, record: Innovation, heave: float, variance: float) -> None:
+        """With an innovation of the accelerometers, upwards `heave` (m/s²), unless any of it was rejected.
+
+        `variance`: of the noise of their samples.
+        """
+        if self._road_travel is not None and record.reason in _WHOLE:
+            (i, j, k), (a, b, c) = record.innovation, self._left_axis
+            # What the filter has found of what the model lacks is lacking in the model's travel all the same.
+            up = self.filter.view_slow_states(UNMODELLED).item(_UPWARDS)
+            self._road_travel.take(record.t * 1e-9, heave + up, a * i + b * j + c * k, variance)
 
     def _observe_rates(self, m: Measurement, value: list[float], noise: list[float], variance: float) -> None:
         """Update with all axes, and keep what others use of them."""
@@ -305,6 +325,7 @@ class ImuSource(Source[Imu]):
         record = self.updates.records[-1]
         if self._given_noise or not record.innovation:
             return
+        self._take_rates(record, variance)
         (i, j, k), (a, b, c), (u, v, w) = record.innovation, self._ahead_axis, self._left_axis
         t, before, self._measured_at = m.t * 1e-9, self._measured_at, m.t * 1e-9
         self._shaking.take(t, (a * i + b * j + c * k, u * i + v * j + w * k), variance)
@@ -320,6 +341,14 @@ class ImuSource(Source[Imu]):
                 least,
             )
             self.filter.set_yaw_noise(self._turning.density)
+
+    def _take_rates(self, record: Innovation, variance: float) -> None:
+        """With a sample of all gyroscopes and the variance of its noise, unless any of it was rejected."""
+        if self._road_travel is None or record.reason not in _WHOLE:
+            return
+        (x, y, z), (a, b, c), (d, e, f) = record.value, self._ahead_axis, self._left_axis
+        rates, read = (a * x + b * y + c * z, d * x + e * y + f * z), self.filter.pose.item
+        self._road_travel.take_rates(record.t * 1e-9, rates, (read(ALPHA_X), read(ALPHA_Y)), variance)
 
     def _read_motion(
         self, samples: Sequence[Sequence[float | None]]

@@ -33,9 +33,12 @@ POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
 """Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
 CHART_SIZE = 2 * len(CHART)
 """Elements of CHART and RATES: so many has a change of the car (array `correction`), and so many lead a pose."""
-X, Z, YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE, V1Z_RATE, V2Z_RATE, AX, AY = (
+X, Z, YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE, V1Z_RATE, V2Z_RATE, AX, AY, ALPHA_X, ALPHA_Y = (
     POSE.index(n)
-    for n in ("x", "z", "yaw", "v1z", "v2z", "ahead", "left", "up", "wz", "-wy", "wx", "ax", "ay")
+    for n in (
+        *("x", "z", "yaw", "v1z", "v2z", "ahead", "left", "up", "wz", "-wy", "wx"),
+        *("ax", "ay", "alpha.x", "alpha.y"),
+    )
 )
 """Indices of these elements in a pose, and in a change of the car."""
 PLACE, SPEEDS = slice(X, Z + 1), slice(AHEAD, UP + 1)

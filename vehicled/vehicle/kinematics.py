@@ -133,18 +133,34 @@ def moved(corner: Corner, travel: float = 0.0, rack: float = 0.0, steps: int = 4
     return corner
 
 
+@dataclass(frozen=True)
+class Ratios:
+    """What moves in design position, by the travel of an axle's wheels."""
+
+    strut: float
+    """Shortening of the left strut."""
+    bar: float
+    """Height of the left end of the anti-roll bar over the chassis."""
+
+
+def calc_ratios(points: AnyPoints, right: float = 1.0) -> Ratios:
+    """By the travel of the left wheel, while the right one travels by `right` of it: that matters for live axles."""
+    if isinstance(points, HardPoints):
+        rates = calc_rates(Corner.of(points))
+        return Ratios(rates.strut, float(rates.lower_ball_joint[2]))
+    if isinstance(points, MacphersonPoints):
+        return _calc_macpherson_ratios(points)
+    if isinstance(points, LiveAxlePoints):
+        return _calc_live_axle_ratios(points, right)
+    return Ratios(_calc_swing_arm_ratio(points), 1.0)
+
+
 def calc_strut_ratio(points: AnyPoints) -> float:
     """Shortening of the strut per travel of the wheel, in design position; of a live axle with both wheels."""
-    if isinstance(points, HardPoints):
-        return calc_rates(Corner.of(points)).strut
-    if isinstance(points, MacphersonPoints):
-        return _calc_macpherson_ratio(points)
-    if isinstance(points, LiveAxlePoints):
-        return _calc_live_axle_ratio(points)
-    return _calc_swing_arm_ratio(points)
+    return calc_ratios(points).strut
 
 
-def _calc_macpherson_ratio(points: MacphersonPoints) -> float:
+def _calc_macpherson_ratios(points: MacphersonPoints) -> Ratios:
     top, foot, ball, outer, centre = (
         np.array(getattr(points, name))
         for name in ("strut_top", "strut_foot", "lower_ball_joint", "tie_rod_outer", "wheel_center")
@@ -161,7 +177,8 @@ def _calc_macpherson_ratio(points: MacphersonPoints) -> float:
     a[4, 0], a[4, 1:] = swing[2], _cross_matrix(centre - ball)[2]
     b[4] = 1.0
     rates = np.linalg.lstsq(a, b)[0]
-    return float(strut @ (swing * rates[0] + _cross_matrix(foot - ball) @ rates[1:]))
+    moved = swing * rates[0]
+    return Ratios(float(strut @ (moved + _cross_matrix(foot - ball) @ rates[1:])), float(moved[2]))
 
 
 def _calc_swing_arm_ratio(points: SwingArmPoints) -> float:
@@ -171,13 +188,15 @@ def _calc_swing_arm_ratio(points: SwingArmPoints) -> float:
     return float(rate / math.sqrt(strut @ strut))
 
 
-def _calc_live_axle_ratio(points: LiveAxlePoints) -> float:
+def _calc_live_axle_ratios(points: LiveAxlePoints, right: float) -> Ratios:
     x, _, z = points.wheel_center
-    motion = np.linalg.solve(points.calc_constraints(), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
-    foot = np.array(points.spring_axle)
+    motion = np.linalg.solve(points.calc_constraints(), [0.0, 0.0, 0.0, 0.0, 1.0, right])
+    foot, link = np.array(points.spring_axle), np.array(points.link_axle)
+    foot_rate, link_rate = (
+        motion[:3] + _cross_matrix(p - np.array([x, 0.0, z])) @ motion[3:] for p in (foot, link)
+    )
     strut = points.spring_chassis - foot
-    rate = strut @ (motion[:3] + _cross_matrix(foot - np.array([x, 0.0, z])) @ motion[3:])
-    return float(rate / math.sqrt(strut @ strut))
+    return Ratios(float(strut @ foot_rate / math.sqrt(strut @ strut)), float(link_rate[2]))
 
 
 def calc_heave_stiffness(vehicle: Vehicle) -> np.ndarray:

@@ -1,0 +1,133 @@
+"""What a rough road adds to the estimated travel of the suspensions, on simulated drives."""
+
+import dataclasses
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Drive, Run, prototype, rms, steps, without
+
+from vehicled.estimator import Estimator
+from vehicled.filter.settings import Suspension
+from vehicled.messages import ESTIMATE_COLUMNS, WHEELS
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Ground, Scenario
+from vehicled.simulation.sensor_settings import Errors, SimulatedImu
+from vehicled.smoothing.smoother import Smoother
+from vehicled.sources.road_travel import ROAD_PLACES, RoadTravel
+from vehicled.stepping import play_back
+
+SECONDS = 8.0
+
+
+@lru_cache
+def drive(roughness: str | None = "C") -> Drive:
+    """15 m/s through a bend; the plant is off by the standard errors."""
+    inputs = DriveInputs(rack=[(2.0, 0.0), (3.0, 0.004), (6.0, 0.004)], rear_torque=120.0)
+    return Drive(
+        Scenario(
+            duration=SECONDS,
+            initial=InitialMotion(speed=15.0, yaw=0.5),
+            inputs=inputs,
+            plant=STANDARD_ERRORS,
+            ground=Ground(roughness=roughness, seed=4),
+        )
+    )
+
+
+class RoadRun(Run):
+    """`added`: what the road has added, by estimate."""
+
+    def __init__(self, given, **more):
+        self.added = []
+        super().__init__(prototype(), given, **more)
+        self.added = np.array(self.added)
+
+    def _take(self, t, measurements, estimate, found):
+        super()._take(t, measurements, estimate, found)
+        if estimate is not None:
+            self.added.append(self.estimator.calc_road_travel(t))
+
+
+@lru_cache
+def followed(roughness: str | None = "C") -> RoadRun:
+    return RoadRun(steps(drive(roughness).measurements(5)))
+
+
+def errors(run: Run, of: Drive, what: str) -> np.ndarray:
+    """(estimates, 4) by wheel, of one column."""
+    return np.stack([run.error(of, f"suspension.{w}.{what}") for w in WHEELS], axis=1)
+
+
+@pytest.mark.parametrize(("k", "what"), [(0, "deflection"), (1, "rate"), (2, "force")])
+def test_a_rough_road_is_followed(k, what):
+    """Of four modes of motion one is not observed, so that at best half is left: at least a fifth goes."""
+    run, of = followed(), drive()
+    moving = run.t > 2 * SECOND
+    error = errors(run, of, what)[moving]
+    added = run.added[moving][:, 4 * k : 4 * k + 4]
+    assert rms(error) < 0.8 * rms(error - added)
+
+
+def test_an_even_road_stays_even():
+    run = followed(None)
+    moving = run.t > 2 * SECOND
+    assert rms(run.added[moving][:, :4]) < 2e-4
+    assert rms(followed().added[moving][:, :4]) > 1e-3
+
+
+def test_an_imu_that_vibrates_is_no_rough_road():
+    """Its noise is 20 and 10 times that of its settings, and would be 3 mm of travel."""
+    imu = SimulatedImu(accelerometer=Errors(noise=1.0), gyro=Errors(noise=0.02))
+    run = RoadRun(steps(drive(None).measurements(5, imu=imu)))
+    assert rms(run.added[run.t > 2 * SECOND][:, :4]) < 6e-4
+
+
+def test_nothing_of_it_is_in_the_filter(monkeypatch):
+    """All other columns are as they would be without."""
+    monkeypatch.setattr(RoadTravel, "calc", lambda self, t: np.zeros(len(ROAD_PLACES)))
+    plain = Run(prototype(), steps(drive().measurements(5)))
+    others = np.setdiff1d(np.arange(len(ESTIMATE_COLUMNS)), ROAD_PLACES)
+    run = followed()
+    assert plain.values[:, others].tobytes() == run.values[:, others].tobytes()
+    np.testing.assert_array_equal(plain.values[:, ROAD_PLACES] + run.added, run.values[:, ROAD_PLACES])
+
+
+def test_the_same_rough_road_gives_the_same_bytes_and_a_reset_ends_it():
+    run = RoadRun(steps(drive().measurements(5)))
+    assert run.values.tobytes() == followed().values.tobytes()
+    end = round(SECONDS * SECOND)
+    assert run.estimator.calc_road_travel(end).any()
+    run.estimator.command("reset", {})
+    assert not run.estimator.calc_road_travel(end).any()
+
+
+@pytest.mark.parametrize("lost", ["imu.a", "imu."])
+def test_it_fades_without_accelerometers(lost):
+    measured = drive().measurements(5)
+    until = 5 * SECOND
+    given = [m for m in measured if m.t < until] + without([m for m in measured if m.t >= until], lost)
+    run = RoadRun(steps(given))
+    size = np.abs(run.added[:, :4]).max(axis=1)
+    assert size[(run.t > until - SECOND) & (run.t < until)].max() > 2e-3
+    assert size[run.t > until + 1.5 * SECOND].max() < 1e-6
+
+
+def test_states_of_the_suspensions_take_its_place():
+    settings = dataclasses.replace(prototype().filter, suspension=Suspension())
+    estimator = Estimator(dataclasses.replace(prototype(), filter=settings))
+    run = Run(prototype(), steps(drive().begin(3.0).measurements(5)), estimator=estimator)
+    assert not estimator.calc_road_travel(int(run.t[-1])).any()
+
+
+def test_a_smoothed_drive_has_it_too():
+    with Smoother(prototype()) as smoother:
+        run = RoadRun([], estimator=smoother.estimator)
+        run.added = []
+        play_back(smoother.estimator, steps(drive().begin(4.0).measurements(5)), [smoother.take, run._take])
+        smoothed = list(smoother.smooth())
+    last, filtered = smoothed[-1].values[ROAD_PLACES], run.estimates[-1].values[ROAD_PLACES]
+    scale = np.abs(run.added).max()
+    assert np.abs(run.added[-1][:4]).max() > 1e-4
+    assert last[:4] == pytest.approx(filtered[:4], abs=1e-5)
+    assert last[8:] == pytest.approx(filtered[8:], abs=1e-2 * scale)

@@ -1,0 +1,151 @@
+"""What an uneven road adds to the travel of the suspensions, from how it accelerates the body.
+
+The model drives on a plane. What an IMU measures of heave, roll and pitch acceleration beside the model's is made by
+forces that the road adds in springs and dampers (Newton, Euler); at a wheel c·ṡ + k·s = F gives the travel s that it
+adds. Tyres, wheels and the road itself do not enter, and nothing of it corrects the filter: it is added to what is
+published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from vehicled.messages import ESTIMATE_INDEX, WHEELS
+from vehicled.sources.noise_floor import MEMORY, SPIKE
+from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.ride import calc_road_forces, calc_travel_modes
+
+_WINDOW = 0.007
+"""s: least time over which rates are differenced, so that fast gyroscopes do not make noise of it."""
+_HELD = 0.05
+"""s for which a sample holds, and longest time between two that belong together."""
+_LEAST_TIME = 1e-3
+"""s: least time constant c/k."""
+_NONE = (0.0,) * 4
+ROAD_PLACES = np.array(
+    [ESTIMATE_INDEX[f"suspension.{w}.{what}"] for what in ("deflection", "rate", "force") for w in WHEELS]
+)
+"""Columns of an estimate that the road adds to."""
+
+
+class RoadTravel:
+    """Travel of the wheels beside the model's, on their springs and dampers.
+
+    Where an acceleration has the variance Q of the road and N of the sensor's noise, its best estimate is Q/(Q + N)
+    of what was measured. On an even road Q, and so what is added, is zero; what is beyond five standard deviations of
+    noise, as at a kerb, is taken as a road from that sample on.
+    """
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        self._by_acceleration: list[list[float]] = calc_road_forces(vehicle).tolist()
+        """(4, 4)"""
+        modes = [m for axle in (vehicle.front, vehicle.rear) for m in calc_travel_modes(axle)]
+        self._stiffness = [m.stiffness for m in modes]
+        # A suspension without dampers would follow a force at once.
+        self._modes = [
+            (m.stiffness / max(m.damping, _LEAST_TIME * m.stiffness), m.strut_stiffness, m.strut_damping)
+            for m in modes
+        ]
+        """By mode: k/c, 1/s; force of a strut by travel and by its rate, N/m and N·s/m."""
+        self.reset()
+
+    def reset(self) -> None:
+        """There is no travel, and nothing is known of the road."""
+        self._t = -math.inf
+        """Of the last sample of heave, s; of then, by mode, the travel and that to which the forces lead, F/k, m."""
+        self._travel: Sequence[float] = _NONE
+        self._rest: Sequence[float] = _NONE
+        self._squares = [0.0] * 4
+        """Mean squares of the accelerations."""
+        self._rates: deque[tuple[float, float, float]] = deque(maxlen=16)
+        """Times, s, and roll and pitch rates less what the model's accelerations have made of them, rad/s."""
+        self._modelled = self._integrated = 0.0, 0.0
+        """The model's roll and pitch acceleration at the last of them, and their integrals."""
+        self._of_rates = 0.0
+        """Variance of their noise, (rad/s)²."""
+
+    def take_rates(
+        self, t: float, rates: tuple[float, float], modelled: tuple[float, float], variance: float
+    ) -> None:
+        """Roll and pitch rate at t (s) by the gyroscopes, rad/s, and the variance of their noise.
+
+        `modelled`: the model's accelerations, rad/s². Its rates would not do in their place, as these gyroscopes
+        correct them. Samples that are not newer are left out.
+        """
+        samples = self._rates
+        h = t - samples[-1][0] if samples else math.inf
+        if h <= 0.0:
+            return
+        if h > _HELD:
+            samples.clear()
+            self._integrated = 0.0, 0.0
+        else:
+            (a, b), (c, d), (roll, pitch) = self._modelled, modelled, self._integrated
+            self._integrated = roll + 0.5 * h * (a + c), pitch + 0.5 * h * (b + d)
+        self._modelled, self._of_rates = modelled, variance
+        samples.append((t, rates[0] - self._integrated[0], rates[1] - self._integrated[1]))
+
+    def _difference(self, t: float) -> tuple[float, float, float]:
+        """Roll and pitch acceleration beside the model's at t (s), rad/s², and the time that they are taken over."""
+        samples = self._rates
+        if samples and t - samples[-1][0] < _HELD:
+            now, roll, pitch = samples[-1]
+            for before, roll_before, pitch_before in reversed(samples):
+                span = now - before
+                if span > _WINDOW:
+                    return (roll - roll_before) / span, (pitch - pitch_before) / span, span
+        return 0.0, 0.0, 1.0
+
+    def take(self, t: float, heave: float, left: float, variance: float) -> None:
+        """Upward acceleration and specific force to the left, of the origin beside the model's at t (s), m/s².
+
+        And the variance of their noise. Samples that are not newer are left out.
+        """
+        if t <= self._t:
+            return
+        self._travel, _ = self._find(t)
+        self._t = t
+        roll, pitch, span = self._difference(t)
+        of_turning = 2.0 * self._of_rates / (span * span)
+        heave, left = self._weigh(0, heave, variance), self._weigh(1, left, variance)
+        roll, pitch = self._weigh(2, roll, of_turning), self._weigh(3, pitch, of_turning)
+        self._rest = [
+            (h * heave + f * left + r * roll + p * pitch) / k
+            for (h, f, r, p), k in zip(self._by_acceleration, self._stiffness, strict=True)
+        ]
+
+    def _weigh(self, k: int, value: float, noise: float) -> float:
+        """What of acceleration k is not noise of that variance."""
+        if value == 0.0:
+            return 0.0
+        square, before = value * value, self._squares[k]
+        self._squares[k] = mean = before + (min(square, SPIKE * max(before, noise)) - before) / MEMORY
+        return value * (1.0 - noise / max(mean, square / SPIKE, noise))
+
+    def _find(self, t: float) -> tuple[Sequence[float], Sequence[float]]:
+        """Travel of the modes at t (s) and that to which the forces lead, m: without a sample for long, none."""
+        age = t - self._t
+        if age > _HELD:
+            return self._move(self._move(self._travel, self._rest, _HELD), _NONE, age - _HELD), _NONE
+        return self._move(self._travel, self._rest, max(age, 0.0)), self._rest
+
+    def _move(self, travel: Sequence[float], rest: Sequence[float], h: float) -> list[float]:
+        """After h seconds under the same forces: F/k + (s − F/k) exp(−k h/c)."""
+        return [
+            to + (s - to) * math.exp(-fading * h)
+            for s, to, (fading, _, _) in zip(travel, rest, self._modes, strict=True)
+        ]
+
+    def calc(self, t: float) -> np.ndarray:
+        """(12,) what is to be added at t (s) to the columns of an estimate at ROAD_PLACES, m, m/s and N."""
+        travel, rest = self._find(t)
+        rates = [(to - s) * fading for s, to, (fading, _, _) in zip(travel, rest, self._modes, strict=True)]
+        struts = [k * s + c * r for s, r, (_, k, c) in zip(travel, rates, self._modes, strict=True)]
+        more: list[float] = []
+        for front, front_more, rear, rear_more in (travel, rates, struts):
+            more += (front + front_more, front - front_more, rear + rear_more, rear - rear_more)
+        return np.array(more)

@@ -1,0 +1,78 @@
+"""What moves a body on its suspensions, and their travel with that, to first order about design position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.vehicle.kinematics import calc_ratios
+from vehicled.vehicle.parameters import AnyAxle, Vehicle
+
+
+@dataclass(frozen=True)
+class TravelMode:
+    """The wheels of an axle travel together, or one up as the other goes down; per wheel."""
+
+    stiffness: float
+    """Vertical force at the wheel by its travel, N/m, with the anti-roll bar's."""
+    damping: float
+    """N·s/m"""
+    strut_stiffness: float
+    """Force of the strut by the travel of the wheel, N/m."""
+    strut_damping: float
+    """N·s/m"""
+
+
+def calc_travel_modes(axle: AnyAxle) -> tuple[TravelMode, TravelMode]:
+    """Of both wheels together, and of the left one up and the right one down."""
+    return _calc_mode(axle, 1.0), _calc_mode(axle, -1.0)
+
+
+def _calc_mode(axle: AnyAxle, right: float) -> TravelMode:
+    ratios = calc_ratios(axle.hard_points, right)
+    spring, damper = axle.spring.stiffness, 0.5 * (axle.damper.bump + axle.damper.rebound)
+    bar = axle.anti_roll_bar * ratios.bar**2 * (1.0 - right)
+    return TravelMode(
+        stiffness=ratios.strut**2 * spring + bar,
+        damping=ratios.strut**2 * damper,
+        strut_stiffness=ratios.strut * spring,
+        strut_damping=ratios.strut * damper,
+    )
+
+
+def calc_road_forces(vehicle: Vehicle) -> np.ndarray:
+    """(4, 4) vertical forces of the suspensions on the body, N per wheel, that make its accelerations.
+
+    Rows: front axle, both wheels alike, and the left one up and the right one down as much; rear axle likewise.
+    Columns: upward acceleration of the vehicle origin (m/s²), specific force there to the left (m/s²), roll and pitch
+    acceleration (rad/s²), vehicle axes.
+
+    Newton and Euler for the body on its suspensions. Lateral forces act on it at the ground, near which the roll
+    centres of most suspensions are. Three equations do not determine four forces: what twists the body is not known,
+    and the axles are taken to roll alike.
+    """
+    bodies = [body for name, body in vehicle.central_bodies().items() if name != "axle"]
+    mass = sum(b.mass for b in bodies)
+    centre = sum((b.mass * np.array(b.center_of_mass) for b in bodies), np.zeros(3)) / mass
+    roll_inertia = pitch_inertia = 0.0
+    for body in bodies:
+        x, y, z = body.center_of_mass - centre
+        roll_inertia += body.inertia[0] + body.mass * (y * y + z * z)
+        pitch_inertia += body.inertia[1] + body.mass * (x * x + z * z)
+    ahead, _, above = centre - vehicle.center_of_mass()
+    # By the four accelerations: of the body's own centre of mass, and about it.
+    lift = mass * np.array([1.0, 0.0, 0.0, -ahead])
+    rolling = np.array([0.0, 0.0, roll_inertia, 0.0])
+    rolling -= mass * centre[2] * np.array([0.0, 1.0, -above, 0.0])
+    pitching = np.array([0.0, 0.0, 0.0, pitch_inertia])
+    axles = vehicle.front, vehicle.rear
+    front, rear = (axle.hard_points.wheel_center[0] - centre[0] for axle in axles)
+    # 2 f + 2 r = lift, −2 f front − 2 r rear = pitching
+    of_front = -(pitching + rear * lift) / (2.0 * (front - rear))
+    halves = [axle.hard_points.wheel_center[1] for axle in axles]
+    stiffness = [calc_travel_modes(axle)[1].stiffness * y for axle, y in zip(axles, halves, strict=True)]
+    per_stiffness = rolling / (2.0 * sum(k * y for k, y in zip(stiffness, halves, strict=True)))
+    return np.array(
+        [of_front, stiffness[0] * per_stiffness, 0.5 * lift - of_front, stiffness[1] * per_stiffness]
+    )
