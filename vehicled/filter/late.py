@@ -14,6 +14,7 @@ from vehicled.filter.covariance import MISSING, Covariance, Workspace
 from vehicled.filter.history import History, Kept
 from vehicled.filter.late_kernels import EVENT, OBSERVED, LateKernels
 from vehicled.symbolic.program import KernelHandle, Span
+from vehicled.symbolic.visits import RecordCopies
 
 _BY_COMPONENT = ("crossed", "rows", "more_noise", "innovation")
 POSE, TRANSITION, COVARIANCE, ESTIMATES = range(4)
@@ -94,7 +95,8 @@ class LateObservations:
         self._step = 0
         """Step of the observation evaluated last."""
         views = [workspace.workspace[s.slice] for name in OBSERVED for s in workspace.span(name, name)]
-        self._at_step = [(view, view.copy()) for view in views]
+        numbers = np.zeros(sum(view.size for view in views))
+        self._at_step = RecordCopies(workspace.workspace, [(numbers, views)])
         """G, C and ν at that step."""
         components = len(errors.noise)
         both = [f(name) for name in _BY_COMPONENT for f in (workspace.view, workspace.tangent)]
@@ -122,15 +124,13 @@ class LateObservations:
             for view in self._by_pair:
                 view[m * (m + 1) // 2 :] = 0.0
             errors.noise[m:] = MISSING
-        for view, then in self._at_step:
-            then[:] = view
+        self._at_step.keep()
         self._history.follow(step)
         self._whiten()
 
     def update(self, components: int) -> None:
         """Update P and x with the observation evaluated last, and enter it into the past."""
-        for view, then in self._at_step:
-            view[:] = then
+        self._at_step.restore()
         self._whiten()
         self._history.enter(self._step, components)
         self._whiten()
