@@ -6,13 +6,13 @@ into it one after the other, from any step on up to the present, for the kernels
 
 from __future__ import annotations
 
+import ctypes
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.symbolic.program import Span
 from vehicled.symbolic.visits import VISIT, RecordCopies, VisitTable, make_visit
 
 FASTEST = 2000
@@ -28,12 +28,10 @@ class Kept(NamedTuple):
     """Views of the workspace: values, and their tangents if there are any."""
     then: tuple[np.ndarray, ...]
     """Where kernels read those of the past; of the same shapes."""
-    visited: tuple[Span, ...] = ()
-    """The places of `then`, if kernels visit each record."""
-    read: tuple[int, ...] = ()
-    """Addresses of kernels that bring a late observation past the record; by number of components if it has some."""
-    change: tuple[int, ...] = ()
-    """The same of those that update the record by the late observation as well."""
+    read: int = 0
+    """Address of a kernel that brings a late observation past the record; 0: none, it is not visited."""
+    change: int = 0
+    """The same of one that updates the record by the late observation as well."""
 
 
 class Moment(NamedTuple):
@@ -55,16 +53,12 @@ class _Record:
         self.parts = [np.zeros(sum(view.size for view in part.now)) for part in kept]
         self.now = self.copy_now(range(len(kept)))
         """All parts, where they are in the present."""
-        self.visits = np.array(
-            [
-                make_visit(numbers_of.ctypes.data, part.visited, *kernels)
-                for part, numbers_of in zip(kept, self.parts, strict=True)
-                for kernels in zip(part.read, part.change, strict=True)
-            ],
-            dtype=np.int64,
-        ).reshape(-1, VISIT)
-        self.each = [self.visits[k : k + 1] for k in range(len(self.visits))]
-        self.addresses = [visit.ctypes.data for visit in self.each]
+        self._visited = [
+            (self.copy_then([k]), part) for k, part in enumerate(kept) if part.read or part.change
+        ]
+        visits = [make_visit(copies, part.read, part.change) for copies, part in self._visited]
+        self.visits = np.concatenate([np.zeros((0, VISIT), dtype=np.int64), *visits])
+        self.visit_address = ctypes.c_void_p(self.visits.ctypes.data)
 
     def copy_now(self, parts: Iterable[int]) -> RecordCopies:
         """Of some parts, where they are in the present."""
@@ -75,20 +69,36 @@ class _Record:
         return RecordCopies(self._workspace, [(self.parts[k], self._kept[k].then) for k in parts])
 
 
+class _Event(_Record):
+    """An observation of so many components that has corrected a step."""
+
+    def __init__(self, workspace: np.ndarray, kept: Kept, components: int) -> None:
+        super().__init__(workspace, [kept])
+        self.components = components
+
+
 class _Step(_Record):
     """What was before the correction of a step, and what after it."""
 
     def __init__(self, workspace: np.ndarray, before: Sequence[Kept], after: Kept) -> None:
         super().__init__(workspace, [*before, after])
         n = len(before)
-        self.corrected_now = self.copy_now([n])
-        self.pose, self.corrected = self.copy_then([0]), self.copy_then([n])
+        # Few numbers: NumPy copies them faster than the call of a compiled function takes.
+        self.pose = list(zip(before[0].then, self._split(0), strict=True))
+        self.corrected = list(zip(after.then, self._split(n), strict=True))
+        self.corrected_now = list(zip(after.now, self._split(n), strict=True))
+        """Views of the workspace, and those of the record."""
         self.rest = self.copy_then(range(1, n))
         """What observations need beside the pose."""
-        self.events: list[_Record] = []
-        """The observations that have corrected it."""
+        self.events: list[_Event] = []
         self.begin = 0
         """The visit of the first of them."""
+
+    def _split(self, part: int) -> list[np.ndarray]:
+        views = self._kept[part].now
+        ends = np.cumsum([view.size for view in views])[:-1]
+        pieces = np.split(self.parts[part], ends)
+        return [piece.reshape(view.shape) for piece, view in zip(pieces, views, strict=True)]
 
 
 class History:
@@ -100,23 +110,25 @@ class History:
         workspace: np.ndarray,
         before: Sequence[Kept],
         after: Kept,
-        event: Kept | None = None,
+        events: Sequence[Kept] = (),
         gate: tuple[int, int] = (0, 0),
     ) -> None:
         """`memory`: how far back it reaches, s, at up to FASTEST steps per second.
 
-        Kept are `before` and `after` a step's correction, the pose first; and of each observation `event`. `gate`:
-        places of two numbers, of which the first is less where a kernel of `update` has corrected.
+        Kept are `before` and `after` a step's correction, the pose first; and of an observation that of `events` by
+        the number of its components less one. `gate`: places of two numbers, of which the first is less where a
+        kernel of `update` has corrected.
         """
         self._memory_ns = round(memory * 1e9)
         self._most = int(np.ceil(memory * FASTEST)) + 2
         self._workspace, self._before, self._after = workspace, before, after
-        self._event = [] if event is None else [event]
+        self._events = events
         self._times: list[int] = []
         self._steps: list[_Step] = []
         # What has been allocated is used again, so that nothing is while the filter runs.
         self._free: list[_Step] = []
-        self._free_events: list[_Record] = []
+        self._free_events: list[list[_Event]] = [[] for _ in events]
+        """By number of components less one."""
         self._count = 0
         """Observations that are kept."""
         self._corrected = False
@@ -148,7 +160,8 @@ class History:
         step = self._steps.pop(0)
         self._free.append(step)
         self._count -= len(step.events)
-        self._free_events += step.events
+        for event in step.events:
+            self._free_events[event.components - 1].append(event)
         step.events.clear()
         if self._steps:
             following = self._steps[0]
@@ -156,7 +169,8 @@ class History:
 
     def correct(self) -> None:
         """Keep what the last step's correction has made."""
-        self._steps[-1].corrected_now.keep()
+        for present, numbers in self._steps[-1].corrected_now:
+            numbers[:] = present
         self._corrected = True
 
     def find(self, t_ns: int) -> Moment | None:
@@ -177,20 +191,24 @@ class History:
                 share = min((t_ns - times[after]) / (times[n] - times[after]), 1.0)
             else:
                 after = n
-        self._steps[after].corrected.restore()
-        self._steps[n].pose.restore()
+        for past, numbers in self._steps[after].corrected:
+            past[:] = numbers
+        for past, numbers in self._steps[n].pose:
+            past[:] = numbers
         return Moment(share, times[n] - t_ns, None if n == last else n)
 
     # -- late observations ---------------------------------------------------------------------------------
 
-    def update(self, kernel: int, components: int) -> bool:
+    def update(self, kernel: ctypes.c_void_p, components: int) -> bool:
         """Run a kernel that corrects the last step with an observation if that is within limits; keep it then.
 
         `kernel`: its address. Returns whether it has corrected.
         """
-        free = self._free_events
-        event = free[-1] if free else self._make_event()
-        if not self._table.run_and_keep(kernel, event.now, event.addresses[components - 1]):
+        free = self._free_events[components - 1]
+        if not free:
+            free.append(self._make_event(components))
+        event = free[-1]
+        if not self._table.run_and_keep(kernel, event.now, event.visit_address):
             return False
         self._steps[-1].events.append(free.pop())
         self._count += 1
@@ -198,20 +216,16 @@ class History:
 
     def note(self, components: int) -> None:
         """Keep the observation that corrects the last step."""
-        event = self._keep_event()
+        event = self._keep_event(components)
         self._steps[-1].events.append(event)
-        self._table.append(event.each[components - 1])
+        self._table.append(event.visits)
 
-    def _make_event(self) -> _Record:
-        """One that is free from now on."""
-        event = _Record(self._workspace, self._event)
-        self._free_events.append(event)
-        return event
+    def _make_event(self, components: int) -> _Event:
+        return _Event(self._workspace, self._events[components - 1], components)
 
-    def _keep_event(self) -> _Record:
-        if not self._free_events:
-            self._make_event()
-        event = self._free_events.pop()
+    def _keep_event(self, components: int) -> _Event:
+        free = self._free_events[components - 1]
+        event = free.pop() if free else self._make_event(components)
         event.now.keep()
         self._count += 1
         return event
@@ -231,9 +245,9 @@ class History:
 
     def enter(self, step: int, components: int) -> None:
         """Keep the late observation as the first one of a step, and update by it what has been kept since."""
-        event, record = self._keep_event(), self._steps[step]
+        event, record = self._keep_event(components), self._steps[step]
         record.events.insert(0, event)
-        self._table.insert(record.begin, event.each[components - 1])
+        self._table.insert(record.begin, event.visits)
         for later in self._steps[step + 1 :]:
             later.begin += 1
         self._present.keep()
@@ -244,9 +258,9 @@ class History:
         """Of each step what is kept of a part of `before`, by its number; to be changed in place."""
         return (step.parts[part] for step in self._steps)
 
-    def parts_of_events(self) -> Iterator[np.ndarray]:
-        """The same of each observation."""
-        return (event.parts[0] for step in self._steps for event in step.events)
+    def parts_of_events(self) -> Iterator[tuple[int, np.ndarray]]:
+        """The same of each observation, with the number of its components."""
+        return ((event.components, event.parts[0]) for step in self._steps for event in step.events)
 
     def parts_after(self) -> Iterator[np.ndarray]:
         """The same of what was after each step's correction."""

@@ -15,10 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from vehicled.symbolic.machine import MachineCode, get_object
-from vehicled.symbolic.program import Span
 
-VISIT = 7
-"""Numbers of a visit: address of the record, place and count of two spans, and two kernels."""
+VISIT = 4
+"""Numbers of a visit: address and number of the copies of a record, and two kernels."""
 _COPY = 3
 """Numbers of a copy: address in a record, place in the workspace, count."""
 _READ, _CHANGE = 0, 1
@@ -88,35 +87,22 @@ top:
 body:
   %begin = mul i64 %i, VISIT
   %row = getelementptr i64, ptr %table, i64 %begin
-  %column = add i64 %change, 5
+  %column = add i64 %change, 2
   %kernels = getelementptr i64, ptr %row, i64 %column
   %kernel = load i64, ptr %kernels, align 8
   %none = icmp eq i64 %kernel, 0
   br i1 %none, label %next, label %visit
 visit:
   %address = load i64, ptr %row, align 8
+  %copies = inttoptr i64 %address to ptr
   %p1 = getelementptr i64, ptr %row, i64 1
-  %place1 = load i64, ptr %p1, align 8
-  %p2 = getelementptr i64, ptr %row, i64 2
-  %count1 = load i64, ptr %p2, align 8
-  %p3 = getelementptr i64, ptr %row, i64 3
-  %place2 = load i64, ptr %p3, align 8
-  %p4 = getelementptr i64, ptr %row, i64 4
-  %count2 = load i64, ptr %p4, align 8
-  %record1 = inttoptr i64 %address to ptr
-  %record2 = getelementptr double, ptr %record1, i64 %count1
-  %there1 = getelementptr double, ptr %w, i64 %place1
-  %there2 = getelementptr double, ptr %w, i64 %place2
-  %bytes1 = shl i64 %count1, 3
-  %bytes2 = shl i64 %count2, 3
-  call void @llvm.memcpy.p0.p0.i64(ptr %there1, ptr %record1, i64 %bytes1, i1 false)
-  call void @llvm.memcpy.p0.p0.i64(ptr %there2, ptr %record2, i64 %bytes2, i1 false)
+  %number = load i64, ptr %p1, align 8
   %function = inttoptr i64 %kernel to ptr
+  call void @copy(ptr %w, ptr %copies, i64 %number, i64 1)
   call void %function(ptr %w)
   br i1 %changes, label %back, label %next
 back:
-  call void @llvm.memcpy.p0.p0.i64(ptr %record1, ptr %there1, i64 %bytes1, i1 false)
-  call void @llvm.memcpy.p0.p0.i64(ptr %record2, ptr %there2, i64 %bytes2, i1 false)
+  call void @copy(ptr %w, ptr %copies, i64 %number, i64 0)
   br label %next
 next:
   %following = add i64 %i, 1
@@ -172,20 +158,21 @@ class RecordCopies:
                 address += view.nbytes
         self._rows = np.array(rows, dtype=np.int64).reshape(-1, _COPY)
         self.address, self.count = self._rows.ctypes.data, len(rows)
-        copy = partial(_load().copy, begin, self.address, self.count)
-        self.keep: Callable[[], None] = partial(copy, _KEEP)
+        # As objects of ctypes, so that they are not converted at each call.
+        self.arguments = ctypes.c_void_p(self.address), ctypes.c_longlong(self.count)
+        copy = partial(_load().copy, ctypes.c_void_p(begin), *self.arguments)
+        self.keep: Callable[[], None] = partial(copy, ctypes.c_longlong(_KEEP))
         """Take what the workspace has now."""
-        self.restore: Callable[[], None] = partial(copy, _RESTORE)
+        self.restore: Callable[[], None] = partial(copy, ctypes.c_longlong(_RESTORE))
         """Put it back."""
 
 
-def make_visit(address: int, spans: Sequence[Span], read: int, change: int) -> np.ndarray:
-    """(7,) one row of a table: a record at an address, and one or two spans that it is copied to in turn.
+def make_visit(copies: RecordCopies, read: int, change: int) -> np.ndarray:
+    """(1, 4) a row of a table: where a record is copied to in turn, and the kernels that read and that change it.
 
-    `read` and `change`: addresses of the kernels that read the record and that change it; 0 where none does.
+    `read` and `change`: addresses; 0 where there is none.
     """
-    places = [number for span in spans for number in span]
-    return np.array([address, *places, *[0] * (4 - len(places)), read, change], dtype=np.int64)
+    return np.array([[copies.address, copies.count, read, change]], dtype=np.int64)
 
 
 class VisitTable:
@@ -195,7 +182,8 @@ class VisitTable:
         """`gate`: places of two numbers of the workspace, of which the first must be less for `run_and_keep`."""
         self._visit, _, run_and_keep = _load()
         self._pointer = workspace.ctypes.data
-        self._run_and_keep: Callable[..., int] = partial(run_and_keep, self._pointer, *gate)
+        given = ctypes.c_void_p(self._pointer), *map(ctypes.c_longlong, gate)
+        self._run_and_keep: Callable[..., int] = partial(run_and_keep, *given)
         self._allocate(256)
         self._first = self._begin = self._end = 0
 
@@ -204,7 +192,7 @@ class VisitTable:
         self._address = self._rows.ctypes.data
 
     def append(self, visits: np.ndarray) -> int:
-        """Add visits, (k, 7). Returns the number that the next one gets."""
+        """Add visits, (k, 4). Returns the number that the next one gets."""
         end = self._end + len(visits)
         if end > len(self._rows):
             self._make_room(len(visits))
@@ -213,20 +201,20 @@ class VisitTable:
         self._end = end
         return self._first + end - self._begin
 
-    def run_and_keep(self, kernel: int, copies: RecordCopies, visit: int) -> bool:
-        """Run a kernel by its address; then, if the gate is passed, keep a record and add its visit.
+    def run_and_keep(self, kernel: ctypes.c_void_p, copies: RecordCopies, visit: ctypes.c_void_p) -> bool:
+        """Run a kernel; then, if the gate is passed, keep a record and add its visit.
 
-        `visit`: address of its seven numbers.
+        `kernel`, `visit`: addresses.
         """
         if self._end == len(self._rows):
             self._make_room(1)
         slot = self._address + 8 * VISIT * self._end
-        passed = self._run_and_keep(kernel, copies.address, copies.count, visit, slot)
+        passed = self._run_and_keep(kernel, *copies.arguments, visit, slot)
         self._end += passed
         return passed == 1
 
     def insert(self, number: int, visit: np.ndarray) -> None:
-        """Add a visit, (1, 7), in front of that number; those behind it count one more from now on."""
+        """Add a visit, (1, 4), in front of that number; those behind it count one more from now on."""
         if self._end == len(self._rows):
             self._make_room(1)
         place = self._begin + number - self._first
