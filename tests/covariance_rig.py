@@ -31,10 +31,11 @@ class Dense:
         propagate, places = kernels.propagate(rows, program.array("q", n), [(count, count + 1.0)])
         given = program.array("given", COMPONENTS * n)
         predicted, more = program.array("predicted", COMPONENTS), program.array("more", COMPONENTS)
-        observations = []
+        observations, gated = [], []
         for m in range(1, COMPONENTS + 1):
             h = [dict(enumerate(given[k * n : (k + 1) * n])) for k in range(m)]
             observations.append(kernels.observe(f"dense{m}", predicted[:m], h, noise=more[:m]))
+            gated.append(program.sequence(f"gated{m}", observations[-1], kernels.gates[m - 1]))
         angle = kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)
         program.array("before.0", 1)
         program.array("after.0", 1)
@@ -47,6 +48,9 @@ class Dense:
         self._layout, self.workspace = program.layout, program.layout.allocate()
         self.propagate, self._angle = self.bind(propagate), self.bind(angle)
         self.observations = [self.bind(kernel) for kernel in observations]
+        self.gated = [ctypes.c_void_p(self.address(kernel)) for kernel in gated]
+        """Addresses of kernels that evaluate an observation and update with it if `nis` is less than `limit`."""
+        self.gate = self._layout.places["nis"].offset, self._layout.places["limit"].offset
         self.errors = Covariance(n, self, kernels.updates)
         self.view("diagonal")[:] = 1.0
 

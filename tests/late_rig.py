@@ -32,8 +32,8 @@ class LinearFilter:
         self._rng = rng = np.random.default_rng(seed)
         self.dense = dense = Dense(N, COUPLING)
         self.errors = dense.errors
-        before, after, event = keep_arrays(dense, dense.late, ["now"], [("estimates", "estimates")])
-        self.history = History(memory, dense.workspace, before, after, event)
+        before, after, events = keep_arrays(dense, dense.late, ["now"], [("estimates", "estimates")])
+        self.history = History(memory, dense.workspace, before, after, events, dense.gate)
         self.late = LateObservations(dense, dense.late, self.errors, self.history, ["now"], "estimates")
         self.errors.past = self.late
         self.errors.matrix = random_covariance(rng, N)
@@ -57,34 +57,40 @@ class LinearFilter:
         dense.propagate()
         self._keep(step)
 
-    def observe(self, fix: Fix, now: int) -> None:
-        """Update with it."""
-        if self._evaluate(fix, now) is None:
-            self.errors.update(len(fix.rows))
-        else:
-            self.late.update(len(fix.rows))
+    def observe(self, fix: Fix, now: int, limit: float = np.inf) -> bool:
+        """Update with it if its normalised innovation squared is less than a limit; whether it is."""
+        m = len(fix.rows)
+        self.dense.view("limit")[0] = limit
+        if fix.step == now:
+            self._give(fix)
+            return self.history.update(self.dense.gated[m - 1], m)
+        self._evaluate(fix, now)
+        if is_less := self.errors.nis.item() < limit:
+            self.late.update(m)
+        return is_less
 
     def evaluate(self, fix: Fix, now: int) -> float:
         """Its normalised innovation squared."""
         self._evaluate(fix, now)
         return self.errors.nis.item()
 
-    def _evaluate(self, fix: Fix, now: int) -> int | None:
-        """Returns the step that it is of if it is late."""
-        m = len(fix.rows)
-        dense = self.dense
+    def _give(self, fix: Fix) -> None:
+        m, dense = len(fix.rows), self.dense
         dense.view("given")[: fix.rows.size] = fix.rows.ravel()
         dense.view("predicted")[:m] = fix.rows @ self.states[fix.step]
         dense.view("more")[:] = 0.0
         self.errors.value[:m], self.errors.noise[:m] = fix.value, fix.noise
+
+    def _evaluate(self, fix: Fix, now: int) -> None:
+        m, dense = len(fix.rows), self.dense
+        self._give(fix)
         if fix.step == now:
             dense.observations[m - 1]()
-            return None
+            return
         moment = self.history.find(fix.step * H_NS)
         assert moment is not None
         assert moment.late is not None
         self.late.evaluate(moment.late, dense.observations[m - 1], m)
-        return moment.late
 
     def apply(self) -> None:
         """The state, corrected by what has been found; a step ends with it."""

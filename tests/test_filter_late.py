@@ -112,3 +112,31 @@ def test_a_flood_of_observations_shortens_the_memory(monkeypatch):
             history.observe(dataclasses.replace(fix, step=step), step)
     assert history.history.find(35 * H) is not None
     assert history.history.find(33 * H) is None
+
+
+def test_an_observation_beyond_its_limit_is_as_good_as_none():
+    """Also for a late one that arrives after it."""
+    filter, without = LinearFilter(7), LinearFilter(7)
+    late = make_fixes(6, [20])[-1]
+    for each in (filter, without):
+        for step in range(1, late.arrival + 1):
+            each.predict(step)
+            rejected = dataclasses.replace(late, step=step, value=late.value + 100.0)
+            if each is filter and step > late.step:
+                assert not each.observe(rejected, step, limit=1.0)
+            each.apply()
+        assert each.observe(late, late.arrival)
+    assert np.array_equal(filter.errors.matrix, without.errors.matrix)
+    assert np.array_equal(filter.errors.x, without.errors.x)
+
+
+def test_a_late_observation_follows_hundreds_of_others():
+    *_, late = make_fixes(6, [20])
+    others = [
+        dataclasses.replace(f, step=late.step + 5, arrival=late.step + 5) for f in make_fixes(5, [1] * 10)
+    ]
+    in_time = dataclasses.replace(late, arrival=late.step)
+    found, expected = (LinearFilter(7).drive([*others * 10, fix]) for fix in (late, in_time))
+    assert len(others) * 10 > 256
+    assert found.state == pytest.approx(expected.state, abs=1e-9)
+    assert found.covariance == pytest.approx(expected.covariance, abs=1e-9)

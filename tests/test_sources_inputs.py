@@ -129,18 +129,18 @@ def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
 def test_torque_and_pressure_are_unknown_half_a_second_after_their_last_sample(car):
     """Then none is assumed, and the filter estimates the force instead."""
     inputs = make_inputs(car)
-    assert not inputs.is_drive_known(0.0)
+    assert not inputs.check_drive(0.0, 0.0, None)
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0})
-    assert not inputs.is_drive_known(0.1)  # the pressure is not measured
+    assert not inputs.check_drive(0.1, 0.0, None)  # the pressure is not measured
     inputs.take(100_000_000, {"brake.pressure": 2e6})
-    assert inputs.is_drive_known(0.1)
+    assert inputs.check_drive(0.1, 0.0, None)
     inputs.take(400_000_000, {"torque.rl": 100.0, "brake.pressure": 2e6})
     inputs.apply(0.49)
-    assert inputs.is_drive_known(0.49)
+    assert inputs.check_drive(0.49, 0.0, None)
     assert car.corner_inputs[3:5].all(axis=0).tolist() == [False, False, True, True]
     # Both wheels have to be measured.
     inputs.apply(0.51)
-    assert not inputs.is_drive_known(0.51)
+    assert not inputs.check_drive(0.51, 0.0, None)
     assert not car.corner_inputs[3].any()
     assert car.corner_inputs[4].tolist() == [2e6] * 4
     inputs.apply(0.91)
@@ -175,7 +175,7 @@ def test_the_drive_is_known_when_all_driven_wheels_are_measured(monkeypatch, car
     monkeypatch.setattr(car, "vehicle", dataclasses.replace(car.vehicle, driven=driven))
     inputs = make_inputs(car)
     inputs.take(0, {"brake.pressure": 0.0} | {f"torque.{c}": 100.0 for c in channels.split()})
-    assert inputs.is_drive_known(0.1) == known
+    assert inputs.check_drive(0.1, 0.0, None) == known
     inputs.apply(0.1)
     measured = set(channels.split())
     for axle, wheels, places in (("front", {"fl", "fr"}, slice(2)), ("rear", {"rl", "rr"}, slice(2, 4))):

@@ -98,7 +98,8 @@ class Estimator:
         self._has_output = parts is None
         self._point = configuration.point
         self._filter.set_output_point(self._point)
-        self._points = OutputPoints(configuration.points, self._point)
+        points = configuration.points
+        self._points = OutputPoints(points, self._point) if points else None
         self._loads = JointLoads(self.filter.car) if self._has_output and configuration.loads else None
         counted = "steps", "starts", "restarts", "position_sets", "alignments", "without_steering"
         self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
@@ -207,7 +208,7 @@ class Estimator:
             return
         if self._inputs.steering.health.state != "measured":
             self._counters["without_steering"] += 1
-        self._screening.widen_biases(self._filter, self.speed)
+        self._screening.widen_biases(self._filter)
         for m in measurements:
             self._sources.observe(m)
         if (lost := self._find_loss((t_ns - before) * 1e-9)) is not None:
@@ -404,8 +405,7 @@ class Estimator:
         """Find which inputs are measured at t, s; the filter estimates the errors of what replaces the others."""
         f, inputs, imu = self._filter, self._inputs, self._sources.imu
         ahead = f.pose.item(AHEAD)
-        inputs.check_drive(t, ahead, None if imu is None else imu.measure_ahead(t))
-        f.set_drive_known(inputs.is_drive_known(t))
+        f.set_drive_known(inputs.check_drive(t, ahead, None if imu is None else imu.measure_ahead(t)))
         steering = inputs.steering
         f.set_steering_known(steering.check(t, ahead, self._sources.yaw_rate), steering.noise)
 
@@ -503,6 +503,6 @@ class Estimator:
             correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
             values[_SIGMA_PLACE] = wider
         values[ROAD_PLACES] += self.calc_road_travel(t_ns)
-        points = self._points.calc(values, f.pose) if self._points else None
+        points = None if self._points is None else self._points.calc(values, f.pose)
         loads = None if self._loads is None else self._loads.calc()
         return Estimate(t_ns, values, points, loads, correlation)

@@ -319,11 +319,9 @@ class Covariance:
         Without `evaluations` there is no `evaluate_again`.
         """
         self.size = size
-        self.updates = [workspace.bind(kernel) for kernel in updates]
-        """By number of components less one: `update` without its note for a smoother."""
+        self._updates = [workspace.bind(kernel) for kernel in updates]
         self._evaluations = [workspace.bind(kernel) for kernel in evaluations]
-        components = len(updates)
-        view = workspace.view
+        components, view = len(updates), workspace.view
         self.packed = view("covariance")
         """(n (n + 1) / 2,) upper triangle by rows."""
         self.x = view("x")
@@ -440,22 +438,24 @@ class Covariance:
 
     def update(self, m: int) -> None:
         """Update P and x with the observation of m components evaluated last."""
-        self.note_update(m)
-        self.updates[m - 1]()
+        self._note_update(m)
+        self._updates[m - 1]()
 
-    def note_update(self, m: int) -> None:
-        """Record an update with the observation evaluated last, for late ones and for a smoother; `update` does."""
+    def _note_update(self, m: int) -> None:
         if self.past is not None:
             self.past.note(m)
         if self.tape is not None:
-            rows, white = self.rows[:m], self._white[:m]
-            self.tape.update(self.decorrelated[:m], self.precision[:m], rows, white)
+            self.record_update(self.tape, m)
+
+    def record_update(self, tape: Tape, m: int) -> None:
+        """Write an update with the observation evaluated last to a tape; `update` does."""
+        tape.update(self.decorrelated[:m], self.precision[:m], self.rows[:m], self._white[:m])
 
     def update_late(self) -> None:
         """Update P and x with an observation of the past whose gain, in `white`, has been found (`late.py`)."""
         if self.tape is not None:
             self._record_late(self.tape)
-        self.updates[-1]()
+        self._updates[-1]()
 
     def _record_late(self, tape: Tape) -> None:
         """As an observation of the present that has this gain: rows h with P hᵀ = `white`, and as much more noise."""
@@ -479,7 +479,7 @@ class Covariance:
         column = p[:, i].copy()
         gain = information / (1.0 - information * column[i])
         self._write_event(i, 1.0, column, value, -gain)
-        self.note_update(1)
+        self._note_update(1)
         self.x[:] -= gain * value * column
         self.matrix = p + gain * np.outer(column, column)
 

@@ -6,14 +6,14 @@ into it one after the other, from any step on up to the present, for the kernels
 
 from __future__ import annotations
 
+import ctypes
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.symbolic.program import Span
-from vehicled.symbolic.visits import VISIT, VisitTable, make_visit
+from vehicled.symbolic.visits import VISIT, RecordCopies, VisitTable, make_visit
 
 FASTEST = 2000
 """Steps per second for which the memory suffices: the highest rate that the daemon takes."""
@@ -28,12 +28,10 @@ class Kept(NamedTuple):
     """Views of the workspace: values, and their tangents if there are any."""
     then: tuple[np.ndarray, ...]
     """Where kernels read those of the past; of the same shapes."""
-    visited: tuple[Span, ...] = ()
-    """The places of `then`, if kernels visit each record."""
-    read: tuple[int, ...] = ()
-    """Addresses of kernels that bring a late observation past the record; by number of components if it has some."""
-    change: tuple[int, ...] = ()
-    """The same of those that update the record by the late observation as well."""
+    read: int = 0
+    """Address of a kernel that brings a late observation past the record; 0: none, it is not visited."""
+    change: int = 0
+    """The same of one that updates the record by the late observation as well."""
 
 
 class Moment(NamedTuple):
@@ -50,41 +48,57 @@ class Moment(NamedTuple):
 class _Record:
     """The numbers of one step or observation, in parts one after the other."""
 
-    def __init__(self, kept: Sequence[Kept]) -> None:
-        numbers = np.zeros(sum(view.size for part in kept for view in part.now))
-        begin, visits = 0, []
-        self.parts: list[np.ndarray] = []
-        self._now: list[tuple[np.ndarray, np.ndarray]] = []
-        """(record, workspace)"""
-        self._then: list[list[tuple[np.ndarray, np.ndarray]]] = []
-        """By part: (workspace, record)."""
-        for part in kept:
-            address, first = numbers.ctypes.data + 8 * begin, begin
-            kernels = zip(part.read, part.change, strict=True)
-            visits += [make_visit(address, part.visited, *pair) for pair in kernels]
-            self._then.append([])
-            for now, then in zip(part.now, part.then, strict=True):
-                kept_of = numbers[begin : begin + now.size].reshape(now.shape)
-                self._now.append((kept_of, now))
-                self._then[-1].append((then, kept_of))
-                begin += now.size
-            self.parts.append(numbers[first:begin])
-        self.visits = np.array(visits, dtype=np.int64).reshape(-1, VISIT)
-        self.each = [self.visits[k : k + 1] for k in range(len(visits))]
-        self.events: list[_Record] = []
-        """Of a step: the observations that have corrected it."""
+    def __init__(self, workspace: np.ndarray, kept: Sequence[Kept]) -> None:
+        self._workspace, self._kept = workspace, kept
+        self.parts = [np.zeros(sum(view.size for view in part.now)) for part in kept]
+        self.now = self.copy_now(range(len(kept)))
+        """All parts, where they are in the present."""
+        self._visited = [
+            (self.copy_then([k]), part) for k, part in enumerate(kept) if part.read or part.change
+        ]
+        visits = [make_visit(copies, part.read, part.change) for copies, part in self._visited]
+        self.visits = np.concatenate([np.zeros((0, VISIT), dtype=np.int64), *visits])
+        self.visit_address = ctypes.c_void_p(self.visits.ctypes.data)
+
+    def copy_now(self, parts: Iterable[int]) -> RecordCopies:
+        """Of some parts, where they are in the present."""
+        return RecordCopies(self._workspace, [(self.parts[k], self._kept[k].now) for k in parts])
+
+    def copy_then(self, parts: Iterable[int]) -> RecordCopies:
+        """Of some parts, where kernels read those of the past."""
+        return RecordCopies(self._workspace, [(self.parts[k], self._kept[k].then) for k in parts])
+
+
+class _Event(_Record):
+    """An observation of so many components that has corrected a step."""
+
+    def __init__(self, workspace: np.ndarray, kept: Kept, components: int) -> None:
+        super().__init__(workspace, [kept])
+        self.components = components
+
+
+class _Step(_Record):
+    """What was before the correction of a step, and what after it."""
+
+    def __init__(self, workspace: np.ndarray, before: Sequence[Kept], after: Kept) -> None:
+        super().__init__(workspace, [*before, after])
+        n = len(before)
+        # Few numbers: NumPy copies them faster than the call of a compiled function takes.
+        self.pose = list(zip(before[0].then, self._split(0), strict=True))
+        self.corrected = list(zip(after.then, self._split(n), strict=True))
+        self.corrected_now = list(zip(after.now, self._split(n), strict=True))
+        """Views of the workspace, and those of the record."""
+        self.rest = self.copy_then(range(1, n))
+        """What observations need beside the pose."""
+        self.events: list[_Event] = []
         self.begin = 0
-        """Of a step: the visit of its first observation."""
+        """The visit of the first of them."""
 
-    def keep(self) -> None:
-        """Take what the workspace has now."""
-        for numbers, now in self._now:
-            numbers[:] = now
-
-    def restore(self, part: int) -> None:
-        """Copy a part to where kernels read it."""
-        for then, numbers in self._then[part]:
-            then[:] = numbers
+    def _split(self, part: int) -> list[np.ndarray]:
+        views = self._kept[part].now
+        ends = np.cumsum([view.size for view in views])[:-1]
+        pieces = np.split(self.parts[part], ends)
+        return [piece.reshape(view.shape) for piece, view in zip(pieces, views, strict=True)]
 
 
 class History:
@@ -96,28 +110,30 @@ class History:
         workspace: np.ndarray,
         before: Sequence[Kept],
         after: Kept,
-        event: Kept | None = None,
+        events: Sequence[Kept] = (),
+        gate: tuple[int, int] = (0, 0),
     ) -> None:
         """`memory`: how far back it reaches, s, at up to FASTEST steps per second.
 
-        Kept are `before` and `after` a step's correction, the pose first; and of each observation `event`.
+        Kept are `before` and `after` a step's correction, the pose first; and of an observation that of `events` by
+        the number of its components less one. `gate`: places of two numbers, of which the first is less where a
+        kernel of `update` has corrected.
         """
         self._memory_ns = round(memory * 1e9)
         self._most = int(np.ceil(memory * FASTEST)) + 2
-        self._before, self._after = before, [after]
-        self._event = [] if event is None else [event]
+        self._workspace, self._before, self._after = workspace, before, after
+        self._events = events
         self._times: list[int] = []
-        self._steps: list[_Record] = []
-        self._afters: list[_Record] = []
+        self._steps: list[_Step] = []
         # What has been allocated is used again, so that nothing is while the filter runs.
-        self._free: list[tuple[_Record, _Record]] = []
-        self._free_events: list[_Record] = []
+        self._free: list[_Step] = []
+        self._free_events: list[list[_Event]] = [[] for _ in events]
+        """By number of components less one."""
         self._count = 0
         """Observations that are kept."""
         self._corrected = False
-        self._table = VisitTable(workspace)
-        self._exchanged = range(1, len(before))
-        self._present = _Record([Kept(part.now, part.now) for part in before])
+        self._table = VisitTable(workspace, gate)
+        self._present = _Record(workspace, before[1:]).now
 
     # -- steps ---------------------------------------------------------------------------------------------
 
@@ -132,25 +148,20 @@ class History:
         times, limit = self._times, t_ns - self._memory_ns
         while len(times) > 1 and (times[1] <= limit or len(times) >= self._most or self._count > MOST_EVENTS):
             self._drop()
-        step, after = self._free.pop() if self._free else self._make_step()
-        step.keep()
-        after.keep()
-        self._table.append(step.visits)
-        step.begin = self._table.end
+        step = self._free.pop() if self._free else _Step(self._workspace, self._before, self._after)
+        step.now.keep()
+        step.begin = self._table.append(step.visits)
         times.append(t_ns)
         self._steps.append(step)
-        self._afters.append(after)
         self._corrected = False
-
-    def _make_step(self) -> tuple[_Record, _Record]:
-        return _Record(self._before), _Record(self._after)
 
     def _drop(self) -> None:
         self._times.pop(0)
-        step, after = self._steps.pop(0), self._afters.pop(0)
-        self._free.append((step, after))
+        step = self._steps.pop(0)
+        self._free.append(step)
         self._count -= len(step.events)
-        self._free_events += step.events
+        for event in step.events:
+            self._free_events[event.components - 1].append(event)
         step.events.clear()
         if self._steps:
             following = self._steps[0]
@@ -158,7 +169,8 @@ class History:
 
     def correct(self) -> None:
         """Keep what the last step's correction has made."""
-        self._afters[-1].keep()
+        for present, numbers in self._steps[-1].corrected_now:
+            numbers[:] = present
         self._corrected = True
 
     def find(self, t_ns: int) -> Moment | None:
@@ -179,34 +191,53 @@ class History:
                 share = min((t_ns - times[after]) / (times[n] - times[after]), 1.0)
             else:
                 after = n
-        self._afters[after].restore(0)
-        self._steps[n].restore(0)
+        for past, numbers in self._steps[after].corrected:
+            past[:] = numbers
+        for past, numbers in self._steps[n].pose:
+            past[:] = numbers
         return Moment(share, times[n] - t_ns, None if n == last else n)
 
     # -- late observations ---------------------------------------------------------------------------------
 
+    def update(self, kernel: ctypes.c_void_p, components: int) -> bool:
+        """Run a kernel that corrects the last step with an observation if that is within limits; keep it then.
+
+        `kernel`: its address. Returns whether it has corrected.
+        """
+        free = self._free_events[components - 1]
+        if not free:
+            free.append(self._make_event(components))
+        event = free[-1]
+        if not self._table.run_and_keep(kernel, event.now, event.visit_address):
+            return False
+        self._steps[-1].events.append(free.pop())
+        self._count += 1
+        return True
+
     def note(self, components: int) -> None:
         """Keep the observation that corrects the last step."""
-        event = self._make_event()
+        event = self._keep_event(components)
         self._steps[-1].events.append(event)
-        self._table.append(event.each[components - 1])
+        self._table.append(event.visits)
 
-    def _make_event(self) -> _Record:
-        event = self._free_events.pop() if self._free_events else _Record(self._event)
-        event.keep()
+    def _make_event(self, components: int) -> _Event:
+        return _Event(self._workspace, self._events[components - 1], components)
+
+    def _keep_event(self, components: int) -> _Event:
+        free = self._free_events[components - 1]
+        event = free.pop() if free else self._make_event(components)
+        event.now.keep()
         self._count += 1
         return event
 
     def restore(self, step: int) -> None:
         """Put the state before a step's correction in the place of the present one, until `restore_present`."""
         self._present.keep()
-        for part in self._exchanged:
-            self._steps[step].restore(part)
+        self._steps[step].rest.restore()
 
     def restore_present(self) -> None:
         """Undo `restore`."""
-        for part in self._exchanged:
-            self._present.restore(part)
+        self._present.restore()
 
     def follow(self, step: int) -> None:
         """Bring a late observation from before a step's correction to the present."""
@@ -214,9 +245,9 @@ class History:
 
     def enter(self, step: int, components: int) -> None:
         """Keep the late observation as the first one of a step, and update by it what has been kept since."""
-        event, record = self._make_event(), self._steps[step]
+        event, record = self._keep_event(components), self._steps[step]
         record.events.insert(0, event)
-        self._table.insert(record.begin, event.each[components - 1])
+        self._table.insert(record.begin, event.visits)
         for later in self._steps[step + 1 :]:
             later.begin += 1
         self._present.keep()
@@ -227,10 +258,10 @@ class History:
         """Of each step what is kept of a part of `before`, by its number; to be changed in place."""
         return (step.parts[part] for step in self._steps)
 
-    def parts_of_events(self) -> Iterator[np.ndarray]:
-        """The same of each observation."""
-        return (event.parts[0] for step in self._steps for event in step.events)
+    def parts_of_events(self) -> Iterator[tuple[int, np.ndarray]]:
+        """The same of each observation, with the number of its components."""
+        return ((event.components, event.parts[0]) for step in self._steps for event in step.events)
 
     def parts_after(self) -> Iterator[np.ndarray]:
         """The same of what was after each step's correction."""
-        return (after.parts[0] for after in self._afters)
+        return (step.parts[-1] for step in self._steps)

@@ -12,8 +12,9 @@ import numpy as np
 
 from vehicled.filter.covariance import MISSING, Covariance, Workspace
 from vehicled.filter.history import History, Kept
-from vehicled.filter.late_kernels import EVENT, OBSERVED, LateKernels
+from vehicled.filter.late_kernels import EVENT, OBSERVED, UPDATED, LateKernels
 from vehicled.symbolic.program import KernelHandle, Span
+from vehicled.symbolic.visits import RecordCopies
 
 _BY_COMPONENT = ("crossed", "rows", "more_noise", "innovation")
 POSE, TRANSITION, COVARIANCE, ESTIMATES = range(4)
@@ -34,17 +35,24 @@ class LateWorkspace(Workspace, Protocol):
 
 def keep_arrays(
     workspace: LateWorkspace, kernels: LateKernels, pose: Sequence[str], others: Sequence[tuple[str, str]]
-) -> tuple[list[Kept], Kept, Kept]:
-    """What a history keeps before and after a step's correction, and of an observation.
+) -> tuple[list[Kept], Kept, list[Kept]]:
+    """What a history keeps before and after a step's correction, and of observations.
+
+    These by number of components less one.
 
     `pose`: arrays that lie one after the other; past ones are restored to the arrays `before.0` … and `after.0` ….
     `others`: first and last of arrays that lie one after the other, which observations read and which change from
     step to step. The first pair has the states that are estimates of their own.
     """
     address, span, tangent = workspace.address, workspace.span, workspace.tangent
+    components = len(kernels.updates)
 
     def view(*arrays: str) -> tuple[np.ndarray, ...]:
         return tuple(workspace.workspace[s.slice] for s in span(arrays[0], arrays[-1]))
+
+    def view_components(names: Sequence[str], m: int) -> tuple[np.ndarray, ...]:
+        arrays = [f(name) for f in (workspace.view, tangent) for name in names]
+        return tuple(array[: len(array) * m // components] for array in arrays if array.size)
 
     def view_past(when: str) -> tuple[np.ndarray, ...]:
         names = [f"{when}.{k}" for k in range(len(pose))]
@@ -58,18 +66,16 @@ def keep_arrays(
     transition, covariance = view("transition"), view("covariance", "x")
     before = [
         Kept(now, view_past("before")),
-        Kept(transition, transition, span("transition", "transition"), (propagate,), (propagate,)),
-        Kept(covariance, covariance, span("covariance", "x"), (0,), (correct,)),
+        Kept(transition, transition, propagate, propagate),
+        Kept(covariance, covariance, 0, correct),
         *(Kept(view(*arrays), view(*arrays)) for arrays in others),
     ]
-    event = Kept(
-        view("rows", "precision"),
-        view(*EVENT),
-        span(EVENT[0], EVENT[-1]),
-        tuple(map(address, kernels.updates)),
-        tuple(map(address, kernels.amend)),
-    )
-    return before, Kept(now, view_past("after")), event
+    kernels_of_events = zip(kernels.updates, kernels.amend, strict=True)
+    events = [
+        Kept(view_components(UPDATED, m), view_components(EVENT, m), address(read), address(change))
+        for m, (read, change) in enumerate(kernels_of_events, 1)
+    ]
+    return before, Kept(now, view_past("after")), events
 
 
 class LateObservations:
@@ -94,7 +100,8 @@ class LateObservations:
         self._step = 0
         """Step of the observation evaluated last."""
         views = [workspace.workspace[s.slice] for name in OBSERVED for s in workspace.span(name, name)]
-        self._at_step = [(view, view.copy()) for view in views]
+        numbers = np.zeros(sum(view.size for view in views))
+        self._at_step = RecordCopies(workspace.workspace, [(numbers, views)])
         """G, C and ν at that step."""
         components = len(errors.noise)
         both = [f(name) for name in _BY_COMPONENT for f in (workspace.view, workspace.tangent)]
@@ -122,15 +129,13 @@ class LateObservations:
             for view in self._by_pair:
                 view[m * (m + 1) // 2 :] = 0.0
             errors.noise[m:] = MISSING
-        for view, then in self._at_step:
-            then[:] = view
+        self._at_step.keep()
         self._history.follow(step)
         self._whiten()
 
     def update(self, components: int) -> None:
         """Update P and x with the observation evaluated last, and enter it into the past."""
-        for view, then in self._at_step:
-            view[:] = then
+        self._at_step.restore()
         self._whiten()
         self._history.enter(self._step, components)
         self._whiten()
@@ -165,10 +170,17 @@ class LateObservations:
             values = np.concatenate([estimates[k : k + 1], tangents[k]])
             for part in history.parts_of_steps(ESTIMATES):
                 part[where] = values
-        of_event = np.arange(len(errors.noise)) * errors.size + i
-        where = np.concatenate([place((EVENT[0], EVENT[-1]), name, of_event) for name in EVENT[:2]])
-        for part in history.parts_of_events():
-            part[where] = 0.0
+        of_events = [self._find_in_event(i, m) for m in range(1, len(errors.noise) + 1)]
+        for m, part in history.parts_of_events():
+            part[of_events[m - 1]] = 0.0
+
+    def _find_in_event(self, i: int, m: int) -> np.ndarray:
+        """Where h_i and (P hᵀ)_i are among the numbers of an observation of m components, and their tangents."""
+        n, directions = self._errors.size, self._workspace.tangent(EVENT[0]).shape[-1]
+        numbers = np.arange(2 * m) * n + i
+        begin = 2 * m * (n + 1)
+        tangents = begin + numbers[:, None] * directions + np.arange(directions)
+        return np.concatenate([numbers, tangents.ravel()])
 
     def move(self, array: str, i: int, change: float, d_change: np.ndarray) -> None:
         """Change number i of an array of the pose at all times that are kept, as the present one has been changed."""

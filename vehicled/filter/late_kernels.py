@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from vehicled.filter.covariance import CovarianceKernels
     from vehicled.symbolic.graph import Atom
 
+UPDATED = ("rows", "white", "left", "precision")
+"""Arrays of the observation evaluated last."""
 EVENT = ("event.rows", "event.white", "event.left", "event.precision")
-"""Arrays of an observation of the past, in the order of `rows`, `white`, `left` and `precision`."""
+"""The same of an observation of the past."""
 OBSERVED = ("crossed", "expected", "innovation")
 """G (3, n), C (6,) and ν (3,) of a late observation."""
 

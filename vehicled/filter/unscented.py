@@ -251,7 +251,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         nis = self.evaluate(observation)
         if nis is not None and nis < limit:
             if self._late_step is None:
-                self.errors.updates[len(observation.value) - 1]()
+                self.errors.update(len(observation.value))
             else:
                 self._late.update(len(observation.value))
         return nis is not None

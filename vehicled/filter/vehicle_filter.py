@@ -6,6 +6,7 @@ other slow errors) are `slow_states`.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -91,7 +92,9 @@ class VehicleFilter(VehicleState):
             bind(kernels.adjust),
         )
         self._evaluations = {kind: bind(kernel) for kind, kernel in kernels.observations.items()}
-        self._gated_updates = {kind: bind(kernel) for kind, kernel in kernels.gated_updates.items()}
+        self._gated_updates = {
+            kind: ctypes.c_void_p(self.car.address(kernel)) for kind, kernel in kernels.gated_updates.items()
+        }
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
         self._moment = PlainNumbers(layout, workspace, age=1, lead=1, latency=1, share=1)
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
@@ -171,7 +174,9 @@ class VehicleFilter(VehicleState):
         if self.directions:
             self._tangents.take_observation(observation.kind)
         if self._late_step is None:
-            self._gated_updates[observation.kind]()
+            corrected = self.history.update(self._gated_updates[observation.kind], m)
+            if corrected and self.errors.tape is not None:
+                self.errors.record_update(self.errors.tape, m)
             return True
         self._late.evaluate(self._late_step, self._evaluations[observation.kind], m)
         if self.errors.nis.item() < limit:
@@ -194,12 +199,10 @@ class VehicleFilter(VehicleState):
         if not self._update_below(observation, limits[0]):
             return TOO_OLD
         self._before_weights = None
-        m = len(observation.value)
-        *found, nis = self._found[m - 1].read()
-        innovation, variance = found[:m], found[m:]
+        m = self._evaluated
+        found = self._found[m - 1].read()
+        innovation, variance, nis = list(found[:m]), list(found[m:-1]), found[-1]
         if nis < limits[0]:  # then so is that of each component
-            if self._late_step is None:
-                self.errors.note_update(m)
             return Update(innovation, variance, nis, (), "fused")
         return self._update_weighted(observation, innovation, variance, nis, limits)
 

@@ -128,8 +128,9 @@ class VehicleState:
         self.directions = self._tangents.directions
         """Derivatives that are carried along; 0 without companions."""
         self._d_innovation = car.tangent("innovation")
-        before, after, event = keep_arrays(car, kernels.late, _POSE, _READ)
-        self.history = History(settings.memory, car.workspace, before, after, event)
+        before, after, events = keep_arrays(car, kernels.late, _POSE, _READ)
+        gate = car.layout.places["nis"].offset, car.layout.places["limit"].offset
+        self.history = History(settings.memory, car.workspace, before, after, events, gate)
         self._late = LateObservations(car, kernels.late, self.errors, self.history, _POSE, "extra")
         self.errors.past = self._late
         self.configure(settings, sensors)

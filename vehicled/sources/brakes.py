@@ -21,6 +21,7 @@ TIMEOUT = 0.5
 _CHANNEL = "brake.pressure"
 _PRESSURES = slice(BRAKE_PRESSURE * len(WHEELS), (BRAKE_PRESSURE + 1) * len(WHEELS))
 """Places of this row in the flat inputs of corners."""
+_NONE = array("d", [0.0] * len(WHEELS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +46,7 @@ class Brakes(ModelInput[BrakePressure]):
 
     def __init__(self, settings: BrakePressure, car: Car) -> None:
         super().__init__(settings, car)
-        self.pressure = 0.0
-        """Pa."""
+        self._set_pressure(0.0)
         self._measured_at = -math.inf
 
     @property
@@ -57,17 +57,18 @@ class Brakes(ModelInput[BrakePressure]):
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Keep the line pressure (Pa, less `offset`) if it is among the channels; below zero counts as zero."""
         if _CHANNEL in values:
-            self.pressure = max(values[_CHANNEL] - self.settings.offset, 0.0)
+            self._set_pressure(max(values[_CHANNEL] - self.settings.offset, 0.0))
             self._measured_at = t
+
+    def _set_pressure(self, pressure: float) -> None:
+        self.pressure = pressure
+        """As measured last, Pa."""
+        self._pressures = array("d", [pressure] * len(WHEELS))
 
     def is_measured(self, t: float) -> bool:
         """Whether it was measured shortly before t, s."""
         return t - self._measured_at < TIMEOUT
 
-    def find(self, t: float) -> float:
-        """The pressure at t, s; none where it is not measured."""
-        return self.pressure if self.is_measured(t) else 0.0
-
     def apply(self, t: float) -> None:
-        """Write it into the car."""
-        self._car.flat_corner_inputs[_PRESSURES] = array("d", [self.find(t)] * len(WHEELS))
+        """Write it into the car; none where it is not measured at t, s."""
+        self._car.flat_corner_inputs[_PRESSURES] = self._pressures if self.is_measured(t) else _NONE

@@ -82,7 +82,8 @@ class CourseConsistency:
         if self._axis is None:
             return None
         if GYROSCOPES[2] in values:
-            rate = sum(a * values.get(c, 0.0) for a, c in zip(self._axis, GYROSCOPES, strict=True))
+            (a, b, c), (x, y, z) = self._axis, GYROSCOPES
+            rate = a * values.get(x, 0.0) + b * values.get(y, 0.0) + c * values[z]
             self._turn(t, rate, ahead)
         if "gnss.course" not in values:
             return None

@@ -18,6 +18,8 @@ _RECEIVERS = tuple(
 def add_speed_and_course(m: Measurement) -> Measurement:
     """A measurement with those that follow from its vector, where a car can have it; its own values stay."""
     values = m.values
+    if "gnss.vn" not in values and "gnss2.vn" not in values:
+        return m
     for north, east, speed, course in _RECEIVERS:
         if north in values and east in values:
             vn, ve = values[north], values[east]

@@ -63,7 +63,8 @@ class Health:
     def accept(self) -> None:
         """An observation has corrected the filter with all its components."""
         self.state = "active"
-        self.clear_failures()
+        if self.failures:
+            self.clear_failures()
         self.fused += 1
 
     def reject(self, reason: str) -> None:

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import add
-from typing import Annotated, cast
+from typing import Annotated
 
-import msgspec
 import numpy as np
 
 from vehicled.filter.covariance import MISSING
@@ -156,6 +155,10 @@ class Imu(SourceSettings):
         )
 
 
+_Sample = tuple[list[float], list[int] | None]
+"""Of three axes, zero where not measured; and the axes that are measured, None: all."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Sensors:
     """Gyroscopes or accelerometers: what an observation is made with, by axis."""
@@ -175,12 +178,13 @@ class _Sensors:
     axes: tuple[_MotionAxis, ...]
     """What the estimator uses of them beside the observation."""
 
-    def read(self, v: Mapping[str, float]) -> list[float | None]:
-        """By axis, less the known biases; None for what is not measured."""
+    def read(self, v: Mapping[str, float]) -> _Sample:
+        """By axis, less the known biases."""
         (cx, cy, cz), (ox, oy, oz) = self.channels, self.offsets
         if cx in v and cy in v and cz in v:
-            return [v[cx] - ox, v[cy] - oy, v[cz] - oz]
-        return [v[c] - o if c in v else None for c, o in zip(self.channels, self.offsets, strict=True)]
+            return [v[cx] - ox, v[cy] - oy, v[cz] - oz], None
+        value = [v[c] - o if c in v else 0.0 for c, o in zip(self.channels, self.offsets, strict=True)]
+        return value, [k for k, c in enumerate(self.channels) if c in v]
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,25 +354,20 @@ class ImuSource(Source[Imu]):
         rates, read = (a * x + b * y + c * z, d * x + e * y + f * z), self.filter.pose.item
         self._road_travel.take_rates(record.t * 1e-9, rates, (read(ALPHA_X), read(ALPHA_Y)), variance)
 
-    def _read_motion(
-        self, samples: Sequence[Sequence[float | None]]
-    ) -> tuple[list[float | None], list[float]]:
+    def _read_motion(self, samples: Sequence[_Sample]) -> tuple[list[float | None], list[float]]:
         """Yaw rate, lateral and longitudinal specific force, in vehicle axes, without biases.
 
-        `samples` by kind and axis. Returns what is measured of them, and what has been subtracted of each as
+        `samples` by kind. Returns what is measured of them, and what has been subtracted of each as
         estimated bias.
         """
         found: list[float | None] = [None, None, None]
         subtracted = [0.0, 0.0, 0.0]
-        for of, sample in zip(self._kinds, samples, strict=True):
-            x0, x1, x2 = sample
+        for of, ((x0, x1, x2), present) in zip(self._kinds, samples, strict=True):
             b0, b1, b2 = of.biases.tolist()
-            if x0 is None or x1 is None or x2 is None:  # neither the sample nor its bias has a share
-                present = [x is not None for x in sample]
-                x0, x1, x2 = (x or 0.0 for x in sample)
-                b0, b1, b2 = (b if p else 0.0 for b, p in zip((b0, b1, b2), present, strict=True))
+            if present is not None:  # neither a sample nor its bias has a share
+                b0, b1, b2 = (b if k in present else 0.0 for k, b in enumerate((b0, b1, b2)))
             for axis in of.axes:
-                if sample[axis.nearest] is not None:
+                if present is None or axis.nearest in present:
                     s0, s1, s2 = axis.shares
                     less = s0 * b0 + s1 * b1 + s2 * b2
                     found[axis.place] = s0 * x0 + s1 * x1 + s2 * x2 - less
@@ -398,7 +397,7 @@ class ImuSource(Source[Imu]):
         """Update with the axes present, less their known offsets; an absent axis has no information."""
         v = m.values
         if self._timing.latency:
-            m = msgspec.structs.replace(m, t=m.t - round(self._timing.latency * 1e9))
+            m = Measurement(m.source, m.t - round(self._timing.latency * 1e9), m.arrival, m.values)
         samples = [of.read(v) for of in self._kinds]
         (yaw_rate, left, ahead), biases = self._read_motion(samples)
         self.lateral.take(yaw_rate, left)
@@ -408,9 +407,8 @@ class ImuSource(Source[Imu]):
             )
         if ahead is not None:
             self._ahead, self._ahead_at = ahead, m.t * 1e-9
-        for of, sample in zip(self._kinds, samples, strict=True):
-            if None not in sample:
-                value = cast("list[float]", sample)
+        for of, (value, present) in zip(self._kinds, samples, strict=True):
+            if present is None:
                 noise, of_samples = of.variances, of.floor.take(value)
                 if not self._given_noise:
                     noise = list(map(add, of_samples, of.model_variances))
@@ -418,12 +416,9 @@ class ImuSource(Source[Imu]):
                     self._observe_accelerations(m, value, noise)
                 else:
                     self._observe_rates(m, value, noise, max(of_samples))
-                continue
-            present = [k for k, x in enumerate(sample) if x is not None]
-            if present:
+            elif present:
                 of.floor.interrupt()
-                value = [0.0 if x is None else x for x in sample]
-                noise = [MISSING if x is None else w for x, w in zip(sample, of.variances, strict=True)]
+                noise = [w if k in present else MISSING for k, w in enumerate(of.variances)]
                 if of.kind == "imu.accel":
                     self._observe_accelerations(m, value, noise, present)
                 else:

@@ -60,18 +60,17 @@ class Inputs:
             faults[self._drive_health.suspect] = "contradicts the accelerometer"
         return faults
 
-    def is_drive_known(self, t: float) -> bool:
-        """Whether both drive torque and brake pressure are measured at t, s, and healthy."""
-        return self._drive_health.is_healthy and self._torques.is_measured(t) and self._brakes.is_measured(t)
-
-    def check_drive(self, t: float, ahead: float, measured: float | None) -> None:
+    def check_drive(self, t: float, ahead: float, measured: float | None) -> bool:
         """Find whether torques and pressure at t (s) agree with the accelerometer; if not, they count as zero.
 
-        `ahead`: speed, m/s; `measured`: specific force along the car, m/s², None where it is not measured.
+        `ahead`: speed, m/s; `measured`: specific force along the car, m/s², None where it is not measured. Returns
+        whether both are measured at t, and healthy.
         """
-        torques, brakes = self._torques, self._brakes
-        if torques.is_measured(t) or brakes.is_measured(t):
-            self._drive_health.check(t, torques.find_sum(t), brakes.find(t), ahead, measured)
+        torques, brakes, health = self._torques, self._brakes, self._drive_health
+        has_torques, has_brakes = torques.is_measured(t), brakes.is_measured(t)
+        if has_torques or has_brakes:
+            health.check(t, torques.find_sum(t), brakes.pressure if has_brakes else 0.0, ahead, measured)
+        return health.is_healthy and has_torques and has_brakes
 
     def apply(self, t: float) -> None:
         """Write the inputs at t (s) into the car."""

@@ -17,9 +17,9 @@ FASTEST = 200.0
 def find_absurd(m: Measurement, limits: Iterable[float]) -> list[str]:
     """The channels whose values are beyond their limits, which stand in the same order; NaN always is."""
     within = list(map(le, map(abs, m.values.values()), limits))
-    return (
-        [] if all(within) else [channel for channel, good in zip(m.values, within, strict=True) if not good]
-    )
+    if False not in within:
+        return []
+    return [channel for channel, good in zip(m.values, within, strict=True) if not good]
 
 
 _LARGEST: Mapping[str, float] = {
@@ -33,22 +33,27 @@ _LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("fx", "fy", "fz", "force"), 1e7),
 }
 """By the last part of a column's name: what is impossible beyond, in its unit. The others only have to be finite."""
-_NOT_OF_THE_FILTER = ("lat", "lon", "alt")
-_INDICES = np.array([k for k, c in enumerate(ESTIMATE_COLUMNS) if c not in _NOT_OF_THE_FILTER])
-_BOUNDS = np.array(
-    [
-        math.inf if c.startswith("sigma.") else _LARGEST.get(c.rsplit(".", 1)[-1], math.inf)
-        for c in (ESTIMATE_COLUMNS[k] for k in _INDICES)
-    ]
-)
+_FINITE = 1e150
+"""So large that nothing reaches it, and its square is still a number."""
+
+
+def _find_bound(column: str) -> float:
+    if column in ("lat", "lon", "alt"):  # not the filter's
+        return math.inf
+    return _FINITE if column.startswith("sigma.") else _LARGEST.get(column.rsplit(".", 1)[-1], _FINITE)
+
+
+_BOUNDS = np.array([_find_bound(column) for column in ESTIMATE_COLUMNS])
+_PER_BOUND = 1.0 / _BOUNDS
 
 
 def find_impossible(values: np.ndarray) -> str | None:
     """Which column of an estimate no car can have, in words. `values`: in the order of `ESTIMATE_COLUMNS`."""
-    magnitudes = np.abs(values[_INDICES])
-    if (magnitudes <= _BOUNDS).all() and magnitudes.max() < math.inf:
+    shares = values * _PER_BOUND
+    if shares @ shares < 1.0:
+        return None  # then each is less than its bound
+    impossible = np.flatnonzero(~(np.abs(values) <= _BOUNDS) & (_PER_BOUND > 0.0))
+    if not len(impossible):
         return None
-    worst = next(
-        k for k, m, b in zip(_INDICES, magnitudes, _BOUNDS, strict=True) if not (m <= b and m < math.inf)
-    )
-    return f"{ESTIMATE_COLUMNS[worst]} was {values[worst]:g}, which is impossible"
+    column = int(impossible[0])
+    return f"{ESTIMATE_COLUMNS[column]} was {values[column]:g}, which is impossible"

@@ -41,9 +41,9 @@ class NoiseFloor:
         """Variance of a sample by component, from it and all before; samples follow each other regularly."""
         least, found, last, before = self._least, self._found, self._last, self._before
         if last is not None and before is not None:
-            for k, x in enumerate(value):
-                second, mean = x - 2.0 * last[k] + before[k], found[k]
-                square, spike = second * second / 6.0, SPIKE * max(mean, least[k])
+            for k, (x, x1, x2, usual) in enumerate(zip(value, last, before, least, strict=True)):
+                second, mean = x - 2.0 * x1 + x2, found[k]
+                square, spike = second * second / 6.0, SPIKE * (mean if mean > usual else usual)
                 found[k] = mean + ((square if square < spike else spike) - mean) / MEMORY
         self._last, self._before = value, last
         return list(map(max, least, found))

@@ -21,6 +21,7 @@ from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.yaw_consistency import YawConsistency
+from vehicled.vehicle.arrays import AHEAD
 from vehicled.vehicle.parameters import Vehicle
 
 
@@ -83,11 +84,8 @@ class Screening:
         """Whether other sensors contradict it."""
         return self._yaw.is_doubtful or not self._yaw.is_plausible
 
-    def widen_biases(self, f: EstimatedFilter, ahead: float) -> None:
-        """What has been found since the step before makes biases less certain, by a jump also what it has falsified.
-
-        `ahead`: speed, m/s.
-        """
+    def widen_biases(self, f: EstimatedFilter) -> None:
+        """What has been found since the step before makes biases less certain; a jump also what it has falsified."""
         for step in self._steps.found:
             group = GYRO_BIAS if step.channel in GYROSCOPES else ACCELEROMETER_BIAS
             f.add_variance(group, step.channel[-1], step.sigma**2)
@@ -95,6 +93,7 @@ class Screening:
         jump, self._gyro_jump = self._gyro_jump, None
         if jump is None:
             return
+        ahead = f.pose.item(AHEAD)
         # Beside a course that is right, sideslip is as wrong as the heading.
         widened = (
             (GYRO_BIAS, "z", jump.rate),

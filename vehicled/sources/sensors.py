@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar, get_args, get_type_hints
 
-import msgspec
-
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.body_velocity import BodyVelocity
@@ -160,13 +158,8 @@ class Sources:
         """What the filter can start from."""
         self.receivers = [s for s in self._sources.values() if isinstance(s, GnssSource)]
         """Those of GNSS, the first one first."""
-
-    @property
-    def imu(self) -> ImuSource | None:
+        self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
         """The inertial measurement unit."""
-        source = self._sources.get("imu")
-        assert source is None or isinstance(source, ImuSource)
-        return source
 
     @property
     def yaw_rate(self) -> float | None:
@@ -197,4 +190,4 @@ class Sources:
             if len(self._readers) < MOST_COMBINATIONS:
                 self._readers[channels] = readers
         for source, late_ns in readers:
-            source.observe(msgspec.structs.replace(m, t=m.t - late_ns) if late_ns else m)
+            source.observe(Measurement(m.source, m.t - late_ns, m.arrival, m.values) if late_ns else m)

@@ -57,7 +57,7 @@ class Shaking:
         noise = 2.0 * variance / (span * span)
         for k in range(2):
             difference, found = (innovation[k] - before[1 + k]) / span, self._found[k]
-            square = min(difference * difference, SPIKE * (max(found, 0.0) + noise))
-            self._found[k] = found = found + (square - noise - found) / MEMORY
+            square, spike = difference * difference, SPIKE * ((found if found > 0.0 else 0.0) + noise)
+            self._found[k] = found = found + ((square if square < spike else spike) - noise - found) / MEMORY
             share = found / (found + noise) if found > 0.0 else 0.0
             self.value[k], self.variance[k] = share * difference, share * noise

@@ -32,6 +32,8 @@ class MeasurementUpdates:
         """Its time."""
         self._silent_ns: float = math.inf
         """Until that time, ns, no source has been silent for too long."""
+        self._may_be_lost = False
+        """Whether some sensor may have been failing its gate for long."""
 
     def begin_step(self, t_ns: int) -> None:
         """Records of the step before are handed over."""
@@ -77,7 +79,8 @@ class MeasurementUpdates:
         `present`: which of the components were measured, if not all; `latency`: by how much it is older than its
         time, s.
         """
-        health = self._note_arrival(m, kind)
+        health = self.health[kind]
+        self._note_arrival(m.t, health)
         t_ns = m.t - round(latency * 1e9) if latency else m.t
         observation = Observation(kind, t_ns, value, variance, latency)
         update = self._filter.update(observation, health.limits)
@@ -89,9 +92,11 @@ class MeasurementUpdates:
             value, innovation, expected = ([x[k] for k in present] for x in (value, innovation, expected))
         if not update.rejected:
             health.accept()
-        elif health.fail(update.rejected, update.accepted) and self._resets[kind](observation, update):
-            health.count_reset()
-            reason = "reset"
+        else:
+            self._may_be_lost = True
+            if health.fail(update.rejected, update.accepted) and self._resets[kind](observation, update):
+                health.count_reset()
+                reason = "reset"
         record = Innovation(
             m.t,
             self.step_ns,
@@ -116,15 +121,15 @@ class MeasurementUpdates:
 
     def reject(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
         """A measurement that cannot be predicted or used."""
-        self._note_arrival(m, kind).reject(reason)
+        health = self.health[kind]
+        self._note_arrival(m.t, health)
+        health.reject(reason)
         self.record(m, kind, value, reason)
 
-    def _note_arrival(self, m: Measurement, kind: str) -> Health:
-        health = self.health[kind]
-        silent_ns = health.note_arrival(m.t)
+    def _note_arrival(self, t_ns: int, health: Health) -> None:
+        silent_ns = health.note_arrival(t_ns)
         if silent_ns < self._silent_ns:
             self._silent_ns = silent_ns
-        return health
 
     def record(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
         """Keep the innovation record of an observation that was not evaluated, with the reason."""
@@ -149,7 +154,10 @@ class MeasurementUpdates:
 
         Then the filter is wrong, and not they.
         """
+        if not self._may_be_lost:
+            return False
         failing = [h for h in self.health.values() if h.failures and h.failures >= h.gate.persistent]
+        self._may_be_lost = len(failing) > 0
         if len(failing) < 2:
             return False
         measuring = [h for h in self.health.values() if h.state in ("active", "distrusted")]

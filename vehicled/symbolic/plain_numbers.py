@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -31,14 +32,7 @@ class PlainNumbers:
             end = offset + count
         packed = struct.Struct(form)
         buffer, at = workspace.data.cast("B"), begin * _SIZE
-        self._buffer, self._at = buffer, at
-        self._pack: Callable[..., None] = packed.pack_into
-        self._unpack: Callable[..., tuple[float, ...]] = packed.unpack_from
-
-    def write(self, *values: float) -> None:
-        """All of them; what lies between the arrays becomes zero."""
-        self._pack(self._buffer, self._at, *values)
-
-    def read(self) -> tuple[float, ...]:
+        self.write: Callable[..., None] = partial(packed.pack_into, buffer, at)
+        """Write all of them, each an argument; what lies between the arrays becomes zero."""
+        self.read: Callable[[], tuple[float, ...]] = partial(packed.unpack_from, buffer, at)
         """All of them."""
-        return self._unpack(self._buffer, self._at)

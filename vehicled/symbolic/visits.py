@@ -2,25 +2,79 @@
 
 Kernels work on fixed places. Where there are many equal things, each is a record that is copied to these places, and
 back after the kernel where that has changed it. A `VisitTable` lists records and kernels in an order; one call runs
-any tail of it.
+any tail of it. `RecordCopies` are made in one call as well.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from vehicled.symbolic.machine import MachineCode, get_object
-from vehicled.symbolic.program import Span
 
-VISIT = 7
-"""Numbers of a visit: address of the record, place and count of two spans, and two kernels."""
+VISIT = 4
+"""Numbers of a visit: address and number of the copies of a record, and two kernels."""
+_COPY = 3
+"""Numbers of a copy: address in a record, place in the workspace, count."""
 _READ, _CHANGE = 0, 1
+_KEEP, _RESTORE = 0, 1
 _IR = """
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define void @copy(ptr %w, ptr %table, i64 %count, i64 %restore) nounwind {
+entry:
+  %restores = icmp ne i64 %restore, 0
+  br label %top
+top:
+  %i = phi i64 [0, %entry], [%following, %next]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %end
+body:
+  %begin = mul i64 %i, COPY
+  %row = getelementptr i64, ptr %table, i64 %begin
+  %address = load i64, ptr %row, align 8
+  %p1 = getelementptr i64, ptr %row, i64 1
+  %place = load i64, ptr %p1, align 8
+  %p2 = getelementptr i64, ptr %row, i64 2
+  %numbers = load i64, ptr %p2, align 8
+  %record = inttoptr i64 %address to ptr
+  %there = getelementptr double, ptr %w, i64 %place
+  %bytes = shl i64 %numbers, 3
+  br i1 %restores, label %back, label %keep
+keep:
+  call void @llvm.memcpy.p0.p0.i64(ptr %record, ptr %there, i64 %bytes, i1 false)
+  br label %next
+back:
+  call void @llvm.memcpy.p0.p0.i64(ptr %there, ptr %record, i64 %bytes, i1 false)
+  br label %next
+next:
+  %following = add i64 %i, 1
+  br label %top
+end:
+  ret void
+}
+
+define i32 @run_and_keep(ptr %w, i64 %less, i64 %limit, ptr %kernel, ptr %table, i64 %count, ptr %visit, ptr %slot)
+    nounwind {
+entry:
+  call void %kernel(ptr %w)
+  %p1 = getelementptr double, ptr %w, i64 %less
+  %p2 = getelementptr double, ptr %w, i64 %limit
+  %number = load double, ptr %p1, align 8
+  %bound = load double, ptr %p2, align 8
+  %is_less = fcmp olt double %number, %bound
+  br i1 %is_less, label %keep, label %leave
+keep:
+  call void @copy(ptr %w, ptr %table, i64 %count, i64 0)
+  call void @llvm.memcpy.p0.p0.i64(ptr %slot, ptr %visit, i64 VISIT_BYTES, i1 false)
+  ret i32 1
+leave:
+  ret i32 0
+}
 
 define void @visit(ptr %w, ptr %table, i64 %count, i64 %change) nounwind {
 entry:
@@ -33,35 +87,22 @@ top:
 body:
   %begin = mul i64 %i, VISIT
   %row = getelementptr i64, ptr %table, i64 %begin
-  %column = add i64 %change, 5
+  %column = add i64 %change, 2
   %kernels = getelementptr i64, ptr %row, i64 %column
   %kernel = load i64, ptr %kernels, align 8
   %none = icmp eq i64 %kernel, 0
   br i1 %none, label %next, label %visit
 visit:
   %address = load i64, ptr %row, align 8
+  %copies = inttoptr i64 %address to ptr
   %p1 = getelementptr i64, ptr %row, i64 1
-  %place1 = load i64, ptr %p1, align 8
-  %p2 = getelementptr i64, ptr %row, i64 2
-  %count1 = load i64, ptr %p2, align 8
-  %p3 = getelementptr i64, ptr %row, i64 3
-  %place2 = load i64, ptr %p3, align 8
-  %p4 = getelementptr i64, ptr %row, i64 4
-  %count2 = load i64, ptr %p4, align 8
-  %record1 = inttoptr i64 %address to ptr
-  %record2 = getelementptr double, ptr %record1, i64 %count1
-  %there1 = getelementptr double, ptr %w, i64 %place1
-  %there2 = getelementptr double, ptr %w, i64 %place2
-  %bytes1 = shl i64 %count1, 3
-  %bytes2 = shl i64 %count2, 3
-  call void @llvm.memcpy.p0.p0.i64(ptr %there1, ptr %record1, i64 %bytes1, i1 false)
-  call void @llvm.memcpy.p0.p0.i64(ptr %there2, ptr %record2, i64 %bytes2, i1 false)
+  %number = load i64, ptr %p1, align 8
   %function = inttoptr i64 %kernel to ptr
+  call void @copy(ptr %w, ptr %copies, i64 %number, i64 1)
   call void %function(ptr %w)
   br i1 %changes, label %back, label %next
 back:
-  call void @llvm.memcpy.p0.p0.i64(ptr %record1, ptr %there1, i64 %bytes1, i1 false)
-  call void @llvm.memcpy.p0.p0.i64(ptr %record2, ptr %there2, i64 %bytes2, i1 false)
+  call void @copy(ptr %w, ptr %copies, i64 %number, i64 0)
   br label %next
 next:
   %following = add i64 %i, 1
@@ -69,30 +110,80 @@ next:
 end:
   ret void
 }
-""".replace("VISIT", str(VISIT))
+"""
+
+
+class _Functions(NamedTuple):
+    visit: Callable[..., None]
+    copy: Callable[..., None]
+    run_and_keep: Callable[..., int]
 
 
 @lru_cache
-def _load() -> Callable[..., None]:
-    code = MachineCode(get_object(_IR))
-    types = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong
-    return code.function("visit", None, *types, keeps_lock=True)
+def _load() -> _Functions:
+    numbers = {"VISIT_BYTES": 8 * VISIT, "VISIT": VISIT, "COPY": _COPY}
+    ir = _IR
+    for name, number in numbers.items():
+        ir = ir.replace(name, str(number))
+    code = MachineCode(get_object(ir))
+    pointer, integer = ctypes.c_void_p, ctypes.c_longlong
+    table = pointer, pointer, integer, integer
+    return _Functions(
+        code.function("visit", None, *table, keeps_lock=True),
+        code.function("copy", None, *table, keeps_lock=True),
+        code.function(
+            "run_and_keep",
+            ctypes.c_int,
+            *(pointer, integer, integer, pointer, pointer, integer, pointer, pointer),
+            keeps_lock=True,
+        ),
+    )
 
 
-def make_visit(address: int, spans: Sequence[Span], read: int, change: int) -> np.ndarray:
-    """(7,) one row of a table: a record at an address, and one or two spans that it is copied to in turn.
+class RecordCopies:
+    """Copies of numbers between a record and a workspace, all in one call."""
 
-    `read` and `change`: addresses of the kernels that read the record and that change it; 0 where none does.
+    def __init__(
+        self, workspace: np.ndarray, parts: Iterable[tuple[np.ndarray, Sequence[np.ndarray]]]
+    ) -> None:
+        """`parts`: numbers of the record (k,), and the arrays of the workspace that they are of, in C order."""
+        begin, rows = workspace.ctypes.data, []
+        self._records = []
+        """They must not be freed before their addresses are."""
+        for numbers, views in parts:
+            self._records.append(numbers)
+            address = numbers.ctypes.data
+            for view in views:
+                rows.append((address, (view.ctypes.data - begin) // view.itemsize, view.size))
+                address += view.nbytes
+        self._rows = np.array(rows, dtype=np.int64).reshape(-1, _COPY)
+        self.address, self.count = self._rows.ctypes.data, len(rows)
+        # As objects of ctypes, so that they are not converted at each call.
+        self.arguments = ctypes.c_void_p(self.address), ctypes.c_longlong(self.count)
+        copy = partial(_load().copy, ctypes.c_void_p(begin), *self.arguments)
+        self.keep: Callable[[], None] = partial(copy, ctypes.c_longlong(_KEEP))
+        """Take what the workspace has now."""
+        self.restore: Callable[[], None] = partial(copy, ctypes.c_longlong(_RESTORE))
+        """Put it back."""
+
+
+def make_visit(copies: RecordCopies, read: int, change: int) -> np.ndarray:
+    """(1, 4) a row of a table: where a record is copied to in turn, and the kernels that read and that change it.
+
+    `read` and `change`: addresses; 0 where there is none.
     """
-    places = [number for span in spans for number in span]
-    return np.array([address, *places, *[0] * (4 - len(places)), read, change], dtype=np.int64)
+    return np.array([[copies.address, copies.count, read, change]], dtype=np.int64)
 
 
 class VisitTable:
     """Visits in an order. They are known by numbers that count from the first one ever, and grow with each."""
 
-    def __init__(self, workspace: np.ndarray) -> None:
-        self._visit, self._pointer = _load(), workspace.ctypes.data
+    def __init__(self, workspace: np.ndarray, gate: tuple[int, int] = (0, 0)) -> None:
+        """`gate`: places of two numbers of the workspace, of which the first must be less for `run_and_keep`."""
+        self._visit, _, run_and_keep = _load()
+        self._pointer = workspace.ctypes.data
+        given = ctypes.c_void_p(self._pointer), *map(ctypes.c_longlong, gate)
+        self._run_and_keep: Callable[..., int] = partial(run_and_keep, *given)
         self._allocate(256)
         self._first = self._begin = self._end = 0
 
@@ -100,22 +191,30 @@ class VisitTable:
         self._rows = np.zeros((rows, VISIT), dtype=np.int64)
         self._address = self._rows.ctypes.data
 
-    @property
-    def end(self) -> int:
-        """The number that the next visit gets."""
-        return self._first + self._end - self._begin
-
-    def append(self, visits: np.ndarray) -> None:
-        """Add visits, (k, 7)."""
+    def append(self, visits: np.ndarray) -> int:
+        """Add visits, (k, 4). Returns the number that the next one gets."""
         end = self._end + len(visits)
         if end > len(self._rows):
             self._make_room(len(visits))
             end = self._end + len(visits)
         self._rows[self._end : end] = visits
         self._end = end
+        return self._first + end - self._begin
+
+    def run_and_keep(self, kernel: ctypes.c_void_p, copies: RecordCopies, visit: ctypes.c_void_p) -> bool:
+        """Run a kernel; then, if the gate is passed, keep a record and add its visit.
+
+        `kernel`, `visit`: addresses.
+        """
+        if self._end == len(self._rows):
+            self._make_room(1)
+        slot = self._address + 8 * VISIT * self._end
+        passed = self._run_and_keep(kernel, *copies.arguments, visit, slot)
+        self._end += passed
+        return passed == 1
 
     def insert(self, number: int, visit: np.ndarray) -> None:
-        """Add a visit, (1, 7), in front of that number; those behind it count one more from now on."""
+        """Add a visit, (1, 4), in front of that number; those behind it count one more from now on."""
         if self._end == len(self._rows):
             self._make_room(1)
         place = self._begin + number - self._first
@@ -130,7 +229,7 @@ class VisitTable:
 
     def clear(self) -> None:
         """Forget all."""
-        self.drop_before(self.end)
+        self.drop_before(self._first + self._end - self._begin)
 
     def read(self, number: int) -> None:
         """Run the kernels that read, from a visit on to the last one."""
