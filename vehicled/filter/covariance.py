@@ -63,18 +63,18 @@ class CovarianceKernels:
 
     def __init__(self, program: Program, size: int, components: int) -> None:
         """`components`: of the largest observation."""
-        self._program, self._graph, self.size, self.components = program, program.graph, size, components
-        self._p: dict[tuple[int, int], Atom] = {}
+        self.program, self._graph, self.size, self.components = program, program.graph, size, components
+        self.p: dict[tuple[int, int], Atom] = {}
         packed = iter(program.array("covariance", size * (size + 1) // 2))
         for i in range(size):
             for j in range(i, size):
-                self._p[i, j] = self._p[j, i] = next(packed)
+                self.p[i, j] = self.p[j, i] = next(packed)
         self.x = program.array("x", size)
         # One after the other, they are copied as one array: see `LateKernels`.
         self._rows = program.array("rows", components * size)
         # What an update needs of an observation: innovation and P Hᵀ in directions that are not correlated.
         self._white = program.array("white", components * size)
-        self._left, self._precision = (
+        self._left, self.precision = (
             program.array("left", components),
             program.array("precision", components),
         )
@@ -106,8 +106,8 @@ class CovarianceKernels:
         for n, (i, a) in enumerate(items):
             inner = self._graph.zero
             for j, b in items[n + 1 :]:
-                inner = inner + self._p[i, j] * b
-            total = total + a * (self._p[i, i] * a + 2.0 * inner)
+                inner = inner + self.p[i, j] * b
+            total = total + a * (self.p[i, i] * a + 2.0 * inner)
         return total
 
     def propagate(
@@ -124,7 +124,7 @@ class CovarianceKernels:
         n, g = self.size, self._graph
         half = [0.5 * q for q in noise]
         before = {
-            (i, j): self._p[i, j] + half[i] if i == j else self._p[i, j] for i in range(n) for j in range(n)
+            (i, j): self.p[i, j] + half[i] if i == j else self.p[i, j] for i in range(n) for j in range(n)
         }
         # F P first, then (F P) Fᵀ: fewer operations than both at once.
         fp = [
@@ -134,8 +134,8 @@ class CovarianceKernels:
         for i in range(n):
             for j in range(i, n):
                 value = calc_dot(g, transition[j].values(), [fp[i][b] for b in transition[j]])
-                stores.append((self._p[i, j], value + half[i] if i == j else value))
-        program = self._program
+                stores.append((self.p[i, j], value + half[i] if i == j else value))
+        program = self.program
         places = [(i, j) for i, row in enumerate(transition) for j in sorted(row)]
         array = program.array("transition", len(places))
         elements = [*zip(array, (transition[i][j] for i, j in places), strict=True)]
@@ -173,7 +173,7 @@ class CovarianceKernels:
         more = list(noise) if noise else [g.zero] * len(rows)
         stores = list(zip(self._more_noise, more, strict=False))
         stores += zip(self._innovation, innovations, strict=False)
-        n, m, program = self.size, len(rows), self._program
+        n, m, program = self.size, len(rows), self.program
         places = {(k, j): self._rows[k * n + j] for k in range(m) for j in range(n)}
         zeros = [(a, g.zero) for (k, j), a in places.items() if j not in rows[k]]
         stores += [(places[k, j], value) for k, row in enumerate(rows) for j, value in row.items()]
@@ -184,12 +184,12 @@ class CovarianceKernels:
 
     def add_sum(self, array: str) -> KernelHandle:
         """Kernel `sum_up`: the sum of P and of an array into `soundness` (1,), finite if all of them are."""
-        (soundness,) = self._program.array("soundness", 1)
-        numbers = [*self._program.arrays["covariance"], *self._program.arrays[array]]
+        (soundness,) = self.program.array("soundness", 1)
+        numbers = [*self.program.arrays["covariance"], *self.program.arrays[array]]
         total = calc_dot(self._graph, [self._graph.one] * len(numbers), numbers)
-        kernel = self._program.kernel("sum_up", [(soundness, total)])
-        count = len(self._program.arrays[array])
-        self._program.replace(kernel, self._loops.sum_up(kernel.name, array, count))
+        kernel = self.program.kernel("sum_up", [(soundness, total)])
+        count = len(self.program.arrays[array])
+        self.program.replace(kernel, self._loops.sum_up(kernel.name, array, count))
         return kernel
 
     def add_evaluations(self) -> tuple[KernelHandle, ...]:
@@ -202,8 +202,8 @@ class CovarianceKernels:
         for m in range(1, self.components + 1):
             rows = [dict(enumerate(self._rows[k * n : (k + 1) * n])) for k in range(m)]
             stores = self._evaluate(self._innovation[:m], rows, self._more_noise[:m])
-            kernel = self._program.kernel(f"evaluate{m}", stores)
-            self._program.replace(kernel, self._loops.weigh(kernel.name, m, KernelHandle(f"factorise{m}")))
+            kernel = self.program.kernel(f"evaluate{m}", stores)
+            self.program.replace(kernel, self._loops.weigh(kernel.name, m, KernelHandle(f"factorise{m}")))
             added.append(kernel)
         return tuple(added)
 
@@ -212,7 +212,7 @@ class CovarianceKernels:
     ) -> list[tuple[Atom, Atom]]:
         """The diagonal of the innovation covariance, the normalised innovation squared, and what an update needs."""
         g, n, m = self._graph, self.size, len(rows)
-        column = [[calc_dot(g, row.values(), [self._p[i, j] for j in row]) for i in range(n)] for row in rows]
+        column = [[calc_dot(g, row.values(), [self.p[i, j] for j in row]) for i in range(n)] for row in rows]
         expected = {
             (k, i): calc_dot(g, rows[k].values(), [column[i][j] for j in rows[k]]) for k, i in list_pairs(m)
         }
@@ -264,7 +264,7 @@ class CovarianceKernels:
             stores += [
                 (self._variance[k], s[k, k]),
                 (self._left[k], nu),
-                (self._precision[k], 1.0 / diagonal[k]),
+                (self.precision[k], 1.0 / diagonal[k]),
             ]
         return lower, [*stores, (self._nis, total)]
 
@@ -274,16 +274,16 @@ class CovarianceKernels:
 
     def _factorise(self, m: int) -> KernelHandle:
         """Kernel `factoriseM`, in the midst of `CovarianceLoops.weigh`."""
-        arrays = self._program.arrays
+        arrays = self.program.arrays
         expected = dict(zip(list_pairs(m), self._expected, strict=False))
         lower, stores = self._decorrelate(expected, self._innovation[:m], self._more_noise[:m])
         mixing = [lower[k, i] for k in range(m) for i in range(k)]
-        return self._program.kernel(f"factorise{m}", [*stores, *zip(arrays["mixing"], mixing, strict=False)])
+        return self.program.kernel(f"factorise{m}", [*stores, *zip(arrays["mixing"], mixing, strict=False)])
 
     def _update(self, m: int) -> KernelHandle:
         n = self.size
         white = [self._white[k * n : (k + 1) * n] for k in range(m)]
-        gains = [[w * self._precision[k] for w in white[k]] for k in range(m)]
+        gains = [[w * self.precision[k] for w in white[k]] for k in range(m)]
         stores = []
         for i in range(n):
             value = self.x[i]
@@ -291,12 +291,12 @@ class CovarianceKernels:
                 value = value + gains[k][i] * self._left[k]
             stores.append((self.x[i], value))
             for j in range(i, n):
-                value = self._p[i, j]
+                value = self.p[i, j]
                 for k in range(m):
                     value = value - gains[k][i] * white[k][j]
-                stores.append((self._p[i, j], value))
-        kernel = self._program.kernel(f"update{m}", stores)
-        self._program.replace(kernel, self._loops.update(kernel.name, m))
+                stores.append((self.p[i, j], value))
+        kernel = self.program.kernel(f"update{m}", stores)
+        self.program.replace(kernel, self._loops.update(kernel.name, m))
         return kernel
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from vehicled.filter.considered import Considered, add_considered
 from vehicled.filter.covariance import CovarianceKernels
 from vehicled.filter.error_dynamics import (
     ErrorDynamics,
@@ -105,6 +106,7 @@ class ErrorModel:
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
         self._gated_updates: dict[str, KernelHandle] = {}
+        self._take_back: dict[str, KernelHandle] = {}
         self._readings: dict[str, ChassisReading] = {}
         self._read_state = self._add_read_state()
         propagate = self._add_propagation(unscented=kind == "UKF")
@@ -132,6 +134,7 @@ class ErrorModel:
             evaluations=self._covariance.add_evaluations() if kind == "UKF" else (),
             observations=self._observations,
             gated_updates=self._gated_updates,
+            take_back=self._take_back,
             readings=self._readings,
             sensors=self.models.kernels,
         )
@@ -221,18 +224,23 @@ class ErrorModel:
         noise: Sequence[Atom] | None = None,
         angle: bool = False,
         sensor: str | None = None,
+        considered: Considered | None = None,
     ) -> None:
         """An observation: what it should read, its Jacobian by errors of now, and noise beside its own.
 
         `angle`: the innovation is taken within half a turn; `sensor`: the chassis' sensor model by which sigma points
-        read it, where that predicts it but for slow errors.
+        read it, where that predicts it but for slow errors; `considered`: states that it does not correct.
         """
         if sensor is not None:
             self._readings[name] = ChassisReading(sensor, angle)
+        program, m = self.program, len(rows)
         kernel = self._covariance.observe(f"observe.{name}", predicted, rows, noise=noise, angle=angle)
+        gate = self._covariance.gates[m - 1]
+        if considered is not None and considered.places:
+            added = add_considered(program, self._covariance, name, m, kernel, considered)
+            kernel, gate, self._take_back[name] = added.evaluate, added.gate, added.take_back
         self._observations[name] = kernel
-        gate = self._covariance.gates[len(rows) - 1]
-        self._gated_updates[name] = self.program.sequence(f"update.{name}", kernel, gate)
+        self._gated_updates[name] = program.sequence(f"update.{name}", kernel, gate)
 
     def observe_chassis(
         self, name: str, sensor: str, error: SensorError | None = None, angle: bool = False
@@ -250,6 +258,7 @@ class ErrorModel:
         error: SensorError | None = None,
         angle: bool = False,
         sensor: str | None = None,
+        considered: Considered | None = None,
     ) -> None:
         """Readings that are expressions of the chassis' motion at the time of `pose`; see `observe_chassis`."""
         predicted, rows, noise = [], [], []
@@ -268,7 +277,7 @@ class ErrorModel:
             predicted.append(value)
             rows.append(row)
             noise.append(late)
-        self.observe(name, predicted, rows, noise=noise, angle=angle, sensor=sensor)
+        self.observe(name, predicted, rows, noise=noise, angle=angle, sensor=sensor, considered=considered)
 
     def calc_change(self, jacobian: Sequence[Atom]) -> Atom:
         """What a reading changes by within a second, at `pose`: from its row (12,) by chart and rates."""

@@ -92,6 +92,8 @@ class FilterKernels:
     """By kind: evaluate an observation."""
     gated_updates: dict[str, KernelHandle]
     """By kind: that, and an update with it if `nis` is less than `limit`."""
+    take_back: dict[str, KernelHandle]
+    """By kind of those that do not correct all states that they depend on: what follows any other update."""
     readings: dict[str, ChassisReading]
     """By kind of the observations that a sensor model of the chassis predicts: that model."""
     sensors: SensorKernels

@@ -250,10 +250,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     def _update_below(self, observation: Observation, limit: float) -> bool:
         nis = self.evaluate(observation)
         if nis is not None and nis < limit:
-            if self._late_step is None:
-                self.errors.update(len(observation.value))
-            else:
-                self._late.update(len(observation.value))
+            self._correct(observation.kind)
         return nis is not None
 
     def apply_corrections(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update
 from vehicled.filter.covariance import MISSING
+from vehicled.filter.output_columns import find_columns
 from vehicled.filter.output_point import OutputPoint
 from vehicled.filter.settings import WITH_TYRES, Filter
 from vehicled.filter.states import (
@@ -26,21 +27,18 @@ from vehicled.filter.states import (
     Group,
     calc_unmodelled,
 )
-from vehicled.filter.structure import CHART_PAIRS, SIGMAS
+from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_state import VehicleState
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
+from vehicled.messages import WHEELS
 from vehicled.points import ORIGIN
 from vehicled.symbolic.plain_numbers import PlainNumbers
-from vehicled.symbolic.program import Layout
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import (
     AHEAD,
     ANTENNA,
     CHART_SIZE,
     COMPONENTS,
-    CORNER_OUTPUTS,
-    ROOT_OUTPUTS,
     UP,
     V1Z,
     V1Z_RATE,
@@ -95,6 +93,7 @@ class VehicleFilter(VehicleState):
         self._gated_updates = {
             kind: ctypes.c_void_p(self.car.address(kernel)) for kind, kernel in kernels.gated_updates.items()
         }
+        self._take_back = {kind: bind(kernel) for kind, kernel in kernels.take_back.items()}
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
         self._moment = PlainNumbers(layout, workspace, age=1, lead=1, latency=1, share=1)
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
@@ -104,7 +103,7 @@ class VehicleFilter(VehicleState):
         """Components of the observation evaluated last."""
         self._before_weights: tuple[np.ndarray, ...] | None = None
         """Of the last observation, where some of its components were weighted or rejected: see `decorrelated`."""
-        self._columns = _find_columns(self.car.layout)
+        self._columns = find_columns(self.car.layout)
         self._point: OutputPoint | None = None
         self._correlation = self.car.view("correlation")
         self.correlation = 0.0
@@ -180,15 +179,17 @@ class VehicleFilter(VehicleState):
             return True
         self._late.evaluate(self._late_step, self._evaluations[observation.kind], m)
         if self.errors.nis.item() < limit:
-            self._late.update(m)
+            self._correct(observation.kind)
         return True
 
-    def _correct(self) -> None:
-        """Update with the observation evaluated last."""
+    def _correct(self, kind: str) -> None:
+        """Update with the observation evaluated last, of that kind."""
         if self._late_step is None:
             self.errors.update(self._evaluated)
         else:
             self._late.update(self._evaluated)
+        if kind in self._take_back:
+            self._take_back[kind]()
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation.
@@ -232,7 +233,7 @@ class VehicleFilter(VehicleState):
             reason = "partly" if any(rejected) else "weighted"
             self._before_weights = (*self.decorrelated(), *self.d_decorrelated())
             self.evaluate(msgspec.structs.replace(observation, variance=noise))
-        self._correct()
+        self._correct(observation.kind)
         return Update(innovation, variance, nis, rejected if any(rejected) else (), reason)
 
     def inflate(self, observation: Observation, update: Update) -> None:
@@ -485,15 +486,3 @@ class ForwardEulerFilter(VehicleFilter):
         self._adjust()
         self.car.step_euler(h, self._kernels.euler)
         self._propagate()
-
-
-def _find_columns(layout: Layout) -> np.ndarray:
-    """(len(ESTIMATE_COLUMNS),) where in a workspace each column stands; 0 for those that are not there."""
-    places = np.zeros(len(ESTIMATE_COLUMNS), dtype=np.intp)
-    every = np.arange(layout.size)
-    for names, array in ((ROOT_OUTPUTS, "outputs"), ([f"sigma.{n}" for n in SIGMAS], "sigmas")):
-        places[[ESTIMATE_INDEX[n] for n in names]] = layout.view(every, array)
-    for output, row in zip(CORNER_OUTPUTS, layout.view(every, "corner_outputs"), strict=True):
-        group, quantity = output.split(".")
-        places[[ESTIMATE_INDEX[f"{group}.{w}.{quantity}"] for w in WHEELS]] = row
-    return places

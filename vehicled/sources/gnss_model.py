@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vehicled.filter.considered import Considered
 from vehicled.filter.states import ErrorStates, Group, make_constant
 from vehicled.sources.imu_model import GYRO_BIAS, misalign
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
@@ -96,8 +97,11 @@ GNSS, GNSS2 = _make_receiver("gnss", "antenna"), _make_receiver("gnss2", "gnss2_
 
 _OF_VELOCITY = "speed", "velocity", "course"
 """Kinds of observation that receivers smooth more than positions, by tens of milliseconds."""
+_DIRECTIONS = "velocity", "course"
 _SMOOTHING = 0.5
 """σ of their latency beside that of fixes, as a share of the σ of the latter."""
+_FAST_TURN = 0.1
+"""rad/s: how fast a course turns where, from there to twice that, it no longer corrects a latency."""
 _SMALL_CHANGE = {"position": 1.0, "speed": 0.5, "velocity": 0.5, "course": 0.05, "heading": 0.05}
 """m/s, m/s², rad/s: slower changes do not determine a latency, those twice as fast do so wholly."""
 
@@ -130,7 +134,22 @@ class _ReceiverModel:
                 self._make_error(kind, h),
                 angle=kind in ("course", "heading"),
                 sensor=f"{sensor}_{kind}" if has_model else None,
+                considered=self._find_considered(kind, readings["course"][0]),
             )
+
+    def _find_considered(self, kind: str, course: Atom) -> Considered | None:
+        """In a turn, directions of motion do not correct latencies.
+
+        A latency turns the course by as much as a sideslip does that the model's tyres get wrong, throughout the
+        turn and opposite in the next one to the other side. Positions and speeds determine it all the same.
+        """
+        if kind not in _DIRECTIONS:
+            return None
+        model, receiver, g = self._model, self._receiver, self._model.g
+        change = model.calc_change(model.models.differentiate(course))
+        share = g.clamp(g.sqrt(change * change) * (1.0 / _FAST_TURN) - 1.0, 0.0, 1.0)
+        groups = [group for group in (receiver.latency, receiver.velocity_latency) if group in model.states]
+        return Considered([i for group in groups for i in model.states.places(group)], share)
 
     def _predict(self) -> dict[str, list[Atom]]:
         """Readings by kind; position and velocity in world axes."""

@@ -1,0 +1,96 @@
+"""States that an observation does not correct, beside the update of Joseph's form with their part of the gain."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tests.covariance_rig import random_covariance
+from vehicled.filter.considered import Considered, add_considered
+from vehicled.filter.covariance import CovarianceKernels
+from vehicled.symbolic.compiler import compile_program
+from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.program import Program
+
+N, PLACES = 6, (1, 4)
+
+
+class Filter:
+    """A covariance with one kind of observation, of m components, that considers the states PLACES."""
+
+    def __init__(self, m: int):
+        program = Program(Graph())
+        kernels = CovarianceKernels(program, N, 3)
+        rows, (share,) = program.array("given", m * N), program.array("share", 1)
+        h = [dict(enumerate(rows[k * N : (k + 1) * N])) for k in range(m)]
+        observed = kernels.observe("seen", [program.graph.zero] * m, h)
+        added = add_considered(program, kernels, "seen", m, observed, Considered(PLACES, share))
+        update = program.sequence("update", added.evaluate, added.gate)
+        by_hand = program.sequence("by_hand", added.evaluate, kernels.updates[m - 1], added.take_back)
+        program.finish([])
+        functions = compile_program(program).functions.kernels
+        self._layout, self._workspace = program.layout, program.layout.allocate()
+        pointer = self._workspace.ctypes.data
+        self.update, self.by_hand = (partial(functions[k], pointer) for k in (update, by_hand))
+
+    def view(self, name: str) -> np.ndarray:
+        return self._layout.view(self._workspace, name)
+
+
+def prepare(m: int, share: float, limit: float = np.inf):
+    """A filter with an observation before it; and P, H, R and ν."""
+    rng = np.random.default_rng(m)
+    tested, p = Filter(m), random_covariance(rng, N)
+    h, r, value = rng.normal(size=(m, N)), rng.uniform(0.1, 1.0, m), rng.normal(size=m)
+    tested.view("covariance")[:] = p[np.triu_indices(N)]
+    tested.view("x")[:] = 0.0
+    tested.view("given")[:] = h.ravel()
+    tested.view("noise")[:m], tested.view("value")[:m] = r, value
+    tested.view("share")[:], tested.view("limit")[:] = share, limit
+    return tested, p, h, np.diag(r), value
+
+
+def calc_joseph(p: np.ndarray, h: np.ndarray, r: np.ndarray, value: np.ndarray, share: float):
+    """x and P with the gain of the considered states less that share."""
+    gain = p @ h.T @ np.linalg.inv(h @ p @ h.T + r)
+    gain[list(PLACES)] *= 1.0 - share
+    kept = np.eye(N) - gain @ h
+    return gain @ value, kept @ p @ kept.T + gain @ r @ gain.T
+
+
+@pytest.mark.parametrize("way", ["update", "by_hand"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_update_is_that_of_josephs_form(m, share, way):
+    tested, *given = prepare(m, share)
+    x, p = calc_joseph(*given, share)
+    getattr(tested, way)()
+    assert tested.view("x") == pytest.approx(x, abs=1e-12)
+    assert tested.view("covariance") == pytest.approx(p[np.triu_indices(N)], abs=1e-12)
+
+
+def test_wholly_considered_states_keep_estimate_and_covariance():
+    tested, before, *_ = prepare(2, 1.0)
+    tested.update()
+    after = np.zeros((N, N))
+    after[np.triu_indices(N)] = tested.view("covariance")
+    assert tested.view("x")[list(PLACES)] == pytest.approx(0.0, abs=1e-15)
+    places = np.ix_(PLACES, PLACES)
+    assert np.triu(after)[places] == pytest.approx(np.triu(before)[places], abs=1e-12)
+    others = [i for i in range(N) if i not in PLACES]
+    assert (after.diagonal()[others] < before.diagonal()[others]).all()
+
+
+def test_gain_that_is_kept_is_the_one_that_it_had():
+    tested, p, h, r, _ = prepare(1, 0.25)
+    tested.update()
+    gain = (p @ h.T)[:, 0] / (h @ p @ h.T + r).item()
+    gain[list(PLACES)] *= 0.75
+    assert tested.view("white")[:N] * tested.view("precision")[0] == pytest.approx(gain)
+
+
+def test_beyond_the_limit_nothing_changes():
+    tested, p, *_ = prepare(2, 0.5, limit=0.0)
+    tested.update()
+    assert not tested.view("x").any()
+    assert tested.view("covariance") == pytest.approx(p[np.triu_indices(N)])
