@@ -53,11 +53,13 @@ class _Record:
         self.parts = [np.zeros(sum(view.size for view in part.now)) for part in kept]
         self.now = self.copy_now(range(len(kept)))
         """All parts, where they are in the present."""
+        # These must not be freed before the visits are, which have their addresses.
         self._visited = [
             (self.copy_then([k]), part) for k, part in enumerate(kept) if part.read or part.change
         ]
         visits = [make_visit(copies, part.read, part.change) for copies, part in self._visited]
         self.visits = np.concatenate([np.zeros((0, VISIT), dtype=np.int64), *visits])
+        """(k, 4), of the parts that kernels visit."""
         self.visit_address = ctypes.c_void_p(self.visits.ctypes.data)
 
     def copy_now(self, parts: Iterable[int]) -> RecordCopies:

@@ -158,6 +158,7 @@ class RecordCopies:
                 address += view.nbytes
         self._rows = np.array(rows, dtype=np.int64).reshape(-1, _COPY)
         self.address, self.count = self._rows.ctypes.data, len(rows)
+        """Of the list of copies, for other compiled functions."""
         # As objects of ctypes, so that they are not converted at each call.
         self.arguments = ctypes.c_void_p(self.address), ctypes.c_longlong(self.count)
         copy = partial(_load().copy, ctypes.c_void_p(begin), *self.arguments)
