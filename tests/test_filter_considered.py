@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+from covariance_rig import random_covariance
 
-from tests.covariance_rig import random_covariance
 from vehicled.filter.considered import Considered, add_considered
 from vehicled.filter.covariance import CovarianceKernels
 from vehicled.symbolic.compiler import compile_program

@@ -1,6 +1,7 @@
 """The compiled filter on the car against the error-state filter on plain matrices."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,7 +10,13 @@ from filter_rig import STEP_NS, H, new_filter, place, turn_left
 
 from vehicled.filter.boundary import Observation
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.error_state import ErrorStateKalmanFilter, LinearObservation, Transition
+from vehicled.filter.error_state import (
+    ErrorStateKalmanFilter,
+    LinearObservation,
+    Transition,
+    calc_corrected,
+    calc_update,
+)
 from vehicled.filter.settings import Kind, Suspension
 from vehicled.filter.states import (
     DRIVE_FORCE,
@@ -22,8 +29,9 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
+from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.sensors import Sensors
-from vehicled.vehicle.arrays import POSE
+from vehicled.vehicle.arrays import POSE, YAW_RATE
 
 BEGIN = 60 * STEP_NS
 T = BEGIN + STEP_NS
@@ -62,6 +70,35 @@ class Linear:
 
     def apply(self, correction: np.ndarray) -> None:
         self.state = self.state + correction
+
+
+class Considering(ErrorStateKalmanFilter[LinearObservation]):
+    """The filter on plain matrices, with less of the gain of some states."""
+
+    def __init__(self, transition: Transition, covariance: np.ndarray):
+        super().__init__(Linear(transition), covariance)
+        self.left_out = np.zeros(len(covariance))
+
+    def update(self, reading: LinearObservation) -> None:
+        """Joseph's form holds for any gain."""
+        observation = self.model.observe(reading)
+        update = calc_update(self.covariance, observation)
+        update = replace(update, gain=update.gain * (1.0 - self.left_out)[:, None])
+        self.covariance = calc_corrected(self.covariance, update, observation.noise)
+        self.model.apply(update.gain @ update.innovation)
+
+
+def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
+    """(n,) of the gain of the observation evaluated last: a course in a turn corrects no latency."""
+    left_out = np.zeros(len(f.states))
+    if kind == "gnss.course":
+        share = f.car.view("gnss.course.considered").item()
+        assert share == pytest.approx(
+            min(max(abs(f.car.view("pose")[YAW_RATE]) / 0.1 - 1.0, 0.0), 1.0), abs=0.2
+        )
+        for group in (GNSS.latency, GNSS.velocity_latency):
+            left_out[f.states[group]] = share
+    return left_out
 
 
 def drive(kind: Kind, suspension: bool) -> VehicleFilter:
@@ -209,7 +246,7 @@ def run_updates(compared, rng, given, limits=(math.inf, math.inf)) -> set[str]:
     normalised innovation squared that limit.
     """
     f, transition = compared[0].filter, compared[1]
-    oracle = ErrorStateKalmanFilter(Linear(transition), f.covariance)
+    oracle = Considering(transition, f.covariance)
     assert not f.errors.x.any()
     reasons = set()
     weigh, reject = limits
@@ -239,6 +276,7 @@ def run_updates(compared, rng, given, limits=(math.inf, math.inf)) -> set[str]:
         surprise = np.square(nu) / diagonal
         kept = surprise <= reject
         noise = noise + np.where(surprise > weigh, (surprise / weigh - 1.0) * diagonal, 0.0)
+        oracle.left_out = calc_left_out(f, kind)
         if kept.any():
             oracle.update(LinearObservation(difference[kept], rows[kept], np.diag(noise[kept])))
         weighted = (surprise[kept] > weigh).any()

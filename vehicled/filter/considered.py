@@ -2,8 +2,8 @@
 
 What an observation finds wrong may be due to a state, and as well to an error of the model that lasts and is no
 state: where both have the same effect, it would falsify the state, and be certain of it after many samples. Such a
-state is considered: its variance and its correlations count, it is not corrected (Schmidt 1966, *Application of State-Space
-Methods to Navigation Problems*).
+state is considered: its variance and its correlations count, it is not corrected (Schmidt 1966, *Application of
+State-Space Methods to Navigation Problems*).
 
 Of the gain K of the whole update, a considered state c has (1 − s) K_c, with the share s that is left out; all others
 have theirs. Then P ← (I − K H) P (I − K H)ᵀ + K R Kᵀ differs from that of the whole update only in the block of the
