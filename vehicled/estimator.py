@@ -98,27 +98,18 @@ class Estimator:
         self._has_output = parts is None
         self._point = configuration.point
         self._filter.set_output_point(self._point)
-        points = configuration.points
-        self._points = OutputPoints(points, self._point) if points else None
+        self._points = OutputPoints(configuration.points, self._point) if configuration.points else None
         self._loads = JointLoads(self.filter.car) if self._has_output and configuration.loads else None
         counted = "steps", "starts", "restarts", "position_sets", "alignments", "without_steering"
         self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
-        # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
-        given_noise = parts is not None
         # Where travel is among the filter's states, these take what the accelerometers find.
         follows = self._has_output and self.filter.settings.suspension is None
         self._road_travel = RoadTravel(self._vehicle) if follows else None
-        context = Context(
-            self._filter,
-            self._updates,
-            self._world,
-            self._counters,
-            ImuTiming(),
-            given_noise,
-            road_travel=self._road_travel,
-        )
+        shared = self._filter, self._updates, self._world, self._counters, ImuTiming()
+        # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
+        context = Context(*shared, given_noise=parts is not None, road_travel=self._road_travel)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
         self._initialisation = Initialisation(self._filter, self._inputs, self._sources, self._world)
