@@ -63,6 +63,7 @@ _YAW_SIGMA = 0.1
 _POSITION, _GEODETIC = (
     slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
 )
+_ROAD_PLACES = ROAD_PLACES.tolist()
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
 _SIGMA_PLACE = slice(ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"] + 1)
 
@@ -470,10 +471,10 @@ class Estimator:
 
     # -- output ------------------------------------------------------------------------------------
 
-    def calc_road_travel(self, t_ns: int) -> np.ndarray:
+    def calc_road_travel(self, t_ns: int) -> list[float]:
         """(12,) what an uneven road has added to the estimate of the step at that time, at ROAD_PLACES."""
         road = self._road_travel
-        return np.zeros(len(ROAD_PLACES)) if road is None else road.calc(t_ns * 1e-9)
+        return [0.0] * len(_ROAD_PLACES) if road is None else road.calc(t_ns * 1e-9)
 
     def _output(self, t_ns: int) -> Estimate | None:
         """What is published; None where that would be impossible, from which the filter begins anew."""
@@ -491,6 +492,8 @@ class Estimator:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
             # The antenna's place is known, and the car anywhere around it.
             values[_SIGMA_PLACE] = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
-        values[ROAD_PLACES] += self.calc_road_travel(t_ns)
+        numbers = values.data
+        for place, more in zip(_ROAD_PLACES, self.calc_road_travel(t_ns), strict=True):
+            numbers[place] += more
         points = self._points.calc(values, f.pose) if self._points else None
         return Estimate(t_ns, values, points, None if self._loads is None else self._loads.calc())

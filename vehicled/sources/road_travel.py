@@ -30,10 +30,6 @@ ROAD_PLACES = np.array(
     [ESTIMATE_INDEX[f"suspension.{w}.{what}"] for what in ("deflection", "rate", "force") for w in WHEELS]
 )
 """Columns of an estimate that the road adds to."""
-_TO_WHEELS = np.array(
-    [[1.0, 1.0, 0.0, 0.0], [1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, -1.0]]
-)
-"""(4, 4) from modes: at each axle, what both wheels have in common and what the left one has more than that."""
 
 
 class RoadTravel:
@@ -53,15 +49,7 @@ class RoadTravel:
         """k/c by mode, 1/s."""
         self._by_acceleration: list[list[float]] = (calc_road_forces(vehicle) / stiffness[:, None]).tolist()
         """(4, 4) travel to which forces lead, m by mode, by the accelerations of `calc_road_forces`."""
-        # Travel, rates and strut forces by travel of the modes and that to which forces lead.
-        rates = np.diag(self._fading) @ np.hstack([-np.eye(4), np.eye(4)])
-        springs, dampers = (
-            np.diag([getattr(m, f"strut_{k}") for m in modes]) for k in ("stiffness", "damping")
-        )
-        travel = np.eye(4, 8)
-        self._to_columns = np.vstack(
-            [_TO_WHEELS @ x for x in (travel, rates, springs @ travel + dampers @ rates)]
-        )
+        self._of_struts = [(m.strut_stiffness, m.strut_damping) for m in modes]
         self.reset()
 
     def reset(self) -> None:
@@ -154,8 +142,15 @@ class RoadTravel:
             s + (d - s) * exp(-m * h),
         )
 
-    def calc(self, t: float) -> np.ndarray:
+    def calc(self, t: float) -> list[float]:
         """(12,) what is to be added at t (s) to the columns of an estimate at ROAD_PLACES, m, m/s and N."""
-        travel, rest = self._find(t)
-        added: np.ndarray = self._to_columns @ (travel + rest)
-        return added
+        # Written out as well: operations of arrays would take three times as long.
+        (a, b, c, d), (p, q, r, s) = self._find(t)
+        i, j, k, m = self._fading
+        e, f, g, h = (p - a) * i, (q - b) * j, (r - c) * k, (s - d) * m
+        u, v, w, x = (
+            of[0] * n + of[1] * o
+            for of, n, o in zip(self._of_struts, (a, b, c, d), (e, f, g, h), strict=True)
+        )
+        # From modes to wheels: what both have in common, and what the left one has more than that.
+        return [a + b, a - b, c + d, c - d, e + f, e - f, g + h, g - h, u + v, u - v, w + x, w - x]
