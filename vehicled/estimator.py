@@ -35,7 +35,7 @@ from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
 from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
-from vehicled.sources.road_travel import ROAD_PLACES, RoadTravel
+from vehicled.sources.road_travel import NOTHING, ROAD_PLACES, RoadTravel
 from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.source import Context
@@ -470,10 +470,10 @@ class Estimator:
 
     # -- output ------------------------------------------------------------------------------------
 
-    def calc_road_travel(self, t_ns: int) -> np.ndarray:
+    def calc_road_travel(self, t_ns: int) -> list[float]:
         """(12,) what an uneven road has added to the estimate of the step at that time, at ROAD_PLACES."""
         road = self._road_travel
-        return np.zeros(len(ROAD_PLACES)) if road is None else road.calc(t_ns * 1e-9)
+        return NOTHING if road is None else road.calc(t_ns * 1e-9)
 
     def _output(self, t_ns: int) -> Estimate | None:
         """What is published; None where that would be impossible, from which the filter begins anew."""
@@ -493,7 +493,8 @@ class Estimator:
             wider = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
             correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
             values[_SIGMA_PLACE] = wider
-        values[ROAD_PLACES] += self.calc_road_travel(t_ns)
+        if (road := self.calc_road_travel(t_ns)) is not NOTHING:
+            values[ROAD_PLACES] += road
         points = None if self._points is None else self._points.calc(values, f.pose)
         loads = None if self._loads is None else self._loads.calc()
         return Estimate(t_ns, values, points, loads, correlation)

@@ -237,6 +237,7 @@ class ImuSource(Source[Imu]):
         self._squares: list[list[float]] = (s.R_imu_vehicle**2).tolist()
         self._ahead_axis, self._left_axis, self._up = s.R_imu_vehicle.T.tolist()
         self.filter.set_yaw_noise(self._turning.density)  # the filter has been configured without it
+        self._unmodelled = self.filter.view_slow_states(UNMODELLED)
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []
@@ -318,7 +319,7 @@ class ImuSource(Source[Imu]):
         if self._road_travel is not None and record.reason in _WHOLE:
             (i, j, k), (a, b, c) = record.innovation, self._left_axis
             # What the filter has found of what the model lacks is lacking in the model's travel all the same.
-            up = self.filter.view_slow_states(UNMODELLED).item(_UPWARDS)
+            up = self._unmodelled.item(_UPWARDS)
             self._road_travel.take(record.t * 1e-9, heave + up, a * i + b * j + c * k, variance)
 
     def _observe_rates(self, m: Measurement, value: list[float], noise: list[float], variance: float) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -25,11 +24,18 @@ _HELD = 0.05
 """s for which a sample holds, and longest time between two that belong together."""
 _LEAST_TIME = 1e-3
 """s: least time constant c/k."""
-_NONE = (0.0,) * 4
+_CHANCE = 1.3
+"""Beyond the variance of the noise: mean squares below are no road (three standard deviations over MEMORY)."""
+_LEAST_TRAVEL = 1e-6
+"""m"""
+_Modes = tuple[float, float, float, float]
+_NONE: _Modes = (0.0, 0.0, 0.0, 0.0)
 ROAD_PLACES = np.array(
     [ESTIMATE_INDEX[f"suspension.{w}.{what}"] for what in ("deflection", "rate", "force") for w in WHEELS]
 )
 """Columns of an estimate that the road adds to."""
+NOTHING = [0.0] * len(ROAD_PLACES)
+"""What an even road adds."""
 
 
 class RoadTravel:
@@ -41,24 +47,22 @@ class RoadTravel:
     """
 
     def __init__(self, vehicle: Vehicle) -> None:
-        self._by_acceleration: list[list[float]] = calc_road_forces(vehicle).tolist()
-        """(4, 4)"""
         modes = [m for axle in (vehicle.front, vehicle.rear) for m in calc_travel_modes(axle)]
-        self._stiffness = [m.stiffness for m in modes]
+        stiffness = np.array([m.stiffness for m in modes])
         # A suspension without dampers would follow a force at once.
-        self._modes = [
-            (m.stiffness / max(m.damping, _LEAST_TIME * m.stiffness), m.strut_stiffness, m.strut_damping)
-            for m in modes
-        ]
-        """By mode: k/c, 1/s; force of a strut by travel and by its rate, N/m and N·s/m."""
+        damping = np.maximum([m.damping for m in modes], _LEAST_TIME * stiffness)
+        self._fading: list[float] = (stiffness / damping).tolist()
+        """k/c by mode, 1/s."""
+        self._by_acceleration: list[list[float]] = (calc_road_forces(vehicle) / stiffness[:, None]).tolist()
+        """(4, 4) travel to which forces lead, m by mode, by the accelerations of `calc_road_forces`."""
+        self._of_struts = [(m.strut_stiffness, m.strut_damping) for m in modes]
         self.reset()
 
     def reset(self) -> None:
         """There is no travel, and nothing is known of the road."""
         self._t = -math.inf
         """Of the last sample of heave, s; of then, by mode, the travel and that to which the forces lead, F/k, m."""
-        self._travel: Sequence[float] = _NONE
-        self._rest: Sequence[float] = _NONE
+        self._travel = self._rest = _NONE
         self._squares = [0.0] * 4
         """Mean squares of the accelerations."""
         self._rates: deque[tuple[float, float, float]] = deque(maxlen=16)
@@ -113,10 +117,15 @@ class RoadTravel:
         of_turning = 2.0 * self._of_rates / (span * span)
         heave, left = self._weigh(0, heave, variance), self._weigh(1, left, variance)
         roll, pitch = self._weigh(2, roll, of_turning), self._weigh(3, pitch, of_turning)
-        self._rest = [
-            (h * heave + f * left + r * roll + p * pitch) / k
-            for (h, f, r, p), k in zip(self._by_acceleration, self._stiffness, strict=True)
-        ]
+        if heave == left == roll == pitch == 0.0:
+            self._rest = _NONE
+            if max(map(abs, self._travel)) < _LEAST_TRAVEL:
+                self._travel = _NONE
+            return
+        front, front_roll, rear, rear_roll = (
+            h * heave + f * left + r * roll + p * pitch for h, f, r, p in self._by_acceleration
+        )
+        self._rest = front, front_roll, rear, rear_roll
 
     def _weigh(self, k: int, value: float, noise: float) -> float:
         """What of acceleration k is not noise of that variance."""
@@ -124,28 +133,41 @@ class RoadTravel:
             return 0.0
         square, before = value * value, self._squares[k]
         self._squares[k] = mean = before + (min(square, SPIKE * max(before, noise)) - before) / MEMORY
-        return value * (1.0 - noise / max(mean, square / SPIKE, noise))
+        most = max(mean, square / SPIKE)
+        return value * (1.0 - noise / most) if most > _CHANCE * noise else 0.0
 
-    def _find(self, t: float) -> tuple[Sequence[float], Sequence[float]]:
+    def _find(self, t: float) -> tuple[_Modes, _Modes]:
         """Travel of the modes at t (s) and that to which the forces lead, m: without a sample for long, none."""
+        if self._travel is _NONE and self._rest is _NONE:
+            return _NONE, _NONE
         age = t - self._t
         if age > _HELD:
             return self._move(self._move(self._travel, self._rest, _HELD), _NONE, age - _HELD), _NONE
         return self._move(self._travel, self._rest, max(age, 0.0)), self._rest
 
-    def _move(self, travel: Sequence[float], rest: Sequence[float], h: float) -> list[float]:
+    def _move(self, travel: _Modes, rest: _Modes, h: float) -> _Modes:
         """After h seconds under the same forces: F/k + (s − F/k) exp(−k h/c)."""
-        return [
-            to + (s - to) * math.exp(-fading * h)
-            for s, to, (fading, _, _) in zip(travel, rest, self._modes, strict=True)
-        ]
+        # Written out, as this is done at every step.
+        (a, b, c, d), (p, q, r, s), (i, j, k, m), exp = travel, rest, self._fading, math.exp
+        return (
+            p + (a - p) * exp(-i * h),
+            q + (b - q) * exp(-j * h),
+            r + (c - r) * exp(-k * h),
+            s + (d - s) * exp(-m * h),
+        )
 
-    def calc(self, t: float) -> np.ndarray:
+    def calc(self, t: float) -> list[float]:
         """(12,) what is to be added at t (s) to the columns of an estimate at ROAD_PLACES, m, m/s and N."""
+        # Written out as well: operations of arrays would take three times as long.
         travel, rest = self._find(t)
-        rates = [(to - s) * fading for s, to, (fading, _, _) in zip(travel, rest, self._modes, strict=True)]
-        struts = [k * s + c * r for s, r, (_, k, c) in zip(travel, rates, self._modes, strict=True)]
-        more: list[float] = []
-        for front, front_more, rear, rear_more in (travel, rates, struts):
-            more += (front + front_more, front - front_more, rear + rear_more, rear - rear_more)
-        return np.array(more)
+        if travel is _NONE and rest is _NONE:
+            return NOTHING
+        (a, b, c, d), (p, q, r, s) = travel, rest
+        i, j, k, m = self._fading
+        e, f, g, h = (p - a) * i, (q - b) * j, (r - c) * k, (s - d) * m
+        u, v, w, x = (
+            of[0] * n + of[1] * o
+            for of, n, o in zip(self._of_struts, (a, b, c, d), (e, f, g, h), strict=True)
+        )
+        # From modes to wheels: what both have in common, and what the left one has more than that.
+        return [a + b, a - b, c + d, c - d, e + f, e - f, g + h, g - h, u + v, u - v, w + x, w - x]
