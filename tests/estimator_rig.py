@@ -190,6 +190,25 @@ class Run:
         return self.estimator.status()["sensors"]
 
 
+class RoadRun(Run):
+    """`added`: (estimates, 12) what the road has added to columns of the suspensions."""
+
+    def __init__(self, configuration: Configuration, given: Iterable[Step], **more: Any):
+        self._added: list[list[float]] = []
+        super().__init__(configuration, given, **more)
+
+    def _take(
+        self, t: int, measurements: list[Measurement], estimate: Estimate | None, found: list[Innovation]
+    ) -> None:
+        super()._take(t, measurements, estimate, found)
+        if estimate is not None:
+            self._added.append(self.estimator.calc_road_travel(t))
+
+    @property
+    def added(self) -> np.ndarray:
+        return np.array(self._added)
+
+
 def rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(np.square(values))))
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, prototype, rms, steps, without
+from estimator_rig import SECOND, Drive, RoadRun, Run, prototype, rms, steps, without
 
 from vehicled.estimator import Estimator
 from vehicled.filter.settings import Suspension
@@ -35,23 +35,9 @@ def drive(roughness: str | None = "C") -> Drive:
     )
 
 
-class RoadRun(Run):
-    """`added`: what the road has added, by estimate."""
-
-    def __init__(self, given, **more):
-        self.added = []
-        super().__init__(prototype(), given, **more)
-        self.added = np.array(self.added)
-
-    def _take(self, t, measurements, estimate, found):
-        super()._take(t, measurements, estimate, found)
-        if estimate is not None:
-            self.added.append(self.estimator.calc_road_travel(t))
-
-
 @lru_cache
 def followed(roughness: str | None = "C") -> RoadRun:
-    return RoadRun(steps(drive(roughness).measurements(5)))
+    return RoadRun(prototype(), steps(drive(roughness).measurements(5)))
 
 
 def errors(run: Run, of: Drive, what: str) -> np.ndarray:
@@ -79,7 +65,7 @@ def test_an_even_road_stays_even():
 def test_an_imu_that_vibrates_is_no_rough_road():
     """Its noise is 20 and 10 times that of its settings, and would be 3 mm of travel."""
     imu = SimulatedImu(accelerometer=Errors(noise=1.0), gyro=Errors(noise=0.02))
-    run = RoadRun(steps(drive(None).measurements(5, imu=imu)))
+    run = RoadRun(prototype(), steps(drive(None).measurements(5, imu=imu)))
     assert rms(run.added[run.t > 2 * SECOND][:, :4]) < 6e-4
 
 
@@ -94,7 +80,7 @@ def test_nothing_of_it_is_in_the_filter(monkeypatch):
 
 
 def test_the_same_rough_road_gives_the_same_bytes_and_a_reset_ends_it():
-    run = RoadRun(steps(drive().measurements(5)))
+    run = RoadRun(prototype(), steps(drive().measurements(5)))
     assert run.values.tobytes() == followed().values.tobytes()
     end = round(SECONDS * SECOND)
     assert any(run.estimator.calc_road_travel(end))
@@ -107,7 +93,7 @@ def test_it_fades_without_accelerometers(lost):
     measured = drive().measurements(5)
     until = 5 * SECOND
     given = [m for m in measured if m.t < until] + without([m for m in measured if m.t >= until], lost)
-    run = RoadRun(steps(given))
+    run = RoadRun(prototype(), steps(given))
     size = np.abs(run.added[:, :4]).max(axis=1)
     assert size[(run.t > until - SECOND) & (run.t < until)].max() > 2e-3
     assert size[run.t > until + 1.5 * SECOND].max() < 1e-6
@@ -122,8 +108,7 @@ def test_states_of_the_suspensions_take_its_place():
 
 def test_a_smoothed_drive_has_it_too():
     with Smoother(prototype()) as smoother:
-        run = RoadRun([], estimator=smoother.estimator)
-        run.added = []
+        run = RoadRun(prototype(), [], estimator=smoother.estimator)
         play_back(smoother.estimator, steps(drive().begin(4.0).measurements(5)), [smoother.take, run._take])
         smoothed = list(smoother.smooth())
     last, filtered = smoothed[-1].values[ROAD_PLACES], run.estimates[-1].values[ROAD_PLACES]

@@ -7,7 +7,7 @@ from functools import cache
 import msgspec
 import numpy as np
 import pytest
-from estimator_rig import Run, cruise, prototype, steps
+from estimator_rig import RoadRun, cruise, prototype, steps
 
 import vehicled
 from replay.csv_log import EstimatesWriter, read_estimates
@@ -21,8 +21,8 @@ from vehicled.messages import ESTIMATE_COLUMNS, LOAD_COLUMNS, WHEELS
 
 
 @cache
-def run(loads: bool) -> Run:
-    return Run(
+def run(loads: bool) -> RoadRun:
+    return RoadRun(
         dataclasses.replace(prototype(), loads=loads), steps(cruise().measurements(52, gnss="rtk")[:4000])
     )
 
@@ -44,10 +44,11 @@ def test_loads_of_an_estimate_fit_its_tyre_and_suspension_forces():
     result = run(True)
     t = (result.t - result.t[0]) * 1e-9
     settled = t > 1.0
-    for w in WHEELS:
+    for k, w in enumerate(WHEELS):
         parts = (f"{part}.{w}.force" for part in ("spring", "damper", "stops"))
         strut = sum(column(result.estimates, part) for part in parts)
-        assert strut == pytest.approx(result[f"suspension.{w}.force"], abs=1e-6)
+        of_road = result.added[:, 2 * len(WHEELS) + k]
+        assert strut + of_road == pytest.approx(result[f"suspension.{w}.force"], abs=1e-6)
         # A bearing carries the wheel's load less its weight, in the mean over the road.
         bearing = column(result.estimates, f"wheel_bearing.{w}.fz")[settled].mean()
         axle = prototype().vehicle.axle(w)
