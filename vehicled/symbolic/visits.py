@@ -140,6 +140,11 @@ def _load() -> _Functions:
     )
 
 
+def _split(view: np.ndarray) -> Sequence[np.ndarray]:
+    """Pieces whose numbers lie one after the other: those of derivatives may have room after each row."""
+    return (view,) if view.flags.c_contiguous else [piece for row in view for piece in _split(row)]
+
+
 class RecordCopies:
     """Copies of numbers between a record and a workspace, all in one call."""
 
@@ -153,9 +158,9 @@ class RecordCopies:
         for numbers, views in parts:
             self._records.append(numbers)
             address = numbers.ctypes.data
-            for view in views:
-                rows.append((address, (view.ctypes.data - begin) // view.itemsize, view.size))
-                address += view.nbytes
+            for piece in (piece for view in views for piece in _split(view)):
+                rows.append((address, (piece.ctypes.data - begin) // piece.itemsize, piece.size))
+                address += piece.nbytes
         self._rows = np.array(rows, dtype=np.int64).reshape(-1, _COPY)
         self.address, self.count = self._rows.ctypes.data, len(rows)
         """Of the list of copies, for other compiled functions."""
