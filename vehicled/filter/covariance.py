@@ -345,7 +345,7 @@ class Covariance:
         self.past: Past | None = None
         """Takes updates and states that begin anew, for late observations."""
         self.tape: Tape | None = None
-        """Takes what is done to covariance and correction, for a smoother; see `record`."""
+        """Takes what is done to covariance and correction, for a smoother."""
         self._d_event = [workspace.tangent(name) for name in ("rows", "white", "left", "precision")]
         self._d_packed, self._d_x = workspace.tangent("covariance"), workspace.tangent("x")
 
@@ -391,10 +391,6 @@ class Covariance:
         self.matrix = covariance
         self.x[:] = x
 
-    def record(self, tape: Tape | None) -> None:
-        """Write all that is done from now on to `tape`; None: no longer."""
-        self.tape = tape
-
     def set_variance(self, i: int, variance: float) -> None:
         """Give one state a variance, without correlation with any other."""
         if self.past is not None:
@@ -436,10 +432,12 @@ class Covariance:
         nis: float = self.nis.item()
         return nis
 
-    def update(self, m: int) -> None:
-        """Update P and x with the observation of m components evaluated last."""
-        self._note_update(m)
+    def update(self, m: int, take_back: Callable[[], None] | None = None) -> None:
+        """Update P and x with the observation of m components evaluated last, and what `take_back` leaves of it."""
         self._updates[m - 1]()
+        if take_back is not None:
+            take_back()
+        self._note_update(m)  # with the gain that considered states have had
 
     def _note_update(self, m: int) -> None:
         if self.past is not None:

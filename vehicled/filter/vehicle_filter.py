@@ -184,12 +184,13 @@ class VehicleFilter(VehicleState):
 
     def _correct(self, kind: str) -> None:
         """Update with the observation evaluated last, of that kind."""
+        take_back = self._take_back.get(kind)
         if self._late_step is None:
-            self.errors.update(self._evaluated)
-        else:
-            self._late.update(self._evaluated)
-        if kind in self._take_back:
-            self._take_back[kind]()
+            self.errors.update(self._evaluated, take_back)
+            return
+        self._late.update(self._evaluated)
+        if take_back is not None:
+            take_back()
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation.

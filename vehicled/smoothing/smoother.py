@@ -42,7 +42,7 @@ class Smoother:
         self._filter = estimator.filter
         self._folder = tempfile.TemporaryDirectory(prefix="vehicled-smooth-")
         self._tape = TapeFile(Path(self._folder.name, "tape"), len(self._filter.states))
-        self._filter.errors.record(self._tape)
+        self._filter.errors.tape = self._tape
         self._times: list[int] = []
         self._origins: list[WorldOrigin] = []
 
@@ -79,7 +79,7 @@ class Smoother:
 
         `progress` takes the seconds of the drive that the pass has done. Raises RunError without space.
         """
-        self._filter.errors.record(None)
+        self._filter.errors.tape = None
         # Written from the end of the drive, and read from the end of the file.
         with contextlib.closing(TapeFile(Path(self._folder.name, "rows"), _COLUMNS)) as rows:
             self._pass_backwards(rows, progress)

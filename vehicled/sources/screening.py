@@ -56,7 +56,7 @@ class Screening:
         self._in_wrong_unit = self._units.wrong
         """Channels."""
         self.has_used_wrong_unit = False
-        """Whether channels that have been used since the start are in another unit; to be cleared at a start."""
+        """Whether channels that have been used are in another unit; to be cleared where the filter begins anew."""
         self._checks: dict[tuple[str, ...], _Checks] = {}
         """By the channels of a measurement."""
         self.removed = {"absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0, "unit": 0}
