@@ -9,6 +9,7 @@ import pytest
 from estimator_rig import SECOND, Drive, Run, prototype, steps, with_sensors, without
 
 from vehicled import Estimator, Measurement
+from vehicled.messages import ESTIMATE_INDEX
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.studies.faults import drives
@@ -53,6 +54,30 @@ def test_a_course_in_degrees_is_rejected_and_what_it_did_undone(receiver: str) -
     assert np.abs(run.error(drive, "yaw")[later]).max() < math.radians(3.0)
     for column in ("x", "y", "yaw"):
         assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[later].all(), column
+
+
+@pytest.mark.parametrize("receiver", ["rtk", "conventional"])
+@pytest.mark.parametrize("origin", [0.5 * math.pi, 0.0])
+def test_courses_of_the_other_sense_are_rejected_and_what_they_did_undone(
+    receiver: str, origin: float
+) -> None:
+    """Counted counter-clockwise, from east and from north: found after four seconds in bends."""
+    drive = drives.make_drive(prototype(), "slalom", receiver, 5)
+
+    def turn(m: Measurement) -> Measurement:
+        if "gnss.course" not in m.values:
+            return m
+        course = (origin - m.values["gnss.course"]) % math.tau
+        return Measurement(m.source, m.t, m.arrival, m.values | {"gnss.course": course})
+
+    run = Run(prototype(), steps(map(turn, drive.measurements)))
+    courses = [i for i in run.of("gnss.course") if i.step > 11.0 * SECOND]
+    assert {i.reason for i in courses} == {"unit"}
+    (fault,) = [f for f in run.estimator.condition.faults if f.source == "gnss.course"]
+    assert "counter-clockwise" in fault.reason
+    yaw = np.interp(run.t, drive.t, np.unwrap(drive.truth[:, ESTIMATE_INDEX["yaw"]]))
+    error = np.abs(np.remainder(run["yaw"] - yaw + math.pi, math.tau) - math.pi)
+    assert error[run.t > 14.0 * SECOND].max() < math.radians(3.0)
 
 
 def test_positions_stay_in_the_frame_that_they_were_in() -> None:
@@ -146,7 +171,7 @@ def test_reading_the_status_changes_nothing() -> None:
     assert np.array(values).tobytes() == quiet.values.tobytes()
 
 
-@pytest.mark.parametrize("name", ["standing", "reverse", "skid", "slope", "braking"])
+@pytest.mark.parametrize("name", drives.DRIVES)
 @pytest.mark.parametrize("receiver", ["rtk", "conventional"])
 def test_healthy_channels_are_never_rejected(name: str, receiver: str) -> None:
     configuration = prototype()

@@ -242,6 +242,17 @@ def test_places_that_are_exchanged_or_of_the_other_sign(
     measurements = renamed(names) if names else times(change, "gnss.lon")
     found = [f for f in check(measurements) if "gnss.lon" in f.channels]
     assert [f.kind for f in found] == [kind]
+    assert "gnss.course" not in found[0].channels  # it turns as the gyroscope does
+
+
+@pytest.mark.parametrize(("origin", "words"), [(math.pi / 2, "from east"), (0.0, "from north, counter-")])
+def test_courses_of_the_other_sense(origin: float, words: str) -> None:
+    """To the positions they are the same as exchanged coordinates, or a longitude of the other sign."""
+    turned = changed(lambda c, v: (origin - v) % math.tau if c == "gnss.course" else v, drive())
+    named = [f for f in check(turned) if f.kind == "course" or "gnss.lon" in f.channels]
+    assert [f.channels for f in named] == [("gnss.course",)]
+    assert f"counted {words}" in named[0].text
+    assert "scale: -1" in named[0].text
 
 
 @pytest.mark.parametrize("factor", [1000.0, 0.001])

@@ -147,7 +147,7 @@ class LogChecker:
         wrong_units = find_units(units)
         named = {channel for finding in wrong_units for channel in finding.channels}
         agreements = self._tracks.find_agreements(_IN_MOTION)
-        wrong_courses = find_course(agreements)
+        wrong_courses = find_course(agreements, yaw_rates)
         if wrong_courses:
             # They are known in more detail by whole windows.
             wrong_units = [f for f in wrong_units if f.channels != ("gnss.course",)]

@@ -48,17 +48,25 @@ _HELD = 0.75
 _COUNTED = 100
 """Samples from which on there is a rate."""
 
-_COURSES = {
-    IN_DEGREES: ("unit", ("gnss.course",), "in deg, not in rad"),
-    FROM_EAST: (
+_COURSE, _FROM_NORTH = ("gnss.course",), "expected from north, clockwise"
+_COURSES = (
+    (IN_DEGREES, "unit", _COURSE, "in deg, not in rad"),
+    (
+        FROM_EAST,
         "course",
-        ("gnss.course",),
-        "counted from east, counter-clockwise; expected from north, clockwise",
+        _COURSE,
+        f"counted from east, counter-clockwise; {_FROM_NORTH}: in a mapping `scale: -1, offset: 90 deg`",
     ),
-    OPPOSITE_LONGITUDE: ("sign", ("gnss.lon",), "positive to the west; expected positive to the east"),
-    EXCHANGED: ("course", ("gnss.lat", "gnss.lon"), "latitude and longitude exchanged"),
-}
-"""By what explains courses that do not agree: kind of the finding, channels, and what they are."""
+    (
+        OPPOSITE_LONGITUDE,
+        "course",
+        _COURSE,
+        f"counted from north, counter-clockwise; {_FROM_NORTH}: in a mapping `scale: -1`",
+    ),
+    (OPPOSITE_LONGITUDE, "sign", ("gnss.lon",), "positive to the west; expected positive to the east"),
+    (EXCHANGED, "course", ("gnss.lat", "gnss.lon"), "latitude and longitude exchanged"),
+)
+"""What explains courses that do not agree: by what, kind of the finding, channels, and what they are."""
 
 
 @dataclass(frozen=True)
@@ -237,7 +245,7 @@ def find_ratios(lags: list[Lag], named: Container[str]) -> list[Finding]:
     return found
 
 
-def find_course(agreements: list[Agreement] | None) -> list[Finding]:
+def find_course(agreements: list[Agreement] | None, yaw_rates: list[Lag]) -> list[Finding]:
     """Whether positions move as the courses have it."""
     if agreements is None:
         return []
@@ -245,11 +253,16 @@ def find_course(agreements: list[Agreement] | None) -> list[Finding]:
     given = agreements[AS_GIVEN]
     if agree[AS_GIVEN]:
         return []
-    explained = sorted((e for e in _COURSES if agree[e]), key=lambda e: -agreements[e].share)
+    explained = sorted((e for e in _COURSES if agree[e[0]]), key=lambda e: -agreements[e[0]].share)
+    turns = [lag.correlation for lag in yaw_rates if (lag.channel,) == _COURSE and lag.evidence >= _PROBABLE]
+    if turns and abs(turns[0]) >= -_OPPOSITE:
+        # Where either courses or positions turn the other way than the car, only these are wrong.
+        are_courses = turns[0] < 0.0
+        explained = [e for e in explained if e[0] == IN_DEGREES or (e[2] == _COURSE) == are_courses]
     if explained:
-        channels = dict.fromkeys(c for e in explained for c in _COURSES[e][1])
-        text = "by the path of the positions " + ", or ".join(_COURSES[e][2] for e in explained)
-        return [Finding(_COURSES[explained[0]][0], tuple(channels), given.angle, "rad", text)]
+        channels = dict.fromkeys(c for _, _, named, _ in explained for c in named)
+        text = "by the path of the positions " + ", or ".join(words for *_, words in explained)
+        return [Finding(explained[0][1], tuple(channels), given.angle, "rad", text)]
     text = f"positions move {math.degrees(given.angle):.0f}° to the left of the courses"
     if given.share < _AGREED_SHARE:
         text = "the directions in which positions move do not follow the courses"

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice, product
 from statistics import median
 
-from vehicled.angles import wrap
 from vehicled.messages import CHANNELS, WHEELS, Measurement
 from vehicled.sources.averages import Averager, Averages
+from vehicled.sources.course_check import IN_DEGREES, CourseCheck
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.steering import CHANNELS_BY_SOURCE
@@ -43,8 +43,6 @@ _CANDIDATES = 5
 """Tried per measurement: a whole search takes milliseconds, and this is part of the real-time step."""
 _TOGETHER = 64
 """Measurements that are averaged at once: code and sums are then fetched into the caches once for all of them."""
-_ASTRAY, _ALIGNED = 0.5, 0.2
-"""rad: a course is another one than that of the positions, and the same one."""
 _MOVING, _SLOWEST = 5.0, 1.0
 """m/s: of the faster and of the slower of two speeds that are compared."""
 _TURNING, _SLOWEST_TURN = 0.15, 0.05
@@ -53,7 +51,6 @@ _CORNERING, _LEAST_CORNERING = 1.0, 0.1
 """m/s²: likewise of lateral accelerations, which in g are a tenth."""
 
 _DEGREES = 180.0 / math.pi
-_IN_DEGREES = "in deg"
 _SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}
 _SETTINGS = {
     "in mph": None,
@@ -98,8 +95,7 @@ class UnitCheck:
         """Magnitude of the averages by channel."""
         self._beyond = dict.fromkeys(_MAGNITUDES, 0)
         """Intervals in which a channel was beyond its own unit."""
-        self._courses: deque[tuple[float, float]] = deque(maxlen=_KEPT)
-        """rad, by which courses differ from those of the positions: as they are, and if they are in degrees."""
+        self._course = CourseCheck()
         self._means: dict[str, float] = {}
         """Averages of the interval before."""
         self.averages = Averages()
@@ -180,12 +176,11 @@ class UnitCheck:
             mean = now.means.get(channel, 0.0)
             self._beyond[channel] += least < abs(mean) <= most and mean != self._means.get(channel)
         self._compare(now)
-        self._compare_courses(now)
         self._means = now.means
         self._explain()
         sources = set(self._certain)
         sources |= {self._find_source(c) for c in _MAGNITUDES if self._beyond[c] >= _LEAST}
-        if self._find_course_fault() == _IN_DEGREES:
+        if self._course.is_certain:
             sources.add("gnss.course")
         accelerometers = self._accelerometers
         has_gravity = accelerometers is not None and not accelerometers.gravity_removed
@@ -250,19 +245,8 @@ class UnitCheck:
         return None
 
     def _describe_course(self) -> str | None:
-        fault = self._find_course_fault()
-        return self._describe(("gnss.course",), fault) if fault == _IN_DEGREES else fault
-
-    def _find_course_fault(self) -> str | None:
-        """What is wrong with courses that are not those of the positions."""
-        if len(self._courses) < _LEAST:
-            return None
-        enough = _AGREEING * len(self._courses)
-        if sum(abs(off) > _ASTRAY for off, _ in self._courses) < enough:
-            return None
-        if sum(abs(in_degrees) < _ALIGNED for _, in_degrees in self._courses) >= enough:
-            return _IN_DEGREES
-        return "positions move in other directions: expected courses over ground, clockwise from north"
+        fault = self._course.find()
+        return self._describe(("gnss.course",), fault) if fault == IN_DEGREES else fault
 
     def _is_gravity_right(self) -> bool:
         return len(self._upward) >= _LEAST and 0.75 < median(self._upward) / self._gravity < 1.25
@@ -284,7 +268,7 @@ class UnitCheck:
             return
         course = now.course_rate if self._beyond["gnss.course"] == 0 else None
         gyro, lateral = self._measure(GYROSCOPES, 2, now), self._measure(ACCELEROMETERS, 1, now)
-        angle = self._find_road_wheel_angle(now)
+        angle, by_angle = self._find_road_wheel_angle(now), None
         if angle is not None:
             by_angle = ahead * angle / self._wheelbase
             terms = {"steering": 1, reference: 1}
@@ -294,14 +278,9 @@ class UnitCheck:
             self._add({"gyroscopes": 1}, gyro, course, _SLOWEST_TURN, _TURNING)
             terms = {"gyroscopes": 1, reference: 1, "accelerometers": -1}
             self._add(terms, ahead * gyro, lateral, _LEAST_CORNERING, _CORNERING)
-
-    def _compare_courses(self, now: Averages) -> None:
-        """Add the course of an interval."""
-        if now.course is None or now.position_course is None or (now.position_speed or 0.0) < _MOVING:
-            return
-        self._courses.append(
-            (wrap(now.course - now.position_course), wrap(now.course / _DEGREES - now.position_course))
-        )
+        if now.course is not None and now.position_course is not None:
+            turns_otherwise = _differ_in_sense(course, by_angle if gyro is None else gyro)
+            self._course.take(now.course, now.position_course, turns_otherwise)
 
     def _measure(self, channels: Sequence[str], axis: int, now: Averages) -> float | None:
         """Average along an axis of the vehicle; None where that of the IMU is not measured."""
@@ -392,6 +371,13 @@ class UnitCheck:
                     sources = [source for source, _ in pair]
                     tolerance = next((t for s, t in _TOLERANCES.items() if s in sources), _SPEED_TOLERANCE)
                     yield pair, middle, tolerance
+
+
+def _differ_in_sense(one: float | None, other: float | None) -> bool | None:
+    """Whether one rate, rad/s, is of a turn to the other side; None where that is not known."""
+    if one is None or other is None or not min(abs(one), abs(other)) > _SLOWEST_TURN:
+        return None
+    return one * other < 0.0
 
 
 def _is_one_g(upward: float) -> bool:

@@ -1,0 +1,82 @@
+"""Whether courses over ground are those of the positions: in degrees, or counted counter-clockwise.
+
+Directions in which positions move are no better than the positions. So a course counts as counter-clockwise only
+if it turns against gyroscope or steering, too: with latitude and longitude exchanged, it is the positions that do.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections import deque
+
+from vehicled.angles import wrap
+
+_LEAST, _KEPT, _KEPT_TURNS = 8, 120, 16
+"""Intervals of half a second in which courses must have been seen; that are kept; and that are kept of turns."""
+_AGREEING = 0.75
+"""Share of these intervals that must agree."""
+_ASTRAY, _ALIGNED = 0.5, 0.2
+"""rad: a course is another one than that of the positions, and the same one."""
+_DEGREES = 180.0 / math.pi
+
+IN_DEGREES = "in deg"
+"""What `find` gives for these."""
+_EXPECTED = "expected courses over ground, clockwise from north"
+_ORIGINS = {"north": 0.0, "east": 0.5 * math.pi}
+
+
+class CourseCheck:
+    """Compares courses with the directions in which positions move."""
+
+    def __init__(self) -> None:
+        self._courses: deque[tuple[float, float]] = deque(maxlen=_KEPT)
+        """rad, by which courses differ from those of the positions: as they are, and if they are in degrees."""
+        self._turns: deque[tuple[float, float, bool]] = deque(maxlen=_KEPT_TURNS)
+        """In turns: that difference, the sum of both, and whether the course turns the other way."""
+        self._origin: complex | None = None
+        """Direction from which courses are counted counter-clockwise, where they are."""
+
+    def take(self, course: float, position_course: float, turns_otherwise: bool | None) -> None:
+        """Those of an interval, rad.
+
+        `turns_otherwise`: the course, than the car; None where that is not known.
+        """
+        apart = wrap(course - position_course)
+        self._courses.append((apart, wrap(course / _DEGREES - position_course)))
+        if turns_otherwise is None:
+            return
+        self._turns.append((apart, course + position_course, turns_otherwise))
+        # A sum that stays the same while both turn is that of opposite senses.
+        origin = sum(cmath.rect(1.0, total) for _, total, _ in self._turns)
+        begin = cmath.phase(origin)
+        mirrored = sum(
+            otherwise and abs(wrap(total - begin)) < min(abs(apart), _ASTRAY)
+            for apart, total, otherwise in self._turns
+        )
+        if len(self._turns) >= _LEAST and mirrored >= _AGREEING * len(self._turns):
+            self._origin = origin
+        elif mirrored <= (1.0 - _AGREEING) * len(self._turns):
+            self._origin = None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether what was found can be nothing but the courses."""
+        return self._origin is not None or self.find() == IN_DEGREES
+
+    def find(self) -> str | None:
+        """What is wrong, in words or `IN_DEGREES`."""
+        if self._origin is not None:
+            angle = cmath.phase(self._origin)
+            begin = next(
+                (f" from {name}" for name, at in _ORIGINS.items() if abs(wrap(angle - at)) < _ALIGNED), ""
+            )
+            return f"counted counter-clockwise{begin}: {_EXPECTED}"
+        if len(self._courses) < _LEAST:
+            return None
+        enough = _AGREEING * len(self._courses)
+        if sum(abs(off) > _ASTRAY for off, _ in self._courses) < enough:
+            return None
+        if sum(abs(in_degrees) < _ALIGNED for _, in_degrees in self._courses) >= enough:
+            return IN_DEGREES
+        return f"positions move in other directions: {_EXPECTED}"
