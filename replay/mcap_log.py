@@ -2,34 +2,33 @@
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-import numpy as np
 
 from replay.csv_log import Table
+from replay.mcap_batches import TableReader, decode_all, find_decoder
 from replay.mcap_format import MAGIC
-from replay.mcap_messages import Message, read_messages
+from replay.mcap_messages import Message, read_batches, read_messages
 from replay.problems import Problems
 from replay.times import LONGEST_NS
 from vehicled.errors import UsageError
 from vehicled.garbage import collector_off
-from vehicled.messages import ESTIMATE_COLUMNS, LOAD_COLUMNS, Command, Innovation, Measurement, Status, Step
+from vehicled.messages import Command, Innovation, Measurement, Status, Step
 from vehicled.schemas import (
     ROW_COLUMNS,
-    TOPIC_COLUMNS,
     TOPICS,
     ClockRecord,
     CommandRecord,
     ConfigurationRecord,
     MeasurementRecord,
     StepRecord,
-    decode_row,
 )
+
+_T = TypeVar("_T")
 
 
 class Run(NamedTuple):
@@ -133,16 +132,21 @@ class McapLog:
 
     def messages(self, topics: Collection[str] = TOPICS) -> Iterator[Message]:
         """The messages of these topics in the order in which they were written."""
+        return self._read(read_messages, topics)
+
+    def _read(self, read: Callable[..., Iterator[_T]], topics: Collection[str]) -> Iterator[_T]:
         self.problems.clear()
         several = len(self._paths) > 1
         return chain.from_iterable(
-            read_messages(path, topics, self.problems, f"{path.name}, " * several) for path in self._paths
+            read(path, topics, self.problems, f"{path.name}, " * several) for path in self._paths
         )
 
     def _decode(self, message: Message, kind: type[Any]) -> Any:
         """The message as `kind`, None (and a problem) if it is not one."""
         try:
-            return _find_decoder(kind)(message.data)  # type: ignore[arg-type]  # classes are hashable
+            if not message.data.isascii():
+                message.data.decode()  # damaged names of fields, which the decoder would leave out
+            return find_decoder(kind)(message.data)  # type: ignore[arg-type]  # classes are hashable
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self.problems.add("bad message", f"/{message.topic} at {message.log_time}", str(error))
             return None
@@ -164,6 +168,10 @@ class McapLog:
             self.problems.add("not finite", f"t = {record.t / 1e9:.9g} s", f"{record.source}")
             values = {channel: value for channel, value in values.items() if value is not None}
         return Measurement(record.source, record.t, record.arrival, values)
+
+    def _decode_innovation(self, message: Message) -> Innovation | None:
+        record = self._decode(message, _InnovationRecord)
+        return None if record is None else _finite_or_nan(record)
 
     def measurements(self) -> Iterator[Measurement]:
         """All measurements, in the order in which they were written: that of consumption, or of arrival."""
@@ -202,36 +210,51 @@ class McapLog:
                 yield Step(step.t, measurements, tuple(commands))
                 measurements, commands = [], []
 
+    def batches(self, topics: Collection[str] = TOPICS) -> Iterator[tuple[str, list[Message]]]:
+        """The messages of these topics, some thousand of one topic at a time, with its name; each topic in order."""
+        return self._read(read_batches, topics)
+
+    def decode_measurements(self, messages: Sequence[Message]) -> list[Measurement]:
+        """What messages of `measurement` are, less damaged ones."""
+        found = decode_all(messages, Measurement, self._decode_measurement)
+        times = [t for m in found for t in (m.t, m.arrival)] or [0]
+        if not -LONGEST_NS <= min(times) <= max(times) <= LONGEST_NS:
+            found = [m for message in messages if (m := self._decode_measurement(message)) is not None]
+        return found
+
+    def decode_innovations(self, messages: Sequence[Message]) -> list[Innovation]:
+        """What messages of `innovation` are, less damaged ones; NaN where the filter had it."""
+        return decode_all(messages, Innovation, self._decode_innovation)
+
+    def decode_all(self, messages: Sequence[Message], kind: type[_T]) -> list[_T]:
+        """Messages as `kind`, less those that are none."""
+        return decode_all(messages, kind, lambda message: self._decode(message, kind))
+
+    def make_table(self) -> TableReader:
+        """For batches of the topics `ROW_COLUMNS`."""
+        return TableReader(self.problems, self._decode)
+
     def read_run(self, topics: Collection[str] = TOPICS) -> Run:
         """Everything at once, in memory; of other topics than these nothing."""
         with collector_off():  # a million objects that stay are not worth looking through again and again
+            table = self.make_table()
             measurements: list[Measurement] = []
             innovations: list[Innovation] = []
             statuses: list[Status] = []
             steps: list[StepRecord] = []
-            rows: dict[str, list[bytes]] = {topic: [] for topic in ROW_COLUMNS}
-            for message in self.messages(topics):
-                if message.topic in rows:
-                    rows[message.topic].append(message.data)
-                elif message.topic == "measurement":
-                    if (measurement := self._decode_measurement(message)) is not None:
-                        measurements.append(measurement)
-                elif message.topic == "innovation":
-                    kind = _InnovationRecord if b"null" in message.data else Innovation
-                    if (innovation := self._decode(message, kind)) is not None:
-                        innovations.append(innovation if kind is Innovation else _finite_or_nan(innovation))
-                elif message.topic == "status":
-                    if (status := self._decode(message, Status)) is not None:
-                        statuses.append(status)
-                elif message.topic == "step" and (step := self._decode(message, StepRecord)) is not None:
-                    steps.append(step)
-            estimates = _table(rows, self.problems)
+            for topic, messages in self.batches(topics):
+                if topic in ROW_COLUMNS:
+                    table.take(topic, messages)
+                elif topic == "measurement":
+                    measurements += self.decode_measurements(messages)
+                elif topic == "innovation":
+                    innovations += self.decode_innovations(messages)
+                elif topic == "status":
+                    statuses += self.decode_all(messages, Status)
+                elif topic == "step":
+                    steps += self.decode_all(messages, StepRecord)
+            estimates = table.finish()
         return Run(estimates, measurements, innovations, statuses, steps, self.problems)
-
-
-@cache
-def _find_decoder(kind: type[Any]) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(kind).decode
 
 
 def _finite_or_nan(record: _InnovationRecord) -> Innovation:
@@ -252,39 +275,4 @@ def _finite_or_nan(record: _InnovationRecord) -> Innovation:
         ratio,
         record.fused,
         record.reason,
-    )
-
-
-def _table(rows: dict[str, list[bytes]], problems: Problems) -> Table:
-    """The topics of each step as one row again, at the times of `position`; with `loads` if there are any."""
-    topics = {
-        topic: columns for topic, columns in ROW_COLUMNS.items() if topic in TOPIC_COLUMNS or rows[topic]
-    }
-    times: dict[str, np.ndarray] = {}
-    values: dict[str, np.ndarray] = {}
-    for topic, columns in topics.items():
-        decoded = []
-        for data in rows[topic]:
-            try:
-                row = decode_row(topic, data)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                problems.add("bad message", f"/{topic}", str(error))
-                continue
-            if abs(row[0]) > LONGEST_NS:
-                problems.add("absurd time", f"/{topic}", f"t = {row[0] / 1e9:.9g} s; skipped")
-                continue
-            decoded.append(row)
-        times[topic] = np.array([row[0] for row in decoded], dtype=np.int64)
-        values[topic] = np.array([row[1:] for row in decoded], dtype=float).reshape(
-            len(decoded), len(columns)
-        )
-    rows_t = times["position"]
-    columns_of: dict[str, np.ndarray] = {}
-    for topic, columns in topics.items():
-        whole = np.full((len(rows_t), len(columns)), np.nan)
-        _, here, there = np.intersect1d(rows_t, times[topic], return_indices=True)
-        whole[here] = values[topic][there]
-        columns_of.update(zip(columns, whole.T, strict=True))
-    return Table(
-        rows_t, {c: columns_of[c] for c in (*ESTIMATE_COLUMNS, *LOAD_COLUMNS) if c in columns_of}, problems
     )

@@ -3,7 +3,7 @@
 import io
 import os
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,8 @@ from replay.problems import Problems
 
 _LARGEST_RATIO = 256
 """Of what a chunk holds to the chunk itself: measurements and estimates have 5 to 20."""
+_AT_ONCE = 1024
+"""Messages of a topic: to decode each by itself takes several times longer."""
 _MESSAGE = int(Opcode.MESSAGE)
 _SMALL = 1 << 14
 """Bytes in a chunk that have any ratio."""
@@ -46,7 +48,30 @@ def read_messages(
     The file starts with `MAGIC`. Damage is added to `problems`, each place with `name` in front. OSError if the file
     cannot be read.
     """
-    channels: dict[int, str | None] = {}
+    found: list[Message] = []
+    for _ in _read_chunks(path, dict.fromkeys(topics, found), problems, name):
+        yield from found
+        found.clear()
+
+
+def read_batches(
+    path: Path, topics: Collection[str], problems: Problems, name: str = ""
+) -> Iterator[tuple[str, list[Message]]]:
+    """Some thousand of one topic at a time, with its name; as `read_messages`, but that order is within a topic."""
+    found: dict[str, list[Message]] = {topic: [] for topic in topics}
+    for _ in _read_chunks(path, found, problems, name):
+        for topic, several in found.items():
+            if len(several) >= _AT_ONCE:
+                yield topic, several[:]
+                several.clear()
+    yield from ((topic, several) for topic, several in found.items() if several)
+
+
+def _read_chunks(
+    path: Path, found: Mapping[str, list[Message]], problems: Problems, name: str
+) -> Iterator[None]:
+    """Puts messages into the lists of their topics; yields after each chunk."""
+    channels: dict[int, tuple[str, list[Message]] | None] = {}
     size = path.stat().st_size
     with open(path, "rb") as file:
         file.seek(len(MAGIC))
@@ -74,7 +99,8 @@ def read_messages(
             else:
                 file.seek(length, os.SEEK_CUR)
                 continue
-            yield from _read_records(body, where, channels, topics, problems)
+            _read_records(body, where, channels, found, problems)
+            yield
 
 
 def _decompress(record: bytes, where: str, problems: Problems) -> bytes:
@@ -116,31 +142,34 @@ def _contents(chunk: Chunk) -> bytes:
 
 
 def _read_records(
-    body: bytes, where: str, channels: dict[int, str | None], topics: Collection[str], problems: Problems
-) -> list[Message]:
-    """Messages of `topics` in a run of complete records.
+    body: bytes,
+    where: str,
+    channels: dict[int, tuple[str, list[Message]] | None],
+    found: Mapping[str, list[Message]],
+    problems: Problems,
+) -> None:
+    """Add the messages in a run of complete records to the lists of their topics.
 
-    Channels that it declares are added to `channels`, with None for those of other topics.
+    Channels that it declares are added to `channels`: topic and list, or None for those of other topics.
     """
     # Nearly all of the time to read a recording would be spent here: there are a million messages in a quarter of an
     # hour. Any record is read as a message at first; the last one may be shorter than one.
-    found = []
     padded, unpack, begin, head = body + bytes(MESSAGE.size), MESSAGE.unpack_from, MESSAGE.size, RECORD.size
     position, last = 0, len(body) - head
     while position <= last:
         opcode, length, channel, sequence, log_time, _ = unpack(padded, position)
         following = position + head + length
         if opcode == _MESSAGE and length >= MESSAGE_FIELDS:
-            topic = channels.get(channel)
-            if topic is not None:
-                found.append(Message(topic, log_time, sequence, body[position + begin : following]))
+            wanted = channels.get(channel)
+            if wanted is not None:
+                topic, several = wanted
+                several.append(Message(topic, log_time, sequence, body[position + begin : following]))
         elif opcode == Opcode.CHANNEL:
             try:
                 declared = Channel.read(ReadDataStream(io.BytesIO(body[position + head : following])))
-                name = declared.topic.lstrip("/")
-                channels[declared.id] = name if name in topics else None
+                topic = declared.topic.lstrip("/")
+                channels[declared.id] = (topic, found[topic]) if topic in found else None
             except Exception as error:  # As for chunks.
                 what = str(error) or type(error).__name__
                 problems.add("damaged channel", where, f"{what}; skipped")
         position = following
-    return found

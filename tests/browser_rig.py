@@ -80,6 +80,7 @@ class Tab:
             deviceScaleFactor=scale,
             mobile=mobile,
         )
+        self.call("Emulation.setTouchEmulationEnabled", enabled=mobile)
 
     def choose_theme(self, name: str) -> None:
         """`light` or `dark`."""

@@ -253,6 +253,9 @@ def test_plots_zoom_together_and_the_track_follows_the_cursor(
         tab.wait_for(
             "plots.every((p) => Math.abs(p.scales.x.min - 1) < 1e-9 && Math.abs(p.scales.x.max - 2) < 1e-9)"
         )
+        # Every innovation of that second is where it should be, in the colour of its component.
+        found, points = tab.run(POINTS_DRAWN)
+        assert found == points > 200
         tab.run("mark(1.5)")
         x, y = map(
             float,
@@ -263,6 +266,21 @@ def test_plots_zoom_together_and_the_track_follows_the_cursor(
         tab.resize(380, 700, mobile=True)
         tab.wait_for("document.documentElement.scrollWidth <= 380")
         assert tab.errors == []
+
+
+POINTS_DRAWN = """(() => {
+  const p = plots.find((p) => p.root.textContent.includes("imu.gyro"));
+  let found = 0, points = 0;
+  for (let k = 0; k < p.data[0].length; k++) {
+    const t = p.data[0][k], value = p.data[1][k];
+    if (value === null || t < 1.01 || t > 1.99 || Math.abs(value) > 4.5) continue;
+    const at = [p.valToPos(t, "x", true), p.valToPos(value, "y", true)].map(Math.round);
+    points++;
+    found += p.ctx.getImageData(...at, 1, 1).data[3] === 255 && p.ctx.getImageData(...at, 1, 1).data[0] < 250;
+  }
+  return [found, points];
+})()"""
+"""Of the accepted ones in view: how many places are filled, and how many there are."""
 
 
 def test_what_is_recorded_less_often_has_no_holes(tmp_path: Path) -> None:

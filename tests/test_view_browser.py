@@ -265,9 +265,12 @@ def test_no_size_scrolls_sideways_and_both_themes_are_legible(page, recorded_url
     assert contrast(text, ground) > 7
     # Fingers need buttons of some size.
     small = page.run(
-        "[...document.querySelectorAll('footer button:not([hidden])')].filter((e) => e.offsetHeight < 40).length"
+        "[...document.querySelectorAll('footer button:not([hidden])' + "
+        "(matchMedia('(pointer: coarse)').matches ? ', .tools button' : ''))]"
+        ".filter((e) => e.offsetHeight < 40 || e.offsetWidth < 40).length"
     )
     assert small == 0
+    assert page.run("matchMedia('(pointer: coarse)').matches") == (size[0] < 1000)
 
 
 def contrast(one: str, other: str) -> float:

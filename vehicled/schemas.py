@@ -236,19 +236,21 @@ def encode_estimate(topic: str, estimate: Estimate) -> bytes:
 
 
 _Nanoseconds = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_ROW_DECODERS: dict[str, Callable[[bytes], Any]] = {
-    topic: msgspec.json.Decoder(
-        msgspec.defstruct(
-            f"{topic.capitalize()}Row",
-            [("t", _Nanoseconds)]
-            + [
-                (f"c{k}", float | None, msgspec.field(name=column, default=None))
-                for k, column in enumerate(columns)
-            ],
-            gc=False,
-        )
-    ).decode
+ROW_TYPES: dict[str, type[msgspec.Struct]] = {
+    topic: msgspec.defstruct(
+        f"{topic.capitalize()}Row",
+        [("t", _Nanoseconds)]
+        + [
+            (f"c{k}", float | None, msgspec.field(name=column, default=None))
+            for k, column in enumerate(columns)
+        ],
+        gc=False,
+    )
     for topic, columns in ROW_COLUMNS.items()
+}
+"""A message of a topic as it is read: time (ns), and the columns `ROW_COLUMNS`, None where it does not have one."""
+_ROW_DECODERS: dict[str, Callable[[bytes], Any]] = {
+    topic: msgspec.json.Decoder(kind).decode for topic, kind in ROW_TYPES.items()
 }
 
 

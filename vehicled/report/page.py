@@ -197,7 +197,8 @@ def _cards(run: RunData) -> Iterator[str]:
         ):
             if name in quantities:
                 yield _card(" ".join(_amount(quantities[name].rmse, quantities[name].unit)), label)
-    durations = np.array([s.duration for s in run.steps if s.duration is not None], dtype=float)
+    durations = run.recorded.steps[:, 1]
+    durations = durations[durations > 0]
     if len(durations):
         yield _card(
             f"{np.median(durations) / 1e3:.0f} µs",
@@ -209,7 +210,7 @@ def _cards(run: RunData) -> Iterator[str]:
     if estimator.get("steps") and "without_steering" in estimator:
         share = estimator["without_steering"] / estimator["steps"]
         yield _card(f"{100 * (1 - share):.0f} %", "steps with measured steering", bad=share > 0.01)
-    loop = run.statuses[-1].counters.get("loop") if run.statuses else None
+    loop = run.recorded.status.counters.get("loop") if run.recorded.status else None
     if isinstance(loop, dict) and loop.get("steps"):
         missed = loop.get("missed", 0)
         yield _card(
@@ -221,7 +222,7 @@ def _cards(run: RunData) -> Iterator[str]:
 
 def _estimator_status(run: RunData) -> dict[str, Any]:
     """What the last status has of the estimator; nothing in recordings without one."""
-    status = run.statuses[-1].counters.get("estimator") if run.statuses else None
+    status = run.recorded.status.counters.get("estimator") if run.recorded.status else None
     return status if isinstance(status, dict) else {}
 
 
@@ -287,28 +288,26 @@ def _mark_consistency(consistency: float) -> str:
 
 def _sensors_table(run: RunData) -> str:
     rows = []
-    for name, s in run.sensor_scores.items():
-        reasons = ", ".join(f"{reason} {n}" for reason, n in run.sensors[name].reasons.most_common(3))
+    for name, s in run.recorded.scores.items():
+        reasons = ", ".join(
+            f"{reason} {n}" for reason, n in run.recorded.sensors[name].reasons.most_common(3)
+        )
         rows.append([_text(name), _mark_consistency(s.nis), str(s.fused), _text(reasons)])
     return _table(["sensor", "NIS", "accepted", "rejected"], rows)
 
 
 def _sources_table(run: RunData) -> str:
-    counts = Counter(m.source for m in run.measurements)
-    ages: dict[str, list[int]] = {}
-    for m in run.measurements:
-        ages.setdefault(m.source, []).append(m.arrival - m.t)
     length = max((int(run.estimates.t[-1]) - run.start) / 1e9, 1e-9)
     rows = [
-        [_text(name), str(n), f"{n / length:.1f}", f"{np.median(ages[name]) / 1e6:.1f}"]
-        for name, n in counts.items()
+        [_text(name), str(d.measurements), f"{d.measurements / length:.1f}", f"{d.latency * 1e3:.1f}"]
+        for name, d in run.recorded.devices.items()
     ]
     return _table(["device", "measurements", "Hz", "latency, ms"], rows)
 
 
 def _counters_table(run: RunData) -> str:
     """The last status, but without the many zeros."""
-    if not run.statuses:
+    if run.recorded.status is None:
         return ""
 
     def flatten(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -318,5 +317,5 @@ def _counters_table(run: RunData) -> str:
         elif value not in (0, 0.0, None, "", [], False):
             yield prefix, f"{value:.6g}" if isinstance(value, float) else str(value)
 
-    rows = [[_text(name), _text(value)] for name, value in flatten("", run.statuses[-1].counters)]
+    rows = [[_text(name), _text(value)] for name, value in flatten("", run.recorded.status.counters)]
     return _table(["counter", ""], rows)

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from vehicled.messages import WHEELS
-from vehicled.report.data import RunData, SensorHistory
+from vehicled.report.data import RunData
+from vehicled.report.recording import SensorHistory
 from vehicled.report.style import (
     ALARM,
     COMPONENT_COLORS,
@@ -244,15 +245,15 @@ def _find_top(error: np.ndarray, bound: np.ndarray | None) -> float:
 
 
 def _innovations(runs: Sequence[RunData]) -> Iterator[Panel]:
-    names = dict.fromkeys(name for run in runs for name in run.sensors)
+    names = dict.fromkeys(name for run in runs for name in run.recorded.sensors)
     for name in sorted(names):
         parts, notes = [], []
         for k, run in enumerate(runs):
-            sensor = run.sensors.get(name)
+            sensor = run.recorded.sensors.get(name)
             if sensor is None or not np.isfinite(sensor.normalised).any():
                 continue
-            parts.append(Lines(sensor.t, list(_draw_innovations(runs, k, sensor))))
-            score = run.sensor_scores[name]
+            parts.append(Lines(run.seconds(sensor.t), list(_draw_innovations(runs, k, sensor))))
+            score = run.recorded.scores[name]
             nis = f"NIS {score.nis:.2f}" if np.isfinite(score.nis) else "none accepted"
             notes.append(nis + (f", {score.rejected} of {len(sensor.t)} rejected" if score.rejected else ""))
         yield Panel(name, "σ", parts, (-_EDGE, _EDGE), "; ".join(notes))
@@ -275,10 +276,9 @@ def _draw_innovations(runs: Sequence[RunData], k: int, sensor: SensorHistory) ->
 def _timing(runs: Sequence[RunData]) -> Iterator[Panel]:
     parts = []
     for k, run in enumerate(runs):
-        durations = np.array([s.duration or 0 for s in run.steps], dtype=float) / 1e3
+        times, durations = run.recorded.steps.T[0], run.recorded.steps.T[1] / 1e3
         if not durations.any():
             continue
-        times = [s.t for s in run.steps]
         color = ESTIMATE if len(runs) == 1 else RUN_COLORS[k % len(RUN_COLORS)]
         lines = [Line(_name(runs, k, "step"), np.where(durations > 0, durations, np.nan), color)]
         if len(times) > 1:

@@ -43,9 +43,31 @@ function makeCrosses(plot, i) {
   return null;
 }
 
+// An hour has a million: what would be at the same place is drawn once.
+function makePoints(plot, i) {
+  const { ctx } = plot;
+  const { left, top, width, height } = plot.bbox;
+  const size = 3 * devicePixelRatio;
+  const drawn = new Uint8Array((width + 1) * (height + 1));
+  ctx.save();
+  ctx.fillStyle = plot.series[i].stroke(plot, i);
+  const [from, to] = plot.series[i].idxs;
+  for (let k = from; k <= to; k++) {
+    const value = plot.data[i][k];
+    if (value === null || value === undefined) continue;
+    const x = Math.round(plot.valToPos(plot.data[0][k], "x", true) - left);
+    const y = Math.round(plot.valToPos(value, "y", true) - top);
+    if (x < 0 || y < 0 || x > width || y > height || drawn[y * (width + 1) + x]) continue;
+    drawn[y * (width + 1) + x] = 1;
+    ctx.fillRect(left + x - size / 2, top + y - size / 2, size, size);
+  }
+  ctx.restore();
+  return null;
+}
+
 function describe(line) {
   const series = { label: line.label, stroke: line.color, width: line.width, dash: line.dash, points: { show: false } };
-  if (line.kind === "points") return { ...series, paths: () => null, points: { show: true, size: 3, width: 0, fill: line.color } };
+  if (line.kind === "points") return { ...series, paths: makePoints };
   if (line.kind === "crosses") return { ...series, paths: makeCrosses };
   return series;
 }

@@ -22,6 +22,7 @@ const LEAST_LENGTH = 18, LEAST_WIDTH = 12;
 const TRANSLUCENT_FROM = 40;
 
 function lengthText(metres) {
+  if (metres >= 1000) return `${fixed(metres / 1000, 0)} km`;
   if (metres >= 1) return `${fixed(metres, 0)} m`;
   return metres >= 0.01 ? `${fixed(metres * 100, 0)} cm` : `${fixed(metres * 1000, 0)} mm`;
 }
