@@ -94,6 +94,24 @@ def test_vbo_goes_on_over_midnight_in_kilometres_per_hour(tmp_path: Path) -> Non
     assert one.values["gnss.speed"] == pytest.approx(10.0)
 
 
+@pytest.mark.parametrize("written", ["utf-8", "latin-1", "utf-8-sig"])
+def test_vbo_of_other_programs_and_countries(tmp_path: Path, written: str) -> None:
+    """Decimal commas, capitals in the names of standard columns, units in either encoding."""
+    line = "9 120000.00 +03119.5 +00058.4 036.00 090.00 +00152.58 +000.000 -9.0E+00\n"
+    text = vbo_head(extra=[("YawRate", "°/s")]) + line.replace(".", ",")
+    text = text.replace("sats time lat long velocity heading", "Sats Time Lat Long Velocity Heading")
+    (tmp_path / "a.vbo").write_bytes(text.encode(written))
+    (tmp_path / "m.yaml").write_text("channels:\n  imu.wz: YawRate\n")
+    log = open_log(tmp_path / "a.vbo", mapping=load_mapping(tmp_path / "m.yaml"))
+    values = {}
+    for m in log.measurements():
+        values |= m.values
+    assert values["gnss.lat"] == pytest.approx(3119.5 / 60.0)
+    assert values["gnss.speed"] == pytest.approx(10.0)
+    assert values["imu.wz"] == pytest.approx(-math.radians(9.0))
+    assert not log.problems
+
+
 def test_further_columns_of_vbo_are_mapped_with_the_units_of_the_file(tmp_path: Path) -> None:
     extra = [("YawRate", "deg/s"), ("X_Accel", "g"), ("True_Head", "Degrees")]
     line = "9 120000.00 +03119.0 +00058.4 036.00 090.00 +00152.58 +000.000 -9.0E+00 1.0E-01 9.0E+01\n"

@@ -81,3 +81,14 @@ def test_a_gyroscope_that_is_silent_has_not_jumped():
 def test_noise_of_a_conventional_receiver_is_no_jump():
     """0.1 m/s at a speed at which that is a degree."""
     assert run(rate=10.0, noise=0.1 / 6.2, speed=6.2, amplitude=0.0, seconds=150.0) == []
+
+
+def test_a_course_without_speed_is_not_compared() -> None:
+    """As where the filter is lost in a bend, and begins anew."""
+    check = CourseConsistency(prototype().sensors.imu, None)
+    for k in range(100):
+        at = 10_000_000 * k
+        speed = SPEED if k < 90 else 0.0
+        values = {"imu.wz": 0.3} if k < 90 else {}
+        check.take(Measurement("imu", at, at, values | {"gnss.course": -0.003 * k}), speed)
+    assert check.take(Measurement("gnss", at, at, {"gnss.course": 2.0}), 0.0) is None

@@ -2,7 +2,8 @@
 
 Format: Racelogic, "VBO file format" (support and developers' pages): time is UTC as HHMMSS.SS, latitude and
 longitude are in minutes of arc with west positive, speeds in km/h unless the section `[header]` names other units,
-64 is added to the number of satellites while the brake trigger is on and 128 with differential corrections.
+64 is added to the number of satellites while the brake trigger is on and 128 with differential corrections. Text is
+in UTF-8 or ANSI. Programs of others write decimal commas, and names of columns with capitals.
 """
 
 import math
@@ -65,7 +66,8 @@ class VboSignals:
         self.path = path
         self.problems = Problems(path.name)
         sections = self._read_head()
-        self._names = " ".join(sections.get("column names", [])).split()
+        names = " ".join(sections.get("column names", [])).split()
+        self._names = [n.lower() if n.lower() in _STANDARD else n for n in names]
         missing = [n for n in ("sats", "time", "lat", "long", "velocity", "heading") if n not in self._names]
         if "data" not in sections or missing:
             what = f"column {missing[0]!r}" if "data" in sections else "section [data]"
@@ -88,7 +90,7 @@ class VboSignals:
         section: list[str] = []
         with open(self.path, "rb") as file:
             for number, line in bounded_lines(file, self.problems):
-                text = line.decode("latin-1").strip()
+                text = _decode(line).strip()
                 if text.startswith("[") and text.endswith("]"):
                     section = sections.setdefault(text[1:-1].strip().lower(), [])
                     if "data" in sections:
@@ -122,7 +124,7 @@ class VboSignals:
             for number, line in bounded_lines(file, self.problems, first=self._first):
                 if not line.strip():
                     continue
-                fields = line.split()
+                fields = line.replace(b",", b".").split()  # decimal commas of some countries
                 if len(fields) != len(self._names):
                     kind = "bad row" if line.endswith(b"\n") else "truncated"
                     self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(self._names)}")
@@ -153,6 +155,14 @@ class VboSignals:
         if self._climb_name is not None:
             found["velocity.down"] = -numbers[self._climb_name] * self._climb
         return found
+
+
+def _decode(line: bytes) -> str:
+    """Units such as °/s are in UTF-8 or in Latin-1, by what has written the file."""
+    try:
+        return line.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return line.decode("latin-1")
 
 
 def _find_speed(title: str) -> float:

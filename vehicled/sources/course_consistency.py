@@ -85,7 +85,7 @@ class CourseConsistency:
             (a, b, c), (x, y, z) = self._axis, GYROSCOPES
             rate = a * values.get(x, 0.0) + b * values.get(y, 0.0) + c * values[z]
             self._turn(t, rate, ahead)
-        if "gnss.course" not in values:
+        if "gnss.course" not in values or ahead < _SLOWEST:
             return None
         noise = values.get("gnss.s_acc") or self._gnss.find_noise(values.get("gnss.quality", 1.0)).velocity
         return self._compare(t, values["gnss.course"], noise, ahead)
@@ -120,7 +120,7 @@ class CourseConsistency:
             kept.popleft()
         begun, before, angle_before, rate_before = kept[0]
         usual = _SHARE * abs(angle - angle_before) + (_LATENCY + _REAR / ahead) * abs(rate - rate_before)
-        gained, bound = apart - before, max(_BOUND, _SIGMAS * noise / max(ahead, _SLOWEST))
+        gained, bound = apart - before, max(_BOUND, _SIGMAS * noise / ahead)
         lasts, self._is_beyond = self._is_beyond, abs(gained) > usual + bound
         return (
             BiasJump(gained / (t - begun), gained) if lasts and self._is_beyond and t > self._again else None
