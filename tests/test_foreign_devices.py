@@ -113,12 +113,12 @@ def test_vbo_of_other_programs_and_countries(tmp_path: Path, written: str) -> No
 
 
 def test_further_columns_of_vbo_are_mapped_with_the_units_of_the_file(tmp_path: Path) -> None:
-    extra = [("YawRate", "deg/s"), ("X_Accel", "g"), ("True_Head", "Degrees")]
-    line = "9 120000.00 +03119.0 +00058.4 036.00 090.00 +00152.58 +000.000 -9.0E+00 1.0E-01 9.0E+01\n"
+    extra = [("YawRate", "deg/s"), ("X_Accel", "g"), ("True_Head", "Degrees"), ("Turn", "laps/s")]
+    line = "9 120000.00 +03119.0 +00058.4 036.00 090.00 +00152.58 +000.000 -9.0E+00 1.0E-01 9.0E+01 0.0\n"
     path = write_vbo(tmp_path / "a.vbo", line, extra=extra)
     (tmp_path / "m.yaml").write_text(
         "channels:\n  imu.wz: {signal: YawRate, scale: -1}\n  imu.ax: X_Accel\n"
-        "  reference.yaw: {signal: True_Head, unit: deg, scale: -1, offset: 90 deg}\n"
+        "  reference.yaw: {signal: True_Head, scale: -1, offset: 90 deg}\n"
     )
     values = {}
     for m in open_log(path, mapping=load_mapping(tmp_path / "m.yaml")).measurements():
@@ -127,8 +127,8 @@ def test_further_columns_of_vbo_are_mapped_with_the_units_of_the_file(tmp_path: 
     assert values["imu.ax"] == pytest.approx(0.980665)
     assert values["reference.yaw"] == pytest.approx(0.0)  # eastwards
     assert values["gnss.speed"] == pytest.approx(10.0)
-    (tmp_path / "m.yaml").write_text("channels: {reference.yaw: True_Head}\n")
-    with pytest.raises(UsageError, match="'Degrees' is not a unit"):
+    (tmp_path / "m.yaml").write_text("channels: {reference.wz: Turn}\n")
+    with pytest.raises(UsageError, match="'laps/s' is not a unit"):
         open_log(path, mapping=load_mapping(tmp_path / "m.yaml"))
 
 

@@ -14,6 +14,7 @@ from replay.foreign.mapping import load_mapping
 from replay.log import create_log, open_log
 from vehicled import Measurement
 from vehicled.cli import main
+from vehicled.errors import UsageError
 from vehicled.messages import ESTIMATE_COLUMNS
 
 DEGREES = 180.0 / math.pi
@@ -64,6 +65,44 @@ def test_mdf_with_units_and_names_of_its_own_by_a_mapping(tmp_path: Path) -> Non
     log = open_log(tmp_path / "car.mf4", mapping=load_mapping(tmp_path / "m.yaml"))
     later = [Measurement(m.source, m.t + 250_000_000, m.t, m.values) for m in wanted]
     assert_same(later, log.measurements(), 1e-12, 1000)
+
+
+def test_mdf_with_groups_of_other_times_names_twice_and_units_of_other_spellings(tmp_path: Path) -> None:
+    """As a logger writes that has a group for each message on CAN, with raw integers and a conversion."""
+    from asammdf import MDF, Signal
+
+    fast, slow = np.arange(100) * 0.01, 0.003 + np.arange(50) * 0.02
+    raw = np.full(100, 5400, dtype=np.uint16)
+    with MDF(version="4.10") as mdf:
+        bus = Signal(raw, fast, name="Speed", unit="kph", conversion={"a": 0.01, "b": 0.0})
+        mdf.append([bus, Signal(np.full(100, b"ok"), fast, name="State", encoding="utf-8")])
+        mdf.append(
+            [
+                Signal(np.full(50, 10.0), slow, name="Speed", unit="knots"),
+                Signal(np.full(50, 90.0), slow, name="Course", unit="Grad"),
+                Signal(np.full(50, 2.0, dtype=np.float32), slow, name="YawRate", unit="°/sec"),
+            ]
+        )
+        mdf.save(tmp_path / "a.mf4")
+    channels = {
+        "vehicle.speed": "0:Speed",
+        "gnss.speed": "1:Speed",
+        "gnss.course": "Course",
+        "imu.wz": "YawRate",
+    }
+    lines = [f'  {channel}: "{signal}"\n' for channel, signal in channels.items()]
+    (tmp_path / "m.yaml").write_text("channels:\n" + "".join(lines))
+    found = by_source(open_log(tmp_path / "a.mf4", mapping=load_mapping(tmp_path / "m.yaml")).measurements())
+    assert [t for t, _ in found["vehicle"][:2]] == [0, 10_000_000]
+    assert found["vehicle"][0][1]["vehicle.speed"] == pytest.approx(15.0)
+    t, values = found["gnss"][0]
+    assert t == 3_000_000
+    assert values["gnss.speed"] == pytest.approx(5.14444, rel=1e-5)
+    assert values["gnss.course"] == pytest.approx(math.pi / 2)
+    assert found["imu"][0][1]["imu.wz"] == pytest.approx(math.radians(2.0))
+    (tmp_path / "m.yaml").write_text("channels:\n  vehicle.speed: Speed\n")
+    with pytest.raises(UsageError, match="expected one of '0:Speed', '1:Speed', which all have that name"):
+        open_log(tmp_path / "a.mf4", mapping=load_mapping(tmp_path / "m.yaml"))
 
 
 def test_samples_that_mdf_marks_as_invalid_are_none(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from replay.csv_log import ABSURD, is_new
 from replay.foreign.mapping import TARGETS, LogMapping
+from replay.foreign.spellings import find_unit
 from replay.problems import Problems
 from replay.rows import ARRIVAL, source_of
 from replay.steps import MAX_GAP_NS
@@ -88,12 +89,12 @@ class MappedLog:
         for channel, mapped in mapping.over(signals.find_mapping()).channels.items():
             self._check_name(mapped.signal, channel, units)
             wanted = TARGETS[channel]
-            unit = units[mapped.signal] if mapped.unit is None else mapped.unit
+            unit = find_unit(units[mapped.signal]) if mapped.unit is None else mapped.unit
             try:
                 factor = calc_factor(unit, wanted, mapped.radius) if unit else 1.0
             except UnitError as error:
                 raise UsageError(
-                    f"{self.path}: {channel} from {mapped.signal!r}: {error} (`unit` of the mapping)"
+                    f"{self.path}: {channel} from {mapped.signal!r}: {error} (`unit` of the signal in the mapping)"
                 ) from None
             absurd = math.inf if channel == ARRIVAL else ABSURD[CHANNELS[channel]]
             target = _Target(channel, source_of(channel), factor * mapped.scale, mapped.offset, absurd)
@@ -126,6 +127,9 @@ class MappedLog:
         if signal not in units:
             near = difflib.get_close_matches(signal, units, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"expected one of {_list(units)}"
+            of_groups = [name for name in units if name.endswith(f":{signal}")]
+            if len(of_groups) > 1:
+                hint = f"expected one of {', '.join(map(repr, of_groups))}, which all have that name"
             raise UsageError(f"{self.path}: no signal {signal!r}, which is to be {channel}; {hint}")
 
     def measurements(self) -> Iterator[Measurement]:
