@@ -237,6 +237,22 @@ def test_ncom_packets_out_of_order_and_of_events_do_not_change_the_minute(tmp_pa
     assert "gap" not in log.problems.counts
 
 
+def test_packets_for_internal_use_are_left_out(tmp_path: Path) -> None:
+    """They have another structure: where others have the time, they have anything."""
+    packets = [
+        ncom_packet(1000, channel=0, status=ncom_time(23_000_000)),
+        ncom_packet(1010),
+        ncom_packet(1020),
+    ]
+    internal = [ncom_packet(ms, navigation=11, channel=0, status=bytes(8)) for ms in (40_000, 7, 59_999)]
+    mixed = [packet for pair in zip(packets, internal, strict=True) for packet in pair]
+    (tmp_path / "a.ncom").write_bytes(b"".join(mixed))
+    log = open_log(tmp_path / "a.ncom")
+    times = [m.t for m in log.measurements() if m.source == "imu"]
+    assert [t - times[0] for t in times] == [0, 10_000_000, 20_000_000]
+    assert not log.problems
+
+
 def test_a_minute_without_packets_is_a_gap(tmp_path: Path) -> None:
     full = [ncom_packet(500, channel=0, status=ncom_time(23_000_000 + minute)) for minute in (0, 3)]
     (tmp_path / "a.ncom").write_bytes(full[0] + ncom_packet(59_000) + full[1])

@@ -39,8 +39,9 @@ _ACCURACY = struct.Struct("<HHHB")
 _FULL_TIME = struct.Struct("<iBB")
 _INVALID_24 = -(1 << 23)
 _RAW_IMU, _LOCKED = 1, 4
-_TRIGGERED = range(20, 23)
-"""Status of packets for events of an input, whose time is that of the event."""
+_OTHERS = 11, *range(20, 23)
+"""Status of packets for internal use, which have another structure, and of those for events of an input, whose time
+is that of the event."""
 _OLDEST = 150
 """Age from which on accuracies are out of date, in the unit of their age byte."""
 
@@ -180,7 +181,7 @@ def _utc_ns(minutes: int, ms: int) -> int:
 
 
 def _read_packets(file: IO[bytes], problems: Problems) -> Iterator[_Packet]:
-    """The packets with right checksums, without those of events; what is between them is skipped and counted."""
+    """The packets with right checksums, without those of `_OTHERS`; what is between them is skipped and counted."""
     buffer, begin = b"", 0
     while chunk := file.read(1 << 16):
         buffer += chunk
@@ -191,7 +192,7 @@ def _read_packets(file: IO[bytes], problems: Problems) -> Iterator[_Packet]:
                 if skipped:
                     problems.add("damaged", f"byte {begin + at - skipped}", f"{skipped} bytes skipped")
                     skipped = 0
-                if data[21] not in _TRIGGERED:
+                if data[21] not in _OTHERS:
                     yield _Packet(begin + at, data)
                 at += LENGTH
             else:

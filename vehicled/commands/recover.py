@@ -11,6 +11,12 @@ HELP = "Repair recordings that power loss or a full disk has cut off, in place: 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `vehicled recover`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = """\
+The daemon does the same by itself with those in its folder.
+
+example:
+  vehicled recover 20261122T101500Z.mcap"""
     parser.add_argument(
         "recordings", metavar="RECORDING", type=Path, nargs="+", help="MCAP file of this program"
     )

@@ -8,6 +8,13 @@ HELP = "Read the sensors, estimate, publish over ZeroMQ and record, until SIGTER
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `vehicled run`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = """\
+examples:
+  vehicled check my_car.yaml              first: is the configuration right?
+  vehicled run --config my_car.yaml       then, in another terminal: vehicled top, or vehicled view
+
+systemd/README.md installs it as a service."""
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML file, or a shipped one's name")
     parser.add_argument(
         "--verbose", action="store_true", help="a statistics line every second, not every ten"
