@@ -9,9 +9,11 @@ from loads_rig import loads_of
 from vehicle_rig import G, ramp
 
 from vehicled.messages import WHEELS
-from vehicled.multibody import operators, problems, switches
+from vehicled.multibody import body_operators, operators, problems, switches
 from vehicled.multibody.body_operators import calc_point_map, calc_twist
 from vehicled.multibody.formulations import make_stepper
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.motion_constraints import MotionConstraints
 from vehicled.multibody.reactions import calc_reactions
 from vehicled.vehicle.car_mechanism import CarMechanism
 from vehicled.vehicle.hard_points import calc_spin_axis
@@ -262,6 +264,71 @@ def test_the_mass_matrix_is_factorised(pair):
     v = m.mass @ np.random.default_rng(2).normal(size=len(m.q))
     solved = operators.MassFactorisation(m).solve(v)
     assert m.mass @ solved == near(v, 1e-9 * largest(v))
+
+
+def test_bodies_accelerate_by_all_that_acts_on_them(pair):
+    """Newton's and Euler's equations of a turning wheel, gyroscopic torque with them, and of all motions."""
+    m, forces = under_way(pair)
+    motions = problems.nullspace(m.calc_jacobian())
+    required = sum(
+        body_operators.calc_twist_map(m, b).T @ body_operators.calc_required_wrench(m, b)
+        for b in m.compiled.bodies
+    )
+    inertial = motions.T @ (m.mass @ m.qdd)
+    assert motions.T @ required == near(inertial, 1e-9 * largest(m.mass @ m.qdd))
+    reaction = next(r for r in calc_reactions(m, forces) if r.joint == "wheel_bearing_fl")
+    center = m.calc_point_positions()["wheel_fl_center"]
+    outside, weight = forces.on_bodies["wheel_fl"].copy(), np.array([0.0, 0.0, -G])
+    outside[:3] -= np.cross(center, outside[3:])
+    wheel = pair.rig.vehicle.front.wheel
+    axis = m.placement.vector("wheel_bearing_fl_axis_on_wheel", m.q)
+    drive_and_brake = axis * (m.inputs[1, 0] - m.inputs[5, 0])
+    force = reaction.force + wheel.mass * weight
+    acting = outside + np.concatenate([reaction.torque + drive_and_brake, force])
+    found = body_operators.calc_required_wrench(m, "wheel_fl")
+    assert acting == near(found, 1e-8 * largest(acting))
+    # It turns about its axle, which itself turns with steering, yaw and roll.
+    gyroscopic = body_operators.calc_gyroscopic_wrench(m, "wheel_fl")
+    assert np.linalg.norm(gyroscopic) > 0.5
+    w = calc_twist(m, "wheel_fl")[:3]
+    axial = wheel.axial_inertia - wheel.transverse_inertia
+    assert gyroscopic[:3] == near(axial * (w @ axis) * np.cross(w, axis), 1e-9 * largest(acting))
+
+
+def test_wheels_that_cannot_slip_sideways_are_held_by_forces_that_do_no_work(pair):
+    """A constraint of velocities alone, on the wheels behind; and one of accelerations alone: braking by 3 m/s²."""
+    m, _ = under_way(pair)
+    before = m.get_state()
+
+    def across(m: Mechanism) -> np.ndarray:
+        axes = (m.placement.vector(f"wheel_bearing_{w}_axis_on_wheel", m.q) for w in ("rl", "rr"))
+        maps = (calc_point_map(m, f"wheel_{w}_center") for w in ("rl", "rr"))
+        return np.array([axis @ at for axis, at in zip(axes, maps, strict=True)])
+
+    def forward(m: Mechanism) -> np.ndarray:
+        return (m.placement.vector("ahead", m.q) @ calc_point_map(m, "origin"))[None]
+
+    constraints = MotionConstraints(m)
+    constraints.add_velocity(across)
+    constraints.add_acceleration(forward, -3.0)
+    assert largest(constraints.calc_violation()) > 0.01
+    constraints.project_velocities()
+    assert constraints.calc_violation() == near(np.zeros(2), 1e-10)
+    assert m.calc_jacobian() @ m.qd + m.calc_drift() == near(np.zeros(len(m.constraint_names)), 1e-9)
+    found = constraints.calc_accelerations()
+    assert forward(m) @ found.qdd == near([-3.0], 1e-9)
+    sideways, ahead = found.forces[:2], found.forces[2]
+    assert abs(ahead) > 0.05 * pair.rig.vehicle.mass
+    assert sideways @ (across(m) @ m.qd) == near(0.0, 1e-6)
+    m.applied[:] += across(m).T @ sideways + forward(m)[0] * ahead
+    problems.solve_dynamics(m)
+    assert m.qdd == near(found.qdd, 1e-9 * largest(found.qdd))
+    # A moment later they still do not slip.
+    step = 1e-5
+    m.q[:] += step * m.qd + 0.5 * step**2 * m.qdd
+    m.qd[:] += step * m.qdd
+    assert constraints.calc_violation() == near(np.zeros(2), 1e-6)
+    m.set_state(before)
 
 
 def test_a_locked_wheel_is_held_by_the_torque_that_its_motion_requires(pair):
