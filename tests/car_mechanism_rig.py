@@ -44,10 +44,11 @@ class Pair:
         self.branch = [n[:-3] for n in names if n.endswith(" fl")]
 
     def drive(self, duration: float = 0.6) -> Forces:
-        """Steering, braking and driving over a road that lifts the wheels by different heights; from rest."""
+        """Steering, braking and driving, with a filter's force, on a road of different heights under the wheels."""
         self.car.workspace[:] = self.rest
         self.rig.roll(14.0)
         self.car.corner_inputs[6] = 0.012, -0.01, 0.02, 0.004
+        self.car.view("external_force")[:] = 300.0, -150.0, 80.0
         away = -1.0 if self.name == "compact" else 1.0
         torque = None if self.name == "compact" else lambda t: 150.0 * t
         self.rig.drive(duration, rack=sine(0.02 * away, 0.7), brake=lambda t: 12e5 * t, torque=torque)

@@ -179,6 +179,11 @@ def test_a_mechanism_is_counted_and_listed(capsys):
     assert rows["bodies"] == "4: left_crank, left_coupler, right_coupler, right_crank"
 
 
+def test_a_log_is_not_described_as_a_mechanism(capsys):
+    assert main(["check", "--log", "drive.csv", "--mechanism"]) == 2
+    assert capsys.readouterr().err.count("--mechanism: expected a CONFIG") == 1
+
+
 def test_a_car_is_described_as_a_mechanism_too(capsys):
     status, out, err = check(capsys, "prototype", "--mechanism", "--json")
     found = json.loads(out)

@@ -94,6 +94,19 @@ def test_it_is_where_the_car_is_with_travel_and_steering(pair):
     assert np.ptp(travel) > 0.01
 
 
+def test_it_follows_to_any_place_and_heading(pair):
+    """From where it was last, with wheels that have turned meanwhile."""
+    under_way(pair)
+    pair.mechanism.q[pair.mechanism.index("spin_fl")] += 0.4
+    change = np.zeros(12)
+    change[[0, 1, 3, 4, 5]] = 2000.0, -900.0, 3.0, 0.1, -0.2
+    pair.car.correct(change)
+    pair.twin.follow()
+    root, branch = pair.calc_coordinates(0)
+    assert largest(root - pair.car.view("q")) < 1e-9
+    assert largest(branch - pair.car.view("branch.q")) < 1e-9
+
+
 def test_every_motion_has_the_same_energy(pair):
     """The mass matrix on all motions that the joints permit, turning wheels with them."""
     m, _ = under_way(pair)
@@ -122,6 +135,7 @@ def test_momentum_is_that_of_the_centre_of_mass_and_moves_by_the_forces_from_out
     assert momentum.linear == pytest.approx(mass * operators.calc_center_of_mass_velocity(m), rel=1e-12)
     weight = np.array([0.0, 0.0, -mass * G])
     outside = weight + sum(wrench[3:] for wrench in forces.on_bodies.values())
+    outside += sum(forces.on_points.values())
     air = m.calc_loads()[[name in AIR for name in m.description.forces]].sum(axis=0)
     change = mass * operators.calc_center_of_mass_acceleration(m)
     assert change == near(outside + air, 1e-8 * mass * G)

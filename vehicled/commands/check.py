@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     if args.log is not None:
         if args.checked is not None:
             raise UsageError("--log: expected its configuration as --config FILE")
+        if args.mechanism:
+            raise UsageError("--mechanism: expected a CONFIG to describe, not --log")
         return _check_log(args)
     if args.checked is None or args.config is not None or args.mapping is not None:
         raise UsageError("expected a CONFIG, or --log LOG (see 'vehicled check --help')")

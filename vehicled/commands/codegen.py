@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "Write residual, tangent, sensor models and time step of a mechanism or a car as C or Python that people can "
-    "read, with names, shapes and units."
+    "read, with names, shapes and units; or a car as a mechanism's file."
 )
 
 EPILOG = """\

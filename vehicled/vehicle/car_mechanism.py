@@ -76,7 +76,7 @@ class CarMechanism:
         """Newton's method to a place (4, 3) of the chassis: its origin and axes."""
         m, copy = self.mechanism, self._copy
         travel = copy.corner_output("suspension.deflection") + self._rest_travel
-        scalars = np.concatenate([travel, np.zeros(4)])
+        scalars = np.concatenate([travel, m.q[self._scalars[4:]]])
         step = np.inf
         for _ in range(_LIMIT):
             missing = [m.q[self._scalars] - scalars, (self._get_chassis() - chassis).ravel()]
