@@ -142,7 +142,11 @@ def test_wheels_leave_the_ground_over_a_kerb_and_land_as_in_our_model(name):
 
 @pytest.mark.parametrize(
     ("name", "steps"),
-    [("mujoco", (2e-3, 1e-3, 5e-4)), pytest.param("exudyn", (1e-3, 5e-4, 2.5e-4), marks=pytest.mark.slow)],
+    [
+        ("mujoco", (2e-3, 1e-3, 5e-4)),
+        pytest.param("exudyn", (1e-3, 5e-4, 2.5e-4), marks=pytest.mark.slow),
+        pytest.param("exudyn, own contact", (1e-3, 5e-4, 2.5e-4), marks=pytest.mark.slow),
+    ],
 )
 def test_a_landing_converges_with_the_step(name, steps):
     rows = [kerb(name, h)[:: round(steps[0] / h)] for h in steps]
