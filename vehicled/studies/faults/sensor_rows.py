@@ -93,7 +93,7 @@ SENSOR_ROWS: tuple[Row, ...] = (
         metres=5.0,
         degrees=3.0,
     ),
-    Row(name="GNSS spoofed by 0.5 m/s", make=_each(partial(Displaced, drift=0.5)), metres=3.5),
+    Row(name="GNSS spoofed by 0.5 m/s", make=_each(partial(Displaced, drift=0.5)), metres=0.5),
     Row(name="RTK flapping", make=_each(Flapping), metres=0.7),
     Row(
         name="ionosphere steps of 2 m",
