@@ -173,8 +173,28 @@ def test_a_mechanism_is_counted_and_listed(capsys):
     assert found["redundant"] == []
     status, out, err = check(capsys, "five_bar")
     rows = {line[:20].strip(): line[20:].strip() for line in out.splitlines()}
+    assert rows["coordinates"].startswith("8: ")
+    assert ".xy, " in rows["coordinates"]
     assert rows["degrees of freedom"] == "2 = 8 − 6"
     assert rows["bodies"] == "4: left_crank, left_coupler, right_coupler, right_crank"
+
+
+def test_a_log_is_not_described_as_a_mechanism(capsys):
+    assert main(["check", "--log", "drive.csv", "--mechanism"]) == 2
+    assert capsys.readouterr().err.count("--mechanism: expected a CONFIG") == 1
+
+
+def test_a_car_is_described_as_a_mechanism_too(capsys):
+    status, out, err = check(capsys, "prototype", "--mechanism", "--json")
+    found = json.loads(out)
+    assert (status, err) == (0, "")
+    assert (found["bodies"], found["dof"], found["redundant"]) == (18, 14, [])
+    assert found["coordinates"] - found["rank"] == 14
+    forms = found["forms"]
+    assert forms["natural"]["coordinates"] == found["coordinates"]
+    # Loops of four corners (upper ball joints, tie rods), heights of wheels and ends of bars, and the rack's drive.
+    assert forms["relative"]["constraints"] == 4 * (3 + 1) + 8 + 1
+    assert forms["relative"]["step"] < forms["natural"]["step"]
 
 
 @pytest.mark.parametrize(

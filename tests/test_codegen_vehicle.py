@@ -13,6 +13,7 @@ from codegen_rig import CompiledC, LoadedPython, compare_with_machine_code, load
 
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
+from vehicled.multibody.description import load_description
 from vehicled.multibody.dimensions import name_units
 from vehicled.symbolic import c_library
 from vehicled.vehicle.arrays import DRIVE_TORQUE
@@ -160,6 +161,20 @@ def test_the_command_writes_a_car(written):
     assert set(re.findall(r"(?m)^\s*(?:import|from) (\w+)", text)) == {"numpy"}
     for line in ("spring.stiffness, N/m", "tyre.fy, N", "wheel.spin, rad", "tie rod: length, m²"):
         assert line in text
+
+
+def test_the_command_writes_a_car_as_a_mechanism(tmp_path, capsys):
+    arguments = ["--language", "yaml", "--output", str(tmp_path), "--json"]
+    assert main(["codegen", "prototype", *arguments]) == 0
+    path = tmp_path / "prototype_mechanism.yaml"
+    found = json.loads(capsys.readouterr().out)
+    assert found["files"] == {str(path): path.stat().st_size}
+    assert load_description(path).joints["tie_rod_fl"].points == (
+        "tie_rod_fl_on_rack",
+        "tie_rod_fl_on_knuckle",
+    )
+    assert main(["codegen", "four_bar", *arguments]) == 2
+    assert capsys.readouterr().err.strip().endswith("expected the configuration of a car, got a mechanism")
 
 
 def test_a_file_that_is_neither_is_refused(tmp_path, capsys):

@@ -57,6 +57,17 @@ def rejected(sensor: str, begin: float, end: float) -> list[Innovation]:
     return [Innovation(int(t), int(t), sensor, "a", [], [], [], [], 0.0, 0.0, False, "gate") for t in times]
 
 
+def test_an_angle_that_jumps_by_a_turn_between_two_samples_of_the_truth():
+    """A car that goes backwards: sideslip is ±π, and estimates come between samples."""
+    driven, given = drive(), observed()
+    column = ESTIMATE_INDEX["sideslip"]
+    driven.truth[:, ESTIMATE_INDEX["vx"]] = given.values[:, ESTIMATE_INDEX["vx"]] = -10.0
+    driven.truth[:, column] = np.where(np.arange(len(T)) % 2, 1, -1) * (math.pi - 0.001)
+    given.values[:, column] = math.pi - 0.001
+    between = dataclasses.replace(given, t=T + 10_000_000)
+    assert score(ROW, driven, between)["error_sigma"] == pytest.approx(1.0, abs=0.01)  # 10 ms at 10 m/s
+
+
 def test_a_run_that_holds():
     figures = score(ROW, drive(), observed(0.2))
     assert figures["ok"]

@@ -9,7 +9,7 @@ from operator_rig import FREE, MECHANISMS, SEEDS, in_plane, make
 from rigid_reference import rigid_bodies, wrench_at
 
 from vehicled.errors import UsageError
-from vehicled.multibody import body_operators, problems
+from vehicled.multibody import body_operators, operators, problems
 from vehicled.multibody.mechanism import Mechanism
 
 
@@ -55,6 +55,56 @@ def test_twist_is_the_rate_of_the_pose(oriented):
     assert twist[:3] == pytest.approx(turn / (4 * e), rel=1e-5, abs=1e-6)
     places = [p.R_world_body @ place + p.origin_world for p in ends]
     assert twist[3:] == pytest.approx((places[0] - places[1]) / (2 * e), rel=1e-6, abs=1e-7)
+
+
+def test_spatial_acceleration_is_the_rate_of_the_twist(oriented):
+    """By central differences along the motion of constant q̈."""
+    m = oriented
+    body = [name for name, b in m.placement.bodies.items() if b.has_orientation][-1]
+    place = np.array([0.2, 0.1, 0.0])
+    found = body_operators.calc_spatial_acceleration(m, body, place)
+    q, qd, qdd, e = m.q.copy(), m.qd.copy(), m.qdd.copy(), 1e-5
+    ends = []
+    for t in (e, -e):
+        m.q[:], m.qd[:] = q + t * qd + 0.5 * t * t * qdd, qd + t * qdd
+        ends.append(body_operators.calc_twist(m, body, place))
+    assert found == pytest.approx((ends[0] - ends[1]) / (2 * e), rel=1e-6, abs=1e-6 * np.abs(found).max())
+
+
+def test_accelerations_are_those_of_the_independent_coordinates_and_of_the_rates(oriented):
+    m = oriented
+    body = [name for name, b in m.placement.bodies.items() if b.has_orientation][-1]
+    place = np.array([0.2, 0.1, 0.0])
+    maps = operators.calc_coordinate_maps(m)
+    direct = body_operators.calc_twist_map(m, body, place) @ maps.r @ m.zdd
+    whole = body_operators.calc_spatial_acceleration(m, body, place)
+    by_rates = body_operators.calc_coriolis_acceleration(m, body, place)
+    assert direct + by_rates == pytest.approx(whole, abs=1e-9 * np.abs(whole).max())
+
+
+def test_what_bodies_require_does_the_work_of_the_mass_matrix(oriented):
+    """d'Alembert: in every motion that the constraints permit, gyroscopic torques with it."""
+    m = oriented
+    motions = problems.nullspace(m.calc_jacobian())
+    total = np.zeros(len(m.q))
+    for body, placed in m.placement.bodies.items():
+        if placed.has_orientation:
+            wrench = body_operators.calc_required_wrench(m, body)
+            total += body_operators.calc_twist_map(m, body).T @ wrench
+        else:
+            total += np.einsum("kin,ki->n", placed.map, placed.moments @ placed.accelerate(m.qdd))
+    inertial = motions.T @ (m.mass @ m.qdd)
+    assert motions.T @ total == pytest.approx(inertial, abs=1e-9 * np.abs(m.mass @ m.qdd).max())
+
+
+def test_a_body_that_only_its_weight_acts_on_turns_by_its_gyroscopic_torque():
+    m = make("free")
+    turning = body_operators.calc_spatial_acceleration(m, "body")[:3]
+    gyroscopic = body_operators.calc_gyroscopic_wrench(m, "body")
+    assert np.linalg.norm(gyroscopic) > 0.01
+    assert body_operators.calc_inertia(m, "body") @ turning == pytest.approx(-gyroscopic[:3], abs=1e-10)
+    required = body_operators.calc_required_wrench(m, "body")
+    assert required == pytest.approx([0.0, 0.0, 0.0, 0.6, -0.4, -19.62], abs=1e-9)
 
 
 def test_wrench_and_twist_are_dual(oriented):

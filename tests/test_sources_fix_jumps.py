@@ -18,10 +18,13 @@ def play(
     speed: float = 15.0,
     turn: float = 0.3,
     late: float = 0.0,
+    strays=lambda t: 0.0,
+    followed: list[tuple[float, float]] | None = None,
 ):
     """Times (s) at which a receiver is in doubt that drives a circle; `error(t)`: of its fixes to the east, m.
 
-    The estimate knows the true place, or that of `late` s ago. The gate accepts what is within 10 σ.
+    The estimate is at the true place, or at that of `late` s ago, `strays(t)` m to the east of it. The gate accepts
+    what is within 10 σ. `followed`: takes what is found at the end of a doubt.
     """
     random, jumps, doubtful = np.random.default_rng(3), FixJumps(), []
     radius = speed / turn
@@ -31,9 +34,11 @@ def play(
         true = np.array([radius * math.sin(turn * t), radius * (1 - math.cos(turn * t))])
         behind = np.array([radius * math.sin(turn * (t - late)), radius * (1 - math.cos(turn * (t - late)))])
         place = true + noise + (error(t), 0.0)
-        apart = place - behind
+        apart = place - behind - (strays(t), 0.0)
         fix = PlacedFix(tuple(place), tuple(apart), sigma, speed, math.pi / 2 - turn * t)
-        jumps.take(round(t * SECOND), fix, bool(np.abs(apart).max() < 10 * sigma))
+        found = jumps.take(round(t * SECOND), fix, bool(np.abs(apart).max() < 10 * sigma))
+        if followed is not None and any(found):
+            followed.append(found)
         if jumps.is_in_doubt(round(t * SECOND)):
             doubtful.append(t)
     return doubtful
@@ -53,12 +58,45 @@ def test_nor_is_one_whose_times_are_wrong(late):
 def test_a_jump_is_doubted_at_once_until_the_receiver_is_back(rate, sigma):
     doubtful = play(rate, sigma, lambda t: 100.0 if 3.0 <= t < 6.0 else 0.0)
     assert doubtful[0] == pytest.approx(3.0, abs=1.0 / rate)
-    assert doubtful[-1] < 6.0 + 1.5
+    assert doubtful[-1] < 6.0 + 2.5
 
 
 def test_a_slow_drift_is_doubted_beside_the_velocity():
     doubtful = play(50.0, 0.02, lambda t: 0.5 * max(t - 3.0, 0.0))
     assert 3.2 < doubtful[0] < 4.2
+
+
+@pytest.mark.parametrize("drift", [0.3, 0.5, 2.0])
+def test_a_drift_is_doubted_before_half_a_second_of_rejections(drift):
+    """Rejected from 0.2 m on; the policy moves the estimate after 25 of them."""
+    doubtful = play(50.0, 0.02, lambda t: drift * max(t - 3.0, 0.0))
+    assert doubtful[0] < 3.0 + 0.2 / drift + 0.5
+
+
+@pytest.mark.parametrize("late", [0.0, 0.1])
+@pytest.mark.parametrize("drift", [0.3, 2.0])
+def test_an_estimate_that_strays_from_fixes_and_velocity_does_not_make_them_doubtful(drift, late):
+    assert play(50.0, 0.02, lambda t: 0.0, late=late, strays=lambda t: drift * max(t - 3.0, 0.0)) == []
+
+
+def test_at_the_end_of_a_doubt_it_is_known_how_far_the_estimate_has_followed():
+    """It follows the first 0.15 m of a drift that ends after three seconds."""
+    followed = []
+    moved = lambda t: 0.5 * max(t - 3.0, 0.0) if t < 6.0 else 0.0  # noqa: E731
+    play(50.0, 0.02, moved, 12.0, strays=lambda t: min(moved(t), 0.15), followed=followed)
+    assert len(followed) == 1
+    assert followed[0] == pytest.approx((0.15, 0.0), abs=0.1)
+
+
+def test_after_an_outage_the_estimate_is_not_held_where_it_is():
+    """0.5 m off, and still so after the receiver is back."""
+    random, jumps = np.random.default_rng(3), FixJumps()
+    for k in [*range(500), *range(2000, 2100)]:
+        apart = 0.02 * random.standard_normal(2) + (0.5 if k >= 2000 else 0.0, 0.0)
+        place = (0.3 * k + apart[0], apart[1])
+        fix = PlacedFix(place, tuple(apart), 0.02, 15.0, math.pi / 2)
+        jumps.take(k * SECOND // 50, fix, k < 2000)
+        assert not jumps.is_in_doubt(k * SECOND // 50)
 
 
 def test_a_receiver_that_stays_is_in_doubt_for_ten_seconds():

@@ -261,4 +261,4 @@ def test_forces_in_joints_move_the_chassis_and_balance_the_corners(pair, moving)
     needed[2] += G * (v.chassis.mass + v.rack.mass)
     limit = 2e-4 * v.mass * G if moving else 0.01
     assert Carriers(rig).R_world_chassis @ on_chassis == pytest.approx(needed, abs=limit)
-    assert np.abs(loads.residual).max() < (1.0 if moving else 1e-3)
+    assert np.abs(loads.residual).max() < (5e-3 if moving else 1e-3)

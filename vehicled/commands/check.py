@@ -14,6 +14,7 @@ from vehicled.messages import WHEELS
 if TYPE_CHECKING:
     from vehicled.daemon.configuration import DaemonConfiguration
     from vehicled.log_check.check import LogCheck
+    from vehicled.multibody.mechanism import Mechanism
     from vehicled.vehicle.car import Car
 
 HELP = (
@@ -27,6 +28,7 @@ examples:
   vehicled check my_car.yaml --json       one JSON object in SI units
   vehicled check --log drive.csv --config my_car.yaml     units, signs, exchanged wheels, time offsets, pauses
   vehicled check four_bar                 a mechanism: pendulum, four_bar, five_bar, slider_crank, …
+  vehicled check prototype --mechanism    the car of a configuration in the language of mechanisms
 
 No device is opened. The first check of a kind of vehicle compiles its model, which the daemon then finds in
 the cache."""
@@ -44,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="with --log: car and sensors; without, a usual car, IMU pointing ahead",
     )
     add_mapping_argument(parser, "the log given by --log")
+    parser.add_argument("--mechanism", action="store_true", help="describe the car as a mechanism")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -55,11 +58,13 @@ def run(args: argparse.Namespace) -> int:
     if args.log is not None:
         if args.checked is not None:
             raise UsageError("--log: expected its configuration as --config FILE")
+        if args.mechanism:
+            raise UsageError("--mechanism: expected a CONFIG to describe, not --log")
         return _check_log(args)
     if args.checked is None or args.config is not None or args.mapping is not None:
         raise UsageError("expected a CONFIG, or --log LOG (see 'vehicled check --help')")
-    if is_mechanism(args.checked):
-        found = _describe_mechanism(args.checked)
+    if args.mechanism or is_mechanism(args.checked):
+        found = _describe_mechanism(_load_mechanism(args.checked))
         print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
         return 0
     from vehicled.daemon.configuration import load_daemon_configuration
@@ -193,14 +198,28 @@ def _describe_drive(car: Car) -> dict[str, dict[str, Any]]:
     }
 
 
-def _describe_mechanism(name_or_path: str) -> dict[str, Any]:
+def _load_mechanism(name_or_path: str) -> Mechanism:
+    """Of a mechanism's file, or of the car of a configuration."""
+    from vehicled.multibody.files import is_mechanism
+    from vehicled.multibody.mechanism import Mechanism
+
+    if is_mechanism(name_or_path):
+        return Mechanism.load(name_or_path)
+    from vehicled.configuration import load_configuration
+    from vehicled.multibody.compiled import CompiledMechanism
+    from vehicled.vehicle.car import Car
+    from vehicled.vehicle.mechanism import describe_car
+
+    car = Car(load_configuration(name_or_path).vehicle)
+    return Mechanism(CompiledMechanism(describe_car(car)))
+
+
+def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
     import dataclasses
 
     from vehicled.multibody.checks import calc_topology
     from vehicled.multibody.forms import count_forms
-    from vehicled.multibody.mechanism import Mechanism
 
-    mechanism = Mechanism.load(name_or_path)
     topology = calc_topology(mechanism)
     forms = count_forms(mechanism.description)
     return {
@@ -225,7 +244,7 @@ def _describe_mechanism(name_or_path: str) -> dict[str, Any]:
 def _mechanism_lines(found: dict[str, Any]) -> list[str]:
     rows = [
         ("bodies", f"{found['bodies']}: {', '.join(found['body_names'])}"),
-        ("coordinates", f"{found['coordinates']}: {', '.join(found['coordinate_names'])}"),
+        ("coordinates", f"{found['coordinates']}: {', '.join(_gather_axes(found['coordinate_names']))}"),
         ("constraints", f"{found['constraints']}, of rank {found['rank']}"),
         ("redundant", "; ".join(found["redundant"]) or "none"),
         ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
@@ -234,6 +253,16 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
         ("in use", f"{found['form']} coordinates"),
     ]
     return [f"{name:<20} {value}" for name, value in rows]
+
+
+def _gather_axes(names: list[str]) -> list[str]:
+    """`P.xyz` for `P.x`, `P.y`, `P.z`."""
+    axes: dict[str, str] = {}
+    for name in names:
+        head, _, axis = name.rpartition(".")
+        in_parts = bool(head) and axis in ("x", "y", "z")
+        axes[head if in_parts else name] = axes.get(head, "") + axis if in_parts else ""
+    return [f"{name}.{found}" if found else name for name, found in axes.items()]
 
 
 def _form_text(counts: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`vehicled codegen`: a mechanism as source code that needs nothing of ours."""
+"""`vehicled codegen`: a mechanism as source code that needs nothing of ours, a car as a mechanism."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 HELP = (
     "Write residual, tangent, sensor models and time step of a mechanism or a car as C or Python that people can "
-    "read, with names, shapes and units."
+    "read, with names, shapes and units; or a car as a mechanism's file."
 )
 
 EPILOG = """\
@@ -20,11 +20,13 @@ examples:
   vehicled codegen four_bar --language c                          four_bar.h and four_bar.c, in this folder
   vehicled codegen my_mechanism.yaml --language python --output generated
   vehicled codegen prototype --language c                         the car of a configuration
+  vehicled codegen prototype --language yaml                      the same car as a mechanism's file:
+                                                                  prototype_mechanism.yaml
 
 C is C99 and needs math.h; Python needs NumPy. An operation is one addition, subtraction, multiplication, division,
 negation, comparison or function call."""
 
-_LANGUAGES = ("c", "python")
+_LANGUAGES = ("c", "python", "yaml")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files; returns the exit status. Raises SettingsError, MechanismError."""
+    if args.language == "yaml":
+        return _write_car(args)
     from vehicled.symbolic import c_library, python_library
 
     library = _make_library(args.mechanism)
@@ -54,6 +58,25 @@ def run(args: argparse.Namespace) -> int:
         sizes[str(path)] = path.write_bytes(text.encode())
     found = _summarise(library, args.language, sizes)
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
+    return 0
+
+
+def _write_car(args: argparse.Namespace) -> int:
+    from vehicled.configuration import load_configuration
+    from vehicled.errors import UsageError
+    from vehicled.multibody.files import is_mechanism
+    from vehicled.multibody.writing import write_description
+    from vehicled.vehicle.car import Car
+    from vehicled.vehicle.mechanism import describe_car
+
+    if is_mechanism(args.mechanism):
+        raise UsageError("--language yaml: expected the configuration of a car, got a mechanism")
+    text = write_description(describe_car(Car(load_configuration(args.mechanism).vehicle)))
+    args.output.mkdir(parents=True, exist_ok=True)
+    path = args.output / f"{Path(args.mechanism).stem}_mechanism.yaml"
+    size = path.write_bytes(text.encode())
+    found = {"mechanism": path.stem, "language": "yaml", "files": {str(path): size}, "bytes": size}
+    print(json.dumps(found, ensure_ascii=False) if args.json else f"{path}: {size} bytes")
     return 0
 
 

@@ -259,7 +259,9 @@ class VehicleFilter(VehicleState):
         self.errors.add_variances(added)
 
     def add_variance(self, group: Group, element: str, variance: float) -> None:
-        """Add an error that is independent of all others to a state."""
+        """Add an error that is independent of all others to a state; not while it waits for another sensor."""
+        if group in self._closed:
+            return
         added = np.zeros(len(self.states))
         added[self.states.index(group, element)] = variance
         self.errors.add_variances(added)

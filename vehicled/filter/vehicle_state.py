@@ -377,8 +377,7 @@ class VehicleState:
             self.car.view(array)[...] = 0.0
             self.car.clear_tangents(array)
         for group, process in self._table.processes():
-            if process is None:
-                self._set_process(group, _NOT_YET)
+            self._set_process(group, process or _NOT_YET)
         self._keep_closed()
         self.is_drive_known, self._before_loss = False, None
         self._density[:] = self._table.densities()

@@ -1,4 +1,4 @@
-"""Operations on a body of a mechanism: pose, twist, wrench, forces at its points.
+"""Operations on a body of a mechanism: pose, twist, acceleration, wrench, forces at its points.
 
 A twist is (angular velocity, velocity of a point), (6,) in rad/s and m/s; a wrench (torque, force at a point), (6,)
 in N·m and N, in world axes both, so that wrench · twist is a power. A place on a body is in the body's axes
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.errors import UsageError
+from vehicled.multibody import problems
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.placement import PlacedBody
 
@@ -90,6 +91,64 @@ def calc_twist(mechanism: Mechanism, body: str, place: Place | None = None) -> n
     """
     twist: np.ndarray = calc_twist_map(mechanism, body, place) @ mechanism.qd
     return twist
+
+
+def calc_spatial_acceleration(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
+    """(6,) angular acceleration, and acceleration of a place of a body (its centre of mass when left out).
+
+    Of the present q̇ and q̈: the rate of the twist of that material point. Raises UsageError as `calc_pose`.
+    """
+    return _calc_acceleration(mechanism, body, place, mechanism.qdd)
+
+
+def calc_coriolis_acceleration(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
+    """(6,) the part of `calc_spatial_acceleration` that the rates make, with z̈ = 0: J c + J̇ q̇.
+
+    The rest is J R z̈ (`operators.CoordinateMaps`). Raises UsageError as `calc_pose`.
+    """
+    _, s = problems.calc_velocity_map(mechanism)
+    return _calc_acceleration(mechanism, body, place, s @ mechanism.calc_gamma())
+
+
+def calc_inertia(mechanism: Mechanism, body: str) -> np.ndarray:
+    """(3, 3) about the centre of mass, in world axes, kg·m². Raises UsageError as `calc_pose`."""
+    there = _oriented(mechanism, body)
+    center, R = calc_center_place(mechanism, body), there.place(mechanism.q)[1:].T
+    second = there.moments[1:, 1:] - there.moments[0, 0] * np.outer(center, center)
+    inertia: np.ndarray = R @ (np.trace(second) * np.eye(3) - second) @ R.T
+    return inertia
+
+
+def calc_gyroscopic_wrench(mechanism: Mechanism, body: str) -> np.ndarray:
+    """(6,) ω × J ω, and no force: what a body's turning requires about its centre of mass without turning faster.
+
+    Raises UsageError as `calc_pose`.
+    """
+    w = calc_twist(mechanism, body)[:3]
+    return np.concatenate([np.cross(w, calc_inertia(mechanism, body) @ w), np.zeros(3)])
+
+
+def calc_required_wrench(mechanism: Mechanism, body: str) -> np.ndarray:
+    """(6,) J α + ω × J ω and m a at the centre of mass: what all that acts on a body adds up to, weight included.
+
+    Raises UsageError as `calc_pose`.
+    """
+    acceleration = calc_spatial_acceleration(mechanism, body)
+    mass = get_body(mechanism, body).moments[0, 0]
+    direct = np.concatenate(
+        [calc_inertia(mechanism, body) @ acceleration[:3], mass * acceleration[3:]],
+    )
+    wrench: np.ndarray = direct + calc_gyroscopic_wrench(mechanism, body)
+    return wrench
+
+
+def _calc_acceleration(mechanism: Mechanism, body: str, place: Place | None, qdd: np.ndarray) -> np.ndarray:
+    there = _oriented(mechanism, body)
+    at = calc_center_place(mechanism, body) if place is None else place
+    second = there.accelerate(qdd)
+    # d/dt ½ Σ e × ė = ½ Σ e × ë
+    turning = 0.5 * np.cross(there.place(mechanism.q)[1:], second[1:]).sum(axis=0)
+    return np.concatenate([turning, np.concatenate([[1.0], at]) @ second])
 
 
 def _oriented(mechanism: Mechanism, name: str) -> PlacedBody:

@@ -20,6 +20,7 @@ from vehicled.multibody.elements import (
     Body,
     CoordinateForce,
     Cylindrical,
+    DifferenceSpring,
     Direction,
     Distance,
     Expression,
@@ -246,6 +247,10 @@ class Description:
         for name, f in self.forces.items():
             if isinstance(f, TorsionSpring) and f.angle not in self.angles:
                 yield f"forces.{name}.angle", _unknown("angle", f.angle, self.angles)
+            if isinstance(f, DifferenceSpring):
+                for distance in f.distances:
+                    if distance not in self.distances:
+                        yield f"forces.{name}.distances", _unknown("distance", distance, self.distances)
             if isinstance(f, CoordinateForce) and f.coordinate not in coordinates:
                 yield f"forces.{name}.coordinate", _unknown("coordinate", f.coordinate, coordinates)
             if isinstance(f, Torque):

@@ -249,6 +249,15 @@ class TorsionSpring:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DifferenceSpring:
+    """A spring against the difference of two distances that are coordinates, such as an anti-roll bar."""
+
+    kind: Literal["difference_spring"]
+    distances: tuple[str, str]
+    stiffness: Annotated[NewtonsPerMetre, NonNegative]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Actuator:
     """A force that drives two points apart; `length` is their distance in the expression."""
 
@@ -288,4 +297,4 @@ class Force:
     """N."""
 
 
-Load = Spring | TorsionSpring | Actuator | CoordinateForce | Torque | Force
+Load = Spring | TorsionSpring | DifferenceSpring | Actuator | CoordinateForce | Torque | Force

@@ -298,7 +298,8 @@ class MechanismInstance:
     def calc_loads(self) -> np.ndarray:
         """(loads, 3) in the description's order and in world axes.
 
-        The force (N) at the (second) point of each, or its torque (N·m); a force on a coordinate in the first place.
+        The force (N) at the (second) point of each, or its torque (N·m); a force on a coordinate,
+        the first one of two, in the first place.
         """
         return self._calc(self.kernels.loads)
 

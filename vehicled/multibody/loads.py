@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from vehicled.multibody.elements import Actuator, CoordinateForce, Force, Load, Spring, TorsionSpring
+from vehicled.multibody.elements import (
+    Actuator,
+    CoordinateForce,
+    DifferenceSpring,
+    Force,
+    Load,
+    Spring,
+    TorsionSpring,
+)
 from vehicled.multibody.model import MechanismError, Model
 from vehicled.multibody.natural import Combination
 from vehicled.multibody.system import Soft
@@ -20,6 +28,8 @@ def add_load(model: Model, name: str, load: Load) -> None:
         _add_spring(model, name, load)
     elif isinstance(load, TorsionSpring):
         _add_torsion_spring(model, name, load)
+    elif isinstance(load, DifferenceSpring):
+        _add_difference_spring(model, name, load)
     elif isinstance(load, Actuator):
         apart = model.points[load.points[1]] - model.points[load.points[0]]
         length = apart.position.norm()
@@ -86,6 +96,19 @@ def _add_torsion_spring(model: Model, name: str, spring: TorsionSpring) -> None:
     weight = half_h * slope + half_h * half_h * stiffness
     model.system.soft.append(Soft({angle: model.graph.one}, weight))
     model.potential = model.potential + 0.5 * stiffness * turned * turned
+
+
+def _add_difference_spring(model: Model, name: str, spring: DifferenceSpring) -> None:
+    stiffness = model.parameter(f"{name}.stiffness", spring.stiffness, "N/m")
+    first, second = (model.coordinate(distance) for distance in spring.distances)
+    difference = first.q - second.q
+    force = -(stiffness * difference)
+    model.system.generalised_force(first, force)
+    model.system.generalised_force(second, -force)
+    model.load_forces[name] = Vector(force, model.graph.zero, model.graph.zero)
+    weight = 0.25 * model.h * model.h * stiffness
+    model.system.soft.append(Soft({first: model.graph.one, second: -model.graph.one}, weight))
+    model.potential = model.potential + 0.5 * stiffness * difference * difference
 
 
 def _find_resistance(

@@ -100,7 +100,8 @@ class Model:
         """(6,) by constraint of a joint, angle or distance: the derivative to a shift of the second side's point and
         to a turn of the second side about it."""
         self.load_forces: dict[str, Vector] = {}
-        """By load: the force at its (second) point, or the torque; a force on a coordinate in the first place."""
+        """By load: the force at its (second) point, or the torque; a force on a coordinate, the first one of two, in
+        the first place."""
         self.potential = g.zero
         self.met: dict[str, TreeJoint] = {}
         """Joints that the choice of coordinates satisfies; all but universal ones have no constraints."""

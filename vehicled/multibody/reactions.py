@@ -18,6 +18,7 @@ from vehicled.multibody.body_operators import Forces, calc_point_map, calc_twist
 from vehicled.multibody.elements import (
     Actuator,
     CoordinateForce,
+    DifferenceSpring,
     Equation,
     Force,
     PointMass,
@@ -367,6 +368,9 @@ def _act_loads(mechanism: Mechanism, balance: _Balance) -> None:
             balance.force(load.point, value)
         elif isinstance(load, Torque):
             balance.wrench(load.body, value, np.zeros(3))
+        elif isinstance(load, DifferenceSpring):
+            for distance, force in zip(load.distances, (value[0], -value[0]), strict=True):
+                on_coordinates[mechanism.index(distance)] += force
         elif isinstance(load, CoordinateForce):
             on_coordinates[mechanism.index(load.coordinate)] += value[0]
         elif load.angle in mechanism.compiled.model.joint_sides:

@@ -1,8 +1,7 @@
 """Fixes that go another way than the car: by more than it can have driven, or than the receiver's velocity gives.
 
-The car's model has no part in it. Which place is right is not known: a receiver jumps to a false fix, and back from
-it. The estimate knows its way from the last fixes well for a while, so it stays where it is for that long, and
-follows only if the receiver stays.
+Which place is right is not known: a receiver jumps to a false fix, and back from it. The estimate's way from the last
+fixes is right for a while, so it stays where it is for that long, and follows only if the receiver stays.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _SIGMAS = 7.0
 """Of a fix: beyond the difference of two."""
 _DRIFT, _DRIFT_PER_WAY = 0.2, 0.01
 """m, and share of the way: velocities of a receiver add up to its positions within that."""
-_WINDOW_NS = 1_000_000_000
+_WINDOW_NS = 2_000_000_000
 _LONGEST_NS = 400_000_000
 """Between two velocities that are added up."""
 _AGREEING_NS = 2_000_000_000
@@ -40,6 +39,18 @@ class PlacedFix(NamedTuple):
     """rad, clockwise from north."""
 
 
+class _Way(NamedTuple):
+    """A fix beside the receiver's velocity."""
+
+    t_ns: int
+    beyond: tuple[float, float]
+    """Its place less what the velocity adds up to, m."""
+    apart: tuple[float, float]
+    """From the estimate, m."""
+    way: float
+    """That the velocity adds up to, m."""
+
+
 class FixJumps:
     """Compares each fix with those before, beside the estimated motion and beside the receiver's velocity."""
 
@@ -50,23 +61,41 @@ class FixJumps:
         """The filter begins anew."""
         self._before: tuple[int, PlacedFix] | None = None
         """The last fix and its time, ns."""
-        self._kept: deque[tuple[int, tuple[float, float], float]] = deque()
-        """Of the fixes within the window: time, ns; place less what the velocity adds up to, m; and the way, m."""
+        self._kept: deque[_Way] = deque()
+        """Of the fixes within the window."""
         self._moved = [0.0, 0.0, 0.0]
         """What the velocity adds up to, east and north, and the way, m."""
         self._doubtful_ns: int | None = None
+        """Since when the receiver is in doubt."""
+        self._last_ns = -_WINDOW_NS
+        """When a fix jumped or drifted last."""
         self._agreed_ns: int | None = None
         """When the first fix was accepted."""
+        self._followed = [0.0, 0.0]
+        """How far the estimate has moved beside the receiver's velocity in this doubt, east and north, m."""
 
-    def take(self, t_ns: int, fix: PlacedFix, accepted: bool) -> None:
-        """A fix, and whether it was accepted by the gate."""
+    def take(self, t_ns: int, fix: PlacedFix, accepted: bool) -> tuple[float, float]:
+        """A fix, and whether it was accepted by the gate.
+
+        Where it ends a doubt: how far the estimate has followed the false fixes before, east and north, m; else zero.
+        """
         jumps = self._jumps(t_ns, fix)
-        drifts = self._drifts_away(t_ns, fix)
-        if accepted and not (jumps or drifts):
-            self._doubtful_ns = None
+        if jumps:
+            self._kept.clear()
+        self._add_way(t_ns, fix)
+        drifts = self._drifts_from_velocity(fix.sigma) or (not accepted and self._drifts_from_estimate())
+        if jumps or drifts:
+            self._last_ns = t_ns
+            if self._agreed_ns is not None and t_ns - self._agreed_ns > _AGREEING_NS:
+                self._doubtful_ns = self._doubtful_ns or t_ns
+                drift = self._find_estimates_drift()
+                self._followed = [max(f, abs(d)) for f, d in zip(self._followed, drift, strict=True)]
+        elif accepted and t_ns - self._last_ns > _WINDOW_NS:
+            followed = self._followed[0], self._followed[1]
+            self._doubtful_ns, self._followed = None, [0.0, 0.0]
             self._agreed_ns = t_ns if self._agreed_ns is None else self._agreed_ns
-        elif (jumps or drifts) and self._agreed_ns is not None and t_ns - self._agreed_ns > _AGREEING_NS:
-            self._doubtful_ns = self._doubtful_ns or t_ns
+            return followed
+        return 0.0, 0.0
 
     def is_in_doubt(self, t_ns: int) -> bool:
         """Whether the receiver has jumped or drifted a short while ago and not come back."""
@@ -81,21 +110,48 @@ class FixJumps:
         bound = _LEAST + _PER_WAY * fix.speed * (t_ns - t) * 1e-9 + _SIGMAS * max(fix.sigma, last.sigma)
         return math.dist(fix.apart, last.apart) > bound
 
-    def _drifts_away(self, t_ns: int, fix: PlacedFix) -> bool:
-        """Beside the receiver's own velocity."""
+    def _add_way(self, t_ns: int, fix: PlacedFix) -> None:
         kept = self._kept
-        if fix.course is None or (kept and not 0 < t_ns - kept[-1][0] < _LONGEST_NS):
+        if fix.course is None or (kept and not 0 < t_ns - kept[-1].t_ns < _LONGEST_NS):
             kept.clear()
         if fix.course is None:
-            return False
+            return
         if kept:
-            dt = (t_ns - kept[-1][0]) * 1e-9
+            dt = (t_ns - kept[-1].t_ns) * 1e-9
             self._moved[0] += dt * fix.speed * math.sin(fix.course)
             self._moved[1] += dt * fix.speed * math.cos(fix.course)
             self._moved[2] += dt * fix.speed
         east, north, way = self._moved
-        kept.append((t_ns, (fix.place[0] - east, fix.place[1] - north), way))
-        while t_ns - kept[0][0] > _WINDOW_NS:
+        kept.append(_Way(t_ns, (fix.place[0] - east, fix.place[1] - north), fix.apart, way))
+        while t_ns - kept[0].t_ns > _WINDOW_NS:
             kept.popleft()
-        bound = _DRIFT + _DRIFT_PER_WAY * (way - kept[0][2]) + _SIGMAS * fix.sigma
-        return math.dist(kept[-1][1], kept[0][1]) > bound
+
+    def _drifts_from_velocity(self, sigma: float) -> bool:
+        """Beside the receiver's own velocity, by more than both may differ."""
+        if not self._kept:
+            return False
+        first, last = self._kept[0], self._kept[-1]
+        bound = _DRIFT + _DRIFT_PER_WAY * (last.way - first.way) + _SIGMAS * sigma
+        return math.dist(last.beyond, first.beyond) > bound
+
+    def _drifts_from_estimate(self) -> bool:
+        """Most of what the last fix is apart is new, and fixes have moved more beside the velocity than the estimate.
+
+        What is wrong with that velocity is so by as much for both.
+        """
+        if not self._kept:
+            return False
+        first, last = self._kept[0], self._kept[-1]
+        drift = math.dist(last.beyond, first.beyond)
+        return drift > max(0.5 * math.hypot(*last.apart), math.hypot(*self._find_estimates_drift()))
+
+    def _find_estimates_drift(self) -> tuple[float, float]:
+        """Beside the receiver's own velocity: east and north, m."""
+        if not self._kept:
+            return 0.0, 0.0
+        first, last = self._kept[0], self._kept[-1]
+        east, north = (
+            (b - a) - (d - c)
+            for a, b, c, d in zip(first.beyond, last.beyond, first.apart, last.apart, strict=True)
+        )
+        return east, north

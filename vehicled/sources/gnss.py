@@ -285,13 +285,12 @@ class GnssSource(Source[Gnss]):
         if self._world.aligned and self._receiver is GNSS:
             self._timing.take_fix(m.t * 1e-9, complex(*place[:2]), horizontal, self._late)
         if math.isnan(fix[2]):
-            noise = [level, level, MISSING]
-            self.updates.update(m, kind_of_observation, place, noise, (0, 1), latency=self._late)
+            upright, present = MISSING, (0, 1)
         else:
             rises = _HEIGHT_RATIO * wander
-            upright = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2)
-            noise = [level, level, upright]
-            self.updates.update(m, kind_of_observation, place, noise, latency=self._late)
+            upright, present = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2), None
+        noise = [level, level, upright]
+        self.updates.update(m, kind_of_observation, place, noise, present, self._late)
         self._note_distance(horizontal, v.get("speed", FASTEST), v.get("course"))
 
     def _widen_place(self, t_ns: int) -> None:
@@ -371,7 +370,18 @@ class GnssSource(Source[Gnss]):
         if record.innovation and record.reason != "reset":
             (east, north), (x, y) = record.innovation[:2], record.value[:2]
             accepted = all(i * i <= most * s for i, s in zip((east, north), record.variance, strict=False))
-            self._jumps.take(record.t, PlacedFix((x, y), (east, north), sigma, speed, course), accepted)
+            fix = PlacedFix((x, y), (east, north), sigma, speed, course)
+            self._widen_followed(self._jumps.take(record.t, fix, accepted))
+
+    def _widen_followed(self, drift: tuple[float, float]) -> None:
+        """The estimate has followed false fixes so far, m, before it rejected them: its place is not known."""
+        speed = abs(self.filter.pose.item(AHEAD))
+        for axis, way in zip(("x", "y"), drift, strict=True):
+            if way > 0.0:
+                self.filter.add_variance(POSITION, axis, way**2)
+        if any(drift) and speed > self.settings.least_speed:  # which it may have taken for a latency
+            latency = min(math.hypot(*drift) / speed, self.settings.latency_sigma)
+            self.filter.add_variance(self._receiver.latency, "", latency**2)
 
     def _set_wander(self, sigma: float, time: float) -> None:
         """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""

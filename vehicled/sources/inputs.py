@@ -30,6 +30,8 @@ class Inputs:
 
     def reset(self) -> None:
         """Nothing is known any more."""
+        for array in (self._car.inputs, self._car.corner_inputs):
+            array[...] = 0.0
         self._inputs = {name: settings.make_input(self._car) for name, settings in self._settings.items()}
         self.steering = self._find(Steering)
         self._torques, self._brakes = self._find(Torques), self._find(Brakes)

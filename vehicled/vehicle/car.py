@@ -118,6 +118,7 @@ class Instances:
         self.states = self.view("states")
         self.correction = self.view("correction")
         self.corner_correction = self.view("corner_correction")
+        self._state = {n: i for i, n in enumerate(code.names.states)}
         self._carry = self.view("carry")
         self._travel_jacobian = self.view("travel_jacobian")
         self._branch_q, self._branch_qd = self.view("branch.q"), self.view("branch.qd")
@@ -196,6 +197,16 @@ class Instances:
         """Bring `outputs` and `corner_outputs` up to date."""
         self.call(self.kernels.report)
 
+    def get_state(self, name: str) -> np.ndarray:
+        """(4,) an internal state by wheel, such as `differential.torque` (N·m); a view. Raises KeyError."""
+        state: np.ndarray = self.states[self._state[name]]
+        return state
+
+    def corner_output(self, name: str) -> np.ndarray:
+        """(4,) one of CORNER_OUTPUTS by wheel as of the last `report`, a view. Raises ValueError."""
+        outputs: np.ndarray = self.corner_outputs[CORNER_OUTPUTS.index(name)]
+        return outputs
+
     def constraint_violation(self) -> float:
         """Largest |Φ| at the end of the last step (m, or m² for lengths squared)."""
         return max(float(np.abs(self.view(n)).max()) for n in ("phi", "branch.phi"))
@@ -224,7 +235,6 @@ class Car(Instances):
         names = self.compiled.names
         self._parameter = {n: i for i, n in enumerate(names.parameters)}
         self._corner_parameter = {n: i for i, n in enumerate(names.corner_parameters)}
-        self._state = {n: i for i, n in enumerate(names.states)}
         self.parameters = self.view("parameters")
         self.corner_parameters = self.view("corner_parameters")
         self.ground[:] = (0.0, 0.0, 1.0, 0.0)
@@ -318,11 +328,6 @@ class Car(Instances):
 
     # -- state ----------------------------------------------------------------------------------------
 
-    def get_state(self, name: str) -> np.ndarray:
-        """(4,) an internal state by wheel, such as `differential.torque` (N·m); a view. Raises KeyError."""
-        state: np.ndarray = self.states[self._state[name]]
-        return state
-
     def restart(self) -> None:
         """Design configuration at rest, origin over the world's at design height, λ and internal states zero."""
         for name in ("lambda", "branch.lambda", "states"):
@@ -412,8 +417,3 @@ class Car(Instances):
     def output(self, name: str) -> float:
         """One of ROOT_OUTPUTS as of the last `report`. Raises ValueError for another name."""
         return float(self.outputs[ROOT_OUTPUTS.index(name)])
-
-    def corner_output(self, name: str) -> np.ndarray:
-        """(4,) one of CORNER_OUTPUTS by wheel as of the last `report`, a view. Raises ValueError."""
-        outputs: np.ndarray = self.corner_outputs[CORNER_OUTPUTS.index(name)]
-        return outputs

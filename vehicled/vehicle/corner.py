@@ -89,6 +89,8 @@ class Tyre:
     """Normal of the ground."""
     aligning: Atom
     """Torque about that, N·m."""
+    resistance: Atom
+    """Torque against the wheel's spin, N·m."""
 
 
 @dataclass(frozen=True)

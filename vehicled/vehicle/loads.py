@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vehicled.symbolic.program import KernelHandle
-from vehicled.vehicle.car import PRESENT, Car, Instances, compiled
+from vehicled.vehicle.car import Car
+from vehicled.vehicle.car_copy import CarCopy
 from vehicled.vehicle.extension import Extension
 
 if TYPE_CHECKING:
@@ -43,16 +44,8 @@ class JointLoads:
 
     def __init__(self, car: Car) -> None:
         """Code for them is compiled on first use."""
-        self._car = car
-        self._copy = copy = Instances(compiled(car.vehicle.tyre, car.vehicle.suspensions, (_LOADS,)))
-        for name in ("parameters", "corner_parameters"):
-            copy.view(name)[...] = car.view(name)
-        copy.call(copy.kernels.prepare)
-        self._there, self._here = (
-            np.concatenate([c.layout.view(np.arange(c.layout.size), name).ravel() for name in PRESENT])
-            for c in (copy, car)
-        )
-        self._calc = copy.bind(copy.result(_LOADS).loads)
+        self._copy = copy = CarCopy(car, _LOADS)
+        self._calc = copy.bind(copy.added.loads)
         self._loads = copy.view("loads")
         self.residual = copy.view("load_residual")[0]
         """(4,) N·m, by `calc`: residual of the one equation of a corner that the forces do not need, the moment on
@@ -60,6 +53,6 @@ class JointLoads:
 
     def calc(self) -> np.ndarray:
         """(len(LOAD_COLUMNS),) of the car's present motion, N and N·m in vehicle axes; a copy."""
-        self._copy.workspace[self._there] = self._car.workspace[self._here]
+        self._copy.update()
         self._calc()
         return self._loads.T.ravel()

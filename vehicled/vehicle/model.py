@@ -304,11 +304,11 @@ class _Builder:
         force = ahead * tyre.fx + self.left * tyre.fy + up * load
         system.force(self.centre, force)
         fx, fy, aligning = self._at_present([tyre.fx, tyre.fy, tyre.mz])
-        self.tyre = Tyre(fx, fy, ahead * fx + self.left * fy + up * load, arm, up, aligning)
         # δr of the contact = δc − s (δs·r) + δφ s×r.
         system.force(self.s, arm * -(force.dot(sv)) + (up * tyre.mz).cross(sv))
         slow = cp("tyre.rolling_speed")
         resistance = cp("tyre.rolling_resistance") * load * radius * spin / g.sqrt(spin * spin + slow * slow)
+        self.tyre = Tyre(fx, fy, ahead * fx + self.left * fy + up * load, arm, up, aligning, resistance)
         about_axle = force.dot(sv.cross(arm)) + tyre.mz * up.dot(sv) - resistance
         system.generalised_force(self.spin, about_axle)
 

@@ -53,7 +53,7 @@ class KnuckleLoad:
     moment: Vector
     """About the lower ball joint, N·m."""
     kingpin: Combination
-    """From the lower ball joint to the upper point, m."""
+    """From the lower ball joint to the upper point at which the knuckle is held, m."""
     tie_rod: TieRod
     joint: Combination
     """The lower ball joint."""
@@ -187,15 +187,16 @@ class _Macpherson(SuspensionKind):
         return design, c.frame.point(design)
 
     def support(self, load: KnuckleLoad) -> Support:
-        rod, strut = _Rod(load), load.strut
+        # What holds the knuckle above is the bearing of the strut in the chassis, along which the knuckle slides.
+        top = self._corner.chassis.point(self._corner.parameters.vector("spring.chassis"))
+        rod, strut = _Rod(replace(load, kingpin=top - load.joint)), load.strut
         # Without friction, spring, damper and stops are all that acts along the strut.
         along = (-strut.force - rod.across.dot(strut.direction)) / rod.kingpin.dot(strut.direction)
-        top = rod.across + rod.kingpin * along
         return replace(
             _make_none(load),
             tension=rod.tension,
             along_rod=rod.along,
-            top=top,
+            top=rod.across + rod.kingpin * along,
         )
 
 

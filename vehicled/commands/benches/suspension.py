@@ -12,8 +12,8 @@ from vehicled.jobs.options import add_executor_arguments, open_executor
 
 DESCRIPTION = """\
 The published reference vehicle, 5 % heavier and on tyres 10 % softer than its file says, drives in our own model, in
-MuJoCo and in Exudyn on the same tyres, and in MuJoCo on that engine's own contacts (extra `bench`); on an even
-road, on roads of ISO 8608 that are alike for all of them, and over kerbs. Of all wheels together: error (RMSE) of
+MuJoCo and in Exudyn on the same tyres, and in both on these engines' own contacts (extra `bench`); on an even road,
+on roads of ISO 8608 that are alike for all of them, and over kerbs. Of all wheels together: error (RMSE) of
 suspension deflection, wheel load, slip angle and slip ratio, as it is and with drive torques and brake pressure
 measured, beside the standard deviation of what is true."""
 
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--plant",
         nargs="+",
         metavar="P",
-        help="own, mujoco, 'mujoco, own contact', exudyn; all that are installed when left out",
+        help="own, mujoco, exudyn, 'mujoco, own contact', 'exudyn, own contact'; all installed when left out",
     )
     parser.add_argument(
         "--road", nargs="+", metavar="R", help="flat, 'class B', 'class C', kerbs; all when left out"

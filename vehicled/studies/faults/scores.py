@@ -16,6 +16,7 @@ from vehicled.studies.faults.row import Row
 
 _COMPARED = ("x", "y", "yaw", "vx", "vy", "sideslip")
 """Columns with standard deviations."""
+_ANGLES = "yaw", "sideslip"
 _MOST_SIGMAS = 4.0
 _MOST_REFUSED = 0.5
 """s."""
@@ -104,9 +105,12 @@ def _calc_errors(drive: FaultDrive, observed: Observed) -> dict[str, np.ndarray]
     moves = np.interp(observed.t, drive.t, speed) >= _LEAST_SPEED
     for column in _COMPARED:
         true = drive.truth[:, ESTIMATE_INDEX[column]]
-        true = np.interp(observed.t, drive.t, np.unwrap(true) if column == "yaw" else true)
-        error = {"x": east, "y": north}.get(column, values[column]) - true
-        errors[column] = (error + np.pi) % (2 * np.pi) - np.pi if column in ("yaw", "sideslip") else error
+        if column in _ANGLES:  # which may jump by a turn between two samples
+            phase = np.interp(observed.t, drive.t, np.exp(1j * true))
+            errors[column] = np.angle(np.exp(1j * values[column]) / phase)
+        else:
+            estimated = {"x": east, "y": north}.get(column, values[column])
+            errors[column] = estimated - np.interp(observed.t, drive.t, true)
     errors["sideslip"][~moves] = np.nan
     return errors
 

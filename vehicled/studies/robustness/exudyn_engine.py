@@ -19,9 +19,10 @@ _LONGEST = 1000.0
 class DrivenExudyn:
     """In Exudyn, whose loop runs in a thread of its own and waits before each step: it cannot be left and entered."""
 
-    def __init__(self, vehicle: Vehicle, speed: float, step: float) -> None:
+    def __init__(self, vehicle: Vehicle, speed: float, step: float, own_contact: bool = False) -> None:
+        """With the published tyres, or with Exudyn's own contacts."""
         self._step = step
-        self._engine = ExudynVehicle(vehicle, speed, driven=True)
+        self._engine = ExudynVehicle(vehicle, speed, driven=True, own_contact=own_contact)
         self._ready, self._go = threading.Semaphore(0), threading.Semaphore(0)
         self._ended = False
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -38,8 +38,8 @@ DRIVES = {
     "hard": RandomDrive(duration=70.0, number=3, temper=Temper(lateral=(4.5, 6.5), braking=(3.0, 6.0))),
 }
 """By what the driver asks of the car."""
-OWN_CONTACT = "mujoco, own contact"
-"""The engine with contacts of its own in place of the published tyres."""
+OWN_CONTACTS = {"mujoco, own contact": "mujoco", "exudyn, own contact": "exudyn"}
+"""Engines with contacts of their own in place of the published tyres."""
 PLACES = SensorPlaces(imu_position=(0.15, 0.05, -0.10), antenna=(-0.40, 0.0, 0.80))
 """Of the sensors in all of them."""
 _HEAVIER, _SOFTER = 0.05, -0.10
@@ -99,13 +99,14 @@ def make_other_vehicle() -> Vehicle:
 
 def get_engine(name: str) -> MakeEngine:
     """How the car is made in that engine, whose package is imported only now."""
-    if name in ("mujoco", OWN_CONTACT):
+    own_contact = name in OWN_CONTACTS
+    if OWN_CONTACTS.get(name, name) == "mujoco":
         from vehicled.studies.robustness.mujoco_engine import DrivenMujoco
 
-        return partial(DrivenMujoco, own_contact=True) if name == OWN_CONTACT else DrivenMujoco
+        return partial(DrivenMujoco, own_contact=own_contact)
     from vehicled.studies.robustness.exudyn_engine import DrivenExudyn
 
-    return DrivenExudyn
+    return partial(DrivenExudyn, own_contact=own_contact)
 
 
 def _make_key(plant: str, drive: str) -> str:

@@ -31,7 +31,7 @@ from vehicled.stepping import run_steps
 from vehicled.studies.robustness import owners
 from vehicled.studies.robustness.engine_plant import BRAKE_GAINS, EnginePlant
 from vehicled.studies.robustness.plants import (
-    OWN_CONTACT,
+    OWN_CONTACTS,
     PLACES,
     get_engine,
     is_installed,
@@ -42,7 +42,7 @@ from vehicled.studies.robustness.scores import SETTLED
 from vehicled.vehicle.parameters import Vehicle
 
 OWN = "own"
-PLANTS = {OWN: None, "mujoco": "mujoco", OWN_CONTACT: "mujoco", "exudyn": "exudyn"}
+PLANTS = {OWN: None, "mujoco": "mujoco", "exudyn": "exudyn", **OWN_CONTACTS}
 """By name: the package that they need."""
 ROADS = {
     "flat": Ground(),

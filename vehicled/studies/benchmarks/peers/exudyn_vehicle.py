@@ -10,6 +10,10 @@ iteration shrinks the residual by less than to a third, and the loosest toleranc
 All of that is built in. The tyre alone is a callback, as Exudyn's connectors know no such law: plain Python (as an
 expression of Exudyn's own symbolic module it was several times slower), called some 37 times per step. The law
 takes a tenth of a step, and the calls another tenth (measured with empty callbacks in addition).
+
+With `own_contact`, Exudyn's own rolling discs take the tyres' place, on planes that move up and down with the road.
+They are as stiff and as damped as the tyre; their friction is proportional to load and sliding speed up to the limit
+of friction, and at the wheel's static load as stiff as the tyre's lateral slip at `CONTACT_SPEED`.
 """
 
 from __future__ import annotations
@@ -30,11 +34,13 @@ from vehicled.studies.benchmarks.peers.tyre import Wrench, make_tyre
 from vehicled.studies.benchmarks.peers.wheels import Wheels
 from vehicled.studies.benchmarks.peers.wishbones import get_axle
 from vehicled.studies.benchmarks.published import SPEED, STEP, rack
-from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, Vehicle
+from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, LinearTyre, Vehicle
 
 _RACK_STIFFNESS = 1e9
 """N/m: a tie rod's force moves the rack by micrometres."""
 _RACK_DAMPING = 2e6
+CONTACT_SPEED = 15.0
+"""m/s at which the friction of Exudyn's discs is as stiff as the tyre."""
 _TOLERANCE = 1e-5
 _CONTRACTIVITY = 0.35
 
@@ -70,7 +76,9 @@ def drive(vehicle: Vehicle, steps: int, turn: Callable[[int], None]) -> Record:
 class ExudynVehicle:
     """Puts the car together part by part."""
 
-    def __init__(self, vehicle: Vehicle, speed: float = SPEED, driven: bool = False) -> None:
+    def __init__(
+        self, vehicle: Vehicle, speed: float = SPEED, driven: bool = False, own_contact: bool = False
+    ) -> None:
         """`speed` at the start, m/s, straight on in design position; `driven`: with torques on its wheels."""
         exu = _exudyn()
         import exudyn.itemInterface as items
@@ -88,6 +96,8 @@ class ExudynVehicle:
         self._wrenches: list[Callable[..., Wrench]] = []
         """Of each wheel, its tyre."""
         self._roads: list[tuple[float, float]] = [(0.0, 0.0)] * len(WHEELS)
+        self._discs: list[tuple[Any, Any]] | None = [] if own_contact else None
+        """Of each wheel with a contact of Exudyn's own: the plane under it, and the contact."""
         self._joints: list[dict[str, Any]] = []
         """Of each corner by name."""
         self._chassis, self._rack = self._body(vehicle.chassis), self._body(vehicle.rack)
@@ -187,6 +197,9 @@ class ExudynVehicle:
                 damping=axle.damper.bump,
             )
         )
+        if self._discs is not None:
+            self._discs.append(self._add_disc(w, spun))
+            return
         wrench, k = make_tyre(axle), len(self._wrenches)
         self._wrenches.append(wrench)
 
@@ -209,6 +222,34 @@ class ExudynVehicle:
                 markerNumbers=[self._ground, self._marker(spun, centre)], springForceTorqueUserFunction=tyre
             )
         )
+
+    def _add_disc(self, w: str, wheel: Any) -> tuple[Any, Any]:
+        items, system, tyre = self._items, self._system, self._vehicle.axle(w).tyre
+        assert isinstance(tyre, LinearTyre)
+        plane = system.CreateGround()
+        viscous = tyre.slip_stiffness_y / CONTACT_SPEED
+        data = items.NodeGenericData(initialCoordinates=[0.0] * 3, numberOfDataCoordinates=3)
+        contact = system.AddObject(
+            items.ObjectConnectorRollingDiscPenalty(
+                markerNumbers=[self._marker(plane, np.zeros(3)), self._marker(wheel, self._places[wheel][0])],
+                nodeNumber=system.AddNode(data),
+                discRadius=tyre.radius,
+                discAxis=[0.0, 0.0, 1.0],
+                contactStiffness=tyre.vertical_stiffness,
+                contactDamping=tyre.vertical_damping,
+                dryFriction=[tyre.friction] * 2,
+                dryFrictionProportionalZone=tyre.friction * self._calc_load(w) / viscous,
+                useLinearProportionalZone=True,
+            )
+        )
+        return plane, contact
+
+    def _calc_load(self, w: str) -> float:
+        """N, of a wheel at rest, by the lever."""
+        v = self._vehicle
+        other = v.axle("rl" if w[0] == "f" else "fl").hard_points.wheel_center[0]
+        share = abs(float(v.center_of_mass()[0]) - other) / v.wheelbase
+        return 0.5 * share * v.mass * v.gravity
 
     def _drive_hubs(self) -> list[tuple[Any, Any]]:
         """Of each wheel: the torques on its knuckle and on itself, about its axis."""
@@ -256,7 +297,14 @@ class ExudynVehicle:
         over = places[:, 2] - heights
         relative = velocities - np.outer(road_rates, (0.0, 0.0, 1.0))
         motions = np.column_stack((over, axes, relative, rates)).tolist()
-        forces = [wrench(*motion)[:3] for wrench, motion in zip(self._wrenches, motions, strict=True)]
+        if self._discs is None:
+            forces = [wrench(*motion)[:3] for wrench, motion in zip(self._wrenches, motions, strict=True)]
+        else:
+            read = self._system.GetObjectOutput
+            forces = [
+                read(disc, kinds.RotationMatrix).reshape(3, 3) @ read(disc, kinds.ForceLocal)
+                for _, disc in self._discs
+            ]
         radii = np.array([self._vehicle.axle(w).tyre.radius for w in WHEELS])
         return Wheels(places, axes, velocities, rates, np.array(forces), radii)
 
@@ -292,6 +340,8 @@ class ExudynVehicle:
     def set_roads(self, heights: np.ndarray, rates: np.ndarray) -> None:
         """(4,) m and m/s of the road under each wheel at the end of the step that begins."""
         self._roads = list(zip(heights.tolist(), rates.tolist(), strict=True))
+        for (plane, _), height in zip(self._discs or (), heights, strict=False):
+            self._system.SetObjectParameter(plane, "referencePosition", [0.0, 0.0, float(height)])
 
     def _node(self, body: Any) -> Any:
         return self._system.GetObject(body)["nodeNumber"]
