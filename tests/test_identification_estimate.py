@@ -7,8 +7,7 @@ from drives_rig import TEXT, changed, drive, mixed, prototype_file
 
 from vehicled.configuration import configure
 from vehicled.identification.vehicle.estimate import fit
-from vehicled.identification.vehicle.names import PARAMETERS, apply, choose
-from vehicled.identification.vehicle.noise import NOISE
+from vehicled.identification.vehicle.names import PARAMETERS, choose
 from vehicled.identification.vehicle.prediction_error import ScoredDrive, measure
 from vehicled.identification.vehicle.recorded_inputs import interpolate_inputs, without_smoothing
 from vehicled.simulation.manoeuvres import InitialMotion
@@ -121,32 +120,3 @@ def test_parameters_identified_only_in_combination_are_named(corners):
     assert set(combination.weights) == {"front.tyre_stiffness", "again"}
     first, second = combination.weights.values()
     assert first == pytest.approx(-second, rel=0.05)
-
-
-@pytest.mark.slow
-def test_noise_is_found():
-    """Sensors of known noise, settings that think otherwise."""
-    scenario = Scenario(
-        duration=9.0, initial=InitialMotion(speed=SPEED), inputs=DriveInputs(rack=[(1.0, 0.0), (2.0, 0.005)])
-    )
-    steps = drive(prototype_file(), scenario)
-    names = ["gyro.noise", "accel.noise", "vehicle_speed.noise", "plant.yaw", "unmodelled.yaw"]
-    names += ["plant.pitch", "plant.roll", "plant.longitudinal", "plant.wheel"]
-    # Settings are for cars that differ from their model more than this one, which the accelerometers show.
-    names += ["unmodelled.lateral"]
-    parameters = [NOISE[n] for n in names]
-    wrong = apply(prototype_file(tuning=True), parameters, [1.0, 1.0, -1.0, *[0.0] * (len(names) - 3)])
-    kept_drive = ScoredDrive.of(configure(wrong, TEXT), steps)
-    estimate = fit(wrong, TEXT, parameters, [kept_drive], silent, keep_noise=True)
-    values = {f.parameter.name: f for f in estimate.found}
-    # What the simulated sensors have; the accelerometer's own, as settings say, and quantisation of the speed.
-    for name, true in (("gyro.noise", 0.002), ("accel.noise", 0.05), ("vehicle_speed.noise", 0.03)):
-        # Part of the accelerometer's noise is what the model's own white acceleration may explain.
-        assert values[name].value == pytest.approx(true, rel=0.25 if name == "accel.noise" else 0.15), name
-    errors = [measure(configure(f, TEXT), kept_drive) for f in (wrong, estimate.file)]
-    for sensor in ("imu.gyro", "imu.accel", "vehicle.speed"):
-        off = [abs(e.sensors[sensor].mean_nis - 1.0) for e in errors]
-        assert off[0] > 0.3
-        # Courses in turns correct no latency: more doubt of the lateral motion is left than there is, and the mean of
-        # the accelerometers is 0.63.
-        assert off[1] < 0.4

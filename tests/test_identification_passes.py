@@ -3,17 +3,18 @@
 from functools import partial
 
 import jobs_rig
+import numpy as np
 import pytest
 from drives_rig import TEXT, bend, changed, drive, prototype_file
 
 from vehicled.configuration import configure
 from vehicled.errors import RunError
-from vehicled.identification.vehicle.estimate import fit
 from vehicled.identification.vehicle.names import apply, choose
 from vehicled.identification.vehicle.noise import NOISE
 from vehicled.identification.vehicle.observed import Change
 from vehicled.identification.vehicle.passes import Passes
 from vehicled.identification.vehicle.prediction_error import ScoredDrive, differentiate
+from vehicled.identification.vehicle.tuning import tune
 from vehicled.jobs.cluster import Cluster
 from vehicled.jobs.failures import WorkerLostError
 from vehicled.jobs.local import LocalProcesses
@@ -31,13 +32,14 @@ def drives() -> list[ScoredDrive]:
 def found(drives, executor=None):
     parameters = choose("gyro.noise", prototype_file(), NOISE)
     reported = []
-    estimate = fit(
+    estimate = tune(
         prototype_file(),
         TEXT,
         parameters,
         drives,
         lambda n, seconds, best: reported.append(seconds),
-        keep_noise=True,
+        start=np.zeros(1),
+        unexcited={},
         executor=executor,
     )
     assert max(reported) == pytest.approx(sum(d.length for d in drives), abs=0.05)

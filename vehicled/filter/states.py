@@ -84,6 +84,8 @@ class NoiseSetting:
     """Keys from the top of the configuration."""
     is_model_error: bool = True
     """Whether it grows with the error of the model; not so what drives the car where nothing measures it."""
+    channels: tuple[str, ...] = ()
+    """Of a sensor: those whose samples show their white noise by themselves."""
 
 
 def _plant(name: str, meaning: str, unit: str, *path: str) -> NoiseSetting:

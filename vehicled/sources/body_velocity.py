@@ -78,6 +78,7 @@ class BodyVelocity(SourceSettings):
             "sensor of velocity over ground, one sample",
             "m/s",
             ("sensors", "velocity", "noise"),
+            channels=_CHANNELS,
         ),
     )
     IS_EXTRA = True

@@ -102,10 +102,18 @@ class Imu(SourceSettings):
     OBSERVATIONS = (add_gyroscopes, add_accelerometers)
     NOISE = (
         NoiseSetting(
-            "gyro.noise", "gyroscopes, one sample", "rad/s", ("sensors", "imu", "gyroscopes", "noise")
+            "gyro.noise",
+            "gyroscopes, one sample",
+            "rad/s",
+            ("sensors", "imu", "gyroscopes", "noise"),
+            channels=GYROSCOPES,
         ),
         NoiseSetting(
-            "accel.noise", "accelerometers, one sample", "m/s²", ("sensors", "imu", "accelerometers", "noise")
+            "accel.noise",
+            "accelerometers, one sample",
+            "m/s²",
+            ("sensors", "imu", "accelerometers", "noise"),
+            channels=ACCELEROMETERS,
         ),
     )
 

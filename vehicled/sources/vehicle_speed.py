@@ -51,6 +51,7 @@ class VehicleSpeed(SourceSettings):
             "the car's own speed, one sample",
             "m/s",
             ("sensors", "vehicle_speed", "noise"),
+            channels=(CHANNEL,),
         ),
     )
     SPEED_PRECEDENCE = 0

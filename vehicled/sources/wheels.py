@@ -77,7 +77,11 @@ class WheelSpeeds(SourceSettings):
     OBSERVATIONS = (add_wheel_speeds,)
     NOISE = (
         NoiseSetting(
-            "wheel_speeds.noise", "wheel speeds, one sample", "rad/s", ("sensors", "wheel_speeds", "noise")
+            "wheel_speeds.noise",
+            "wheel speeds, one sample",
+            "rad/s",
+            ("sensors", "wheel_speeds", "noise"),
+            channels=SPEEDS,
         ),
     )
     SPEED_PRECEDENCE = 2

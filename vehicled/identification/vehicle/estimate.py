@@ -20,7 +20,7 @@ car, is a consider parameter: it is not estimated, but its uncertainty is added 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -44,14 +44,11 @@ from vehicled.jobs.interface import SharingExecutor
 
 _KNOWN = 0.5
 """A parameter counts as identified when its standard deviation is below this share of its prior's."""
-_SETTLED = 0.1
+SETTLED = 0.1
 """Least expected decrease of the criterion, a negative log likelihood, for which there is another pass."""
 _LARGEST_STEP = 0.3
 """Of a logarithm; at least three standard deviations of the prior."""
 _STEPS = 10
-_STEPS_OF_NOISE = (3, 60), (2, 30)
-"""Where noise alone is estimated, before and after the first parameters are left out: the least number of steps, and
-steps times parameters, as a pass takes the longer the more there are. Later rounds only leave more of them out."""
 _STEPS_BEFORE = 2
 """Steps with the plant noise of the configuration, before its factor is estimated."""
 _NOISE_RATIO = 10**0.5
@@ -114,7 +111,7 @@ Progress = Callable[[int, float, float], None]
 """Takes the pass, the seconds done of it, and the criterion of the best so far."""
 
 
-class _Fit:
+class Search:
     """The state of a search."""
 
     def __init__(
@@ -174,22 +171,22 @@ class _Fit:
         for ratio in ratios:
             before = self.plant_noise
             while _NOISE_RANGE[0] <= self.plant_noise * ratio <= _NOISE_RANGE[1]:
-                other = self._measure(self.plant_noise * ratio)
-                if other >= criterion:
+                other = self.measure(self.theta, self.plant_noise * ratio)
+                if other is None or other.criterion >= criterion:
                     break
-                self.plant_noise, criterion = self.plant_noise * ratio, other
+                self.plant_noise, criterion = self.plant_noise * ratio, other.criterion
             if self.plant_noise != before:
                 return ratio
         return None
 
-    def _measure(self, plant_noise: float) -> float:
-        """Criterion with another plant noise; infinite where the filter diverges."""
-        configuration = self.configuration(np.append(self.theta, np.zeros(len(self.considered))), plant_noise)
+    def measure(self, theta: np.ndarray, plant_noise: float = 1.0) -> PredictionError | None:
+        """On all drives, without derivatives; None where the filter diverges."""
+        configuration = self.configuration(np.append(theta, np.zeros(len(self.considered))), plant_noise)
         try:
-            errors = self._drives.run(partial(measure, configuration), self._report)
-            return sum(error.criterion for error in errors)
+            first, *others = self._drives.run(partial(measure, configuration), self._report)
         except RunError:
-            return np.inf
+            return None
+        return sum(others, first)
 
     def _report(self, seconds: float) -> None:
         self._progress(self.passes, seconds, self.best)
@@ -218,6 +215,7 @@ class _Fit:
         return derivatives.of(range(len(derivatives.gradient) - len(self.considered)))
 
     def cost(self, theta: np.ndarray, error: PredictionError) -> float:
+        """Negative logarithm of the posterior: the criterion over its redundancy, and the priors of (p,) theta."""
         return error.criterion / self.redundancy + 0.5 * float(np.sum((theta / self.sigma) ** 2))
 
 
@@ -228,21 +226,19 @@ def fit(
     drives: Drives,
     progress: Progress,
     considered: Sequence[Parameter] = (),
-    keep_noise: bool = False,
     executor: SharingExecutor | None = None,
 ) -> FitResult:
     """Estimate parameters of a configuration (with its defaults written out) from drives, on an executor if given.
 
-    With the plant noise of maximum likelihood, unless it is to be kept. Raises RunError when the filter does not
-    start on one of the drives.
+    With the plant noise of maximum likelihood. Raises RunError when the filter does not start on one of the drives.
     """
-    f = _Fit(file, text, parameters, considered, drives, progress, executor)
+    f = Search(file, text, parameters, considered, drives, progress, executor)
     free = np.ones(len(parameters), bool)
     reasons: dict[str, str] = {}
     combinations: list[ParameterCombination] = []
     error, derivatives = f.evaluate(f.theta, free)
     f.redundancy = f.find_redundancy(derivatives)
-    ratios: tuple[float, ...] = () if keep_noise else (1.0 / _NOISE_RATIO, _NOISE_RATIO)
+    ratios: tuple[float, ...] = 1.0 / _NOISE_RATIO, _NOISE_RATIO
     steps = _STEPS_BEFORE
     while ratios:
         # Errors of the model can be distinguished from those of its parameters only when the parameters are about
@@ -253,16 +249,11 @@ def fit(
             error, derivatives = f.evaluate(f.theta, free)
             f.redundancy = f.find_redundancy(derivatives)
         ratios, steps = () if ratio is None else (ratio,), _STEPS
-    rounds = iter(_STEPS_OF_NOISE if keep_noise else ())
     while True:
         # Parameters that the drives determine poorly are held by their priors and do no harm meanwhile.
-        steps = _STEPS
-        if keep_noise:
-            least, together = next(rounds, (0, 0))
-            steps = min(max(least, together // max(int(free.sum()), 1)), _STEPS)
-        error, derivatives = _descend(f, error, derivatives, free, steps)
+        error, derivatives = _descend(f, error, derivatives, free, _STEPS)
         count = int(free.sum())
-        for name in _leave_unknown(f, derivatives, free, reasons, combinations):
+        for name in leave_unknown(f, derivatives, free, reasons, combinations):
             f.consider(name)
         f.theta[~free] = 0.0
         if int(free.sum()) == count or not free.any():
@@ -274,14 +265,25 @@ def fit(
             f.theta[:] = 0.0
             error, derivatives = f.evaluate(f.theta, free)
         f.redundancy = f.find_redundancy(derivatives)
+    return make_result(f, derivatives, free, reasons, combinations)
+
+
+def make_result(
+    f: Search,
+    derivatives: Derivatives,
+    free: np.ndarray,
+    reasons: Mapping[str, str],
+    combinations: list[ParameterCombination],
+) -> FitResult:
+    """What has been found; the derivatives are by the free parameters."""
     covariance = np.zeros((0, 0))
     if free.any():
         own, passed_on = _covariance(f, derivatives, f.sigma[free])
         covariance = own + passed_on
-    after_file = apply(file, f.parameters, f.theta)
+    after_file = apply(f.file, f.parameters, f.theta)
     found, place = [], 0
     for k, p in enumerate(f.parameters):
-        prior, value = p.get(file), p.get(after_file)
+        prior, value = p.get(f.file), p.get(after_file)
         assert prior is not None
         assert value is not None
         sigma = p.sigma
@@ -297,7 +299,7 @@ def fit(
 
 
 def _descend(
-    f: _Fit, error: PredictionError, derivatives: Derivatives, free: np.ndarray, steps: int
+    f: Search, error: PredictionError, derivatives: Derivatives, free: np.ndarray, steps: int
 ) -> tuple[PredictionError, Derivatives]:
     """At most `steps` steps of the free parameters, until the expected decrease is small."""
     f.best, damping = f.cost(f.theta, error), 0.0
@@ -312,7 +314,7 @@ def _descend(
         matrix = own.information / f.redundancy + np.diag(prior)
         gradient = own.gradient / f.redundancy + f.theta[free] * prior
         step = -np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), gradient)
-        if -0.5 * gradient @ step < _SETTLED / (1.0 + damping):
+        if -0.5 * gradient @ step < SETTLED / (1.0 + damping):
             break
         step *= min(1.0, float((largest / np.maximum(np.abs(step), 1e-300)).min()))
         trial = f.theta.copy()
@@ -336,8 +338,8 @@ def _descend(
     return error, derivatives
 
 
-def _leave_unknown(
-    f: _Fit,
+def leave_unknown(
+    f: Search,
     derivatives: Derivatives,
     free: np.ndarray,
     reasons: dict[str, str],
@@ -386,7 +388,7 @@ def _combine(direction: np.ndarray, names: list[str]) -> ParameterCombination:
     return ParameterCombination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
 
 
-def _covariance(f: _Fit, derivatives: Derivatives, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _covariance(f: Search, derivatives: Derivatives, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Covariance of the estimated parameters, with priors of `sigma`: their own, and that from considered ones."""
     prior, m = np.diag(1.0 / sigma**2), len(sigma)
     d = f.of_free(derivatives)

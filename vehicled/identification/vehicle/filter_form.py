@@ -79,7 +79,8 @@ def calc_filter_form(file: File, tuning: bool) -> tuple[File, list[str]]:
         of_filter = dataclasses.replace(of_filter, kind="errorEKF")
     file = with_hard_gates(dataclasses.replace(file, filter=of_filter))
     file = put_at(file, ("filter", "unmodelled", "adaptive"), False)
-    # Suspensions and the noise of all axes are to be found: rates of roll and pitch are those of the model.
-    if get_at(file, _RATES) is not None:
+    # Suspensions are to be found: rates of roll and pitch are those of the model. Noise is found for the filter that
+    # runs, which takes them from the gyroscopes.
+    if not tuning and get_at(file, _RATES) is not None:
         file = put_at(file, _RATES, (0.0, 0.0, 0.0))
     return (file if tuning else without_unknowns(file)), notes

@@ -17,12 +17,11 @@ _SIGMA = 1.0
 _OF_MODEL = [setting for group in (*CAR, *MODEL) for setting in group.settings]
 _OF_SENSORS = [setting for kind in find_kinds().values() for setting in kind.NOISE]
 
-NOISE = {
-    s.name: Parameter(s.name, s.meaning, s.unit, *at(*s.path), _SIGMA)
-    for s in (*_OF_SENSORS, *_OF_MODEL)
-    if s.name
-}
+SETTINGS = {s.name: s for s in (*_OF_SENSORS, *_OF_MODEL) if s.name}
 """By name: sensors first, then the model in the order of its error states."""
+NOISE = {s.name: Parameter(s.name, s.meaning, s.unit, *at(*s.path), _SIGMA) for s in SETTINGS.values()}
+OF_SENSORS = frozenset(s.name for s in _OF_SENSORS)
+"""Names of those of sensors."""
 
 
 def scale_plant(file: File, factor: float) -> File:

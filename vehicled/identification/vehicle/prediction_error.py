@@ -21,10 +21,12 @@ from vehicled.errors import RunError
 from vehicled.identification.vehicle.observed import Change, Decorrelated, ObservedEstimator
 from vehicled.messages import Innovation, Step
 
-_SETTLING = 1.0
+SETTLING = 1.0
 """s after the start of the filter: until then innovations depend on how it was started."""
-_LEAST_SPEED = 3.0
+LEAST_SPEED = 3.0
 """m/s: near standstill the tyres stick, and innovations do not depend on the car's parameters."""
+_WORSE = 0.02
+"""Of ½ (ν²/S + ln S) in the mean: as much as a standard deviation that is wrong by 14 % makes."""
 _BLOCK_NS = 1_000_000_000
 """Gradients are summed over blocks of this length: longer than innovations are correlated."""
 
@@ -67,6 +69,19 @@ class PredictionError:
     def mean(self) -> float:
         """The criterion per observation."""
         return self.criterion / self.count
+
+    def is_better_than(self, other: PredictionError) -> bool:
+        """Whether all observations together are predicted better, and none of the kinds of observation worse.
+
+        Samples of an IMU are so many that errors of the others, such as positions, have no weight in the sum.
+        """
+        means = {name: s.likelihood / s.count for name, s in other.sensors.items() if s.count}
+        worse = [
+            name
+            for name, s in self.sensors.items()
+            if s.count and s.likelihood / s.count > means[name] + _WORSE
+        ]
+        return self.mean < other.mean and not worse
 
     def __add__(self, other: PredictionError) -> PredictionError:
         sensors = {name: SensorError(**vars(s)) for name, s in self.sensors.items()}
@@ -149,7 +164,7 @@ def find_counting(
     for t in estimator.run(drive.steps):
         if started is None and estimator.observations:
             started = t
-        if started is not None and t - started >= _SETTLING * 1e9 and abs(estimator.speed) > _LEAST_SPEED:
+        if started is not None and t - started >= SETTLING * 1e9 and abs(estimator.speed) > LEAST_SPEED:
             counting.append(t)
         if progress is not None:
             progress((t - drive.steps[0].t) * 1e-9)

@@ -19,11 +19,12 @@ import numpy as np
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError, UsageError
+from vehicled.identification.vehicle.adapted import DriveMotion, find_start, find_unexcited, observe
 from vehicled.identification.vehicle.estimate import FitResult, FoundParameter, ParameterCombination, fit
 from vehicled.identification.vehicle.estimate import Progress as FitProgress
 from vehicled.identification.vehicle.filter_form import calc_filter_form
 from vehicled.identification.vehicle.names import PARAMETERS, Parameter, choose, with_defaults
-from vehicled.identification.vehicle.noise import NOISE
+from vehicled.identification.vehicle.noise import NOISE, OF_SENSORS
 from vehicled.identification.vehicle.passes import Passes
 from vehicled.identification.vehicle.plausibility import Channels, find_faults
 from vehicled.identification.vehicle.prediction_error import (
@@ -37,6 +38,7 @@ from vehicled.identification.vehicle.recorded_inputs import (
     with_smoothing,
     without_smoothing,
 )
+from vehicled.identification.vehicle.tuning import tune
 from vehicled.identification.vehicle.yaml_text import edit, find_edits
 from vehicled.jobs.interface import SharingExecutor
 from vehicled.messages import Step
@@ -102,8 +104,14 @@ def run(
         if faults and not anyway:
             raise UsageError(f"{log.name}: {'; '.join(faults)} (--anyway uses the log nevertheless)")
     unscored = [ScoredDrive(log.steps, frozenset()) for log in every]
+    motions: list[DriveMotion] = []
     with Progress("finding motion", sum(d.length for d in unscored), "s", quiet) as progress:
-        counting = Passes(unscored, executor).run(partial(find_counting, configuration), progress.update)
+        passes = Passes(unscored, executor)
+        if tuning:
+            motions = passes.run(partial(observe, _as_it_runs(given, file, text)), progress.update)
+            counting = [motion.counting for motion in motions]
+        else:
+            counting = passes.run(partial(find_counting, configuration), progress.update)
     drives = [ScoredDrive(log.steps, c) for log, c in zip(every, counting, strict=True)]
     if validate is None:
         held_out, name = drives[-1].after(1 - HELD_OUT), f"the last third of {logs[-1].name}"
@@ -127,8 +135,6 @@ def run(
             progress.update(seconds, f"pass {number}{known_yet}")
 
         def find(some: Sequence[Parameter]) -> FitResult:
-            if tuning:
-                return fit(file, text, some, drives, report, keep_noise=True, executor=executor)
             return identify(file, text, some, drives, report, executor)
 
         # With inputs and noise as in the car, which may differ from those of the fit.
@@ -140,11 +146,24 @@ def run(
                     raise
                 return None  # the filter diverges
 
-        estimate, before, after, choices = find_validated(file, parameters, find, validate_on)
+        if tuning:
+            shown = [motion.within(drive) for motion, drive in zip(motions, drives, strict=False)]
+            start = find_start(parameters, file, drives, shown)
+            unexcited = find_unexcited(parameters, shown)
+            found = tune(file, text, parameters, drives, report, start, unexcited, executor)
+            estimate, before, after, choices = keep_validated(file, found, validate_on)
+        else:
+            estimate, before, after, choices = find_validated(file, parameters, find, validate_on)
         progress.update(total, f"{estimate.passes} passes")
     new_text = write(text, file, estimate.file)
     old, new = configure(file, text), configure(estimate.file, text)
     return Session(estimate, before, after, name, choices, held_out, old, new, new_text, notes)
+
+
+def _as_it_runs(given: File, form: File, text: str) -> Configuration:
+    """The configuration with gates and adaptation as in the car, and the kind of filter that is tuned."""
+    of_filter = dataclasses.replace(given.filter, kind=form.filter.kind, suspension=form.filter.suspension)
+    return configure(dataclasses.replace(given, filter=of_filter), text)
 
 
 def write(text: str, file: File, found: File) -> str:
@@ -186,13 +205,7 @@ def find_validated(
         order = [(np.inf if e is None else e.mean, -c) for e, c in zip(without, changes, strict=True)]
         worst = free.pop(order.index(min(order)))
         combinations = [c for c in combinations if worst.parameter.name not in c.weights]
-        left[worst.parameter.name] = dataclasses.replace(
-            worst,
-            value=worst.prior,
-            sigma=worst.parameter.calc_deviation(worst.prior, worst.parameter.sigma),
-            identified=False,
-            reason=_NOT_VALIDATED,
-        )
+        left[worst.parameter.name] = _leave(worst)
         choices += 1
         if free:
             estimate = find([f.parameter for f in free])
@@ -203,6 +216,40 @@ def find_validated(
     found = [left[p.name] for p in parameters]
     whole = dataclasses.replace(estimate, found=found, combinations=combinations, passes=passes)
     return whole, before, after, choices
+
+
+def keep_validated(
+    file: File, estimate: FitResult, validate: Callable[[File], PredictionError | None]
+) -> tuple[FitResult, PredictionError, PredictionError, int]:
+    """What of tuned noise holds on the held-out drive: all of it, that of the sensors alone, or nothing.
+
+    Returned with the prediction errors before and after, and the number of parameters left for that. Noise of the
+    model depends on how the car was driven, and that of its sensors does not.
+    """
+    before = validate(file)
+    assert before is not None
+    identified = {f.parameter.name for f in estimate.found if f.identified}
+    for kept in dict.fromkeys((frozenset(identified), OF_SENSORS & identified)):
+        tried = file
+        for f in estimate.found:
+            if f.parameter.name in kept:
+                tried = f.parameter.set(tried, f.value)
+        after = validate(tried) if kept else None
+        if after is not None and after.is_better_than(before):
+            break
+    else:
+        kept, tried, after = frozenset(), file, before
+    left = identified - kept
+    found = [_leave(f) if f.parameter.name in left else f for f in estimate.found]
+    combinations = [c for c in estimate.combinations if left.isdisjoint(c.weights)]
+    whole = dataclasses.replace(estimate, found=found, combinations=combinations, file=tried)
+    return whole, before, after, len(left)
+
+
+def _leave(f: FoundParameter) -> FoundParameter:
+    """A parameter that keeps its prior because of the validation."""
+    sigma = f.parameter.calc_deviation(f.prior, f.parameter.sigma)
+    return dataclasses.replace(f, value=f.prior, sigma=sigma, identified=False, reason=_NOT_VALIDATED)
 
 
 def identify(
@@ -286,6 +333,6 @@ def format_session(session: Session) -> list[str]:
         lines.append(
             f"found with {session.estimate.plant_noise:.2g} of the file's plant noise, which stays (`vehicled tune`)"
         )
-    result = "better" if after.mean < before.mean else "no improvement found"
+    result = "better" if after.mean < before.mean else "no improvement found, the values of the file stay"
     lines.append(f"mean of ½ (ν²/S + ln S): {before.mean:.4f} before, {after.mean:.4f} after: {result}")
     return [*lines, *session.notes]

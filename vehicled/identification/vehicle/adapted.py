@@ -1,0 +1,167 @@
+"""What a drive shows of the noise before any search: where tuning starts, and which settings it does not excite.
+
+The noise of a sensor shows in second differences of its samples, without any model, as the running filter finds that
+of gyroscopes and accelerometers (`sources/noise_floor.py`). What the model lacks shows in the filter's own estimates:
+with x and its variance P, σ² = mean of x² + P, a step of expectation–maximisation (`VehicleFilter.adapt_noise`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from vehicled.configuration import Configuration, File
+from vehicled.estimator import Estimator
+from vehicled.filter.states import UNMODELLED, NoiseSetting
+from vehicled.identification.vehicle.names import Parameter
+from vehicled.identification.vehicle.noise import SETTINGS
+from vehicled.identification.vehicle.plausibility import Channels
+from vehicled.identification.vehicle.prediction_error import SETTLING, ScoredDrive
+from vehicled.sources.noise_floor import SPIKE
+from vehicled.stepping import run_steps
+from vehicled.vehicle.arrays import YAW_RATE
+
+_FEWEST = 200
+"""Second differences from which a variance is taken: known to 10 %."""
+_LARGEST_CHANGE = math.log(100.0)
+"""Of a setting by what the samples show: a channel that stands still shows no noise, and its sensor has some."""
+_Direction = Literal["ahead", "left"]
+"""Accelerations along the car, by drive and brakes, and across it, in turns."""
+_GROWS_WITH: dict[str, _Direction] = {
+    "plant.longitudinal": "ahead",
+    "plant.pitch": "ahead",
+    "plant.wheel": "ahead",
+    "unmodelled.longitudinal": "ahead",
+    "drive_force.noise": "ahead",
+    "plant.yaw": "left",
+    "plant.roll": "left",
+    "unmodelled.lateral": "left",
+    "unmodelled.yaw": "left",
+}
+"""With which acceleration of the car errors of the model grow; the others do not depend on how it is driven."""
+_EXCITED: dict[_Direction, float] = {"ahead": 0.3, "left": 0.5}
+"""m/s², root mean square: what errors of the model grow with is far beyond that of a straight, even road."""
+_REASON: dict[_Direction, str] = {
+    "ahead": "the car hardly accelerates or brakes in the drives",
+    "left": "the car hardly turns in the drives",
+}
+_MOVING = 0.5
+"""m/s: the noise is that of starting and stopping, too, where the model lacks most; a car that stands shows none."""
+_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class DriveMotion:
+    """What the filter that runs in the car finds on a drive, by step at which it has settled and the car moves."""
+
+    t: np.ndarray
+    """(n,) ns"""
+    speed: np.ndarray
+    """(n,) m/s"""
+    yaw_rate: np.ndarray
+    """(n,) rad/s"""
+    lacking: np.ndarray
+    """(n, 4) x² + P of what the model lacks, (m/s²)² and (rad/s²)²."""
+
+    @property
+    def counting(self) -> frozenset[int]:
+        """The times of the steps, ns."""
+        return frozenset(self.t.tolist())
+
+    def within(self, drive: ScoredDrive) -> DriveMotion:
+        """That of the steps of a drive that are evaluated."""
+        kept = np.array([t in drive.counting for t in self.t.tolist()], bool)
+        return DriveMotion(self.t[kept], self.speed[kept], self.yaw_rate[kept], self.lacking[kept])
+
+
+def observe(
+    configuration: Configuration, drive: ScoredDrive, progress: Callable[[float], None] | None = None
+) -> DriveMotion:
+    """Run the filter as it runs in the car; `progress` takes the seconds done. Raises what the estimator raises."""
+    estimator = Estimator(configuration)
+    filter, started = estimator.filter, None
+    places = list(filter.states.places(UNMODELLED))
+    times: list[int] = []
+    rows: list[list[float]] = []
+    for result in run_steps(estimator, drive.steps, raises=True):
+        if started is None and result.estimate is not None:
+            started = result.t
+        if started is not None and result.t - started >= SETTLING * _NS and abs(estimator.speed) > _MOVING:
+            lacking = filter.view_slow_states(UNMODELLED) ** 2 + filter.variances[places]
+            times.append(result.t)
+            rows.append([estimator.speed, float(filter.pose[YAW_RATE]), *lacking.tolist()])
+        if progress is not None:
+            progress((result.t - drive.steps[0].t) / _NS)
+    table = np.array(rows).reshape(len(rows), 2 + len(UNMODELLED.elements))
+    return DriveMotion(np.array(times, dtype=np.int64), table[:, 0], table[:, 1], table[:, 2:])
+
+
+def calc_excitation(motions: Sequence[DriveMotion]) -> dict[_Direction, float]:
+    """Root mean square of the car's acceleration along and across, m/s²."""
+    squares = {"ahead": [0.0], "left": [0.0]}
+    for motion in motions:
+        squares["left"] += np.square(motion.speed * motion.yaw_rate).tolist()
+        # From means over a second: corrections of the speed are no accelerations.
+        seconds, group = np.unique(motion.t // _NS, return_inverse=True)
+        means = np.bincount(group, motion.speed) / np.maximum(np.bincount(group), 1)
+        squares["ahead"] += np.square(np.diff(means)[np.diff(seconds) == 1]).tolist()
+    return {"ahead": _root(squares["ahead"]), "left": _root(squares["left"])}
+
+
+def find_unexcited(parameters: Sequence[Parameter], motions: Sequence[DriveMotion]) -> dict[str, str]:
+    """Reasons by name of the settings with which nothing in the drives has to do."""
+    excitation = calc_excitation(motions)
+    found = {}
+    for p in parameters:
+        direction = _GROWS_WITH.get(p.name)
+        if direction is not None and excitation[direction] < _EXCITED[direction]:
+            found[p.name] = _REASON[direction]
+    return found
+
+
+def find_start(
+    parameters: Sequence[Parameter], file: File, drives: Sequence[ScoredDrive], motions: Sequence[DriveMotion]
+) -> np.ndarray:
+    """(p,) logarithms of what the drives show over what the file has; 0 where they show nothing."""
+    logs = [Channels(drive.steps) for drive in drives]
+    lacking = np.concatenate([m.lacking for m in motions]).mean(axis=0)
+    of_model = dict(zip((s.name for s in UNMODELLED.settings), lacking.tolist(), strict=True))
+    found = np.zeros(len(parameters))
+    for k, p in enumerate(parameters):
+        variance = of_model.get(p.name) or calc_sample_variance(logs, SETTINGS[p.name])
+        given = p.get(file)
+        if variance and given:
+            change = 0.5 * math.log(variance) - math.log(given)
+            found[k] = change if abs(change) < _LARGEST_CHANGE else 0.0
+    return found
+
+
+def calc_sample_variance(logs: Sequence[Channels], setting: NoiseSetting) -> float | None:
+    """Variance of the white noise of a sensor's samples, its unit squared; None where too few of them show it."""
+    squares = np.concatenate([np.zeros(0), *_second_differences(logs, setting.channels)]) ** 2 / 6.0
+    if len(squares) < _FEWEST:
+        return None
+    # What is beyond five standard deviations is no noise; two thirds of normal numbers are within one.
+    variance = float(np.quantile(squares, 2 / 3))
+    for _ in range(5):
+        variance = float(np.minimum(squares, SPIKE * variance).mean())
+    return variance or None
+
+
+def _second_differences(logs: Sequence[Channels], channels: Sequence[str]) -> Iterator[np.ndarray]:
+    """Of consecutive samples at equal intervals."""
+    for log in logs:
+        for channel in channels:
+            if channel in log:
+                intervals = np.diff(log.times(channel))
+                usual = np.median(intervals) if len(intervals) else 0.0
+                regular = np.abs(intervals - usual) < 0.5 * usual
+                yield np.diff(log[channel], 2)[regular[1:] & regular[:-1]]
+
+
+def _root(squares: Sequence[float]) -> float:
+    return float(np.sqrt(np.mean(squares)))
