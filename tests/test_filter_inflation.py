@@ -6,6 +6,7 @@ from filter_rig import new_filter, place
 
 from vehicled.filter.boundary import Observation
 from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
+from vehicled.sources.gnss_model import GNSS
 
 NONE = (0.0, 0.0)
 """Limits within which no innovation is."""
@@ -56,3 +57,17 @@ def test_a_state_is_opened_by_its_own_scale():
     f.inflate(observation, f.update(observation, NONE))
     assert f.variances[f.states.index(VELOCITY, "ahead")] == pytest.approx(25.0, rel=0.1)
     assert f.variances[f.states.index(ATTITUDE, "yaw")] < 1e-2
+
+
+def test_what_is_no_state_of_the_filter_is_not_opened():
+    f = new_filter()
+    place(f, np.zeros(3), 0.3, 10.0)
+    before = f.variances.copy()
+    latency = GNSS.latency
+    assert latency not in f.states
+    f.add_variance(latency, "", 0.02**2)
+    assert f.variances == pytest.approx(before)
+    f.add_variance(POSITION, "x", 0.5)
+    assert f.variances[f.states.index(POSITION, "x")] == pytest.approx(
+        before[f.states.index(POSITION, "x")] + 0.5
+    )

@@ -259,8 +259,8 @@ class VehicleFilter(VehicleState):
         self.errors.add_variances(added)
 
     def add_variance(self, group: Group, element: str, variance: float) -> None:
-        """Add an error that is independent of all others to a state; not while it waits for another sensor."""
-        if group in self._closed:
+        """Add an error that is independent of all others to a state, if it is one that waits for no other sensor."""
+        if group in self._closed or group not in self.states:
             return
         added = np.zeros(len(self.states))
         added[self.states.index(group, element)] = variance
