@@ -6,7 +6,7 @@ from filter_rig import new_filter, place
 
 from vehicled.filter.boundary import Observation
 from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
-from vehicled.sources.gnss_model import GNSS
+from vehicled.sources.gnss_model import GNSS2
 
 NONE = (0.0, 0.0)
 """Limits within which no innovation is."""
@@ -63,7 +63,7 @@ def test_what_is_no_state_of_the_filter_is_not_opened():
     f = new_filter()
     place(f, np.zeros(3), 0.3, 10.0)
     before = f.variances.copy()
-    latency = GNSS.latency
+    latency = GNSS2.latency
     assert latency not in f.states
     f.add_variance(latency, "", 0.02**2)
     assert f.variances == pytest.approx(before)
