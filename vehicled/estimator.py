@@ -140,8 +140,7 @@ class Estimator:
         self._saved: np.ndarray | None = None
         """The whole filter in a good state."""
         self._saved_ns = 0
-        self._found: deque[dict[str, SlowState]] = deque(maxlen=2)
-        """Parameters at the last save and at that before."""
+        self._found: deque[dict[str, SlowState]] = deque(maxlen=2)  # at the last save and at that before
         self._restarts.reset()
         self._since_road_ns = 0
 
@@ -208,9 +207,10 @@ class Estimator:
                 return
         self._since_road_ns += t_ns - before
         if self._since_road_ns >= _ROAD_EVERY_NS:
-            self._filter.update_road(self._since_road_ns * 1e-9)
-            self._filter.adapt_noise(self._since_road_ns * 1e-9)
-            self._since_road_ns = 0
+            self._initialisation.settle()
+            interval, self._since_road_ns = self._since_road_ns * 1e-9, 0
+            self._filter.update_road(interval)
+            self._filter.adapt_noise(interval)
             self._filter.open_states(self._updates.is_active)
             self._filter.widen_parameters()
         self._filter.apply_corrections()

@@ -130,6 +130,9 @@ class ObservedFilter(Protocol):
     def get_process(self, group: Group) -> np.ndarray:
         """(1 + elements,) time and σ of a group that fades; not to be changed."""
 
+    def set_process(self, group: Group, process: Process) -> None:
+        """The errors of a group go on as another process; their estimates and variances stay."""
+
     def set_process_time(self, group: Group, time: float) -> None:
         """Set the time (s) in which a group of states fades."""
 

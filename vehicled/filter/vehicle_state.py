@@ -165,8 +165,8 @@ class VehicleState:
         self._per_speed[0] = settings.rate_noise.lateral_per_speed
         for group, process in table.processes():
             if process is not None:
-                self._set_process(group, process)
-        self._set_process(DRIVE_FORCE, KNOWN_DRIVE if self.is_drive_known else calc_unknown_drive(settings))
+                self.set_process(group, process)
+        self.set_process(DRIVE_FORCE, KNOWN_DRIVE if self.is_drive_known else calc_unknown_drive(settings))
         self._keep_closed()
         places = dict(zip(("antenna.x", "antenna.y", "antenna.z"), mounting.antenna, strict=True))
         places |= zip(("imu.x", "imu.y", "imu.z"), mounting.imu, strict=True)
@@ -176,7 +176,8 @@ class VehicleState:
             self.car.view(name)[:] = values
         self.car.view("gravity_removed")[0] = mounting.gravity_removed
 
-    def _set_process(self, group: Group, process: Process) -> None:
+    def set_process(self, group: Group, process: Process) -> None:
+        """The errors of a group go on as another process; their estimates and variances stay."""
         array = self._processes[group.name]
         array[0] = process.time
         array[1:] = process.sigma
@@ -273,7 +274,7 @@ class VehicleState:
         """Whether drive torque and brake pressure are measured; if not, their force is a state."""
         if known != self.is_drive_known:
             self.is_drive_known = known
-            self._set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
+            self.set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
             if known:  # what has replaced it would come on top of it
                 place = self.states[DRIVE_FORCE].start - self._slow
                 self._extra[place] = self.car.tangent("extra")[place] = 0.0
@@ -377,11 +378,11 @@ class VehicleState:
             self.car.view(array)[...] = 0.0
             self.car.clear_tangents(array)
         for group, process in self._table.processes():
-            self._set_process(group, process or _NOT_YET)
+            self.set_process(group, process or _NOT_YET)
         self._keep_closed()
         self.is_drive_known, self._before_loss = False, None
         self._density[:] = self._table.densities()
-        self._set_process(DRIVE_FORCE, calc_unknown_drive(self.settings))
+        self.set_process(DRIVE_FORCE, calc_unknown_drive(self.settings))
         self.restart_history(t_ns)
 
     def open_states(self, is_active: Callable[[str], bool]) -> None:
@@ -396,7 +397,7 @@ class VehicleState:
                 self.errors.set_variance(place, variance)
             for other, process in self._table.processes():
                 if other is group and process is not None:
-                    self._set_process(group, process)
+                    self.set_process(group, process)
 
     def _keep_closed(self) -> None:
         """Without process noise either, states that wait for another sensor stay as they are."""
@@ -454,7 +455,7 @@ class VehicleState:
 
     def restart_process(self, group: Group, process: Process) -> None:
         """A slow error of another kind: zero, with the variance of the new process."""
-        self._set_process(group, process)
+        self.set_process(group, process)
         place = self.states[group]
         of_group = slice(place.start - self._slow, place.stop - self._slow)
         self._extra[of_group] = 0.0

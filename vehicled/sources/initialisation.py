@@ -9,7 +9,14 @@ import numpy as np
 from vehicled.filter.boundary import EstimatedFilter, InitialPose
 from vehicled.filter.settings import Start
 from vehicled.filter.settling import hold_motion, settle_in_turn
-from vehicled.filter.states import ATTITUDE, UNKNOWN_YAW, UNMODELLED, InitialConditions
+from vehicled.filter.states import (
+    ATTITUDE,
+    UNKNOWN_YAW,
+    UNMODELLED,
+    InitialConditions,
+    Process,
+    calc_unmodelled,
+)
 from vehicled.requests import SetParameters
 from vehicled.sources.acceleration_heading import Alignment
 from vehicled.sources.inputs import Inputs
@@ -28,8 +35,13 @@ _SETTLED_ATTITUDE_SIGMA = 0.01
 """The same where the simulated car turns as the real one does."""
 _SKIDDING_SIGMA = 0.3
 """rad: of a heading by the course of a car that does not turn as it is steered."""
-_SKIDDING_FORCES = {"ahead": 2.0**2, "left": 4.0**2, "yaw": 3.0**2}
-"""(m/s²)² and (rad/s²)²: of what tyres beyond their greatest force do beside the model, by element."""
+_SKIDDING = Process(0.01, (10.0, 20.0, 0.5, 20.0))
+"""Of what tyres do beside the model until they have the forces of the present slip.
+
+From another slip than the car's, lagging tyres of the model come to other forces than the car's: two samples of the
+accelerometers would find the lateral velocity by that change, along the slope of a wrong slip. So what they lack is
+new at any time.
+"""
 _OWN_HEADING_SIGMA = 1e-3
 """rad: of the heading where the local frame is the car's own; it is exact but for rounding."""
 _GRAVITY, _SLOPE_SIGMA = 9.81, 0.06
@@ -103,6 +115,12 @@ class Initialisation:
         f.restart_history(t_ns)
         self._skids = None
 
+    def settle(self) -> None:
+        """Tyres have the forces of their slips now. To be called some 0.1 s after `begin`."""
+        given = calc_unmodelled(self._filter.settings)
+        if self._filter.get_process(UNMODELLED)[0] != given.time:
+            self._filter.set_process(UNMODELLED, given)
+
     def _find_turn(self, speed: float) -> float | None:
         """The measured yaw rate, rad/s, if the car is in a turn."""
         yaw_rate = self._sources.yaw_rate
@@ -125,8 +143,7 @@ class Initialisation:
         hold_motion(f, alignment.left, yaw_rate)
         sigma = alignment.sigma * math.hypot(alignment.ahead, alignment.left)
         f.set_lateral_motion(yaw_rate, (sigma, 0.0), ATTITUDE_SIGMA)
-        for element, variance in _SKIDDING_FORCES.items():
-            f.set_variance(UNMODELLED, element, variance)
+        f.restart_process(UNMODELLED, _SKIDDING)
 
     def _turn_in(self, t_ns: int, speed: float, antenna: Vector | None) -> None:
         """Begin in a turn: with its yaw rate and, if the steering explains it, its roll and sideslip.
