@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol
 
 from vehicled.daemon.clock import Clock, tighten_timers
 from vehicled.daemon.histogram import Histogram
+from vehicled.daemon.phase import Phase
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.garbage import collector_off
 from vehicled.messages import (
@@ -96,7 +97,7 @@ class LoopOptions:
 
 
 class Loop:
-    """Runs the filter at a fixed rate in the thread that calls `run`.
+    """Runs the filter at a fixed rate in the thread that calls `run`, at those moments at which samples wait least.
 
     A step that is more than a period late replaces the steps that were missed: they are counted, and the
     estimator integrates over the longer interval. A failing estimator is counted, logged and reset.
@@ -145,7 +146,9 @@ class Loop:
         self._estimator_errors = 0
         self._output_errors = 0
         self._logged_error_at = -_SECOND
+        self._phase = Phase(options.period)
         self._step_time = Histogram()
+        self._waiting = Histogram()
         self._lateness = Histogram()
         self._collect_time = Histogram()
         self._statuses = 0
@@ -199,7 +202,7 @@ class Loop:
             elif self._has_changed(deadline) and deadline >= change_due:
                 self._report(deadline)
                 change_due = deadline + _REPORT_EVERY_NS
-            deadline += period
+            deadline += period + self._phase.shift()
             behind = (clock.now() - deadline) // period
             if behind > 0:
                 self._skipped += behind
@@ -229,6 +232,9 @@ class Loop:
                 result.innovations,
                 duration,
             )
+        self._phase.take(t, [m.arrival for m in measurements])
+        for m in measurements:
+            self._waiting.add(t - m.arrival)
 
     def _execute(self, t: int, name: str, arguments: dict[str, Any], future: Future[dict[str, Any]]) -> None:
         try:
@@ -295,7 +301,10 @@ class Loop:
         return Condition(state, since, of_estimator.reason, (*self._device_faults, *of_estimator.faults))
 
     def counters(self) -> dict[str, Any]:
-        """`steps` done; `missed` deadlines, of which `skipped` steps were not done at all; times in µs."""
+        """`steps` done; `missed` deadlines, of which `skipped` steps were not done at all; times in µs.
+
+        `waiting_us`: how long measurements have waited for their step.
+        """
         late = self._lateness.summary_us()
         return {
             "rate_hz": self._options.rate,
@@ -305,6 +314,7 @@ class Loop:
             "late_max_us": late["max"],
             "late_us": late,
             "step_us": self._step_time.summary_us(),
+            "waiting_us": self._waiting.summary_us(),
             "collect_us": self._collect_time.summary_us(),
             "estimator_errors": self._estimator_errors,
             "output_errors": self._output_errors,
