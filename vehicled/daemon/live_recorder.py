@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from pathlib import Path
@@ -24,6 +25,9 @@ from vehicled.foxglove.scene import Scene
 _log = logging.getLogger(__name__)
 
 _CHUNK_S = CHUNK_NS * 1e-9
+_BATCH_S = 0.03
+"""Time between wakings of the thread while steps come. Woken by each step, it would take the interpreter from the
+thread that publishes, and fetch its code into the processor's caches each time."""
 _SHORTEST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 """Between attempts to open a file."""
@@ -58,6 +62,9 @@ class LiveRecorder(Intake):
         self._limit = limit
         self._housekeeper = Housekeeper(options)
         self._queue: SimpleQueue[Item | _Stop] = SimpleQueue()
+        self._ready: SimpleQueue[None] = SimpleQueue()
+        """Wakes the thread."""
+        self._woken_at = -math.inf
         self._written = self._dropped = self._lost = self._errors = self._high_water = 0
         self._last_error = ""
         self._recording: RecordingFile | None = None
@@ -84,6 +91,7 @@ class LiveRecorder(Intake):
         """Write what is still waiting, end the file and stop; a disk that hangs is not waited for."""
         if self._thread.is_alive():
             self._queue.put(_Stop())
+            self._ready.put(None)
             self._thread.join(_END_WITHIN_S)
             if self._thread.is_alive():
                 _log.error(
@@ -135,24 +143,37 @@ class LiveRecorder(Intake):
         if waiting >= self._high_water:
             self._high_water = waiting + 1
         self._queue.put(item)
+        now = time.monotonic()
+        if now - self._woken_at >= _BATCH_S:
+            self._woken_at = now
+            self._ready.put(None)
 
     def _run(self) -> None:
         self._open()
-        while True:
+        item: Item | _Stop | None = None
+        while not isinstance(item, _Stop):
             self._busy_since = None
-            try:
-                item = self._queue.get(timeout=_CHUNK_S)
-            except Empty:
-                item = None
-            self._busy_since = time.monotonic()
-            if isinstance(item, _Stop):
-                break
-            self._take(item)
-            if self._full and self._queue.qsize() < self._limit // 2:
-                self._full = False
-                _log.warning("%s: recording again; dropped so far: %d messages", self._path, self._dropped)
+            with contextlib.suppress(Empty):
+                self._ready.get(timeout=_CHUNK_S)
+            item = self._take_next()
+            while item is not None and not isinstance(item, _Stop):
+                item = self._take_next()
         self._end_file()
         self._busy_since = None
+
+    def _take_next(self) -> Item | _Stop | None:
+        """Write what has waited longest; None if there is nothing."""
+        self._busy_since = time.monotonic()
+        try:
+            item = self._queue.get_nowait()
+        except Empty:
+            item = None
+        if not isinstance(item, _Stop):
+            self._take(item)
+        if self._full and self._queue.qsize() < self._limit // 2:
+            self._full = False
+            _log.warning("%s: recording again; dropped so far: %d messages", self._path, self._dropped)
+        return item
 
     def _take(self, item: Item | None) -> None:
         recording = self._recording or self._open()
