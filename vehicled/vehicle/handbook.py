@@ -50,6 +50,9 @@ from vehicled.vehicle.parameters import (
     Wheel,
 )
 
+_ROLL_PER_G = math.radians(7.0)
+"""Of the body at a lateral acceleration of 1 g where no bar is given: that of middle-market saloons (Milliken and
+Milliken, Race Car Vehicle Dynamics, 1995: from 3° for the firmest road cars to 8.5° for the softest)."""
 _ROUNDS = 20
 _DIFFERENCE = 1e-6
 """In wheel radii."""
@@ -70,8 +73,9 @@ class HandbookAxle:
     """Of one damper referred to the wheel, mean of bump and rebound."""
     damping_ratio: Annotated[float, NonNegative] | None = None
     """Of the sprung mass, in place of `damping`; default 0.3."""
-    roll_stiffness: Annotated[NewtonMetresPerRadian, NonNegative] = 0.0
-    """Of the axle's anti-roll bar, without the springs."""
+    roll_stiffness: Annotated[NewtonMetresPerRadian, NonNegative] | None = None
+    """Of the axle's anti-roll bar, without the springs; default: what the car lacks to roll by 7° at 1 g, shared by
+    the axles' loads."""
     roll_center_height: Metres = 0.05
     """Over the ground, at rest."""
     bump_travel: Annotated[Metres, Positive] = 0.08
@@ -179,6 +183,44 @@ class Handbook:
     def _unsprung(self, axle: HandbookAxle) -> float:
         return 0.03 * self.mass if axle.unsprung_mass is None else axle.unsprung_mass
 
+    def _sprung(self, name: str) -> float:
+        """Mass that one wheel carries, kg."""
+        return self._wheel_load(name) / self.gravity - self._unsprung(self._axle(name))
+
+    def _wheel_rate(self, name: str) -> float:
+        """Of the springs, N/m."""
+        axle = self._axle(name)
+        ride = 1.4 if axle.ride_frequency is None else axle.ride_frequency
+        given = axle.wheel_rate
+        return self._sprung(name) * (2 * math.pi * ride) ** 2 if given is None else given
+
+    def _roll_stiffness(self, name: str) -> float:
+        """Of the axle's anti-roll bar, given or by default, N·m/rad."""
+        given = self._axle(name).roll_stiffness
+        if given is not None:
+            return given
+        missing = self._calc_roll_stiffness()
+        loads: dict[str, float] = {}
+        for n in ("front", "rear"):
+            axle = self._axle(n)
+            missing -= 0.5 * self._wheel_rate(n) * axle.track**2 + (axle.roll_stiffness or 0.0)
+            if axle.roll_stiffness is None:
+                loads[n] = self._wheel_load(n)
+        return max(missing, 0.0) * loads[name] / sum(loads.values())
+
+    def _calc_roll_stiffness(self) -> float:
+        """That of springs and bars by which the body rolls as `_ROLL_PER_G`, N·m/rad."""
+        of_body = on_tyres = 0.0
+        for name in ("front", "rear"):
+            axle, mass = self._axle(name), 2.0 * self._sprung(name)
+            of_body -= 2.0 * self._unsprung(axle) * axle.wheel_radius + mass * axle.roll_center_height
+            on_tyres += 0.5 * axle.tyre_stiffness * axle.track**2
+        # Moment of the body about its roll axis at 1 g; as it rolls, its weight adds to that.
+        of_car = self.mass * self.center_of_mass_height
+        moment = max(of_car + of_body, 0.0) * self.gravity * (1.0 + _ROLL_PER_G)
+        by_tyres = of_car * self.gravity / on_tyres
+        return moment / max(_ROLL_PER_G - by_tyres, 0.5 * _ROLL_PER_G)
+
     @cached_property
     def _points(self) -> dict[str, HardPoints]:
         """Of both axles; found once, for check and description: the search takes most of the time of either."""
@@ -237,15 +279,13 @@ class Handbook:
 
     def _corner(self, name: str) -> Axle:
         axle, points = self._axle(name), self._points[name]
-        load, unsprung = self._wheel_load(name), self._unsprung(axle)
-        sprung = load / self.gravity - unsprung
+        load, unsprung, sprung = self._wheel_load(name), self._unsprung(axle), self._sprung(name)
         corner = Corner.of(points)
         rates = calc_rates(corner)
 
         # The force of the spring at rest: the wheel rate is the sum of the spring's stiffness and of the rotation
         # of its force with travel.
-        ride = 1.4 if axle.ride_frequency is None else axle.ride_frequency
-        rate = sprung * (2 * math.pi * ride) ** 2 if axle.wheel_rate is None else axle.wheel_rate
+        rate = self._wheel_rate(name)
         step = 1e-3
         turning = (
             calc_rates(moved(corner, step, steps=1)).strut - calc_rates(moved(corner, -step, steps=1)).strut
@@ -288,7 +328,7 @@ class Handbook:
             # Dampers are softer in bump than in rebound: 2 to 3 is common.
             damper=Damper(bump=0.8 * damping, rebound=1.2 * damping),
             stops=Stops(bump=axle.bump_travel * rates.strut, droop=axle.droop_travel * rates.strut),
-            anti_roll_bar=axle.roll_stiffness / lift**2,
+            anti_roll_bar=self._roll_stiffness(name) / lift**2,
             brake=Brake(gain=gain),
             differential=axle.differential,
             tyre=_tyre(axle, load),
