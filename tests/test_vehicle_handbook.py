@@ -171,7 +171,7 @@ def corner(handbook: Handbook) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("tall", [0.55, 0.7])
-@pytest.mark.parametrize("front, rear", [(None, None), (None, 4e3), (2e3, None)])
+@pytest.mark.parametrize(("front", "rear"), [(None, None), (None, 4e3), (2e3, None)])
 def test_a_car_without_figures_of_its_bars_rolls_as_most_do(tall, front, rear):
     """7° at 1 g; wheels that lean with the body and loads that shift make it up to a seventh more."""
     known = replace(LEAST, center_of_mass_height=tall)
