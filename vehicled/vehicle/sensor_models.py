@@ -263,7 +263,8 @@ def _differentiate(g: Graph, pose: list[Atom], rise: tuple[Atom, Atom], value: A
     return row
 
 
-_SMALL_SLIP = 0.02
+_SMALL_SLIP = 0.003
+"""rad: about the standard deviation of an estimated slip."""
 _SLOW = 3.0
 """m/s: slip at a lower speed is counted as of this."""
 
