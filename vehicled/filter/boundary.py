@@ -113,6 +113,9 @@ class ObservedFilter(Protocol):
     def write_shaking(self, roll: float, pitch: float) -> None:
         """Roll and pitch acceleration beside the model's, rad/s², for the accelerometers to come."""
 
+    def turn_heading(self, angle: float) -> None:
+        """Turn the heading, rad, but not the direction of the motion over ground."""
+
     @property
     def measured_rates(self) -> np.ndarray:
         """(4,) 1 where gyroscopes have measured at the time of an observation, else 0; rad/s in IMU axes.

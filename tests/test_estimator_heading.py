@@ -1,0 +1,69 @@
+"""The heading of a rolled car: its change has a part of the pitch rate."""
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Run, bends, prototype, steps, with_sensors, without
+from filter_rig import new_filter, place, turn_left
+
+from vehicled.angles import wrap
+from vehicled.messages import Measurement
+from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW
+
+PITCHING = 0.06
+"""rad/s, in the mean."""
+BEGIN, END = SECOND, 2 * SECOND
+"""In a bend to the left: the car rolls to the right."""
+
+
+def pitch_more(t: np.ndarray | float) -> np.ndarray | float:
+    """rad/s, from BEGIN (ns) on and to END: no jump, which would be a fault of the sensor."""
+    return PITCHING * (1.0 - np.cos(2.0 * np.pi * (t - BEGIN) / (END - BEGIN)))
+
+
+@lru_cache
+def run(share: float = 0.0) -> Run:
+    """Without a receiver; the car pitches by `share` of `pitch_more` more than the plant, as over a crest."""
+
+    def pitch(m: Measurement) -> Measurement:
+        if "imu.wy" not in m.values or not BEGIN < m.t <= END:
+            return m
+        more = {"imu.wy": m.values["imu.wy"] + share * pitch_more(m.t)}
+        return Measurement(m.source, m.t, m.arrival, m.values | more)
+
+    imu = prototype().sensors.imu
+    # Nothing but the motion of the car explains what is measured.
+    gyroscopes = replace(imu.gyroscopes, bias=0.0, bias_drift=0.0, scale=0.0)
+    imu = replace(imu, gyroscopes=gyroscopes, rotation_sigma=0.0)
+    measured = map(pitch, without(bends().measurements(3), "gnss"))
+    return Run(with_sensors(gnss=None, imu=imu), steps(measured))
+
+
+def test_the_heading_follows_the_pitch_rate_that_is_measured():
+    """ψ̇ cos θ = ω_y sin φ + ω_z cos φ, though the model on its springs does not pitch like that."""
+    plain, more, less = run(), run(1.0), run(-1.0)
+    then = (plain.t > BEGIN) & (plain.t <= END)
+    roll = plain["roll"][then]
+    assert abs(roll.mean()) > 0.02
+    expected = (END - BEGIN) / SECOND * float(np.mean(pitch_more(plain.t[then]) * np.sin(roll)))
+    after = plain.t > END + SECOND // 2
+    # Both directions: what the pitch angle does otherwise is even.
+    found = 0.5 * wrap(more["yaw"] - less["yaw"])[after].mean()
+    assert found == pytest.approx(expected, rel=0.1)
+
+
+def test_a_heading_that_is_turned_leaves_the_motion_over_ground():
+    f, angle = new_filter(), 1e-3
+    place(f, np.zeros(3), 0.7, 15.0)
+    turn_left(f, 100)
+    before = f.read_state().copy()
+    f.turn_heading(angle)
+    f.apply_corrections()
+    after = f.read_state()
+    assert after[YAW] - before[YAW] == pytest.approx(angle, rel=1e-3)
+    assert after[PLACE] == pytest.approx(before[PLACE], abs=1e-9)
+    course = [p[YAW] + math.atan2(p[LEFT], p[AHEAD]) for p in (before, after)]
+    assert course[1] - course[0] == pytest.approx(0.0, abs=0.01 * angle)
