@@ -66,7 +66,7 @@ _ADAPTING_TIME = 10.0
 """s: over which the noise of the model is found."""
 _ADAPTING_RANGE = 0.3, 3.0
 """Over that of the settings."""
-_STEEP = 4.0  # standard deviations of slope and bank that contradict what is given
+_STEEP = 6.0  # standard deviations of slope and bank that contradict what is given
 _ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
 """What tyres make; accelerations ahead and upwards are measured almost directly."""
 
