@@ -275,10 +275,12 @@ class VehicleState:
         if known != self.is_drive_known:
             self.is_drive_known = known
             self.set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
-            if known:  # what has replaced it would come on top of it; wheels of the model have yet to follow
+            if (
+                known
+            ):  # what has replaced it would come on top of it: there is none, whatever it has explained
                 i = self.states[DRIVE_FORCE].start
                 self._extra[i - self._slow] = self.car.tangent("extra")[i - self._slow] = 0.0
-                self.errors.replace(i, float(self._table.initial(self._initial)[i]))
+                self.errors.replace(i, _LEAST_SIGMA**2)
                 self.car.view("drive_height")[0] = self.car.design_height
 
     def set_steering_known(self, known: bool, noise: float) -> None:
