@@ -48,7 +48,7 @@ class Pair:
         self.car.workspace[:] = self.rest
         self.rig.roll(14.0)
         self.car.corner_inputs[6] = 0.012, -0.01, 0.02, 0.004
-        self.car.view("external_force")[:] = 300.0, -150.0, 80.0
+        self.car.view("external_force")[:] = 300.0, -150.0, 80.0, 120.0
         away = -1.0 if self.name == "compact" else 1.0
         torque = None if self.name == "compact" else lambda t: 150.0 * t
         self.rig.drive(duration, rack=sine(0.02 * away, 0.7), brake=lambda t: 12e5 * t, torque=torque)

@@ -34,7 +34,7 @@ from vehicled.filter.states import (
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.symbolic.program import KernelHandle
-from vehicled.vehicle.arrays import POSE
+from vehicled.vehicle.arrays import BRAKE_PRESSURE, POSE, V1Z
 
 SECONDS = 6.5
 T = 100 * STEP_NS
@@ -304,6 +304,30 @@ def test_unknown_drive_force_acts_in_all_kinds(kind):
             f.errors.x[:] = 0.0
         speeds.append(f.pose[AHEAD])
     assert speeds[1] - speeds[0] == pytest.approx(0.5 * 0.96, rel=0.03)
+
+
+def test_a_car_goes_on_to_pitch_when_its_brakes_are_no_longer_measured():
+    """Brakes whose pressure is measured, and a force of the same deceleration that replaces them."""
+
+    def brake(pressure: float, force: float) -> tuple[float, float]:
+        f = new_filter("errorEKF_FE")
+        place(f, np.array([0.0, 0.0, f.car.design_height]), 0.0, 20.0)
+        f.set_drive_known(True)
+        f.set_drive_known(pressure > 0.0)
+        for k in range(1, 251):
+            f.car.corner_inputs[BRAKE_PRESSURE] = pressure
+            set_slow_state(f, index(f, DRIVE_FORCE), force)
+            f.predict(k * STEP_NS, H)
+            f.errors.x[:] = 0.0
+        return f.pose[AHEAD], f.pose[V1Z]
+
+    coasting, level = brake(0.0, 0.0)
+    speed, slope = brake(20e5, 0.0)
+    # Wheels that turn count as mass too: about 4 % of the prototype's.
+    found, pitched = brake(0.0, (speed - coasting) / 0.96)
+    assert found == pytest.approx(speed, abs=0.1)
+    assert slope - level < -0.005
+    assert pitched - level == pytest.approx(slope - level, rel=0.15)
 
 
 def test_estimated_forces_make_sideslip_better():

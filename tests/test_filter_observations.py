@@ -18,6 +18,7 @@ from filter_rig import (
 )
 
 from vehicled.filter.boundary import Mounting
+from vehicled.filter.settings import Unmodelled
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
@@ -364,6 +365,21 @@ def test_what_is_known_of_roads_settles_at_their_standard_deviation():
             f.update_road(0.1)
             f.errors.x[:] = 0.0
         assert np.sqrt(f.variances[slopes]) == pytest.approx([0.02, 0.02], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("tilt", "adaptive", "sigma"), [(0.1, True, 0.1), (0.02, True, 0.01), (0.1, False, 0.01)]
+)
+def test_a_road_that_contradicts_its_standard_deviation_widens_it(tilt, adaptive, sigma):
+    """Slope and bank of `tilt` for a minute: 10 σ are another road, 2 σ are not."""
+    f = new_filter(ground_slope=0.01, unmodelled=Unmodelled(adaptive=adaptive))
+    places = [index(f, ATTITUDE, "v1z"), index(f, ATTITUDE, "v2z")]
+    f.car.view("ground")[:3] = np.array([-tilt, -tilt, 1.0]) / np.hypot(1.0, np.hypot(tilt, tilt))
+    for _ in range(600):
+        f.update_road(0.1)
+        f.errors.x[:] = 0.0
+    found = np.sqrt(0.5 * f.settings.ground_slope_time * f.car.view("density")[places])
+    assert found == pytest.approx([sigma, sigma], rel=0.05)
 
 
 @pytest.mark.parametrize("speed", [0.0, 20.0])

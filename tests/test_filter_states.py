@@ -9,6 +9,7 @@ from filter_rig import H, index, new_filter, propagate, set_slow_state, slow_sta
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.boundary import InitialPose, Observation
+from vehicled.filter.definite import is_definite
 from vehicled.filter.settings import DriveForce, Filter, Suspension, Unknowns, Unmodelled
 from vehicled.filter.states import (
     ATTITUDE,
@@ -225,6 +226,45 @@ def test_a_drive_force_that_is_measured_again_is_not_estimated_beside_that():
     set_slow_state(f, index(f, DRIVE_FORCE), 1.5)
     f.set_drive_known(False)
     assert f.slow_states(DRIVE_FORCE) == [1.5]
+
+
+def test_a_drive_force_that_is_measured_again_explains_nothing_from_before():
+    """What the speed has gained by the unknown force stays; the next speeds do not find that force again."""
+    f = make_waiting()
+    i, ahead = index(f, DRIVE_FORCE), index(f, VELOCITY, "ahead")
+    for k in range(1, 51):
+        f.predict(round(k * H * 1e9), H)
+    before = f.variances
+    assert f.covariance[i, ahead] > 0.5 * np.sqrt(before[i] * before[ahead])
+    f.set_drive_known(True)
+    assert np.delete(f.covariance[i], i) == pytest.approx(0.0)
+    assert f.variances[ahead] == before[ahead]
+
+
+def test_forgotten_parameters_leave_late_observations_sound():
+    """In a bend accelerometers correlate rotation and bias; then samples that are 20 ms old come."""
+    f = new_filter("errorEKF_FE")
+    f.place(InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, 15.0))
+    f.restart_history(0)
+    f.open_states(lambda kind: True)
+
+    def step(k: int, age: int) -> None:
+        f.car.inputs[0] = f.car.corner_inputs[0, :2] = 0.006 * min(k / 50, 1.0)
+        t = round(k * H * 1e9)
+        f.predict(t, H)
+        at = f.evaluate(Observation("imu.accel", t - age, [0.0] * 3, [0.0025] * 3))
+        assert at is not None
+        read = -f.errors.innovation[:3]
+        f.update(Observation("imu.accel", t - age, read.tolist(), [0.0025] * 3), (100.0, 100.0))
+        f.apply_corrections()
+
+    for k in range(1, 500):
+        step(k, 0)
+    f.forget_parameters((ALIGNMENT, STEERING_OFFSET, TYRE_ERROR))
+    for k in range(500, 520):
+        step(k, 20_000_000)
+        uncertain = f.variances != 0.0
+        assert is_definite(f.covariance[np.ix_(uncertain, uncertain)])
 
 
 def test_a_steering_that_is_not_measured_is_as_uncertain_as_what_replaces_it():

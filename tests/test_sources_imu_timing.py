@@ -2,6 +2,7 @@
 
 import cmath
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -83,6 +84,26 @@ def test_a_latency_is_found_wherever_the_antenna_is(late, arm):
 def test_right_times_are_left_as_they_are(arm):
     timing = ImuTiming()
     assert drive(timing, 0.0, arm, noise=0.01) == timing.latency == 0.0
+
+
+def test_pitch_that_came_late_once_is_still_among_what_was_summed_up():
+    """Drive torques that were silent for one window, and measured from then on."""
+
+    def drive_with(is_known: Callable[[float], bool]) -> float:
+        timing = ImuTiming()
+        timing.sigma, timing.antenna = 0.02, ARM
+        for k in range(40 * RATE):
+            t, force = k / RATE, forces(k / RATE)
+            timing.is_drive_known = is_known(t)
+            timing.take_sample(t, yaw_rate(t), force.real, force.imag, yaw(t), 0.0)
+            if k % (RATE // FIX_RATE) == 0:
+                timing.take_fix(t, antenna(t), 0.01, 0.0)
+        assert timing.state is not None
+        return timing.state.sigma
+
+    always, once, never = (drive_with(lambda t, s=s: not 8.0 < t < s) for s in (0.0, 12.0, 99.0))
+    assert always < 0.99 * never
+    assert once == pytest.approx(never, rel=1e-6)
 
 
 def test_the_latency_of_fixes_is_subtracted_when_it_has_been_found():

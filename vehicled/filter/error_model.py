@@ -422,22 +422,26 @@ class ErrorModel:
         """Kernel `adjust`: what the slow states change of the car.
 
         Drive force that nothing measures acts on the chassis: torque on the wheels would accelerate the car only
-        after wheels and tyres have followed, later than the accelerometer that the force is known from. The slip that
-        goes with it is that of the driven wheels, of all when it brakes. Further the rotation of the wheels; and,
-        where tyres respond in the errors' model, the angle of the front wheels and the tyres' stiffness and friction.
+        after wheels and tyres have followed, later than the accelerometer that the force is known from. Where it
+        replaces torques and a pressure that were measured, the car goes on to pitch by it as by a force on the road:
+        `drive_height` is that of its origin over the road then, m, else 0. The slip that goes with it is that of the
+        driven wheels, of all when it brakes. Further the rotation of the wheels; and, where tyres respond in the
+        errors' model, the angle of the front wheels and the tyres' stiffness and friction.
         """
         g, program = self.g, self.program
         (rod_per_angle,) = program.array("rod_per_angle", 1)
-        ahead, left, moment = self.estimates(DRIVE_FORCE)[0], g.zero, g.zero
+        (height,) = program.array("drive_height", 1)
+        (drive,) = self.estimates(DRIVE_FORCE)
+        ahead, left, moment = drive, g.zero, g.zero
         if self.forces:
             share = calc_free_share(g, self.now[AHEAD])
             by_x, by_y, _, by_yaw = self.estimates(UNMODELLED)
             ahead, left, moment = ahead + by_x, share * by_y, share * by_yaw
-        force = self._mass * ahead, self._mass * left, self._yaw_inertia * moment
+        pitching = -(self._mass * drive * height)
+        force = self._mass * ahead, self._mass * left, self._yaw_inertia * moment, pitching
         stores = [*zip(program.arrays["external_force"], force, strict=True)]
         adjustments = dict(zip(ADJUSTMENTS, program.lanes("adjustments"), strict=True))
         stores += zip(adjustments["wheel"], self.estimates(ROLLING_RADIUS), strict=True)
-        (drive,) = self.estimates(DRIVE_FORCE)
         slips = (program.array(name, len(WHEELS)) for name in ("slip_per_drive", "slip_per_braking"))
         for place, driving, braking in zip(adjustments["slip"], *slips, strict=True):
             stores.append((place, drive * g.where_less(g.zero, drive, driving, braking)))

@@ -67,6 +67,7 @@ _ADAPTING_TIME = 10.0
 """s: over which the noise of the model is found."""
 _ADAPTING_RANGE = 0.3, 3.0
 """Over that of the settings."""
+_STEEP = 6.0  # standard deviations of slope and bank that contradict what is given
 _ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
 """What tyres make; accelerations ahead and upwards are measured almost directly."""
 
@@ -303,14 +304,21 @@ class VehicleFilter(VehicleState):
 
         A random walk of density Q, seen as zero through noise of density r, settles at the variance √(Q r);
         with r = σ²τ/2 beside Q = 2σ²/τ that is the variance σ² of slopes. No measurement: no gate, no record.
+        While the road contradicts the σ that is given, σ follows the road.
         """
-        settings, p = self.settings, self.errors
-        noise = 0.5 * settings.ground_slope**2 * settings.ground_slope_time / interval
+        p, time, given = self.errors, self.settings.ground_slope_time, self.settings.ground_slope**2
+        places = self.states.places(ATTITUDE)[1:]
+        variance, tilt = 0.5 * time * self._density.item(places[0]), 0.0
+        p.value[0], p.noise[0] = 0.0, 0.5 * variance * time / interval
         for kind in ("road.slope", "road.bank"):
-            p.value[0] = 0.0
-            p.noise[0] = noise
             self._evaluations[kind]()
+            tilt += p.innovation.item(0) ** 2
             p.update(1)
+        if self.settings.unmodelled.adaptive:
+            # A plane on which the car turns is slope and bank by turns: both have one variance.
+            found = 0.5 * tilt if tilt > _STEEP**2 * given else given
+            variance += interval / _ADAPTING_TIME * (found - variance)
+            self._density[places] = 2.0 * variance / time
 
     def adapt_noise(self, interval: float) -> None:
         """Let the standard deviation of what the model lacks follow the drive. Call every `interval` seconds.

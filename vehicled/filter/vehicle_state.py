@@ -252,7 +252,7 @@ class VehicleState:
         for group in groups:
             for i in self.states.places(group) if group in self.states and group not in self._closed else ():
                 self._extra[i - self._slow] = self.errors.x[i] = 0.0
-                self.errors.set_variance(i, float(prior[i]) ** 2)
+                self.errors.replace(i, float(prior[i]) ** 2)  # the past of others was found with the old one
                 self._prior[self.states.parameters == i] = prior[i]
 
     def slow_states(self, group: Group) -> np.ndarray:
@@ -275,9 +275,13 @@ class VehicleState:
         if known != self.is_drive_known:
             self.is_drive_known = known
             self.set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
-            if known:  # what has replaced it would come on top of it
-                place = self.states[DRIVE_FORCE].start - self._slow
-                self._extra[place] = self.car.tangent("extra")[place] = 0.0
+            if (
+                known
+            ):  # what has replaced it would come on top of it: there is none, whatever it has explained
+                i = self.states[DRIVE_FORCE].start
+                self._extra[i - self._slow] = self.car.tangent("extra")[i - self._slow] = 0.0
+                self.errors.replace(i, _LEAST_SIGMA**2)
+                self.car.view("drive_height")[0] = self.car.design_height
 
     def set_steering_known(self, known: bool, noise: float) -> None:
         """Whether the steering is measured; if not, the error of what replaces it changes by `noise`, rad/√s."""
@@ -366,15 +370,8 @@ class VehicleState:
         self._contradicted = np.zeros(len(self._prior), dtype=int)
         """(k,) how long measurements have contradicted that, in calls of `widen_parameters`."""
         # Arrays that kernels carry from one step to the next.
-        for array in (
-            "extra",
-            "tyre_steady",
-            "tyre_relaxation",
-            "tyre_acceleration",
-            "tyre_deflection",
-            "adjustments",
-            "external_force",
-        ):
+        tyres = "tyre_steady", "tyre_relaxation", "tyre_acceleration", "tyre_deflection"
+        for array in ("extra", *tyres, "adjustments", "external_force", "drive_height"):
             self.car.view(array)[...] = 0.0
             self.car.clear_tangents(array)
         for group, process in self._table.processes():

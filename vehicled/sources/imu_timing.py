@@ -43,7 +43,7 @@ accelerations have the effect of some centimetres."""
 _PRIORS = (0.1, 0.1, 0.001)
 """1 σ of pitching and rolling (relative) and of what is left of the gyroscope's bias, rad/s."""
 _LATE_PITCHING = (0.02, 0.002)
-"""s, 1 σ: by how much the estimated pitch follows too late, without and with measured drive torque."""
+"""s, 1 σ: by how much the estimated pitch follows too late, without (at any time) and with measured drive torque."""
 _NO_ROWS = np.zeros((len(_OWN_PRIOR), len(_SHARED) + 1))
 _ITERATIONS = 3
 _MODEL_ERROR = 0.003
@@ -78,6 +78,8 @@ class ImuTiming:
         size = len(_SHARED)
         self._information, self._vector = np.zeros((size, size)), np.zeros(size)
         self._squares, self._freedom = 0.0, 0
+        self._was_drive_known = True
+        """Whether drive torques were measured for each sample."""
         self._given = SlowState(0.0, 0.0, "s")
         self._fix_latency = self._latency_before = 0.0
         """Of the receiver, now and at the end of the last window."""
@@ -157,6 +159,7 @@ class ImuTiming:
         return change
 
     def _add_sample(self, t: float, yaw_rate: float, ahead: float, left: float, yaw: float) -> None:
+        self._was_drive_known = self._was_drive_known and self.is_drive_known
         total = self._sum
         if not self._count:
             self._begun = t
@@ -210,7 +213,7 @@ class ImuTiming:
         """
         known = self._given.sigma or self.sigma
         sigmas = [known if late else _MODEL_ERROR, *[_MOVED if moved else _NOT_MOVED] * 2]
-        prior = 1.0 / np.array([*sigmas, *_PRIORS, _LATE_PITCHING[self.is_drive_known]]) ** 2
+        prior = 1.0 / np.array([*sigmas, *_PRIORS, _LATE_PITCHING[self._was_drive_known]]) ** 2
         mean = np.zeros(len(prior))
         mean[0] = self._given.value - self.latency - self._fix_latency
         matrix = self._information + np.diag(prior)

@@ -113,10 +113,10 @@ class CarMechanism:
         """Forces of tyres, what a differential moves, and what a filter adds."""
         m, copy = self.mechanism, self._copy
         forces = Forces(m)
-        ahead, left, moment = copy.view("external_force")
+        ahead, left, yawing, pitching = copy.view("external_force")
         v1, v2, v3 = copy.view("q")[3:12].reshape(3, 3)
         forces.add_point_force(ORIGIN, v1 * ahead + v2 * left)
-        forces.add_torque("chassis", v3 * moment)
+        forces.add_torque("chassis", v3 * yawing + v2 * pitching)
         for k, w in enumerate(WHEELS):
             wheel, force, torque = f"wheel_{w}", self._wrenches[:3, k], self._wrenches[3:6, k]
             axis = m.placement.vector(name_on(f"wheel_bearing_{w}_axis", wheel), m.q)

@@ -190,8 +190,8 @@ def _describe(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]:
             "Plane of the ground", (), [*(f"normal.{a}, 1" for a in "xyz"), "distance from the origin, m"]
         ),
     )
-    text = "Further forces at the vehicle origin, and a moment about the vertical axis"
-    yield "external_force", ArrayText(text, (), ["ahead, N", "left, N", "moment, N·m"])
+    text = "Further forces at the vehicle origin, and moments about the car's axes to its top and to its left"
+    yield "external_force", ArrayText(text, (), ["ahead, N", "left, N", "yawing, N·m", "pitching, N·m"])
     yield "parameters", ArrayText("Parameters of the car", (), _list(names.parameters, _PARAMETER_UNITS))
     text = "Parameters by corner; places in axes of the car, relative to its origin"
     yield "corner_parameters", ArrayText(text, (), _list(names.corner_parameters, _PARAMETER_UNITS))

@@ -17,7 +17,7 @@ from typing import Any
 
 from vehicled.messages import WHEELS
 from vehicled.multibody import ali3p
-from vehicled.multibody.natural import Frame
+from vehicled.multibody.natural import Combination, Frame
 from vehicled.multibody.system import Coordinate, Soft, System
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
@@ -350,13 +350,17 @@ class _Builder:
     def _force_error(self) -> None:
         """Force error of the model as a filter estimates it: at the vehicle origin, N ahead and to the left.
 
-        And its moment error about v3, N·m.
+        And its moment errors about v3 and v2, N·m.
         """
-        ahead, left, moment = self.program.array("external_force", 3)
+        ahead, left, yawing, pitching = self.program.array("external_force", 4)
         self.system.force(self.origin, self.v1.position * ahead + self.v2.position * left)
-        couple = self.v2.position * (0.5 * moment)
-        self.system.force(self.v1, couple)
-        self.system.force(self.v2, self.v1.position * (-0.5 * moment))
+        self._couple(self.v1, self.v2, yawing)
+        self._couple(self.v3, self.v1, pitching)
+
+    def _couple(self, first: Combination, second: Combination, moment: Atom) -> None:
+        """A moment on the chassis about first × second, two of its axes."""
+        self.system.force(first, second.position * (0.5 * moment))
+        self.system.force(second, first.position * (-0.5 * moment))
 
     # -- kernels ------------------------------------------------------------------------------------------
 
