@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vehicled.filter.boundary import SensorSetup
+from vehicled.filter.forward_euler import ForwardEulerFilter
 from vehicled.filter.settings import Filter
 from vehicled.filter.tangents import Companion
 from vehicled.filter.unscented import UnscentedVehicleFilter
-from vehicled.filter.vehicle_filter import ForwardEulerFilter, VehicleFilter
+from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.vehicle.parameters import Vehicle
 
 _CLASSES: dict[str, type[ForwardEulerFilter] | type[UnscentedVehicleFilter]] = {

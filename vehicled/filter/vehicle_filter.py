@@ -67,7 +67,8 @@ _ADAPTING_TIME = 10.0
 """s: over which the noise of the model is found."""
 _ADAPTING_RANGE = 0.3, 3.0
 """Over that of the settings."""
-_STEEP = 6.0  # standard deviations of slope and bank that contradict what is given
+_STEEP = 6.0
+"""Standard deviations of slope and bank that contradict what is given."""
 _ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
 """What tyres make; accelerations ahead and upwards are measured almost directly."""
 
@@ -491,17 +492,3 @@ class VehicleFilter(VehicleState):
         place = self.states[WHEEL_ANGLE].start + wheel
         self.errors.set_variance(place, variance)
         self._enter_change("now_wheels", wheel, innovation, self._d_innovation[0])
-
-
-class ForwardEulerFilter(VehicleFilter):
-    """DEKF: the model goes on by forward Euler (Sanjurjo).
-
-    Its position, velocity and acceleration problems are solved each step; no memory of accelerations is left that a
-    correction would not know of.
-    """
-
-    def _advance(self, h: float) -> None:
-        assert self._kernels.euler is not None
-        self._adjust()
-        self.car.step_euler(h, self._kernels.euler)
-        self._propagate()
