@@ -275,13 +275,13 @@ class VehicleState:
         if known != self.is_drive_known:
             self.is_drive_known = known
             self.set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
-            if (
-                known
-            ):  # what has replaced it would come on top of it: there is none, whatever it has explained
+            if known:
+                self.car.view("drive_height")[0] = self.car.design_height
                 i = self.states[DRIVE_FORCE].start
                 self._extra[i - self._slow] = self.car.tangent("extra")[i - self._slow] = 0.0
-                self.errors.replace(i, _LEAST_SIGMA**2)
-                self.car.view("drive_height")[0] = self.car.design_height
+                # It would come on top of what it has replaced: there is none, whatever it has explained, if anything.
+                if np.count_nonzero(self.errors.packed[self.errors.find_touched(i)]) > 1:
+                    self.errors.replace(i, _LEAST_SIGMA**2)
 
     def set_steering_known(self, known: bool, noise: float) -> None:
         """Whether the steering is measured; if not, the error of what replaces it changes by `noise`, rad/√s."""
