@@ -279,8 +279,8 @@ class VehicleState:
                 self.car.view("drive_height")[0] = self.car.design_height
                 i = self.states[DRIVE_FORCE].start
                 self._extra[i - self._slow] = self.car.tangent("extra")[i - self._slow] = 0.0
-                # It would come on top of what it has replaced: there is none, whatever it has explained. At a start it
-                # has explained nothing, and late observations have no past in which it is another.
+                # It would come on top of what it has replaced: there is none, whatever it has explained. At a start
+                # it has explained nothing, and late observations have no past in which it is another.
                 is_used = np.count_nonzero(self.errors.packed[self.errors.find_touched(i)]) > 1
                 (self.errors.replace if is_used else self.errors.set_variance)(i, _LEAST_SIGMA**2)
 
