@@ -54,6 +54,7 @@ ROWS = (
     "vehicled.sources",
     "vehicled.configuration",
     "vehicled.estimator",
+    "vehicled.drive_summary",
     "vehicled.stepping",
     "vehicled.smoothing",
     "vehicled.simulation",

@@ -7,7 +7,9 @@ import threading
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import zmq
 from estimator_rig import mixed
@@ -19,7 +21,8 @@ from vehicled.cli import main
 from vehicled.daemon.live_recorder import LiveRecorder
 from vehicled.daemon.recording_file import RecordingFile, StepItem
 from vehicled.daemon.recordings import RecordOptions, list_recordings, open_recording
-from vehicled.messages import ESTIMATE_COLUMNS, Measurement
+from vehicled.drive_summary import Summary
+from vehicled.messages import ESTIMATE_COLUMNS, Condition, Measurement, Parameters, SourceFault
 
 SECONDS = 4.0
 UTC_OFFSET_NS = 1_700_000_000_000_000_000
@@ -262,3 +265,83 @@ def test_a_damaged_log_is_replayed_and_its_damage_counted(logs, tmp_path, capsys
     shown = capsys.readouterr()
     assert " problems (" in shown.err
     assert "estimates" in shown.out
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    capsys.readouterr()
+    assert replay(*arguments, "--json") == 0
+    out, said = capsys.readouterr()
+    assert said == ""
+    return json.loads(out)
+
+
+def test_what_was_found_is_recorded_and_given(logs, capsys, tmp_path):
+    recorded = tmp_path / "run.mcap"
+    arguments = ["--config", "prototype", "--fast", "--record", recorded]
+    found = run_json(capsys, logs / "drive.csv", *arguments)
+    log = McapLog(recorded)
+    topics = dict.fromkeys(("parameters", "status"), 0)
+    last = None
+    for topic, messages in log.batches(tuple(topics)):
+        topics[topic] += len(messages)
+        if topic == "parameters":
+            last = log.decode_all(messages, Parameters)[-1]
+    assert topics["parameters"] == topics["status"] >= SECONDS
+    assert last is not None
+    assert {"gyro_bias.z", "gnss_latency", "antenna.x"} <= last.value.keys()
+    given = {name: (p["value"], p["sigma"], p["unit"]) for name, p in found["parameters"].items()}
+    assert given == {n: (last.value[n], last.sigma[n], last.unit[n]) for n in last.value}
+    page = tmp_path / "report.html"
+    assert main(["report", str(recorded), "-o", str(page)]) == 0
+    assert all(f"<td>{name}</td>" in page.read_text() for name in last.value)
+
+
+def test_the_summary_names_what_was_left_out_and_when(capsys, tmp_path):
+    """A gyroscope that jumps for a while, and fixes that end."""
+    jumping = tmp_path / "jumping.csv"
+    with create_log(jumping, {c for m in mixed(6.0).measurements() for c in m.values}) as log:
+        for m in mixed(6.0).measurements():
+            if "gnss.lat" in m.values and m.t > 5e9:
+                continue
+            if "imu.wz" in m.values and 2e9 < m.t < 3e9:
+                m = msgspec.structs.replace(m, values={**m.values, "imu.wz": m.values["imu.wz"] + 3.0})
+            log.write(m)
+    found = run_json(capsys, jumping, "--config", "prototype", "--fast")
+    left_out = found["not_used"]["imu.wz"]
+    assert sum(left_out.values()) > 50
+    (blamed,) = [f for f in found["faults"] if f["source"] == "imu.gyro"]
+    assert blamed["begun"] == pytest.approx(2.0, abs=0.2)
+    assert blamed["ended"] == pytest.approx(3.0, abs=0.5)
+    (lost,) = [f for f in found["faults"] if f["source"] == "gnss.position"]
+    assert (lost["ended"], lost["reason"]) == (None, "silent")
+    assert replay(jumping, "--config", "prototype", "--fast") == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert re.search(r"\d+ values left out", first)
+    (reason,) = left_out
+    assert any(line.startswith(f"left out, {reason}: ") and "imu.wz" in line for line in lines)
+    (line,) = [line for line in lines if line.startswith("fault of imu.gyro")]
+    assert f"{blamed['begun']:.2f} s to {blamed['ended']:.2f} s" in line
+    assert any("gnss.position" in line and "to the end" in line for line in lines)
+    assert len(lines) < 10
+
+
+def test_restarts_are_named_with_their_reason_and_time():
+    summary = Summary(ended_ns=20_000_000_000)
+    fault = SourceFault("imu.gyro", "silent", ("yaw",))
+    conditions = [
+        Condition("running"),
+        Condition("recovering", 1, "the filter was lost"),
+        Condition("running"),
+    ]
+    conditions += [Condition("degraded", 2, None, (fault,)), Condition("running")] * 6
+    for k, condition in enumerate(conditions):
+        for t in (k, k + 0.5):
+            summary.take_condition(round(t * 1e9), condition)
+    summary.finish({"sensors": {"gnss.position": {"resets": 2}}, "restarts": 1}, {})
+    text = list(summary.lines())
+    assert "restart at 1.00 s: the filter was lost" in text
+    assert "reset to a source: gnss.position 2" in text
+    assert len(summary.restarted) == 1
+    (line,) = [line for line in text if line.startswith("fault of imu.gyro: silent: ")]
+    assert "3.00 s to 4.00 s" in line
+    assert line.endswith("and 2 more, 6.0 s in all")

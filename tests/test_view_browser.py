@@ -157,7 +157,7 @@ def test_a_running_daemon_moves_pauses_goes_back_and_is_marked(page, daemon, tmp
         page.run("document.getElementById('mark-text').value = 'kerb at turn 3'")
         page.run("document.getElementById('mark-form').requestSubmit()")
         page.wait_for("document.getElementById('marks').textContent.includes('kerb at turn 3')")
-        assert page.text("mark-reply") == "marked"
+        page.wait_for("document.getElementById('mark-reply').textContent === 'marked'")
     daemon.stop()
     (file,) = (tmp_path / "runs").iterdir()
     steps = list(McapLog(file).recorded_steps())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from vehicled.backoff import Backoff
+from vehicled.drive_summary import Summary
 from vehicled.messages import AnyEstimate, Condition, Innovation, Measurement, SlowState, Step
 
 RESET = "reset"
@@ -145,52 +146,6 @@ Sink = Callable[[int, list[Measurement], E | None, list[Innovation]], None]
 """Takes a step: its time, what it consumed, its estimate, its innovations."""
 
 
-@dataclass
-class Summary:
-    """Totals of a drive."""
-
-    steps: int = 0
-    measurements: int = 0
-    estimates: int = 0
-    errors: int = 0
-    """Commands that failed, and steps in which the estimator failed."""
-    last_error: str = ""
-    begun_ns: int = 0
-    ended_ns: int = 0
-    """Of the drive."""
-    seconds: float = 0.0
-    """Time that the replay took, s."""
-    sensors: dict[str, dict[str, Any]] = field(default_factory=dict)
-    restarts: int = 0
-    without_steering: int = 0
-    """Steps in which the steering was not measured, or distrusted."""
-    absurd: int = 0
-    """Values that no sensor can have; they were not used."""
-    units: dict[str, str] = field(default_factory=dict)
-    """Channels that seem to be in another unit, in words."""
-
-    @property
-    def drive_seconds(self) -> float:
-        """How long the drive lasted by the log's clock, s."""
-        return (self.ended_ns - self.begun_ns) * 1e-9
-
-    def line(self) -> str:
-        """One line for people: length, counts, speed against real time, errors."""
-        speed = self.drive_seconds / self.seconds if self.seconds > 0 else 0.0
-        rejected = sum(s["rejected"] for s in self.sensors.values())
-        text = (
-            f"{self.drive_seconds:.3f} s, {self.steps} steps, {self.measurements} measurements, "
-            f"{self.estimates} estimates, {rejected} observations not used, {speed:.1f} × real time"
-        )
-        if self.restarts:
-            text += f", {self.restarts} restarts"
-        if self.absurd:
-            text += f", {self.absurd} values that no sensor can have"
-        if self.without_steering:
-            text += f", without steering {100 * self.without_steering / self.steps:.0f} % of the time"
-        return text + (f", {self.errors} errors (last: {self.last_error})" if self.errors else "")
-
-
 def play_back(
     estimator: SteppedEstimator[E],
     steps: Iterable[Step],
@@ -216,6 +171,8 @@ def play_back(
         if result.error is not None:
             summary.errors += 1
             summary.last_error = f"{type(result.error).__name__}: {result.error}"
+        summary.take_innovations(result.innovations)
+        summary.take_condition(result.t, estimator.condition)
         for sink in sinks:
             sink(result.t, result.measurements, result.estimate, result.innovations)
         summary.steps += 1
@@ -225,9 +182,5 @@ def play_back(
         if progress is not None and summary.steps % 50 == 0:
             progress(summary.drive_seconds)
     summary.seconds = time.perf_counter() - begun
-    status = estimator.status()
-    summary.sensors, summary.restarts = status["sensors"], status["restarts"]
-    # Only of cars.
-    summary.absurd = status.get("absurd", 0)
-    summary.without_steering, summary.units = status.get("without_steering", 0), status.get("units", {})
+    summary.finish(estimator.status(), estimator.parameters())
     return summary

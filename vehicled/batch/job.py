@@ -18,13 +18,14 @@ from replay.foreign.mapping import LogMapping
 from replay.log import log_devices, open_log, read_steps
 from replay.problems import Problems
 from vehicled.daemon.configuration import DaemonConfiguration
+from vehicled.drive_summary import Summary
 from vehicled.errors import RunError, UsageError, VehicledError
 from vehicled.estimator import Estimator
 from vehicled.jobs.installation import hash_code
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Condition, Estimate, Measurement
 from vehicled.points import POINT_COLUMNS
 from vehicled.scoring import Scores, SensorScore, SensorTally, at_point, compare, score
-from vehicled.stepping import Summary, play_back
+from vehicled.stepping import play_back
 
 
 def hash_file(path: Path) -> str:

@@ -10,10 +10,10 @@ from replay.foreign.options import add_mapping_argument, read_mapping
 
 if TYPE_CHECKING:
     from replay.log import Log
+    from vehicled.drive_summary import Summary
     from vehicled.messages import ParticleEstimate
     from vehicled.particles.configuration import ParticlesConfiguration
     from vehicled.particles.tracker import MechanismTracker
-    from vehicled.stepping import Summary
 
 HELP = "Follow a mechanism of any kind by a particle filter, from live sensors or from a log."
 
@@ -125,7 +125,7 @@ def _replay(
     if last is None:
         wanted = ", ".join(sorted({c for channels in configuration.sensors.values() for c in channels}))
         raise RunError(f"{log.path}: none of the channels of `sensors` in it: {wanted}")
-    print(summary.line())
+    print("\n".join(summary.lines()))
     print("\n".join(format_estimate(last)))
 
 

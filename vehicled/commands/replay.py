@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replay.foreign.options import add_mapping_argument, read_mapping
 
 if TYPE_CHECKING:
     from replay.log import Log
     from vehicled.daemon.configuration import DaemonConfiguration
-    from vehicled.stepping import Summary
+    from vehicled.drive_summary import Summary
 
 HELP = "Run the daemon's estimator on a recorded log, as fast as it goes or in real time."
 
@@ -59,6 +60,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--publish", metavar="ENDPOINT", help="publish as the daemon does, such as tcp://127.0.0.1:5550"
     )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print one JSON object and nothing else: totals, faults, and what was found of car and sensors",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -85,8 +91,17 @@ def run(args: argparse.Namespace) -> int:
         raise RunError(f"{log.path}: no measurement that could be used")
     if summary.estimates == 0:
         raise RunError(f"{log.path}: the filter never started: {summary.line()}")
-    print(summary.line())
+    if args.json:
+        print(json.dumps(_describe(args, log, summary), ensure_ascii=False))
+    else:
+        print("\n".join(summary.lines()))
     return 0
+
+
+def _describe(args: argparse.Namespace, log: Log, summary: Summary) -> dict[str, Any]:
+    found = summary.to_dict()
+    logs = [str(path) for path in args.log]
+    return {"log": logs, "config": args.config, **found, "problems": dict(log.problems.counts)}
 
 
 def _check_smooth(args: argparse.Namespace) -> None:
@@ -110,11 +125,11 @@ def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
 
     steps = read_steps_as_measured(log, round(1e9 / configuration.daemon.loop.rate))
     with Smoother(configuration) as smoother:
-        with Progress("replaying", unit="s") as progress:
+        with Progress("replaying", unit="s", quiet=args.json) as progress:
             summary = play_back(smoother.estimator, steps, [smoother.take], progress=progress.update)
             progress.update(summary.drive_seconds)
         with (
-            Progress("smoothing", summary.drive_seconds, "s") as progress,
+            Progress("smoothing", summary.drive_seconds, "s", quiet=args.json) as progress,
             EstimatesWriter(args.estimates, configuration.point) as writer,
         ):
             for estimate in smoother.smooth(progress.update):
@@ -157,7 +172,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             )
         if args.publish is not None:
             outputs.publish(args.publish, configuration.daemon)
-        progress = stack.enter_context(Progress("replaying", unit="s"))
+        progress = stack.enter_context(Progress("replaying", unit="s", quiet=args.json))
         summary = play_back(estimator, steps, outputs.sinks, outputs.on_command, progress.update)
         progress.update(summary.drive_seconds)
     return summary

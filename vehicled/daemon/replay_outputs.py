@@ -22,14 +22,17 @@ from vehicled.stepping import E, Sink, SteppedEstimator
 _STATUS_EVERY_NS = 1_000_000_000
 
 
+_Report = Callable[[Status, Parameters], None]
+
+
 class _StatusSink:
-    """Takes the estimator's status as the daemon does, and at the end of the drive.
+    """Takes the estimator's status and parameters as the daemon does, and at the end of the drive.
 
     That is once a second of the drive, and where its condition changes.
     """
 
-    def __init__(self, estimator: SteppedEstimator[AnyEstimate], record: Callable[[Status], None]) -> None:
-        self._estimator, self._record = estimator, record
+    def __init__(self, estimator: SteppedEstimator[AnyEstimate], report: _Report) -> None:
+        self._estimator, self._report = estimator, report
         self._due: int | None = None
         self._condition: Condition | None = None
         self._t: int | None = None
@@ -48,7 +51,8 @@ class _StatusSink:
         """The drive is over."""
         if self._t is not None:
             self._condition = self._estimator.condition
-            self._record(Status.of(self._t, self._condition, {"estimator": self._estimator.status()}))
+            status = Status.of(self._t, self._condition, {"estimator": self._estimator.status()})
+            self._report(status, Parameters.of(self._t, self._estimator.parameters()))
             self._t = None
 
 
@@ -76,7 +80,12 @@ class ReplayOutputs(Generic[E]):
             Recorder(path, configuration, 0, offset, contents=Contents(rates, scene))
         )
         self.sinks.append(recorder.record_step)
-        self._report(recorder.record_status)
+
+        def report(status: Status, parameters: Parameters) -> None:
+            recorder.record_status(status)
+            recorder.record_parameters(parameters)
+
+        self._report(report)
         self._take_command.append(recorder.record_command)
 
     def publish(self, endpoint: str, daemon: DaemonOptions) -> None:
@@ -93,15 +102,15 @@ class ReplayOutputs(Generic[E]):
         ) -> None:
             publisher.publish_step(estimate, innovations)
 
-        def report(status: Status) -> None:
+        def report(status: Status, parameters: Parameters) -> None:
             publisher.publish_status(status)
-            publisher.publish_parameters(Parameters.of(status.t, self._estimator.parameters()))
+            publisher.publish_parameters(parameters)
 
         self.sinks.append(take)
         self._report(report)
         self._take_command.append(publisher.publish_command)
 
-    def _report(self, take: Callable[[Status], None]) -> None:
-        statuses = _StatusSink(self._estimator, take)
+    def _report(self, report: _Report) -> None:
+        statuses = _StatusSink(self._estimator, report)
         self.sinks.append(statuses.take)
         self._stack.callback(statuses.finish)

@@ -18,7 +18,7 @@ from vehicled.scoring import Comparison, Scores, at_point, compare, read_configu
 
 
 def _nothing() -> RecordedDrive:
-    return RecordedDrive(np.empty((0, 2)), {}, {}, {}, None, np.empty((0, 2), dtype=np.int64))
+    return RecordedDrive(np.empty((0, 2)), {}, {}, {}, None, None, np.empty((0, 2), dtype=np.int64))
 
 
 @dataclass(frozen=True)

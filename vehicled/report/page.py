@@ -240,7 +240,7 @@ def _amount(value: float, unit: str) -> tuple[str, str]:
 
 
 def _summary(run: RunData) -> str:
-    tables = [_scores_table(run), _sensors_table(run), _sources_table(run)]
+    tables = [_scores_table(run), _sensors_table(run), _sources_table(run), _parameters_table(run)]
     units = _estimator_status(run).get("units", {})
     faults = [
         *(str(p) for p in run.problems if p),
@@ -303,6 +303,21 @@ def _sources_table(run: RunData) -> str:
         for name, d in run.recorded.devices.items()
     ]
     return _table(["device", "measurements", "Hz", "latency, ms"], rows)
+
+
+def _parameters_table(run: RunData) -> str:
+    found = run.recorded.parameters
+    if found is None:
+        return ""
+    rows = []
+    for name, value in found.value.items():
+        sigma, unit = _amount(found.sigma[name], found.unit[name])
+        shown, shown_unit = _amount(value, found.unit[name])
+        if unit != shown_unit:
+            # Both in the unit of the file, so that they can be compared.
+            shown, sigma, unit = f"{value:.3g}", f"{found.sigma[name]:.3g}", found.unit[name]
+        rows.append([_text(name), shown, f"± {sigma}", _text(unit)])
+    return _table(["found at the end", "", "1 σ", ""], rows)
 
 
 def _counters_table(run: RunData) -> str:

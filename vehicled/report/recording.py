@@ -12,7 +12,7 @@ import numpy as np
 from replay.csv_log import Table
 from replay.mcap_log import McapLog
 from vehicled.garbage import collector_off
-from vehicled.messages import Innovation, Measurement, Status
+from vehicled.messages import Innovation, Measurement, Parameters, Status
 from vehicled.schemas import TOPIC_COLUMNS, StepRecord
 from vehicled.scoring import SensorScore, SensorTally
 
@@ -54,6 +54,8 @@ class RecordedDrive:
     """Consistency of the innovations, likewise."""
     status: Status | None
     """The last one."""
+    parameters: Parameters | None
+    """What the filter has found of car and sensors, the last ones."""
     steps: np.ndarray
     """(n, 2) int64 ns: time of each step, and how long it took; 0 where that is not known."""
 
@@ -67,6 +69,7 @@ class _Gathered:
     """Pieces by kind of observation."""
     tally: SensorTally = field(default_factory=SensorTally)
     status: Status | None = None
+    parameters: Parameters | None = None
     steps: array[int] = field(default_factory=lambda: array("q"))
 
     def take_measurements(self, measurements: Iterable[Measurement]) -> None:
@@ -89,6 +92,12 @@ class _Gathered:
             self.steps.append(step.t)
             self.steps.append(step.duration or 0)
 
+    def take_parameters(self, messages: Iterable[Parameters]) -> None:
+        for parameters in messages:
+            # There are none before the start, and after a failure.
+            if parameters.value:
+                self.parameters = parameters
+
     def finish(self) -> RecordedDrive:
         return RecordedDrive(
             np.array(self.fixes, dtype=float).reshape(-1, 2),
@@ -99,6 +108,7 @@ class _Gathered:
             {sensor: _join(self.histories[sensor]) for sensor in sorted(self.histories)},
             self.tally.score(),
             self.status,
+            self.parameters,
             np.array(self.steps, dtype=np.int64).reshape(-1, 2),
         )
 
@@ -111,13 +121,17 @@ def read_recorded(log: McapLog) -> tuple[Table, RecordedDrive]:
 
 def _read(log: McapLog) -> tuple[Table, RecordedDrive]:
     table, gathered = log.make_table(), _Gathered()
-    for topic, messages in log.batches((*TOPIC_COLUMNS, "measurement", "innovation", "status", "step")):
+    for topic, messages in log.batches(
+        (*TOPIC_COLUMNS, "measurement", "innovation", "status", "parameters", "step")
+    ):
         if topic == "measurement":
             gathered.take_measurements(log.decode_measurements(messages))
         elif topic == "innovation":
             gathered.take_innovations(log.decode_innovations(messages))
         elif topic == "status":
             gathered.status = next(reversed(log.decode_all(messages, Status)), gathered.status)
+        elif topic == "parameters":
+            gathered.take_parameters(log.decode_all(messages, Parameters))
         elif topic == "step":
             gathered.take_steps(log.decode_all(messages, StepRecord))
         else:
