@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 
@@ -14,11 +15,14 @@ import vehicled
 from replay.log import create_log, open_log
 from vehicled import Measurement
 from vehicled.cli import main
+from vehicled.configuration import Configuration
 from vehicled.log_check.check import LogChecker
 from vehicled.log_check.findings import Finding
 from vehicled.messages import WHEELS
 
-SAMPLE = Path(__file__).parent.parent / "samples" / "ferrari_250lm" / "drive.csv"
+SAMPLES = Path(__file__).parent.parent / "samples"
+SAMPLE = SAMPLES / "ferrari_250lm" / "drive.csv"
+WEAVE = SAMPLES / "ten_minutes.yaml"
 CAR = "hatchback"
 DEGREES = 180.0 / math.pi
 
@@ -70,10 +74,14 @@ def times(factor: float, *begins: str) -> list[Measurement]:
 
 def delayed(ns: int, *begins: str) -> list[Measurement]:
     """Of the whole drive: that accelerations come late shows where it brakes hard, at its end."""
+    return delay(simulate("mixed_drive", None), ns, *begins)
+
+
+def delay(measurements: Iterable[Measurement], ns: int, *begins: str) -> list[Measurement]:
     return sorted(
         (
             Measurement(m.source, m.t + late, m.arrival + late, m.values)
-            for m in simulate("mixed_drive", None)
+            for m in measurements
             for late in [ns if any(c.startswith(begins) for c in m.values) else 0]
         ),
         key=lambda m: m.arrival,
@@ -159,6 +167,72 @@ def test_fixes_that_are_late_are_found_by_how_much(late: float) -> None:
     (found,) = [f for f in late_ones if "gnss.lat" in f.channels]
     assert found.value == pytest.approx(late + 0.02, abs=0.03)  # the receiver's own latency is 20 ms
     assert "`sensors.gnss.latency`" in found.text
+
+
+SLOW = """
+duration: 40 s
+initial: {speed: 5 m/s}
+inputs: {rack: {sine: {amplitude: 0.03, frequency: 0.25, start: 2}}, front_torque: 60}
+"""
+FAST = """
+duration: 60 s
+initial: {speed: 30 m/s}
+inputs:
+  rack: {sine: {amplitude: 0.002, frequency: 0.25, start: 2}}
+  front_torque: [[0, 700], [6, 700], [7, -100], [13, -100], [14, 800], [20, 800], [21, -150], [28, -150], [29, 800],
+    [36, 800], [37, 0], [40, 0], [41, 600], [50, 600], [51, 0]]
+plant: {tyre_stiffness: -20 %}
+"""
+
+
+@lru_cache
+def drive_off_centre(scenario: str) -> tuple[list[Measurement], Configuration]:
+    """IMU before and antenna behind the centre of mass by a metre."""
+    car = load(CAR)
+    imu, gnss = (
+        replace(car.sensors.imu, position=(1.0, 0.0, 0.0)),
+        replace(car.sensors.gnss, antenna=(-1.2, 0, 1)),
+    )
+    car = replace(car, sensors=replace(car.sensors, imu=imu, gnss=gnss))
+    with NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(scenario)
+        file.flush()
+        return vehicled.simulate(file.name, car, seed=7, gnss="rtk").measurements, car
+
+
+@pytest.mark.parametrize("scenario", [SLOW, FAST])
+@pytest.mark.parametrize("known", [True, False])
+def test_dynamics_of_the_car_are_no_time_offsets(scenario: str, known: bool) -> None:
+    """Slip of driven wheels, sideslip at speed and places of sensors were: of 0.1 to 0.4 s in these drives."""
+    measurements, car = drive_off_centre(scenario)
+    checker = LogChecker(car if known else None)
+    for m in measurements:
+        checker.take(m)
+    found = checker.find()
+    assert [f for f in found.findings if f.kind == "time offset"] == []
+    if known:
+        compared = {lag.channel: lag for lag in found.lags if math.isfinite(lag.sigma)}
+        assert {"imu.ay", "gnss.course"} <= compared.keys()
+        assert all(abs(lag.offset) < 3.0 * lag.sigma for c, lag in compared.items() if c != "steer.wheel")
+
+
+@pytest.mark.parametrize("begin", ["gnss.", "vehicle."])
+def test_a_channel_that_is_late_at_speed_is_found_beside_slip(begin: str) -> None:
+    measurements, car = drive_off_centre(FAST)
+    checker = LogChecker(car)
+    for m in delay(measurements, 250_000_000, begin):
+        checker.take(m)
+    found = [f for f in checker.find().findings if f.kind == "time offset"]
+    assert {f.channels[0] for f in found if f.channels[0].startswith(begin)}
+    assert all(c.startswith(begin) for f in found for c in f.channels)
+    assert [f.value for f in found] == pytest.approx([0.25] * len(found), abs=0.1)
+
+
+def test_a_weave_at_steady_speed_shows_no_time_offset_of_fixes() -> None:
+    """Speeds at different places of the car differ by some parts in a thousand in bends: that looked like 0.1 s."""
+    assert (
+        check(vehicled.simulate(str(WEAVE), load(CAR), seed=7, gnss="rtk", duration=120.0).measurements) == []
+    )
 
 
 def straight(seconds: float = 60.0, course: float = 0.4) -> list[Measurement]:

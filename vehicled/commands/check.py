@@ -134,10 +134,12 @@ def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
             f"{', '.join(r.channels)}"
         )
     if found.lags:
-        lines += ["", f"{'channel':<18} {'compared with':<14} {'later by':>10} {'correlation':>12} {'of':>9}"]
+        lines += ["", f"{'channel':<18} {'compared with':<14} {'later by':>15} {'correlation':>12} {'of':>9}"]
     for lag in found.lags:
+        known = math.isfinite(lag.sigma)
+        later = f"{lag.offset * 1e3:.0f} ± {lag.sigma * 1e3:.0f} ms" if known else "–"
         lines.append(
-            f"{lag.channel:<18} {lag.reference:<14} {lag.offset * 1e3:>7.0f} ms {lag.correlation:>12.3f} "
+            f"{lag.channel:<18} {lag.reference:<14} {later:>15} {lag.correlation:>12.3f} "
             f"{lag.seconds:>7.0f} s"
         )
     lines.append("")

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from replay.rows import source_of
 from vehicled.configuration import Configuration, load_configuration
+from vehicled.log_check.expected import CarDynamics
 from vehicled.log_check.findings import (
     Finding,
     find_beyond,
@@ -30,7 +31,7 @@ from vehicled.log_check.findings import (
 from vehicled.log_check.lags import Lag, LagFinder
 from vehicled.log_check.motion import CAR_SPEEDS, COMPARED, Window
 from vehicled.log_check.rates import Rate, RateCounter
-from vehicled.log_check.tracks import TrackFinder
+from vehicled.log_check.tracks import LEAST_ACCELERATION, TrackFinder
 from vehicled.messages import Measurement
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.mounting_check import MountingCheck
@@ -45,8 +46,6 @@ _WINDOW_NS = 30_000_000_000
 _LEAST_YAW_RATES = {"steer.": 0.003, "": 0.03}
 """rad/s, root mean square, by the beginning of a channel's name: with less, it is not compared. Lane changes are
 enough for the steering; accelerations are also of banks, and differences of wheels of their radii."""
-_LEAST_ACCELERATION = 0.2
-"""m/s², likewise."""
 _IN_MOTION = 10.0
 """s, after which courses and positions are compared."""
 _USUAL_OFFSETS = {
@@ -80,11 +79,12 @@ class LogChecker:
         self._counters: dict[tuple[str, str], RateCounter] = {}
         self._channels: set[str] = set()
         self._waiting: list[Measurement] = []
-        self._window = Window(self._sensors, self._vehicle)
+        dynamics = CarDynamics(self._vehicle, self._is_usual)
+        self._window = Window(self._sensors, self._vehicle, dynamics)
         self._checks: tuple[UnitCheck, MountingCheck] | None = None
         """From the end of the first window on, as it shows which steering channel there is."""
         self._yaw_rates = LagFinder(lambda channel: _find_by_name(channel, _LEAST_YAW_RATES))
-        self._accelerations = LagFinder(lambda channel: _LEAST_ACCELERATION, CAR_SPEEDS)
+        self._accelerations = LagFinder(lambda channel: LEAST_ACCELERATION, CAR_SPEEDS)
         self._tracks = TrackFinder()
         self._limits = find_limits()
         self._beyond: dict[str, tuple[int, float]] = {}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from vehicled.log_check.lags import Lag
+from vehicled.log_check.lags import SAME, Lag
 from vehicled.log_check.motion import CAR_SPEEDS, WHEEL_SPEEDS
 from vehicled.log_check.rates import Rate
 from vehicled.log_check.tracks import (
@@ -24,8 +24,8 @@ from vehicled.sources.sensors import Sensors
 from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.wheels import SPEEDS
 
-_OPPOSITE, _SAME = -0.6, 0.9
-"""Correlations from which on a sign is wrong, and from which on a time offset is known."""
+_OPPOSITE = -0.6
+"""Correlation from which on a sign is wrong."""
 _UNRELATED, _LARGER = 0.3, 2.0
 """Correlations, and ratios of standard deviations, of an axis with motion along another one."""
 _SURE = 9.0
@@ -151,11 +151,11 @@ def find_offsets(lags: list[Lag], sensors: Sensors) -> list[Finding]:
     found = []
     for lag in lags:
         configured = find_configured(lag.channel, lag.reference, sensors)
-        if lag.correlation < _SAME or lag.excess < _SURE:
+        if lag.correlation < SAME or lag.excess < _SURE:
             continue
         late = "later" if lag.offset > 0.0 else "earlier"
         known = f"; the configuration has {configured * 1e3:.0f} ms" if configured else ""
-        size = f"{abs(lag.offset) * 1e3:.0f} ms"
+        size = f"{abs(lag.offset) * 1e3:.0f} ms (± {lag.sigma * 1e3:.0f} ms)"
         text = f"{size} {late} than {lag.reference}{known} (correlation {lag.correlation:.2f})"
         found.append(Finding("time offset", (lag.channel,), lag.offset, "s", text))
     return found
@@ -293,7 +293,7 @@ def find_late_fixes(fits: Mapping[str, PathFit], sensors: Sensors) -> list[Findi
         fit = fits[name]
         configured = find_configured("gnss.lat", channel, sensors)
         off = fit.latency - configured
-        if abs(off) < max(_LATE, 3.0 * fit.sigma):
+        if not abs(off) >= max(_LATE, 3.0 * fit.sigma):
             return []
         known = f"(± {fit.sigma * 1e3:.0f} ms); the configuration has {configured * 1e3:.0f} ms"
         size = f"{abs(fit.latency) * 1e3:.0f} ms"

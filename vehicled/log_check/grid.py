@@ -1,4 +1,22 @@
-"""The grid of times on which the signals of a window are compared."""
+"""The grid of times on which the signals of a window are compared, and what is computed on it."""
+
+import numpy as np
 
 STEP = 0.02
 """s."""
+
+
+def derive(values: np.ndarray) -> np.ndarray:
+    """(n,) derivative of (n,) by time."""
+    found: np.ndarray = np.gradient(values, STEP)
+    return found
+
+
+def smooth(values: np.ndarray, seconds: float) -> np.ndarray:
+    """(n,) averages over some seconds about each sample; NaN at the ends, where there are fewer samples."""
+    n = round(seconds / STEP) | 1
+    if len(values) < n:
+        return np.full_like(values, np.nan)
+    found: np.ndarray = np.convolve(values, np.full(n, 1.0 / n), mode="same")
+    found[: n // 2] = found[len(found) - n // 2 :] = np.nan
+    return found

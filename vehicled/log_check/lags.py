@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from vehicled.log_check.expected import Pair
 from vehicled.log_check.grid import STEP
 
 _MOST = 25
 """Steps of the grid by which signals are shifted to either side."""
 _OFFSETS = np.arange(-_MOST, _MOST + 1) * STEP
 """s"""
+SAME = 0.9
+"""Correlation from which on a time offset is known."""
+_RESOLUTION = 0.01
+"""s: of a grid on which signals are interpolated, and of averages."""
+_MODELLED = 3.0
+"""Standard deviations of the car's dynamics by which an offset may be off and usual."""
 _LEAST_SAMPLES = 250
 
 
@@ -24,7 +31,9 @@ class Lag:
     channel: str
     reference: str
     offset: float
-    """s by which the channel is later than the reference."""
+    """s by which the channel is later than what the reference and the car's dynamics make of it."""
+    sigma: float
+    """s, standard deviation of that; NaN where they correlate too little for a time offset."""
     correlation: float
     """Coefficient at that offset, from −1 to 1."""
     ratio: float
@@ -49,16 +58,18 @@ class LagFinder:
         self._find_least, self._moving = find_least, moving
         self._sums: dict[tuple[str, str], np.ndarray] = {}
         self._samples: dict[tuple[str, str], int] = {}
+        self._varied: dict[tuple[str, str], list[np.ndarray]] = {}
+        """As `_sums`, by what was varied."""
         self._changes: dict[tuple[str, str], float] = {}
         """Sums of the squared changes of the reference from step to step."""
 
-    def take(self, signals: Mapping[str, np.ndarray]) -> None:
-        """Take the signals (n,) of a window, the reference first; NaN is no sample."""
-        (reference, a), *others = signals.items() or [("", np.zeros(0))]
-        for channel, b in others:
-            self._add(reference, a, channel, b)
+    def take(self, pairs: Iterable[Pair]) -> None:
+        """Take the signals of a window; NaN is no sample."""
+        for pair in pairs:
+            self._add(pair)
 
-    def _add(self, reference: str, a: np.ndarray, channel: str, b: np.ndarray) -> None:
+    def _add(self, pair: Pair) -> None:
+        a, b, channel = pair.expected, pair.measured, pair.channel
         inner = slice(_MOST, len(a) - _MOST)
         shifted = range(-_MOST, _MOST + 1)
         if len(a) < _LEAST_SAMPLES:
@@ -67,42 +78,69 @@ class LagFinder:
         known = np.isfinite(a[inner]) & np.isfinite(later).all(axis=0)
         if known.sum() < _LEAST_SAMPLES:
             return
-        core = a[inner][known] - a[inner][known].mean()
         later = later[:, known]
         later = later - later.mean(axis=1, keepdims=True)
+        core = a[inner][known] - a[inner][known].mean()
         moved = max(core.std(), later[_MOST].std() if channel in self._moving else 0.0)
         if moved < self._find_least(channel):
             return
-        key = reference, channel
-        sums = np.stack([later @ core, np.full(len(later), core @ core), (later**2).sum(axis=1)])
+        key = pair.reference, channel
+        sums = _calc_products(core, later)
         self._sums[key] = self._sums.get(key, np.zeros_like(sums)) + sums
+        varied = [_calc_products(v[inner][known] - v[inner][known].mean(), later) for v in pair.varied]
+        known_so_far = self._varied.get(key, [np.zeros_like(sums)] * len(varied))
+        self._varied[key] = [old + new for old, new in zip(known_so_far, varied, strict=True)]
         self._samples[key] = self._samples.get(key, 0) + int(known.sum())
         self._changes[key] = self._changes.get(key, 0.0) + float(np.nansum(np.diff(a[inner]) ** 2))
 
     def find(self, find_usual: Callable[[str, str], tuple[float, float]]) -> list[Lag]:
         """One per channel that could be compared. `find_usual`: offsets, s, from a channel and its reference."""
         found = []
-        for key, (products, own, others) in self._sums.items():
+        for key, sums in self._sums.items():
+            _, own, others = sums
             reference, channel = key
-            squares = own * others
-            rho = np.divide(products, np.sqrt(squares), out=np.zeros_like(products), where=squares > 0.0)
+            rho = _correlate(sums)
             offset, correlation = _find_peak(rho)
+            # How far the dynamics of the car may move the offset.
+            moved = [_find_peak(_correlate(v))[0] - offset for v in self._varied[key]]
+            modelled = math.hypot(*moved)
             low, high = find_usual(channel, reference)
+            low, high = low - _MODELLED * modelled, high + _MODELLED * modelled
             seconds = self._samples[key] * STEP
             # As many samples are independent as its bandwidth has room for in that time.
             bandwidth = math.sqrt(self._changes[key] / max(float(own[0]), 1e-300)) / STEP
+            independent = seconds * bandwidth / math.pi
             usual = float(np.interp(np.clip(offset, low, high), _OFFSETS, np.abs(rho)))
             within = np.abs(rho[(low <= _OFFSETS) & (high >= _OFFSETS)])
             best = max(usual, float(within.max(initial=0.0)))
             fits = math.log(
                 max(1.0 - min(best, abs(correlation)) ** 2, 1e-9) / max(1.0 - correlation**2, 1e-9)
             )
-            independent = seconds * bandwidth / math.pi
             excess = 0.0 if low <= offset <= high else independent * fits
             evidence = -independent * math.log(max(1.0 - correlation**2, 1e-9))
+            # Of the largest likelihood, by the variance that the correlation leaves and the reference's changes.
+            spread = math.sqrt(max(1.0 - correlation**2, 1e-9) / independent) / bandwidth
+            sigma = math.hypot(spread, modelled, _RESOLUTION) if abs(correlation) >= SAME else math.nan
             ratio = math.sqrt(float(others[_MOST]) / max(float(own[_MOST]), 1e-300))
-            found.append(Lag(channel, reference, offset, correlation, ratio, seconds, excess, evidence))
+            found.append(
+                Lag(channel, reference, offset, sigma, correlation, ratio, seconds, excess, evidence)
+            )
         return found
+
+
+def _calc_products(a: np.ndarray, later: np.ndarray) -> np.ndarray:
+    """(3, shifts): sums of products of a (n,) with the shifted signals (shifts, n), of a's squares, of theirs."""
+    return np.stack([later @ a, np.full(len(later), a @ a), (later**2).sum(axis=1)])
+
+
+def _correlate(sums: np.ndarray) -> np.ndarray:
+    """(shifts,) coefficients of `_calc_products`."""
+    products, own, others = sums
+    squares = own * others
+    found: np.ndarray = np.divide(
+        products, np.sqrt(squares), out=np.zeros_like(products), where=squares > 0.0
+    )
+    return found
 
 
 def _find_peak(rho: np.ndarray) -> tuple[float, float]:

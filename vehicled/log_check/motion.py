@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from vehicled.log_check.grid import STEP
-from vehicled.log_check.tracks import MeasuredPath
+from vehicled.log_check.expected import SMOOTHED, CarDynamics, Pair
+from vehicled.log_check.grid import STEP, derive, smooth
+from vehicled.log_check.tracks import MeasuredPath, MeasuredSpeed
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import Sensors
@@ -17,12 +18,14 @@ from vehicled.vehicle.steering import SteeringGeometry
 
 _LONGEST_INTERVAL = 1.3
 """s: a channel that is slower, or that pauses, is not interpolated."""
-_SMOOTHED, _SMOOTHED_LONG = 0.3, 1.0
-"""s: yaw rates and accelerations are averaged over these, symmetrically, so that none is delayed. Wheels and body
-swing against each other along the car, at some hertz: shorter averages of accelerations correlate best half a swing
-off."""
+_SMOOTHED_LONG = 1.0
+"""s: accelerations are averaged over this, and yaw rates over `SMOOTHED`, symmetrically, so that none is delayed.
+Wheels and body swing against each other along the car, at some hertz: shorter averages of accelerations correlate
+best half a swing off."""
 _SLOWEST = 3.0
 """m/s: below it, courses and quotients by the speed are noise."""
+_SHARPEST = 0.6
+"""Wheelbase over the smallest radius in which a car turns."""
 _STEERING = ("steer.wheel", "steer.rack", "steer.fl", "steer.fr")
 _WHEELS = tuple(f"wheel.{w}.{of}" for w in WHEELS for of in ("speed", "angle"))
 CAR_SPEEDS = ("vehicle.speed", "gnss.speed")
@@ -30,8 +33,9 @@ CAR_SPEEDS = ("vehicle.speed", "gnss.speed")
 _ANGLES = ("gnss.course", "reference.yaw")
 _PLACE = ("gnss.lat", "gnss.lon")
 _VELOCITY = ("gnss.vn", "gnss.ve")
+_IMU = (ACCELEROMETERS[0], GYROSCOPES[2])
 WHEEL_SPEEDS = "wheel speeds"
-"""Name of their mean, m/s."""
+"""Name of the antenna's speed by them, m/s."""
 WATCHED = (
     *ACCELEROMETERS,
     *GYROSCOPES,
@@ -53,9 +57,14 @@ COMPARED = {
 class Window:
     """Samples of some tens of seconds."""
 
-    def __init__(self, sensors: Sensors, vehicle: Vehicle) -> None:
-        self._axes = None if sensors.imu is None else sensors.imu.R_imu_vehicle.T
+    def __init__(self, sensors: Sensors, vehicle: Vehicle, dynamics: CarDynamics) -> None:
+        self._dynamics = dynamics
+        imu, gnss = sensors.imu, sensors.gnss
+        self._axes = None if imu is None else imu.R_imu_vehicle.T
+        self._imu_place = (0.0, 0.0, 0.0) if imu is None else imu.position
+        self._antenna = (0.0, 0.0, 0.0) if gnss is None else gnss.antenna
         self._radii = {w: vehicle.axle(w).tyre.radius for w in WHEELS}
+        self._wheelbase = vehicle.wheelbase
         geometry = SteeringGeometry(vehicle)
         per_rack = 1.0 / abs(geometry.rack_per_angle)
         readings = {"steer.wheel": per_rack * geometry.ratio, "steer.rack": per_rack}
@@ -84,10 +93,10 @@ class Window:
         self._samples.clear()
         self.begun_ns = None
 
-    def find_yaw_rates(self) -> dict[str, np.ndarray]:
-        """By channel (n,) on one grid: yaw rates, rad/s; of wheels what is proportional to it with a positive factor.
+    def find_yaw_rates(self) -> list[Pair]:
+        """Yaw rates, rad/s, beside the gyroscope's; of wheels what is proportional to it with a positive factor.
 
-        NaN where a signal is not known. The gyroscope comes first.
+        NaN where a signal is not known. Without a gyroscope the first one takes its place.
         """
         grid = self._find_grid()
         found: dict[str, np.ndarray] = dict(self._find_gyroscope(grid))
@@ -98,8 +107,8 @@ class Window:
                 # In a turn to the left, wheels on the right are the faster ones.
                 found[channel] = (rolling - mean) * (-1.0 if channel.split(".")[1].endswith("l") else 1.0)
         speed = self._find_speed(grid)
-        if speed is not None:
-            fast = np.where(np.abs(speed) > _SLOWEST, speed, np.nan)
+        fast = None if speed is None else np.where(np.abs(speed) > _SLOWEST, speed, np.nan)
+        if speed is not None and fast is not None:
             for channel in _STEERING:
                 reading = self._interpolate(channel, grid)
                 if reading is not None:
@@ -109,14 +118,22 @@ class Window:
                 found[ACCELEROMETERS[1]] = lateral / fast
             course = self._interpolate("gnss.course", grid)
             if course is not None:
-                found["gnss.course"] = np.where(np.isfinite(fast), -_derive(course), np.nan)
+                found["gnss.course"] = np.where(np.isfinite(fast), -derive(course), np.nan)
         heading = self._interpolate("reference.yaw", grid)
         if heading is not None:
-            found["reference.yaw"] = _derive(heading)
-        return {channel: _smooth(values, _SMOOTHED) for channel, values in found.items()}
+            found["reference.yaw"] = derive(heading)
 
-    def find_accelerations(self) -> dict[str, np.ndarray]:
-        """By channel (n,), m/s² along the car on one grid. The accelerometer comes first."""
+        def expect(channel: str, rate: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+            if fast is not None and channel == ACCELEROMETERS[1]:
+                return self._dynamics.expect_lateral(rate, fast, self._imu_place[0])
+            if fast is not None and channel == "gnss.course":
+                return self._dynamics.expect_course(rate, fast, self._antenna[0])
+            return rate, ()
+
+        return _pair(found, expect, SMOOTHED)
+
+    def find_accelerations(self) -> list[Pair]:
+        """Accelerations along the car, m/s², beside the accelerometer's or, without one, the first one."""
         grid = self._find_grid()
         found = {}
         forward = self._along(ACCELEROMETERS, 0, grid)
@@ -125,10 +142,16 @@ class Window:
         for channel in CAR_SPEEDS:
             speed = self._interpolate(channel, grid)
             if speed is not None:
-                found[channel] = _derive(speed)
+                found[channel] = derive(speed)
         wheels = dict(self._find_wheels(grid))
-        found |= {channel: _derive(speed) for channel, speed in wheels.items()}
-        return {channel: _smooth(values, _SMOOTHED_LONG) for channel, values in found.items()}
+        found |= {channel: derive(speed) for channel, speed in wheels.items()}
+
+        def expect(channel: str, forward: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+            if channel in wheels:
+                return self._dynamics.expect_wheel(channel.split(".")[1], forward, wheels[channel])
+            return forward, ()
+
+        return _pair(found, expect, _SMOOTHED_LONG)
 
     def find_track(self) -> MeasuredPath | None:
         """What the receiver has of the path, with all speeds; None without places or courses."""
@@ -137,13 +160,45 @@ class Window:
         course = self._interpolate("gnss.course", grid)
         if course is None:
             north, east = (self._interpolate(c, grid) for c in _VELOCITY)
-            course = None if north is None or east is None else np.arctan2(east, north)
+            course = None if north is None or east is None else np.unwrap(np.arctan2(east, north))
         if latitude is None or longitude is None or course is None:
             return None
         speeds = {channel: self._interpolate(channel, grid) for channel in CAR_SPEEDS}
-        wheels = [speed for _, speed in self._find_wheels(grid)]
-        speeds[WHEEL_SPEEDS] = np.mean(wheels, axis=0) if wheels else None
-        return MeasuredPath(latitude, longitude, course, {n: s for n, s in speeds.items() if s is not None})
+        known = {name: MeasuredSpeed(speed) for name, speed in speeds.items() if speed is not None}
+        yaw_rate = -smooth(derive(course), SMOOTHED)
+        if "vehicle.speed" in known:
+            # What of the car has this speed is not known.
+            moving = known["vehicle.speed"].speed
+            at_antenna, _ = self._find_at_antenna(moving, yaw_rate)
+            known["vehicle.speed"] = MeasuredSpeed(moving, (at_antenna,))
+        wheels = self._find_wheel_speed(grid, yaw_rate)
+        if wheels is not None:
+            known[WHEEL_SPEEDS] = wheels
+        return MeasuredPath(latitude, longitude, course, known)
+
+    def _find_at_antenna(
+        self, speed: np.ndarray, yaw_rate: np.ndarray
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """m/s (n,) of the antenna, and varied, by the speed along the car's axis."""
+        return self._dynamics.calc_speed_at(speed, self._limit(yaw_rate, speed), self._antenna)
+
+    def _limit(self, yaw_rate: np.ndarray, speed: np.ndarray) -> np.ndarray:
+        """To what a car can turn: courses of a slow one are noise."""
+        most = _SHARPEST * np.abs(speed) / self._wheelbase
+        found: np.ndarray = np.clip(yaw_rate, -most, most)
+        return found
+
+    def _find_wheel_speed(self, grid: np.ndarray, yaw_rate: np.ndarray) -> MeasuredSpeed | None:
+        """Of the antenna by the wheels that slip least."""
+        wheels = {channel.split(".")[1]: speed for channel, speed in self._find_wheels(grid)}
+        used = [w for w in self._dynamics.rolling if w in wheels] or list(wheels)
+        if not used:
+            return None
+        found = [self._dynamics.calc_speed(w, wheels[w], self._limit(yaw_rate, wheels[w])) for w in used]
+        speed = np.mean([nominal for nominal, _ in found], axis=0)
+        at_antenna, moved = self._find_at_antenna(speed, yaw_rate)
+        slipping = [np.mean(each, axis=0) for each in zip(*(varied for _, varied in found), strict=True)]
+        return MeasuredSpeed(at_antenna, (*moved, *(at_antenna + v - speed for v in slipping)))
 
     def _find_grid(self) -> np.ndarray:
         ends = [times[-1] for times, _ in self._samples.values()]
@@ -185,7 +240,7 @@ class Window:
                 continue
             angle = self._interpolate(f"wheel.{wheel}.angle", grid)
             if angle is not None:
-                yield f"wheel.{wheel}.angle", _derive(angle) * radius
+                yield f"wheel.{wheel}.angle", derive(angle) * radius
 
     def _find_speed(self, grid: np.ndarray) -> np.ndarray | None:
         for channel in CAR_SPEEDS:
@@ -196,16 +251,23 @@ class Window:
         return np.mean(wheels, axis=0) if wheels else None
 
 
-def _derive(values: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.gradient(values, STEP)
-    return found
-
-
-def _smooth(values: np.ndarray, seconds: float) -> np.ndarray:
-    n = round(seconds / STEP) | 1
-    if len(values) < n:
-        return np.full_like(values, np.nan)
-    found: np.ndarray = np.convolve(values, np.full(n, 1.0 / n), mode="same")
-    # At the ends the mean is of fewer samples.
-    found[: n // 2] = found[len(found) - n // 2 :] = np.nan
-    return found
+def _pair(
+    found: Mapping[str, np.ndarray],
+    expect: Callable[[str, np.ndarray], tuple[np.ndarray, tuple[np.ndarray, ...]]],
+    seconds: float,
+) -> list[Pair]:
+    """Each signal beside what the first one makes of it, all averaged over some seconds."""
+    (reference, motion), *others = found.items() or [("", np.zeros(0))]
+    pairs = []
+    for channel, measured in others:
+        expected, varied = expect(channel, motion) if reference in _IMU else (motion, ())
+        pairs.append(
+            Pair(
+                reference,
+                channel,
+                smooth(measured, seconds),
+                smooth(expected, seconds),
+                tuple(smooth(v, seconds) for v in varied),
+            )
+        )
+    return pairs

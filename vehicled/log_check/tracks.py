@@ -8,13 +8,13 @@ found by least squares, as complex numbers: east and north.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from vehicled.geodesy import MEAN_RADIUS
-from vehicled.log_check.grid import STEP
+from vehicled.log_check.grid import STEP, derive, smooth
 
 _LEAST_SAMPLES = 500
 _LEAST_DISTANCE = 50.0
@@ -25,10 +25,26 @@ _LEAST_CHORD = 3.0
 """m."""
 _STRAIGHT = 0.9
 """Agreement of courses and positions from which on their path is fitted."""
-_SYSTEMATIC = 0.02
-"""s: latencies of speeds and of the smoothing of fixes."""
+_SYSTEMATIC = 0.01
+"""s: latencies of speeds and of the smoothing of fixes, the same in all windows."""
+LEAST_ACCELERATION = 0.2
+"""m/s², root mean square: with less, speeds show no time offset, as in bends they differ by some parts in a thousand.
+"""
+_AVERAGED = 1.0
+"""s, for that."""
+_LEAST_SIGMA = 0.01
+"""s, of one window: no path is known better."""
 AS_GIVEN, IN_DEGREES, FROM_EAST, OPPOSITE_LONGITUDE, EXCHANGED = range(5)
 """What positions and courses may be."""
+
+
+@dataclass(frozen=True)
+class MeasuredSpeed:
+    """Of the antenna, (n,) m/s on the grid of times."""
+
+    speed: np.ndarray
+    varied: tuple[np.ndarray, ...] = ()
+    """(n,) each: with one property of the car changed by its standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +57,8 @@ class MeasuredPath:
     """deg."""
     course: np.ndarray
     """rad, clockwise from north, as it is in the log."""
-    speeds: Mapping[str, np.ndarray]
-    """m/s by the name of what measures it."""
+    speeds: Mapping[str, MeasuredSpeed]
+    """By the name of what measures it."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +78,7 @@ class PathFit:
     factor: float
     """Speed of the positions over the measured one."""
     latency: float
-    """s, by which the positions are later than the speed."""
+    """s, by which the positions are later than the speed; NaN without changes of speed."""
     sigma: float
     """s, standard deviation of it."""
 
@@ -74,6 +90,8 @@ class _Sums:
     """Times distance."""
     latencies: list[tuple[float, float]] = field(default_factory=list)
     """With the standard deviation, s, by window."""
+    modelled: list[list[float]] = field(default_factory=list)
+    """s, by how much one standard deviation of each property of the car changes them."""
 
 
 class TrackFinder:
@@ -110,16 +128,24 @@ class TrackFinder:
         if abs(turned[AS_GIVEN]) < _STRAIGHT * moved.sum():
             return
         for name, speed in track.speeds.items():
-            self._fit(name, places, direction, speed[known])
+            self._fit(name, places, direction, speed.speed[known], [v[known] for v in speed.varied])
 
-    def _fit(self, name: str, places: np.ndarray, direction: np.ndarray, speed: np.ndarray) -> None:
+    def _fit(
+        self,
+        name: str,
+        places: np.ndarray,
+        direction: np.ndarray,
+        speed: np.ndarray,
+        varied: Sequence[np.ndarray],
+    ) -> None:
         inside = np.isfinite(speed)
+        for other in varied:
+            inside &= np.isfinite(other)
         v, u, p = np.abs(speed[inside]), direction[inside], places[inside]
         distance = float(v.sum()) * STEP
         if len(v) < _LEAST_SAMPLES or distance < _LEAST_DISTANCE:
             return
-        driven, changed = np.cumsum(v * u) * STEP, np.cumsum(np.gradient(v) * u)
-        columns = np.stack([np.ones_like(u), driven, changed], axis=1)
+        columns = _find_columns(v, u)
         found, _, rank, _ = np.linalg.lstsq(columns, p, rcond=None)
         _, kappa, mu = found
         if rank < 3 or not abs(kappa) > 0.0:
@@ -127,6 +153,12 @@ class TrackFinder:
         sums = self._sums.setdefault(name, _Sums())
         sums.distance += distance
         sums.factor += abs(kappa) * distance
+        if np.nanstd(derive(smooth(v, _AVERAGED))) < LEAST_ACCELERATION:
+            return
+        modelled = []
+        for other in varied:
+            moved, *_ = np.linalg.lstsq(_find_columns(np.abs(other[inside]), u), p, rcond=None)
+            modelled.append(float((mu / kappa).real - (moved[2] / moved[1]).real))
         rests = p - columns @ found
         variance = float(np.mean(np.abs(rests) ** 2))
         # As many rests are independent as their bandwidth has room for in that time.
@@ -134,7 +166,8 @@ class TrackFinder:
         independent = max(len(v) * STEP * bandwidth / math.pi - 3.0, 1.0)
         spread = np.linalg.inv((columns.conj().T @ columns).real)[2, 2] * len(v)
         sigma = math.sqrt(0.5 * variance * spread / independent) / abs(kappa)
-        sums.latencies.append((-(mu / kappa).real, math.hypot(sigma, _SYSTEMATIC)))
+        sums.latencies.append((-(mu / kappa).real, math.hypot(sigma, _LEAST_SIGMA)))
+        sums.modelled.append(modelled)
 
     def find_agreements(self, seconds: float) -> list[Agreement] | None:
         """By what positions and courses may be; None with less than these `seconds` in motion."""
@@ -146,12 +179,24 @@ class TrackFinder:
     def find_fits(self) -> Iterator[tuple[str, PathFit]]:
         """By the name of a speed."""
         for name, sums in self._sums.items():
+            factor = sums.factor / sums.distance
+            if not sums.latencies:
+                yield name, PathFit(factor, math.nan, math.inf)
+                continue
             found, sigmas = np.array(sums.latencies).T
             weights = sigmas**-2.0
             mean = float(weights @ found / weights.sum())
             scatter = float(weights @ (found - mean) ** 2) / max(len(found) - 1, 1)
-            sigma = math.sqrt(max(scatter, 1.0) / float(weights.sum()))
-            yield name, PathFit(sums.factor / sums.distance, mean, sigma)
+            modelled = weights @ np.array(sums.modelled) / weights.sum()
+            spread = math.sqrt(max(scatter, 1.0) / float(weights.sum()))
+            sigma = math.hypot(spread, _SYSTEMATIC, *modelled)
+            yield name, PathFit(factor, mean, sigma)
+
+
+def _find_columns(v: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """(n, 3): what the place at the beginning, the speed's scale and the time offset add to positions."""
+    driven, changed = np.cumsum(v * u) * STEP, np.cumsum(np.gradient(v) * u)
+    return np.stack([np.ones_like(u), driven, changed], axis=1)
 
 
 def _place(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
