@@ -120,6 +120,31 @@ def test_every_line_says_where_its_figure_comes_from(tmp_path):
     assert "# typical: as in front; 195/65 R15" in radii[1]
 
 
+def test_keys_that_are_not_asked_for_stand_there_with_their_defaults(tmp_path):
+    _, path = make(tmp_path)
+    text = path.read_text()
+    before = load_daemon_configuration(path).sensors
+    without, n = re.subn(r"^    # (\w+: .*# default;)", r"    \1", text, flags=re.MULTILINE)
+    assert n == 3
+    path.write_text(without)
+    after = load_daemon_configuration(path).sensors
+    assert after.imu.rotation_sigma == pytest.approx(before.imu.rotation_sigma, rel=0.01)
+    assert (after.gnss.latency, after.gnss.latency_sigma) == (before.gnss.latency, before.gnss.latency_sigma)
+    path.write_text(without.replace("latency: 0 s", "latency: 0.1 s"))
+    assert load_daemon_configuration(path).sensors.gnss.latency == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("height", "track", "area"),
+    [(1.48, 1.54, (0.60, 0.72)), (1.70, 1.60, (0.75, 1.0)), (2.4, 1.71, (1.3, 1.8))],
+)
+def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
+    """Of a compact car, an SUV and a van."""
+    _, path = make(tmp_path, f"height: {height} m\nfront_track: {track} m\n")
+    low, high = area
+    assert low < load_daemon_configuration(path).vehicle.aerodynamics.drag_area < high
+
+
 @pytest.mark.parametrize(
     ("answers", "message"),
     [

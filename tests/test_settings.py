@@ -181,6 +181,23 @@ class Spring:
     law: Law = field(default_factory=Law)
 
 
+@dataclass(frozen=True)
+class Link:
+    length: float = 1.0
+
+
+@dataclass(frozen=True)
+class Linkage:
+    link: Link = field(default_factory=Link)
+
+
+def test_a_section_that_may_be_left_out_is_not_null() -> None:
+    with pytest.raises(
+        SettingsError, match="cfg:1: link: expected a section, got nothing; leave the key out"
+    ):
+        loads("link: null", Linkage, "cfg")
+
+
 def test_a_plain_value_stands_for_a_section() -> None:
     assert loads("law: hard", Spring).law == loads("law: {name: hard}", Spring).law == Law(name="hard")
     assert loads("law: {rate: 2.0}", Spring).law == Law(rate=2.0)

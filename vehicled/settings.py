@@ -259,6 +259,8 @@ class _Reader:
         short = getattr(cls, "SHORT_FORM", None)
         if short and isinstance(node, yaml.ScalarNode) and node.value:
             return cls(**{short: self.convert(node, hints[short], metadata, path)})
+        if is_null(node) and not any(map(_is_required, fields.values())):
+            self.fail(node, path, "expected a section, got nothing; leave the key out where there is none")
         pairs = self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'")
         # What chooses a unit comes first.
         for name, key, value in sorted(
@@ -270,8 +272,7 @@ class _Reader:
             chosen = () if choice is None else (self._choose_unit(choice, fields, values, metadata, path),)
             values[name] = self.convert(value, hints[name], (*chosen, *metadata), join_path(path, name))
         for name, field in fields.items():
-            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-            if required and name not in values:
+            if _is_required(field) and name not in values:
                 wanted = expectation(hints[name], metadata)
                 self.fail(node, join_path(path, name), f"missing; expected {wanted}")
         result = cls(**values)
@@ -443,6 +444,10 @@ def _scalar(node: yaml.Node, kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return next((m for m in kind if str(m.value) == text), None)
     raise TypeError(f"settings cannot hold {kind!r}")
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _is_int(node: yaml.ScalarNode) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,20 @@ def _axle_load(known: Known, axle: str) -> float:
     """N."""
     share = known["front_share"] if axle == "front" else 1.0 - known["front_share"]
     return float(known["mass"] * _GRAVITY * share)
+
+
+_BESIDE_TRACK = 0.25
+"""m, by which a car without mirrors is wider than its track: the width of a tyre, and the bodywork."""
+_FILLED = 0.82
+"""Frontal area over height times width: 0.79 to 0.84 (Wong, Theory of Ground Vehicles)."""
+_DRAG_COEFFICIENTS = ((1.6, 0.30), (1.9, 0.35), (math.inf, 0.40))
+"""Up to a height in m: of cars, of those that stand higher, such as SUVs, and of vans."""
+
+
+def calc_drag_area(track: float, height: float) -> float:
+    """Typical drag coefficient times frontal area, m², from track and height, m."""
+    coefficient = next(c for most, c in _DRAG_COEFFICIENTS if height <= most)
+    return round(coefficient * _FILLED * height * (track + _BESIDE_TRACK), 2)
 
 
 def _details(known: Known) -> bool:
@@ -141,7 +156,12 @@ VEHICLE: tuple[Question, ...] = (
         _details,
     ),
     Question(
-        "drag_area", "Drag coefficient times frontal area", _always(0.65), "0.30 · 2.2 m²", "m²", _details
+        "drag_area",
+        "Drag coefficient times frontal area",
+        lambda known: calc_drag_area(known["front_track"], known["height"]),
+        "drag coefficient by the height, frontal area by height and track",
+        "m²",
+        _details,
     ),
 )
 """The figures of the car. Those that do not apply have their defaults."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from drivers.can import CanSignal
 from vehicled.setup.answers import DeviceAnswer
 from vehicled.setup.questions import SENSORS, VEHICLE
 from vehicled.setup.tyre_size import calc_radius
+from vehicled.sources.gnss import Gnss
+from vehicled.sources.imu import Imu
 from vehicled.units import parse_unit
 
 _COMMENT_AT = 42
@@ -121,11 +124,17 @@ def _sensors(draft: Draft) -> Iterator[str]:
         yield "  imu:"
         yield _place(draft, "position", "imu_position")
         yield _asked(draft, 4, "rotation", "imu_rotation")
+        sigma = math.degrees(Imu().rotation_sigma)
+        yield _default(f"rotation_sigma: {sigma:.2g} deg", "1 σ of how well that is known; by eye 2 deg")
     else:
         yield "  imu: null"
     if known["gnss"]:
         yield "  gnss:"
         yield _place(draft, "antenna", "gnss_antenna")
+        gnss = Gnss()
+        arrival = "where fixes come with their time of arrival: 0.05 s to 0.2 s"
+        yield _default(f"latency: {gnss.latency:g} s", arrival)
+        yield _default(f"latency_sigma: {gnss.latency_sigma:g} s", "1 σ of how well that is known")
     else:
         yield "  gnss: null"
     wheels = known["wheels"]
@@ -138,6 +147,11 @@ def _sensors(draft: Draft) -> Iterator[str]:
         else:
             yield f"  {name}: null"
     yield _line(2, f"steering: {{source: {known['steering']}}}", _source(draft, "steering"))
+
+
+def _default(text: str, comment: str) -> str:
+    """A key of a sensor that is not asked for, to be edited."""
+    return _line(4, f"# {text}", f"default; {comment}")
 
 
 def _place(draft: Draft, name: str, key: str) -> str:
