@@ -92,8 +92,17 @@ def test_what_the_kinematic_filter_knows_is_from_the_configuration():
 SAMPLE_VALUES = {
     **{"imu.ax": 1.0, "imu.ay": 2.0, "imu.az": 9.0, "imu.wx": 0.1, "imu.wy": 0.2, "imu.wz": 0.3},
     **{"steer.rack": 0.01, "steer.fl": 0.1, "steer.fr": 0.1, "torque.rl": 5.0, "brake.pressure": 1e5},
-    "gnss.lat": 45.0,
+    **{
+        "wheel.rl.angle": 2.0,
+        "vehicle.speed": 10.0,
+        "gnss.lat": 45.0,
+        "gnss.speed": 10.0,
+        "gnss.course": 1.0,
+    },
 }
+
+
+THINNED = "a fix per second"
 
 
 def reached(*names: str) -> Measurement:
@@ -160,8 +169,18 @@ def test_tyres_change_their_slope_or_their_greatest_force():
 
 def test_every_wrong_changes_configuration_or_measurements():
     for wrong in wrongs.WRONGS.values():
+        if wrong.name == THINNED:
+            continue
         changed = configured(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
         assert changed or reached(wrong.name).t != 1_000_000_000, wrong.name
+
+
+def test_a_fix_per_second_is_what_is_left_of_ten():
+    fixes = [Measurement("log", k * 100_000_000, k * 100_000_000, {"gnss.lat": 45.0}) for k in range(30)]
+    others = [Measurement("log", m.t + 1, m.t + 1, {"imu.wz": 0.1}) for m in fixes]
+    _, found = wrongs.apply_wrongs([wrongs.WRONGS[THINNED]], PROTOTYPE, [*fixes, *others])
+    assert [m.t for m in found if "gnss.lat" in m.values] == [0, 1_000_000_000, 2_000_000_000]
+    assert [m for m in found if "imu.wz" in m.values] == others
 
 
 def test_draws_combine_two_or_three_different_subjects():

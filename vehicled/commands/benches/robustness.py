@@ -156,7 +156,7 @@ def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
     from vehicled.studies.robustness import cases
     from vehicled.studies.robustness.drives import is_installed
 
-    found = [*cases.table_cases(), *cases.road_cases()]
+    found = [*cases.table_cases(), *cases.sensor_cases(), *cases.road_cases()]
     found += [case for case in (*cases.commonroad_cases(), *cases.engine_cases()) if is_installed(case.drive)]
     found += cases.outage_cases()
     if args.ferrari is not None:

@@ -15,7 +15,7 @@ PARTS = {
     "predict": ("predict",),
     "update": ("update",),
     "correct": ("apply_corrections",),
-    "adapt": ("update_road", "adapt_noise", "widen_parameters"),
+    "adapt": ("update_road", "limit_rotation", "adapt_noise", "widen_parameters"),
     "output": ("output",),
 }
 """Part of a step to the methods of the filter that do it; none of them calls another. The rest is `sources`."""

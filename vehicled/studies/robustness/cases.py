@@ -15,7 +15,7 @@ from vehicled.studies.robustness.drives import Receiver
 from vehicled.studies.robustness.plants import DRIVES
 from vehicled.studies.robustness.wrongs import WRONGS, Wrong
 
-Group = Literal["table", "commonroad", "engine", "outage", "draws", "ferrari", "rav4", "recorded"]
+Group = Literal["table", "sensors", "commonroad", "engine", "outage", "draws", "ferrari", "rav4", "recorded"]
 """Cases that the same limits hold for."""
 NOMINAL = "nominal"
 _AND = " and "
@@ -58,6 +58,13 @@ def road_cases() -> Iterable[RobustnessCase]:
     """The own plant on roads that are not even."""
     for roughness, drive in drives.ROUGH.items():
         yield RobustnessCase(f"road of class {roughness}", "table", drive)
+
+
+def sensor_cases() -> Iterable[RobustnessCase]:
+    """The own plant with fewer sensors than are configured."""
+    for name, wrong in WRONGS.items():
+        if wrong.subject == "sensors":
+            yield RobustnessCase(name, "sensors", drives.OWN, (name,))
 
 
 def commonroad_cases() -> Iterable[RobustnessCase]:

@@ -49,9 +49,11 @@ def find_limits(case: RobustnessCase, receiver: str) -> dict[str, float]:
         "yaw": (0.2 if rtk else 0.5) * _DEGREE,
         "sideslip": sideslip * _DEGREE,
     }
-    return {name: 2 * limit for name, limit in limits.items()} if case.group == "draws" else limits
+    return {name: 2 * limit for name, limit in limits.items()} if case.group in _TWICE else limits
 
 
+_TWICE = ("draws", "sensors")
+"""Where twice the limits of one thing wrong hold."""
 _LIMITS: dict[str, dict[str, float]] = {
     "commonroad": {
         "horizontal": 0.25,

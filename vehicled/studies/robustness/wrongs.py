@@ -225,6 +225,21 @@ def _drop(channels: tuple[str, ...], _: Configuration) -> Reached:
     return reach
 
 
+def _thin(device: str, interval: float, _: Configuration) -> Reached:
+    """Of a device, no more than one measurement per interval, s."""
+    shortest, last = round(interval * 1e9), -math.inf
+
+    def reach(m: Measurement) -> Measurement | None:
+        nonlocal last
+        if any(c.startswith(device) for c in m.values):
+            if m.t - last < shortest:
+                return None
+            last = m.t
+        return m
+
+    return reach
+
+
 # -- all of them -----------------------------------------------------------------------------------------
 
 
@@ -255,6 +270,19 @@ def _signed(
 _UNMEASURED = partial(_drop, ("torque.", "brake."))
 
 
+_ABSENT: dict[str, tuple[str, ...]] = {
+    "no roll and pitch gyroscopes, no vertical accelerometer": ("imu.wx", "imu.wy", "imu.az"),
+    "no gyroscopes": ("imu.w",),
+    "no accelerometers": ("imu.a",),
+    "no IMU": ("imu.",),
+    "no wheels, no vehicle speed": ("wheel.", "vehicle."),
+    "no steering": ("steer.",),
+    "no speed and course of GNSS": ("gnss.speed", "gnss.course"),
+    "IMU and GNSS alone": ("wheel.", "vehicle.", "steer.", "torque.", "brake."),
+}
+"""Sensors that a car does not have: the channels that are missing."""
+
+
 def _make_all() -> Iterable[Wrong]:
     yield from _signed("steering offset", math.radians(1), "°", 1, reached=_offset_steering)
     yield from _signed("wheel radius", 0.02, " %", 2, _scale_radius)
@@ -273,6 +301,9 @@ def _make_all() -> Iterable[Wrong]:
     yield from _signed("wheel radius", 0.01, " %", 1, _scale_radius, listed=False)
     yield from _signed("gyro scale", 0.005, " %", 0.5, reached=_scale_gyro, listed=False)
     yield Wrong("no torque, no pressure", "inputs", None, _UNMEASURED)
+    for name, channels in _ABSENT.items():
+        yield Wrong(name, "sensors", None, partial(_drop, channels), listed=False)
+    yield Wrong("a fix per second", "sensors", None, partial(_thin, "gnss.", 1.0), listed=False)
 
 
 WRONGS: dict[str, Wrong] = {w.name: w for w in _make_all()}
