@@ -6,11 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Run, bends, prototype, steps, with_sensors, without
+from estimator_rig import SECOND, Drive, Run, bends, prototype, rms, steps, with_sensors, without
 from filter_rig import new_filter, place, turn_left
 
 from vehicled.angles import wrap
 from vehicled.messages import Measurement
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW
 
 PITCHING = 0.06
@@ -67,3 +69,32 @@ def test_a_heading_that_is_turned_leaves_the_motion_over_ground():
     assert after[PLACE] == pytest.approx(before[PLACE], abs=1e-9)
     course = [p[YAW] + math.atan2(p[LEFT], p[AHEAD]) for p in (before, after)]
     assert course[1] - course[0] == pytest.approx(0.0, abs=0.01 * angle)
+
+
+def test_a_car_that_is_parked_finds_its_heading_by_fixes():
+    """Forwards and backwards, never as fast as courses are used at; the start is at another heading."""
+    inputs = DriveInputs(
+        rack=[(2.0, 0.03), (9.0, 0.03), (10.0, -0.03)],
+        rear_torque=[
+            (1.0, 0.0),
+            (1.5, 260.0),
+            (5.0, 200.0),
+            (5.2, 0.0),
+            (9.0, 0.0),
+            (9.5, -200.0),
+            (12.0, -150.0),
+            (12.5, 0.0),
+        ],
+        brake_pressure=[(0.5, 8e5), (1.0, 0.0), (5.5, 0.0), (6.0, 12e5), (8.5, 12e5), (9.0, 0.0)],
+    )
+    initial = InitialMotion(yaw=2.0)
+    drive = Drive(Scenario(duration=14.0, initial=initial, inputs=inputs, plant=STANDARD_ERRORS))
+    run = Run(prototype(), steps(drive.measurements(4)))
+    status = run.estimator.status()
+    assert np.abs(run["vx"]).max() < prototype().sensors.gnss.least_speed
+    assert status["sensors"]["gnss.course"]["fused"] == 0
+    assert status["state"] == "running"
+    error = wrap(run.error(drive, "yaw"))
+    later = run.t > 10 * SECOND
+    assert math.degrees(rms(error[later])) < 0.5
+    assert (np.abs(error) < 4.0 * run["sigma.yaw"])[run.t > 2 * SECOND].all()

@@ -56,3 +56,15 @@ def test_the_latency_of_late_fixes_settles_from_a_start_at_speed():
     assert abs(found.value) < 3.0 * found.sigma
     for column in ("x", "y"):
         assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[driven].all()
+
+
+def test_sigma_of_the_latency_is_honest_after_gentle_braking():
+    """Speed and distance have to agree on it: eight noises, from 10 m/s on at less than 1 m/s²."""
+    inputs = DriveInputs(rear_torque=-220.0)
+    drive = Drive(Scenario(duration=6.0, initial=InitialMotion(speed=10.0, yaw=0.5), inputs=inputs))
+    ratios = []
+    for seed in range(8):
+        run = Run(prototype(), steps(drive.measurements(seed, gnss="rtk")))
+        found = run.estimator.parameters()["gnss_latency"]
+        ratios.append(found.value / found.sigma)
+    assert rms(np.array(ratios)) < 2.0

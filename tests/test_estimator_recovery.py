@@ -90,7 +90,9 @@ def test_what_an_imu_that_is_turned_has_falsified_is_forgotten():
     run = Run(prototype(), steps(map(turned, drive.measurements())), estimator=estimator)
     restarted = next(i.step for i in run.innovations if i.reason == "mounting") / SECOND
     assert restarted < 2.5
-    assert estimator.status()["restarts"] == 1
+    assert (
+        estimator.status()["restarts"] <= 2
+    )  # the motion that it led to may have been found impossible before
     later = (run.t > (restarted + 0.5) * SECOND) & (run.t < 6.5 * SECOND)  # where the truth ends
     assert rms(run.error(drive, "sideslip")[later]) < math.radians(0.5)
     for column in ("x", "y"):

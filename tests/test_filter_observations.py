@@ -34,7 +34,13 @@ from vehicled.filter.states import (
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ALIGNMENT, GYRO_BIAS, GYRO_SCALE
+from vehicled.sources.imu_model import (
+    ACCELEROMETER_BIAS,
+    ACCELEROMETER_SCALE,
+    ALIGNMENT,
+    GYRO_BIAS,
+    GYRO_SCALE,
+)
 from vehicled.sources.vehicle_speed import SPEED_SCALE
 from vehicled.vehicle.arrays import CHART, CHART_SIZE, POSE
 
@@ -55,7 +61,7 @@ AT_ANTENNA, IMU = (-0.4, 0.3, 1.1), (0.2, -0.15, 0.3)
 IN_CHART = (POSITION, ATTITUDE, VELOCITY, ANGULAR_RATE)
 """The groups whose errors are those of the chart and of its rates, in their order."""
 SLOW = (
-    *(GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ALIGNMENT),
+    *(GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ACCELEROMETER_SCALE, ALIGNMENT),
     *(
         GNSS.wander,
         GNSS.antenna,
@@ -70,7 +76,10 @@ SLOW = (
 BY_OTHER_MEANS = {
     "gnss": (GNSS.latency, GNSS.velocity_latency),  # the time of the observation is another one
     "imu_gyro": (GYRO_SCALE, ALIGNMENT),  # small rates count less
-    "imu_accelerometer": (DRIVE_FORCE,),  # acts through the simulation
+    "imu_accelerometer": (
+        DRIVE_FORCE,
+        ACCELEROMETER_SCALE,
+    ),  # acts through the simulation; small forces count less
 }
 """Slow errors whose rows are not the change of the prediction; see test_filter_sensor_errors.py."""
 T_NOW = 125 * STEP_NS
@@ -196,7 +205,7 @@ def test_each_slow_error_is_observed_by_its_own_sensor_alone(drive):
         "gnss.course": {"antenna", "gnss_latency", "gnss_velocity_latency"},
         "imu.gyro": {"gyro_bias", "gyro_scale", "imu_alignment"},
         # Steering and tyres only in the kinds whose cars follow such estimates.
-        "imu.accel": {"accelerometer_bias", "imu_alignment", "unmodelled"},
+        "imu.accel": {"accelerometer_bias", "accelerometer_scale", "imu_alignment", "unmodelled"},
         "vehicle.speed": {"speed_scale"},
     }
 

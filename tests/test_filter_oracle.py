@@ -21,6 +21,7 @@ from vehicled.filter.settings import Kind, Suspension
 from vehicled.filter.states import (
     DRIVE_FORCE,
     VELOCITY,
+    WHEEL_SLIP,
     InitialConditions,
     Process,
     StateTable,
@@ -118,8 +119,10 @@ def calc_noise(f: VehicleFilter, table: StateTable) -> np.ndarray:
     noise = table.densities()
     left = f.states.index(VELOCITY, "left")
     ahead = abs(f.pose[POSE.index("ahead")])
+    speed = math.hypot(f.pose[AHEAD], f.pose[LEFT])
     if f.settings.kind != "errorEKF_FE":
         noise[left] = (math.sqrt(noise[left]) + f.settings.rate_noise.lateral_per_speed * ahead) ** 2
+    noise[f.states[WHEEL_SLIP]] *= speed**2 / (speed**2 + 3.0**2)  # wheels that stand do not slip
     noise *= H
     for group, process in table.processes():
         if group is DRIVE_FORCE:

@@ -9,8 +9,9 @@ from filter_rig import STEP_NS, H, index, linearise, new_filter, observation, pl
 from vehicled.filter.boundary import Mounting
 from vehicled.filter.states import DRIVE_FORCE, TYRE_ERROR, TYRE_FORCE, UNMODELLED, Group
 from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.messages import ESTIMATE_INDEX
 from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
+from vehicled.sources.imu_model import ACCELEROMETER_SCALE, ALIGNMENT, GYRO_SCALE
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.arrays import CHART_SIZE, POSE
 
@@ -108,6 +109,22 @@ def test_scale_of_gyroscopes_is_seen_at_large_rates_only(bend):
     assert rows[:, place_of] == pytest.approx((after - before) / 0.01, rel=0.02)
 
 
+def test_a_body_that_rolls_more_reads_more_of_gravity(bend):
+    """A scale across the car is a roll in proportion to the force; what is published is the whole roll."""
+    f, scale = bend, 0.02
+    before, rows = linearise(f, "imu.accel", BEND, 3)
+    roll, ay = (f.output()[ESTIMATE_INDEX[name]] for name in ("roll", "ay"))
+    set_slow(f, ACCELEROMETER_SCALE, scale)
+    after, _ = linearise(f, "imu.accel", BEND, 3)
+    turned_more = f.output()[ESTIMATE_INDEX["roll"]] - roll
+    force = before[1]
+    assert abs(force) > 1.0
+    assert after - before == pytest.approx([0.0, scale * force, 0.0], abs=1e-3 * abs(force))
+    assert 0.8 * force < rows[1, index(f, ACCELEROMETER_SCALE)] < force
+    assert turned_more == pytest.approx(scale * ay / 9.81, rel=0.01)
+    assert 9.81 * turned_more == pytest.approx((after - before)[1], rel=0.2)
+
+
 @pytest.mark.parametrize("kind", ["gnss.position", "gnss.speed", "gnss.course"])
 def test_an_antenna_elsewhere_reads_what_its_estimate_says(bend, kind):
     f, m, offset = bend, SIZES[kind], np.array([0.05, -0.08, 0.04])
@@ -128,7 +145,7 @@ def test_latency_of_a_receiver_is_that_of_fixes_made_earlier(bend, kind):
     (earlier, _), (_, rows), (later, _) = (linearise(f, kind, BEND - k * late, m) for k in (2, 1, 0))
     by_latency = (earlier - later) / (2e-9 * late)
     # Slow changes count less, as they do not determine a latency; all components of a reading by the same share.
-    slow = {"gnss.position": 1.0, "gnss.speed": 0.5, "gnss.course": 0.05}[kind]
+    slow = {"gnss.position": 1.0, "gnss.speed": 0.2, "gnss.course": 0.05}[kind]
     counted = by_latency * np.clip(np.linalg.norm(by_latency) / slow - 1.0, 0.0, 1.0)
     least = {"gnss.position": 0.02, "gnss.speed": 0.02, "gnss.course": 0.005}[kind]
     assert rows[:, index(f, GNSS.latency)] == pytest.approx(counted, rel=0.02, abs=least)

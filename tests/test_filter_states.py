@@ -20,6 +20,7 @@ from vehicled.filter.states import (
     STEERING_OFFSET,
     SUSPENSION,
     TYRE_ERROR,
+    TYRE_FORCE,
     UNMODELLED,
     VELOCITY,
     WHEEL_SLIP,
@@ -35,7 +36,13 @@ from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import SlowState
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import Gyroscopes, Imu
-from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ALIGNMENT, GYRO_BIAS, GYRO_SCALE
+from vehicled.sources.imu_model import (
+    ACCELEROMETER_BIAS,
+    ACCELEROMETER_SCALE,
+    ALIGNMENT,
+    GYRO_BIAS,
+    GYRO_SCALE,
+)
 from vehicled.sources.sensors import Sensors, find_kinds
 
 INITIAL = InitialConditions(speed=10.0, position_known=True, yaw_variance=0.04)
@@ -160,13 +167,25 @@ def make_waiting() -> VehicleFilter:
     return f
 
 
+@pytest.mark.parametrize(("speed", "learns"), [(0.0, False), (2.0, False), (10.0, True)])
+def test_tyres_are_learnt_of_where_they_slip(speed, learns):
+    """Below walking pace they stick: there the errors' model would ascribe to them whatever does not fit."""
+    f = new_filter("errorEKF_FE")
+    initial = dataclasses.replace(INITIAL, speed=speed)
+    f.initialise(0, InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, speed), initial)
+    f.set_lateral_motion(0.05 * speed, (0.1, 0.01), 0.1)
+    f.predict(4_000_000, 0.004)
+    rows, columns = f.states.places(TYRE_FORCE), f.states.places(TYRE_ERROR)
+    assert f.calc_transition()[np.ix_(rows, columns)].any() == learns
+
+
 NEEDING = [g for g in table().groups if g.needs]
 
 
 def test_states_that_need_another_sensor_wait_for_it():
     """Without variance and without process noise; then with those of the table."""
     f = make_waiting()
-    assert set(NEEDING) == {GYRO_SCALE, ALIGNMENT, TYRE_ERROR}
+    assert set(NEEDING) == {GYRO_SCALE, ACCELEROMETER_SCALE, ALIGNMENT, TYRE_ERROR}
     closed = [i for g in NEEDING for i in f.states.places(g)]
     assert not f.covariance[closed].any()
     for k in range(1, 6):

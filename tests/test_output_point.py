@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +167,10 @@ def test_standard_deviations_are_those_of_drawn_errors(of_point):
     drawn[8] += drawn[4] * ahead + drawn[5] * left
     x, y, z, yaw, v1z, v2z, ahead, left, up, wz, minus_wy, wx = pose[:, None] + drawn
     pitch = np.arcsin(-v1z)
-    R = rotations(np.arcsin(v2z / np.cos(pitch)), pitch, yaw)
+    roll = np.arcsin(v2z / np.cos(pitch))
+    # What it rolls beside the model is published, and moves the point.
+    more = values[ESTIMATE_INDEX["roll"]] - math.asin(pose[5] / math.sqrt(1.0 - pose[4] ** 2))
+    R = rotations(roll + more, pitch, yaw)
     shift = R @ np.array([-8.0, 1.5, 2.0])
     world = np.stack([np.cos(yaw) * ahead - np.sin(yaw) * left, np.sin(yaw) * ahead + np.cos(yaw) * left, up])
     v = np.einsum("nji,jn->ni", R, world)

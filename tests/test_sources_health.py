@@ -112,3 +112,24 @@ def test_other_limits_keep_what_was_counted():
     assert health.state == "active"
     health.check_timeout(3 * SECOND + 1)
     assert health.state == "lost"
+
+
+def test_a_sensor_slower_than_its_time_out_is_not_lost_between_its_measurements():
+    health = Health(Gate(timeout=1.0))
+    for k in range(1, 10):
+        health.note_arrival(k * SECOND)
+        health.accept()
+        if k > 1:  # its interval is known
+            assert health.check_timeout((k + 1) * SECOND + SECOND // 10) > (k + 2) * SECOND
+            assert health.state == "active"
+    health.check_timeout(9 * SECOND + 5 * SECOND // 2 + 1)
+    assert health.state == "lost"
+
+
+def test_pauses_are_not_taken_as_the_interval_of_a_sensor():
+    health = Health(Gate(timeout=1.0))
+    t = 0
+    for pause in (1, 40, 1, 1, 30):  # of tenths of a second
+        t += pause * SECOND // 10
+        health.note_arrival(t)
+    assert health.check_timeout(t + 1) == t + SECOND

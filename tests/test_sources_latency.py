@@ -45,7 +45,9 @@ def test_the_estimate_is_that_of_the_time_at_which_it_is_given(runs):
         moving = (truth.truth(run.t, "vx") > 3.0) & (run.t <= SECONDS * 1e9)
         place = np.hypot(run.error(truth, "x"), run.error(truth, "y"))
         errors[key] = rms(place[moving]), np.degrees(rms(run.error(truth, "yaw")[moving]))
-    assert errors[LATE][0] < 0.05
+    assert (
+        errors[LATE][0] < 0.1
+    )  # at 15 m/s; what else the receiver may be late by is found within seconds only
     assert errors[LATE][1] < 0.5
     assert errors[0.0][0] > 0.5
     assert errors[0.0][1] > 2 * errors[LATE][1]

@@ -196,8 +196,7 @@ class Estimator:
         self._predict(t_ns)
         if not self._running:
             return
-        if self._inputs.steering.health.state != "measured":
-            self._counters["without_steering"] += 1
+        self._counters["without_steering"] += self._inputs.steering.health.state != "measured"
         self._screening.widen_biases(self._filter)
         for m in measurements:
             self._sources.observe(m)
@@ -210,6 +209,7 @@ class Estimator:
             self._initialisation.settle()
             interval, self._since_road_ns = self._since_road_ns * 1e-9, 0
             self._filter.update_road(interval)
+            self._filter.limit_rotation(interval)
             self._filter.adapt_noise(interval)
             self._filter.open_states(self._updates.is_active)
             self._filter.widen_parameters()
@@ -279,6 +279,7 @@ class Estimator:
         return handlers[name](arguments)
 
     def _command_reset(self, _: dict[str, Any]) -> dict[str, Any]:
+        self._filter.forget_slow_states()  # a start is measured with biases
         self._counters["restarts"] += 1
         self._reset()
         self.condition = Condition()
@@ -442,8 +443,7 @@ class Estimator:
         yaw_rate = self._sources.yaw_rate or 0.0
         pose, aligned = f.read_state().copy(), world.aligned
         # Parameters of the save before the last one: what led the filter away may have falsified the later ones.
-        found = self._found[0]
-        variances = f.variances
+        found, variances = self._found[0], f.variances
         # The saved position may be as old as the time between saves, in which the car has gone on.
         travelled = abs(pose[AHEAD]) * _SAVE_NS * 1e-9
         self._counters["restarts"] += 1

@@ -168,6 +168,9 @@ class ObservedFilter(Protocol):
     ) -> None:
         """Move the car so that an antenna is there (3,), NaN for a height that stays; and `further` (3,) on."""
 
+    def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
+        """Turn the whole car, its velocity with it, about the vertical through its origin."""
+
     def turn_to_course(self, observation: Observation) -> bool:
         """Turn the car so that it moved along a course over ground then; False when it is too old."""
 
@@ -221,6 +224,9 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def update_road(self, interval: float) -> None:
         """What is known of roads: slope and bank are small. Call every `interval` seconds."""
 
+    def limit_rotation(self, interval: float) -> None:
+        """What is known of roll and pitch rate without gyroscopes. Call every `interval` seconds."""
+
     def adapt_noise(self, interval: float) -> None:
         """Let the standard deviation of what the model lacks follow the drive. Call every `interval` seconds."""
 
@@ -248,6 +254,9 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def parameters(self) -> dict[str, SlowState]:
         """Slow states by name, with their standard deviations, but for those that change within seconds."""
 
+    def forget_slow_states(self) -> None:
+        """All are zero from now on; for a filter that has to be initialised again."""
+
     def slow_states(self, group: Group) -> np.ndarray:
         """(elements,) present estimates of a group of slow states, in its unit, a copy."""
 
@@ -262,9 +271,6 @@ class EstimatedFilter(ObservedFilter, Protocol):
 
     def shift(self, offset: np.ndarray, d_offset: np.ndarray | None = None) -> None:
         """Move the car (3,), and the ground under it. `d_offset`: (3, directions) derivatives of that."""
-
-    def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
-        """Turn the whole car, its velocity with it, about the vertical through its origin."""
 
     def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
         """Turn at a yaw rate (rad/s) at the present lateral velocity, of which little is known."""

@@ -37,7 +37,11 @@ Matrix = list[dict[int, Atom]]
 
 
 _HOLDING_SPEED = 3.0
-"""m/s: below it tyres stick rather than slip, as they roll less than a few relaxation lengths within a second."""
+"""m/s: below it tyres stick rather than slip, as they roll less than a few relaxation lengths within a second.
+
+Nothing is learnt of their stiffness and friction there: the errors' model has them slip, and what does not fit that
+would be ascribed to them.
+"""
 
 
 class ErrorDynamics:
@@ -90,7 +94,12 @@ class ErrorDynamics:
         rates[along] = drive
         tyres = self._tyres
         if tyres is not None:
-            causes = [zero if i is None else e[i] for i in find_tyre_causes(s)]
+            square = pose[AHEAD] * pose[AHEAD] + pose[LEFT] * pose[LEFT]
+            rolls = g.where_less(square, _HOLDING_SPEED**2, zero, g.one)
+            of_tyres = s.places(TYRE_ERROR) if TYRE_ERROR in s else []
+            causes = [
+                zero if i is None else rolls * e[i] if i in of_tyres else e[i] for i in find_tyre_causes(s)
+            ]
             forces = self._errors_of(TYRE_FORCE)
             for place, force, steady, relaxation in zip(
                 s.places(TYRE_FORCE), forces, tyres.steady, tyres.relaxation, strict=True
@@ -154,9 +163,9 @@ class ErrorDynamics:
         return transition
 
 
-def calc_free_share(g: Graph, ahead: Atom) -> Atom:
-    """Share of a lateral force that accelerates the car, at a speed ahead, m/s: tyres at rest stick and hold it."""
-    square = ahead * ahead
+def calc_free_share(g: Graph, *velocity: Atom) -> Atom:
+    """Share of what tyres do not hold, such as of a lateral force, at a velocity, m/s: at rest they stick."""
+    square = sum((v * v for v in velocity), g.zero)
     return square / (square + _HOLDING_SPEED**2)
 
 

@@ -18,6 +18,7 @@ from vehicled.filter.late_kernels import add_late
 from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.states import (
     ACCELERATING,
+    ANGULAR_RATE,
     ATTITUDE,
     COORDINATES,
     DRIVE_FORCE,
@@ -46,7 +47,7 @@ from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.loop import Call, Routine
 from vehicled.symbolic.program import KernelHandle, Program, RoutineHandle
-from vehicled.vehicle.arrays import ADJUSTMENTS, AHEAD, COMPONENTS, POSE, YAW
+from vehicled.vehicle.arrays import ADJUSTMENTS, AHEAD, COMPONENTS, LEFT, POSE, YAW
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.sensor_models import add_sensor_models
 
@@ -108,11 +109,13 @@ class ErrorModel:
         self._gated_updates: dict[str, KernelHandle] = {}
         self._take_back: dict[str, KernelHandle] = {}
         self._readings: dict[str, ChassisReading] = {}
+        self.inclined: list[tuple[Atom, Atom]] = []  # outputs, and what sensors change them to
         self._read_state = self._add_read_state()
         propagate = self._add_propagation(unscented=kind == "UKF")
         for add in structure.observations:
             add(self)
         self._add_road()
+        self._add_springs()
         apply = self._add_correction()
         output, sigmas = self._add_output()
         adjust = self._add_adjustment()
@@ -191,7 +194,7 @@ class ErrorModel:
             stores += zip(self.program.array("fading_noise", n), lost, strict=True)
             linear = self.program.kernel("linear", [*stores, *kept])
             return self.program.sequence("propagate", self._read_state, tyres, linear)
-        noise = [h * self.calc_density(i, self.now[AHEAD]) + lost[i] for i in range(n)]
+        noise = [h * self.calc_density(i, self.now) + lost[i] for i in range(n)]
         covariance, self._places = self._covariance.propagate(transition, noise, kept)
         return self.program.sequence("propagate", self._read_state, tyres, covariance)
 
@@ -202,12 +205,15 @@ class ErrorModel:
         self.program.routines.append(whole)
         return whole.handle
 
-    def calc_density(self, i: int, ahead: Atom) -> Atom:
-        """Spectral density of the white noise on a state.
+    def calc_density(self, i: int, pose: Sequence[Atom]) -> Atom:
+        """Spectral density of the white noise on a state, at a pose.
 
         The lateral velocity's grows with the speed, unless what its force lacks is a state that acts on the car.
+        Wheels slip in proportion to the speed while it is low: on tyres that stick they only roll.
         """
-        density = self._density[i]
+        density, ahead, left = self._density[i], pose[AHEAD], pose[LEFT]
+        if i in self.states.places(WHEEL_SLIP):
+            return density * calc_free_share(self.g, ahead, left)
         if self.forces or i != self.states.index(VELOCITY, "left"):
             return density
         root = self.g.sqrt(density) + self._per_speed * self.g.abs(ahead)
@@ -326,7 +332,7 @@ class ErrorModel:
             by_rate = drift.get(self.pairs + k, g.zero)
             row[k] = jacobian[k] - age * drift.get(k, g.zero)
             row[self.pairs + k] = jacobian[CHART_PAIRS + k] - age * by_rate
-            late = late + by_rate * by_rate * (self.calc_density(self.pairs + k, self.pose[AHEAD]) * third)
+            late = late + by_rate * by_rate * (self.calc_density(self.pairs + k, self.pose) * third)
         return {k: a for k, a in row.items() if a is not g.zero}, late
 
     def wheel_angle(self, k: int) -> tuple[Atom, dict[int, Atom]]:
@@ -358,6 +364,12 @@ class ErrorModel:
         self.observe("road.slope", [-along], [{s.index(ATTITUDE, "v1z"): g.one}])
         self.observe("road.bank", [-across], [{s.index(ATTITUDE, "v2z"): g.one}])
 
+    def _add_springs(self) -> None:
+        """What is known of the body's rotation: springs and dampers leave it near the model's."""
+        _, pitch, roll = self.states.places(ANGULAR_RATE)
+        self.observe("springs.pitch", [self.g.zero], [{pitch: self.g.one}])
+        self.observe("springs.roll", [self.g.zero], [{roll: self.g.one}])
+
     # -- correction and output -----------------------------------------------------------------------------
 
     def _add_correction(self) -> KernelHandle:
@@ -376,9 +388,11 @@ class ErrorModel:
         changes = [*x[chart[0] : chart[1]], *x[rates]]
         stores = [*zip(correction, changes, strict=True), (carry, g.one)]
         stores += zip(corners[0], x[s[WHEEL_ANGLE]], strict=True)
-        # The simulated wheels roll on radii of their own: they are not corrected by what turns the real ones faster.
-        own = [{j: a for j, a in row.items() if j < self.slow} for row in self._drift_now]
-        stores += zip(corners[1], [_sum_products(row, x) for row in own[s[WHEEL_ANGLE]]], strict=True)
+        # The simulated wheels roll on radii of their own and slip by forces of their tyres, which would take other
+        # corrections back; at low speed, as springs that swing with each measurement that is late by half a period.
+        rolling = [s.index(VELOCITY, "ahead"), s.index(ANGULAR_RATE, "yaw")]
+        own = [{j: row[j] for j in rolling} for row in self._drift_now[s[WHEEL_ANGLE]]]
+        stores += zip(corners[1], [_sum_products(row, x) for row in own], strict=True)
         limits = [group.limit for group in s.groups for _ in group.elements][self.slow :]
         for e, d, limit in zip(self._extra, x[self.slow :], limits, strict=True):
             stores.append((e, e + d if limit is None else g.clamp(e + d, -limit, limit)))
@@ -416,7 +430,8 @@ class ErrorModel:
         ratio = product / g.max(sigmas[0] * sigmas[1], _LEAST_VARIANCE)
         stores = [*zip(array, sigmas, strict=True), (correlation, ratio)]
         deviations = self.program.kernel("sigmas", stores)
-        return self.program.sequence("output", self._car_kernels.report, deviations), deviations
+        incline = self.program.kernel("incline", self.inclined)
+        return self.program.sequence("output", self._car_kernels.report, incline, deviations), deviations
 
     def _add_adjustment(self) -> KernelHandle:
         """Kernel `adjust`: what the slow states change of the car.
@@ -469,7 +484,7 @@ class ErrorModel:
 
         That of slow errors which fade is not among it, but that of the suspensions is: points move them.
         """
-        values = [self.calc_density(i, self.now[AHEAD]) for i in range(len(self.states))]
+        values = [self.calc_density(i, self.now) for i in range(len(self.states))]
         for group in (g for g in SUSPENSION if g in self.states):
             time, *sigmas = self._processes[group.name]
             for i, sigma in zip(self.states.places(group), sigmas, strict=True):

@@ -12,6 +12,7 @@ from vehicled.units import Vector
 from vehicled.vehicle.arrays import CHART_SIZE, POSE
 
 _P, _V, _W, _A = (np.array([ESTIMATE_INDEX[f"{name}{a}"] for a in "xyz"]) for name in ("", "v", "w", "a"))
+_ATTITUDE = np.array([ESTIMATE_INDEX[n] for n in ("roll", "pitch", "yaw")])
 _SIDESLIP = ESTIMATE_INDEX["sideslip"]
 _SIGMAS = np.array([ESTIMATE_INDEX[f"sigma.{n}"] for n in ("x", "y", "z", "vx", "vy", "sideslip")])
 _ALPHA = np.array([POSE.index(f"alpha.{a}") for a in "xyz"])
@@ -53,7 +54,8 @@ class OutputPoint:
         Returns the correlation of the errors of x and y.
         """
         w, arm = values[_W], self._arm
-        values[_P], by_position = self._observe_position(self._place)
+        _, by_position = self._observe_position(self._place)
+        values[_P] += _turn(self._place, *values[_ATTITUDE].tolist())
         values[_V] += self._turning @ w
         values[_A] += self._turning @ pose[_ALPHA] + w * (w @ arm) - arm * (w @ w)
         vx, vy = values[_V[0]].item(), values[_V[1]].item()
@@ -67,3 +69,15 @@ class OutputPoint:
         values[_SIGMAS[-1]] = min(values[_SIGMAS[-1]], math.pi)
         x, y = values[_SIGMAS[:2]].tolist()
         return float(spread[0] @ rows[1]) / (x * y) if x * y > 0.0 else 0.0
+
+
+def _turn(arm: Vector, roll: float, pitch: float, yaw: float) -> tuple[float, float, float]:
+    """An arm in vehicle axes as one in world axes, Rz(yaw) Ry(pitch) Rx(roll) arm: by the attitude that is given.
+
+    That has what the body rolls by beside the model, which positions by the model's pose lack.
+    """
+    (cr, cp, cy), (sr, sp, sy) = map(math.cos, (roll, pitch, yaw)), map(math.sin, (roll, pitch, yaw))
+    x, y, z = arm
+    y, z = cr * y - sr * z, sr * y + cr * z
+    x, z = cp * x + sp * z, cp * z - sp * x
+    return cy * x - sy * y, sy * x + cy * y, z

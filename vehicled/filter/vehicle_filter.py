@@ -19,6 +19,7 @@ from vehicled.filter.output_columns import find_columns
 from vehicled.filter.output_point import OutputPoint
 from vehicled.filter.settings import WITH_TYRES, Filter
 from vehicled.filter.states import (
+    ANGULAR_RATE,
     ATTITUDE,
     POSITION,
     STEERING_OFFSET,
@@ -55,10 +56,6 @@ from vehicled.vehicle.travel import TravelMotion
 _WITHOUT_TYRES = 2.0
 """Factor on what contradicts a parameter, for filters whose error model has no response of the tyre forces. They
 leave errors in every curve, whatever the parameters."""
-_LEAST_INFORMED = 1e-5
-"""Least share of a parameter's variance that measurements must have taken: less is rounding."""
-_LASTING = 10
-"""Calls in a row, of a tenth of a second each, for which that must be so."""
 _LONGEST_LEAD = 0.2
 """s: further ahead no motion is extrapolated."""
 _MOVING = 5.0
@@ -67,6 +64,9 @@ _ADAPTING_TIME = 10.0
 """s: over which the noise of the model is found."""
 _ADAPTING_RANGE = 0.3, 3.0
 """Over that of the settings."""
+_ROTATION = 0.0125
+"""rad/s: by which roll and pitch rate may differ from the model's."""
+_SPRINGS = "springs.pitch", "springs.roll"
 _STEEP = 6.0
 """Standard deviations of slope and bank that contradict what is given."""
 _ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
@@ -321,6 +321,19 @@ class VehicleFilter(VehicleState):
             variance += interval / _ADAPTING_TIME * (found - variance)
             self._density[places] = 2.0 * variance / time
 
+    def limit_rotation(self, interval: float) -> None:
+        """What is known of roll and pitch rate without gyroscopes. Call every `interval` seconds.
+
+        Springs and dampers leave them near the model's. The errors' model has no springs: its errors would swing
+        freely, and accelerometers, which show them only beside lateral velocity, would make the car swing. As in
+        `update_road`, of density Q and the variance σ² that is known, zero is seen through noise of density σ⁴/Q.
+        """
+        p, square = self.errors, _ROTATION**4
+        for kind, place in zip(_SPRINGS, self.states.places(ANGULAR_RATE)[1:], strict=True):
+            p.value[0], p.noise[0] = 0.0, square / max(self._density.item(place), 1e-12) / interval
+            self._evaluations[kind]()
+            p.update(1)
+
     def adapt_noise(self, interval: float) -> None:
         """Let the standard deviation of what the model lacks follow the drive. Call every `interval` seconds.
 
@@ -338,30 +351,17 @@ class VehicleFilter(VehicleState):
         process[_ADAPTING] = np.clip(sigma, _ADAPTING_RANGE[0] * given, _ADAPTING_RANGE[1] * given)
 
     def widen_parameters(self) -> None:
-        """Widen the prior of a parameter that measurements contradict.
-
-        Of an error p ~ N(0, σ²), information I leaves the variance P = 1/(σ⁻² + I) and the estimate x, which is
-        N(0, σ² − P) as long as that is true: x²/(σ² − P) tests it. Where it fails, the parameter was given wrongly,
-        not merely imprecisely: from then on σ is what measurements alone make of the error, x/(1 − P/σ²).
-        """
-        places, prior = self.states.parameters, self._prior
-        estimate, variance = self._extra[places - self._slow], self.variances[places]
-        informed = np.maximum(1.0 - variance / np.maximum(prior**2, 1e-300), 0.0)
-        limit = (
-            self.states.contradictions * prior * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
-        )
-        contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > limit**2 * informed)
+        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second."""
+        places, prior, states = self.states.parameters, self._prior, self.states
+        limits = states.contradictions * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
         # At walking pace counters and tyres err in ways that last.
-        self._contradicted = np.where(contradicted & (self.pose[AHEAD] > _MOVING), self._contradicted + 1, 0)
+        testable = np.full(len(prior), self.pose[AHEAD] > _MOVING)
         if self._before_loss is not None:
             # The offset is then the error of what replaces the sensor, not the sensor's own.
-            self._contradicted[np.isin(places, self.states.places(STEERING_OFFSET))] = 0
-        wrong = self._contradicted >= _LASTING
-        if wrong.any():
-            self._contradicted[wrong] = 0
-            found = np.abs(estimate) / np.maximum(informed, _LEAST_INFORMED)
-            for k in np.flatnonzero(wrong).tolist():
-                self._widen(k, max(float(found[k]), 2.0 * float(prior[k])))
+            testable[np.isin(places, states.places(STEERING_OFFSET))] = False
+        estimate, variance = self._extra[places - self._slow], self.variances[places]
+        for k, sigma in self._contradictions.find(estimate, variance, prior, limits, testable).items():
+            self._widen(k, sigma)
 
     def _widen(self, k: int, sigma: float) -> None:
         """Take the prior of parameter k as σ, as if it had been that from the start.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from vehicled.filter.boundary import InitialPose, SensorSetup
+from vehicled.filter.contradictions import Contradictions
 from vehicled.filter.covariance import Covariance
 from vehicled.filter.history import History
 from vehicled.filter.late import LateObservations, keep_arrays
@@ -255,6 +256,10 @@ class VehicleState:
                 self.errors.replace(i, float(prior[i]) ** 2)  # the past of others was found with the old one
                 self._prior[self.states.parameters == i] = prior[i]
 
+    def forget_slow_states(self) -> None:
+        """All are zero from now on; for a filter that has to be initialised again."""
+        self._extra[:] = 0.0
+
     def slow_states(self, group: Group) -> np.ndarray:
         """(elements,) present estimates of a group of slow states, in its unit, a copy."""
         return self.view_slow_states(group).copy()
@@ -368,8 +373,7 @@ class VehicleState:
         for group in self._closed:
             variances[self.states[group]] = 0.0
         self.errors.initialise(variances)
-        self._contradicted = np.zeros(len(self._prior), dtype=int)
-        """(k,) how long measurements have contradicted that, in calls of `widen_parameters`."""
+        self._contradictions = Contradictions(len(self._prior))
         # Arrays that kernels carry from one step to the next.
         tyres = "tyre_steady", "tyre_relaxation", "tyre_acceleration", "tyre_deflection"
         for array in ("extra", *tyres, "adjustments", "external_force", "drive_height"):

@@ -28,4 +28,6 @@ class Gate:
     """Failures in a row after which `policy` applies."""
     policy: Policy = "distrust"
     timeout: Annotated[Seconds, Positive] = 1.0
-    """Silence after which the source counts as lost; it starts anew with its next good measurement."""
+    """Silence after which the source counts as lost; it starts anew with its next good measurement.
+
+    Of a sensor that measures less often, two and a half of its usual intervals."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,17 +19,17 @@ from vehicled.filter.states import (
     Process,
 )
 from vehicled.messages import Measurement
-from vehicled.sources.course_by_fixes import CourseByFixes
 from vehicled.sources.fix_jumps import FixJumps, PlacedFix
 from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss, add_gnss2
+from vehicled.sources.heading_by_fixes import HeadingByFixes
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, MetresVector, NonNegative, Positive, Radians, Seconds
-from vehicled.vehicle.arrays import AHEAD, YAW, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
 
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
@@ -173,7 +174,7 @@ class GnssSource(Source[Gnss]):
         self._receiver = settings.RECEIVER
         self._prefix = f"{self._receiver.name}."
         self._has_velocity = False
-        self._has_course, self._course_by_fixes = False, CourseByFixes()
+        self._heading_by_fixes = HeadingByFixes()
         """Whether it gives courses; otherwise the first one is that between fixes."""
         self._placed_ns = 0
         """Time of the last fix."""
@@ -184,7 +185,7 @@ class GnssSource(Source[Gnss]):
     def reset(self) -> None:
         """The filter begins anew."""
         self._jumps.reset()
-        self._has_course, self._course_by_fixes = False, CourseByFixes()
+        self._heading_by_fixes = HeadingByFixes()
 
     def register(self) -> None:
         """Register position, velocity in both forms, and heading."""
@@ -406,22 +407,25 @@ class GnssSource(Source[Gnss]):
         self._counters["position_sets"] += 1
 
     def _align(self, m: Measurement, v: Mapping[str, float], fix: Fix | None, moving: bool) -> None:
-        """The first heading or course over ground turns a car whose heading was unknown."""
+        """The first heading or course over ground turns a car whose heading was unknown; else fixes do so."""
         f, yaw = self.filter, self.find_yaw(m.values)
+        by_fixes = None if fix is None else self._find_turn_by_fixes(m.t, v, fix)
         if yaw is not None:
             kind, variance = "heading", yaw[1] ** 2
         elif "course" in v and moving:
             kind, variance = "course", (self._find_velocity_noise(v) / v["speed"]) ** 2 + _SIDESLIP**2
-        elif fix is not None and (found := self._find_course_by_fixes(m.t, v, fix)) is not None:
-            kind, variance = "course", found[1] ** 2 + _SIDESLIP**2
-            v = {**v, "course": found[0]}
+        elif by_fixes is not None:
+            kind, variance = "", by_fixes[1] ** 2 + _SIDESLIP**2
         else:
             return
         f.apply_corrections()
-        late = self._late if kind == "heading" else self._velocity_late
-        t_ns = m.t - round(late * 1e9)
-        if not f.turn_to_course(Observation(f"{self._prefix}{kind}", t_ns, [v[kind]], [1.0], late)):
-            return
+        if kind:
+            late = self._late if kind == "heading" else self._velocity_late
+            t_ns = m.t - round(late * 1e9)
+            if not f.turn_to_course(Observation(f"{self._prefix}{kind}", t_ns, [v[kind]], [1.0], late)):
+                return
+        elif by_fixes is not None:
+            f.turn(by_fixes[0])
         f.set_variance(ATTITUDE, "yaw", variance)
         if fix is not None:
             f.shift_antenna_to(self._world.to_world_or_level(fix), antenna=self.settings.antenna)
@@ -431,16 +435,15 @@ class GnssSource(Source[Gnss]):
         self._counters["alignments"] += 1
         self._world.aligned = True
 
-    def _find_course_by_fixes(
-        self, t_ns: int, v: Mapping[str, float], fix: Fix
-    ) -> tuple[float, float] | None:
-        """Course and its σ, rad, of a receiver that gives no courses."""
-        self._has_course |= "course" in v
-        if self._has_course:
-            return None
+    def _find_turn_by_fixes(self, t_ns: int, v: Mapping[str, float], fix: Fix) -> tuple[float, float] | None:
+        """By how much fixes turn the car, and the σ of that, rad."""
         sigma = self._find_accuracy(v.get("h_acc"), self._kind(v).horizontal, _LEAST_ACCURACY)
         place = complex(*self._world.to_world(fix)[:2])
-        return self._course_by_fixes.take(t_ns, place, sigma, self.filter.pose.item(YAW))
+        pose, (ahead, left, _) = self.filter.pose, self.settings.antenna
+        own = complex(
+            pose.item(AHEAD) - pose.item(YAW_RATE) * left, pose.item(LEFT) + pose.item(YAW_RATE) * ahead
+        )
+        return self._heading_by_fixes.take(t_ns * 1e-9, place, sigma, own * cmath.rect(1.0, pose.item(YAW)))
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set the position to the fix, after the gate has rejected fixes persistently."""

@@ -102,8 +102,12 @@ _SMOOTHING = 0.5
 """σ of their latency beside that of fixes, as a share of the σ of the latter."""
 _FAST_TURN = 0.1
 """rad/s: how fast a course turns where, from there to twice that, it no longer corrects a latency."""
-_SMALL_CHANGE = {"position": 1.0, "speed": 0.5, "velocity": 0.5, "course": 0.05, "heading": 0.05}
-"""m/s, m/s², rad/s: slower changes do not determine a latency, those twice as fast do so wholly."""
+_SMALL_CHANGE = {"position": 1.0, "speed": 0.2, "velocity": 0.2, "course": 0.05, "heading": 0.05}
+"""m/s, m/s², rad/s: slower changes do not determine a latency, those twice as fast do so wholly.
+
+A gentle change of speed has to count, as far as it is no noise of the model's acceleration (0.1 m/s²): what a latency
+makes of it would else be taken for speed, and over seconds for distance, which fixes turn into another latency, many
+times its σ off."""
 
 
 def add_gnss(model: ErrorModel) -> None:

@@ -9,6 +9,11 @@ from typing import Any
 from vehicled.sources.gate import Gate
 from vehicled.vehicle.arrays import COMPONENTS
 
+_SILENT = 2.5
+"""Intervals: one measurement may be missing, and the next one late."""
+_LONGEST_NS = 5_000_000_000
+"""Of the intervals of a sensor; what is longer was a pause."""
+
 
 class Health:
     """Counts what becomes of the observations of one kind.
@@ -19,6 +24,8 @@ class Health:
 
     def __init__(self, gate: Gate, channels: Sequence[str] = (), serves: tuple[str, ...] = ()) -> None:
         """`channels`: that it is measured by; `serves`: what is less certain without it."""
+        self._interval_ns = 0
+        """Usual interval between measurements; 0: unknown."""
         self.set_gate(gate)
         self.channels, self.serves = channels, serves
         self.state = "waiting"
@@ -47,8 +54,14 @@ class Health:
 
     def note_arrival(self, t_ns: int) -> int:
         """A measurement of that time has come. Returns the time, ns, until which the source is not silent."""
+        if self.last_ns is not None and (interval := t_ns - self.last_ns) > 0:
+            # A pause at most doubles it, a slower sensor soon shows its own.
+            self._interval_ns = min(interval, 2 * (self._interval_ns or interval), _LONGEST_NS)
         self.last_ns = t_ns
-        return t_ns + self._timeout_ns
+        return self._silent_ns(t_ns)
+
+    def _silent_ns(self, last_ns: int) -> int:
+        return last_ns + max(self._timeout_ns, round(_SILENT * self._interval_ns))
 
     def clear_failures(self) -> None:
         """Forget rejections."""
@@ -106,7 +119,7 @@ class Health:
         """
         if self.last_ns is None or self.state == "lost":
             return math.inf
-        due = self.last_ns + self._timeout_ns
+        due = self._silent_ns(self.last_ns)
         if now_ns <= due:
             return due
         self.state = "lost"

@@ -17,6 +17,7 @@ from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import (
     ACCELEROMETER_BIAS,
+    ACCELEROMETER_SCALE,
     ALIGNMENT,
     GYRO_BIAS,
     GYRO_SCALE,
@@ -42,7 +43,7 @@ from vehicled.units import (
     Unit,
     Vector,
 )
-from vehicled.vehicle.arrays import ALPHA_X, ALPHA_Y, V1Z, V2Z, YAW
+from vehicled.vehicle.arrays import AHEAD, ALPHA_X, ALPHA_Y, V1Z, V2Z, YAW, YAW_RATE
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
@@ -61,8 +62,11 @@ class Gyroscopes:
 
     noise: Annotated[RadiansPerSecond, Positive] = 0.003
     """Of one sample."""
-    model_error: RadiansPerSecondVector = (0.05, 0.05, 0.0)
-    """What the model's rates of roll, pitch and yaw differ by, as suspensions differ: noise beside a sample's."""
+    model_error: RadiansPerSecondVector = (0.1, 0.1, 0.0)
+    """What the model's rates of roll, pitch and yaw differ by, as suspensions differ: noise beside a sample's.
+
+    That error lasts over many samples. With less noise than here, what they show of it would be taken for errors of
+    alignment, tyres and latencies."""
     bias: Annotated[RadiansPerSecond, NonNegative] = 0.01
     """At the start."""
     bias_drift: Annotated[float, Unit("rad/s/√s"), NonNegative] = 2e-5
@@ -82,6 +86,9 @@ class Accelerometers:
     """Of one sample: sensor, vibration, uneven road."""
     bias: Annotated[MetresPerSecondSquared, NonNegative] = 0.1
     bias_drift: Annotated[float, Unit("m/s²/√s"), NonNegative] = 2e-4
+    scale: Annotated[float, NonNegative] = 0.02
+    """Scale error across the car, 1 σ: of the sensor, and as the body rolls with accelerations by more or less than
+    the model's. The filter estimates it. Along the car, slip and mass have the same effect."""
     offset: Annotated[Vector, Unit("m/s²")] = (0.0, 0.0, 0.0)
     """The part of the bias that is known, per axis: it is subtracted."""
     gravity_removed: bool = False
@@ -98,7 +105,7 @@ class Imu(SourceSettings):
     """Settings of the inertial measurement unit: where it is mounted in vehicle axes, and its sensors."""
 
     LIMITS = dict.fromkeys(ACCELEROMETERS, 500.0) | dict.fromkeys(GYROSCOPES, 50.0)
-    STATES = (GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ALIGNMENT)
+    STATES = (GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ACCELEROMETER_SCALE, ALIGNMENT)
     OBSERVATIONS = (add_gyroscopes, add_accelerometers)
     NOISE = (
         NoiseSetting(
@@ -220,6 +227,7 @@ class ImuSource(Source[Imu]):
         self._turning = ExcessDensity()
         """Of the yaw rate."""
         self._measured_at = -math.inf
+        """When gyroscopes have been measured, and all of them used, s."""
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
@@ -244,8 +252,10 @@ class ImuSource(Source[Imu]):
         s, offsets = self.settings, self.settings.get_offsets()
         self._squares: list[list[float]] = (s.R_imu_vehicle**2).tolist()
         self._ahead_axis, self._left_axis, self._up = s.R_imu_vehicle.T.tolist()
+        self._upright = int(np.argmax(np.abs(self._up)))
         self.filter.set_yaw_noise(self._turning.density)  # the filter has been configured without it
         self._unmodelled = self.filter.view_slow_states(UNMODELLED)
+        self._scale = self.filter.view_slow_states(ACCELEROMETER_SCALE)
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._kinds: list[_Sensors] = []
@@ -295,13 +305,20 @@ class ImuSource(Source[Imu]):
         return self._ahead if t - self._ahead_at < OLD else None
 
     def _observe_accelerations(
-        self, m: Measurement, value: list[float], noise: list[float], present: list[int] | None = None
+        self,
+        m: Measurement,
+        value: list[float],
+        noise: list[float],
+        of_samples: float,
+        present: Sequence[int] | None,
     ) -> None:
-        """Update with the axes present, None: all; with the error of the model that the road causes."""
+        """Update with the axes present, None: all; with the error of the model that the road causes.
+
+        `of_samples`: variance of their noise.
+        """
         if self._given_noise:
             self.updates.update(m, "imu.accel", value, noise, present)
             return
-        of_samples = max(noise)
         self._shaking.expire(m.t * 1e-9)
         self.filter.write_shaking(*self._shaking.value)
         x, y, z = self.settings.position
@@ -330,35 +347,63 @@ class ImuSource(Source[Imu]):
             up = self._unmodelled.item(_UPWARDS)
             self._road_travel.take(record.t * 1e-9, heave + up, a * i + b * j + c * k, variance)
 
-    def _observe_rates(self, m: Measurement, value: list[float], noise: list[float], variance: float) -> None:
-        """Update with all axes, and keep what others use of them."""
-        # Noise that is being identified is noise of the gyroscopes alone.
-        self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else math.sqrt(variance))
-        self.updates.update(m, "imu.gyro", value, noise)
+    def _observe_rates(
+        self,
+        m: Measurement,
+        value: list[float],
+        noise: list[float],
+        of_samples: float,
+        present: Sequence[int] | None,
+    ) -> None:
+        """Update with the axes present, None: all, and keep what others use of them.
+
+        `of_samples`: variance of their noise.
+        """
+        t = m.t * 1e-9
+        if present is None:
+            # Noise that is being identified is noise of the gyroscopes alone.
+            self._rates.take(t, value, 0.0 if self._given_noise else math.sqrt(of_samples))
+        self.updates.update(m, "imu.gyro", value, noise, present)
         record = self.updates.records[-1]
         if self._given_noise or not record.innovation:
             return
-        self._take_rates(record, variance)
-        (i, j, k), (a, b, c), (u, v, w) = record.innovation, self._ahead_axis, self._left_axis
-        t, before, self._measured_at = m.t * 1e-9, self._measured_at, m.t * 1e-9
-        by_pitch = u * i + v * j + w * k
-        self._shaking.take(t, (a * i + b * j + c * k, by_pitch), variance)
-        if 0.0 < t - before < OLD:
-            if record.reason in _WHOLE:
+        before, self._measured_at = self._measured_at, t
+        is_next = 0.0 < t - before < OLD
+        if present is None:
+            self._take_rates(record, of_samples)
+            (i, j, k), (a, b, c), (u, v, w) = record.innovation, self._ahead_axis, self._left_axis
+            by_pitch = u * i + v * j + w * k
+            self._shaking.take(t, (a * i + b * j + c * k, by_pitch), of_samples)
+            if is_next and record.reason in _WHOLE:
                 # ψ̇ = (ω_y sin φ + ω_z cos φ)/cos θ. The model's ω_y is that of its own springs: in turns of other
                 # cars it makes ψ̇ wrong by 0.4 %, which courses would find as a scale of the gyroscopes.
-                self.filter.turn_heading(by_pitch * self.filter.pose.item(V2Z) * (t - before))
-            (u, v, w), (a, b, c), (f, g, h) = self._up, record.variance, noise
-            u2, v2, w2 = u * u, v * v, w * w
-            least = self.filter.settings.rate_noise.yaw**2
-            self._turning.take(
-                u * i + v * j + w * k,
-                u2 * a + v2 * b + w2 * c,
-                u2 * f + v2 * g + w2 * h,
-                t - before,
-                least,
-            )
-            self.filter.set_yaw_noise(self._turning.density)
+                self.filter.turn_heading(by_pitch * self._find_roll() * (t - before))
+        if is_next:
+            self._take_turning(record, noise, present, t - before)
+
+    def _find_roll(self) -> float:
+        """That of the model, rad, and what its accelerometers show beside it."""
+        pose = self.filter.pose
+        more = self._scale[0] * pose[AHEAD] * pose[YAW_RATE] / _GRAVITY
+        return float(pose[V2Z] + more)
+
+    def _take_turning(
+        self, record: Innovation, noise: Sequence[float], present: Sequence[int] | None, interval: float
+    ) -> None:
+        """With gyroscopes' innovations `interval` s after the ones before, and their noise by axis of the sensor."""
+        shares = self._up
+        if present is not None:
+            if self._upright not in present:
+                return
+            shares, noise = [shares[k] for k in present], [noise[k] for k in present]
+        least = self.filter.settings.rate_noise.yaw**2
+        innovation = expected = of_noise = 0.0
+        for share, nu, s, r in zip(shares, record.innovation, record.variance, noise, strict=True):
+            innovation += share * nu
+            expected += share * share * s
+            of_noise += share * share * r
+        self._turning.take(innovation, expected, of_noise, interval, least)
+        self.filter.set_yaw_noise(self._turning.density)
 
     def _take_rates(self, record: Innovation, variance: float) -> None:
         """With a sample of all gyroscopes and the variance of its noise, unless any of it was rejected."""
@@ -422,18 +467,15 @@ class ImuSource(Source[Imu]):
         if ahead is not None:
             self._ahead, self._ahead_at = ahead, m.t * 1e-9
         for of, (value, present) in zip(self._kinds, samples, strict=True):
-            if present is None:
-                noise, of_samples = of.variances, of.floor.take(value)
-                if not self._given_noise:
-                    noise = list(map(add, of_samples, of.model_variances))
-                if of.kind == "imu.accel":
-                    self._observe_accelerations(m, value, noise)
-                else:
-                    self._observe_rates(m, value, noise, max(of_samples))
-            elif present:
+            if present is not None and not present:
                 of.floor.interrupt()
-                noise = [w if k in present else MISSING for k, w in enumerate(of.variances)]
-                if of.kind == "imu.accel":
-                    self._observe_accelerations(m, value, noise, present)
-                else:
-                    self.updates.update(m, of.kind, value, noise, present)
+                continue
+            noise, of_samples = of.variances, of.floor.take(value, present)
+            if not self._given_noise:
+                noise = list(map(add, of_samples, of.model_variances))
+            if present is not None:
+                noise = [w if k in present else MISSING for k, w in enumerate(noise)]
+            if of.kind == "imu.accel":
+                self._observe_accelerations(m, value, noise, max(of_samples), present)
+            else:
+                self._observe_rates(m, value, noise, max(of_samples), present)

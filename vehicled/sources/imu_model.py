@@ -18,7 +18,7 @@ from vehicled.filter.states import (
     make_constant,
 )
 from vehicled.messages import WHEELS
-from vehicled.vehicle.arrays import AHEAD
+from vehicled.vehicle.arrays import AHEAD, ROOT_OUTPUTS
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -57,6 +57,14 @@ GYRO_SCALE: ErrorStates[Imu | None] = make_constant(
     "relative error of the gyroscopes",
     needs=COURSES,
     sigma=lambda imu: None if (g := _gyroscopes(imu)) is None else g.scale,
+)
+ACCELEROMETER_SCALE: ErrorStates[Imu | None] = make_constant(
+    "accelerometer_scale",
+    ("",),
+    "–",
+    "relative error of accelerations across the car: of the sensor, and as the body rolls with them",
+    needs=("imu.accel",),
+    sigma=lambda imu: None if (a := _accelerometers(imu)) is None else a.scale,
 )
 ALIGNMENT: ErrorStates[Imu | None] = make_constant(
     "imu_alignment",
@@ -100,6 +108,10 @@ def add_gyroscopes(model: ErrorModel) -> None:
     model.observe_chassis("imu.gyro", "imu_gyro", error)
 
 
+_SMALL_FORCE = 0.3
+"""m/s²: what is less is mostly slope and bank."""
+
+
 def add_accelerometers(model: ErrorModel) -> None:
     """Observation `imu.accel`, (3,) m/s² in the sensor's axes.
 
@@ -132,6 +144,16 @@ def add_accelerometers(model: ErrorModel) -> None:
             models.readings["imu_accelerometer"], jacobians, models.rotation, strict=True
         )
     ]
+    (scale,) = model.estimates(ACCELEROMETER_SCALE)
+    force = models.rotation[0] * values[0]
+    for r, v in zip(models.rotation[1:], values[1:], strict=True):
+        force = force + r * v
+    counted = model.discount(force.y, _SMALL_FORCE)
+    if ACCELEROMETER_SCALE in s:
+        # Most of the scale is gravity, as the body rolls by more or less than the model's.
+        output = dict(zip(ROOT_OUTPUTS, program.arrays["outputs"], strict=True))
+        more = (1.0 - removed) * scale * output["ay"] * (1.0 / gravity)
+        model.inclined.append((output["roll"], output["roll"] + more))
     predicted, rows, noise = [], [], []
     for k, (jacobian, r) in enumerate(zip(jacobians, models.rotation, strict=True)):
         row, late = model.to_present(jacobian)
@@ -148,6 +170,7 @@ def add_accelerometers(model: ErrorModel) -> None:
                 by_cause = front * tyres.steady[0][i] + rear * tyres.steady[1][i]
                 row[cause] = row.get(cause, g.zero) + by_cause
         row |= s.entries(ACCELEROMETER_BIAS, {k: g.one})
+        row |= s.entries(ACCELEROMETER_SCALE, {0: r.y * counted})
         row |= s.entries(UNMODELLED, {0: r.x, 1: share * r.y, 2: r.z, 3: share * by_yaw})
         row[s.index(DRIVE_FORCE)] = r.x
         if has_travel:
@@ -157,6 +180,7 @@ def add_accelerometers(model: ErrorModel) -> None:
         rows.append(row)
         noise.append(late)
         value = values[k] + bias[k] + turned + r.z * up + r.dot(shaken)
+        value = value + r.y * force.y * scale
         # What acts on the car as a force is in the reading already, as it was then.
         ex, ey, e_yaw = (later_ahead, later_left, later_yaw) if model.forces else (ahead, left, yaw)
         value = value + r.x * (ex + later_drive) + share * (r.y * ey + by_yaw * e_yaw)

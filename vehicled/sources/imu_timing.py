@@ -42,8 +42,10 @@ _MOVED, _NOT_MOVED = 1.0, 0.05
 accelerations have the effect of some centimetres."""
 _PRIORS = (0.1, 0.1, 0.001)
 """1 σ of pitching and rolling (relative) and of what is left of the gyroscope's bias, rad/s."""
-_LATE_PITCHING = (0.02, 0.002)
-"""s, 1 σ: by how much the estimated pitch follows too late, without (at any time) and with measured drive torque."""
+_LATE_PITCHING = ((0.006, 0.02), (0.002,))
+"""s, 1 σ: by how much the estimated pitch follows too late, without (at any time) and with measured drive torque.
+
+Without, that depends on the car: a latency has to follow from either."""
 _NO_ROWS = np.zeros((len(_OWN_PRIOR), len(_SHARED) + 1))
 _ITERATIONS = 3
 _MODEL_ERROR = 0.003
@@ -206,14 +208,19 @@ class ImuTiming:
         self._squares += float(products[-1, -1])
         self._freedom += 2 * len(at) - own.shape[1]
 
-    def _solve(self, late: bool = True, moved: bool = True) -> tuple[float, float, float]:
+    def _solve(
+        self, late: bool = True, moved: bool = True, pitching: float | None = None
+    ) -> tuple[float, float, float]:
         """Explain the windows by samples that are `late` and an antenna that has `moved`, or not.
+
+        `pitching`: 1 σ of late pitching, s; the largest by default.
 
         Returns the change of the latency and its σ, s, and −2 ln of the evidence of that explanation.
         """
         known = self._given.sigma or self.sigma
         sigmas = [known if late else _MODEL_ERROR, *[_MOVED if moved else _NOT_MOVED] * 2]
-        prior = 1.0 / np.array([*sigmas, *_PRIORS, _LATE_PITCHING[self._was_drive_known]]) ** 2
+        pitching = max(_LATE_PITCHING[self._was_drive_known]) if pitching is None else pitching
+        prior = 1.0 / np.array([*sigmas, *_PRIORS, pitching]) ** 2
         mean = np.zeros(len(prior))
         mean[0] = self._given.value - self.latency - self._fix_latency
         matrix = self._information + np.diag(prior)
@@ -230,14 +237,8 @@ class ImuTiming:
     def _decide(self) -> float:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
-        change, sigma, moved = self._solve()
-        if not self._found:
-            # Neither an antenna elsewhere nor nothing must be the better explanation.
-            right = min(self._solve(late=False, moved=m)[2] for m in (False, True))
-            late = min(moved, self._solve(moved=False)[2])
-            is_wrong = abs(change) > _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR) and late < right
-        else:
-            is_wrong = True
+        change, _, _ = self._solve()
+        is_wrong = self._found or all(map(self._is_wrong, _LATE_PITCHING[self._was_drive_known]))
         if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
             return 0.0
         self._found = True
@@ -246,6 +247,14 @@ class ImuTiming:
         self._squares += change * (change * self._information[0, 0] - 2.0 * self._vector[0])
         self._vector -= change * self._information[:, 0]
         return change
+
+    def _is_wrong(self, pitching: float) -> bool:
+        """Whether the configured latency is, with that σ of late pitching, s."""
+        change, sigma, moved = self._solve(pitching=pitching)
+        # Neither an antenna elsewhere nor nothing must be the better explanation.
+        right = min(self._solve(late=False, moved=m, pitching=pitching)[2] for m in (False, True))
+        late = min(moved, self._solve(moved=False, pitching=pitching)[2])
+        return abs(change) > _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR) and late < right
 
 
 def compare_paths(

@@ -26,6 +26,7 @@ class NoiseFloor:
     def reset(self) -> None:
         """Forget all samples."""
         self._found = [0.0] * len(self._least)
+        self._present: Sequence[int] | None = None
         self.interrupt()
 
     def interrupt(self) -> None:
@@ -37,8 +38,14 @@ class NoiseFloor:
         """Other settings, of the same components."""
         self._least = list(variances)
 
-    def take(self, value: Sequence[float]) -> list[float]:
-        """Variance of a sample by component, from it and all before; samples follow each other regularly."""
+    def take(self, value: Sequence[float], present: Sequence[int] | None = None) -> list[float]:
+        """Variance of a sample by component, from it and all before; samples follow each other regularly.
+
+        `present`: the components that were measured, None: all.
+        """
+        if present != self._present:
+            self._present = present
+            self.interrupt()
         least, found, last, before = self._least, self._found, self._last, self._before
         if last is not None and before is not None:
             for k, (x, x1, x2, usual) in enumerate(zip(value, last, before, least, strict=True)):

@@ -19,6 +19,8 @@ _EVERY_NS = 20_000_000
 _UNITS_EVERY_NS = 1_000_000_000
 _SILENT, _MISSED = 0.2, 1.8
 """s, and usual intervals, without a sample."""
+_LONGEST = 1.2
+"""s: usual interval of the slowest sensors, and what is assumed of any that has measured only once."""
 _UNUSED, _UNUSED_SAMPLES = 0.3, 1.6
 """s, and usual intervals, in which samples came and none was used."""
 _TOO_OLD_SAMPLES = 3.2
@@ -60,13 +62,13 @@ class _Arrivals:
         if last == self.last:
             return
         gap = (now_ns - self.arrived_ns) * 1e-9
-        if self.last > -math.inf and gap < max(2.0 * self.interval, 1.2):
+        if self.last > -math.inf and gap < max(2.0 * self.interval, _LONGEST):
             self.interval = max(gap, self.interval - _FORGETTING * (self.interval - gap))
         self.last, self.arrived_ns = last, now_ns
 
     def is_silent(self, now_ns: int) -> bool:
         """Whether samples that were to be expected have not come."""
-        return (now_ns - self.arrived_ns) * 1e-9 > max(_SILENT, _MISSED * self.interval)
+        return (now_ns - self.arrived_ns) * 1e-9 > max(_SILENT, _MISSED * (self.interval or _LONGEST))
 
 
 class _Use:

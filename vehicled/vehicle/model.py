@@ -37,6 +37,8 @@ from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw
 
 AIR_DENSITY = 1.225
 """kg/m³, ISO 2533 at sea level."""
+_STICKING_SPEED = 1.0
+"""m/s: at a much lower one a tyre sticks, which slides only where it has been deflected by centimetres."""
 
 
 TyreLaw = LinearLaw | TMeasyLaw
@@ -470,9 +472,15 @@ class _Builder:
         return self.g.substitute(forces, {self.h: self.g.zero})
 
     def _lateral_damping(self) -> Atom:
-        """−∂(steady lateral force)/∂(lateral velocity) of the tyres, N·s/m."""
+        """−∂(steady lateral force)/∂(lateral velocity) of the tyres, N·s/m.
+
+        Of a slip that counts less below walking pace: while a tyre sticks, the ratio of two small velocities is none.
+        """
         g = self.g
+        along, across = self.contact.hub_speed, self.contact.v_l
+        speed = g.max(g.abs(along), g.abs(across))
+        counted = across * g.min(speed * (1.0 / _STICKING_SPEED), 1.0)
         probe = g.symbol("tyre.lateral velocity", 1)
         steady = self.law.steady_lateral(g, replace(self.contact, v_l=probe), self.cp)
-        slope = g.substitute([-g.derivative(steady, probe)], {probe: self.contact.v_l})[0]
+        slope = g.substitute([-g.derivative(steady, probe)], {probe: counted})[0]
         return g.max(slope, 0.0)

@@ -1,0 +1,72 @@
+"""The heading by fixes beside dead reckoning, against a way whose direction is known."""
+
+import cmath
+import math
+
+import numpy as np
+import pytest
+
+from vehicled.sources.heading_by_fixes import HeadingByFixes
+
+RATE = 5.0
+TURNED = 2.3
+"""rad, from the car's own frame to the world's."""
+
+
+def find(speed, yaw_rate, sigma=0.0, seconds=20.0, scale=1.0, seed=0):
+    """Of a car that moves with these functions of time: its first heading and when, s."""
+    random, heading = np.random.default_rng(seed), HeadingByFixes()
+    place, yaw, fine = 5.0 + 3.0j, 0.4, 1000
+    for k in range(round(seconds * fine)):
+        t = k / fine
+        if k % round(fine / RATE) == 0:
+            fix = place + sigma * complex(*random.standard_normal(2))
+            velocity = scale * speed(t) * cmath.rect(1.0, yaw - TURNED)
+            if (found := heading.take(t, fix, sigma, velocity)) is not None:
+                return found, t
+        place += speed(t) * cmath.rect(1.0, yaw) / fine
+        yaw += yaw_rate(t) / fine
+    return None, seconds
+
+
+@pytest.mark.parametrize(
+    ("speed", "yaw_rate"),
+    [
+        (lambda t: 1.5, lambda t: 0.0),
+        (lambda t: -1.5, lambda t: 0.0),
+        (lambda t: 1.5, lambda t: 0.3),
+        (lambda t: 20.0, lambda t: 0.0),
+        (lambda t: max(1.0 - 0.5 * t, -1.5), lambda t: 0.2),  # it reverses after 2 s
+    ],
+)
+def test_it_is_that_of_the_way(speed, yaw_rate):
+    found, _ = find(speed, yaw_rate)
+    assert found[0] == pytest.approx(TURNED, abs=0.01)
+
+
+def test_its_sigma_is_that_of_its_errors():
+    ratios = []
+    for seed in range(200):
+        (angle, sigma), _ = find(lambda t: 1.5, lambda t: 0.1, sigma=0.3, seed=seed)
+        ratios.append((angle - TURNED) / sigma)
+    assert 0.5 < np.mean(np.square(ratios)) < 1.3
+    assert abs(np.mean(ratios)) < 0.25
+
+
+def test_noise_of_a_parked_car_is_no_way():
+    found, _ = find(lambda t: 0.0, lambda t: 0.0, sigma=1.0, seconds=300.0)
+    assert found is None
+
+
+def test_a_car_that_does_not_go_as_fixes_do_has_none():
+    """Wheels that spin, or a receiver that is led elsewhere."""
+    found, _ = find(lambda t: 1.5, lambda t: 0.0, scale=2.0)
+    assert found is None
+
+
+def test_farther_fixes_are_awaited_where_they_are_noisier():
+    (_, fine), soon = find(lambda t: 1.5, lambda t: 0.0, sigma=0.01)
+    (_, rough), late = find(lambda t: 1.5, lambda t: 0.0, sigma=1.0)
+    assert late > 2.0 * soon
+    assert fine < 0.02
+    assert rough == pytest.approx(math.sqrt(2.0) * 0.1, rel=0.15)
