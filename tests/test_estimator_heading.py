@@ -13,7 +13,8 @@ from vehicled.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
-from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW
+from vehicled.sources.imu_statistics import ImuStatistics
+from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, V2Z, YAW
 
 PITCHING = 0.06
 """rad/s, in the mean."""
@@ -58,11 +59,16 @@ def test_the_heading_follows_the_pitch_rate_that_is_measured():
 
 
 def test_a_heading_that_is_turned_leaves_the_motion_over_ground():
-    f, angle = new_filter(), 1e-3
+    f, interval, pitching = new_filter(), 0.01, 0.5
     place(f, np.zeros(3), 0.7, 15.0)
     turn_left(f, 100)
+    statistics = ImuStatistics(f.car)
     before = f.read_state().copy()
-    f.turn_heading(angle)
+    angle = pitching * before[V2Z] * interval
+    assert abs(angle) > 1e-5
+    for k in range(2):
+        statistics.take_sample(k * interval, [0.0] * 6, [1.0] * 6)
+        statistics.take_rates(True, [0.0, k * pitching, 0.0], [1.0] * 3)
     f.apply_corrections()
     after = f.read_state()
     assert after[YAW] - before[YAW] == pytest.approx(angle, rel=1e-3)

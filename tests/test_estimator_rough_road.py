@@ -14,7 +14,8 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Ground, Scenario
 from vehicled.simulation.sensor_settings import Errors, SimulatedImu
 from vehicled.smoothing.smoother import Smoother
-from vehicled.sources.road_travel import ROAD_PLACES, RoadTravel
+from vehicled.sources.imu_statistics import AddedTravel
+from vehicled.sources.road_travel import NOTHING, ROAD_PLACES
 from vehicled.stepping import play_back
 
 SECONDS = 8.0
@@ -71,7 +72,7 @@ def test_an_imu_that_vibrates_is_no_rough_road():
 
 def test_nothing_of_it_is_in_the_filter(monkeypatch):
     """All other columns are as they would be without."""
-    monkeypatch.setattr(RoadTravel, "calc", lambda self, t: [0.0] * len(ROAD_PLACES))
+    monkeypatch.setattr(AddedTravel, "calc", lambda self, t: NOTHING)
     plain = Run(prototype(), steps(drive().measurements(5)))
     others = np.setdiff1d(np.arange(len(ESTIMATE_COLUMNS)), ROAD_PLACES)
     run = followed()

@@ -240,9 +240,9 @@ def test_accelerometers_count_the_shaking_at_their_place(drive):
     f = drive
     still, _ = linearise(f, "imu.accel", T_NOW, 3)
     roll, pitch = 1.5, -0.7
-    f.write_shaking(roll, pitch)
+    f.car.view("shaking")[:] = roll, pitch
     shaken, _ = linearise(f, "imu.accel", T_NOW, 3)
-    f.write_shaking(0.0, 0.0)
+    f.car.view("shaking")[:] = 0.0
     assert shaken - still == pytest.approx(turned(ANGLES) @ np.cross([roll, pitch, 0.0], IMU), abs=1e-9)
 
 

@@ -2,14 +2,57 @@
 
 import numpy as np
 import pytest
+from kernel_rig import KernelRig
 
 from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
+from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.program import Program
 
 EXPECTED = 0.04
 """H P Hᵀ + R of a filter."""
 
 
-def follow(error: ExcessVariance, variance: float, samples: int, seed: int = 0) -> list[float]:
+class Excess(KernelRig):
+    """Takes innovations of one sensor."""
+
+    def __init__(self) -> None:
+        program = Program(Graph())
+        error = ExcessVariance(program, "excess")
+        stores = error.take(*program.array("innovation", 2))
+        program.kernel("take", stores)
+        program.kernel("find", zip(program.array("found", 1), [error.variance], strict=True))
+        super().__init__(program)
+
+    @property
+    def variance(self) -> float:
+        self.run("find")
+        return self["found"].item()
+
+    def take(self, innovation: float, expected: float) -> None:
+        self["innovation"][:] = innovation, expected
+        self.run("take")
+
+
+class Density(KernelRig):
+    """Likewise, of the noise of a process."""
+
+    def __init__(self) -> None:
+        program = Program(Graph())
+        process = ExcessDensity(program, "excess")
+        density, stores = process.take(*program.array("given", 6))
+        program.kernel("take", [*stores, *zip(program.array("found", 1), [density], strict=True)])
+        super().__init__(program)
+
+    @property
+    def density(self) -> float:
+        return self["found"].item()
+
+    def take(self, *given: float, follows: float = 1.0) -> None:
+        self["given"][:] = *given, follows
+        self.run("take")
+
+
+def follow(error: Excess, variance: float, samples: int, seed: int = 0) -> list[float]:
     """What is added after each of so many innovations of that variance, which the filter counts."""
     found = []
     for innovation in np.random.default_rng(seed).normal(0.0, np.sqrt(variance), samples):
@@ -19,25 +62,25 @@ def follow(error: ExcessVariance, variance: float, samples: int, seed: int = 0) 
 
 
 def test_what_is_added_makes_up_the_difference():
-    found = follow(ExcessVariance(), 1.0, 20_000)
+    found = follow(Excess(), 1.0, 20_000)
     # Averages over 250 samples of a square with σ = √2 σ²: ±6 %; of 80 of these, ±1 %.
     assert np.mean(found[1000:]) == pytest.approx(1.0 - EXPECTED, abs=0.03)
     assert np.std(found[1000:]) == pytest.approx(np.sqrt(2 / 500), rel=0.3)
 
 
 def test_nothing_is_added_where_innovations_are_as_expected_or_less():
-    assert np.mean(follow(ExcessVariance(), EXPECTED, 20_000)) < 0.05 * EXPECTED
-    assert max(follow(ExcessVariance(), 0.3 * EXPECTED, 20_000)[250:]) == 0.0
+    assert np.mean(follow(Excess(), EXPECTED, 20_000)) < 0.05 * EXPECTED
+    assert max(follow(Excess(), 0.3 * EXPECTED, 20_000)[250:]) == 0.0
 
 
 def test_it_follows_a_road_that_becomes_even_again():
-    error = ExcessVariance()
+    error = Excess()
     follow(error, 1.0, 2000)
     assert follow(error, EXPECTED, 1500)[-1] < 0.02
 
 
 def test_one_absurd_innovation_counts_as_five_standard_deviations():
-    error = ExcessVariance()
+    error = Excess()
     error.take(1e6, EXPECTED)
     assert error.variance == pytest.approx(24 * EXPECTED / 250)
 
@@ -49,7 +92,7 @@ def walk(
 
     `noisier`: by how much more noise the sensor has than the filter expects.
     """
-    rng, process, noise = np.random.default_rng(3), ExcessDensity(), 0.002**2
+    rng, process, noise = np.random.default_rng(3), Density(), 0.002**2
     steps, errors = (
         np.sqrt(density * h) * rng.normal(size=samples),
         0.002 * noisier * rng.normal(size=samples),
@@ -82,3 +125,13 @@ def test_noise_of_the_sensor_is_not_taken_for_that_of_the_process():
 
 def test_a_density_grows_to_25_times_the_given_one():
     assert np.max(walk(1.0, 4e-4)) == pytest.approx(25 * 4e-4)
+
+
+def test_what_does_not_follow_changes_nothing():
+    process = Density()
+    for innovation in (0.01, 0.01, 0.01):
+        process.take(innovation, 1e-5, 4e-6, 0.004, 4e-4)
+    known = process.density
+    assert known > 0.0
+    process.take(9.0, 1e-5, 4e-6, 0.004, 4e-4, follows=0.0)
+    assert process.density == known

@@ -2,14 +2,38 @@
 
 import numpy as np
 import pytest
+from kernel_rig import KernelRig
 
 from vehicled.sources.noise_floor import NoiseFloor
+from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.program import Program
+
+SIZE = 3
+
+
+class Floor(KernelRig):
+    """Takes samples of three axes."""
+
+    def __init__(self, least: float) -> None:
+        """`least`: standard deviation by the settings."""
+        program = Program(Graph())
+        floor = NoiseFloor(program, "sensor", SIZE)
+        found, stores = floor.take(program.array("value", SIZE), program.array("measured", SIZE))
+        program.kernel("take", [*stores, *zip(program.array("found", SIZE), found, strict=True)])
+        super().__init__(program)
+        self["sensor.least"][:] = least**2
+
+    def take(self, value, measured=(1.0, 1.0, 1.0)) -> np.ndarray:
+        """(3,) standard deviation from this sample and all before."""
+        self["value"][:], self["measured"][:] = value, measured
+        self.run("take")
+        return np.sqrt(self["found"])
 
 
 def run(samples: np.ndarray, least: float = 1e-4) -> np.ndarray:
-    """(n, m) standard deviation after each sample (n, m)."""
-    floor = NoiseFloor([least**2] * samples.shape[1])
-    return np.sqrt([floor.take(list(s)) for s in samples])
+    """(n, 3) standard deviation after each sample (n, 3)."""
+    floor = Floor(least)
+    return np.array([floor.take(s) for s in samples])
 
 
 def smooth(n: int, sigma: list[float], seed: int = 1) -> np.ndarray:
@@ -53,10 +77,27 @@ def test_noise_that_grows_is_followed_however_much_it_grows():
     assert run(samples, least=1e-3)[-1] == pytest.approx([1.0] * 3, rel=0.2)
 
 
-def test_after_a_gap_samples_do_not_follow_those_before():
-    floor = NoiseFloor([1e-6])
+def test_samples_of_other_axes_do_not_follow_those_before():
+    floor = Floor(1e-3)
     for value in (0.0, 0.1):
-        floor.take([value])
-    floor.reset()
+        floor.take([value] * SIZE)
     for value in (70.0, 70.1, 70.2):
-        assert floor.take([value]) == [1e-6]
+        assert floor.take([value, value, 0.0], (1.0, 1.0, 0.0)) == pytest.approx([1e-3] * SIZE)
+
+
+def test_a_message_without_the_sensor_leaves_what_is_known_of_it():
+    noise = np.random.default_rng(2).normal(size=(500, SIZE)) * 0.1
+    plain, other = Floor(1e-3), Floor(1e-3)
+    for value in noise:
+        expected = plain.take(value)
+        other.take([9.0] * SIZE, (0.0, 0.0, 0.0))
+        assert other.take(value) == pytest.approx(expected)
+
+
+def test_nothing_is_known_after_a_reset():
+    floor = Floor(1e-3)
+    for value in (0.0, 0.1):
+        floor.take([value] * SIZE)
+    floor["sensor.floor"][:] = 0.0
+    for value in (70.0, 70.1, 70.2):
+        assert floor.take([value] * SIZE) == pytest.approx([1e-3] * SIZE)

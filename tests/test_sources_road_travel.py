@@ -6,10 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from kernel_rig import KernelRig
 from vehicle_rig import G, Rig, vehicle
 
 from vehicled.messages import ESTIMATE_COLUMNS, WHEELS
-from vehicled.sources.road_travel import ROAD_PLACES, RoadTravel
+from vehicled.sources.rate_differences import LONG_AGO, RateDifferences
+from vehicled.sources.road_travel import ROAD_PLACES, RoadTravel, calc_road_arrays
+from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.program import Program
 from vehicled.vehicle.arrays import ROAD, ROAD_RATE
 from vehicled.vehicle.ride import calc_road_forces, calc_travel_modes
 
@@ -20,12 +24,52 @@ QUIET = 1e-12, 1e-16
 NAME = "prototype"
 
 
-def made() -> RoadTravel:
-    return RoadTravel(vehicle(NAME))
+class Travel(KernelRig):
+    """Takes what an IMU measures beside the model."""
+
+    def __init__(self) -> None:
+        program = Program(Graph())
+        g, past, road = program.graph, RateDifferences(program, "past"), RoadTravel(program, "road")
+        (t,) = program.array("t", 1)
+        variance, *rates = program.array("rates", 5)
+        differences, stores = past.take(t, (g.zero, g.zero), rates[:2], rates[2:], g.one)
+        program.kernel("rates", [*stores, *road.take_rates(t, differences, variance)])
+        heave, left, variance = program.array("forces", 3)
+        program.kernel("forces", road.take(t, heave, left, variance, g.one))
+        program.kernel("calc", zip(program.array("added", len(ROAD_PLACES)), road.calc(t), strict=True))
+        super().__init__(program)
+        for array, values in calc_road_arrays(vehicle(NAME), "road").items():
+            self[array][:] = values
+        self.reset()
+
+    def reset(self) -> None:
+        for array in ("road.turning", "road.state", "past.past"):
+            self[array][:] = 0.0
+        for array in ("road.times", "past.times"):
+            self[array][:] = LONG_AGO
+
+    def take_rates(
+        self, t: float, rates: tuple[float, float], modelled: tuple[float, float], variance: float
+    ) -> None:
+        self["t"][:], self["rates"][:] = t, (variance, *rates, *modelled)
+        self.run("rates")
+
+    def take(self, t: float, heave: float, left: float, variance: float) -> None:
+        self["t"][:], self["forces"][:] = t, (heave, left, variance)
+        self.run("forces")
+
+    def calc(self, t: float) -> np.ndarray:
+        self["t"][:] = t
+        self.run("calc")
+        return self["added"].copy()
 
 
-def calc(travel: RoadTravel, t: float) -> np.ndarray:
-    return np.array(travel.calc(t))
+def made() -> Travel:
+    return Travel()
+
+
+def calc(travel: Travel, t: float) -> np.ndarray:
+    return travel.calc(t)
 
 
 def read(found: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -33,7 +77,7 @@ def read(found: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return found[:4], found[4:8], found[8:]
 
 
-def run(travel: RoadTravel, accelerations: np.ndarray, noise: tuple[float, float] = QUIET) -> np.ndarray:
+def run(travel: Travel, accelerations: np.ndarray, noise: tuple[float, float] = QUIET) -> np.ndarray:
     """(samples, 12) what is added a sample later, by upward, lateral, roll and pitch acceleration (samples, 4)."""
     rates = np.zeros(2)
     found = []

@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from kernel_rig import KernelRig
 
 from vehicled.sources.measured_rates import MeasuredRates
+from vehicled.sources.rate_differences import LONG_AGO, RateDifferences
 from vehicled.sources.shaking import Shaking
+from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.program import Program
 
 NOISE, H = 0.002, 0.004
 """rad/s, s: of gyroscopes at 250 Hz."""
@@ -39,9 +43,44 @@ def test_a_sample_that_is_not_newer_is_left_out():
     assert rates.find(1.02) == [0.2, 0.0, 0.0]
 
 
-def shake(amplitude: float, hertz: float, samples: int = 2500) -> tuple[np.ndarray, np.ndarray, Shaking]:
+class Shaken(KernelRig):
+    """Takes innovations by roll and pitch."""
+
+    def __init__(self) -> None:
+        program = Program(Graph())
+        past, shaking = RateDifferences(program, "past"), Shaking(program, "shaking")
+        t, variance, *innovations = program.array("given", 4)
+        g = program.graph
+        nothing = g.zero, g.zero
+        differences, stores = past.take(t, innovations, nothing, nothing, g.one)
+        found = program.array("found", 4)
+        values, variances, more = shaking.take(t, differences, variance)
+        program.kernel("take", [*stores, *more, *zip(found, [*values, *variances], strict=True)])
+        values, variances, stores = shaking.expire(t)
+        program.kernel("expire", [*stores, *zip(found, [*values, *variances], strict=True)])
+        super().__init__(program)
+        self["past.times"][:] = LONG_AGO
+
+    @property
+    def value(self) -> list[float]:
+        return self["found"][:2].tolist()
+
+    @property
+    def variance(self) -> list[float]:
+        return self["found"][2:].tolist()
+
+    def take(self, t: float, innovations: tuple[float, float], variance: float) -> None:
+        self["given"][:] = t, variance, *innovations
+        self.run("take")
+
+    def expire(self, t: float) -> None:
+        self["given"][0] = t
+        self.run("expire")
+
+
+def shake(amplitude: float, hertz: float, samples: int = 2500) -> tuple[np.ndarray, np.ndarray, Shaken]:
     """What is found of a roll that swings beside the model: error of each sample, variance claimed for it."""
-    rng, shaking, w = np.random.default_rng(4), Shaking(), 2.0 * np.pi * hertz
+    rng, shaking, w = np.random.default_rng(4), Shaken(), 2.0 * np.pi * hertz
     errors, claimed = [], []
     for k in range(samples):
         t = k * H

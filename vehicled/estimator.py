@@ -29,13 +29,14 @@ from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.ground_velocity import add_speed_and_course
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
+from vehicled.sources.imu_statistics import AddedTravel
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initialisation
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
 from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
-from vehicled.sources.road_travel import NOTHING, ROAD_PLACES, RoadTravel
+from vehicled.sources.road_travel import NOTHING, ROAD_PLACES
 from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.source import Context
@@ -106,10 +107,10 @@ class Estimator:
         self._world = WorldFrame(configuration.world)
         # Where travel is among the filter's states, these take what the accelerometers find.
         follows = self._has_output and self.filter.settings.suspension is None
-        self._road_travel = RoadTravel(self._vehicle) if follows else None
+        self._road_travel = AddedTravel(self.filter.car, self._vehicle) if follows else None
         shared = self._filter, self._updates, self._world, self._counters, ImuTiming()
         # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
-        context = Context(*shared, given_noise=parts is not None, road_travel=self._road_travel)
+        context = Context(*shared, given_noise=parts is not None)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
         self._initialisation = Initialisation(self._filter, self._inputs, self._sources, self._world)
@@ -470,7 +471,7 @@ class Estimator:
 
     # -- output ------------------------------------------------------------------------------------
 
-    def calc_road_travel(self, t_ns: int) -> list[float]:
+    def calc_road_travel(self, t_ns: int) -> tuple[float, ...]:
         """(12,) what an uneven road has added to the estimate of the step at that time, at ROAD_PLACES."""
         road = self._road_travel
         return NOTHING if road is None else road.calc(t_ns * 1e-9)

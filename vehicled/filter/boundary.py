@@ -104,17 +104,12 @@ class ObservedFilter(Protocol):
         """Section `filter` of the configuration."""
 
     @property
+    def car(self) -> Car:
+        """The simulated car."""
+
+    @property
     def pose(self) -> np.ndarray:
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
-
-    def set_yaw_noise(self, density: float) -> None:
-        """White noise of the yaw acceleration beside that of the settings, (rad/s²)²/Hz."""
-
-    def write_shaking(self, roll: float, pitch: float) -> None:
-        """Roll and pitch acceleration beside the model's, rad/s², for the accelerometers to come."""
-
-    def turn_heading(self, angle: float) -> None:
-        """Turn the heading, rad, but not the direction of the motion over ground."""
 
     @property
     def measured_rates(self) -> np.ndarray:
@@ -193,10 +188,6 @@ class EstimatedFilter(ObservedFilter, Protocol):
     @property
     def states(self) -> StateVector:
         """Where each error state is."""
-
-    @property
-    def car(self) -> Car:
-        """The simulated car."""
 
     @property
     def is_sound(self) -> bool:

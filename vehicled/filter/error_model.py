@@ -73,13 +73,14 @@ class ErrorModel:
         self.pairs = count_pairs(states)
         self.models = add_sensor_models(program, parts)
         self._covariance = CovarianceKernels(program, len(states), COMPONENTS)
+        self.errors = self._covariance.x  # what is added to them is a correction
         self.slow = states.count_of_car
         """Where the states begin that are estimates of their own (`extra`), beside those of the simulation."""
         self._extra = program.array("extra", len(states) - self.slow)
         self.now = program.array("now", len(POSE))
         self._now_wheels = program.array("now_wheels", 2, 1)
         self._accelerating = [i for group in ACCELERATING for i in states.places(group)]
-        self._density = program.array("density", len(states))
+        self.density = program.array("density", len(states))
         (self._per_speed,) = program.array("lateral_per_speed", 1)
         self.rolling = program.array("rolling", 2 * len(WHEELS))
         self._processes = {
@@ -95,8 +96,7 @@ class ErrorModel:
         `pose`, IMU axes, rad/s: their estimated bias is still to be subtracted."""
         self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
         self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
-        (self.age,) = program.array("age", 1)
-        (self.lead,) = program.array("lead", 1)
+        (self.age,), (self.lead,) = program.array("age", 1), program.array("lead", 1)
         """By how much an observation is of later than the last step, s: where a latency is negative."""
         (self.latency,) = program.array("latency", 1)
         """The estimate of a latency that the time of an observation was found with, s."""
@@ -211,7 +211,7 @@ class ErrorModel:
         The lateral velocity's grows with the speed, unless what its force lacks is a state that acts on the car.
         Wheels slip in proportion to the speed while it is low: on tyres that stick they only roll.
         """
-        density, ahead, left = self._density[i], pose[AHEAD], pose[LEFT]
+        density, ahead, left = self.density[i], pose[AHEAD], pose[LEFT]
         if i in self.states.places(WHEEL_SLIP):
             return density * calc_free_share(self.g, ahead, left)
         if self.forces or i != self.states.index(VELOCITY, "left"):

@@ -25,7 +25,6 @@ from vehicled.filter.states import (
     STEERING_OFFSET,
     SUSPENSION,
     UNMODELLED,
-    VELOCITY,
     WHEEL_ANGLE,
     Group,
     calc_unmodelled,
@@ -269,12 +268,6 @@ class VehicleFilter(VehicleState):
         added = np.zeros(len(self.states))
         added[self.states.index(group, element)] = variance
         self.errors.add_variances(added)
-
-    def turn_heading(self, angle: float) -> None:
-        """Turn the heading, rad, with the next correction: the motion ahead keeps its direction over ground."""
-        x = self.errors.x
-        x[self.states.index(ATTITUDE, "yaw")] += angle
-        x[self.states.index(VELOCITY, "left")] -= angle * self.pose.item(AHEAD)
 
     def decorrelated(self) -> tuple[np.ndarray, np.ndarray]:
         """Innovations of the last observation in directions that are not correlated, and inverse variances.

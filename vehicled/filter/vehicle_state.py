@@ -33,7 +33,6 @@ from vehicled.filter.states import (
 from vehicled.filter.structure import PROCESS, Structure, make_extension
 from vehicled.filter.tangents import Companion, FilterTangents
 from vehicled.messages import WHEELS, SlowState
-from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, MOUNTING, PLACE, YAW, YAW_RATE
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.kinematics import calc_heave_stiffness
@@ -89,7 +88,6 @@ class VehicleState:
         self._extra = view("extra")
         """Estimates of the slow states. Those of the suspensions are not kept: they are applied to the car."""
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
-        self._yaw_rate = self.states.index(ANGULAR_RATE, "yaw")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
         self._past_pose, self._sum_corrections = map(
@@ -98,8 +96,7 @@ class VehicleState:
         self._age, self._d_since = view("age"), car.tangent("since")
         self._sums, self._d_sums = view("sums"), car.tangent("sums")
         self._h = view("h")
-        # What `ErrorModel` has under these names, for the observations to come.
-        self.write_shaking = PlainNumbers(car.layout, car.workspace, shaking=2).write
+        # What `ErrorModel` has under this name, for the observations to come.
         self.measured_rates = view("measured_rates")
         self._now = self.pose = view("now")
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
@@ -307,10 +304,6 @@ class VehicleState:
             self._before_loss = None
         place = self.states.index(STEERING_OFFSET)
         self._density[place] = self._table.densities()[place] if known else noise**2
-
-    def set_yaw_noise(self, density: float) -> None:
-        """White noise of the yaw acceleration beside that of the settings, (rad/s²)²/Hz."""
-        self._density[self._yaw_rate] = self.settings.rate_noise.yaw**2 + density
 
     def set_process_time(self, group: Group, time: float) -> None:
         """Set the time (s) in which a group of states fades."""

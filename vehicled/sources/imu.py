@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import add
+from operator import itemgetter
 from typing import Annotated
 
 import numpy as np
 
-from vehicled.filter.covariance import MISSING
-from vehicled.filter.states import STEERING_OFFSET, TYRE_ERROR, UNMODELLED, NoiseSetting
-from vehicled.messages import Innovation, Measurement, SlowState
+from vehicled.filter.states import STEERING_OFFSET, TYRE_ERROR, NoiseSetting
+from vehicled.messages import Measurement, SlowState
 from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import (
@@ -24,11 +23,9 @@ from vehicled.sources.imu_model import (
     add_accelerometers,
     add_gyroscopes,
 )
+from vehicled.sources.imu_statistics import ImuStatistics, add_imu_statistics
 from vehicled.sources.imu_timing import LARGE_CHANGE
-from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.lateral import OLD, LateralKinematics
-from vehicled.sources.noise_floor import NoiseFloor
-from vehicled.sources.shaking import Shaking
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import (
     MetresPerSecondSquared,
@@ -43,7 +40,7 @@ from vehicled.units import (
     Unit,
     Vector,
 )
-from vehicled.vehicle.arrays import AHEAD, ALPHA_X, ALPHA_Y, V1Z, V2Z, YAW, YAW_RATE
+from vehicled.vehicle.arrays import V1Z, V2Z, YAW
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
@@ -51,7 +48,6 @@ _LATENCY = "imu_latency"
 """Name among the parameters."""
 _WHOLE = "fused", "weighted"
 """Reasons of records of which nothing was rejected."""
-_UPWARDS = UNMODELLED.elements.index("up")
 _GRAVITY = 9.81
 """m/s²: of what roll and pitch take from it."""
 
@@ -106,7 +102,7 @@ class Imu(SourceSettings):
 
     LIMITS = dict.fromkeys(ACCELEROMETERS, 500.0) | dict.fromkeys(GYROSCOPES, 50.0)
     STATES = (GYRO_BIAS, ACCELEROMETER_BIAS, GYRO_SCALE, ACCELEROMETER_SCALE, ALIGNMENT)
-    OBSERVATIONS = (add_gyroscopes, add_accelerometers)
+    OBSERVATIONS = (add_gyroscopes, add_accelerometers, add_imu_statistics)
     NOISE = (
         NoiseSetting(
             "gyro.noise",
@@ -170,48 +166,12 @@ class Imu(SourceSettings):
         )
 
 
-_Sample = tuple[list[float], list[int] | None]
-"""Of three axes, zero where not measured; and the axes that are measured, None: all."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sensors:
-    """Gyroscopes or accelerometers: what an observation is made with, by axis."""
-
-    kind: str
-    channels: tuple[str, ...]
-    offsets: tuple[float, ...]
-    """Known biases."""
-    variances: list[float]
-    """Of a sample with the error of the model, by the settings."""
-    model_variances: list[float]
-    """The part of them that is the error of the model."""
-    floor: NoiseFloor
-    """Of the samples."""
-    biases: np.ndarray
-    """(3,) estimated biases, a view."""
-    axes: tuple[_MotionAxis, ...]
-    """What the estimator uses of them beside the observation."""
-
-    def read(self, v: Mapping[str, float]) -> _Sample:
-        """By axis, less the known biases."""
-        (cx, cy, cz), (ox, oy, oz) = self.channels, self.offsets
-        if cx in v and cy in v and cz in v:
-            return [v[cx] - ox, v[cy] - oy, v[cz] - oz], None
-        value = [v[c] - o if c in v else 0.0 for c, o in zip(self.channels, self.offsets, strict=True)]
-        return value, [k for k, c in enumerate(self.channels) if c in v]
-
-
-@dataclass(frozen=True, slots=True)
-class _MotionAxis:
-    """How a yaw rate or specific force in vehicle axes follows from the samples of three axes."""
-
-    place: int
-    """0, 1, 2: yaw rate, lateral and longitudinal force."""
-    nearest: int
-    """Axis of the sensor without which it is not measured."""
-    shares: list[float]
-    """Of each axis."""
+_AXES = 3
+_CHANNELS = (*GYROSCOPES, *ACCELEROMETERS)
+_ALL = (1.0,) * len(_CHANNELS)
+_get_all = itemgetter(*_CHANNELS)
+_NEAREST = 2, _AXES + 1, _AXES
+"""Places in `_CHANNELS` without which yaw rate, and forces to the left and ahead, are not measured."""
 
 
 class ImuSource(Source[Imu]):
@@ -219,15 +179,7 @@ class ImuSource(Source[Imu]):
 
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
-        self._road_travel = context.road_travel
-        self._floors: dict[str, NoiseFloor] = {}
-        self._road = ExcessVariance()
-        """Vertical acceleration by roads that are not as even as the model's."""
-        self._shaking = Shaking()
-        self._turning = ExcessDensity()
-        """Of the yaw rate."""
-        self._measured_at = -math.inf
-        """When gyroscopes have been measured, and all of them used, s."""
+        self._statistics = ImuStatistics(context.filter.car)
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
@@ -237,53 +189,31 @@ class ImuSource(Source[Imu]):
         self.lateral.reset()
         self._timing.forget()
         self._ahead_at = -math.inf
-        for floor in self._floors.values():
-            floor.reset()
-        self._road.reset()
-        self._shaking.reset()
-        self._turning.reset()
-        self._measured_at = -math.inf
+        self._statistics.reset()
         self._rates.reset()
-        if self._road_travel is not None:
-            self._road_travel.reset()
 
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s, offsets = self.settings, self.settings.get_offsets()
-        self._squares: list[list[float]] = (s.R_imu_vehicle**2).tolist()
-        self._ahead_axis, self._left_axis, self._up = s.R_imu_vehicle.T.tolist()
-        self._upright = int(np.argmax(np.abs(self._up)))
-        self.filter.set_yaw_noise(self._turning.density)  # the filter has been configured without it
-        self._unmodelled = self.filter.view_slow_states(UNMODELLED)
-        self._scale = self.filter.view_slow_states(ACCELEROMETER_SCALE)
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
-        self._kinds: list[_Sensors] = []
-        floors, self._floors = self._floors, {}
-        for kind, channels, settings, group, axes, serves in (
-            ("imu.gyro", GYROSCOPES, s.gyroscopes, GYRO_BIAS, ((0, 2),), ("yaw", "sideslip")),
-            (
-                "imu.accel",
-                ACCELEROMETERS,
-                s.accelerometers,
-                ACCELEROMETER_BIAS,
-                ((1, 1), (2, 0)),
-                ("sideslip", "suspension"),
-            ),
+        self._channels: set[str] = set()
+        """Those of the settings."""
+        least, of_model, known = ([0.0] * len(_CHANNELS) for _ in range(3))
+        for kind, channels, settings, place, serves in (
+            ("imu.gyro", GYROSCOPES, s.gyroscopes, slice(0, _AXES), ("yaw", "sideslip")),
+            ("imu.accel", ACCELEROMETERS, s.accelerometers, slice(_AXES, None), ("sideslip", "suspension")),
         ):
-            if settings is not None:
-                self.updates.register(kind, settings.gate, channels=channels, serves=serves)
-                more = settings.model_error if isinstance(settings, Gyroscopes) else (0.0, 0.0, 0.0)
-                model = [e * e for e in more]
-                variances = [self._variances[kind] + e for e in model]
-                of_samples = [self._variances[kind]] * len(channels)
-                floor = self._floors[kind] = floors.get(kind) or NoiseFloor(of_samples)
-                floor.reconfigure(of_samples)
-                biases = self.filter.view_slow_states(group)
-                motion = tuple(_MotionAxis(n, axis, s.R_imu_vehicle[:, axis].tolist()) for n, axis in axes)
-                self._kinds.append(
-                    _Sensors(kind, channels, offsets[kind], variances, model, floor, biases, motion)
-                )
+            if settings is None:
+                continue
+            self.updates.register(kind, settings.gate, channels=channels, serves=serves)
+            self._channels.update(channels)
+            least[place] = [self._variances[kind]] * _AXES
+            known[place] = offsets[kind]
+            if isinstance(settings, Gyroscopes):
+                of_model[place] = [e * e for e in settings.model_error]
+        self._statistics.configure(least, of_model, known, self._given_noise)
+        self._statistics.set_least_turning(self.filter.settings.rate_noise.yaw**2)
 
     def parameters(self) -> dict[str, SlowState]:
         """The latency of its samples beside the configured one."""
@@ -304,141 +234,24 @@ class ImuSource(Source[Imu]):
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
         return self._ahead if t - self._ahead_at < OLD else None
 
-    def _observe_accelerations(
-        self,
-        m: Measurement,
-        value: list[float],
-        noise: list[float],
-        of_samples: float,
-        present: Sequence[int] | None,
-    ) -> None:
-        """Update with the axes present, None: all; with the error of the model that the road causes.
-
-        `of_samples`: variance of their noise.
-        """
-        if self._given_noise:
-            self.updates.update(m, "imu.accel", value, noise, present)
-            return
-        self._shaking.expire(m.t * 1e-9)
-        self.filter.write_shaking(*self._shaking.value)
-        x, y, z = self.settings.position
-        roll, pitch = self._shaking.variance
-        if roll or pitch or self._road.variance:
-            # By vehicle axis, of what shaking and road do at the place of the IMU; and by axis of the IMU.
-            ahead, left, up = z * z * pitch, z * z * roll, y * y * roll + x * x * pitch + self._road.variance
-            squares = self._squares
-            noise = [n + a * ahead + b * left + c * up for n, (a, b, c) in zip(noise, squares, strict=True)]
-        self.updates.update(m, "imu.accel", value, noise, present)
-        record = self.updates.records[-1]
-        if record.innovation and present is None:
-            (i, j, k), (a, b, c), (u, v, w) = record.innovation, record.variance, self._up
-            heave = u * i + v * j + w * k
-            self._road.take(heave, u * u * a + v * v * b + w * w * c)
-            self._take_forces(record, heave, of_samples)
-
-    def _take_forces(self, record: Innovation, heave: float, variance: float) -> None:
-        """With an innovation of the accelerometers, upwards `heave` (m/s²), unless any of it was rejected.
-
-        `variance`: of the noise of their samples.
-        """
-        if self._road_travel is not None and record.reason in _WHOLE:
-            (i, j, k), (a, b, c) = record.innovation, self._left_axis
-            # What the filter has found of what the model lacks is lacking in the model's travel all the same.
-            up = self._unmodelled.item(_UPWARDS)
-            self._road_travel.take(record.t * 1e-9, heave + up, a * i + b * j + c * k, variance)
-
-    def _observe_rates(
-        self,
-        m: Measurement,
-        value: list[float],
-        noise: list[float],
-        of_samples: float,
-        present: Sequence[int] | None,
-    ) -> None:
-        """Update with the axes present, None: all, and keep what others use of them.
-
-        `of_samples`: variance of their noise.
-        """
-        t = m.t * 1e-9
-        if present is None:
-            # Noise that is being identified is noise of the gyroscopes alone.
-            self._rates.take(t, value, 0.0 if self._given_noise else math.sqrt(of_samples))
-        self.updates.update(m, "imu.gyro", value, noise, present)
-        record = self.updates.records[-1]
-        if self._given_noise or not record.innovation:
-            return
-        before, self._measured_at = self._measured_at, t
-        is_next = 0.0 < t - before < OLD
-        if present is None:
-            self._take_rates(record, of_samples)
-            (i, j, k), (a, b, c), (u, v, w) = record.innovation, self._ahead_axis, self._left_axis
-            by_pitch = u * i + v * j + w * k
-            self._shaking.take(t, (a * i + b * j + c * k, by_pitch), of_samples)
-            if is_next and record.reason in _WHOLE:
-                # ψ̇ = (ω_y sin φ + ω_z cos φ)/cos θ. The model's ω_y is that of its own springs: in turns of other
-                # cars it makes ψ̇ wrong by 0.4 %, which courses would find as a scale of the gyroscopes.
-                self.filter.turn_heading(by_pitch * self._find_roll() * (t - before))
-        if is_next:
-            self._take_turning(record, noise, present, t - before)
-
-    def _find_roll(self) -> float:
-        """That of the model, rad, and what its accelerometers show beside it."""
-        pose = self.filter.pose
-        more = self._scale[0] * pose[AHEAD] * pose[YAW_RATE] / _GRAVITY
-        return float(pose[V2Z] + more)
-
-    def _take_turning(
-        self, record: Innovation, noise: Sequence[float], present: Sequence[int] | None, interval: float
-    ) -> None:
-        """With gyroscopes' innovations `interval` s after the ones before, and their noise by axis of the sensor."""
-        shares = self._up
-        if present is not None:
-            if self._upright not in present:
-                return
-            shares, noise = [shares[k] for k in present], [noise[k] for k in present]
-        least = self.filter.settings.rate_noise.yaw**2
-        innovation = expected = of_noise = 0.0
-        for share, nu, s, r in zip(shares, record.innovation, record.variance, noise, strict=True):
-            innovation += share * nu
-            expected += share * share * s
-            of_noise += share * share * r
-        self._turning.take(innovation, expected, of_noise, interval, least)
-        self.filter.set_yaw_noise(self._turning.density)
-
-    def _take_rates(self, record: Innovation, variance: float) -> None:
-        """With a sample of all gyroscopes and the variance of its noise, unless any of it was rejected."""
-        if self._road_travel is None or record.reason not in _WHOLE:
-            return
-        (x, y, z), (a, b, c), (d, e, f) = record.value, self._ahead_axis, self._left_axis
-        rates, read = (a * x + b * y + c * z, d * x + e * y + f * z), self.filter.pose.item
-        self._road_travel.take_rates(record.t * 1e-9, rates, (read(ALPHA_X), read(ALPHA_Y)), variance)
-
-    def _read_motion(self, samples: Sequence[_Sample]) -> tuple[list[float | None], list[float]]:
-        """Yaw rate, lateral and longitudinal specific force, in vehicle axes, without biases.
-
-        `samples` by kind. Returns what is measured of them, and what has been subtracted of each as
-        estimated bias.
-        """
-        found: list[float | None] = [None, None, None]
-        subtracted = [0.0, 0.0, 0.0]
-        for of, ((x0, x1, x2), present) in zip(self._kinds, samples, strict=True):
-            b0, b1, b2 = of.biases.tolist()
-            if present is not None:  # neither a sample nor its bias has a share
-                b0, b1, b2 = (b if k in present else 0.0 for k, b in enumerate((b0, b1, b2)))
-            for axis in of.axes:
-                if present is None or axis.nearest in present:
-                    s0, s1, s2 = axis.shares
-                    less = s0 * b0 + s1 * b1 + s2 * b2
-                    found[axis.place] = s0 * x0 + s1 * x1 + s2 * x2 - less
-                    subtracted[axis.place] = less
-        return found, subtracted
+    def _read(self, v: Mapping[str, float]) -> tuple[Sequence[float], Sequence[float]]:
+        """By channel its value, zero where it is not measured; and 1, or 0 where it is not."""
+        if len(self._channels) == len(_CHANNELS) and self._channels <= v.keys():
+            return _get_all(v), _ALL
+        measured = [float(c in v and c in self._channels) for c in _CHANNELS]
+        return [v[c] if there else 0.0 for c, there in zip(_CHANNELS, measured, strict=True)], measured
 
     def note_motion(self, v: Mapping[str, float]) -> tuple[float | None, ...]:
         """Take the channels of a sample before the filter runs, for the yaw rate that it starts with.
 
         Returns yaw rate (rad/s), and specific forces ahead and to the left (m/s²), as far as they are measured.
         """
-        (yaw_rate, left, ahead), _ = self._read_motion([of.read(v) for of in self._kinds])
+        values, measured = self._read(v)
+        # That no time passes leaves what is known of shaking.
+        found, _ = self._statistics.take_sample(0.0, values, measured)
+        yaw_rate, left, ahead = (
+            m if measured[k] else None for m, k in zip(found[8:11], _NEAREST, strict=True)
+        )
         self.lateral.take(yaw_rate, left)
         return yaw_rate, ahead, left
 
@@ -454,28 +267,68 @@ class ImuSource(Source[Imu]):
 
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""
-        v = m.values
         if self._timing.latency:
             m = Measurement(m.source, m.t - round(self._timing.latency * 1e9), m.arrival, m.values)
-        samples = [of.read(v) for of in self._kinds]
-        (yaw_rate, left, ahead), biases = self._read_motion(samples)
-        self.lateral.take(yaw_rate, left)
-        if yaw_rate is not None and left is not None and ahead is not None:
-            self._find_latency(
-                m.t * 1e-9, yaw_rate + biases[0], ahead + biases[2], left + biases[1], biases[0]
-            )
-        if ahead is not None:
-            self._ahead, self._ahead_at = ahead, m.t * 1e-9
-        for of, (value, present) in zip(self._kinds, samples, strict=True):
-            if present is not None and not present:
-                of.floor.interrupt()
-                continue
-            noise, of_samples = of.variances, of.floor.take(value, present)
-            if not self._given_noise:
-                noise = list(map(add, of_samples, of.model_variances))
-            if present is not None:
-                noise = [w if k in present else MISSING for k, w in enumerate(noise)]
-            if of.kind == "imu.accel":
-                self._observe_accelerations(m, value, noise, max(of_samples), present)
-            else:
-                self._observe_rates(m, value, noise, max(of_samples), present)
+        t, (values, measured) = m.t * 1e-9, self._read(m.values)
+        found, noise = self._statistics.take_sample(t, values, measured)
+        of_gyro, yaw_rate, left, ahead, b_yaw, b_left, b_ahead = found[6], *found[8:]
+        if measured is _ALL:
+            self.lateral.take(yaw_rate, left)
+            self._find_latency(t, yaw_rate + b_yaw, ahead + b_ahead, left + b_left, b_yaw)
+            self._ahead, self._ahead_at = ahead, t
+            self._observe_rates(m, list(found[:_AXES]), list(noise[:_AXES]), of_gyro, None)
+            self._observe_forces(m, list(found[_AXES:6]), None)
+            return
+        has_yaw, has_left, has_ahead = (measured[k] for k in _NEAREST)
+        self.lateral.take(yaw_rate if has_yaw else None, left if has_left else None)
+        if has_yaw and has_left and has_ahead:
+            self._find_latency(t, yaw_rate + b_yaw, ahead + b_ahead, left + b_left, b_yaw)
+        if has_ahead:
+            self._ahead, self._ahead_at = ahead, t
+        rates, forces = (_find_present(measured[k : k + _AXES]) for k in (0, _AXES))
+        if rates is None or rates:
+            self._observe_rates(m, list(found[:_AXES]), list(noise[:_AXES]), of_gyro, rates)
+        if forces is None or forces:
+            self._observe_forces(m, list(found[_AXES:6]), forces)
+
+    def _observe_rates(
+        self,
+        m: Measurement,
+        value: list[float],
+        noise: list[float],
+        of_samples: float,
+        present: Sequence[int] | None,
+    ) -> None:
+        """Update with the gyroscopes present, None: all. `of_samples`: variance of their noise."""
+        if present is None:
+            # Noise that is being identified is noise of the gyroscopes alone.
+            self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else math.sqrt(of_samples))
+        self.updates.update(m, "imu.gyro", value, noise, present)
+        record = self.updates.records[-1]
+        if self._given_noise or not record.innovation:
+            return
+        innovation, expected = record.innovation, record.variance
+        if present is not None:
+            innovation, expected = _fill(innovation, present, 0.0), _fill(expected, present, 1.0)
+        self._statistics.take_rates(record.reason in _WHOLE, innovation, expected)
+
+    def _observe_forces(self, m: Measurement, value: list[float], present: Sequence[int] | None) -> None:
+        """Update with the accelerometers present, None: all."""
+        noise = list(self._statistics.read_noise()[_AXES:])
+        self.updates.update(m, "imu.accel", value, noise, present)
+        record = self.updates.records[-1]
+        if present is None and record.innovation and not self._given_noise:
+            self._statistics.take_forces(record.reason in _WHOLE, record.innovation, record.variance)
+
+
+def _find_present(measured: Sequence[float]) -> list[int] | None:
+    """Places of what was measured, None: all."""
+    return None if all(measured) else [k for k, there in enumerate(measured) if there]
+
+
+def _fill(components: Sequence[float], present: Sequence[int], other: float) -> list[float]:
+    """By axis, with `other` for those that were not measured."""
+    filled = [other] * _AXES
+    for k, component in zip(present, components, strict=True):
+        filled[k] = component
+    return filled

@@ -1,8 +1,15 @@
-"""Errors of the model that change within seconds, as innovations show them."""
+"""Errors of the model that change within seconds, as innovations show them: expressions of the car's program."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vehicled.sources.noise_floor import MEMORY, SPIKE
+
+if TYPE_CHECKING:
+    from vehicled.sources.noise_floor import Stores
+    from vehicled.symbolic.graph import Atom
+    from vehicled.symbolic.program import Program
 
 _MOST = 25.0
 """Densities grow by no more than this factor, so that a sensor that fails is not followed at once: noise by five."""
@@ -14,20 +21,18 @@ class ExcessVariance:
     White, as the filter takes it to be. It follows what changes within seconds, such as the roughness of a road.
     """
 
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all innovations."""
-        self._found = 0.0
-        self.variance = 0.0
+    def __init__(self, program: Program, name: str) -> None:
+        """Array `name` (1,): zero, there have been no innovations."""
+        self._g = program.graph
+        (self._found,) = program.array(name, 1)
+        self.variance = self._g.max(self._found, 0.0)
         """To be added to R."""
 
-    def take(self, innovation: float, expected: float) -> None:
+    def take(self, innovation: Atom, expected: Atom) -> Stores:
         """An innovation and its variance, S, to which `variance` had been added."""
-        square = min(innovation * innovation, SPIKE * expected)
-        self._found += (square - (expected - self.variance) - self._found) / MEMORY
-        self.variance = max(self._found, 0.0)
+        square = self._g.min(innovation * innovation, SPIKE * expected)
+        more = square - (expected - self.variance) - self._found
+        return [(self._found, self._found + more * (1.0 / MEMORY))]
 
 
 class ExcessDensity:
@@ -38,23 +43,30 @@ class ExcessDensity:
     as one that vibrates, makes it negative (Mehra, 1970). What an innovation corrects, K ν, weighs it.
     """
 
-    def __init__(self) -> None:
-        self.reset()
+    def __init__(self, program: Program, name: str) -> None:
+        """Array `name` (2,): the density by which the process has more noise than it has at least, unit²/s.
 
-    def reset(self) -> None:
-        """Forget all innovations."""
-        self._before = 0.0
-        """The last innovation."""
-        self.density = 0.0
-        """By how much the process has more noise than it is expected to have at least, unit²/s."""
+        And the last innovation. Zero, there have been none.
+        """
+        self._g = program.graph
+        self._density, self._before = program.array(name, 2)
 
-    def take(self, innovation: float, expected: float, noise: float, interval: float, least: float) -> None:
+    def take(
+        self, innovation: Atom, expected: Atom, noise: Atom, interval: Atom, least: Atom, follows: Atom
+    ) -> tuple[Atom, Stores]:
         """An innovation, its variance S and the part of it that is the sensor's noise; s since the one before.
 
-        `least`: density that the process has in any case.
+        `least`: density that the process has in any case; `follows`: 1 where the innovation follows the one before,
+        or 0: then all stays. Returns the density.
         """
-        gain = max(expected - noise, 0.0) / expected
-        product, self._before = innovation * self._before, innovation
-        product = min(max(product, -SPIKE * expected), SPIKE * expected)
-        more = self.density + gain * gain * product / interval / MEMORY
-        self.density = min(max(more, 0.0), _MOST * least)
+        g = self._g
+        gain = g.max(expected - noise, 0.0) / expected
+        most = SPIKE * expected
+        product = g.clamp(innovation * self._before, -most, most)
+        more = self._density + gain * gain * product / interval * (1.0 / MEMORY)
+        density = g.clamp(more, 0.0, _MOST * least)
+        found = g.where_less(0.5, follows, density, self._density)
+        return found, [
+            (self._density, found),
+            (self._before, g.where_less(0.5, follows, innovation, self._before)),
+        ]

@@ -1,8 +1,17 @@
-"""The noise of a sensor as its own samples show it."""
+"""The noise of a sensor as its own samples show it, as expressions of the car's program."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vehicled.symbolic.graph import Atom
+    from vehicled.symbolic.program import Program
+
+    Stores = list[tuple[Atom, Atom]]
+    """Of a kernel: symbol, and the expression that it becomes."""
+
 
 MEMORY = 250.0
 """Samples over which a variance is averaged."""
@@ -18,39 +27,36 @@ class NoiseFloor:
     found by itself, without a model.
     """
 
-    def __init__(self, variances: Sequence[float]) -> None:
-        """`variances` of the settings: noise is never taken as less."""
-        self._least = list(variances)
-        self.reset()
+    def __init__(self, program: Program, name: str, size: int) -> None:
+        """Arrays `name.least` (size,), variances of the settings: noise is never taken as less; and `name.floor`.
 
-    def reset(self) -> None:
-        """Forget all samples."""
-        self._found = [0.0] * len(self._least)
-        self._present: Sequence[int] | None = None
-        self.interrupt()
+        Zero, the latter knows of no samples.
+        """
+        self._g = program.graph
+        self.least = program.array(f"{name}.least", size)
+        state = program.array(f"{name}.floor", 3 * size + 2)
+        self._found, self._last, self._before = (state[i * size : (i + 1) * size] for i in range(3))
+        self._count, self._pattern = state[-2:]
+        """Samples that follow each other, and which components they had, as a number."""
 
-    def interrupt(self) -> None:
-        """The samples to come do not follow those before; what was found of their noise stays."""
-        self._last: Sequence[float] | None = None
-        self._before: Sequence[float] | None = None
-
-    def reconfigure(self, variances: Sequence[float]) -> None:
-        """Other settings, of the same components."""
-        self._least = list(variances)
-
-    def take(self, value: Sequence[float], present: Sequence[int] | None = None) -> list[float]:
+    def take(self, value: Sequence[Atom], measured: Sequence[Atom]) -> tuple[list[Atom], Stores]:
         """Variance of a sample by component, from it and all before; samples follow each other regularly.
 
-        `present`: the components that were measured, None: all.
+        `measured`: by component 1, or 0 where it was not measured; without any of them, all stays.
         """
-        if present != self._present:
-            self._present = present
-            self.interrupt()
-        least, found, last, before = self._least, self._found, self._last, self._before
-        if last is not None and before is not None:
-            for k, (x, x1, x2, usual) in enumerate(zip(value, last, before, least, strict=True)):
-                second, mean = x - 2.0 * x1 + x2, found[k]
-                square, spike = second * second / 6.0, SPIKE * (mean if mean > usual else usual)
-                found[k] = mean + ((square if square < spike else spike) - mean) / MEMORY
-        self._last, self._before = value, last
-        return list(map(max, least, found))
+        g = self._g
+        pattern = g.zero
+        for k, there in enumerate(measured):
+            pattern = pattern + there * float(2**k)
+        count = g.where_less(g.abs(pattern - self._pattern), 0.5, self._count + 1.0, 1.0)
+        variances, stores = [], []
+        for x, x1, x2, mean, usual in zip(
+            value, self._last, self._before, self._found, self.least, strict=True
+        ):
+            second = x - 2.0 * x1 + x2
+            square = g.min(second * second * (1.0 / 6.0), SPIKE * g.max(mean, usual))
+            found = g.where_less(2.5, count, mean + (square - mean) * (1.0 / MEMORY), mean)
+            variances.append(g.max(usual, found))
+            stores += [(mean, found), (x1, x), (x2, x1)]
+        stores += [(self._count, count), (self._pattern, pattern)]
+        return variances, [(old, g.where_less(0.5, pattern, new, old)) for old, new in stores]

@@ -1,15 +1,19 @@
-"""Roll and pitch acceleration that the model lacks, as the gyroscopes show it."""
+"""Roll and pitch acceleration that the model lacks, as the gyroscopes show it: expressions of the car's program."""
 
 from __future__ import annotations
 
-from collections import deque
+from typing import TYPE_CHECKING
 
 from vehicled.sources.noise_floor import MEMORY, SPIKE
+from vehicled.sources.rate_differences import Differences
 
-_WINDOW = 0.008
-"""s over which rates are differenced: the noise of samples falls with it, and the delay, half of it, grows."""
+if TYPE_CHECKING:
+    from vehicled.sources.noise_floor import Stores
+    from vehicled.symbolic.graph import Atom
+    from vehicled.symbolic.program import Program
+
 _LONGEST = 0.021
-"""s: samples further apart show no such acceleration."""
+"""s: samples further apart show no such acceleration, and what was found holds no longer."""
 
 
 class Shaking:
@@ -20,44 +24,34 @@ class Shaking:
     Q/(Q + N) of the difference, with variance Q N/(Q + N). On an even road Q, and so the estimate, is zero.
     """
 
-    def __init__(self) -> None:
-        self.reset()
+    def __init__(self, program: Program, name: str) -> None:
+        """Array `name` (7,): zero, nothing has been measured."""
+        self._g = program.graph
+        state = program.array(name, 7)
+        self._found, self._value, self._variance, self._t = state[:2], state[2:4], state[4:6], state[6]
 
-    def reset(self) -> None:
-        """Forget all samples."""
-        self._samples: deque[tuple[float, float, float]] = deque(maxlen=8)
-        self._found = [0.0, 0.0]
-        self.interrupt()
+    def expire(self, t: Atom) -> tuple[list[Atom], list[Atom], Stores]:
+        """At t (s), what was found holds only while samples come.
 
-    def interrupt(self) -> None:
-        """There is no sample now."""
-        self.value = [0.0, 0.0]
-        """rad/s²"""
-        self.variance = [0.0, 0.0]
-        """(rad/s²)², of its error."""
+        Returns by roll and pitch the acceleration, rad/s², and the variance of its error.
+        """
+        now = [self._g.where_less(t - self._t, _LONGEST, old, 0.0) for old in (*self._value, *self._variance)]
+        return now[:2], now[2:], list(zip((*self._value, *self._variance), now, strict=True))
 
-    def expire(self, t: float) -> None:
-        """At t (s), what was found holds only while samples come."""
-        if self._samples and t - self._samples[-1][0] > _LONGEST:
-            self.interrupt()
-
-    def take(self, t: float, innovation: tuple[float, float], variance: float) -> None:
-        """Innovations of a sample at t (s), rad/s, and the variance of its noise."""
-        samples = self._samples
-        latest, before = t - 0.9 * _WINDOW, None
-        for sample in reversed(samples):
-            if sample[0] <= latest:
-                before = sample
-                break
-        samples.append((t, *innovation))
-        if before is None or not 0.0 < t - before[0] <= _LONGEST:
-            self.interrupt()
-            return
-        span = t - before[0]
+    def take(self, t: Atom, by: Differences, variance: Atom) -> tuple[list[Atom], list[Atom], Stores]:
+        """Innovations at t (s) beside those before, and the variance of a sample's noise. Returns as `expire`."""
+        g, span = self._g, by.span
+        is_known = g.where_less(span, _LONGEST, by.is_new, 0.0)
         noise = 2.0 * variance / (span * span)
-        for k in range(2):
-            difference, found = (innovation[k] - before[1 + k]) / span, self._found[k]
-            square, spike = difference * difference, SPIKE * ((found if found > 0.0 else 0.0) + noise)
-            self._found[k] = found = found + ((square if square < spike else spike) - noise - found) / MEMORY
-            share = found / (found + noise) if found > 0.0 else 0.0
-            self.value[k], self.variance[k] = share * difference, share * noise
+        stores: Stores = [(self._t, g.where_less(0.5, by.is_new, t, self._t))]
+        values, variances = [], []
+        for difference, before, value, of in zip(
+            by.innovations, self._found, self._value, self._variance, strict=True
+        ):
+            square = g.min(difference * difference, SPIKE * (g.max(before, 0.0) + noise))
+            found = g.where_less(0.5, is_known, before + (square - noise - before) * (1.0 / MEMORY), before)
+            share = g.where_less(0.0, found, is_known * found / (found + noise), 0.0)
+            values.append(g.where_less(0.5, by.is_new, share * difference, value))
+            variances.append(g.where_less(0.5, by.is_new, share * noise, of))
+            stores += [(before, found), (value, values[-1]), (of, variances[-1])]
+        return values, variances, stores

@@ -18,7 +18,6 @@ from vehicled.filter.structure import AddObservation
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.measured_rates import MeasuredRates
-from vehicled.sources.road_travel import RoadTravel
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.world import WorldFrame
 from vehicled.units import Seconds
@@ -37,8 +36,6 @@ class Context:
     """Whether the noise of samples is as the settings say, also where the samples show more."""
     rates: MeasuredRates = field(default_factory=MeasuredRates)
     """Where the gyroscopes' samples are kept for other sources."""
-    road_travel: RoadTravel | None = None
-    """Where an IMU puts what an uneven road does to the body, if anything is made of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

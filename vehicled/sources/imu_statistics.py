@@ -1,0 +1,305 @@
+"""What samples of an IMU and their innovations show beside the states of the filter, in compiled code.
+
+Kernels, in the order of a sample:
+
+- `imu.sample`: noise of the samples, and the car's motion by them,
+- `imu.rates`, once the gyroscopes have corrected the filter: shaking, which is in the accelerometers' noise from then
+  on; the noise of the yaw acceleration; and what turns the heading beside the model,
+- `imu.forces`, once the accelerometers have: roughness of the road, and what it does to the suspensions,
+- `imu.travel`, at any time: what that adds to their travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vehicled.filter.covariance import MISSING
+from vehicled.filter.factors import calc_dot
+from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY
+from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ACCELEROMETER_SCALE, GYRO_BIAS
+from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
+from vehicled.sources.lateral import OLD
+from vehicled.sources.noise_floor import NoiseFloor
+from vehicled.sources.rate_differences import LONG_AGO, RateDifferences
+from vehicled.sources.road_travel import NOTHING, RoadTravel, calc_road_arrays
+from vehicled.sources.shaking import Shaking
+from vehicled.symbolic.plain_numbers import PlainNumbers
+from vehicled.symbolic.program import KernelHandle
+from vehicled.vehicle.arrays import AHEAD, ALPHA_X, ALPHA_Y, V2Z, YAW_RATE
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
+    from vehicled.sources.noise_floor import Stores
+    from vehicled.symbolic.graph import Atom
+    from vehicled.vehicle.car import Car
+    from vehicled.vehicle.parameters import Vehicle
+
+_GRAVITY = 9.81
+"""m/s²: of what roll and pitch take from it."""
+_AXES = 3
+_ROAD = "imu.road"
+_GIVEN = {"imu.given": 1 + 2 * _AXES, "imu.measured": 2 * _AXES}
+_INNOVATION = {"imu.innovation": 1 + 2 * _AXES}
+_FOUND, _NOISE = {"imu.found": 2 * _AXES + 8}, {"imu.noise": 2 * _AXES}
+"""Arrays that are written and read, with their sizes."""
+_ZERO = (
+    *("imu.gyro.floor", "imu.accel.floor", "imu.shaking", "imu.excess", "imu.turning", "imu.past"),
+    *(f"{_ROAD}.turning", f"{_ROAD}.state", "shaking"),
+)
+_TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at"
+"""Arrays that hold what has been found: at the start zero, and long ago."""
+
+
+def add_imu_statistics(model: ErrorModel) -> None:
+    """Add the kernels; called after the observations of the IMU have been added."""
+    _Builder(model)
+
+
+class _Builder:
+    def __init__(self, model: ErrorModel) -> None:
+        self.model, self.g, program = model, model.g, model.program
+        self.axes = model.models.rotation
+        given = program.array("imu.given", 1 + 2 * _AXES)
+        self.t, self.values, self.measured = given[0], given[1:], program.array("imu.measured", 2 * _AXES)
+        self.offsets = program.array("imu.offsets", 2 * _AXES)
+        self.of_model = program.array("imu.model_variances", 2 * _AXES)
+        (self.takes_given,) = program.array("imu.takes_given", 1)
+        found = program.array("imu.found", 2 * _AXES + 8)
+        self.value, self.of_gyro, self.of_accel = found[: 2 * _AXES], *found[2 * _AXES : 2 * _AXES + 2]
+        self.motion = found[2 * _AXES + 2 :]
+        self.noise, self.alone = program.array("imu.noise", 2 * _AXES), program.array("imu.alone", _AXES)
+        """Variances of a sample, and those of accelerometers without what shakes the car."""
+        whole, *innovation = program.array("imu.innovation", 1 + 2 * _AXES)
+        self.is_whole, self.innovation, self.expected = whole, innovation[:_AXES], innovation[_AXES:]
+        (self.least_turning,) = program.array("imu.least_turning", 1)
+        (self.measured_at,) = program.array("imu.measured_at", 1)
+        self.floors = [NoiseFloor(program, f"imu.{kind}", _AXES) for kind in ("gyro", "accel")]
+        self.past = RateDifferences(program, "imu")
+        self.shaking = Shaking(program, "imu.shaking")
+        self.excess = ExcessVariance(program, "imu.excess")
+        self.turning = ExcessDensity(program, "imu.turning")
+        self.road = RoadTravel(program, _ROAD)
+        (self.now,) = program.array("imu.now", 1)
+        self.added = program.array("imu.added", len(NOTHING))
+        program.kernel("imu.sample", self._take_sample())
+        program.kernel("imu.rates", self._take_rates())
+        program.kernel("imu.forces", self._take_forces())
+        program.kernel("imu.travel", zip(self.added, self.road.calc(self.now), strict=True))
+
+    def _take_sample(self) -> Stores:
+        g, stores, value, noise = self.g, [], [], []
+        largest = []
+        for kind, floor in enumerate(self.floors):
+            of = slice(kind * _AXES, (kind + 1) * _AXES)
+            measured = self.measured[of]
+            values = [
+                there * (v - o)
+                for there, v, o in zip(measured, self.values[of], self.offsets[of], strict=True)
+            ]
+            shown, more = floor.take(values, measured)
+            variances = [
+                g.where_less(0.5, self.takes_given, least, v)
+                for least, v in zip(floor.least, shown, strict=True)
+            ]
+            largest.append(g.max(g.max(variances[0], variances[1]), variances[2]))
+            value += values
+            noise += [v + m for v, m in zip(variances, self.of_model[of], strict=True)]
+            stores += more
+        acceleration, variance, more = self.shaking.expire(self.t)
+        stores += [*more, *zip(self.model.shaking, acceleration, strict=True)]
+        noise = [g.where_less(0.5, there, n, MISSING) for there, n in zip(self.measured, noise, strict=True)]
+        stores += zip(self.alone, noise[_AXES:], strict=True)
+        noise[_AXES:] = self._add_shaking(noise[_AXES:], variance)
+        motion = self._find_motion(value)
+        stores += zip(self.value, value, strict=True)
+        stores += zip((self.of_gyro, self.of_accel), largest, strict=True)
+        stores += zip(self.motion, motion, strict=True)
+        stores += zip(self.noise, noise, strict=True)
+        return stores
+
+    def _add_shaking(self, noise: Sequence[Atom], shaking: Sequence[Atom]) -> list[Atom]:
+        """Variances of the accelerometers with what shaking and road do at the place of the IMU."""
+        roll, pitch = shaking
+        x, y, z = self.model.models.imu
+        ahead, left = z * z * pitch, z * z * roll
+        up = y * y * roll + x * x * pitch + self.excess.variance
+        return [
+            n + r.x * r.x * ahead + r.y * r.y * left + r.z * r.z * up
+            for n, r in zip(noise, self.axes, strict=True)
+        ]
+
+    def _find_motion(self, value: Sequence[Atom]) -> list[Atom]:
+        """Yaw rate, forces to the left and ahead, in vehicle axes, without biases; then what these have been."""
+        model, g = self.model, self.g
+        motion, subtracted = [], []
+        for kind, group, direction in (
+            (0, GYRO_BIAS, "z"),
+            (1, ACCELEROMETER_BIAS, "y"),
+            (1, ACCELEROMETER_BIAS, "x"),
+        ):
+            of = slice(kind * _AXES, (kind + 1) * _AXES)
+            total, less = g.zero, g.zero
+            for r, v, b, there in zip(
+                self.axes, value[of], model.estimates(group), self.measured[of], strict=True
+            ):
+                share = getattr(r, direction)
+                total, less = total + share * v, less + share * b * there
+            motion.append(total - less)
+            subtracted.append(less)
+        return motion + subtracted
+
+    def _turn(self, components: Sequence[Atom], direction: str) -> Atom:
+        """Component in a direction of the vehicle of what the IMU has measured by its axes."""
+        shares = [getattr(r, direction) for r in self.axes]
+        return calc_dot(self.g, shares, components)
+
+    def _take_rates(self) -> Stores:
+        g, model, t = self.g, self.model, self.t
+        now, innovation = model.now, self.innovation
+        complete = self.measured[0] * self.measured[1] * self.measured[2]
+        taken = complete * self.is_whole
+        by_roll, by_pitch = self._turn(innovation, "x"), self._turn(innovation, "y")
+        rates = [self._turn(self.value[:_AXES], direction) for direction in "xy"]
+        differences, stores = self.past.take(
+            t, (by_roll, by_pitch), rates, (now[ALPHA_X], now[ALPHA_Y]), taken
+        )
+        acceleration, variance, more = self.shaking.take(t, differences, self.of_gyro)
+        stores += [*more, *zip(model.shaking, acceleration, strict=True)]
+        stores += self.road.take_rates(t, differences, self.of_gyro)
+        stores += zip(self.noise[_AXES:], self._add_shaking(self.alone, variance), strict=True)
+        interval = t - self.measured_at
+        follows = g.where_less(0.0, interval, g.where_less(interval, OLD, 1.0, 0.0), 0.0)
+        return [
+            *stores,
+            *self._take_turning(interval, follows),
+            *self._turn_heading(by_pitch, taken * follows),
+        ]
+
+    def _take_turning(self, interval: Atom, follows: Atom) -> Stores:
+        """The noise of the yaw acceleration, by the component of the innovations about the vertical axis."""
+        model, g = self.model, self.g
+        shares = [r.z * there for r, there in zip(self.axes, self.measured, strict=False)]
+        innovation, expected, of_noise = g.zero, g.zero, g.zero
+        for share, nu, s, n in zip(shares, self.innovation, self.expected, self.noise, strict=False):
+            innovation = innovation + share * nu
+            expected, of_noise = expected + share * share * s, of_noise + share * share * n
+        # Without the axis that stands upright, the others measure next to nothing of it.
+        sees = g.where_less(0.5, sum((s * s for s in shares), g.zero), follows, 0.0)
+        density, stores = self.turning.take(
+            innovation, expected, of_noise, interval, self.least_turning, sees
+        )
+        place = model.states.index(ANGULAR_RATE, "yaw")
+        return [
+            *stores,
+            (self.measured_at, self.t),
+            (model.density[place], self.least_turning + density),
+        ]
+
+    def _turn_heading(self, by_pitch: Atom, taken: Atom) -> Stores:
+        """Turn the heading, but not the motion over ground, by the pitch rate that was measured beside the model's.
+
+        ψ̇ = (ω_y sin φ + ω_z cos φ)/cos θ. The model's ω_y is that of its own springs: in turns of other cars it
+        makes ψ̇ wrong by 0.4 %, which courses would find as a scale of the gyroscopes.
+        """
+        model, now, states = self.model, self.model.now, self.model.states
+        (scale,) = model.estimates(ACCELEROMETER_SCALE)
+        # Roll of the model, and what its accelerometers show beside it.
+        roll = now[V2Z] + scale * now[AHEAD] * now[YAW_RATE] * (1.0 / _GRAVITY)
+        angle = taken * by_pitch * roll * (self.t - self.measured_at)
+        yaw, left = model.errors[states.index(ATTITUDE, "yaw")], model.errors[states.index(VELOCITY, "left")]
+        return [(yaw, yaw + angle), (left, left - angle * now[AHEAD])]
+
+    def _take_forces(self) -> Stores:
+        heave = self._turn(self.innovation, "z")
+        expected = calc_dot(self.g, [r.z * r.z for r in self.axes], self.expected)
+        # What the filter has found of what the model lacks is lacking in the model's travel all the same.
+        up = self.model.estimates(UNMODELLED)[UNMODELLED.elements.index("up")]
+        left = self._turn(self.innovation, "y")
+        return [
+            *self.excess.take(heave, expected),
+            *self.road.take(self.t, heave + up, left, self.of_accel, self.is_whole),
+        ]
+
+
+class ImuStatistics:
+    """Runs the kernels of a car."""
+
+    def __init__(self, car: Car) -> None:
+        self._view = car.view
+        self._run_sample, self._run_rates, self._run_forces = (
+            car.bind(KernelHandle(name)) for name in ("imu.sample", "imu.rates", "imu.forces")
+        )
+        given, innovation, found, noise = (
+            PlainNumbers(car.layout, car.workspace, **counts)
+            for counts in (_GIVEN, _INNOVATION, _FOUND, _NOISE)
+        )
+        self._write_sample, self._write_innovation = given.write, innovation.write
+        self._read_found, self._read_noise = found.read, noise.read
+        self.reset()
+
+    def configure(
+        self, least: Sequence[float], of_model: Sequence[float], offsets: Sequence[float], takes_given: bool
+    ) -> None:
+        """Take settings by axis, (6,) gyroscopes first: variances of a sample and of the model's error, known biases.
+
+        `takes_given`: whether the variances are as given, also where samples show more.
+        """
+        self._view("imu.gyro.least")[:], self._view("imu.accel.least")[:] = least[:_AXES], least[_AXES:]
+        self._view("imu.model_variances")[:], self._view("imu.offsets")[:] = of_model, offsets
+        self._view("imu.takes_given")[:] = takes_given
+
+    def set_least_turning(self, density: float) -> None:
+        """Noise that the yaw acceleration has in any case, (rad/s²)²/Hz."""
+        self._view("imu.least_turning")[:] = density
+
+    def reset(self) -> None:
+        """Nothing has been measured yet."""
+        for names, value in ((_ZERO, 0.0), (_TIMES, LONG_AGO)):
+            for name in names:
+                self._view(name)[:] = value
+
+    def take_sample(
+        self, t: float, values: Sequence[float], measured: Sequence[float]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """A sample at t (s) by axis, (6,) rad/s and m/s², gyroscopes first; `measured`: 1, or 0 where it was not.
+
+        Returns (14,): the sample less known biases; the largest variances of the noise of gyroscopes and of
+        accelerometers; yaw rate (rad/s), specific forces to the left and ahead (m/s²) in vehicle axes; and what has
+        been subtracted of these three as estimated bias. Then (6,) the variances to update the filter with.
+        """
+        self._write_sample(t, *values, *measured)
+        self._run_sample()
+        return self._read_found(), self._read_noise()
+
+    def take_rates(self, is_whole: bool, innovation: Sequence[float], expected: Sequence[float]) -> None:
+        """Innovations (3,) of the gyroscopes of that sample and their variances; whether none of it was rejected."""
+        self._write_innovation(is_whole, *innovation, *expected)
+        self._run_rates()
+
+    def take_forces(self, is_whole: bool, innovation: Sequence[float], expected: Sequence[float]) -> None:
+        """Likewise of all accelerometers."""
+        self._write_innovation(is_whole, *innovation, *expected)
+        self._run_forces()
+
+    def read_noise(self) -> tuple[float, ...]:
+        """(6,) as `take_sample`, with what the gyroscopes' innovations have shown since."""
+        return self._read_noise()
+
+
+class AddedTravel:
+    """What an uneven road adds to the suspensions of a car."""
+
+    def __init__(self, car: Car, vehicle: Vehicle) -> None:
+        for name, values in calc_road_arrays(vehicle, _ROAD).items():
+            car.view(name)[:] = values
+        self._run = car.bind(KernelHandle("imu.travel"))
+        self._write = PlainNumbers(car.layout, car.workspace, **{"imu.now": 1}).write
+        self._read = PlainNumbers(car.layout, car.workspace, **{"imu.added": len(NOTHING)}).read
+
+    def calc(self, t: float) -> tuple[float, ...]:
+        """(12,) what is added at t (s) to the columns of an estimate at ROAD_PLACES; on an even road NOTHING."""
+        self._write(t)
+        self._run()
+        added = self._read()
+        return added if any(added) else NOTHING
