@@ -60,7 +60,7 @@ def drive(
         t = k / RATE
         force = forces(t) + (0.1 - 0.05j)  # a slope, and a bias
         reading = yaw_rate(t) + BIAS
-        changes += timing.take_sample(
+        changes += timing.take_means(
             t + late - timing.latency, reading, force.real, force.imag, yaw(t) + 0.02, BIAS
         )
         if k % (RATE // FIX_RATE) == 0:
@@ -95,7 +95,7 @@ def test_pitch_that_came_late_once_is_still_among_what_was_summed_up():
         for k in range(40 * RATE):
             t, force = k / RATE, forces(k / RATE)
             timing.is_drive_known = is_known(t)
-            timing.take_sample(t, yaw_rate(t), force.real, force.imag, yaw(t), 0.0)
+            timing.take_means(t, yaw_rate(t), force.real, force.imag, yaw(t), 0.0)
             if k % (RATE // FIX_RATE) == 0:
                 timing.take_fix(t, antenna(t), 0.01, 0.0)
         assert timing.state is not None
@@ -113,7 +113,7 @@ def test_the_latency_of_fixes_is_subtracted_when_it_has_been_found():
     for k in range(40 * RATE):
         t = k / RATE
         force = forces(t)
-        timing.take_sample(t - timing.latency, yaw_rate(t), force.real, force.imag, yaw(t), 0.0)
+        timing.take_means(t - timing.latency, yaw_rate(t), force.real, force.imag, yaw(t), 0.0)
         if k % (RATE // FIX_RATE) == 0:
             timing.take_fix(t, antenna(t - 0.05), 0.01, 0.05 if t > 15.0 else 0.0)
         if t > 32.0:
@@ -137,7 +137,7 @@ def test_without_precise_fixes_or_doubt_nothing_is_found(sigma):
     timing.sigma = sigma
     for k in range(30 * RATE):
         t = k / RATE
-        assert timing.take_sample(t + 0.03, yaw_rate(t), forces(t).real, forces(t).imag, yaw(t), 0.0) == 0.0
+        assert timing.take_means(t + 0.03, yaw_rate(t), forces(t).real, forces(t).imag, yaw(t), 0.0) == 0.0
         if k % 25 == 0:
             timing.take_fix(t, antenna(t), 0.5 if sigma else 0.01, 0.0)
     assert (timing.state is None) == (sigma == 0.0)

@@ -388,19 +388,11 @@ class Estimator:
         pieces = max(1, -(-(t_ns - begin) // _LONGEST_STEP_NS))
         for k in range(1, pieces + 1):
             until = begin + (t_ns - begin) * k // pieces
-            self._check_inputs(until * 1e-9)
+            self._inputs.check(until * 1e-9, self._filter, self._sources)
             self._inputs.apply(until * 1e-9)
             self._filter.predict(until, (until - self._t_ns) * 1e-9)
             self._t_ns = until
         self._guard(t_ns)
-
-    def _check_inputs(self, t: float) -> None:
-        """Find which inputs are measured at t, s; the filter estimates the errors of what replaces the others."""
-        f, inputs, imu = self._filter, self._inputs, self._sources.imu
-        ahead = f.pose.item(AHEAD)
-        f.set_drive_known(inputs.check_drive(t, ahead, None if imu is None else imu.measure_ahead(t)))
-        steering = inputs.steering
-        f.set_steering_known(steering.check(t, ahead, self._sources.yaw_rate), steering.noise)
 
     def _guard(self, t_ns: int) -> None:
         """Divergence: begin again from the last good state."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
+from operator import itemgetter, mul, sub
 from typing import NamedTuple
 
 from vehicled.messages import Measurement
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES, Imu
 
-WATCHED = frozenset((*GYROSCOPES, *ACCELEROMETERS))
+_AXES = (*ACCELEROMETERS, *GYROSCOPES)
+_get_axes = itemgetter(*_AXES)
+WATCHED = frozenset(_AXES)
 """Channels that it reads."""
 _FASTEST_FORCE, _FASTEST_RATE = 150.0, 10.0
 """m/s³: brakes build up 1.3 g in no less than 0.09 s. rad/s²: tyres of both axles of a car with a wheelbase of 2.5 m
@@ -152,6 +155,11 @@ class BiasSteps:
         """Since it was emptied."""
         self.present: list[str] = []
         """Channels from which a step is subtracted."""
+        self._usual: deque[tuple[float, tuple[float, ...]]] = deque(maxlen=_KEPT)
+        """Time, s, and values of the last samples of all axes that differ by no more than noise: the axes do not know
+        them yet."""
+        self._last: tuple[float, tuple[float, ...]] | None = None
+        """Of the last sample of all axes, where none of them may have stepped."""
         self.configure(imu)
 
     def configure(self, imu: Imu | None) -> None:
@@ -163,9 +171,11 @@ class BiasSteps:
             for channel in channels:
                 noise = math.inf if sensors is None else sensors.noise
                 self._axes[channel].margin = _SIGMAS * _DIFFERENCE * noise
+        self._per_margin = [1.0 / axis.margin for axis in self._axes.values()]
 
     def forget(self, channels: Iterable[str]) -> None:
         """What was measured last by these was wrong: what comes does not follow it."""
+        self._enter_usual()
         for channel in channels:
             if channel in self._axes:
                 self._axes[channel].forget()
@@ -187,6 +197,11 @@ class BiasSteps:
         t, find = m.t * 1e-9, self._axes.get
         if abs(ahead) < _SLOWEST and not self.present:
             return doubtful
+        sample = _get_axes(m.values) if m.values.keys() >= WATCHED else None
+        if sample is None:
+            self._enter_usual()
+        elif self._is_usual(t, sample):
+            return doubtful
         for channel, value in m.values.items():
             axis = find(channel)
             if axis is None or t <= axis.t:
@@ -195,7 +210,32 @@ class BiasSteps:
                 self._end(channel, axis)
             elif not axis.take(t, value):
                 doubtful.append(channel)
+        if sample is not None and all(axis.t == t and not axis.after for axis in self._axes.values()):
+            self._last = t, sample
         return self._decide(doubtful, ahead, steering or 0.0) if doubtful else doubtful
+
+    def _is_usual(self, t: float, sample: tuple[float, ...]) -> bool:
+        """Whether a sample of all axes differs from the one before by no more than noise, as nearly always.
+
+        The axes get to know it later. Otherwise they know those before, and have to look at it.
+        """
+        if self._last is not None and not self.present:
+            before, last = self._last
+            shares = map(mul, map(sub, sample, last), self._per_margin)
+            if 0.0 < t - before < _LONGEST and max(map(abs, shares)) <= 1.0:
+                self._last = t, sample
+                self._usual.append(self._last)
+                return True
+        self._enter_usual()
+        return False
+
+    def _enter_usual(self) -> None:
+        for t, sample in self._usual:
+            for axis, value in zip(self._axes.values(), sample, strict=True):
+                axis.before.append((t, value))
+                axis.last, axis.t = value, t
+        self._usual.clear()
+        self._last = None
 
     def _end(self, channel: str, axis: _Axis) -> None:
         """After a gap a bias may be as before the step, or not."""

@@ -40,7 +40,7 @@ from vehicled.units import (
     Unit,
     Vector,
 )
-from vehicled.vehicle.arrays import V1Z, V2Z, YAW
+from vehicled.vehicle.arrays import YAW
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
@@ -48,8 +48,6 @@ _LATENCY = "imu_latency"
 """Name among the parameters."""
 _WHOLE = "fused", "weighted"
 """Reasons of records of which nothing was rejected."""
-_GRAVITY = 9.81
-"""m/s²: of what roll and pitch take from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,13 +253,11 @@ class ImuSource(Source[Imu]):
         self.lateral.take(yaw_rate, left)
         return yaw_rate, ahead, left
 
-    def _find_latency(self, t: float, yaw_rate: float, ahead: float, left: float, bias: float) -> None:
-        pose = self.filter.pose
-        if not self._gravity_removed:
-            ahead -= _GRAVITY * pose.item(V1Z)
-            left -= _GRAVITY * pose.item(V2Z)
+    def _find_latency(self, means: Sequence[float], bias: float) -> None:
+        """With means of time, yaw rate and accelerations, and the estimated bias of the yaw rate."""
         self._timing.is_drive_known = self.filter.is_drive_known
-        change = self._timing.take_sample(t, yaw_rate, ahead, left, pose.item(YAW), bias)
+        t, yaw_rate, ahead, left = means
+        change = self._timing.take_means(t, yaw_rate, ahead, left, self.filter.pose.item(YAW), bias)
         if abs(change) > LARGE_CHANGE:
             self.filter.forget_parameters(_FALSIFIED)
 
@@ -271,18 +267,17 @@ class ImuSource(Source[Imu]):
             m = Measurement(m.source, m.t - round(self._timing.latency * 1e9), m.arrival, m.values)
         t, (values, measured) = m.t * 1e-9, self._read(m.values)
         found, noise = self._statistics.take_sample(t, values, measured)
-        of_gyro, yaw_rate, left, ahead, b_yaw, b_left, b_ahead = found[6], *found[8:]
+        of_gyro, yaw_rate, left, ahead, bias = found[6], *found[8:12]
+        if found[14]:
+            self._find_latency(found[15:], bias)
         if measured is _ALL:
             self.lateral.take(yaw_rate, left)
-            self._find_latency(t, yaw_rate + b_yaw, ahead + b_ahead, left + b_left, b_yaw)
             self._ahead, self._ahead_at = ahead, t
             self._observe_rates(m, list(found[:_AXES]), list(noise[:_AXES]), of_gyro, None)
             self._observe_forces(m, list(found[_AXES:6]), None)
             return
         has_yaw, has_left, has_ahead = (measured[k] for k in _NEAREST)
         self.lateral.take(yaw_rate if has_yaw else None, left if has_left else None)
-        if has_yaw and has_left and has_ahead:
-            self._find_latency(t, yaw_rate + b_yaw, ahead + b_ahead, left + b_left, b_yaw)
         if has_ahead:
             self._ahead, self._ahead_at = ahead, t
         rates, forces = (_find_present(measured[k : k + _AXES]) for k in (0, _AXES))

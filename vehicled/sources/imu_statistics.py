@@ -2,7 +2,7 @@
 
 Kernels, in the order of a sample:
 
-- `imu.sample`: noise of the samples, and the car's motion by them,
+- `imu.sample`: noise of the samples, the car's motion by them, and means of that over a moment,
 - `imu.rates`, once the gyroscopes have corrected the filter: shaking, which is in the accelerometers' noise from then
   on; the noise of the yaw acceleration; and what turns the heading beside the model,
 - `imu.forces`, once the accelerometers have: roughness of the road, and what it does to the suspensions,
@@ -26,7 +26,7 @@ from vehicled.sources.road_travel import NOTHING, RoadTravel, calc_road_arrays
 from vehicled.sources.shaking import Shaking
 from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import KernelHandle
-from vehicled.vehicle.arrays import AHEAD, ALPHA_X, ALPHA_Y, V2Z, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, ALPHA_X, ALPHA_Y, V1Z, V2Z, YAW_RATE
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -39,13 +39,15 @@ _GRAVITY = 9.81
 """m/s²: of what roll and pitch take from it."""
 _AXES = 3
 _ROAD = "imu.road"
+_MEAN, _LONGEST_GAP = 0.02, 0.05
+"""s over which motion is averaged, short beside any manoeuvre; and between samples that are averaged, at most."""
 _GIVEN = {"imu.given": 1 + 2 * _AXES, "imu.measured": 2 * _AXES}
 _INNOVATION = {"imu.innovation": 1 + 2 * _AXES}
-_FOUND, _NOISE = {"imu.found": 2 * _AXES + 8}, {"imu.noise": 2 * _AXES}
+_FOUND, _NOISE = {"imu.found": 2 * _AXES + 13}, {"imu.noise": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
     *("imu.gyro.floor", "imu.accel.floor", "imu.shaking", "imu.excess", "imu.turning", "imu.past"),
-    *(f"{_ROAD}.turning", f"{_ROAD}.state", "shaking"),
+    *(f"{_ROAD}.turning", f"{_ROAD}.state", "shaking", "imu.summed"),
 )
 _TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at"
 """Arrays that hold what has been found: at the start zero, and long ago."""
@@ -65,9 +67,10 @@ class _Builder:
         self.offsets = program.array("imu.offsets", 2 * _AXES)
         self.of_model = program.array("imu.model_variances", 2 * _AXES)
         (self.takes_given,) = program.array("imu.takes_given", 1)
-        found = program.array("imu.found", 2 * _AXES + 8)
+        found = program.array("imu.found", 2 * _AXES + 13)
         self.value, self.of_gyro, self.of_accel = found[: 2 * _AXES], *found[2 * _AXES : 2 * _AXES + 2]
-        self.motion = found[2 * _AXES + 2 :]
+        self.motion, self.means = found[2 * _AXES + 2 : -5], found[-5:]
+        self.summed = program.array("imu.summed", 7)
         self.noise, self.alone = program.array("imu.noise", 2 * _AXES), program.array("imu.alone", _AXES)
         """Variances of a sample, and those of accelerometers without what shakes the car."""
         whole, *innovation = program.array("imu.innovation", 1 + 2 * _AXES)
@@ -115,6 +118,7 @@ class _Builder:
         stores += zip(self.value, value, strict=True)
         stores += zip((self.of_gyro, self.of_accel), largest, strict=True)
         stores += zip(self.motion, motion, strict=True)
+        stores += self._average(motion)
         stores += zip(self.noise, noise, strict=True)
         return stores
 
@@ -148,6 +152,32 @@ class _Builder:
             motion.append(total - less)
             subtracted.append(less)
         return motion + subtracted
+
+    def _average(self, motion: Sequence[Atom]) -> Stores:
+        """Means of yaw rate and accelerations ahead and to the left, without gravity, biases included."""
+        g, now, t = self.g, self.model.now, self.t
+        yaw_rate, left, ahead, *biases = motion
+        (removed,) = self.model.program.arrays["gravity_removed"]
+        gravity = (1.0 - removed) * _GRAVITY
+        there = self.measured[_AXES - 1] * self.measured[_AXES] * self.measured[_AXES + 1]
+        values = (
+            t,
+            yaw_rate + biases[0],
+            ahead + biases[2] - gravity * now[V1Z],
+            left + biases[1] - gravity * now[V2Z],
+        )
+        count, begun, last, *sums = self.summed
+        gap = t - last
+        # 1 where the sample follows the one before, and the mean goes on.
+        goes_on = g.where_less(0.0, gap, g.where_less(gap, _LONGEST_GAP, g.min(count, 1.0), 0.0), 0.0)
+        number = goes_on * count + 1.0
+        begins = g.where_less(0.5, goes_on, begun, t)
+        totals = [g.where_less(0.5, goes_on, s, 0.0) + v for s, v in zip(sums, values, strict=True)]
+        is_over = g.where_less(t - begins, _MEAN, 0.0, there)
+        stores: Stores = [(count, number * (1.0 - is_over)), (begun, begins), (last, t)]
+        stores += zip(sums, totals, strict=True)
+        stores = [(old, g.where_less(0.5, there, new, old)) for old, new in stores]
+        return [*stores, *zip(self.means, [is_over, *(s / number for s in totals)], strict=True)]
 
     def _turn(self, components: Sequence[Atom], direction: str) -> Atom:
         """Component in a direction of the vehicle of what the IMU has measured by its axes."""
@@ -264,9 +294,11 @@ class ImuStatistics:
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """A sample at t (s) by axis, (6,) rad/s and m/s², gyroscopes first; `measured`: 1, or 0 where it was not.
 
-        Returns (14,): the sample less known biases; the largest variances of the noise of gyroscopes and of
+        Returns (19,): the sample less known biases; the largest variances of the noise of gyroscopes and of
         accelerometers; yaw rate (rad/s), specific forces to the left and ahead (m/s²) in vehicle axes; and what has
-        been subtracted of these three as estimated bias. Then (6,) the variances to update the filter with.
+        been subtracted of these three as estimated bias; 1 where means are complete now, and these: time, yaw rate,
+        accelerations ahead and to the left, without gravity, biases included. Then (6,) the variances to update the
+        filter with.
         """
         self._write_sample(t, *values, *measured)
         self._run_sample()

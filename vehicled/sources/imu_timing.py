@@ -21,10 +21,8 @@ PRECISE = 0.1
 _WINDOW, _LONGEST_WINDOW = 4.0, 10.0
 """s: over which samples are integrated, and until when enough fixes must have come."""
 _FEWEST_FIXES = 16
-_MEAN = 0.02
-"""s: samples are averaged over this, which is short beside any manoeuvre."""
-_LONGEST_GAP = 0.05
-"""s between samples."""
+_LONGEST_GAP = 0.1
+"""s between means."""
 _SETTLING = 5.0
 """s after a start: roll and pitch are still being found."""
 _MOST_SAMPLES = 20_000
@@ -92,11 +90,8 @@ class ImuTiming:
 
     def interrupt(self) -> None:
         """Samples or the estimate have jumped: begin another window."""
-        self._means: list[list[float]] = []
-        self._sum = [0.0] * 4
-        """Of the samples that the next mean is of: time, yaw rate, accelerations."""
-        self._count, self._begun = 0, 0.0
-        self._last = -math.inf
+        self._means: list[tuple[float, float, float, float]] = []
+        """Time, yaw rate, accelerations."""
         self._fixes: list[tuple[float, float, float, float]] = []
         self._yaw = 0.0
 
@@ -121,15 +116,15 @@ class ImuTiming:
         if len(self._fixes) < _MOST_SAMPLES:
             self._fixes.append((t, place.real, place.imag, sigma))
 
-    def take_sample(
+    def take_means(
         self, t: float, yaw_rate: float, ahead: float, left: float, yaw: float, bias: float
     ) -> float:
-        """Take a sample: yaw rate (rad/s), accelerations without gravity (m/s²), and the estimated yaw (rad).
+        """Take means of samples over a moment: time (s), yaw rate (rad/s), accelerations without gravity (m/s²).
 
         Biases are not subtracted: that of the accelerometers is among the unknowns, and the gyroscope's, rad/s, is
-        taken as what it is by the end of a window.
+        taken as what it is by the end of a window. `yaw`: the estimated one, rad.
 
-        Returns the change of the latency that it has led to, s.
+        Returns the change of the latency that they have led to, s.
         """
         if self._settling_until is None:
             self._settling_until = t + _SETTLING
@@ -139,15 +134,15 @@ class ImuTiming:
         if self._comparison is not None and next(self._comparison, self) is self:
             self._comparison = None
             change = self._decide()
-        if self._last > -math.inf and not 0.0 < t - self._last < _LONGEST_GAP:
+        if self._means and not 0.0 < t - self._means[-1][0] < _LONGEST_GAP:
             self.interrupt()
             return change
-        self._last = t
-        self._add_sample(t, yaw_rate, ahead, left, yaw)
-        if self._count or not self._means:
-            return change
+        self._was_drive_known = self._was_drive_known and self.is_drive_known
+        if not self._means:
+            self._yaw = yaw
+        self._means.append((t, yaw_rate, ahead, left))
         begin = self._means[0][0]
-        lasted, come = self._means[-1][0] - begin, self._fixes[-1][0] - begin
+        lasted, come = t - begin, self._fixes[-1][0] - begin
         if lasted < _WINDOW or (come < _WINDOW and lasted < _WINDOW + _LATENESS):
             return change
         if len(self._fixes) >= _FEWEST_FIXES:
@@ -159,22 +154,6 @@ class ImuTiming:
         elif lasted > _LONGEST_WINDOW:
             self.interrupt()
         return change
-
-    def _add_sample(self, t: float, yaw_rate: float, ahead: float, left: float, yaw: float) -> None:
-        self._was_drive_known = self._was_drive_known and self.is_drive_known
-        total = self._sum
-        if not self._count:
-            self._begun = t
-        self._count += 1
-        total[0] += t
-        total[1] += yaw_rate
-        total[2] += ahead
-        total[3] += left
-        if t - self._begun >= _MEAN:
-            if not self._means:
-                self._yaw = yaw
-            self._means.append([s / self._count for s in total])
-            self._sum, self._count = [0.0] * 4, 0
 
     def _add_window(
         self, samples: np.ndarray, fixes: np.ndarray, yaw: float, fix_latency: float

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from vehicled.filter.boundary import EstimatedFilter
 from vehicled.sources.brakes import Brakes
 from vehicled.sources.drive_health import DriveHealth
 from vehicled.sources.model_input import InputSettings, ModelInput
-from vehicled.sources.sensors import Sensors
+from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.steering import Steering
 from vehicled.sources.torques import Torques
-from vehicled.vehicle.arrays import BRAKE_PRESSURE, DRIVE_TORQUE
+from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE
 
 if TYPE_CHECKING:  # commands that only read a configuration load no machine code
     from vehicled.vehicle.car import Car
 
 Kind = TypeVar("Kind", bound=ModelInput[InputSettings])
+_EVERY = 0.01
+"""s between checks of inputs that are measured, while none comes."""
 
 
 class Inputs:
@@ -36,6 +40,8 @@ class Inputs:
         self.steering = self._find(Steering)
         self._torques, self._brakes = self._find(Torques), self._find(Brakes)
         self._drive_health = DriveHealth(self._car.vehicle)
+        self._due = -math.inf
+        """When to check them again, s."""
 
     def reconfigure(self, sensors: Sensors) -> None:
         """Take other settings while running; the memory of the steering's tracker only from the next reset on."""
@@ -51,7 +57,7 @@ class Inputs:
 
     def take(self, t_ns: int, values: Mapping[str, float]) -> None:
         """Channels measured at a time; those that are no inputs are left alone."""
-        t = t_ns * 1e-9
+        t, self._due = t_ns * 1e-9, -math.inf
         for each in self._inputs.values():
             each.take(t, values)
 
@@ -61,6 +67,19 @@ class Inputs:
         if not self._drive_health.is_healthy:
             faults[self._drive_health.suspect] = "contradicts the accelerometer"
         return faults
+
+    def check(self, t: float, f: EstimatedFilter, sources: Sources) -> None:
+        """Find which inputs are measured at t, s; the filter estimates the errors of what replaces the others.
+
+        While none has come since the last check and all are as they should be, that is done a little later.
+        """
+        if t < self._due and f.is_drive_known:  # a filter that has begun anew knows of none
+            return
+        ahead, yaw_rate, imu, steering = f.pose.item(AHEAD), sources.yaw_rate, sources.imu, self.steering
+        f.set_drive_known(self.check_drive(t, ahead, None if imu is None else imu.measure_ahead(t)))
+        is_steered = steering.check(t, ahead, yaw_rate)
+        f.set_steering_known(is_steered, steering.noise)
+        self._due = t + _EVERY if is_steered else t
 
     def check_drive(self, t: float, ahead: float, measured: float | None) -> bool:
         """Find whether torques and pressure at t (s) agree with the accelerometer; if not, they count as zero.

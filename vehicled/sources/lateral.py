@@ -13,6 +13,8 @@ _YAW_RATE_BOUND = 0.5
 """rad/s"""
 _LASTING = 0.2
 """s"""
+_EVERY = 0.02
+"""s between comparisons."""
 OLD = 0.2
 """s: older samples do not hold now."""
 
@@ -33,7 +35,7 @@ class LateralKinematics:
         self._acceleration: float | None = None
         self._yaw_rate_age = self._acceleration_age = 0.0
         """s"""
-        self._time = self._gained = self._impossible_for = 0.0
+        self._time = self._gained = self._impossible_for = self._since = 0.0
         self._unexplained: deque[tuple[float, float]] = deque()
         """Time, s, and lateral velocity less what the sensors have integrated, m/s, within the window."""
 
@@ -47,10 +49,16 @@ class LateralKinematics:
     def advance(self, dt: float, ahead: float, left: float, yaw_rate: float) -> bool:
         """Advance by dt (s) beside a filter's velocities (m/s) and yaw rate (rad/s).
 
-        True when these have been impossible for long.
+        True when these have been impossible for long, which is found at every `_EVERY` seconds.
         """
-        self._yaw_rate_age += dt
-        self._acceleration_age += dt
+        if self.yaw_rate is not None and self._acceleration is not None:
+            self._gained += dt * (self._acceleration - ahead * self.yaw_rate)
+        self._since += dt
+        if self._since < _EVERY:
+            return False
+        since, self._since = self._since, 0.0
+        self._yaw_rate_age += since
+        self._acceleration_age += since
         if self._yaw_rate_age > OLD:
             self.yaw_rate = None
         if self._acceleration_age > OLD and self._acceleration is not None:
@@ -61,13 +69,12 @@ class LateralKinematics:
             return False
         impossible = abs(yaw_rate - self.yaw_rate) > _YAW_RATE_BOUND
         if self._acceleration is not None:
-            self._time += dt
-            self._gained += dt * (self._acceleration - ahead * self.yaw_rate)
+            self._time += since
             kept = self._unexplained
             kept.append((self._time, left - self._gained))
             while self._time - kept[0][0] > _WINDOW:
                 kept.popleft()
             jump = abs(kept[-1][1] - kept[0][1])
             impossible = impossible or jump > _LEAST_BOUND + _BOUND_PER_SPEED * abs(ahead)
-        self._impossible_for = self._impossible_for + dt if impossible else 0.0
+        self._impossible_for = self._impossible_for + since if impossible else 0.0
         return self._impossible_for > _LASTING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import eq, itemgetter
 
 from vehicled.messages import Measurement
 from vehicled.sources.gnss import Gnss
@@ -24,6 +25,8 @@ _FIXES, _WAY = 2, 2.0
 """Fixes in a row that repeat the one before, or m driven since the place last changed: a receiver without reception
 may repeat itself. Its digits are finer than that."""
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
+_get_axes = itemgetter(*_AXES)
+_NOTHING: list[str] = []
 
 
 class _Run:
@@ -49,6 +52,8 @@ class StuckChannels:
         """Nothing has been measured yet."""
         self._axes = {channel: _Run() for channel in _AXES}
         self._fixes = [(kind.PLACE, kind.LIMITS, _Run()) for kind in self._receivers]
+        self._sample: tuple[float, ...] | None = None
+        """Of the whole IMU, as long as none of its axes has repeated itself: the runs do not know it yet."""
         self._whole, self._whole_ns = 0, 0
         """Samples of the whole IMU that have repeated the one before, and when it last changed."""
         self._usual = _WHOLE - 1
@@ -56,6 +61,28 @@ class StuckChannels:
 
     def find(self, m: Measurement, speed: float) -> list[str]:
         """The channels of a measurement that are stuck; `speed` of the car, m/s."""
+        values, before = m.values, self._sample
+        is_imu = len(values) == len(_AXES) and _AXES[0] in values and set(_AXES) == values.keys()
+        if is_imu and before is not None:
+            # As nearly always: without a look at each axis.
+            sample = _get_axes(values)
+            if True not in map(eq, sample, before):
+                self._sample, self._whole_ns = sample, m.t
+                return _NOTHING
+        if before is not None:
+            self._enter(before)
+        stuck = self._find(m, speed)
+        if is_imu and not self._whole and all(run.begun_ns == m.t for run in self._axes.values()):
+            self._sample = _get_axes(values)
+        return stuck
+
+    def _enter(self, sample: tuple[float, ...]) -> None:
+        """Begin runs with the last sample of the IMU."""
+        for run, value in zip(self._axes.values(), sample, strict=True):
+            run.value, run.begun_ns, run.repetitions = value, self._whole_ns, 0
+        self._sample = None
+
+    def _find(self, m: Measurement, speed: float) -> list[str]:
         values, t, moving, find = m.values, m.t, abs(speed) > _MOVING, self._axes.get
         stuck: list[str] = []
         repeating = 0
