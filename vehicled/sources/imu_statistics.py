@@ -86,6 +86,9 @@ class _Builder:
         (self.now,) = program.array("imu.now", 1)
         self.added = program.array("imu.added", len(NOTHING))
         program.kernel("imu.sample", self._take_sample())
+        self.yaw_density = model.density[model.states.index(ANGULAR_RATE, "yaw")]
+        more = self.least_turning + self.turning.density
+        program.kernel("imu.configure", [(self.yaw_density, more)])
         program.kernel("imu.rates", self._take_rates())
         program.kernel("imu.forces", self._take_forces())
         program.kernel("imu.travel", zip(self.added, self.road.calc(self.now), strict=True))
@@ -208,7 +211,7 @@ class _Builder:
 
     def _take_turning(self, interval: Atom, follows: Atom) -> Stores:
         """The noise of the yaw acceleration, by the component of the innovations about the vertical axis."""
-        model, g = self.model, self.g
+        g = self.g
         shares = [r.z * there for r, there in zip(self.axes, self.measured, strict=False)]
         innovation, expected, of_noise = g.zero, g.zero, g.zero
         for share, nu, s, n in zip(shares, self.innovation, self.expected, self.noise, strict=False):
@@ -219,11 +222,10 @@ class _Builder:
         density, stores = self.turning.take(
             innovation, expected, of_noise, interval, self.least_turning, sees
         )
-        place = model.states.index(ANGULAR_RATE, "yaw")
         return [
             *stores,
             (self.measured_at, self.t),
-            (model.density[place], self.least_turning + density),
+            (self.yaw_density, self.least_turning + density),
         ]
 
     def _turn_heading(self, by_pitch: Atom, taken: Atom) -> Stores:
@@ -257,8 +259,8 @@ class ImuStatistics:
 
     def __init__(self, car: Car) -> None:
         self._view = car.view
-        self._run_sample, self._run_rates, self._run_forces = (
-            car.bind(KernelHandle(name)) for name in ("imu.sample", "imu.rates", "imu.forces")
+        self._configure, self._run_sample, self._run_rates, self._run_forces = (
+            car.bind(KernelHandle(f"imu.{name}")) for name in ("configure", "sample", "rates", "forces")
         )
         given, innovation, found, noise = (
             PlainNumbers(car.layout, car.workspace, **counts)
@@ -280,8 +282,9 @@ class ImuStatistics:
         self._view("imu.takes_given")[:] = takes_given
 
     def set_least_turning(self, density: float) -> None:
-        """Noise that the yaw acceleration has in any case, (rad/s²)²/Hz."""
+        """Noise that the yaw acceleration has in any case, (rad/s²)²/Hz: the filter's noise becomes that and more."""
         self._view("imu.least_turning")[:] = density
+        self._configure()
 
     def reset(self) -> None:
         """Nothing has been measured yet."""

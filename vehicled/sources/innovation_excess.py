@@ -49,7 +49,7 @@ class ExcessDensity:
         And the last innovation. Zero, there have been none.
         """
         self._g = program.graph
-        self._density, self._before = program.array(name, 2)
+        self.density, self._before = program.array(name, 2)
 
     def take(
         self, innovation: Atom, expected: Atom, noise: Atom, interval: Atom, least: Atom, follows: Atom
@@ -63,10 +63,10 @@ class ExcessDensity:
         gain = g.max(expected - noise, 0.0) / expected
         most = SPIKE * expected
         product = g.clamp(innovation * self._before, -most, most)
-        more = self._density + gain * gain * product / interval * (1.0 / MEMORY)
+        more = self.density + gain * gain * product / interval * (1.0 / MEMORY)
         density = g.clamp(more, 0.0, _MOST * least)
-        found = g.where_less(0.5, follows, density, self._density)
+        found = g.where_less(0.5, follows, density, self.density)
         return found, [
-            (self._density, found),
+            (self.density, found),
             (self._before, g.where_less(0.5, follows, innovation, self._before)),
         ]
