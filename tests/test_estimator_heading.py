@@ -62,7 +62,7 @@ def test_a_heading_that_is_turned_leaves_the_motion_over_ground():
     f, interval, pitching = new_filter(), 0.01, 0.5
     place(f, np.zeros(3), 0.7, 15.0)
     turn_left(f, 100)
-    statistics = ImuStatistics(f.car)
+    statistics = ImuStatistics(f)
     before = f.read_state().copy()
     angle = pitching * before[V2Z] * interval
     assert abs(angle) > 1e-5

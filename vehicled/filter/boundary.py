@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -17,6 +17,8 @@ from vehicled.messages import SlowState
 from vehicled.units import Vector
 
 if TYPE_CHECKING:
+    from vehicled.symbolic.program import KernelHandle
+    from vehicled.symbolic.visits import Chain
     from vehicled.vehicle.car import Car
 
 
@@ -94,6 +96,13 @@ class Update(msgspec.Struct, frozen=True, gc=False):
 TOO_OLD = Update([], [], math.nan, (), "too old")
 
 
+class Observed(NamedTuple):
+    """A link of a chain (`VehicleFilter.make_chain`): an update with an observation."""
+
+    kind: str
+    components: int
+
+
 class ObservedFilter(Protocol):
     """What the sources use of a filter; `VehicleState` and `VehicleFilter` describe each method."""
 
@@ -139,6 +148,12 @@ class ObservedFilter(Protocol):
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation."""
+
+    def make_chain(self, links: Sequence[KernelHandle | Observed]) -> Chain:
+        """Kernels and updates for `run_chain`."""
+
+    def run_chain(self, t_ns: int, chain: Chain) -> int:
+        """Run them at once, as far as observations are within limits; returns how many are done."""
 
     def forget_parameters(self, groups: Iterable[Group]) -> None:
         """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""

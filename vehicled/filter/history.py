@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.symbolic.visits import VISIT, RecordCopies, VisitTable, make_visit
+from vehicled.symbolic.visits import VISIT, Chain, RecordCopies, VisitTable, make_visit
 
 FASTEST = 2000
 """Steps per second for which the memory suffices: the highest rate that the daemon takes."""
@@ -77,6 +77,8 @@ class _Event(_Record):
     def __init__(self, workspace: np.ndarray, kept: Kept, components: int) -> None:
         super().__init__(workspace, [kept])
         self.components = components
+        self.link = self.now, self.visits.ctypes.data
+        """For a chain."""
 
 
 class _Step(_Record):
@@ -216,6 +218,20 @@ class History:
         self._count += 1
         return True
 
+    def run_chain(self, chain: Chain) -> int:
+        """Run kernels of which some correct the last step with an observation, as `update`.
+
+        The records of the chain are numbers of components. Returns how many kernels have run and corrected.
+        """
+        events = [self._take_event(components) for components in chain.records]
+        done = self._table.run_chain(chain, [event.link for event in events])
+        kept = chain.count_records[done]
+        self._steps[-1].events += events[:kept]
+        self._count += kept
+        for event in events[kept:]:
+            self._free_events[event.components - 1].append(event)
+        return done
+
     def note(self, components: int) -> None:
         """Keep the observation that corrects the last step."""
         event = self._keep_event(components)
@@ -225,9 +241,12 @@ class History:
     def _make_event(self, components: int) -> _Event:
         return _Event(self._workspace, self._events[components - 1], components)
 
-    def _keep_event(self, components: int) -> _Event:
+    def _take_event(self, components: int) -> _Event:
         free = self._free_events[components - 1]
-        event = free.pop() if free else self._make_event(components)
+        return free.pop() if free else self._make_event(components)
+
+    def _keep_event(self, components: int) -> _Event:
+        event = self._take_event(components)
         event.now.keep()
         self._count += 1
         return event

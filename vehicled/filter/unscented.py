@@ -247,6 +247,11 @@ class UnscentedVehicleFilter(VehicleFilter):
         errors.more_noise[:m] += np.maximum(variances - np.sum(rows * crossed, axis=1), 0.0)
         return errors.evaluate_again(m)
 
+    @property
+    def chains(self) -> bool:
+        """Each observation is evaluated by points."""
+        return False
+
     def _update_below(self, observation: Observation, limit: float) -> bool:
         nis = self.evaluate(observation)
         if nis is not None and nis < limit:

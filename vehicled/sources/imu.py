@@ -23,7 +23,13 @@ from vehicled.sources.imu_model import (
     add_accelerometers,
     add_gyroscopes,
 )
-from vehicled.sources.imu_statistics import ImuStatistics, add_imu_statistics
+from vehicled.sources.imu_statistics import (
+    ALL_DONE,
+    RATES_DONE,
+    SAMPLE_DONE,
+    ImuStatistics,
+    add_imu_statistics,
+)
 from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.source import Context, Source, SourceSettings
@@ -177,7 +183,7 @@ class ImuSource(Source[Imu]):
 
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
-        self._statistics = ImuStatistics(context.filter.car)
+        self._statistics = ImuStatistics(context.filter)
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
@@ -198,6 +204,7 @@ class ImuSource(Source[Imu]):
         self._channels: set[str] = set()
         """Those of the settings."""
         least, of_model, known = ([0.0] * len(_CHANNELS) for _ in range(3))
+        limits = [0.0, 0.0]
         for kind, channels, settings, place, serves in (
             ("imu.gyro", GYROSCOPES, s.gyroscopes, slice(0, _AXES), ("yaw", "sideslip")),
             ("imu.accel", ACCELEROMETERS, s.accelerometers, slice(_AXES, None), ("sideslip", "suspension")),
@@ -208,9 +215,10 @@ class ImuSource(Source[Imu]):
             self._channels.update(channels)
             least[place] = [self._variances[kind]] * _AXES
             known[place] = offsets[kind]
+            limits[place != slice(0, _AXES)] = settings.gate.weigh_beyond**2
             if isinstance(settings, Gyroscopes):
                 of_model[place] = [e * e for e in settings.model_error]
-        self._statistics.configure(least, of_model, known, self._given_noise)
+        self._statistics.configure(least, of_model, known, limits, self._given_noise)
         self._statistics.set_least_turning(self.filter.settings.rate_noise.yaw**2)
 
     def parameters(self) -> dict[str, SlowState]:
@@ -246,10 +254,9 @@ class ImuSource(Source[Imu]):
         """
         values, measured = self._read(v)
         # That no time passes leaves what is known of shaking.
-        found, _ = self._statistics.take_sample(0.0, values, measured)
-        yaw_rate, left, ahead = (
-            m if measured[k] else None for m, k in zip(found[8:11], _NEAREST, strict=True)
-        )
+        self._statistics.take_sample(0.0, values, measured)
+        motion = self._statistics.read_found()[8:11]
+        yaw_rate, left, ahead = (m if measured[k] else None for m, k in zip(motion, _NEAREST, strict=True))
         self.lateral.take(yaw_rate, left)
         return yaw_rate, ahead, left
 
@@ -265,40 +272,48 @@ class ImuSource(Source[Imu]):
         """Update with the axes present, less their known offsets; an absent axis has no information."""
         if self._timing.latency:
             m = Measurement(m.source, m.t - round(self._timing.latency * 1e9), m.arrival, m.values)
-        t, (values, measured) = m.t * 1e-9, self._read(m.values)
-        found, noise = self._statistics.take_sample(t, values, measured)
-        of_gyro, yaw_rate, left, ahead, bias = found[6], *found[8:12]
-        if found[14]:
-            self._find_latency(found[15:], bias)
-        if measured is _ALL:
-            self.lateral.take(yaw_rate, left)
-            self._ahead, self._ahead_at = ahead, t
-            self._observe_rates(m, list(found[:_AXES]), list(noise[:_AXES]), of_gyro, None)
-            self._observe_forces(m, list(found[_AXES:6]), None)
-            return
+        t, (values, measured), statistics = m.t * 1e-9, self._read(m.values), self._statistics
+        done = 0
+        if measured is _ALL and not self._given_noise:
+            done = statistics.run_chain(m.t, t, values, measured)
+        if done < SAMPLE_DONE:
+            statistics.take_sample(t, values, measured)
+        found = statistics.read_found()
+        rates, forces, of_rates = list(found[:_AXES]), list(found[_AXES : 2 * _AXES]), found[2 * _AXES]
+        self._note_motion(t, found, measured)
+        if done < RATES_DONE:
+            self._observe_rates(m, rates, of_rates, _find_present(measured[:_AXES]))
+        else:
+            results = statistics.read_results()
+            self._rates.take(t, rates, math.sqrt(of_rates))
+            self.updates.accept(m, "imu.gyro", rates, list(results[:3]), list(results[3:6]), results[6])
+        if done < ALL_DONE:
+            self._observe_forces(m, forces, _find_present(measured[_AXES:]))
+        else:
+            self.updates.accept(
+                m, "imu.accel", forces, list(results[7:10]), list(results[10:13]), results[13]
+            )
+
+    def _note_motion(self, t: float, found: Sequence[float], measured: Sequence[float]) -> None:
+        """Keep what others use of a sample at t (s), as the statistics have found it."""
         has_yaw, has_left, has_ahead = (measured[k] for k in _NEAREST)
+        yaw_rate, left, ahead, bias = found[8:12]
         self.lateral.take(yaw_rate if has_yaw else None, left if has_left else None)
         if has_ahead:
             self._ahead, self._ahead_at = ahead, t
-        rates, forces = (_find_present(measured[k : k + _AXES]) for k in (0, _AXES))
-        if rates is None or rates:
-            self._observe_rates(m, list(found[:_AXES]), list(noise[:_AXES]), of_gyro, rates)
-        if forces is None or forces:
-            self._observe_forces(m, list(found[_AXES:6]), forces)
+        if found[14]:
+            self._find_latency(found[15:], bias)
 
     def _observe_rates(
-        self,
-        m: Measurement,
-        value: list[float],
-        noise: list[float],
-        of_samples: float,
-        present: Sequence[int] | None,
+        self, m: Measurement, value: list[float], of_samples: float, present: Sequence[int] | None
     ) -> None:
         """Update with the gyroscopes present, None: all. `of_samples`: variance of their noise."""
         if present is None:
             # Noise that is being identified is noise of the gyroscopes alone.
             self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else math.sqrt(of_samples))
-        self.updates.update(m, "imu.gyro", value, noise, present)
+        elif not present:
+            return
+        self.updates.update(m, "imu.gyro", value, list(self._statistics.read_noise()[:_AXES]), present)
         record = self.updates.records[-1]
         if self._given_noise or not record.innovation:
             return
@@ -309,8 +324,9 @@ class ImuSource(Source[Imu]):
 
     def _observe_forces(self, m: Measurement, value: list[float], present: Sequence[int] | None) -> None:
         """Update with the accelerometers present, None: all."""
-        noise = list(self._statistics.read_noise()[_AXES:])
-        self.updates.update(m, "imu.accel", value, noise, present)
+        if present is not None and not present:
+            return
+        self.updates.update(m, "imu.accel", value, list(self._statistics.read_noise()[_AXES:]), present)
         record = self.updates.records[-1]
         if present is None and record.innovation and not self._given_noise:
             self._statistics.take_forces(record.reason in _WHOLE, record.innovation, record.variance)

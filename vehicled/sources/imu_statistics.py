@@ -7,6 +7,9 @@ Kernels, in the order of a sample:
   on; the noise of the yaw acceleration; and what turns the heading beside the model,
 - `imu.forces`, once the accelerometers have: roughness of the road, and what it does to the suspensions,
 - `imu.travel`, at any time: what that adds to their travel.
+
+`imu.begin`, `imu.between` and `imu.end` are these, with what hands the sample over to the updates between them and
+takes their results: links of a chain, in which a sample that is within all limits is one call.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vehicled.filter.boundary import Observed, ObservedFilter
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.factors import calc_dot
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY
@@ -38,11 +42,14 @@ if TYPE_CHECKING:
 _GRAVITY = 9.81
 """m/s²: of what roll and pitch take from it."""
 _AXES = 3
+SAMPLE_DONE, RATES_DONE, ALL_DONE = 1, 3, 5
+"""Links of the chain that are done."""
 _ROAD = "imu.road"
 _MEAN, _LONGEST_GAP = 0.02, 0.05
 """s over which motion is averaged, short beside any manoeuvre; and between samples that are averaged, at most."""
 _GIVEN = {"imu.given": 1 + 2 * _AXES, "imu.measured": 2 * _AXES}
 _INNOVATION = {"imu.innovation": 1 + 2 * _AXES}
+_RESULTS = {"imu.results": 4 * _AXES + 2}
 _FOUND, _NOISE = {"imu.found": 2 * _AXES + 13}, {"imu.noise": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
@@ -85,13 +92,36 @@ class _Builder:
         self.road = RoadTravel(program, _ROAD)
         (self.now,) = program.array("imu.now", 1)
         self.added = program.array("imu.added", len(NOTHING))
-        program.kernel("imu.sample", self._take_sample())
+        sample = program.kernel("imu.sample", self._take_sample())
         self.yaw_density = model.density[model.states.index(ANGULAR_RATE, "yaw")]
         more = self.least_turning + self.turning.density
         program.kernel("imu.configure", [(self.yaw_density, more)])
-        program.kernel("imu.rates", self._take_rates())
-        program.kernel("imu.forces", self._take_forces())
+        rates = program.kernel("imu.rates", self._take_rates())
+        forces = program.kernel("imu.forces", self._take_forces())
+        self.limits, self.results = (
+            program.array("imu.limits", 2),
+            program.array("imu.results", 4 * _AXES + 2),
+        )
+        program.sequence("imu.begin", sample, self._give(0))
+        program.sequence("imu.between", self._keep(0), rates, self._give(1))
+        program.sequence("imu.end", self._keep(1), forces)
         program.kernel("imu.travel", zip(self.added, self.road.calc(self.now), strict=True))
+
+    def _give(self, kind: int) -> KernelHandle:
+        """Kernel that writes what an observation reads: 0: gyroscopes, 1: accelerometers."""
+        program, of = self.model.program, slice(kind * _AXES, (kind + 1) * _AXES)
+        arrays = program.arrays
+        stores = [*zip(arrays["value"], self.value[of], strict=True), (arrays["limit"][0], self.limits[kind])]
+        stores += zip(arrays["noise"], self.noise[of], strict=True)
+        return program.kernel(f"imu.give.{kind}", stores)
+
+    def _keep(self, kind: int) -> KernelHandle:
+        """Kernel that keeps the results of that update, of which nothing has been rejected."""
+        program, size = self.model.program, 2 * _AXES + 1
+        found = [a for name in ("innovation", "variance", "nis") for a in program.arrays[name]]
+        stores = [*zip(self.results[kind * size : (kind + 1) * size], found, strict=True)]
+        stores += zip((*self.innovation, *self.expected), found[:-1], strict=True)
+        return program.kernel(f"imu.keep.{kind}", [*stores, (self.is_whole, self.g.one)])
 
     def _take_sample(self) -> Stores:
         g, stores, value, noise = self.g, [], [], []
@@ -255,34 +285,54 @@ class _Builder:
 
 
 class ImuStatistics:
-    """Runs the kernels of a car."""
+    """Runs the kernels of a filter's car."""
 
-    def __init__(self, car: Car) -> None:
-        self._view = car.view
+    def __init__(self, f: ObservedFilter) -> None:
+        car = f.car
+        self._view, self._filter = car.view, f
         self._configure, self._run_sample, self._run_rates, self._run_forces = (
             car.bind(KernelHandle(f"imu.{name}")) for name in ("configure", "sample", "rates", "forces")
         )
-        given, innovation, found, noise = (
+        begin, between, end = (KernelHandle(f"imu.{name}") for name in ("begin", "between", "end"))
+        self._chain = f.make_chain(
+            [begin, Observed("imu.gyro", _AXES), between, Observed("imu.accel", _AXES), end]
+        )
+        given, innovation, found, noise, results = (
             PlainNumbers(car.layout, car.workspace, **counts)
-            for counts in (_GIVEN, _INNOVATION, _FOUND, _NOISE)
+            for counts in (_GIVEN, _INNOVATION, _FOUND, _NOISE, _RESULTS)
         )
         self._write_sample, self._write_innovation = given.write, innovation.write
-        self._read_found, self._read_noise = found.read, noise.read
+        self.read_found = found.read
+        """(19,): the sample less known biases, by axis (6,) as it is given; the largest variances of the noise of
+        gyroscopes and of accelerometers; yaw rate (rad/s), specific forces to the left and ahead (m/s²) in vehicle
+        axes; and what has been subtracted of these three as estimated bias; 1 where means are complete now, and these
+        of time, yaw rate, accelerations ahead and to the left, without gravity, biases included."""
+        self.read_noise = noise.read
+        """(6,) variances to update the filter with; those of accelerometers with what the rates have shown."""
+        self.read_results = results.read
+        """(14,) of `run_chain`: innovations (3,) of the gyroscopes, their variances (3,) and NIS; the same of the
+        accelerometers."""
         self.reset()
 
     def configure(
-        self, least: Sequence[float], of_model: Sequence[float], offsets: Sequence[float], takes_given: bool
+        self,
+        least: Sequence[float],
+        of_model: Sequence[float],
+        offsets: Sequence[float],
+        limits: Sequence[float],
+        takes_given: bool,
     ) -> None:
         """Take settings by axis, (6,) gyroscopes first: variances of a sample and of the model's error, known biases.
 
+        `limits`: NIS of gyroscopes and of accelerometers from which on components are looked at one by one.
         `takes_given`: whether the variances are as given, also where samples show more.
         """
         self._view("imu.gyro.least")[:], self._view("imu.accel.least")[:] = least[:_AXES], least[_AXES:]
         self._view("imu.model_variances")[:], self._view("imu.offsets")[:] = of_model, offsets
-        self._view("imu.takes_given")[:] = takes_given
+        self._view("imu.limits")[:], self._view("imu.takes_given")[:] = limits, takes_given
 
     def set_least_turning(self, density: float) -> None:
-        """Noise that the yaw acceleration has in any case, (rad/s²)²/Hz: the filter's noise becomes that and more."""
+        """Noise that the yaw acceleration has in any case, (rad/s²)²/Hz; the filter's becomes that and more."""
         self._view("imu.least_turning")[:] = density
         self._configure()
 
@@ -292,20 +342,19 @@ class ImuStatistics:
             for name in names:
                 self._view(name)[:] = value
 
-    def take_sample(
-        self, t: float, values: Sequence[float], measured: Sequence[float]
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """A sample at t (s) by axis, (6,) rad/s and m/s², gyroscopes first; `measured`: 1, or 0 where it was not.
-
-        Returns (19,): the sample less known biases; the largest variances of the noise of gyroscopes and of
-        accelerometers; yaw rate (rad/s), specific forces to the left and ahead (m/s²) in vehicle axes; and what has
-        been subtracted of these three as estimated bias; 1 where means are complete now, and these: time, yaw rate,
-        accelerations ahead and to the left, without gravity, biases included. Then (6,) the variances to update the
-        filter with.
-        """
+    def take_sample(self, t: float, values: Sequence[float], measured: Sequence[float]) -> None:
+        """A sample at t (s) by axis, (6,) rad/s and m/s², gyroscopes first; `measured`: 1, or 0 where it was not."""
         self._write_sample(t, *values, *measured)
         self._run_sample()
-        return self._read_found(), self._read_noise()
+
+    def run_chain(self, t_ns: int, t: float, values: Sequence[float], measured: Sequence[float]) -> int:
+        """All that is to be done with such a sample in one call, as far as it is within the limits.
+
+        Returns how far it has come: less than SAMPLE_DONE, nothing is done; from RATES_DONE on the gyroscopes have
+        corrected the filter, and `take_rates` is done.
+        """
+        self._write_sample(t, *values, *measured)
+        return self._filter.run_chain(t_ns, self._chain)
 
     def take_rates(self, is_whole: bool, innovation: Sequence[float], expected: Sequence[float]) -> None:
         """Innovations (3,) of the gyroscopes of that sample and their variances; whether none of it was rejected."""
@@ -316,10 +365,6 @@ class ImuStatistics:
         """Likewise of all accelerometers."""
         self._write_innovation(is_whole, *innovation, *expected)
         self._run_forces()
-
-    def read_noise(self) -> tuple[float, ...]:
-        """(6,) as `take_sample`, with what the gyroscopes' innovations have shown since."""
-        return self._read_noise()
 
 
 class AddedTravel:

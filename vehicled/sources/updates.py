@@ -97,6 +97,34 @@ class MeasurementUpdates:
             if health.fail(update.rejected, update.accepted) and self._resets[kind](observation, update):
                 health.count_reset()
                 reason = "reset"
+        self._record(m, kind, value, innovation, expected, nis, health, reason)
+
+    def accept(
+        self,
+        m: Measurement,
+        kind: str,
+        value: list[float],
+        innovation: list[float],
+        expected: list[float],
+        nis: float,
+    ) -> None:
+        """An observation within all limits has updated the filter (`ObservedFilter.run_chain`)."""
+        health = self.health[kind]
+        self._note_arrival(m.t, health)
+        health.accept()
+        self._record(m, kind, value, innovation, expected, nis, health, "fused")
+
+    def _record(
+        self,
+        m: Measurement,
+        kind: str,
+        value: list[float],
+        innovation: list[float],
+        expected: list[float],
+        nis: float,
+        health: Health,
+        reason: str,
+    ) -> None:
         record = Innovation(
             m.t,
             self.step_ns,

@@ -2,12 +2,14 @@
 
 Kernels work on fixed places. Where there are many equal things, each is a record that is copied to these places, and
 back after the kernel where that has changed it. A `VisitTable` lists records and kernels in an order; one call runs
-any tail of it. `RecordCopies` are made in one call as well.
+any tail of it. `RecordCopies` are made in one call as well, and in one runs a `Chain` of kernels, some of which have
+records.
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -20,6 +22,9 @@ VISIT = 4
 """Numbers of a visit: address and number of the copies of a record, and two kernels."""
 _COPY = 3
 """Numbers of a copy: address in a record, place in the workspace, count."""
+_LINK = 5
+"""Numbers of a link of a chain: kernel; address and number of the copies of its record, its visit, and where that
+goes. All but the first are zero where it has no record."""
 _READ, _CHANGE = 0, 1
 _KEEP, _RESTORE = 0, 1
 _IR = """
@@ -76,6 +81,51 @@ leave:
   ret i32 0
 }
 
+define i32 @run_chain(ptr %w, i64 %less, i64 %limit, ptr %links, i64 %count) nounwind {
+entry:
+  %p_number = getelementptr double, ptr %w, i64 %less
+  %p_bound = getelementptr double, ptr %w, i64 %limit
+  br label %top
+top:
+  %i = phi i64 [0, %entry], [%following, %next]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %end
+body:
+  %begin = mul i64 %i, LINK
+  %link = getelementptr i64, ptr %links, i64 %begin
+  %kernel = load i64, ptr %link, align 8
+  %function = inttoptr i64 %kernel to ptr
+  call void %function(ptr %w)
+  %p3 = getelementptr i64, ptr %link, i64 3
+  %visit = load i64, ptr %p3, align 8
+  %none = icmp eq i64 %visit, 0
+  br i1 %none, label %next, label %gate
+gate:
+  %number = load double, ptr %p_number, align 8
+  %bound = load double, ptr %p_bound, align 8
+  %is_less = fcmp olt double %number, %bound
+  br i1 %is_less, label %keep, label %end
+keep:
+  %p1 = getelementptr i64, ptr %link, i64 1
+  %address = load i64, ptr %p1, align 8
+  %copies = inttoptr i64 %address to ptr
+  %p2 = getelementptr i64, ptr %link, i64 2
+  %copied = load i64, ptr %p2, align 8
+  %p4 = getelementptr i64, ptr %link, i64 4
+  %slot = load i64, ptr %p4, align 8
+  %from = inttoptr i64 %visit to ptr
+  %to = inttoptr i64 %slot to ptr
+  call void @copy(ptr %w, ptr %copies, i64 %copied, i64 0)
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 VISIT_BYTES, i1 false)
+  br label %next
+next:
+  %following = add i64 %i, 1
+  br label %top
+end:
+  %done = trunc i64 %i to i32
+  ret i32 %done
+}
+
 define void @visit(ptr %w, ptr %table, i64 %count, i64 %change) nounwind {
 entry:
   %changes = icmp ne i64 %change, 0
@@ -117,11 +167,12 @@ class _Functions(NamedTuple):
     visit: Callable[..., None]
     copy: Callable[..., None]
     run_and_keep: Callable[..., int]
+    run_chain: Callable[..., int]
 
 
 @lru_cache
 def _load() -> _Functions:
-    numbers = {"VISIT_BYTES": 8 * VISIT, "VISIT": VISIT, "COPY": _COPY}
+    numbers = {"VISIT_BYTES": 8 * VISIT, "VISIT": VISIT, "COPY": _COPY, "LINK": _LINK}
     ir = _IR
     for name, number in numbers.items():
         ir = ir.replace(name, str(number))
@@ -136,6 +187,9 @@ def _load() -> _Functions:
             ctypes.c_int,
             *(pointer, integer, integer, pointer, pointer, integer, pointer, pointer),
             keeps_lock=True,
+        ),
+        code.function(
+            "run_chain", ctypes.c_int, pointer, integer, integer, pointer, integer, keeps_lock=True
         ),
     )
 
@@ -181,15 +235,36 @@ def make_visit(copies: RecordCopies, read: int, change: int) -> np.ndarray:
     return np.array([[copies.address, copies.count, read, change]], dtype=np.int64)
 
 
+class Chain:
+    """Kernels that run one after the other in one call; with some of them goes a record, and a gate to be passed."""
+
+    def __init__(self, links: Sequence[tuple[int, int]]) -> None:
+        """`links`: address of a kernel, and a number that says which record goes with it; 0: none."""
+        rows = np.zeros((len(links), _LINK), dtype=np.int64)
+        rows[:, 0] = [address for address, _ in links]
+        self._rows = rows
+        self.arguments = ctypes.c_void_p(rows.ctypes.data), ctypes.c_longlong(len(rows))
+        """Of the compiled function."""
+        gated = [k for k, (_, record) in enumerate(links) if record]
+        self.records = [links[k][1] for k in gated]
+        """Numbers of the records, in their order."""
+        self.count_records = [sum(k < done for k in gated) for done in range(len(links) + 1)]
+        """How many of them are kept when so many links are done."""
+        pack, buffer = struct.Struct("=4q").pack_into, rows.data.cast("B")
+        self.write = [partial(pack, buffer, 8 * (_LINK * k + 1)) for k in gated]
+        """By record: takes the numbers of its link but for the kernel."""
+
+
 class VisitTable:
     """Visits in an order. They are known by numbers that count from the first one ever, and grow with each."""
 
     def __init__(self, workspace: np.ndarray, gate: tuple[int, int] = (0, 0)) -> None:
         """`gate`: places of two numbers of the workspace, of which the first must be less for `run_and_keep`."""
-        self._visit, _, run_and_keep = _load()
+        self._visit, _, run_and_keep, run_chain = _load()
         self._pointer = workspace.ctypes.data
         given = ctypes.c_void_p(self._pointer), *map(ctypes.c_longlong, gate)
         self._run_and_keep: Callable[..., int] = partial(run_and_keep, *given)
+        self._run_chain: Callable[..., int] = partial(run_chain, *given)
         self._allocate(256)
         self._first = self._begin = self._end = 0
 
@@ -218,6 +293,21 @@ class VisitTable:
         passed = self._run_and_keep(kernel, *copies.arguments, visit, slot)
         self._end += passed
         return passed == 1
+
+    def run_chain(self, chain: Chain, records: Sequence[tuple[RecordCopies, int]]) -> int:
+        """Run a chain until one of its kernels does not pass the gate; keep its records, and add their visits.
+
+        `records`: copies, and address of the visit. Returns how many links are done.
+        """
+        if self._end + len(records) > len(self._rows):
+            self._make_room(len(records))
+        slot = self._address + 8 * VISIT * self._end
+        for write, (copies, visit) in zip(chain.write, records, strict=True):
+            write(copies.address, copies.count, visit, slot)
+            slot += 8 * VISIT
+        done = self._run_chain(*chain.arguments)
+        self._end += chain.count_records[done]
+        return done
 
     def insert(self, number: int, visit: np.ndarray) -> None:
         """Add a visit, (1, 4), in front of that number; those behind it count one more from now on."""

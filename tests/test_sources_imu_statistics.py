@@ -1,0 +1,73 @@
+"""An IMU's sample as one compiled call: it does what its parts do one after the other."""
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Run, bends, prototype, steps
+
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.messages import Measurement
+from vehicled.sources.imu_statistics import ALL_DONE, RATES_DONE, SAMPLE_DONE
+
+
+def spiked(m: Measurement) -> Measurement:
+    """An axis that is far out every tenth of a second, in turns."""
+    tenth, rest = divmod(m.t, SECOND // 10)
+    channel, size = (("imu.wz", 0.3), ("imu.ay", 8.0), ("imu.wx", 5.0))[tenth % 3]
+    if channel not in m.values or rest >= SECOND // 250:
+        return m
+    return with_values(m, {channel: m.values[channel] + size})
+
+
+def without_an_axis(m: Measurement) -> Measurement:
+    """Every second sample lacks an accelerometer."""
+    if "imu.az" not in m.values or m.t // (SECOND // 250) % 2:
+        return m
+    return Measurement(m.source, m.t, m.arrival, {c: v for c, v in m.values.items() if c != "imu.az"})
+
+
+def with_values(m: Measurement, values: dict[str, float]) -> Measurement:
+    return Measurement(m.source, m.t, m.arrival, m.values | values)
+
+
+@pytest.mark.parametrize("change", [lambda m: m, spiked, without_an_axis])
+def test_one_call_gives_the_same_bytes_as_its_parts(monkeypatch, change):
+    given = steps(map(change, bends().measurements()))
+    done: list[int] = []
+    run_chain = VehicleFilter.run_chain
+
+    def count(f: VehicleFilter, *arguments) -> int:
+        done.append(run_chain(f, *arguments))
+        return done[-1]
+
+    monkeypatch.setattr(VehicleFilter, "run_chain", count)
+    chained = Run(prototype(), given)
+    assert done.count(ALL_DONE) > 0.8 * len(done)
+    if change is spiked:
+        assert {SAMPLE_DONE, RATES_DONE} <= set(done)
+    monkeypatch.setattr(VehicleFilter, "chains", False)
+    parts = Run(prototype(), given)
+    assert chained.values.tobytes() == parts.values.tobytes()
+    assert len(chained.innovations) == len(parts.innovations)
+    for one, other in zip(chained.innovations, parts.innovations, strict=True):
+        assert fields_of(one) == fields_of(other)
+    if change is spiked:
+        assert {"partly", "weighted"} & {i.reason for i in chained.innovations if i.sensor.startswith("imu.")}
+
+
+def fields_of(innovation) -> list:
+    """Its fields, NaN as a text."""
+    return [repr(getattr(innovation, name)) for name in innovation.__struct_fields__]
+
+
+def test_late_samples_are_not_chained():
+    """Those of half of the time arrive after others of later times: all of them still correct the filter."""
+    given = [
+        Measurement(m.source, m.t, m.arrival + 12_000_000, m.values)
+        if "imu.wz" in m.values and m.t // (SECOND // 250) % 2
+        else m
+        for m in bends().measurements()
+    ]
+    run = Run(prototype(), steps(given))
+    late = [i for i in run.innovations if i.sensor == "imu.gyro" and i.step - i.t > 10_000_000]
+    assert len(late) > 500
+    assert np.mean([i.fused for i in late]) > 0.99

@@ -1,0 +1,124 @@
+"""What adapts to car and road: noise of roads and of what the model lacks, priors that measurements contradict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vehicled.filter.boundary import SensorSetup
+from vehicled.filter.settings import WITH_TYRES, Filter
+from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, STEERING_OFFSET, UNMODELLED, calc_unmodelled
+from vehicled.filter.tangents import Companion
+from vehicled.filter.vehicle_state import VehicleState
+from vehicled.vehicle.arrays import AHEAD
+from vehicled.vehicle.parameters import Vehicle
+
+_WITHOUT_TYRES = 2.0
+"""Factor on what contradicts a parameter, for filters whose error model has no response of the tyre forces. They
+leave errors in every curve, whatever the parameters."""
+_MOVING = 5.0
+"""m/s"""
+_ADAPTING_TIME = 10.0
+"""s: over which the noise of the model is found."""
+_ADAPTING_RANGE = 0.3, 3.0
+"""Over that of the settings."""
+_ROTATION = 0.0125
+"""rad/s: by which roll and pitch rate may differ from the model's."""
+_SPRINGS = "springs.pitch", "springs.roll"
+_STEEP = 6.0
+"""Standard deviations of slope and bank that contradict what is given."""
+_ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
+"""What tyres make; accelerations ahead and upwards are measured almost directly."""
+
+
+class AdaptiveState(VehicleState):
+    """The state of a filter on the vehicle, and the knowledge of car and road that it is corrected with.
+
+    All methods here are to be called some ten times a second.
+    """
+
+    def __init__(
+        self,
+        vehicle: Vehicle,
+        settings: Filter,
+        sensors: SensorSetup,
+        companions: Sequence[Companion] = (),
+    ) -> None:
+        """`companions`: filters of changed parameters, by which everything is differentiated."""
+        super().__init__(vehicle, settings, sensors, companions)
+        kernels = self._kernels.observations
+        self._evaluations = {kind: self.car.bind(kernel) for kind, kernel in kernels.items()}
+
+    def update_road(self, interval: float) -> None:
+        """What is known of roads: slope and bank are small. Call every `interval` seconds.
+
+        A random walk of density Q, seen as zero through noise of density r, settles at the variance √(Q r);
+        with r = σ²τ/2 beside Q = 2σ²/τ that is the variance σ² of slopes. No measurement: no gate, no record.
+        While the road contradicts the σ that is given, σ follows the road.
+        """
+        p, time, given = self.errors, self.settings.ground_slope_time, self.settings.ground_slope**2
+        places = self.states.places(ATTITUDE)[1:]
+        variance, tilt = 0.5 * time * self._density.item(places[0]), 0.0
+        p.value[0], p.noise[0] = 0.0, 0.5 * variance * time / interval
+        for kind in ("road.slope", "road.bank"):
+            self._evaluations[kind]()
+            tilt += p.innovation.item(0) ** 2
+            p.update(1)
+        if self.settings.unmodelled.adaptive:
+            # A plane on which the car turns is slope and bank by turns: both have one variance.
+            found = 0.5 * tilt if tilt > _STEEP**2 * given else given
+            variance += interval / _ADAPTING_TIME * (found - variance)
+            self._density[places] = 2.0 * variance / time
+
+    def limit_rotation(self, interval: float) -> None:
+        """What is known of roll and pitch rate without gyroscopes. Call every `interval` seconds.
+
+        Springs and dampers leave them near the model's. The errors' model has no springs: its errors would swing
+        freely, and accelerometers, which show them only beside lateral velocity, would make the car swing. As in
+        `update_road`, of density Q and the variance σ² that is known, zero is seen through noise of density σ⁴/Q.
+        """
+        p, square = self.errors, _ROTATION**4
+        for kind, place in zip(_SPRINGS, self.states.places(ANGULAR_RATE)[1:], strict=True):
+            p.value[0], p.noise[0] = 0.0, square / max(self._density.item(place), 1e-12) / interval
+            self._evaluations[kind]()
+            p.update(1)
+
+    def adapt_noise(self, interval: float) -> None:
+        """Let the standard deviation of what the model lacks follow the drive. Call every `interval` seconds.
+
+        Of a process e ~ N(0, σ²), estimates x with variances P have the mean of x² + P = σ² only where σ is true; to
+        replace σ² by that mean is a step of expectation–maximisation (Shumway and Stoffer, 1982).
+        """
+        if not self.settings.unmodelled.adaptive or self.pose[AHEAD] < _MOVING:
+            return
+        given = np.array(calc_unmodelled(self.settings).sigma)[_ADAPTING]
+        places = np.array(self.states.places(UNMODELLED))[_ADAPTING]
+        estimate = self._extra[places - self._slow] + self.errors.x[places]
+        process = self._processes[UNMODELLED.name][1:]
+        before, found = process[_ADAPTING] ** 2, estimate**2 + self.variances[places]
+        sigma = np.sqrt(before + interval / _ADAPTING_TIME * (found - before))
+        process[_ADAPTING] = np.clip(sigma, _ADAPTING_RANGE[0] * given, _ADAPTING_RANGE[1] * given)
+
+    def widen_parameters(self) -> None:
+        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second."""
+        places, prior, states = self.states.parameters, self._prior, self.states
+        limits = states.contradictions * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
+        # At walking pace counters and tyres err in ways that last.
+        testable = np.full(len(prior), self.pose[AHEAD] > _MOVING)
+        if self._before_loss is not None:
+            # The offset is then the error of what replaces the sensor, not the sensor's own.
+            testable[np.isin(places, states.places(STEERING_OFFSET))] = False
+        estimate, variance = self._extra[places - self._slow], self.variances[places]
+        for k, sigma in self._contradictions.find(estimate, variance, prior, limits, testable).items():
+            self._widen(k, sigma)
+
+    def _widen(self, k: int, sigma: float) -> None:
+        """Take the prior of parameter k as σ, as if it had been that from the start.
+
+        Its prior of zero has held the estimate back, by the information that is taken back now.
+        """
+        place = int(self.states.parameters[k])
+        less = 1.0 / self._prior[k] ** 2 - 1.0 / sigma**2
+        self.errors.remove_information(place, less, -float(self._extra[place - self._slow]))
+        self._prior[k] = sigma
