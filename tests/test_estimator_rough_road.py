@@ -15,7 +15,7 @@ from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Ground, S
 from vehicled.simulation.sensor_settings import Errors, SimulatedImu
 from vehicled.smoothing.smoother import Smoother
 from vehicled.sources.imu_statistics import AddedTravel
-from vehicled.sources.road_travel import NOTHING, ROAD_PLACES
+from vehicled.sources.road_travel import ROAD_PLACES
 from vehicled.stepping import play_back
 
 SECONDS = 8.0
@@ -72,7 +72,7 @@ def test_an_imu_that_vibrates_is_no_rough_road():
 
 def test_nothing_of_it_is_in_the_filter(monkeypatch):
     """All other columns are as they would be without."""
-    monkeypatch.setattr(AddedTravel, "calc", lambda self, t: NOTHING)
+    monkeypatch.setattr(AddedTravel, "add", lambda self, t: None)
     plain = Run(prototype(), steps(drive().measurements(5)))
     others = np.setdiff1d(np.arange(len(ESTIMATE_COLUMNS)), ROAD_PLACES)
     run = followed()

@@ -11,6 +11,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -36,7 +37,7 @@ from vehicled.sources.inputs import Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
 from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
-from vehicled.sources.road_travel import NOTHING, ROAD_PLACES
+from vehicled.sources.road_travel import NOTHING
 from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.source import Context
@@ -470,8 +471,9 @@ class Estimator:
 
     def _output(self, t_ns: int) -> Estimate | None:
         """What is published; None where that would be impossible, from which the filter begins anew."""
-        f, world = self._filter, self._world
-        values, correlation = f.output(), f.correlation
+        f, world, road = self._filter, self._world, self._road_travel
+        values = f.output(None if road is None else partial(road.add, t_ns * 1e-9))
+        correlation = f.correlation
         impossible = find_impossible(values)
         if impossible is not None:
             self._restart_in_place(t_ns, impossible)
@@ -486,8 +488,6 @@ class Estimator:
             wider = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
             correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
             values[_SIGMA_PLACE] = wider
-        if (road := self.calc_road_travel(t_ns)) is not NOTHING:
-            values[ROAD_PLACES] += road
         points = None if self._points is None else self._points.calc(values, f.pose)
         loads = None if self._loads is None else self._loads.calc()
         return Estimate(t_ns, values, points, loads, correlation)

@@ -96,7 +96,7 @@ class Update(msgspec.Struct, frozen=True, gc=False):
 TOO_OLD = Update([], [], math.nan, (), "too old")
 
 
-class Observed(NamedTuple):
+class UpdateLink(NamedTuple):
     """A link of a chain (`VehicleFilter.make_chain`): an update with an observation."""
 
     kind: str
@@ -149,7 +149,7 @@ class ObservedFilter(Protocol):
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation."""
 
-    def make_chain(self, links: Sequence[KernelHandle | Observed]) -> Chain:
+    def make_chain(self, links: Sequence[KernelHandle | UpdateLink]) -> Chain:
         """Kernels and updates for `run_chain`."""
 
     def run_chain(self, t_ns: int, chain: Chain) -> int:
@@ -254,8 +254,8 @@ class EstimatedFilter(ObservedFilter, Protocol):
     correlation: float
     """Of the errors of x and y in the last output."""
 
-    def output(self) -> np.ndarray:
-        """(len(ESTIMATE_COLUMNS),) the estimate; latitude to height are not known here."""
+    def output(self, add: Callable[[], None] | None = None) -> np.ndarray:
+        """(len(ESTIMATE_COLUMNS),) the estimate; `add` changes the car's outputs before."""
 
     def parameters(self) -> dict[str, SlowState]:
         """Slow states by name, with their standard deviations, but for those that change within seconds."""

@@ -7,14 +7,14 @@ other slow errors) are `slow_states`.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
 import numpy as np
 
 from vehicled.filter.adaptation import AdaptiveState
-from vehicled.filter.boundary import TOO_OLD, Observation, Observed, SensorSetup, Update
+from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update, UpdateLink
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.output_columns import find_columns
 from vehicled.filter.output_point import OutputPoint
@@ -165,12 +165,12 @@ class VehicleFilter(AdaptiveState):
             self._correct(observation.kind)
         return True
 
-    def make_chain(self, links: Sequence[KernelHandle | Observed]) -> Chain:
+    def make_chain(self, links: Sequence[KernelHandle | UpdateLink]) -> Chain:
         """For `run_chain`: kernels, and updates with observations whose arrays those before have written."""
         return Chain(
             [
                 (self._gated_updates[link.kind].value or 0, link.components)
-                if isinstance(link, Observed)
+                if isinstance(link, UpdateLink)
                 else (self.car.address(link), 0)
                 for link in links
             ]
@@ -326,11 +326,16 @@ class VehicleFilter(AdaptiveState):
 
     # -- output --------------------------------------------------------------------------------------------
 
-    def output(self) -> np.ndarray:
-        """(len(ESTIMATE_COLUMNS),) the estimate; latitude to height are not known here."""
+    def output(self, add: Callable[[], None] | None = None) -> np.ndarray:
+        """(len(ESTIMATE_COLUMNS),) the estimate; latitude to height are not known here.
+
+        `add`: changes the car's outputs in the workspace before.
+        """
         self._pose[:] = self.pose
         self._past = None
         self._output()
+        if add is not None:
+            add()
         values: np.ndarray = self.car.workspace[self._columns]
         self.correlation = self._correlation.item(0)
         if self._point is not None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vehicled.filter.boundary import Observed, ObservedFilter
+from vehicled.filter.boundary import ObservedFilter, UpdateLink
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.factors import calc_dot
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY
@@ -30,7 +30,7 @@ from vehicled.sources.road_travel import NOTHING, RoadTravel, calc_road_arrays
 from vehicled.sources.shaking import Shaking
 from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import KernelHandle
-from vehicled.vehicle.arrays import AHEAD, ALPHA_X, ALPHA_Y, V1Z, V2Z, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, ALPHA_X, ALPHA_Y, CORNER_OUTPUTS, V1Z, V2Z, YAW_RATE
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -105,7 +105,11 @@ class _Builder:
         program.sequence("imu.begin", sample, self._give(0))
         program.sequence("imu.between", self._keep(0), rates, self._give(1))
         program.sequence("imu.end", self._keep(1), forces)
-        program.kernel("imu.travel", zip(self.added, self.road.calc(self.now), strict=True))
+        added = self.road.calc(self.now)
+        columns = dict(zip(CORNER_OUTPUTS, program.lanes("corner_outputs"), strict=True))
+        outputs = [c for what in ("deflection", "rate", "force") for c in columns[f"suspension.{what}"]]
+        stores = [(o, o + a) for o, a in zip(outputs, added, strict=True)]
+        program.kernel("imu.travel", [*stores, *zip(self.added, added, strict=True)])
 
     def _give(self, kind: int) -> KernelHandle:
         """Kernel that writes what an observation reads: 0: gyroscopes, 1: accelerometers."""
@@ -295,7 +299,7 @@ class ImuStatistics:
         )
         begin, between, end = (KernelHandle(f"imu.{name}") for name in ("begin", "between", "end"))
         self._chain = f.make_chain(
-            [begin, Observed("imu.gyro", _AXES), between, Observed("imu.accel", _AXES), end]
+            [begin, UpdateLink("imu.gyro", _AXES), between, UpdateLink("imu.accel", _AXES), end]
         )
         given, innovation, found, noise, results = (
             PlainNumbers(car.layout, car.workspace, **counts)
@@ -377,9 +381,12 @@ class AddedTravel:
         self._write = PlainNumbers(car.layout, car.workspace, **{"imu.now": 1}).write
         self._read = PlainNumbers(car.layout, car.workspace, **{"imu.added": len(NOTHING)}).read
 
-    def calc(self, t: float) -> tuple[float, ...]:
-        """(12,) what is added at t (s) to the columns of an estimate at ROAD_PLACES; on an even road NOTHING."""
+    def add(self, t: float) -> None:
+        """Add it, as it is at t (s), to the car's outputs in the workspace."""
         self._write(t)
         self._run()
-        added = self._read()
-        return added if any(added) else NOTHING
+
+    def calc(self, t: float) -> tuple[float, ...]:
+        """(12,) what is added at t (s) to the columns of an estimate at ROAD_PLACES."""
+        self.add(t)
+        return self._read()

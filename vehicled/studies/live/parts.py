@@ -13,7 +13,7 @@ from vehicled.messages import Condition, Estimate, Innovation, Measurement, Slow
 
 PARTS = {
     "predict": ("predict",),
-    "update": ("update",),
+    "update": ("update", "run_chain"),
     "correct": ("apply_corrections",),
     "adapt": ("update_road", "limit_rotation", "adapt_noise", "widen_parameters"),
     "output": ("output",),
