@@ -247,14 +247,13 @@ class ImuSource(Source[Imu]):
         measured = [float(c in v and c in self._channels) for c in _CHANNELS]
         return [v[c] if there else 0.0 for c, there in zip(_CHANNELS, measured, strict=True)], measured
 
-    def note_motion(self, v: Mapping[str, float]) -> tuple[float | None, ...]:
-        """Take the channels of a sample before the filter runs, for the yaw rate that it starts with.
+    def note_motion(self, m: Measurement) -> tuple[float | None, ...]:
+        """Take a sample before the filter runs, for the yaw rate that it starts with.
 
         Returns yaw rate (rad/s), and specific forces ahead and to the left (m/s²), as far as they are measured.
         """
-        values, measured = self._read(v)
-        # That no time passes leaves what is known of shaking.
-        self._statistics.take_sample(0.0, values, measured)
+        values, measured = self._read(m.values)
+        self._statistics.take_sample(m.t * 1e-9, values, measured)
         motion = self._statistics.read_found()[8:11]
         yaw_rate, left, ahead = (m if measured[k] else None for m, k in zip(motion, _NEAREST, strict=True))
         self.lateral.take(yaw_rate, left)

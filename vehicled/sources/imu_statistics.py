@@ -25,6 +25,7 @@ from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ACCELEROMETER_SCALE, 
 from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.lateral import OLD
 from vehicled.sources.noise_floor import NoiseFloor
+from vehicled.sources.oversampling import Oversampling
 from vehicled.sources.rate_differences import LONG_AGO, RateDifferences
 from vehicled.sources.road_travel import NOTHING, RoadTravel, calc_road_arrays
 from vehicled.sources.shaking import Shaking
@@ -53,10 +54,11 @@ _RESULTS = {"imu.results": 4 * _AXES + 2}
 _FOUND, _NOISE = {"imu.found": 2 * _AXES + 13}, {"imu.noise": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
-    *("imu.gyro.floor", "imu.accel.floor", "imu.shaking", "imu.excess", "imu.turning", "imu.past"),
-    *(f"{_ROAD}.turning", f"{_ROAD}.state", "shaking", "imu.summed"),
+    *(f"imu.{kind}.{what}" for kind in ("gyro", "accel") for what in ("floor", "interval")),
+    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking"),
+    *(f"{_ROAD}.turning", f"{_ROAD}.state"),
 )
-_TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at"
+_TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at", "imu.gyro.interval.at", "imu.accel.interval.at"
 """Arrays that hold what has been found: at the start zero, and long ago."""
 
 
@@ -85,6 +87,7 @@ class _Builder:
         (self.least_turning,) = program.array("imu.least_turning", 1)
         (self.measured_at,) = program.array("imu.measured_at", 1)
         self.floors = [NoiseFloor(program, f"imu.{kind}", _AXES) for kind in ("gyro", "accel")]
+        self.oversampling = [Oversampling(program, f"imu.{kind}.interval") for kind in ("gyro", "accel")]
         self.past = RateDifferences(program, "imu")
         self.shaking = Shaking(program, "imu.shaking")
         self.excess = ExcessVariance(program, "imu.excess")
@@ -130,7 +133,7 @@ class _Builder:
     def _take_sample(self) -> Stores:
         g, stores, value, noise = self.g, [], [], []
         largest = []
-        for kind, floor in enumerate(self.floors):
+        for kind, (floor, oversampling) in enumerate(zip(self.floors, self.oversampling, strict=True)):
             of = slice(kind * _AXES, (kind + 1) * _AXES)
             measured = self.measured[of]
             values = [
@@ -138,13 +141,16 @@ class _Builder:
                 for there, v, o in zip(measured, self.values[of], self.offsets[of], strict=True)
             ]
             shown, more = floor.take(values, measured)
+            stores += more
+            factor, more = oversampling.take(self.t, measured)
+            factor = g.where_less(0.5, self.takes_given, 1.0, factor)
             variances = [
                 g.where_less(0.5, self.takes_given, least, v)
                 for least, v in zip(floor.least, shown, strict=True)
             ]
             largest.append(g.max(g.max(variances[0], variances[1]), variances[2]))
             value += values
-            noise += [v + m for v, m in zip(variances, self.of_model[of], strict=True)]
+            noise += [factor * (v + m) for v, m in zip(variances, self.of_model[of], strict=True)]
             stores += more
         acceleration, variance, more = self.shaking.expire(self.t)
         stores += [*more, *zip(self.model.shaking, acceleration, strict=True)]

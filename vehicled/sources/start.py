@@ -121,7 +121,7 @@ class StartConditions:
         """What the IMU measures before the filter runs."""
         imu = self._sources.imu
         if imu is not None:
-            yaw_rate, ahead, left = imu.note_motion(m.values)
+            yaw_rate, ahead, left = imu.note_motion(m)
             if yaw_rate is not None and ahead is not None and left is not None:
                 self.forces = ahead, left - (self.speed or 0.0) * yaw_rate
                 t_ns = m.t - round(imu.settings.latency * 1e9)
