@@ -28,6 +28,7 @@ from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.noise_floor import NoiseFloor
+from vehicled.sources.oversampling import Oversampling
 from vehicled.sources.shaking import Shaking
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import (
@@ -61,7 +62,7 @@ class Gyroscopes:
     """Noise, bias and gate of the gyroscopes; the same for all axes where there is one number."""
 
     noise: Annotated[RadiansPerSecond, Positive] = 0.003
-    """Of one sample."""
+    """Of one sample, at rates up to 400 Hz."""
     model_error: RadiansPerSecondVector = (0.1, 0.1, 0.0)
     """What the model's rates of roll, pitch and yaw differ by, as suspensions differ: noise beside a sample's.
 
@@ -83,7 +84,7 @@ class Accelerometers:
     """Noise, bias and gate of the accelerometers; the same for all axes where there is one number."""
 
     noise: Annotated[MetresPerSecondSquared, Positive] = 0.06
-    """Of one sample: sensor, vibration, uneven road."""
+    """Of one sample, at rates up to 400 Hz: sensor, vibration, uneven road."""
     bias: Annotated[MetresPerSecondSquared, NonNegative] = 0.1
     bias_drift: Annotated[float, Unit("m/s²/√s"), NonNegative] = 2e-4
     scale: Annotated[float, NonNegative] = 0.02
@@ -224,6 +225,7 @@ class ImuSource(Source[Imu]):
         self._road = ExcessVariance()
         """Vertical acceleration by roads that are not as even as the model's."""
         self._shaking = Shaking()
+        self._oversampling = Oversampling()
         self._turning = ExcessDensity()
         """Of the yaw rate."""
         self._measured_at = -math.inf
@@ -241,6 +243,7 @@ class ImuSource(Source[Imu]):
             floor.reset()
         self._road.reset()
         self._shaking.reset()
+        self._oversampling.reset()
         self._turning.reset()
         self._measured_at = -math.inf
         self._rates.reset()
@@ -473,6 +476,9 @@ class ImuSource(Source[Imu]):
             noise, of_samples = of.variances, of.floor.take(value, present)
             if not self._given_noise:
                 noise = list(map(add, of_samples, of.model_variances))
+                more = self._oversampling.take(of.kind, present, m.t * 1e-9)
+                if more > 1.0:
+                    noise = [more * w for w in noise]
             if present is not None:
                 noise = [w if k in present else MISSING for k, w in enumerate(noise)]
             if of.kind == "imu.accel":
