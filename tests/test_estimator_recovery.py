@@ -11,6 +11,7 @@ from vehicled.estimator import Estimator
 from vehicled.messages import Measurement, Step
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
+from vehicled.simulation.sensor_settings import RTK
 from vehicled.sources.lateral import LateralKinematics
 from vehicled.vehicle.arrays import CHART_SIZE, LEFT, YAW_RATE
 
@@ -72,22 +73,24 @@ def test_a_real_spin_is_followed(spin):
     assert np.abs(run.error(spin, "yaw")[run.t > 3 * SECOND]).max() < math.radians(3.0)
 
 
+def turn(m: Measurement) -> Measurement:
+    """As an IMU measures whose x axis points to the left."""
+    swapped = {
+        "imu.ax": ("imu.ay", 1),
+        "imu.ay": ("imu.ax", -1),
+        "imu.wx": ("imu.wy", 1),
+        "imu.wy": ("imu.wx", -1),
+    }
+    found = {c: sign * m.values[of] for c, (of, sign) in swapped.items() if of in m.values}
+    return Measurement(m.source, m.t, m.arrival, m.values | found)
+
+
 def test_what_an_imu_that_is_turned_has_falsified_is_forgotten():
     """It is found in the first bend; half a second later the estimate is that of the other sensors."""
 
-    def turned(m: Measurement) -> Measurement:
-        swapped = {
-            "imu.ax": ("imu.ay", 1),
-            "imu.ay": ("imu.ax", -1),
-            "imu.wx": ("imu.wy", 1),
-            "imu.wy": ("imu.wx", -1),
-        }
-        found = {c: sign * m.values[of] for c, (of, sign) in swapped.items() if of in m.values}
-        return Measurement(m.source, m.t, m.arrival, m.values | found)
-
     drive = bends()
     estimator = Estimator(prototype())
-    run = Run(prototype(), steps(map(turned, drive.measurements())), estimator=estimator)
+    run = Run(prototype(), steps(map(turn, drive.measurements())), estimator=estimator)
     restarted = next(i.step for i in run.innovations if i.reason == "mounting") / SECOND
     assert restarted < 2.5
     assert (
@@ -97,6 +100,24 @@ def test_what_an_imu_that_is_turned_has_falsified_is_forgotten():
     assert rms(run.error(drive, "sideslip")[later]) < math.radians(0.5)
     for column in ("x", "y"):
         assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[later].all()
+
+
+def test_what_has_been_found_beside_an_imu_that_is_turned_is_found_anew():
+    """Latencies and tyres are as uncertain as at the start, and torques and brakes are not blamed any longer."""
+    inputs = DriveInputs(rack=[(2.5, 0.0), (3.2, 0.008)], rear_torque=150.0)
+    drive = Drive(Scenario(duration=5.0, initial=InitialMotion(speed=15.0), inputs=inputs))
+    estimator, initial, restarted, blamed = Estimator(prototype()), {}, math.inf, set()
+    for step in steps(map(turn, drive.measurements(gnss=RTK))):
+        estimator.step(step.t, step.measurements)
+        found = {k: p.sigma for k, p in estimator.parameters().items() if k.startswith(("gnss_", "tyre_"))}
+        initial = initial or found
+        if restarted == math.inf and "mounted" in (estimator.condition.reason or ""):
+            restarted = step.t
+            assert found == pytest.approx(initial, rel=0.05)
+        if step.t > restarted + 0.3 * SECOND:
+            blamed |= {fault.source for fault in estimator.condition.faults}
+    assert 3.0 * SECOND < restarted < 4.0 * SECOND
+    assert blamed == {"imu.gyro", "imu.accel"}
 
 
 def test_the_bound_follows_kinematics_and_denies_jumps():

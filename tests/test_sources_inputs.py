@@ -122,8 +122,33 @@ def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
     assert car.corner_inputs[3].tolist() == [0.0, 0.0, 100.0, -50.0]
     assert car.corner_inputs[4].tolist() == [2e6] * 4
     inputs.take(400_000_000, {"brake.pressure": -1e4})
-    inputs.apply(0.4)
+    inputs.apply(0.45)
     assert not car.corner_inputs[4].any()
+
+
+def follow_pressure(car, pressure) -> np.ndarray:
+    """What the model is given of a pressure (Pa) over time (s), measured and applied every 4 ms."""
+    inputs, found = make_inputs(car), []
+    for k in range(100):
+        inputs.take(4_000_000 * k, {"brake.pressure": pressure(0.004 * k)})
+        inputs.apply(0.004 * k)
+        found.append(car.corner_inputs[4][0])
+    return np.array(found)
+
+
+def test_the_pressure_of_a_driver_is_followed_at_once_in_an_emergency_too(car):
+    """100 bar within 0.12 s."""
+    ramp = lambda t: 1e7 * min(t / 0.12, 1.0)  # noqa: E731
+    assert follow_pressure(car, ramp) == pytest.approx([ramp(0.004 * k) for k in range(100)])
+    assert follow_pressure(car, lambda t: 2e6) == pytest.approx(2e6)  # at the start as well
+
+
+def test_a_pressure_that_jumps_as_none_can_is_followed_with_delay(car):
+    """But not its end, which leaves the car as it is."""
+    found = follow_pressure(car, lambda t: 2e6 if 0.1 < t < 0.3 else 0.0)
+    assert np.diff(found).max() < 1e6
+    assert found[40:75] == pytest.approx(2e6)
+    assert not found[[*range(26), *range(75, 100)]].any()
 
 
 def test_torque_and_pressure_are_unknown_half_a_second_after_their_last_sample(car):

@@ -427,8 +427,8 @@ class Estimator:
     def _restart_in_place(self, t_ns: int, reason: str) -> None:
         """Begin anew at the last known place, at the speed and yaw rate that are measured now.
 
-        Biases and parameters are kept; forces are not, for they may be what led the filter away. Where that does
-        not help, there are no estimates for a while, and then it begins anew from nothing.
+        Biases and parameters are kept, unless they come from an IMU that is mounted otherwise; forces are not, for
+        they may be what led the filter away. Where that does not help, it begins anew from nothing after a while.
         """
         if not self._restarts.request(t_ns, reason):
             self._running = False
@@ -438,8 +438,9 @@ class Estimator:
         pose, aligned = f.read_state().copy(), world.aligned
         # Parameters of the save before the last one: what led the filter away may have falsified the later ones.
         found, variances = self._found[0], f.variances
-        # The saved position may be as old as the time between saves, in which the car has gone on.
-        travelled = abs(pose[AHEAD]) * _SAVE_NS * 1e-9
+        if self._screening.has_misled:  # ever since it has measured
+            found = {}
+            self._inputs.forget_contradictions()
         self._counters["restarts"] += 1
         self._conditions.forget_place()
         self._start(t_ns)
@@ -451,13 +452,12 @@ class Estimator:
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[PLACE] - f.read_state()[PLACE])
         for group, element, least in (
-            (POSITION, "x", _POSITION_SIGMA + travelled),
-            (POSITION, "y", _POSITION_SIGMA + travelled),
+            # The saved position may be as old as the time between saves, in which the car has gone on.
+            *((POSITION, axis, _POSITION_SIGMA + abs(pose[AHEAD]) * _SAVE_NS * 1e-9) for axis in ("x", "y")),
             (POSITION, "z", _POSITION_SIGMA),
             (ATTITUDE, "yaw", _YAW_SIGMA),
         ):
-            before = float(variances[f.states.index(group, element)])
-            f.set_variance(group, element, max(before, least**2))
+            f.set_variance(group, element, max(float(variances[f.states.index(group, element)]), least**2))
         f.restart_history(t_ns)
         self._save(t_ns)
         self._updates.clear_failures()

@@ -18,10 +18,12 @@ if TYPE_CHECKING:  # commands that only read a configuration load no machine cod
 
 TIMEOUT = 0.5
 """s: a pressure that has not been measured for this long is unknown, and no pressure is assumed."""
+_FASTEST = 1e8
+"""Pa/s: no foot and no pump builds up pressure faster. A sensor that fails jumps, and what the model would do by that
+until the accelerometer has corrected it is not in its variances."""
 _CHANNEL = "brake.pressure"
 _PRESSURES = slice(BRAKE_PRESSURE * len(WHEELS), (BRAKE_PRESSURE + 1) * len(WHEELS))
 """Places of this row in the flat inputs of corners."""
-_NONE = array("d", [0.0] * len(WHEELS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +48,10 @@ class Brakes(ModelInput[BrakePressure]):
 
     def __init__(self, settings: BrakePressure, car: Car) -> None:
         super().__init__(settings, car)
-        self._set_pressure(0.0)
-        self._measured_at = -math.inf
+        self._inputs = car.flat_corner_inputs
+        self.pressure = 0.0
+        """As measured last, Pa."""
+        self._measured_at = self._applied_at = -math.inf
 
     @property
     def measured_at(self) -> float:
@@ -57,18 +61,17 @@ class Brakes(ModelInput[BrakePressure]):
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Keep the line pressure (Pa, less `offset`) if it is among the channels; below zero counts as zero."""
         if _CHANNEL in values:
-            self._set_pressure(max(values[_CHANNEL] - self.settings.offset, 0.0))
+            self.pressure = max(values[_CHANNEL] - self.settings.offset, 0.0)
             self._measured_at = t
-
-    def _set_pressure(self, pressure: float) -> None:
-        self.pressure = pressure
-        """As measured last, Pa."""
-        self._pressures = array("d", [pressure] * len(WHEELS))
 
     def is_measured(self, t: float) -> bool:
         """Whether it was measured shortly before t, s."""
         return t - self._measured_at < TIMEOUT
 
     def apply(self, t: float) -> None:
-        """Write it into the car; none where it is not measured at t, s."""
-        self._car.flat_corner_inputs[_PRESSURES] = self._pressures if self.is_measured(t) else _NONE
+        """Write it into the car, as fast as it can rise; none where it is not measured at t, s."""
+        pressure, before = self.pressure if self.is_measured(t) else 0.0, self._inputs[_PRESSURES.start]
+        if pressure != before:
+            pressure = min(pressure, before + _FASTEST * (t - self._applied_at))
+            self._inputs[_PRESSURES] = array("d", [pressure] * len(WHEELS))
+        self._applied_at = t

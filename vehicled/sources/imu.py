@@ -61,7 +61,7 @@ class Gyroscopes:
     """Noise, bias and gate of the gyroscopes; the same for all axes where there is one number."""
 
     noise: Annotated[RadiansPerSecond, Positive] = 0.003
-    """Of one sample."""
+    """Of one sample, at rates up to 400 Hz."""
     model_error: RadiansPerSecondVector = (0.1, 0.1, 0.0)
     """What the model's rates of roll, pitch and yaw differ by, as suspensions differ: noise beside a sample's.
 
@@ -83,7 +83,7 @@ class Accelerometers:
     """Noise, bias and gate of the accelerometers; the same for all axes where there is one number."""
 
     noise: Annotated[MetresPerSecondSquared, Positive] = 0.06
-    """Of one sample: sensor, vibration, uneven road."""
+    """Of one sample, at rates up to 400 Hz: sensor, vibration, uneven road."""
     bias: Annotated[MetresPerSecondSquared, NonNegative] = 0.1
     bias_drift: Annotated[float, Unit("m/s²/√s"), NonNegative] = 2e-4
     scale: Annotated[float, NonNegative] = 0.02

@@ -93,6 +93,10 @@ class Inputs:
             health.check(t, torques.find_sum(t), brakes.pressure if has_brakes else 0.0, ahead, measured)
         return health.is_healthy and has_torques and has_brakes
 
+    def forget_contradictions(self) -> None:
+        """Use torques and pressure again: the accelerometer that may have contradicted them is wrong itself."""
+        self._drive_health = DriveHealth(self._car.vehicle)
+
     def apply(self, t: float) -> None:
         """Write the inputs at t (s) into the car."""
         for each in self._inputs.values():
