@@ -97,12 +97,15 @@ def test_what_a_standing_car_measures_across_is_left_to_no_state_alone(rolled: s
     """Slope, bias and alignment share it; the simulated tyres take the load of a slope within some 0.1 s."""
     configuration, measurements = apply_wrongs([WRONGS[rolled]], prototype(), parked(1.5).measurements())
     run = Run(configuration, steps(measurements))
-    found = run.estimator.filter.parameters()["imu_alignment.x"]
+    parameters = run.estimator.filter.parameters()
+    found = parameters["imu_alignment.x"]
     before = prototype().sensors.imu.rotation_sigma
     # A car that does not turn tells little of it, and that of the right sign.
     assert 0.6 * before < found.sigma < before
     sign = 1.0 if "+" in rolled else -1.0
     assert -0.2 * before < sign * found.value < 2.0 * before
+    # It tells nothing of how the car rolls in turns.
+    assert abs(parameters["accelerometer_scale"].value) < 0.2 * prototype().sensors.imu.accelerometers.scale
 
 
 @pytest.mark.parametrize(
