@@ -9,7 +9,8 @@ import pytest
 from estimator_rig import SECOND, Drive, Run, prototype, rms, steps, without
 
 from vehicled.messages import Measurement
-from vehicled.simulation.scenario import find_scenario
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
 
 FAILS, SOUND, SECONDS = 6.23, 9.73, 11.0
 Fault = Callable[[float, float], float | None]
@@ -106,6 +107,18 @@ def test_a_gyroscope_that_wheels_and_steering_contradict_is_left_out(slalom, fau
     run = run_with(slalom, "imu.wz", fault)
     check(run, slalom, {"sideslip": 1.5, "yaw": 1.5})
     assert run.estimator.status()["implausible"] > 0.9 * 250 * (SOUND - FAILS)
+
+
+@pytest.mark.parametrize(("speed", "rack"), [(18.0, 0.010), (25.0, 0.006)])
+def test_a_gyroscope_is_not_blamed_for_wheels_that_slip(speed, rack):
+    """Braked hard in a turn the unloaded front wheel locks, and the car turns less than it is steered."""
+    inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, rack)], brake_pressure=[(3.0, 0.0), (3.2, 90e5)])
+    scenario = Scenario(duration=5.0, initial=InitialMotion(speed=speed, yaw=0.5), inputs=inputs)
+    drive = Drive(scenario)
+    run = Run(prototype(), steps(drive.measurements(gnss="conventional")))
+    status = run.estimator.status()
+    assert (status["implausible"], status["restarts"]) == (0, 0)
+    assert all(i.fused for i in run.of("imu.gyro"))
 
 
 def test_a_bias_that_grows_is_estimated_anew_beside_late_fixes(slalom):

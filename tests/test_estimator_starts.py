@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from estimator_rig import Drive, Run, prototype, steps
+from estimator_rig import Drive, Run, parked, prototype, steps
 
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
@@ -15,6 +15,7 @@ from vehicled.messages import ESTIMATE_INDEX, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.studies.faults.drives import START, make_drive
+from vehicled.studies.robustness.wrongs import WRONGS, apply_wrongs
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE
 
 PERIOD = 4_000_000
@@ -89,6 +90,22 @@ def test_what_accelerometers_measure_at_the_start_may_be_a_slope(ahead: float, s
     f = estimator.filter
     assert math.sqrt(f.variances[f.states.index(ATTITUDE, "v1z")]) == pytest.approx(sigma, rel=0.02)
     assert math.sqrt(f.variances[f.states.index(ATTITUDE, "v2z")]) == pytest.approx(0.01, rel=0.02)
+
+
+@pytest.mark.parametrize("rolled", ["IMU rolled +3°", "IMU rolled -3°"])
+def test_what_a_standing_car_measures_across_is_left_to_no_state_alone(rolled: str) -> None:
+    """Slope, bias and alignment share it; the simulated tyres take the load of a slope within some 0.1 s."""
+    configuration, measurements = apply_wrongs([WRONGS[rolled]], prototype(), parked(1.5).measurements())
+    run = Run(configuration, steps(measurements))
+    parameters = run.estimator.filter.parameters()
+    found = parameters["imu_alignment.x"]
+    before = prototype().sensors.imu.rotation_sigma
+    # A car that does not turn tells little of it, and that of the right sign.
+    assert 0.6 * before < found.sigma < before
+    sign = 1.0 if "+" in rolled else -1.0
+    assert -0.2 * before < sign * found.value < 2.0 * before
+    # It tells nothing of how the car rolls in turns.
+    assert abs(parameters["accelerometer_scale"].value) < 0.2 * prototype().sensors.imu.accelerometers.scale
 
 
 @pytest.mark.parametrize(

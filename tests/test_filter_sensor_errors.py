@@ -13,7 +13,7 @@ from vehicled.messages import ESTIMATE_INDEX
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import ACCELEROMETER_SCALE, ALIGNMENT, GYRO_SCALE
 from vehicled.sources.sensors import Sensors
-from vehicled.vehicle.arrays import CHART_SIZE, POSE
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, POSE, YAW_RATE
 
 MOUNTED = Mounting((-0.4, 0.3, 1.1), (0.2, -0.15, 0.3))
 BEND = 125 * STEP_NS
@@ -110,17 +110,17 @@ def test_scale_of_gyroscopes_is_seen_at_large_rates_only(bend):
 
 
 def test_a_body_that_rolls_more_reads_more_of_gravity(bend):
-    """A scale across the car is a roll in proportion to the force; what is published is the whole roll."""
+    """A scale across the car is a roll in proportion to the turn; what is published is the whole roll."""
     f, scale = bend, 0.02
     before, rows = linearise(f, "imu.accel", BEND, 3)
     roll, ay = (f.output()[ESTIMATE_INDEX[name]] for name in ("roll", "ay"))
     set_slow(f, ACCELEROMETER_SCALE, scale)
     after, _ = linearise(f, "imu.accel", BEND, 3)
     turned_more = f.output()[ESTIMATE_INDEX["roll"]] - roll
-    force = before[1]
-    assert abs(force) > 1.0
-    assert after - before == pytest.approx([0.0, scale * force, 0.0], abs=1e-3 * abs(force))
-    assert 0.8 * force < rows[1, index(f, ACCELEROMETER_SCALE)] < force
+    turn = float(f.pose[AHEAD] * f.pose[YAW_RATE])
+    assert turn > 1.0
+    assert after - before == pytest.approx([0.0, scale * turn, 0.0], abs=1e-3 * turn)
+    assert 0.8 * turn < rows[1, index(f, ACCELEROMETER_SCALE)] < turn
     assert turned_more == pytest.approx(scale * ay / 9.81, rel=0.01)
     assert 9.81 * turned_more == pytest.approx((after - before)[1], rel=0.2)
 

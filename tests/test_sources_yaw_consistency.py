@@ -25,8 +25,12 @@ def run(
     until: float = 25.0,
     counters: bool = True,
     made: Callable[[float, YawConsistency], None] = lambda t, yaw: None,
+    course: Callable[[float], float] | None = None,
 ) -> list[tuple[float, bool]]:
-    """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth."""
+    """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth.
+
+    `course`: its rate, which the accelerometers measure with the body's roll and a bank of 0.03 rad.
+    """
     configuration = prototype()
     imu = dataclasses.replace(configuration.sensors.imu, rotation=(0.0, 0.0, 0.0))
     yaw = YawConsistency(imu, configuration.vehicle)
@@ -38,6 +42,8 @@ def run(
         rates = [(SPEED - half * wheels(t)) / radius / 1.01, (SPEED + half * wheels(t)) / radius / 1.02]
         angles = [a + 0.004 * r for a, r in zip(angles, rates, strict=True)]
         values = {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": gyroscope(t)}
+        if course is not None:
+            values |= {"imu.ax": 0.0, "imu.ay": 1.07 * SPEED * course(t) + 0.3, "imu.az": 9.81}
         if k % 5 == 0:
             for n, w in enumerate(("fl", "fr")):
                 values |= (
@@ -90,6 +96,20 @@ def test_one_that_only_one_contradicts_is_plausible():
     assert all(sound for _, sound in run(wheels=after(lambda t: turning(t) + 0.5)))
     assert all(sound for _, sound in run(steering=after(lambda t: turning(t) + 0.5)))
     assert all(sound for _, sound in run(after(lambda t: 0.6), steering=lambda t: None))
+
+
+def test_one_that_the_lateral_acceleration_confirms_is_plausible():
+    """In a turn under hard brakes wheels slip and the car understeers: both seem to turn further."""
+    further = after(lambda t: turning(t) + 0.5)
+    assert not all(sound for _, sound in run(wheels=further, steering=further))
+    assert all(sound for _, sound in run(wheels=further, steering=further, course=turning))
+
+
+@pytest.mark.parametrize("wrong", [lambda t: turning(t) + 0.3, lambda t: 0.0, lambda t: -turning(t)])
+def test_one_that_the_lateral_acceleration_contradicts_as_well_is_not(wrong):
+    found = run(after(wrong), course=turning, until=FAILS + 3.0)
+    assert all(sound for t, sound in found if t <= FAILS)
+    assert sum(not sound for _, sound in found) > 250
 
 
 def test_a_gyroscope_is_used_again_once_its_offset_is_learned():

@@ -18,7 +18,7 @@ from vehicled.filter.states import (
     make_constant,
 )
 from vehicled.messages import WHEELS
-from vehicled.vehicle.arrays import AHEAD, ROOT_OUTPUTS
+from vehicled.vehicle.arrays import AHEAD, ROOT_OUTPUTS, YAW_RATE
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -108,8 +108,8 @@ def add_gyroscopes(model: ErrorModel) -> None:
     model.observe_chassis("imu.gyro", "imu_gyro", error)
 
 
-_SMALL_FORCE = 0.3
-"""m/s²: what is less is mostly slope and bank."""
+_SMALL_ACCELERATION = 0.3
+"""m/s²: what is less is mostly noise."""
 
 
 def add_accelerometers(model: ErrorModel) -> None:
@@ -145,10 +145,9 @@ def add_accelerometers(model: ErrorModel) -> None:
         )
     ]
     (scale,) = model.estimates(ACCELEROMETER_SCALE)
-    force = models.rotation[0] * values[0]
-    for r, v in zip(models.rotation[1:], values[1:], strict=True):
-        force = force + r * v
-    counted = model.discount(force.y, _SMALL_FORCE)
+    # Speed times yaw rate: a bank, an IMU that is rolled, or tyres that take a load, are no turn.
+    turning = models.pose[AHEAD] * models.pose[YAW_RATE]
+    counted = model.discount(turning, _SMALL_ACCELERATION)
     if ACCELEROMETER_SCALE in s:
         # Most of the scale is gravity, as the body rolls by more or less than the model's.
         output = dict(zip(ROOT_OUTPUTS, program.arrays["outputs"], strict=True))
@@ -180,7 +179,7 @@ def add_accelerometers(model: ErrorModel) -> None:
         rows.append(row)
         noise.append(late)
         value = values[k] + bias[k] + turned + r.z * up + r.dot(shaken)
-        value = value + r.y * force.y * scale
+        value = value + r.y * turning * scale
         # What acts on the car as a force is in the reading already, as it was then.
         ex, ey, e_yaw = (later_ahead, later_left, later_yaw) if model.forces else (ahead, left, yaw)
         value = value + r.x * (ex + later_drive) + share * (r.y * ey + by_yaw * e_yaw)

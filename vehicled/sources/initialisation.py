@@ -101,6 +101,10 @@ class Initialisation:
             self._skid(t_ns, alignment)
         else:
             self._turn_in(t_ns, speed, conditions.course_antenna if known else None)
+        if conditions.forces is not None:
+            # Slope, biases and the IMU's alignment share what is measured first. What a state is opened for later is
+            # left to it alone, be it only the tyres of the simulated car taking the load of the slope.
+            f.open_states("imu.accel".__eq__)
         self._widen_slopes(conditions)
         if conditions.fix is not None:
             measured_ns, fix, place = conditions.fix

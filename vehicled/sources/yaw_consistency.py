@@ -4,15 +4,20 @@ Over the last second the car has turned by the integral of the gyroscope, by the
 and by the angle of the steering along its way. Radii, a steering offset and understeer make the latter two wrong by
 a share of the way, which is estimated as their offset. Where both contradict the gyroscope, in the same direction, it
 is implausible; where only one does, that one may be wrong.
+
+Both rely on tyres that roll. In a turn under hard brakes they do not: the inner wheel slips, and the car understeers.
+The lateral acceleration over speed, which is the rate of the course whatever the tyres do, has to contradict the
+gyroscope as well, where it is measured. Wheels that lock are compared with nothing: the car then turns as it will.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from typing import NamedTuple
 
 from vehicled.messages import Measurement
-from vehicled.sources.imu import GYROSCOPES, Imu
+from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES, Imu
 from vehicled.vehicle.parameters import Vehicle
 
 _WINDOW = 1.0
@@ -21,12 +26,16 @@ _EVERY = 0.02
 """s between the places that are kept."""
 _BOUND = 0.1
 """rad: teeth of counters, slip and loads make less of a difference."""
-_SHARES = 0.1, 0.25
-"""Of the angle, by which wheels and steering may differ more."""
+_SHARES = 0.1, 0.25, 0.25
+"""Of the angle, by which wheels, steering and course may differ more. The course's follows with the body's roll."""
+_BANK = 0.5
+"""m/s²: of gravity and bias across the car, by which the lateral acceleration may err throughout."""
+_LOCKED = 0.2
+"""Share of the way that the wheels of an axle have slid along: no radius errs by that much, no ABS allows it."""
 _RECOVERY = 0.4
 """s within half of the bound of one of them, after which the gyroscope is used again."""
 _DOUBTFUL = 0.4
-"""Share of both bounds beyond which no estimate is held against the gyroscope."""
+"""Share of all bounds beyond which no estimate is held against the gyroscope."""
 _SHOWN = 0.75
 """Share of an angle that a jump of the bias has gained lately, which shows within the window."""
 _OFFSET_TIME = 5.0
@@ -40,21 +49,37 @@ _LARGEST_ACCELERATION = 20.0
 _LONGEST = 0.2
 """s: after a longer gap nothing is known of the angle meanwhile."""
 
-_Place = tuple[float, float, float, float, float]
-"""Time, s; angles by gyroscope, wheels and steering, rad; way, m."""
+
+class _Place(NamedTuple):
+    """What has been summed up by a time."""
+
+    t: float
+    """s"""
+    gyro: float
+    wheels: float
+    steering: float
+    course: float
+    """rad; the last by the lateral acceleration."""
+    way: float
+    rolled: float
+    """m, of the car and of the wheels."""
+    slowness: float
+    """s²/m: time over speed."""
 
 
 class YawConsistency:
-    """Compares the gyroscope with the wheels of an axle and the steering."""
+    """Compares the gyroscope with the wheels of an axle, the steering and the lateral acceleration."""
 
     def __init__(self, imu: Imu | None, vehicle: Vehicle) -> None:
         # Driven wheels slip; the axle that is not driven is better, the rear one else.
         axle = "f" if vehicle.driven == "rear" else "r"
         self.configure(imu)
         place = vehicle.axle(f"{axle}l")
-        self._angle_per_turn = place.tyre.radius / (2.0 * place.hard_points.wheel_center[1])
+        self._radius, self._track = place.tyre.radius, 2.0 * place.hard_points.wheel_center[1]
         self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
-        self.watched = frozenset((*GYROSCOPES, *(c for pair in self._channels for c in pair)))
+        self.watched = frozenset(
+            (*GYROSCOPES, *ACCELEROMETERS, *(c for pair in self._channels for c in pair))
+        )
         """Channels that are compared, or implausible with those."""
         self._offsets = [0.0, 0.0]
         """rad/m by which wheels and steering differ from the gyroscope."""
@@ -63,16 +88,21 @@ class YawConsistency:
     def configure(self, imu: Imu | None) -> None:
         """Other settings, also while running."""
         self._axis = None if imu is None else imu.R_imu_vehicle[:, 2].tolist()
+        self._left_axis = None if imu is None else imu.R_imu_vehicle[:, 1].tolist()
 
     def reset(self) -> None:
         """The filter begins anew; the offsets stay."""
         self.is_plausible, self._agreeing_since = True, math.inf
         self.is_doubtful = False
-        """Whether both contradict it, though perhaps not yet by so much that it is implausible."""
+        """Whether all contradict it, though perhaps not yet by so much that it is implausible."""
         self._beside_wheels: float | None = None
         """rad, by which it has turned more than the wheels."""
         self._kept: deque[_Place] = deque()
         self._t, self._gyro, self._steering, self._way = -math.inf, 0.0, 0.0, 0.0
+        self._left, self._left_at = 0.0, -math.inf
+        """Lateral acceleration, m/s², and when it was measured, s."""
+        self._course, self._slowness, self._course_since = 0.0, 0.0, math.inf
+        """Angle by that, rad; sum of time over speed, s²/m; and since when it has been measured throughout, s."""
         self._smooth = -math.inf, 0.0
         """Time, s, and yaw rate, rad/s, of the last sample that did not jump."""
         self._wheels = [0.0, 0.0]
@@ -91,6 +121,9 @@ class YawConsistency:
                 dt = t - self._wheels_at[n]
                 self._wheels[n] += values[speed] * dt if 0.0 < dt < _LONGEST else 0.0
                 self._wheels_at[n] = t
+        if self._left_axis is not None and all(c in values for c in ACCELEROMETERS):
+            self._left = sum(r * values[c] for r, c in zip(self._left_axis, ACCELEROMETERS, strict=True))
+            self._left_at = t
         if self._axis is None or GYROSCOPES[2] not in values:
             return self.is_plausible
         (a, b, c), (x, y, z) = self._axis, GYROSCOPES
@@ -103,17 +136,23 @@ class YawConsistency:
             self._smooth = t, rate
         if steering is None or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
             self._kept.clear()
-            self._beside_wheels = None
+            self._beside_wheels, self._course_since = None, math.inf
             return self.is_plausible and not jumps
         self._gyro += dt * rate
         self._steering += dt * steering
         self._way += dt * ahead
+        self._course += dt * self._left / ahead
+        self._slowness += dt / ahead
+        self._course_since = min(self._course_since, t) if t - self._left_at < _LONGEST else math.inf
         if t - min(self._wheels_at) > _LONGEST:
             self._kept.clear()
             self._beside_wheels = None
-        elif not self._kept or t - self._kept[-1][0] >= _EVERY:
-            turned = self._angle_per_turn * (self._wheels[1] - self._wheels[0])
-            self._compare((t, self._gyro, turned, self._steering, self._way))
+        elif not self._kept or t - self._kept[-1].t >= _EVERY:
+            left, right = (self._radius * angle for angle in self._wheels)
+            turned, rolled = (right - left) / self._track, 0.5 * (right + left)
+            self._compare(
+                _Place(t, self._gyro, turned, self._steering, self._course, self._way, rolled, self._slowness)
+            )
         return self.is_plausible and not jumps
 
     def may_have_gained(self, angle: float) -> bool:
@@ -124,28 +163,38 @@ class YawConsistency:
         return self._beside_wheels is None or self._beside_wheels / angle > _SHOWN
 
     def _compare(self, now: _Place) -> None:
-        kept, t = self._kept, now[0]
+        kept, t = self._kept, now.t
         kept.append(now)
         self._beside_wheels = None
-        if t - kept[0][0] < _WINDOW:
+        if t - kept[0].t < _WINDOW:
             return
-        while t - kept[0][0] > _WINDOW:
+        while t - kept[0].t > _WINDOW:
             kept.popleft()
-        _, gyro, *others, way = (a - b for a, b in zip(now, kept[0], strict=True))
+        begin = kept[0]
+        gyro, way = now.gyro - begin.gyro, now.way - begin.way
+        others, bounds = [now.wheels - begin.wheels, now.steering - begin.steering], [_BOUND, _BOUND]
         residuals = [gyro - angle - offset * way for angle, offset in zip(others, self._offsets, strict=True)]
-        by_wheels, by_steering = ratios = [
-            residual / (_BOUND + share * min(abs(gyro), abs(angle)))
-            for residual, angle, share in zip(residuals, others, _SHARES, strict=True)
-        ]
         self._beside_wheels = residuals[0]
+        if abs(now.rolled - begin.rolled) < (1.0 - _LOCKED) * way:
+            self.is_doubtful = False
+            return
+        if begin.t >= self._course_since:
+            others.append(now.course - begin.course)
+            residuals.append(gyro - others[-1])
+            bounds.append(_BOUND + _BANK * (now.slowness - begin.slowness))
+        ratios = [
+            residual / (bound + share * min(abs(gyro), abs(angle)))
+            for residual, bound, angle, share in zip(residuals, bounds, others, _SHARES, strict=False)
+        ]
         least = min(map(abs, ratios))
+        contradict = min(ratios) > 0.0 or max(ratios) < 0.0
         self._agreeing_since = min(self._agreeing_since, t) if least < 0.5 else math.inf
-        self.is_doubtful = by_wheels * by_steering > 0.0 and least > _DOUBTFUL
-        if by_wheels * by_steering > 0.0 and least > 1.0:
+        self.is_doubtful = contradict and least > _DOUBTFUL
+        if contradict and least > 1.0:
             self.is_plausible = False
         elif t - self._agreeing_since > _RECOVERY:
             self.is_plausible = True
         if self.is_plausible:
-            for n, (residual, ratio) in enumerate(zip(residuals, ratios, strict=True)):
+            for n, (residual, ratio) in enumerate(zip(residuals[:2], ratios[:2], strict=True)):
                 # A counter that rolls over is no offset.
                 self._offsets[n] += residual / max(1.0, abs(ratio)) / way * _EVERY / _OFFSET_TIME
