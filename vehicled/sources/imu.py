@@ -194,28 +194,36 @@ class ImuSource(Source[Imu]):
         self._timing.forget()
         self._ahead_at = -math.inf
         self._statistics.reset()
+        self._configure_statistics()  # what has been restored may be of older settings
         self._rates.reset()
 
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
-        s, offsets = self.settings, self.settings.get_offsets()
+        s = self.settings
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._channels: set[str] = set()
         """Those of the settings."""
+        for kind, channels, settings, serves in (
+            ("imu.gyro", GYROSCOPES, s.gyroscopes, ("yaw", "sideslip")),
+            ("imu.accel", ACCELEROMETERS, s.accelerometers, ("sideslip", "suspension")),
+        ):
+            if settings is not None:
+                self.updates.register(kind, settings.gate, channels=channels, serves=serves)
+                self._channels.update(channels)
+        self._configure_statistics()
+
+    def _configure_statistics(self) -> None:
+        s, offsets = self.settings, self.settings.get_offsets()
         least, of_model, known = ([0.0] * len(_CHANNELS) for _ in range(3))
         limits = [0.0, 0.0]
-        for kind, channels, settings, place, serves in (
-            ("imu.gyro", GYROSCOPES, s.gyroscopes, slice(0, _AXES), ("yaw", "sideslip")),
-            ("imu.accel", ACCELEROMETERS, s.accelerometers, slice(_AXES, None), ("sideslip", "suspension")),
-        ):
+        for n, (kind, settings) in enumerate((("imu.gyro", s.gyroscopes), ("imu.accel", s.accelerometers))):
             if settings is None:
                 continue
-            self.updates.register(kind, settings.gate, channels=channels, serves=serves)
-            self._channels.update(channels)
+            place = slice(n * _AXES, (n + 1) * _AXES)
             least[place] = [self._variances[kind]] * _AXES
             known[place] = offsets[kind]
-            limits[place != slice(0, _AXES)] = settings.gate.weigh_beyond**2
+            limits[n] = settings.gate.weigh_beyond**2
             if isinstance(settings, Gyroscopes):
                 of_model[place] = [e * e for e in settings.model_error]
         self._statistics.configure(least, of_model, known, limits, self._given_noise)
