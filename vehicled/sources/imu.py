@@ -11,10 +11,9 @@ from typing import Annotated
 import numpy as np
 
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.states import STEERING_OFFSET, TYRE_ERROR, UNMODELLED, NoiseSetting
+from vehicled.filter.states import UNMODELLED, NoiseSetting
 from vehicled.messages import Innovation, Measurement, SlowState
 from vehicled.sources.gate import Gate
-from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import (
     ACCELEROMETER_BIAS,
     ACCELEROMETER_SCALE,
@@ -26,6 +25,7 @@ from vehicled.sources.imu_model import (
 )
 from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
+from vehicled.sources.late_samples import forget_falsified
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.noise_floor import NoiseFloor
 from vehicled.sources.shaking import Shaking
@@ -94,10 +94,6 @@ class Accelerometers:
     gravity_removed: bool = False
     """Whether the device has already subtracted gravity."""
     gate: Gate = field(default_factory=Gate)
-
-
-_FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
-"""What explains samples of another time as well, until their latency is found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -450,7 +446,7 @@ class ImuSource(Source[Imu]):
         self._timing.is_drive_known = self.filter.is_drive_known
         change = self._timing.take_sample(t, yaw_rate, ahead, left, pose.item(YAW), bias)
         if abs(change) > LARGE_CHANGE:
-            self.filter.forget_parameters(_FALSIFIED)
+            forget_falsified(self.filter, change)
 
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""
