@@ -10,10 +10,9 @@ from typing import Annotated
 
 import numpy as np
 
-from vehicled.filter.states import STEERING_OFFSET, TYRE_ERROR, NoiseSetting
+from vehicled.filter.states import NoiseSetting
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.gate import Gate
-from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import (
     ACCELEROMETER_BIAS,
     ACCELEROMETER_SCALE,
@@ -31,6 +30,7 @@ from vehicled.sources.imu_statistics import (
     add_imu_statistics,
 )
 from vehicled.sources.imu_timing import LARGE_CHANGE
+from vehicled.sources.late_samples import forget_falsified
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import (
@@ -94,10 +94,6 @@ class Accelerometers:
     gravity_removed: bool = False
     """Whether the device has already subtracted gravity."""
     gate: Gate = field(default_factory=Gate)
-
-
-_FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
-"""What explains samples of another time as well, until their latency is found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +269,7 @@ class ImuSource(Source[Imu]):
         t, yaw_rate, ahead, left = means
         change = self._timing.take_means(t, yaw_rate, ahead, left, self.filter.pose.item(YAW), bias)
         if abs(change) > LARGE_CHANGE:
-            self.filter.forget_parameters(_FALSIFIED)
+            forget_falsified(self.filter, change)
 
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""

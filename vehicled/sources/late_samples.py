@@ -1,0 +1,33 @@
+"""What samples of the IMU that were of another time have falsified, to be forgotten once their latency is found."""
+
+from __future__ import annotations
+
+import math
+
+from vehicled.filter.boundary import ObservedFilter
+from vehicled.filter.states import ATTITUDE, POSITION, STEERING_OFFSET, TYRE_ERROR, VELOCITY
+from vehicled.sources.gnss_model import GNSS
+from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
+from vehicled.vehicle.arrays import AHEAD
+
+_FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
+"""What explains samples of another time as well."""
+_TURNING = 0.3
+"""rad/s: of turns, in which the heading is then wrong by as much as the car turns meanwhile."""
+
+
+def forget_falsified(filter: ObservedFilter, change: float) -> None:
+    """Forget what explained samples of another time, by `change`, s; and how well position and heading are known.
+
+    With a place that the antenna's offset has falsified, fixes would make the same offset again at once.
+    """
+    offset = math.hypot(*filter.view_slow_states(GNSS.antenna)[:2].tolist())
+    filter.forget_parameters(_FALSIFIED)
+    turned = abs(change) * _TURNING
+    for group, element, sigma in (
+        (POSITION, "x", offset),
+        (POSITION, "y", offset),
+        (ATTITUDE, "yaw", turned),
+        (VELOCITY, "left", turned * filter.pose.item(AHEAD)),
+    ):
+        filter.add_variance(group, element, sigma**2)
