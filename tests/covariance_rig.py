@@ -48,7 +48,7 @@ class Dense:
         self._layout, self.workspace = program.layout, program.layout.allocate()
         self.propagate, self._angle = self.bind(propagate), self.bind(angle)
         self.observations = [self.bind(kernel) for kernel in observations]
-        self.gated = [ctypes.c_void_p(self.address(kernel)) for kernel in gated]
+        self.gated = [self.address(kernel) for kernel in gated]
         """Addresses of kernels that evaluate an observation and update with it if `nis` is less than `limit`."""
         self.gate = self._layout.places["nis"].offset, self._layout.places["limit"].offset
         self.errors = Covariance(n, self, kernels.updates)

@@ -8,6 +8,7 @@ from covariance_rig import COMPONENTS, Dense, random_covariance
 
 from vehicled.filter.history import History
 from vehicled.filter.late import LateObservations, keep_arrays
+from vehicled.symbolic.visits import Chain
 
 N, STEPS = 7, 60
 H_NS = 4_000_000
@@ -63,7 +64,7 @@ class LinearFilter:
         self.dense.view("limit")[0] = limit
         if fix.step == now:
             self._give(fix)
-            return self.history.update(self.dense.gated[m - 1], m)
+            return self.history.run_chain(Chain([(self.dense.gated[m - 1], m)])) == 1
         self._evaluate(fix, now)
         if is_less := self.errors.nis.item() < limit:
             self.late.update(m)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from vehicled.filter.boundary import SensorSetup
-from vehicled.filter.settings import WITH_TYRES, Filter
+from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, STEERING_OFFSET, UNMODELLED, calc_unmodelled
-from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_state import VehicleState
 from vehicled.vehicle.arrays import AHEAD
-from vehicled.vehicle.parameters import Vehicle
 
 _WITHOUT_TYRES = 2.0
 """Factor on what contradicts a parameter, for filters whose error model has no response of the tyre forces. They
@@ -37,18 +32,6 @@ class AdaptiveState(VehicleState):
 
     All methods here are to be called some ten times a second.
     """
-
-    def __init__(
-        self,
-        vehicle: Vehicle,
-        settings: Filter,
-        sensors: SensorSetup,
-        companions: Sequence[Companion] = (),
-    ) -> None:
-        """`companions`: filters of changed parameters, by which everything is differentiated."""
-        super().__init__(vehicle, settings, sensors, companions)
-        kernels = self._kernels.observations
-        self._evaluations = {kind: self.car.bind(kernel) for kind, kernel in kernels.items()}
 
     def update_road(self, interval: float) -> None:
         """What is known of roads: slope and bank are small. Call every `interval` seconds.

@@ -6,7 +6,6 @@ into it one after the other, from any step on up to the present, for the kernels
 
 from __future__ import annotations
 
-import ctypes
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -60,7 +59,6 @@ class _Record:
         visits = [make_visit(copies, part.read, part.change) for copies, part in self._visited]
         self.visits = np.concatenate([np.zeros((0, VISIT), dtype=np.int64), *visits])
         """(k, 4), of the parts that kernels visit."""
-        self.visit_address = ctypes.c_void_p(self.visits.ctypes.data)
 
     def copy_now(self, parts: Iterable[int]) -> RecordCopies:
         """Of some parts, where they are in the present."""
@@ -203,23 +201,8 @@ class History:
 
     # -- late observations ---------------------------------------------------------------------------------
 
-    def update(self, kernel: ctypes.c_void_p, components: int) -> bool:
-        """Run a kernel that corrects the last step with an observation if that is within limits; keep it then.
-
-        `kernel`: its address. Returns whether it has corrected.
-        """
-        free = self._free_events[components - 1]
-        if not free:
-            free.append(self._make_event(components))
-        event = free[-1]
-        if not self._table.run_and_keep(kernel, event.now, event.visit_address):
-            return False
-        self._steps[-1].events.append(free.pop())
-        self._count += 1
-        return True
-
     def run_chain(self, chain: Chain) -> int:
-        """Run kernels of which some correct the last step with an observation, as `update`.
+        """Run kernels of which some correct the last step with an observation if that is within limits; keep it then.
 
         The records of the chain are numbers of components. Returns how many kernels have run and corrected.
         """

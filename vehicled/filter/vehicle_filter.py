@@ -6,7 +6,6 @@ other slow errors) are `slow_states`.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -74,8 +73,10 @@ class VehicleFilter(AdaptiveState):
             bind(kernels.adjust),
         )
         self._gated_updates = {
-            kind: ctypes.c_void_p(self.car.address(kernel)) for kind, kernel in kernels.gated_updates.items()
+            kind: self.car.address(kernel) for kind, kernel in kernels.gated_updates.items()
         }
+        self._single_updates: dict[str, Chain] = {}
+        """By kind: chains of one update."""
         self._take_back = {kind: bind(kernel) for kind, kernel in kernels.take_back.items()}
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
         self._moment = PlainNumbers(layout, workspace, age=1, lead=1, latency=1, share=1)
@@ -156,8 +157,11 @@ class VehicleFilter(AdaptiveState):
         if self.directions:
             self._tangents.take_observation(observation.kind)
         if self._late_step is None:
-            corrected = self.history.update(self._gated_updates[observation.kind], m)
-            if corrected and self.errors.tape is not None:
+            chain = self._single_updates.get(observation.kind)
+            if chain is None:
+                chain = self.make_chain([UpdateLink(observation.kind, m)])
+                self._single_updates[observation.kind] = chain
+            if self.history.run_chain(chain) and self.errors.tape is not None:
                 self.errors.record_update(self.errors.tape, m)
             return True
         self._late.evaluate(self._late_step, self._evaluations[observation.kind], m)
@@ -169,7 +173,7 @@ class VehicleFilter(AdaptiveState):
         """For `run_chain`: kernels, and updates with observations whose arrays those before have written."""
         return Chain(
             [
-                (self._gated_updates[link.kind].value or 0, link.components)
+                (self._gated_updates[link.kind], link.components)
                 if isinstance(link, UpdateLink)
                 else (self.car.address(link), 0)
                 for link in links

@@ -81,6 +81,7 @@ class VehicleState:
         view = car.view
         kernels = self._kernels
         self._read_state = car.bind(kernels.read_state)
+        self._evaluations = {kind: car.bind(kernel) for kind, kernel in kernels.observations.items()}
         self.errors = Covariance(len(self.states), car, kernels.updates, kernels.evaluations)
         self._sum_up, self._soundness = car.bind(kernels.sum_up), view("soundness")
         self._slow = self.states.count_of_car

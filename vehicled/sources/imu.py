@@ -10,6 +10,7 @@ from typing import Annotated
 
 import numpy as np
 
+from vehicled.filter.boundary import Update
 from vehicled.filter.states import NoiseSetting
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.gate import Gate
@@ -167,6 +168,8 @@ class Imu(SourceSettings):
 
 
 _AXES = 3
+_RESULTS = 2 * _AXES + 1
+"""Numbers of the result of an update."""
 _CHANNELS = (*GYROSCOPES, *ACCELEROMETERS)
 _ALL = (1.0,) * len(_CHANNELS)
 _get_all = itemgetter(*_CHANNELS)
@@ -289,13 +292,11 @@ class ImuSource(Source[Imu]):
         else:
             results = statistics.read_results()
             self._rates.take(t, rates, math.sqrt(of_rates))
-            self.updates.accept(m, "imu.gyro", rates, list(results[:3]), list(results[3:6]), results[6])
+            self.updates.accept(m, "imu.gyro", rates, _make_update(results[:_RESULTS]))
         if done < ALL_DONE:
             self._observe_forces(m, forces, _find_present(measured[_AXES:]))
         else:
-            self.updates.accept(
-                m, "imu.accel", forces, list(results[7:10]), list(results[10:13]), results[13]
-            )
+            self.updates.accept(m, "imu.accel", forces, _make_update(results[_RESULTS:]))
 
     def _note_motion(self, t: float, found: Sequence[float], measured: Sequence[float]) -> None:
         """Keep what others use of a sample at t (s), as the statistics have found it."""
@@ -333,6 +334,11 @@ class ImuSource(Source[Imu]):
         record = self.updates.records[-1]
         if present is None and record.innovation and not self._given_noise:
             self._statistics.take_forces(record.reason in _WHOLE, record.innovation, record.variance)
+
+
+def _make_update(results: Sequence[float]) -> Update:
+    """Innovation and variance by axis, and NIS, of an observation that was within all limits."""
+    return Update(list(results[:_AXES]), list(results[_AXES : 2 * _AXES]), results[-1], (), "fused")
 
 
 def _find_present(measured: Sequence[float]) -> list[int] | None:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from vehicled.vehicle.car import Car
     from vehicled.vehicle.parameters import Vehicle
 
-_GRAVITY = 9.81
-"""m/s²: of what roll and pitch take from it."""
 _AXES = 3
 SAMPLE_DONE, RATES_DONE, ALL_DONE = 1, 3, 5
 """Links of the chain that are done."""
@@ -70,7 +68,7 @@ def add_imu_statistics(model: ErrorModel) -> None:
 class _Builder:
     def __init__(self, model: ErrorModel) -> None:
         self.model, self.g, program = model, model.g, model.program
-        self.axes = model.models.rotation
+        self.axes, self.gravity = model.models.rotation, model.parts.gravity.norm()
         given = program.array("imu.given", 1 + 2 * _AXES)
         self.t, self.values, self.measured = given[0], given[1:], program.array("imu.measured", 2 * _AXES)
         self.offsets = program.array("imu.offsets", 2 * _AXES)
@@ -201,7 +199,7 @@ class _Builder:
         g, now, t = self.g, self.model.now, self.t
         yaw_rate, left, ahead, *biases = motion
         (removed,) = self.model.program.arrays["gravity_removed"]
-        gravity = (1.0 - removed) * _GRAVITY
+        gravity = (1.0 - removed) * self.gravity
         there = self.measured[_AXES - 1] * self.measured[_AXES] * self.measured[_AXES + 1]
         values = (
             t,
@@ -277,7 +275,7 @@ class _Builder:
         model, now, states = self.model, self.model.now, self.model.states
         (scale,) = model.estimates(ACCELEROMETER_SCALE)
         # Roll of the model, and what its accelerometers show beside it.
-        roll = now[V2Z] + scale * now[AHEAD] * now[YAW_RATE] * (1.0 / _GRAVITY)
+        roll = now[V2Z] + scale * now[AHEAD] * now[YAW_RATE] / self.gravity
         angle = taken * by_pitch * roll * (self.t - self.measured_at)
         yaw, left = model.errors[states.index(ATTITUDE, "yaw")], model.errors[states.index(VELOCITY, "left")]
         return [(yaw, yaw + angle), (left, left - angle * now[AHEAD])]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vehicled.symbolic.graph import Atom
+    from vehicled.symbolic.graph import Atom, Graph
     from vehicled.symbolic.program import Program
 
     Stores = list[tuple[Atom, Atom]]
@@ -17,6 +17,11 @@ MEMORY = 250.0
 """Samples over which a variance is averaged."""
 SPIKE = 25.0
 """What is beyond five standard deviations is no noise, and counts as if it were there: so many variances."""
+
+
+def number_axes(g: Graph, measured: Sequence[Atom]) -> Atom:
+    """Which of the axes were measured, 1 or 0 each, as one number: zero where none was."""
+    return sum((there * float(2**k) for k, there in enumerate(measured)), g.zero)
 
 
 class NoiseFloor:
@@ -45,9 +50,7 @@ class NoiseFloor:
         `measured`: by component 1, or 0 where it was not measured; without any of them, all stays.
         """
         g = self._g
-        pattern = g.zero
-        for k, there in enumerate(measured):
-            pattern = pattern + there * float(2**k)
+        pattern = number_axes(g, measured)
         count = g.where_less(g.abs(pattern - self._pattern), 0.5, self._count + 1.0, 1.0)
         variances, stores = [], []
         for x, x1, x2, mean, usual in zip(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vehicled.sources.noise_floor import number_axes
+
 if TYPE_CHECKING:
     from vehicled.sources.noise_floor import Stores
     from vehicled.symbolic.graph import Atom
@@ -35,9 +37,7 @@ class Oversampling:
     def take(self, t: Atom, measured: Sequence[Atom]) -> tuple[Atom, Stores]:
         """The factor for a sample at t (s); `measured`: by axis 1, or 0 where it was not measured."""
         g = self._g
-        pattern = g.zero
-        for k, there in enumerate(measured):
-            pattern = pattern + there * float(2**k)
+        pattern = number_axes(g, measured)
         # Axes that come in messages of their own are not more samples of the same axis.
         is_same = g.where_less(g.abs(pattern - self._pattern), 0.5, 1.0, 0.0)
         interval, mean = t - self._at, CHANGES - is_same * self._shortfall

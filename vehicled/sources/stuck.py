@@ -25,6 +25,7 @@ _FIXES, _WAY = 2, 2.0
 """Fixes in a row that repeat the one before, or m driven since the place last changed: a receiver without reception
 may repeat itself. Its digits are finer than that."""
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
+_IMU = frozenset(_AXES)
 _get_axes = itemgetter(*_AXES)
 _NOTHING: list[str] = []
 
@@ -62,7 +63,7 @@ class StuckChannels:
     def find(self, m: Measurement, speed: float) -> list[str]:
         """The channels of a measurement that are stuck; `speed` of the car, m/s."""
         values, before = m.values, self._sample
-        is_imu = len(values) == len(_AXES) and _AXES[0] in values and set(_AXES) == values.keys()
+        is_imu = values.keys() == _IMU
         if is_imu and before is not None:
             # As nearly always: without a look at each axis.
             sample = _get_axes(values)

@@ -97,34 +97,17 @@ class MeasurementUpdates:
             if health.fail(update.rejected, update.accepted) and self._resets[kind](observation, update):
                 health.count_reset()
                 reason = "reset"
-        self._record(m, kind, value, innovation, expected, nis, health, reason)
+        self._record(m, kind, value, Update(innovation, expected, nis, (), reason))
 
-    def accept(
-        self,
-        m: Measurement,
-        kind: str,
-        value: list[float],
-        innovation: list[float],
-        expected: list[float],
-        nis: float,
-    ) -> None:
+    def accept(self, m: Measurement, kind: str, value: list[float], update: Update) -> None:
         """An observation within all limits has updated the filter (`ObservedFilter.run_chain`)."""
         health = self.health[kind]
         self._note_arrival(m.t, health)
         health.accept()
-        self._record(m, kind, value, innovation, expected, nis, health, "fused")
+        self._record(m, kind, value, update)
 
-    def _record(
-        self,
-        m: Measurement,
-        kind: str,
-        value: list[float],
-        innovation: list[float],
-        expected: list[float],
-        nis: float,
-        health: Health,
-        reason: str,
-    ) -> None:
+    def _record(self, m: Measurement, kind: str, value: list[float], update: Update) -> None:
+        innovation, nis, reason = update.innovation, update.nis, update.reason
         record = Innovation(
             m.t,
             self.step_ns,
@@ -133,9 +116,9 @@ class MeasurementUpdates:
             value,
             list(map(sub, value, innovation)),
             innovation,
-            expected,
+            update.variance,
             nis,
-            nis / (len(value) * health.limits[1]),
+            nis / (len(value) * self.health[kind].limits[1]),
             reason != "gate",
             reason,
         )

@@ -63,24 +63,6 @@ end:
   ret void
 }
 
-define i32 @run_and_keep(ptr %w, i64 %less, i64 %limit, ptr %kernel, ptr %table, i64 %count, ptr %visit, ptr %slot)
-    nounwind {
-entry:
-  call void %kernel(ptr %w)
-  %p1 = getelementptr double, ptr %w, i64 %less
-  %p2 = getelementptr double, ptr %w, i64 %limit
-  %number = load double, ptr %p1, align 8
-  %bound = load double, ptr %p2, align 8
-  %is_less = fcmp olt double %number, %bound
-  br i1 %is_less, label %keep, label %leave
-keep:
-  call void @copy(ptr %w, ptr %table, i64 %count, i64 0)
-  call void @llvm.memcpy.p0.p0.i64(ptr %slot, ptr %visit, i64 VISIT_BYTES, i1 false)
-  ret i32 1
-leave:
-  ret i32 0
-}
-
 define i32 @run_chain(ptr %w, i64 %less, i64 %limit, ptr %links, i64 %count) nounwind {
 entry:
   %p_number = getelementptr double, ptr %w, i64 %less
@@ -166,7 +148,6 @@ end:
 class _Functions(NamedTuple):
     visit: Callable[..., None]
     copy: Callable[..., None]
-    run_and_keep: Callable[..., int]
     run_chain: Callable[..., int]
 
 
@@ -182,12 +163,6 @@ def _load() -> _Functions:
     return _Functions(
         code.function("visit", None, *table, keeps_lock=True),
         code.function("copy", None, *table, keeps_lock=True),
-        code.function(
-            "run_and_keep",
-            ctypes.c_int,
-            *(pointer, integer, integer, pointer, pointer, integer, pointer, pointer),
-            keeps_lock=True,
-        ),
         code.function(
             "run_chain", ctypes.c_int, pointer, integer, integer, pointer, integer, keeps_lock=True
         ),
@@ -259,11 +234,10 @@ class VisitTable:
     """Visits in an order. They are known by numbers that count from the first one ever, and grow with each."""
 
     def __init__(self, workspace: np.ndarray, gate: tuple[int, int] = (0, 0)) -> None:
-        """`gate`: places of two numbers of the workspace, of which the first must be less for `run_and_keep`."""
-        self._visit, _, run_and_keep, run_chain = _load()
+        """`gate`: places of two numbers of the workspace: records are kept where the first is less."""
+        self._visit, _, run_chain = _load()
         self._pointer = workspace.ctypes.data
         given = ctypes.c_void_p(self._pointer), *map(ctypes.c_longlong, gate)
-        self._run_and_keep: Callable[..., int] = partial(run_and_keep, *given)
         self._run_chain: Callable[..., int] = partial(run_chain, *given)
         self._allocate(256)
         self._first = self._begin = self._end = 0
@@ -281,18 +255,6 @@ class VisitTable:
         self._rows[self._end : end] = visits
         self._end = end
         return self._first + end - self._begin
-
-    def run_and_keep(self, kernel: ctypes.c_void_p, copies: RecordCopies, visit: ctypes.c_void_p) -> bool:
-        """Run a kernel; then, if the gate is passed, keep a record and add its visit.
-
-        `kernel`, `visit`: addresses.
-        """
-        if self._end == len(self._rows):
-            self._make_room(1)
-        slot = self._address + 8 * VISIT * self._end
-        passed = self._run_and_keep(kernel, *copies.arguments, visit, slot)
-        self._end += passed
-        return passed == 1
 
     def run_chain(self, chain: Chain, records: Sequence[tuple[RecordCopies, int]]) -> int:
         """Run a chain until one of its kernels does not pass the gate; keep its records, and add their visits.
