@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from estimator_rig import Drive, Run, parked, prototype, steps
 
+from replay.problems import Problems
+from replay.steps import make_steps
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.boundary import InitialPose
@@ -125,3 +127,41 @@ def test_a_motion_is_held_or_where_no_car_has_it_nothing_changes(
         [speed, left, yaw_rate] if possible else [speed, 0.0, 0.0], abs=1e-6
     )
     assert (*found[PLACE][:2], found[YAW]) == pytest.approx((0.0, 0.0, 0.3), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("drive", "at", "imu_after", "steering"),
+    [
+        pytest.param("corner", 9.0, 0.05, True, id="corner, IMU soon"),
+        pytest.param("corner", 9.0, 0.3, False, id="corner, IMU later, no steering"),
+        pytest.param("corner", 9.0, math.inf, True, id="corner, no IMU"),
+        pytest.param("slalom", 7.1, 0.0, True, id="slalom"),
+        pytest.param("slalom", 5.3, 0.3, True, id="slalom, IMU later"),
+    ],
+)
+def test_devices_that_are_connected_one_after_the_other_make_no_start_wrong(
+    drive: str, at: float, imu_after: float, steering: bool
+) -> None:
+    """Everything begins in the middle of a manoeuvre, the IMU `imu_after` s later; without it, 4 s are scored."""
+    configuration = load_configuration("prototype")
+    driven = make_drive(configuration, drive, "rtk", SEED, at + 4.1)
+    first = driven.measurements[0].arrival
+    estimator = Estimator(configuration)
+    worst = 0.0
+    given = []
+    for m in driven.measurements:
+        since = (m.arrival - first) * 1e-9 - at
+        is_steering = any(channel.startswith("steer") for channel in m.values)
+        if since >= 0.0 and (m.source != "imu" or since >= imu_after) and (steering or not is_steering):
+            given.append(m)
+    for step in make_steps(given, PERIOD, Problems("drive")):
+        estimate = estimator.step(step.t, step.measurements)
+        if estimate is None or step.t > driven.t[-1]:
+            continue
+        truth = driven.truth[int(np.searchsorted(driven.t, step.t))]
+        for column in ("x", "y", "yaw", "vx", "vy", "sideslip"):
+            error = estimate[column] - truth[ESTIMATE_INDEX[column]]
+            error = math.remainder(error, 2 * math.pi) if column in ("yaw", "sideslip") else error
+            worst = max(worst, abs(error) / estimate[f"sigma.{column}"])
+    assert estimator.status()["restarts"] == 0
+    assert worst < 4.0

@@ -56,8 +56,8 @@ _ROAD_EVERY_NS = 100_000_000
 """Time between observations of the road, which is level but for a small slope."""
 _SAVE_NS = 1_000_000_000
 """Time between copies of a good state."""
-_LONGEST_WAIT_FOR_DIRECTION = 0.5
-"""s: until a car whose speed only receivers have measured is taken to go forward."""
+_LONGEST_WAIT_FOR_MOTION = 0.5
+"""s: for all sensors of the car's motion, before it begins with those that there are."""
 _POSITION_SIGMA = 1.0
 """m: at least, after a restart, of height and position beside the way since the last good state."""
 _YAW_SIGMA = 0.1
@@ -208,7 +208,7 @@ class Estimator:
                 return
         self._since_road_ns += t_ns - before
         if self._since_road_ns >= _ROAD_EVERY_NS:
-            self._initialisation.settle()
+            self._initialisation.settle(t_ns)
             interval, self._since_road_ns = self._since_road_ns * 1e-9, 0
             self._filter.update_road(interval)
             self._filter.limit_rotation(interval)
@@ -354,7 +354,7 @@ class Estimator:
         waited = (t_ns - self._first_ns) * 1e-9
         conditions = self._conditions
         missing = not conditions.is_speed_known or (self._sources.receivers and conditions.fix is None)
-        missing = missing or (conditions.may_be_backwards and waited < _LONGEST_WAIT_FOR_DIRECTION)
+        missing = missing or (not conditions.is_motion_complete and waited < _LONGEST_WAIT_FOR_MOTION)
         if (not missing and self._initialisation.is_ready(t_ns, conditions)) or (
             waited >= self._filter_settings.start.wait_for_gnss
         ):
@@ -434,8 +434,8 @@ class Estimator:
             self._running = False
             return
         f, world = self._filter, self._world
-        yaw_rate = self._sources.yaw_rate or 0.0
         pose, aligned = f.read_state().copy(), world.aligned
+        yaw_rate, _ = self._initialisation.find_yaw_rate(t_ns, float(pose[AHEAD]))
         # Parameters of the save before the last one: what led the filter away may have falsified the later ones.
         found, variances = self._found[0], f.variances
         if self._screening.has_misled:  # ever since it has measured

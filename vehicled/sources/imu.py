@@ -239,6 +239,11 @@ class ImuSource(Source[Imu]):
             self._timing.set(given[_LATENCY])
 
     @property
+    def has_gyroscopes(self) -> bool:
+        """Whether the settings have them."""
+        return self.settings.gyroscopes is not None
+
+    @property
     def measures_gravity(self) -> bool:
         """Whether its accelerometers measure gravity along a slope."""
         return not self._gravity_removed

@@ -10,9 +10,11 @@ from vehicled.filter.boundary import EstimatedFilter, InitialPose
 from vehicled.filter.settings import Start
 from vehicled.filter.settling import hold_motion, settle_in_turn
 from vehicled.filter.states import (
+    ANGULAR_RATE,
     ATTITUDE,
     UNKNOWN_YAW,
     UNMODELLED,
+    VELOCITY,
     InitialConditions,
     Process,
     calc_unmodelled,
@@ -23,8 +25,7 @@ from vehicled.sources.inputs import Inputs
 from vehicled.sources.sensors import Sources
 from vehicled.sources.start import StartConditions
 from vehicled.sources.world import WorldFrame
-from vehicled.units import Vector
-from vehicled.vehicle.arrays import AHEAD, LEFT, YAW
+from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
 
 LATERAL_SIGMA = (0.5, 0.05)
 """m/s, and that per speed: of a lateral velocity of which nothing is known."""
@@ -42,12 +43,18 @@ From another slip than the car's, lagging tyres of the model come to other force
 accelerometers would find the lateral velocity by that change, along the slope of a wrong slip. So what they lack is
 new at any time.
 """
+_LINEAR_SLIP, _LONGEST_SKID_NS = 0.02, 1_000_000_000
+"""rad: σ of the sideslip from which on tyre forces are linear in its error; and until when that is awaited, ns."""
 _OWN_HEADING_SIGMA = 1e-3
 """rad: of the heading where the local frame is the car's own; it is exact but for rounding."""
 _GRAVITY, _SLOPE_SIGMA = 9.81, 0.06
 """m/s², and rad: at most, of slopes that a start may be on. The steepest roads rise by twice that."""
 _TURNING = 0.5
 """m/s²: speed times yaw rate, beyond which a car is in a turn."""
+_STEERED_SHARE, _STEERED_LEAST = 0.3, 0.05
+"""Share, and rad/s: σ of a yaw rate by the steering. Cars understeer, and follow it late; its zero is not known."""
+_ANY_TURN, _MOVING = 3.0, 2.0
+"""m/s²: σ of speed times yaw rate of a car that moves, faster than so many m/s, where nothing measures that."""
 
 
 class Initialisation:
@@ -57,6 +64,7 @@ class Initialisation:
         self._filter, self._inputs, self._sources, self._world = filter, inputs, sources, world
         self._skids: bool | None = None
         """Whether the car turns otherwise than it is steered; None until that has been found."""
+        self._begun_ns = 0
         self.antenna_distance = 0.0
         """Of the antenna by which the place was found from the vehicle origin, in the plane, m."""
 
@@ -74,7 +82,7 @@ class Initialisation:
             f = self._filter
             pose = InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, speed)
             f.initialise(t_ns, pose, InitialConditions(speed, False, UNKNOWN_YAW))
-            self._inputs.apply(t_ns * 1e-9)
+            self._apply_inputs(t_ns, speed)
             self._skids = not settle_in_turn(f, yaw_rate)
         return not self._skids or conditions.find_alignment() is not None
 
@@ -100,7 +108,7 @@ class Initialisation:
         if alignment is not None:
             self._skid(t_ns, alignment)
         else:
-            self._turn_in(t_ns, speed, conditions.course_antenna if known else None)
+            self._turn_in(t_ns, speed, conditions)
         if conditions.forces is not None:
             # Slope, biases and the IMU's alignment share what is measured first. What a state is opened for later is
             # left to it alone, be it only the tyres of the simulated car taking the load of the slope.
@@ -117,18 +125,39 @@ class Initialisation:
             further = np.array([way[0] * cos - way[1] * sin, way[0] * sin + way[1] * cos, 0.0])
             f.shift_antenna_to(world.to_world_or_level(fix), further, place)
         f.restart_history(t_ns)
-        self._skids = None
+        self._skids, self._begun_ns = None, t_ns
 
-    def settle(self) -> None:
-        """Tyres have the forces of their slips now. To be called some 0.1 s after `begin`."""
-        given = calc_unmodelled(self._filter.settings)
-        if self._filter.get_process(UNMODELLED)[0] != given.time:
-            self._filter.set_process(UNMODELLED, given)
+    def settle(self, t_ns: int) -> None:
+        """Tyres have the forces of their slips 0.1 s after `begin`; to be called from then on, ten times a second."""
+        f, given = self._filter, calc_unmodelled(self._filter.settings)
+        if f.get_process(UNMODELLED)[0] == given.time:
+            return
+        slip = math.sqrt(f.variances[f.states.index(VELOCITY, "left")]) / max(
+            abs(f.pose.item(AHEAD)), _MOVING
+        )
+        if slip < _LINEAR_SLIP or t_ns - self._begun_ns > _LONGEST_SKID_NS:
+            f.set_process(UNMODELLED, given)
+
+    def find_yaw_rate(self, t_ns: int, speed: float) -> tuple[float, float]:
+        """The yaw rate by the gyroscopes, or else by the steering, and its σ beside that of `initialise`, rad/s."""
+        measured, steering = self._sources.yaw_rate, self._inputs.steering
+        if measured is not None:
+            return measured, 0.0
+        steering.check(t_ns * 1e-9, speed, measured)
+        steered = steering.health.calc_yaw_rate(speed)
+        if steered is not None:
+            return steered, _STEERED_SHARE * abs(steered) + _STEERED_LEAST
+        return 0.0, _ANY_TURN / abs(speed) if abs(speed) > _MOVING else 0.0
 
     def _find_turn(self, speed: float) -> float | None:
         """The measured yaw rate, rad/s, if the car is in a turn."""
         yaw_rate = self._sources.yaw_rate
         return None if yaw_rate is None or abs(speed * yaw_rate) < _TURNING else yaw_rate
+
+    def _apply_inputs(self, t_ns: int, speed: float) -> None:
+        """Inputs as measured now, the steering as the car turns where it is not."""
+        self._inputs.steering.check(t_ns * 1e-9, speed, self._sources.yaw_rate)
+        self._inputs.apply(t_ns * 1e-9)
 
     def _widen_slopes(self, conditions: StartConditions) -> None:
         """What accelerometers measure that is no turn may be gravity, on a slope or a bank."""
@@ -143,28 +172,37 @@ class Initialisation:
     def _skid(self, t_ns: int, alignment: Alignment) -> None:
         """Begin in a skid, whose tyres are as loaded as that makes them."""
         f, yaw_rate = self._filter, self._sources.yaw_rate or 0.0
-        self._inputs.apply(t_ns * 1e-9)
+        self._apply_inputs(t_ns, alignment.ahead)
         hold_motion(f, alignment.left, yaw_rate)
         sigma = alignment.sigma * math.hypot(alignment.ahead, alignment.left)
         f.set_lateral_motion(yaw_rate, (sigma, 0.0), ATTITUDE_SIGMA)
         f.restart_process(UNMODELLED, _SKIDDING)
 
-    def _turn_in(self, t_ns: int, speed: float, antenna: Vector | None) -> None:
-        """Begin in a turn: with its yaw rate and, if the steering explains it, its roll and sideslip.
-
-        `antenna`: the place whose course the heading is, m in vehicle axes; None where it is the car's own heading.
-        """
-        f, yaw_rate = self._filter, self._find_turn(speed)
-        if yaw_rate is None:
+    def _turn_in(self, t_ns: int, speed: float, conditions: StartConditions) -> None:
+        """Begin in a turn: with its yaw rate and, if the steering explains it, its roll and sideslip."""
+        f = self._filter
+        yaw_rate, sigma = self.find_yaw_rate(t_ns, speed)
+        if abs(speed) * max(abs(yaw_rate), sigma if yaw_rate == 0.0 else 0.0) < _TURNING:
             return
-        self._inputs.apply(t_ns * 1e-9)
-        if not settle_in_turn(f, yaw_rate):
+        # While that is known it is the car's own heading, else that of an antenna's motion.
+        antenna = conditions.course_antenna if conditions.fix is not None else None
+        self._apply_inputs(t_ns, speed)
+        is_settled = settle_in_turn(f, yaw_rate)
+        if is_settled and sigma == 0.0:
+            f.set_lateral_motion(yaw_rate, _SETTLED_LATERAL_SIGMA, _SETTLED_ATTITUDE_SIGMA)
+        elif is_settled:
+            f.set_lateral_motion(float(f.pose[YAW_RATE]), LATERAL_SIGMA, ATTITUDE_SIGMA)
+        else:
             f.set_lateral_motion(yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
-            if antenna is not None and self._world.aligned:
-                f.set_variance(ATTITUDE, "yaw", _SKIDDING_SIGMA**2)
+        if sigma > 0.0:
+            f.set_variance(ANGULAR_RATE, "yaw", sigma**2)
+        if self._world.aligned and conditions.yaw is not None:
+            f.turn(yaw_rate * (t_ns - conditions.yaw_ns) * 1e-9)
+        if antenna is None:
             return
-        f.set_lateral_motion(yaw_rate, _SETTLED_LATERAL_SIGMA, _SETTLED_ATTITUDE_SIGMA)
-        if antenna is not None:
+        if not is_settled and self._world.aligned:
+            f.set_variance(ATTITUDE, "yaw", _SKIDDING_SIGMA**2)
+        elif is_settled:
             pose = f.read_state()
             left, ahead = pose[LEFT] + yaw_rate * antenna[0], pose[AHEAD] - yaw_rate * antenna[1]
             f.turn(-math.atan(left / ahead))

@@ -42,6 +42,8 @@ class StartConditions:
         """Over ground, rad; the speed below which it is not used, m/s; place of its antenna, m in vehicle axes."""
         self._heading: tuple[float, float] | None = None
         """Yaw by two antennas, rad, and its σ."""
+        self.yaw_ns = 0
+        """When the latest of these was measured, ns."""
         self._acceleration.reset()
         self.forces: tuple[float, float] | None = None
         """m/s², along the car and to the left, as measured last, less speed times yaw rate."""
@@ -80,11 +82,16 @@ class StartConditions:
         return len(speeds) > 0 and (len(speeds) != 2 or _agree(*speeds))
 
     @property
-    def may_be_backwards(self) -> bool:
-        """Whether only receivers have measured the speed of a car that has other sensors for it, too."""
-        of_speed = self._sources.of_speed
+    def is_motion_complete(self) -> bool:
+        """Whether the sensors that show forwards or backwards, and how fast the car turns, have measured.
+
+        Devices are connected one after the other; a car in a turn moves otherwise than one that goes straight on.
+        """
+        of_speed, imu = self._sources.of_speed, self._sources.imu
         signed = [n for n, source in enumerate(of_speed) if not isinstance(source, GnssSource)]
-        return bool(signed) and not any(n in self._speeds for n in signed)
+        if signed and not any(n in self._speeds for n in signed):
+            return False
+        return imu is None or not imu.has_gyroscopes or self._sources.yaw_rate is not None
 
     def _with_signs(self) -> dict[int, float]:
         """Speeds over ground with the sign of the preferred one of the others."""
@@ -109,13 +116,14 @@ class StartConditions:
     def _take_heading(self, m: Measurement, receiver: GnssSource, accelerates: bool) -> None:
         """`accelerates`: whether accelerations are found by its velocities."""
         yaw, course = receiver.find_yaw(m.values), receiver.find_course(m.values)
+        if yaw is not None or course is not None:
+            self.yaw_ns = m.t - round(receiver.settings.latency * 1e9)
         if yaw is not None:
             self._heading = yaw
         if course is not None:
             self._course = course, receiver.settings.least_speed, receiver.settings.antenna
             if accelerates and (speed := receiver.measure_speed(m)) is not None:
-                t_ns = m.t - round(receiver.settings.latency * 1e9)
-                self._acceleration.take_velocity(t_ns * 1e-9, speed, course, receiver.settings.antenna)
+                self._acceleration.take_velocity(self.yaw_ns * 1e-9, speed, course, receiver.settings.antenna)
 
     def take_motion(self, m: Measurement) -> None:
         """What the IMU measures before the filter runs."""
