@@ -70,3 +70,17 @@ def test_exchanged_wheels_are_found_beside_gyroscope_and_steering():
 
 def test_wheels_are_left_alone_where_the_gyroscope_has_the_other_sign():
     assert not any(c.startswith("wheel.") for c in check(gyro=-1.0)[0])
+
+
+@pytest.mark.parametrize("forwards", [0.0, 5.0])
+def test_an_imu_is_not_wrong_where_a_car_reverses_whose_speed_has_no_sign(forwards):
+    """`forwards`: s before it turns back, at 6 m/s and ±0.5 rad/s."""
+    configuration = prototype()
+    found = MountingCheck(configuration.sensors, configuration.vehicle)
+    axes = configuration.sensors.imu.R_imu_vehicle
+    for k in range(80):
+        speed, rate = 8.0 if 0.5 * k < forwards else -6.0, 0.5 if (k // 6) % 2 else -0.5
+        values = [*(axes @ [0.0, speed * rate, 9.81]), *(axes @ [0.0, 0.0, rate])]
+        means = dict(zip(("imu.ax", "imu.ay", "imu.az", "imu.wx", "imu.wy", "imu.wz"), values, strict=True))
+        found.take(Averages({**means, "gnss.speed": abs(speed)}), None, speed)
+        assert not found.wrong

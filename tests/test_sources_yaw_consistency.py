@@ -135,3 +135,10 @@ def test_wheels_show_whether_the_gyroscope_has_gained_an_angle(wheels, agree):
 def test_without_wheels_a_jump_is_possible():
     configuration = prototype()
     assert YawConsistency(configuration.sensors.imu, configuration.vehicle).may_have_gained(0.1)
+
+
+def test_one_that_is_right_again_is_used_though_the_steering_has_fallen_silent_meanwhile():
+    wrong = after(lambda t: turning(t) + 0.6, FAILS + 3.0)
+    found = run(wrong, steering=lambda t: turning(t) if t < FAILS + 2.0 else None)
+    assert not any(sound for t, sound in found if FAILS + 1.0 < t < FAILS + 2.0)
+    assert all(sound for t, sound in found if t > FAILS + 4.5)

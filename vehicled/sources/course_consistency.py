@@ -113,6 +113,8 @@ class CourseConsistency:
             self._apart.clear()
             return None
         kept, apart = self._apart, angle + course
+        if kept and t <= kept[-1][0]:
+            return None  # a late one, or a second one of the same time
         if kept:
             apart = kept[-1][1] + float(wrap(apart - kept[-1][1]))
         kept.append((t, apart, angle, rate))

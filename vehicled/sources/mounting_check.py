@@ -62,8 +62,8 @@ class MountingCheck:
         """Sums over intervals: of squares of the yaw rate, of its products with that by wheels and by steering, and
         of squares of those."""
 
-    def take(self, now: Averages, steering: float | None) -> None:
-        """Averages of an interval; `steering`: yaw rate by the steering angle now, rad/s."""
+    def take(self, now: Averages, steering: float | None, ahead: float = 0.0) -> None:
+        """Averages of an interval; `steering`: yaw rate by the steering angle now, rad/s; `ahead`: speed, m/s."""
         if self._axes is None or any(c not in now.means for c in _IMU):
             return
         force, rate = (
@@ -72,7 +72,7 @@ class MountingCheck:
         )
         if self._has_gravity:
             self._upward.append(force[2] / self._gravity)
-        self._compare_forces(now, force, rate[2])
+        self._compare_forces(now, force, rate[2], ahead < 0.0)
         self._compare_wheels(now, rate[2], steering)
         self.wrong = frozenset(_IMU) if self._is_imu_wrong() else frozenset(self._find_exchanged())
 
@@ -88,8 +88,10 @@ class MountingCheck:
         """The channels of a measurement that are not to be used."""
         return [c for c in m.values if c in self.wrong] if self.wrong else []
 
-    def _compare_forces(self, now: Averages, force: list[float], yaw_rate: float) -> None:
+    def _compare_forces(self, now: Averages, force: list[float], yaw_rate: float, is_backwards: bool) -> None:
         speed = next((now.means[c] for c in _SPEEDS if c in now.means), None)
+        if is_backwards:
+            speed = None  # receivers, and the buses of most cars, give none with a sign
         before, self._speed = self._speed, speed
         if speed is None or before is None or speed < _SLOWEST:
             return

@@ -117,7 +117,7 @@ class Screening:
             self.has_used_wrong_unit |= not self._units.wrong <= self._in_wrong_unit
             self._in_wrong_unit = self._units.wrong
             before = self._mounting.wrong
-            self._mounting.take(self._averages, steering)
+            self._mounting.take(self._averages, steering, ahead)
             self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
         if self._in_wrong_unit and (other := self._units.find_in(m)):
             m = self._without(m, other, "unit")

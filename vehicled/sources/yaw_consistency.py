@@ -34,6 +34,8 @@ _LOCKED = 0.2
 """Share of the way that the wheels of an axle have slid along: no radius errs by that much, no ABS allows it."""
 _RECOVERY = 0.4
 """s within half of the bound of one of them, after which the gyroscope is used again."""
+_UNKNOWN = 2.0
+"""s without steering or wheels, after which nothing contradicts it any more."""
 _DOUBTFUL = 0.4
 """Share of all bounds beyond which no estimate is held against the gyroscope."""
 _SHOWN = 0.75
@@ -93,6 +95,8 @@ class YawConsistency:
     def reset(self) -> None:
         """The filter begins anew; the offsets stay."""
         self.is_plausible, self._agreeing_since = True, math.inf
+        self._alone_since = math.inf
+        """s, since when there has been nothing to compare it with."""
         self.is_doubtful = False
         """Whether all contradict it, though perhaps not yet by so much that it is implausible."""
         self._beside_wheels: float | None = None
@@ -134,6 +138,10 @@ class YawConsistency:
         jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
         if not jumps:
             self._smooth = t, rate
+        is_alone = steering is None or t - min(self._wheels_at) > _LONGEST
+        self._alone_since = min(self._alone_since, t) if is_alone else math.inf
+        if t - self._alone_since > _UNKNOWN:
+            self.is_plausible, self.is_doubtful, self._agreeing_since = True, False, math.inf
         if steering is None or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
             self._kept.clear()
             self._beside_wheels, self._course_since = None, math.inf
