@@ -367,3 +367,20 @@ def test_a_real_limit_of_the_file_system_costs_a_file_and_nothing_else(tmp_path)
     for path in (first, second):
         with open(path, "rb") as file:
             assert list(make_reader(file).iter_messages("/step"))
+
+
+def test_the_time_of_day_is_not_off_by_what_the_disk_takes(start, monkeypatch):
+    offsets, opened, limited = [], live_recorder.open_recording, live_recorder.size_limit
+
+    def open_recording(*arguments):
+        offsets.append(arguments[3] - (time.time_ns() - time.monotonic_ns()))
+        return opened(*arguments)
+
+    def size_limit(options):
+        time.sleep(0.2)
+        return limited(options)
+
+    monkeypatch.setattr(live_recorder, "open_recording", open_recording)
+    monkeypatch.setattr(live_recorder, "size_limit", size_limit)
+    start().close()
+    assert abs(offsets[0]) < 50_000_000

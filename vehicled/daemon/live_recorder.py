@@ -208,11 +208,11 @@ class LiveRecorder(Intake):
         if begun < self._retry_at:
             return None
         self._busy_since = begun
-        t = time.monotonic_ns()
         try:
             self._options.directory.mkdir(parents=True, exist_ok=True)
             self._size_limit = size_limit(self._options)
-            # The time of day may have been set since the last file.
+            # The time of day may have been set since the last file. Not before the disk has responded.
+            t = time.monotonic_ns()
             recording, self._path = open_recording(
                 self._options.directory, self._configuration, t, time.time_ns() - t, self._contents
             )
