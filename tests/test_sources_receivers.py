@@ -323,3 +323,18 @@ def test_a_reference_is_handed_on_and_changes_nothing():
     one, other = Run(prototype(), steps(given)), Run(prototype(), steps(beside))
     assert one.values.tobytes() == other.values.tobytes()
     assert not any("reference" in i.sensor for i in other.innovations)
+
+
+def test_a_false_fix_is_not_followed_for_want_of_the_speed_that_courses_come_with() -> None:
+    """The receiver gives courses but no speed, and its fixes jump by 300 m."""
+    drive, jump = mixed(22.0), 300.0 / 111_000
+
+    def change(m: Measurement) -> Measurement:
+        values = {c: v for c, v in m.values.items() if c != "gnss.speed"}
+        if "gnss.lat" in values and m.t > 18 * SECOND:
+            values["gnss.lat"] += jump
+        return Measurement(m.source, m.t, m.arrival, values)
+
+    run = Run(prototype(), steps([change(m) for m in drive.measurements()]))
+    assert run.estimator.status()["sensors"]["gnss.position"]["resets"] == 0
+    assert np.abs(run.error(drive, "y")).max() < 10.0

@@ -330,8 +330,11 @@ class Estimator:
             names = ", ".join(sorted(group.name for group in changed))
             what = f"the states {names}" if changed else "a kind of sensor"
             raise UsageError(f"reload_noise: adds or removes {what}, which takes a restart")
+        before, now = self._sensors.get_given(), sensors.get_given()
         self._sensors, self._filter_settings = sensors, settings
         self._filter.configure(settings, setup)
+        # What was found beside another value may by now be part of the one that is given.
+        self._filter.forget_parameters([g for g in before if g in now and before[g] != now[g]])
         self._sources.configure(sensors)
         self._screening.configure(sensors)
         self._inputs.reconfigure(sensors)
@@ -359,6 +362,7 @@ class Estimator:
             waited >= self._filter_settings.start.wait_for_gnss
         ):
             self._start(t_ns)
+            self._save(t_ns)
 
     def _start(self, t_ns: int) -> None:
         self._initialisation.begin(t_ns, self._conditions, self._filter_settings.start, self._given)
@@ -366,7 +370,6 @@ class Estimator:
         self._screening.has_misled = False
         self._watch.reset(t_ns)
         self._counters["starts"] += 1
-        self._save(t_ns)
 
     # -- prediction --------------------------------------------------------------------------------
 
@@ -403,10 +406,13 @@ class Estimator:
                 f.repair()
                 self._save(t_ns)
             return
-        assert self._saved is not None
-        f.restore(self._saved)
-        f.configure(self._filter_settings, self._sensors.make_setup())  # the copy may be older than these
+        self._restore_saved()
         self._restart_in_place(t_ns, "it was not finite")
+
+    def _restore_saved(self) -> None:
+        assert self._saved is not None
+        self._filter.restore(self._saved)
+        self._filter.configure(self._filter_settings, self._sensors.make_setup())  # the copy may be older
 
     def _find_loss(self, dt: float) -> str | None:
         """Why the filter has lost the car, if it has."""
@@ -459,6 +465,7 @@ class Estimator:
         ):
             f.set_variance(group, element, max(float(variances[f.states.index(group, element)]), least**2))
         f.restart_history(t_ns)
+        self._found.clear()  # a second restart soon begins with what this one has
         self._save(t_ns)
         self._updates.clear_failures()
 
@@ -474,18 +481,17 @@ class Estimator:
         f, world, road = self._filter, self._world, self._road_travel
         values = f.output(None if road is None else partial(road.add, t_ns * 1e-9))
         correlation = f.correlation
-        impossible = find_impossible(values)
-        if impossible is not None:
+        if (impossible := find_impossible(values)) is not None:
+            if not f.is_sound and self._saved is not None:  # place and variances are no more to be kept
+                self._restore_saved()
             self._restart_in_place(t_ns, impossible)
             return None
-        if world.origin is None or not world.known:
-            values[_GEODETIC] = math.nan
-        else:
-            values[_GEODETIC] = world.origin.to_geodetic(values[_POSITION])
+        origin = world.origin if world.known else None
+        values[_GEODETIC] = math.nan if origin is None else origin.to_geodetic(values[_POSITION])
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
             # The antenna's place is known, and the car anywhere around it.
-            wider = np.hypot(values[_SIGMA_PLACE], self._initialisation.antenna_distance)
+            wider = np.hypot(values[_SIGMA_PLACE], self._sources.antenna_distance)
             correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
             values[_SIGMA_PLACE] = wider
         points = None if self._points is None else self._points.calc(values, f.pose)

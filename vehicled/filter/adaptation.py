@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from vehicled.filter.settings import WITH_TYRES
-from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, STEERING_OFFSET, UNMODELLED, calc_unmodelled
+from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, STEERING_OFFSET, UNMODELLED, Group, calc_unmodelled
 from vehicled.filter.vehicle_state import VehicleState
 from vehicled.vehicle.arrays import AHEAD
 
@@ -30,7 +32,7 @@ _ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
 class AdaptiveState(VehicleState):
     """The state of a filter on the vehicle, and the knowledge of car and road that it is corrected with.
 
-    All methods here are to be called some ten times a second.
+    All but `forget_parameters` is to be called some ten times a second.
     """
 
     def update_road(self, interval: float) -> None:
@@ -82,6 +84,17 @@ class AdaptiveState(VehicleState):
         before, found = process[_ADAPTING] ** 2, estimate**2 + self.variances[places]
         sigma = np.sqrt(before + interval / _ADAPTING_TIME * (found - before))
         process[_ADAPTING] = np.clip(sigma, _ADAPTING_RANGE[0] * given, _ADAPTING_RANGE[1] * given)
+
+    def forget_parameters(self, groups: Iterable[Group]) -> None:
+        """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
+        prior = np.sqrt(self._table.initial(self._initial))
+        for group in groups:
+            for i in self.states.places(group) if group in self.states and group not in self._closed else ():
+                self._extra[i - self._slow] = self.errors.x[i] = 0.0
+                self.errors.replace(i, float(prior[i]) ** 2)  # the past of others was found with the old one
+                if self._before_loss is not None and i in self._before_loss:
+                    self._before_loss[i] = 0.0, float(prior[i]) ** 2
+                self._prior[self.states.parameters == i] = prior[i]
 
     def widen_parameters(self) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every tenth of a second."""

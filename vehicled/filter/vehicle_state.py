@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -201,8 +201,11 @@ class VehicleState:
         return math.isfinite(self._soundness.item())
 
     def parameters(self) -> dict[str, SlowState]:
-        """Slow states by name, with their standard deviations, but for those that change within seconds."""
-        sigma = np.sqrt(np.maximum(self.variances, 0.0)).tolist()
+        """Slow states by name, with their standard deviations, but for those that change within seconds.
+
+        Those that wait for another sensor are as uncertain as they will be when it comes, not known to be zero.
+        """
+        sigma = np.sqrt(np.maximum(self._calc_open_variances(), 0.0)).tolist()
         values = self._extra.tolist()
         if self._before_loss is not None:
             for place, (value, variance) in self._before_loss.items():
@@ -245,15 +248,6 @@ class VehicleState:
                 else:
                     closed[k] = variance
 
-    def forget_parameters(self, groups: Iterable[Group]) -> None:
-        """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
-        prior = np.sqrt(self._table.initial(self._initial))
-        for group in groups:
-            for i in self.states.places(group) if group in self.states and group not in self._closed else ():
-                self._extra[i - self._slow] = self.errors.x[i] = 0.0
-                self.errors.replace(i, float(prior[i]) ** 2)  # the past of others was found with the old one
-                self._prior[self.states.parameters == i] = prior[i]
-
     def forget_slow_states(self) -> None:
         """All are zero from now on; for a filter that has to be initialised again."""
         self._extra[:] = 0.0
@@ -295,10 +289,13 @@ class VehicleState:
             # What replaces the steering is the angle of rolling without slip, which knows no understeer. The filter
             # would estimate softer tyres from that: both estimates are kept until the steering is measured again.
             places = [*self.states.places(STEERING_OFFSET), *self.states.places(TYRE_ERROR)]
-            variances = self.variances
-            self._before_loss = {i: (self._extra.item(i - self._slow), float(variances[i])) for i in places}
+            variances = self._calc_open_variances().tolist()
+            self._before_loss = {i: (self._extra.item(i - self._slow), variances[i]) for i in places}
         elif known:
+            closed = {i for group in self._closed for i in self.states.places(group)}
             for i, (value, variance) in self._before_loss.items():
+                if i in closed:
+                    continue  # it has waited for another sensor all the time
                 self._extra[i - self._slow] = value
                 # The car has moved by the error that the steering had meanwhile.
                 self.errors.replace(i, variance)
@@ -394,6 +391,13 @@ class VehicleState:
             for other, process in self._table.processes():
                 if other is group and process is not None:
                     self.set_process(group, process)
+
+    def _calc_open_variances(self) -> np.ndarray:
+        """(n,) `variances`, those of states that wait for another sensor as they will be when it comes."""
+        variances = self.variances
+        for group, closed in self._closed.items():
+            variances[self.states[group]] = closed
+        return variances
 
     def _keep_closed(self) -> None:
         """Without process noise either, states that wait for another sensor stay as they are."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.states import ErrorStates, NoiseSetting, make_constant
+from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_constant
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
@@ -103,6 +103,10 @@ class BodyVelocity(SourceSettings):
     def calc_variances(self) -> dict[str, float]:
         """`velocity`, (m/s)²."""
         return {"velocity": self.noise**2}
+
+    def get_given(self) -> dict[Group, object]:
+        """Angle."""
+        return {VELOCITY_ANGLE: self.angle}
 
     def get_arrays(self) -> dict[str, tuple[float, ...]]:
         """Place and angle."""

@@ -16,6 +16,7 @@ from vehicled.filter.states import (
     STEERING_OFFSET,
     TYRE_ERROR,
     UNKNOWN_YAW,
+    Group,
     Process,
 )
 from vehicled.messages import Measurement
@@ -140,6 +141,12 @@ class Gnss(SourceSettings):
         """The source that uses this section."""
         return GnssSource(self, context)
 
+    def get_given(self) -> dict[Group, object]:
+        """Place, latency and angle of the baseline."""
+        r = self.RECEIVER
+        angle = None if self.heading is None else self.heading.angle
+        return {r.antenna: self.antenna, r.latency: self.latency, r.baseline: angle}
+
     def get_arrays(self) -> dict[str, tuple[float, ...]]:
         """Angle of the baseline; place of an antenna that has no place in the model of the car's sensors."""
         receiver = self.RECEIVER
@@ -239,6 +246,7 @@ class GnssSource(Source[Gnss]):
         fix = self.find_fix(m.values)
         if fix is None and ("lat" in v or v.get("quality", 1.0) < 1.0):
             self.updates.reject(m, f"{name}position", [], "no fix")
+        self._has_velocity |= "speed" in v  # perhaps in a message of its own
         moving = v.get("speed", 0.0) > self.settings.least_speed
         self._write_rates(m.t * 1e-9 - self._velocity_late)
         if fix is not None and not self._world.known:
@@ -281,7 +289,6 @@ class GnssSource(Source[Gnss]):
         wander = kind.wander * horizontal / kind.horizontal
         self._set_wander(wander, kind.wander_time)
         place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
-        self._has_velocity |= "speed" in v
         self._widen_place(m.t)
         if self._world.aligned and self._receiver is GNSS:
             self._timing.take_fix(m.t * 1e-9, complex(*place[:2]), horizontal, self._late)
@@ -292,7 +299,7 @@ class GnssSource(Source[Gnss]):
             upright, present = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2), None
         noise = [level, level, upright]
         self.updates.update(m, kind_of_observation, place, noise, present, self._late)
-        self._note_distance(horizontal, v.get("speed", FASTEST), v.get("course"))
+        self._note_distance(horizontal, v.get("speed", FASTEST), v.get("course") if "speed" in v else None)
 
     def _widen_place(self, t_ns: int) -> None:
         """Until a course has turned the car, the direction of its way since the last fix is not known."""
@@ -310,10 +317,13 @@ class GnssSource(Source[Gnss]):
         of_rates = self.filter.measured_rates.item(0) * self._rates.sigma * self._arm
         sigma = math.hypot(self._find_velocity_noise(v), of_rates)
         is_vector = "vn" in v and "ve" in v and self._world.aligned
-        health = updates.health
-        health[f"{name}velocity"].is_expected = self._world.aligned
-        health[f"{name}speed"].is_expected = not is_vector
-        health[f"{name}course"].is_expected = moving and not is_vector
+        if (
+            "speed" in v or "course" in v
+        ):  # not of a position alone, beside which velocities come by themselves
+            health = updates.health
+            health[f"{name}velocity"].is_expected = self._world.aligned
+            health[f"{name}speed"].is_expected = not is_vector
+            health[f"{name}course"].is_expected = moving and not is_vector
         if is_vector and math.hypot(v["vn"], v["ve"]) > FASTEST:  # each is possible, both together are not
             updates.reject(m, f"{name}velocity", [v["ve"], v["vn"]], "absurd")
             return
@@ -431,6 +441,9 @@ class GnssSource(Source[Gnss]):
             f.shift_antenna_to(self._world.to_world_or_level(fix), antenna=self.settings.antenna)
             for axis in ("x", "y"):
                 f.set_variance(POSITION, axis, f.settings.start.position_sigma**2)
+        else:  # the antenna has been turned about the origin
+            for axis in ("x", "y"):
+                f.add_variance(POSITION, axis, (2.0 * self._arm) ** 2)
         f.restart_history(self.updates.step_ns)
         self._counters["alignments"] += 1
         self._world.aligned = True

@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from vehicled.filter.boundary import Update
-from vehicled.filter.states import NoiseSetting
+from vehicled.filter.states import Group, NoiseSetting
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.gate import Gate
 from vehicled.sources.imu_model import (
@@ -154,6 +154,15 @@ class Imu(SourceSettings):
             found["imu.accel"] = self.accelerometers.offset
         return found
 
+    def get_given(self) -> dict[Group, object]:
+        """Rotation, and known biases."""
+        offsets = self.get_offsets()
+        return {
+            ALIGNMENT: self.rotation,
+            GYRO_BIAS: offsets.get("imu.gyro"),
+            ACCELEROMETER_BIAS: offsets.get("imu.accel"),
+        }
+
     @property
     def R_imu_vehicle(self) -> np.ndarray:
         """(3, 3) takes vehicle axes to the IMU's."""
@@ -195,6 +204,12 @@ class ImuSource(Source[Imu]):
         self._statistics.reset()
         self._configure_statistics()  # what has been restored may be of older settings
         self._rates.reset()
+
+    def reconfigure(self, settings: SourceSettings) -> None:
+        """Take other settings; what has been found beside another latency does not hold any more."""
+        if settings.latency != self.settings.latency:
+            self._timing.forget()
+        super().reconfigure(settings)
 
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""

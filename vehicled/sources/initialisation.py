@@ -65,8 +65,6 @@ class Initialisation:
         self._skids: bool | None = None
         """Whether the car turns otherwise than it is steered; None until that has been found."""
         self._begun_ns = 0
-        self.antenna_distance = 0.0
-        """Of the antenna by which the place was found from the vehicle origin, in the plane, m."""
 
     def reset(self) -> None:
         """Nothing has been measured yet."""
@@ -116,7 +114,6 @@ class Initialisation:
         self._widen_slopes(conditions)
         if conditions.fix is not None:
             measured_ns, fix, place = conditions.fix
-            self.antenna_distance = math.hypot(place[0], place[1])
             world.find_origin(fix)
             # The fix is as old as its latency; the car has gone on since.
             pose = f.read_state()

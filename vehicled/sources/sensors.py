@@ -7,12 +7,14 @@ standard deviation of one sample, unless the sensor reports its own.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar, get_args, get_type_hints
 
 from vehicled.filter.boundary import Mounting, SensorSetup
+from vehicled.filter.states import STEERING_OFFSET, Group
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.brakes import BrakePressure
@@ -63,6 +65,11 @@ class Sensors:
     def get_offsets(self) -> dict[str, tuple[float, ...]]:
         """What is subtracted from the components, by kind of observation."""
         return {kind: o for _, s in self.items() for kind, o in s.get_offsets().items()}
+
+    def get_given(self) -> dict[Group, object]:
+        """What slow errors are beside of, by group."""
+        given: dict[Group, object] = {group: g for _, s in self.items() for group, g in s.get_given().items()}
+        return given | {STEERING_OFFSET: (self.steering.source, self.steering.offset)}
 
     def make_setup(self) -> SensorSetup:
         """What the filter has to know of them."""
@@ -166,6 +173,11 @@ class Sources:
         """By the gyroscopes, as measured last, without known bias, rad/s; None without a recent sample."""
         imu = self.imu
         return None if imu is None else imu.lateral.yaw_rate
+
+    @property
+    def antenna_distance(self) -> float:
+        """Of the farthest antenna from the vehicle origin, in the plane, m."""
+        return max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
 
     def reset(self) -> None:
         """The filter begins anew."""

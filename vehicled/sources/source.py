@@ -80,6 +80,10 @@ class SourceSettings(SensorSettings):
         """What is subtracted from the components, by kind of observation."""
         return {}
 
+    def get_given(self) -> dict[Group, object]:
+        """What slow errors are beside of, by group: where it changes, they are others."""
+        return {}
+
 
 T = TypeVar("T", bound=SourceSettings, covariant=True)
 

@@ -88,24 +88,26 @@ class StartConditions:
         Devices are connected one after the other; a car in a turn moves otherwise than one that goes straight on.
         """
         of_speed, imu = self._sources.of_speed, self._sources.imu
-        signed = [n for n, source in enumerate(of_speed) if not isinstance(source, GnssSource)]
+        signed = [s.settings.SPEED_PRECEDENCE for s in of_speed if not isinstance(s, GnssSource)]
         if signed and not any(n in self._speeds for n in signed):
             return False
         return imu is None or not imu.has_gyroscopes or self._sources.yaw_rate is not None
 
     def _with_signs(self) -> dict[int, float]:
         """Speeds over ground with the sign of the preferred one of the others."""
-        of_speed, speeds = self._sources.of_speed, self._speeds
+        # Settings that were read again may have left a source out.
+        of_speed = {s.settings.SPEED_PRECEDENCE: s for s in self._sources.of_speed}
+        speeds = {n: v for n, v in self._speeds.items() if n in of_speed}
         signed = [n for n in speeds if not isinstance(of_speed[n], GnssSource)]
         sign = math.copysign(1.0, speeds[min(signed)]) if signed else 1.0
         return {n: v if n in signed else sign * v for n, v in speeds.items()}
 
     def take(self, m: Measurement) -> None:
         """Fix, speed and heading in a measurement, with any of `start_channels`; each from its best source."""
-        for n, source in enumerate(self._sources.of_speed):
-            speed = source.measure_speed(m)
-            if speed is not None:
-                self._speeds[n] = speed
+        for source in self._sources.of_speed:
+            speed, precedence = source.measure_speed(m), source.settings.SPEED_PRECEDENCE
+            if speed is not None and precedence is not None:
+                self._speeds[precedence] = speed
         for n, receiver in enumerate(self._sources.receivers):
             fix = receiver.find_fix(m.values)
             if fix is not None and (self.fix is None or n <= self._fix_by):

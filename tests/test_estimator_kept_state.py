@@ -1,0 +1,169 @@
+"""What an estimator keeps: over the end of a drive, restarts, settings that are read again, and silent sensors."""
+
+import dataclasses
+import math
+
+import msgspec
+import pytest
+from straight_drive import drive_straight
+
+from vehicled.configuration import Configuration, load_configuration
+from vehicled.estimator import Estimator
+from vehicled.filter.states import STEERING_OFFSET, TYRE_ERROR
+from vehicled.messages import ESTIMATE_INDEX, Measurement
+from vehicled.sources.imu_model import GYRO_BIAS
+
+
+@pytest.fixture(scope="module")
+def configuration() -> Configuration:
+    return load_configuration("prototype")
+
+
+def _drive(estimator: Estimator, seconds: float, speed: float = 10.0) -> None:
+    for t, given in drive_straight(seconds, speed):
+        estimator.step(t, given)
+
+
+def _find(estimator: Estimator, place: int, value: float, variance: float) -> None:
+    """As if the drive had found that."""
+    f = estimator.filter
+    f._extra[place - f._slow] = value
+    f.errors.set_variance(place, variance)
+
+
+def test_a_parked_car_learns_nothing_of_what_waits_for_courses(configuration: Configuration) -> None:
+    parked, driven = Estimator(configuration), Estimator(configuration)
+    _drive(parked, 1.0, speed=0.0)
+    found = parked.parameters()
+    assert found["gyro_scale"].sigma == pytest.approx(configuration.sensors.imu.gyroscopes.scale)
+    driven.command("set_parameters", {"parameters": msgspec.to_builtins(found), "age": 60.0})
+    _drive(driven, 1.0)
+    assert driven.parameters()["gyro_scale"].sigma > 0.9 * found["gyro_scale"].sigma
+
+
+def test_a_second_restart_soon_after_the_first_keeps_what_had_been_found(
+    configuration: Configuration,
+) -> None:
+    estimator = Estimator(configuration)
+    for k, (t, given) in enumerate(drive_straight(3.7, 10.0)):
+        if k == 300:
+            states = estimator.filter.states
+            _find(estimator, states[GYRO_BIAS].start + 1, 0.004, 1e-8)
+        estimator.step(t, given)
+        if k in (860, 900):
+            estimator._restart_in_place(t, "test")
+            bias = estimator.parameters()["gyro_bias.y"]
+            assert bias.value == pytest.approx(0.004, rel=0.05)
+            assert bias.sigma < 2e-4
+
+
+def test_found_values_that_are_written_into_the_settings_count_once(configuration: Configuration) -> None:
+    estimator, sensors = Estimator(configuration), configuration.sensors
+    found = {"antenna.x": (0.3, 0.005, "m"), "imu_latency": (0.015, 0.002, "s")}
+    given = {name: dict(zip(("value", "sigma", "unit"), f, strict=True)) for name, f in found.items()}
+    estimator.command("set_parameters", {"parameters": given, "age": 0.0})
+    _drive(estimator, 0.4)
+    now = estimator.parameters()
+    antenna = (sensors.gnss.antenna[0] + now["antenna.x"].value, *sensors.gnss.antenna[1:])
+    latency = sensors.imu.latency + now["imu_latency"].value
+    gnss = dataclasses.replace(sensors.gnss, antenna=antenna)
+    imu = dataclasses.replace(sensors.imu, latency=latency)
+    written = dataclasses.replace(configuration, sensors=dataclasses.replace(sensors, gnss=gnss, imu=imu))
+    estimator.command("reload_noise", written.noise_arguments())
+    after = estimator.parameters()
+    assert after["antenna.x"].value == 0.0
+    assert after["imu_latency"].value == 0.0
+
+
+def test_settings_without_a_source_of_speed_are_taken_before_the_start(configuration: Configuration) -> None:
+    estimator = Estimator(configuration)
+    wheels = {f"wheel.{wheel}.angle": 0.0 for wheel in ("fl", "fr", "rl", "rr")}
+    without = dataclasses.replace(configuration.sensors, wheel_angles=None)
+    for k in range(1, 100):
+        t = k * 4_000_000
+        if k == 50:
+            arguments = dataclasses.replace(configuration, sensors=without).noise_arguments()
+            estimator.command("reload_noise", arguments)
+        estimator.step(t, [Measurement("can", t, t, {"vehicle.speed": 0.0, **wheels})])
+
+
+def test_tyre_errors_are_open_once_steering_and_accelerometers_have_come(
+    configuration: Configuration,
+) -> None:
+    estimator = Estimator(configuration)
+    f, begin = estimator.filter, 1_000_000_000
+    for t, given in drive_straight(1.2, 10.0):
+        silent = [name for name, since in (("imu.a", 0.4), ("steer", 0.9)) if t - begin < since * 1e9]
+        if t - begin < 0.4e9:
+            silent += ["gnss.v"]
+        kept = [{c: x for c, x in m.values.items() if not c.startswith(tuple(silent))} for m in given]
+        estimator.step(
+            t, [Measurement(m.source, m.t, m.arrival, v) for m, v in zip(given, kept, strict=True) if v]
+        )
+    sigma = math.sqrt(f.variances[f.states[TYRE_ERROR].start])
+    assert sigma > 0.9 * configuration.filter.unknowns.cornering_stiffness
+
+
+def test_what_is_forgotten_while_the_steering_is_silent_stays_forgotten(configuration: Configuration) -> None:
+    estimator = Estimator(configuration)
+    _drive(estimator, 0.4)
+    f = estimator.filter
+    _find(estimator, f.states[STEERING_OFFSET].start, 0.02, 1e-6)
+    f.set_steering_known(False, 0.03)
+    f.forget_parameters((STEERING_OFFSET,))
+    f.set_steering_known(True, 0.03)
+    found = f.parameters()["steering_offset"]
+    assert found.value == 0.0
+    assert found.sigma == pytest.approx(configuration.filter.unknowns.steering_offset)
+
+
+def test_an_update_that_is_not_finite_costs_one_estimate(configuration: Configuration) -> None:
+    estimator, missing = Estimator(configuration), 0
+    observe = estimator._sources.observe
+
+    def spoil(m: Measurement) -> None:
+        observe(m)
+        estimator.filter.car.view("q")[0] = math.nan
+        estimator._sources.observe = observe
+
+    for k, (t, given) in enumerate(drive_straight(3.0, 10.0)):
+        if k == 500:
+            estimator._sources.observe = spoil
+        estimate = estimator.step(t, given)
+        missing += k >= 500 and estimate is None
+    assert missing == 1
+    assert estimator.status()["restarts"] == 1
+
+
+@pytest.mark.parametrize("joins_after", [0.0, 0.5])
+def test_a_receiver_that_joins_later_gives_no_place_of_the_car_while_it_stands(
+    configuration: Configuration, joins_after: float
+) -> None:
+    """The antenna is off the vehicle origin, in a direction that is not known before a course is."""
+    wait = configuration.filter.start.wait_for_gnss
+    begins = wait + joins_after if joins_after else 0.0
+    estimator, estimate = Estimator(configuration), None
+    for k, (t, given) in enumerate(drive_straight(begins + 0.5, 0.0)):
+        estimate = estimator.step(t, [m for m in given if m.source != "gnss" or k * 0.004 >= begins])
+    assert estimate is not None
+    assert not estimator.world.aligned
+    distance = math.hypot(*configuration.sensors.gnss.antenna[:2])
+    assert estimate.values[ESTIMATE_INDEX["sigma.x"]] >= distance
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one message", "two messages"])
+def test_position_and_velocity_may_come_in_messages_of_their_own(
+    configuration: Configuration, apart: bool
+) -> None:
+    """A fix per second: the car has gone on for metres before the first course turns it."""
+    estimator, worst, way, speed = Estimator(configuration), 0.0, 0.0, 0.0
+    for k, (t, given) in enumerate(drive_straight(12.0, 0.0, pulls_off=True, apart=apart, fixes_every=250)):
+        speed += 0.004 * 2.0 if 1.0 < k * 0.004 < 4.0 else 0.0
+        way += 0.004 * speed
+        estimate = estimator.step(t, given)
+        if estimate is not None and estimator.world.aligned:
+            error, sigma = math.hypot(estimate["x"], estimate["y"] - way), estimate["sigma.y"]
+            worst = max(worst, error - 4.0 * sigma)
+    # Beside the distance of the antenna, whose first fix the world begins at.
+    assert worst < 0.4
+    assert not [f for f in estimator.condition.faults if f.source.startswith("gnss")]
