@@ -14,10 +14,13 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 0.5
 _SILENT_NS = 2_000_000_000
 _LOG_EVERY_NS = 10_000_000_000
+_STOOD_STILL_NS = 1_000_000_000
+"""A thread that has not read for so long was stopped, with the process or with the whole machine; on a busy machine
+threads wait for some tenths of a second. What has come meanwhile is of any age."""
 
 _FAULT_COUNTERS = (
     *("checksum_errors", "truncated", "garbage_bytes", "out_of_range", "error_frames", "bus_off"),
-    *("decimated", "discarded_bytes"),
+    *("decimated", "discarded_bytes", "stale"),
 )
 
 
@@ -52,12 +55,14 @@ class Driver(ABC):
         self._log = logging.getLogger(f"drivers.{name}")
         self._counters = {
             **{"open_errors": 0, "disconnects": 0, "reconnects": 0, "internal_errors": 0},
-            **{"decimated": 0, "discarded_bytes": 0},
+            **{"decimated": 0, "discarded_bytes": 0, "stale": 0},
         }
         self.guard = FloodGuard()
         """Bounds what is taken of the device."""
         self._state = "stopped"
         self._received_ns = 0
+        self._read_ns = 0
+        """When it was read last, ns, on the clock that goes on while the machine is suspended."""
         self._connections = 0
         self._pause_s = _FIRST_PAUSE_S
         self._next_log_ns: dict[int, int] = {}
@@ -117,6 +122,13 @@ class Driver(ABC):
         Raises one of FAULTS if the device is gone.
         """
 
+    def _discard_waiting(self) -> int:
+        """Discards what has come and has not been read; by default, nothing waits. Returns how many bytes or frames.
+
+        Raises one of FAULTS if the device is gone.
+        """
+        return 0
+
     @abstractmethod
     def _close(self) -> None:
         """Closes the device if it is open; what it raises is only logged."""
@@ -144,6 +156,11 @@ class Driver(ABC):
 
     def _pump(self) -> None:
         received, measurements = self._receive()
+        before, self._read_ns = self._read_ns, time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        if self._read_ns - before > _STOOD_STILL_NS:
+            self._counters["stale"] += len(measurements) + self._discard_waiting()
+            self.decoder.reset()
+            measurements = []
         now = time.monotonic_ns()
         if received:
             self._received_ns = now
@@ -162,6 +179,7 @@ class Driver(ABC):
         self._connections += 1
         self._counters["reconnects"] = self._connections - 1
         self._received_ns = time.monotonic_ns()
+        self._read_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self._state = "connected"
         self._log_limited(logging.INFO, "connected")
 

@@ -60,6 +60,7 @@ from vehicled.units import (
 
 _WAIT_S = 0.1
 _OLDEST_S = 0.1  # an older stamp is from another clock, or from before the time of day was set
+_MOST_WAITING = 100_000  # frames: more than any queue keeps
 _LARGEST_DBC = 16 << 20  # bytes; those of whole cars have up to 5 MB
 _DBC_ENCODING = "cp1252"
 _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
@@ -343,6 +344,13 @@ class Can(Driver):
         if self.decoder.counters["bus_off"] > offs:
             raise can.CanOperationError("bus off")
         return True, measurements
+
+    def _discard_waiting(self) -> int:
+        assert self._bus is not None
+        count = 0
+        while count < _MOST_WAITING and self._bus.recv(0.0) is not None:
+            count += 1
+        return count
 
     def _close(self) -> None:
         if self._bus is not None:

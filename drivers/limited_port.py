@@ -13,6 +13,9 @@ connection than for a serial port."""
 _REST_S = 0.005
 """Pause of the reading thread once a line carries too much: so it is woken seldom."""
 
+_MOST_WAITING = 16 << 20
+"""Bytes: more than any line keeps, so that one that carries too much is not read for ever."""
+
 
 class LimitedPort:
     """Bytes from a device and to it. What comes beyond a rate is discarded."""
@@ -37,6 +40,13 @@ class LimitedPort:
         self._discarded(len(data))
         time.sleep(_REST_S)
         return b""
+
+    def discard_waiting(self) -> int:
+        """Discard what has come so far; returns how many bytes. Raises OSError if the device is gone."""
+        count = 0
+        while count < _MOST_WAITING and (data := self._port.read(0.0)):
+            count += len(data)
+        return count
 
     def write(self, data: bytes) -> None:
         """Send bytes. Raises OSError if the device is gone, or does not take them."""

@@ -77,6 +77,10 @@ class SerialDriver(Driver):
         data = self._line.read(_WAIT_S)
         return bool(data), self.decoder.feed(data, time.monotonic_ns())
 
+    def _discard_waiting(self) -> int:
+        assert self._line is not None
+        return self._line.discard_waiting()
+
     def _close(self) -> None:
         with self._writing:
             line, self._line = self._line, None

@@ -24,6 +24,11 @@ class FakeClock:
         self.time = now
         self.oversleep = 0
         self.slept: list[int] = []
+        self.away = 0
+        """ns for which the machine was suspended."""
+
+    def suspended(self) -> int:
+        return self.away
 
     def now(self) -> int:
         return self.time

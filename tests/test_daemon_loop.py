@@ -340,3 +340,17 @@ def test_percentiles_within_a_sixteenth(durations, fraction):
 
 def test_an_empty_histogram_knows_nothing():
     assert Histogram().summary_us() == {"median": None, "p99": None, "p999": None, "max": None}
+
+
+def test_the_filter_begins_anew_after_the_machine_was_suspended(caplog):
+    def suspend(duration):
+        def action(rig):
+            rig.clock.away += duration
+
+        return action
+
+    rig = Rig({2: suspend(300_000_000), 5: suspend(7_500_000_000)}).run(6)  # at first, no more than a pause
+    assert rig.estimator.commands == []
+    rig = Rig({2: suspend(300_000_000), 5: suspend(7_500_000_000)}).run(8)
+    assert [name for name, _ in rig.estimator.commands] == ["reset"]
+    assert "suspended for 7.5 s" in caplog.text

@@ -4,6 +4,8 @@ import dataclasses
 import itertools
 import subprocess
 import sys
+import threading
+import time
 import types
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -12,6 +14,7 @@ import can
 import pytest
 from live_rig import IMU, wait_until
 
+from drivers import base
 from drivers.can import Can, CanOptions, CanSignal
 from drivers.nmea import Nmea, NmeaOptions
 from drivers.registry import GROUP, known_drivers, load_driver
@@ -336,3 +339,43 @@ def test_two_drivers_of_one_name_are_refused(monkeypatch):
     monkeypatch.setattr("drivers.registry.entry_points", lambda **wanted: points.select(**wanted))
     with pytest.raises(UsageError, match=r"registered twice: drivers\.xsens:Xsens, elsewhere:Xsens"):
         load_driver("xsens")
+
+
+@pytest.mark.parametrize("kind", ["imu", "can"])
+def test_what_a_line_has_kept_while_the_process_stood_still_is_discarded(tmp_path, kind, monkeypatch):
+    """Such as a CAN adapter's frames, which have no time of their own: old ones would count as measured now."""
+    options, values, plan = {
+        "imu": (XsensOptions(port=str(tmp_path / "imu")), IMU, "xsens"),
+        "can": (slcan(tmp_path), {"brake.pressure": 50e5}, "can"),
+    }[kind]
+    monkeypatch.setattr(base, "_STOOD_STILL_NS", 300 * MS)
+    stands_still, goes_on = threading.Event(), threading.Event()
+    out: list[Measurement] = []
+
+    def emit(measurement: Measurement) -> None:
+        out.append(measurement)
+        if stands_still.is_set():
+            goes_on.wait(10.0)
+            stands_still.clear()
+
+    driver = load_driver(plan)(kind, options, emit)
+    samples = (sample(i * 10 * MS, values) for i in itertools.count())
+    with Emulator({kind: (plan, options)}) as emulator:
+        driver.start()
+        try:
+            wait_until(lambda: driver.state in ("connected", "silent"))
+            wait_until(lambda: emulator.send(next(samples)) or len(out) > 0)
+            stands_still.set()
+            before = len(out)
+            wait_until(lambda: emulator.send(next(samples)) or len(out) > before)
+            for m in itertools.islice(samples, 20):
+                emulator.send(m)
+            time.sleep(0.4)
+            goes_on.set()
+            wait_until(lambda: driver.counters()["stale"] >= 20)
+            before = len(out)
+            wait_until(lambda: emulator.send(next(samples)) or len(out) > before)
+        finally:
+            driver.stop()
+    assert driver.counters()["truncated"] == driver.counters()["internal_errors"] == 0
+    assert len(out) < 15

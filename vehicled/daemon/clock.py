@@ -14,6 +14,9 @@ class Clock(Protocol):
     def sleep_until(self, deadline: int) -> None:
         """Return at `deadline`, ns, or at once when that has passed."""
 
+    def suspended(self) -> int:
+        """For how long the machine has been suspended so far, ns, which `now` does not count."""
+
 
 class MonotonicClock:
     """CLOCK_MONOTONIC of this host, the clock of every `t` and `arrival` in the program."""
@@ -28,6 +31,10 @@ class MonotonicClock:
         delay = deadline - time.monotonic_ns()
         if delay > 0:
             time.sleep(delay * 1e-9)
+
+    def suspended(self) -> int:
+        """By CLOCK_BOOTTIME, ns."""
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
 
 
 _PR_SET_TIMERSLACK = 29

@@ -36,6 +36,8 @@ _REPORT_EVERY_NS = 50_000_000
 """Time between reports of changes, at least."""
 _SWITCH_INTERVAL_S = 0.0002
 """A thread that waits for the interpreter's lock requests it after this long, not after Python's default 5 ms."""
+_SUSPENDED_NS = 500_000_000
+"""A machine that was suspended for longer may be anywhere."""
 _COLLECT_ALL_EVERY = 60
 """Status periods between collections of all generations."""
 
@@ -134,6 +136,7 @@ class Loop:
         self._stopping = False
         self._stepper = EstimatorStepper(estimator)
         self._scheduling = ""
+        self._suspended = clock.suspended()
         self._warned: set[str] = set()
         """Channels whose unit has been logged as wrong."""
 
@@ -210,7 +213,11 @@ class Loop:
                 deadline += behind * period
 
     def _tick(self, t: int) -> None:
-        if self._stepper.is_reset_due(t):
+        suspended = self._clock.suspended()
+        away, self._suspended = suspended - self._suspended, suspended
+        if away > _SUSPENDED_NS:
+            _log.warning("the machine was suspended for %.1f s: the filter begins anew", away * 1e-9)
+        if away > _SUSPENDED_NS or self._stepper.is_reset_due(t):
             self._execute(t, RESET, {}, Future())
         while self._mailbox:
             self._execute(t, *self._mailbox.popleft())
