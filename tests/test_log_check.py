@@ -132,6 +132,32 @@ def test_wheels_that_are_exchanged_left_and_right() -> None:
     assert {c for f in found for c in f.channels} == set(names)
 
 
+@pytest.mark.parametrize("car", [CAR, None])
+def test_wheels_that_are_exchanged_on_both_axles_do_not_outvote_the_gyroscope(car: str | None) -> None:
+    """All four have the other sign; steering, lateral acceleration and course have that of the gyroscope."""
+    sides = {"l": "r", "r": "l"}
+    names = {f"wheel.{w}.speed": f"wheel.{w[0]}{sides[w[1]]}.speed" for w in WHEELS}
+    (found,) = check(renamed(names), car)
+    assert found.kind == "wheels"
+    assert set(found.channels) == set(names)
+    assert "against imu.wz, steer.wheel, imu.ay, gnss.course" in found.text
+
+
+def test_wheels_alone_against_a_gyroscope_leave_open_which_of_them_is_wrong() -> None:
+    kept = ("wheel.", "imu.wz")
+    values = [(m, {c: v for c, v in m.values.items() if c.startswith(kept)}) for m in times(-1.0, "imu.wz")]
+    (found,) = check([Measurement(m.source, m.t, m.arrival, v) for m, v in values if v])
+    assert found.kind == "sign"
+    assert set(found.channels) == {"imu.wz", *(f"wheel.{w}.speed" for w in WHEELS)}
+    assert "or wheels are exchanged" in found.text
+
+
+def test_a_z_axis_that_points_down_is_not_named_as_turned_about_it() -> None:
+    (found,) = check(times(-1.0, "imu.az"))
+    assert found.kind == "unit"
+    assert "does the z axis point down?" in found.text
+
+
 def test_an_imu_that_points_to_the_side_is_found_by_its_angle() -> None:
     def turn(values: dict[str, float]) -> dict[str, float]:
         if "imu.ax" not in values:

@@ -19,7 +19,7 @@ from vehicled.log_check.tracks import (
     PathFit,
 )
 from vehicled.messages import CHANNELS
-from vehicled.sources.mounting_check import MountingCheck
+from vehicled.sources.mounting_check import LARGEST_ANGLE, MountingCheck
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.wheels import SPEEDS
@@ -96,8 +96,8 @@ def find_units(units: UnitCheck) -> list[Finding]:
 def find_mounting(mounting: MountingCheck, channels: set[str]) -> list[Finding]:
     """An IMU that is turned about the vertical axis."""
     angle = mounting.turned_by
-    if not mounting.wrong or angle is None:
-        return []
+    if angle is None or abs(angle) <= LARGEST_ANGLE:
+        return []  # a z axis that points down is a finding of `find_units`
     text = (
         f"accelerations are turned by {math.degrees(angle):.0f}° about the vertical axis against changes of speed "
         "and course: expected the axes that the configuration gives"
@@ -107,30 +107,53 @@ def find_mounting(mounting: MountingCheck, channels: set[str]) -> list[Finding]:
     ]
 
 
-def find_signs(lags: list[Lag]) -> list[Finding]:
-    """Channels with the other sign than most: where that is most of the channels, it is the reference."""
+def find_signs(lags: list[Lag], *, of_turns: bool) -> list[Finding]:
+    """Channels with the other sign than most: where that is most of the sensors, it is the reference.
+
+    `of_turns`: `lags` are of yaw rates, where exchanged wheels have the other sign.
+    """
     sure = [lag for lag in lags if lag.evidence >= _PROBABLE]
     opposite = [lag for lag in sure if lag.correlation <= _OPPOSITE]
     same = [lag for lag in sure if lag.correlation >= -_OPPOSITE]
     if not opposite:
         return []
-    if len(opposite) == 1 and not same:
-        (lag,) = opposite
-        text = f"opposite signs, correlation {lag.correlation:.2f}: one of them is wrong"
-        return [Finding("sign", (lag.channel, lag.reference), lag.correlation, "", text)]
-    if len(opposite) > len(same):
+    of_opposite, of_same = _group(opposite), _group(same)
+    if len(of_opposite) == 1 and not same:
+        channels = tuple(lag.channel for lag in opposite)
+        worst = _find_worst(opposite)
+        exchanged = ", or wheels are exchanged left and right" if of_turns and "wheel" in of_opposite else ""
+        text = f"opposite signs, correlation {worst:.2f}: one of them is wrong{exchanged}"
+        return [Finding("sign", (*channels, opposite[0].reference), worst, "", text)]
+    if len(of_opposite.keys() - of_same.keys()) > len(of_same.keys() - of_opposite.keys()):
         against = ", ".join(f"{lag.channel} ({lag.correlation:.2f})" for lag in opposite)
-        worst = min(lag.correlation for lag in opposite)
-        return [Finding("sign", (opposite[0].reference,), worst, "", f"opposite sign to {against}")]
-    return [_describe_sign(lag) for lag in opposite]
+        text = f"opposite sign to {against}"
+        return [Finding("sign", (opposite[0].reference,), _find_worst(opposite), "", text)]
+    others = [lag.channel for lag in same if not (of_turns and lag.channel.startswith("wheel."))]
+    return [
+        _describe_sign(found, others, of_turns and source == "wheel") for source, found in of_opposite.items()
+    ]
 
 
-def _describe_sign(lag: Lag) -> Finding:
-    against = f"{lag.reference}, correlation {lag.correlation:.2f}"
-    if lag.channel.startswith("wheel."):
+def _group(lags: list[Lag]) -> dict[str, list[Lag]]:
+    """By kind of sensor, which counts once: all wheels may be exchanged together."""
+    found: dict[str, list[Lag]] = {}
+    for lag in lags:
+        found.setdefault(lag.channel.split(".")[0], []).append(lag)
+    return found
+
+
+def _find_worst(lags: list[Lag]) -> float:
+    return min(lag.correlation for lag in lags)
+
+
+def _describe_sign(lags: list[Lag], others: list[str], of_sides: bool) -> Finding:
+    """Of one kind of sensor, against the reference and what agrees with that."""
+    channels, worst = tuple(lag.channel for lag in lags), _find_worst(lags)
+    against = f"{', '.join([lags[0].reference, *others])}, correlation {worst:.2f}"
+    if of_sides:
         text = f"as if on the other side of the car, against {against}: exchanged left and right?"
-        return Finding("wheels", (lag.channel,), lag.correlation, "", text)
-    return Finding("sign", (lag.channel,), lag.correlation, "", f"opposite sign to {against}")
+        return Finding("wheels", channels, worst, "", text)
+    return Finding("sign", channels, worst, "", f"opposite sign to {against}")
 
 
 def find_other_axis(lags: list[Lag]) -> list[Finding]:
