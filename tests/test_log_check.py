@@ -411,10 +411,29 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "empty.csv").write_text("t,imu.ax\n")
     assert main(["check", "--log", str(tmp_path / "empty.csv")]) == 1
     assert "no measurements in it" in capsys.readouterr().err
-    latitude_in_minutes = "".join(f"{t},4800.1,1\n" for t in range(9))
-    (tmp_path / "minutes.csv").write_text("t,gnss.lat,gnss.lon\n" + latitude_in_minutes)
-    assert main(["check", "--log", str(tmp_path / "minutes.csv")]) == 0
-    assert "nothing wrong was found beside the 9 problems of reading it" in capsys.readouterr().out
+    for damaged, words in ((1, "the 1 problem of"), (3, "the 3 problems of")):
+        rows = [f"{t},{'?' if t < damaged else 1}\n" for t in range(9)]
+        (tmp_path / "damaged.csv").write_text("t,imu.ax\n" + "".join(rows))
+        assert main(["check", "--log", str(tmp_path / "damaged.csv")]) == 0
+        assert f"nothing wrong was found beside {words} reading it" in capsys.readouterr().out
     (tmp_path / "noon.csv").write_text("t,imu.ax\n12:00:00,1\n")
     assert main(["check", "--log", str(tmp_path / "noon.csv")]) == 1
     assert "'12:00:00'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_values_that_reading_leaves_out_are_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mapped: bool
+) -> None:
+    """Latitudes in minutes: most are beyond what is read as degrees, one is beyond a latitude alone."""
+    path, mapping = tmp_path / "minutes.csv", tmp_path / "mapping.yaml"
+    rows = [f"{t},{120.5 if t == 4 else 2482.63},1\n" for t in range(9)]
+    path.write_text(("t,north,east\n" if mapped else "t,gnss.lat,gnss.lon\n") + "".join(rows))
+    mapping.write_text("channels: {gnss.lat: north, gnss.lon: east}\n")
+    assert main(["check", "--log", str(path), *(["--mapping", str(mapping)] if mapped else [])]) == 0
+    out = capsys.readouterr().out
+    assert "range: gnss.lat: 9 of 9 values beyond ±90 deg, such as 120.5: they are not used" in out
+    assert "nothing wrong" not in out
+    path.write_text(path.read_text().replace("120.5", "2482.63"))
+    assert main(["check", "--log", str(path), *(["--mapping", str(mapping)] if mapped else [])]) == 0
+    assert "9 of 9 values beyond ±90 deg, such as 2482.63" in capsys.readouterr().out

@@ -102,7 +102,7 @@ def _check_log(args: argparse.Namespace) -> int:
         log.problems.show(sys.stderr)
     if not n:
         raise RunError(f"{args.log}: no measurements in it")
-    found = checker.find()
+    found = checker.find(log.problems.absurd)
     car = USUAL_CAR if args.config is None else args.config
     if args.json:
         result = {
@@ -147,7 +147,7 @@ def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
         if channels:
             lines.append(f"not compared: too few {motion} for {', '.join(channels)}")
     if not found.findings:
-        beside = f" beside the {problems} problems of reading it" if problems else ""
+        beside = f" beside the {problems} problem{'s' * (problems > 1)} of reading it" if problems else ""
         lines.append(f"nothing wrong was found{beside} (compared as for {car})")
     for f in found.findings:
         lines.append(f"{f.kind}: {', '.join(f.channels)}: {f.text}")

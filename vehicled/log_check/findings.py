@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 
 from vehicled.log_check.lags import SAME, Lag
@@ -93,7 +93,7 @@ def find_units(units: UnitCheck) -> list[Finding]:
     return [Finding("unit", tuple(names.split(", ")), None, "", text) for names, text in units.find().items()]
 
 
-def find_mounting(mounting: MountingCheck, channels: set[str]) -> list[Finding]:
+def find_mounting(mounting: MountingCheck, channels: Collection[str]) -> list[Finding]:
     """An IMU that is turned about the vertical axis."""
     angle = mounting.turned_by
     if angle is None or abs(angle) <= LARGEST_ANGLE:
@@ -231,18 +231,27 @@ def find_rate(rates: list[Rate]) -> list[Finding]:
     return [Finding("time unit", fastest.channels, fastest.rate, "Hz", text)]
 
 
-def find_beyond(beyond: Mapping[str, tuple[int, float]], limits: Mapping[str, float]) -> list[Finding]:
-    """Values that no sensor can have. `beyond`: their number, and one of them, by channel."""
-    return [
-        Finding(
-            "range",
-            (channel,),
-            last,
-            CHANNELS[channel],
-            f"{count} values beyond ±{limits[channel]:g} {CHANNELS[channel]}, such as {last:.6g}: they are not used",
-        )
-        for channel, (count, last) in beyond.items()
-    ]
+def find_beyond(
+    left_out: Mapping[str, tuple[int, float]],
+    beyond: Mapping[str, tuple[int, float]],
+    taken: Mapping[str, int],
+    limits: Mapping[str, float],
+) -> list[Finding]:
+    """Values that no sensor can have.
+
+    `left_out`, `beyond`: their number, and one of them, by channel: of those that reading has left out, and of those
+    among the others, whose number is in `taken`.
+    """
+    found = []
+    for channel in dict.fromkeys((*left_out, *beyond)):
+        unit = CHANNELS[channel]
+        (out, last), (more, other) = left_out.get(channel, (0, 0.0)), beyond.get(channel, (0, 0.0))
+        number = f"{out + more} of {out + taken.get(channel, 0)} values"
+        such = other if more else last
+        limit = f"beyond ±{limits[channel]:g} {unit}" if channel in limits else "absurd"
+        text = f"{number} {limit}, such as {such:.6g}: they are not used"
+        found.append(Finding("range", (channel,), such, unit, text))
+    return found
 
 
 def find_ratios(lags: list[Lag], named: Container[str]) -> list[Finding]:
