@@ -72,6 +72,11 @@ def times(factor: float, *begins: str) -> list[Measurement]:
     return changed(lambda c, v: v * factor if c.startswith(begins) else v)
 
 
+def leave_out(begin: str, measurements: Iterable[Measurement]) -> list[Measurement]:
+    rest = [(m, {c: v for c, v in m.values.items() if not c.startswith(begin)}) for m in measurements]
+    return [Measurement(m.source, m.t, m.arrival, values) for m, values in rest if values]
+
+
 def delayed(ns: int, *begins: str) -> list[Measurement]:
     """Of the whole drive: that accelerations come late shows where it brakes hard, at its end."""
     return delay(simulate("mixed_drive", None), ns, *begins)
@@ -321,6 +326,39 @@ def test_mistakes_that_a_straight_drive_shows(
     assert found.kind == kind
     assert channels <= set(found.channels)
     assert all(set(f.channels) & channels for f in others if kind != "range"), "of no other channel"
+
+
+SPEEDS = {f"wheel.{w}.speed" for w in WHEELS}
+
+
+@pytest.mark.parametrize("car", [CAR, None])
+@pytest.mark.parametrize("without", ["none", "gnss."])
+@pytest.mark.parametrize("factor", [1e-3, 0.05])
+def test_wheel_speeds_that_are_far_too_small(factor: float, without: str, car: str | None) -> None:
+    """As with a radius in mm taken for m; found by positions, and without them by the accelerometer."""
+    (found,) = [f for f in check(leave_out(without, times(factor, "wheel.")), car) if f.kind == "scale"]
+    assert set(found.channels) == SPEEDS
+    assert found.value == pytest.approx(factor, rel=0.15)
+
+
+@pytest.mark.parametrize("car", [CAR, None])
+@pytest.mark.parametrize("without", ["none", "gnss.", "wheel."])
+@pytest.mark.parametrize("axis", ["imu.ax", "imu.ay"])
+def test_a_single_accelerometer_axis_in_g(axis: str, without: str, car: str | None) -> None:
+    found, *others = check(leave_out(without, times(1 / 9.80665, axis)), car)
+    assert not others
+    assert found.kind == "unit"
+    assert axis in found.channels
+    assert "in g, not in m/s²" in found.text
+
+
+def test_a_speed_whose_changes_are_too_small_for_the_accelerometer() -> None:
+    """In km/h taken for m/s, in a log of which the accelerometer is all that it can be compared with."""
+    measurements = open_log(SAMPLE).measurements()
+    slow = changed(lambda c, v: v / 3.6 if c == "vehicle.speed" else v, measurements)
+    (found,) = check(slow, "ferrari_250lm")
+    assert (found.kind, found.channels) == ("scale", ("vehicle.speed",))
+    assert found.value == pytest.approx(1 / 3.6, rel=0.1)
 
 
 def test_courses_in_degrees_that_are_no_larger_than_radians() -> None:

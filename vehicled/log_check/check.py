@@ -26,6 +26,7 @@ from vehicled.log_check.findings import (
     find_rate,
     find_ratios,
     find_signs,
+    find_slopes,
     find_speeds,
     find_units,
 )
@@ -157,13 +158,16 @@ class LogChecker:
             # They are known in more detail by whole windows.
             wrong_units = [f for f in wrong_units if f.channels != ("gnss.course",)]
         fits = {} if wrong_courses else dict(self._tracks.find_fits())
+        wrong_speeds = find_speeds(fits, named, self._is_usual)
+        known = named.union(*(finding.channels for finding in wrong_speeds))
         findings = [
             *find_rate(rates),
             *find_beyond(left_out, self._beyond, self._channels, self._limits),
             *wrong_units,
             *find_ratios(yaw_rates, named),
             *wrong_courses,
-            *find_speeds(fits, named, self._is_usual),
+            *wrong_speeds,
+            *find_slopes(accelerations, known),
             *find_mounting(mounting, self._channels),
             *find_signs(yaw_rates, of_turns=True),
             *find_signs(accelerations, of_turns=False),

@@ -19,6 +19,7 @@ from vehicled.log_check.tracks import (
     PathFit,
 )
 from vehicled.messages import CHANNELS
+from vehicled.sources.imu import ACCELEROMETERS
 from vehicled.sources.mounting_check import LARGEST_ANGLE, MountingCheck
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.unit_check import UnitCheck
@@ -35,6 +36,10 @@ _PROBABLE = 4.0
 _PROPORTIONAL, _LARGEST_RATIO = 0.8, 4.5
 """Correlation from which on two yaw rates are compared in size, and the ratio that understeer, banks and noise
 reach."""
+_LARGEST_SLOPE = 1.6
+"""Of accelerations along the car: slopes of the road, squat, and radii of a usual car's wheels make less than it."""
+_ONE_G, _NEAR_G = 9.80665, 1.3
+"""m/s², and the ratio within which an acceleration seems to be in g."""
 _AGREED_SHARE, _TURNED = 0.9, math.radians(10.0)
 """Of courses and the directions in which positions move."""
 _SPEED_RATIO, _UNKNOWN_CAR = 1.08, 1.2
@@ -269,12 +274,51 @@ def find_ratios(lags: list[Lag], named: Container[str]) -> list[Finding]:
             continue
         if lag.channel in named or lag.reference in named:
             continue
+        is_in_g = lag.channel in ACCELEROMETERS and _is_in_g(1.0 / lag.ratio)
         text = (
             f"a yaw rate {lag.ratio:.3g} times that of {lag.reference} (correlation {lag.correlation:.2f}): "
-            "is one of them in degrees?"
+            + (f"is {lag.channel} in g, not in m/s²?" if is_in_g else "is one of them in degrees?")
         )
         found.append(Finding("unit", (lag.channel, lag.reference), lag.ratio, "", text))
     return found
+
+
+def _is_in_g(factor: float) -> bool:
+    """Whether an acceleration seems to be in g that is smaller than another one by a factor."""
+    return _ONE_G / _NEAR_G < factor < _ONE_G * _NEAR_G
+
+
+def find_slopes(lags: list[Lag], named: Container[str]) -> list[Finding]:
+    """Accelerations along the car that follow each other and are not of one size. `lags`: of accelerations."""
+    lags = [
+        lag
+        for lag in lags
+        if abs(lag.correlation) >= _PROPORTIONAL and lag.evidence >= _PROBABLE and lag.channel not in named
+    ]
+    far = _group([lag for lag in lags if not 1.0 / _LARGEST_SLOPE < lag.ratio < _LARGEST_SLOPE])
+    if not far or lags[0].reference in named:
+        return []
+    reference = lags[0].reference
+    others = [lag for found in far.values() for lag in found]
+    ratio = math.exp(sum(math.log(lag.ratio) for lag in others) / len(others))
+    is_in_g = reference in ACCELEROMETERS and _is_in_g(ratio)
+    if len(far) == len(_group(lags)) and (len(far) > 1 or is_in_g):
+        names = ", ".join(lag.channel for lag in others)
+        text = f"accelerations {1.0 / ratio:.3g} times those by {names}: " + (
+            "is it in g, not in m/s²?" if is_in_g else "is it in another unit?"
+        )
+        return [Finding("unit", (reference,), 1.0 / ratio, "", text)]
+    return [_describe_slope(found) for found in far.values()]
+
+
+def _describe_slope(lags: list[Lag]) -> Finding:
+    """Of one kind of sensor."""
+    worst = max(lags, key=lambda lag: abs(math.log(lag.ratio)))
+    text = (
+        f"changes of speed {worst.ratio:.3g} times those of {worst.reference} (correlation "
+        f"{worst.correlation:.2f}): is the unit{', or the radius,' * (worst.channel in SPEEDS)} another one?"
+    )
+    return Finding("scale", tuple(lag.channel for lag in lags), worst.ratio, "", text)
 
 
 def find_course(agreements: list[Agreement] | None, yaw_rates: list[Lag]) -> list[Finding]:
