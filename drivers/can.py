@@ -70,6 +70,9 @@ OFFSET_UNITS = {
 }
 """Of channels in SI units. Settings arrive in these, so that an offset in degrees of latitude is a plain number."""
 
+RollingRadius = Annotated[Metres, Range(0.1, 2.0)]
+"""Of a wheel, from karts to lorries: a number in mm given as m makes speeds of a thousandth."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CanSignal:
@@ -89,7 +92,7 @@ class CanSignal:
     """For a counter of pulses: the number of values before it starts again at 0 (65536 with 16 bits)."""
     pulses_per_revolution: Annotated[float, Positive] | None = None
     """For a counter of pulses: how many make one revolution."""
-    radius: Annotated[Metres, Positive] | None = None
+    radius: RollingRadius | None = None
     """For a wheel's speed in m/s or km/h: the rolling radius that it was calculated with."""
 
     def check(self) -> Iterator[tuple[str, str]]:
