@@ -184,6 +184,18 @@ def test_a_log_is_not_described_as_a_mechanism(capsys):
     assert capsys.readouterr().err.count("--mechanism: expected a CONFIG") == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--config", "my_car.yaml"], "--config"),
+        (["--mapping", "m.yaml"], "--mapping"),
+        (["--config", "my_car.yaml", "--mapping", "m.yaml"], "--config, --mapping"),
+    ],
+)
+def test_options_of_a_log_are_only_of_a_log(capsys, options, named):
+    assert check(capsys, "my_car.yaml", *options) == (2, "", f"vehicled: {named}: only with --log LOG\n")
+
+
 def test_a_car_is_described_as_a_mechanism_too(capsys):
     status, out, err = check(capsys, "prototype", "--mechanism", "--json")
     found = json.loads(out)

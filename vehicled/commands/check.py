@@ -61,7 +61,10 @@ def run(args: argparse.Namespace) -> int:
         if args.mechanism:
             raise UsageError("--mechanism: expected a CONFIG to describe, not --log")
         return _check_log(args)
-    if args.checked is None or args.config is not None or args.mapping is not None:
+    of_logs = [name for name in ("config", "mapping") if getattr(args, name) is not None]
+    if of_logs:
+        raise UsageError(f"{', '.join(f'--{name}' for name in of_logs)}: only with --log LOG")
+    if args.checked is None:
         raise UsageError("expected a CONFIG, or --log LOG (see 'vehicled check --help')")
     if args.mechanism or is_mechanism(args.checked):
         found = _describe_mechanism(_load_mechanism(args.checked))
