@@ -158,6 +158,10 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
         ("height: 1 m\ncenter_of_mass_height: 1.1 m\n", "expected at most 0.8 of the car's height"),
         ("front_track: 0.9 m\nfront_tyre: 315/80 R22\n", "answers.yaml: vehicle.front"),
         ("devices: {imu: {driver: nothing, port: /dev/ttyS1}}\n", "no driver 'nothing'"),
+        (
+            "signals: {brake.pressure: Brake.BrakePressure}\n",
+            "answers.yaml:1: signals: expected dbc as well, the DBC file that they are in",
+        ),
         ("dbc: missing.dbc\n", "missing.dbc: cannot be read"),
         (f"dbc: {DBC}\nsignals: {{brake.pressure: Brake.Nothing}}\n", "no signal 'Nothing' in Brake"),
     ],

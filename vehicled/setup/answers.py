@@ -85,7 +85,9 @@ class Answers:
     """Folder of recordings."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for tyres of no car, and a centre of mass over the roof."""
+        """Yield (key, what is wrong) for tyres of no car, a centre of mass over the roof, signals of no file."""
+        if self.signals is not None and self.dbc is None:
+            yield "signals", "expected dbc as well, the DBC file that they are in"
         for key in ("front_tyre", "rear_tyre"):
             size = getattr(self, key)
             if size is not None:
