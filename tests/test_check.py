@@ -135,7 +135,17 @@ def test_counting_leaves_the_car_as_it_was(car):
             "port: /dev//vehicled-imu",
             ["prototype.yaml:", "gnss", "/dev//vehicled-imu", "port of 'imu'"],
         ),
-        ("driver: xsens", "driver: xesns", ["prototype.yaml:", "xesns", "vectornav"]),
+        (
+            "driver: xsens",
+            "driver: xesns",
+            [
+                "prototype.yaml:",
+                "devices.imu.driver: no driver",
+                "xesns",
+                "vectornav",
+                "did you mean 'xsens'?",
+            ],
+        ),
         ("dbc: prototype.dbc", "dbc: other.dbc", ["prototype.yaml:", "can", "other.dbc"]),
         (
             "signal: RackPosition",

@@ -154,7 +154,11 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
         ("driven: both\n", "driven: expected front, rear or all"),
         ("height: 1 m\ncenter_of_mass_height: 1.1 m\n", "expected at most 0.8 of the car's height"),
         ("front_track: 0.9 m\nfront_tyre: 315/80 R22\n", "answers.yaml: vehicle.front"),
-        ("devices: {imu: {driver: nothing, port: /dev/ttyS1}}\n", "no driver 'nothing'"),
+        (
+            "mass: 1400 kg\ndevices: {imu: {driver: nothing, port: /dev/ttyS1}}\n",
+            "answers.yaml:2: devices.imu.driver: no driver 'nothing': expected one of can",
+        ),
+        ("devices: {gps: {driver: ublox, port: /dev/ttyS1}}\n", "; did you mean 'ubx'?"),
         (
             "signals: {brake.pressure: Brake.BrakePressure}\n",
             "answers.yaml:1: signals: expected dbc as well, the DBC file that they are in",

@@ -311,6 +311,11 @@ def test_deferred_parts_keep_their_place(tmp_path: Path) -> None:
         car.options.to(Car)
     with pytest.raises(SettingsError, match=r"cfg.yaml:2: options: no such driver$"):
         car.options.fail("no such driver")
+    file.write_text("name: a\n\noptions:\n  seats: 3\n")
+    car = load(file, Car)
+    assert car.options is not None
+    with pytest.raises(SettingsError, match=r"cfg.yaml:1: name: no such driver$"):
+        car.options.fail("no such driver", beside="name")
 
 
 def test_paths_start_at_the_file(tmp_path: Path) -> None:

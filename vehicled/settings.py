@@ -115,7 +115,7 @@ def loads(text: str, cls: type[T], name: str = "<text>", folder: Path | None = N
         raise SettingsError(f"{name}: expected YAML, got: {printable(str(error))}") from None
     if node is None:
         raise SettingsError(f"{name}: expected settings, got an empty file")
-    reader = _Reader(name, folder or Path())
+    reader = _Reader(name, folder or Path(), node)
     if not isinstance(node, yaml.MappingNode):
         reader.fail(node, "", f"expected keys and values at the top level, got {describe(node)}")
     try:
@@ -197,22 +197,29 @@ class Deferred:
         value: T = self._reader.convert(self._node, cls, (), self._path)
         return value
 
-    def fail(self, message: str) -> NoReturn:
-        """Raise SettingsError with `message` at this part's place."""
+    def fail(self, message: str, beside: str = "") -> NoReturn:
+        """Raise SettingsError with `message` at this part's place, or at that of a key beside it."""
+        if beside:
+            self._reader.fail_at(join_path(self._path.rpartition(".")[0], beside), message)
         self._reader.fail(self._node, self._path, message)
 
 
 class _Reader:
     """Turns nodes of one file into values."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, root: yaml.Node) -> None:
         self.name = name
+        self.root = root
         self.folder = folder
         self.count = 0
 
     def fail(self, node: yaml.Node, path: str, message: str) -> NoReturn:
         where = f"{path}: " if path else ""
         raise SettingsError(f"{self.name}:{node.start_mark.line + 1}: {where}{printable(message, 500)}")
+
+    def fail_at(self, path: str, message: str) -> NoReturn:
+        """Raise SettingsError at a key path of the file."""
+        self.fail(self._at(self.root, path), path, message)
 
     def convert(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
         """The value of `node` as the type `kind`; `metadata`: of the enclosing annotations, inner first."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from drivers.registry import load_driver
+from vehicled.errors import UsageError
 from vehicled.setup.tyre_size import calc_radius
 from vehicled.units import (
     Hertz,
@@ -40,6 +42,13 @@ class DeviceAnswer:
     driver: str
     port: str
     baud: Annotated[int, Positive] | None = None
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for a driver that there is not."""
+        try:
+            load_driver(self.driver)
+        except UsageError as error:
+            yield "driver", str(error)
 
 
 @dataclass(frozen=True, kw_only=True)
