@@ -19,20 +19,18 @@ from vehicled.units import (
     Metres,
     MetresVector,
     NewtonMetresPerRadian,
-    NewtonsPerRadian,
     Positive,
     RadiansVector,
     Range,
     SquareMetres,
     Unit,
 )
+from vehicled.vehicle.handbook import CenterOfMassHeight, CorneringStiffness, Track
 
 Place = Annotated[MetresVector, Range(-8.0, 8.0)]
 """x y z from the point of the ground below the middle of the front axle: forward, left, up."""
-Track = Annotated[Metres, Range(0.8, 2.4)]
 RideFrequency = Annotated[Hertz, Range(0.7, 6.0)]
 RollStiffness = Annotated[NewtonMetresPerRadian, Range(0.0, 600e3)]
-CorneringStiffness = Annotated[NewtonsPerRadian, Range(10e3, 1e6)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +58,7 @@ class Answers:
     wheelbase: Annotated[Metres, Range(1.2, 5.0)] | None = None
     front_share: Annotated[float, Unit("%"), Range(0.25, 0.75)] | None = None
     height: Annotated[Metres, Range(0.7, 4.0)] | None = None
-    center_of_mass_height: Annotated[Metres, Range(0.15, 2.0)] | None = None
+    center_of_mass_height: CenterOfMassHeight | None = None
     front_track: Track | None = None
     rear_track: Track | None = None
     front_tyre: str | None = None
