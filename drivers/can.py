@@ -39,7 +39,7 @@ import cantools
 from cantools.database.can import Database, Message
 from cantools.database.can import Signal as DbcSignal
 
-from drivers.base import Driver
+from drivers.base import Driver, Latency
 from drivers.serial_port import nanoseconds
 from drivers.slcan import BITRATES, SlcanPort, check_channel
 from vehicled.bounded_file import read_bounded
@@ -47,10 +47,8 @@ from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import (
     Metres,
-    NonNegative,
     Positive,
     Range,
-    Seconds,
     Unit,
     UnitBy,
     UnitError,
@@ -115,7 +113,7 @@ class CanOptions:
     """Name of the network interface; with `slcan` the port: a path such as `/dev/ttyACM0`, or `socket://HOST:PORT`."""
     bitrate: Annotated[int, Positive] | None = None
     """Bits per second, where the interface is not configured by the system as SocketCAN is."""
-    latency: Annotated[Seconds, NonNegative] = 0.0
+    latency: Latency = 0.0
     """Least time from measurement to the arrival of the frame, s."""
 
     def check(self) -> Iterator[tuple[str, str]]:

@@ -152,6 +152,13 @@ def test_counting_leaves_the_car_as_it_was(car):
             "signal: RackPostion",
             ["prototype.yaml:", "can", "RackPostion", "RackPosition"],
         ),
+        ("    antenna: -0.30 0.00 0.75 m", "    antenna: -541 0.000 930 m", ["gnss.antenna", "at most 20 m"]),
+        (
+            "latency: 0 ms                       # default; by how much fixes",
+            "latency: 50 s  # fixes",
+            ["gnss.latency", "at most 1 s"],
+        ),
+        ("baud: 460800, latency: 20 ms", "baud: 460800, latency: 20 s", ["gnss", "latency", "at most 1 s"]),
         ("message: Brake,", "message: Break,", ["prototype.yaml:", "brake.pressure", "Break", "Brake"]),
         ("steer.rack: {", "steer.rock: {", ["prototype.yaml:", "steer.rock"]),
         (
