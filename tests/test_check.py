@@ -159,6 +159,11 @@ def test_counting_leaves_the_car_as_it_was(car):
             ["gnss.latency", "at most 1 s"],
         ),
         ("baud: 460800, latency: 20 ms", "baud: 460800, latency: 20 s", ["gnss", "latency", "at most 1 s"]),
+        (
+            "wheel_speeds: null",
+            "wheel_speeds: none",
+            ["sensors.wheel_speeds: expected keys such as 'latency:', or null, which leaves it out"],
+        ),
         ("message: Brake,", "message: Break,", ["prototype.yaml:", "brake.pressure", "Break", "Brake"]),
         ("steer.rack: {", "steer.rock: {", ["prototype.yaml:", "steer.rock"]),
         (

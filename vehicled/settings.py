@@ -63,6 +63,7 @@ _TAGS = {
 }
 _INT = re.compile(r"[+-]?[0-9]{1,18}|0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|0x[0-9a-fA-F]+|0o[0-7]+")
+_RATIO, _DECIMAL_COMMA = re.compile(r"([0-9.]+)\s*:\s*1"), re.compile(r"[0-9],[0-9]")
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
@@ -79,7 +80,7 @@ def read(path: str | Path) -> str:
     """The text of a settings file: a regular file of bounded size. Raises SettingsError."""
     name = printable(str(path))
     try:
-        data = read_bounded(path, MAX_BYTES)
+        data = read_bounded(path, MAX_BYTES, "a YAML file")
     except FileNotFoundError:
         raise SettingsError(f"{name}: no such file") from None
     except UsageError as error:
@@ -362,6 +363,9 @@ class _Reader:
             return None
         wanted = [m for m in members if m is not type(None)]
         fitting = [m for m in wanted if _fits(node, m, metadata)]
+        if type(None) in members and isinstance(node, yaml.ScalarNode) and all(map(_is_section, wanted)):
+            keys = f"keys such as '{next(f.name for f in dataclasses.fields(wanted[0]) if f.init)}:'"
+            self.fail(node, path, f"expected {keys}, or null, which leaves it out, got {describe(node)}")
         if isinstance(node, yaml.MappingNode) and len(fitting) > 1:
             return self.convert(node, self._by_kind(node, fitting, path), metadata, path)
         if len(fitting) == 1 or len(wanted) == 1:
@@ -416,6 +420,9 @@ class _Reader:
             wanted = f"expected {unit.expectation}, got {got}"
         else:
             wanted = f"expected {count or 'some'} numbers and a unit ({unit.symbol}), got {got}"
+        ratio = _RATIO.fullmatch(node.value)
+        if ratio is not None and unit.dimension == DIMENSIONLESS.dimension:
+            self.fail(node, path, f"expected a number such as '{ratio[1]}', got {got}")
         try:
             numbers, text = split_quantity(node.value)
             factor, dimension = parse_unit(text) if text else (1.0, DIMENSIONLESS.dimension)
@@ -424,7 +431,8 @@ class _Reader:
         if not text and unit.plain:
             factor, dimension = unit.factor, unit.dimension
         if dimension != unit.dimension or (count is not None and len(numbers) != count):
-            self.fail(node, path, wanted)
+            point = " with a decimal point" if _DECIMAL_COMMA.search(node.value) else ""
+            self.fail(node, path, wanted.replace(", got", f"{point}, got", 1))
         values = [number * factor for number in numbers]
         for value in values:
             if not math.isfinite(value):
@@ -451,6 +459,11 @@ def _scalar(node: yaml.Node, kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return next((m for m in kind if str(m.value) == text), None)
     raise TypeError(f"settings cannot hold {kind!r}")
+
+
+def _is_section(kind: Any) -> bool:
+    """Whether only keys and values make it."""
+    return dataclasses.is_dataclass(kind) and getattr(kind, "SHORT_FORM", None) is None
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:
