@@ -5,10 +5,14 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 from drivers.flood import FloodGuard
 from vehicled.messages import Measurement
+from vehicled.units import Range, Seconds
+
+Latency = Annotated[Seconds, Range(0.0, 1.0)]
+"""From measurement to arrival; with it a number in ms given as s is found."""
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 0.5

@@ -39,7 +39,7 @@ import cantools
 from cantools.database.can import Database, Message
 from cantools.database.can import Signal as DbcSignal
 
-from drivers.base import Driver
+from drivers.base import Driver, Latency
 from drivers.serial_port import nanoseconds
 from drivers.slcan import BITRATES, SlcanPort, check_channel
 from vehicled.bounded_file import read_bounded
@@ -47,10 +47,8 @@ from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import (
     Metres,
-    NonNegative,
     Positive,
     Range,
-    Seconds,
     Unit,
     UnitBy,
     UnitError,
@@ -71,6 +69,9 @@ OFFSET_UNITS = {
 }
 """Of channels in SI units. Settings arrive in these, so that an offset in degrees of latitude is a plain number."""
 
+RollingRadius = Annotated[Metres, Range(0.1, 2.0)]
+"""Of a wheel, from karts to lorries: a number in mm given as m makes speeds of a thousandth."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CanSignal:
@@ -90,7 +91,7 @@ class CanSignal:
     """For a counter of pulses: the number of values before it starts again at 0 (65536 with 16 bits)."""
     pulses_per_revolution: Annotated[float, Positive] | None = None
     """For a counter of pulses: how many make one revolution."""
-    radius: Annotated[Metres, Positive] | None = None
+    radius: RollingRadius | None = None
     """For a wheel's speed in m/s or km/h: the rolling radius that it was calculated with."""
 
     def check(self) -> Iterator[tuple[str, str]]:
@@ -113,7 +114,7 @@ class CanOptions:
     """Name of the network interface; with `slcan` the port: a path such as `/dev/ttyACM0`, or `socket://HOST:PORT`."""
     bitrate: Annotated[int, Positive] | None = None
     """Bits per second, where the interface is not configured by the system as SocketCAN is."""
-    latency: Annotated[Seconds, NonNegative] = 0.0
+    latency: Latency = 0.0
     """Least time from measurement to the arrival of the frame, s."""
 
     def check(self) -> Iterator[tuple[str, str]]:

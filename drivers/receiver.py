@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Literal
 
+from drivers.base import Latency
 from drivers.framing import FoundFrame, FrameDecoder, parse_line, xor_checksum
 from drivers.rtcm import parse_at_rtcm
 from drivers.serial_port import SerialDriver, SerialOptions
@@ -49,7 +50,7 @@ def ubx_checksum(body: bytes | bytearray) -> bytes:
 class ReceiverOptions(SerialOptions):
     """Options of all GNSS receivers."""
 
-    latency: Annotated[Seconds, NonNegative] = 0.03
+    latency: Latency = 0.03
     """Least time from the instant of the fix to the arrival of its first message, s.
 
     The receiver computes for so long; 30 ms is typical of an RTK receiver at 10 Hz or more, 50 to 100 ms of

@@ -1,5 +1,6 @@
 """Which driver reads which kind of device: the entry points of the installed distributions, ours included."""
 
+import difflib
 from importlib.metadata import entry_points
 
 from drivers.base import Driver
@@ -18,8 +19,11 @@ def load_driver(kind: str) -> type[Driver]:
     """The driver class for a kind of device. Raises UsageError if there is none, two, or it cannot be loaded."""
     found = list(entry_points(group=GROUP, name=kind))
     if not found:
-        known = ", ".join(known_drivers()) or "one that is installed (pip install vehicled)"
-        raise UsageError(f"no driver {kind!r}: expected one of {known}")
+        known = known_drivers()
+        expected = ", ".join(known) or "those that are installed (pip install vehicled)"
+        near = difflib.get_close_matches(kind, known, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"no driver {kind!r}: expected one of {expected}{hint}")
     if len(found) > 1:
         raise UsageError(f"driver {kind!r} is registered twice: {', '.join(e.value for e in found)}")
     try:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from drivers.base import Driver
+from drivers.base import Driver, Latency
 from drivers.framing import FrameDecoder
 from drivers.limited_port import LimitedPort
 from drivers.ports import check_port
 from vehicled.messages import Measurement
-from vehicled.units import NonNegative, Positive, Seconds
+from vehicled.units import Positive
 
 _WAIT_S = 0.02
 _BITS_PER_BYTE = 10  # with start and stop bit
@@ -29,7 +29,7 @@ class SerialOptions:
     baud: Annotated[int, Positive] = 115200
     """Bits per second of a serial port. Any line that carries more is read up to this or 2 Mbit/s; what comes beyond
     is discarded."""
-    latency: Annotated[Seconds, NonNegative] = 0.0
+    latency: Latency = 0.0
     """Least time from measurement to the arrival of the message, s: filtering in the device, transmission."""
 
     def check(self) -> Iterator[tuple[str, str]]:

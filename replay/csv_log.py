@@ -147,8 +147,7 @@ class CsvLog:
                 if -absurd <= value <= absurd:
                     values[channel] = value
                 else:
-                    kind = "absurd value" if math.isfinite(value) else "not finite"
-                    self.problems.add(kind, f"line {number}", f"{channel} = {text[:20]}")
+                    self.problems.add_absurd(channel, value, f"line {number}")
             if not values:
                 continue
             if not is_new(source, t, group_times, f"line {number}", self.problems):

@@ -1,5 +1,6 @@
 """Problems in a log: every occurrence counted, the first few of each kind in detail."""
 
+import math
 from collections import Counter
 from typing import TextIO
 
@@ -17,6 +18,8 @@ class Problems:
         self.log = log
         self.counts: Counter[str] = Counter()
         self.details: list[str] = []
+        self.absurd: dict[str, tuple[int, float]] = {}
+        """By channel: number of values that were left out as no sensor can have them, and the last one."""
 
     def add(self, kind: str, where: str, detail: str = "", times: int = 1) -> None:
         """`kind` occurred at `where` (such as `line 12`), `times` times if a decoder only counted them."""
@@ -24,8 +27,17 @@ class Problems:
             self.details.append(f"{where}: {kind}{': ' + detail if detail else ''}")
         self.counts[kind] += times
 
+    def add_absurd(self, channel: str, value: float, where: str) -> None:
+        """A value was left out, as no sensor can have it."""
+        if not math.isfinite(value):
+            self.add("not finite", where, f"{channel} = {value}")
+            return
+        self.absurd[channel] = self.absurd.get(channel, (0, 0.0))[0] + 1, value
+        self.add("absurd value", where, f"{channel} = {value:.6g}")
+
     def clear(self) -> None:
-        """Clear counts and details: a log that is read again finds the same problems again."""
+        """Clear all: a log that is read again finds the same problems again."""
+        self.absurd.clear()
         self.counts.clear()
         self.details.clear()
 

@@ -135,12 +135,34 @@ def test_counting_leaves_the_car_as_it_was(car):
             "port: /dev//vehicled-imu",
             ["prototype.yaml:", "gnss", "/dev//vehicled-imu", "port of 'imu'"],
         ),
-        ("driver: xsens", "driver: xesns", ["prototype.yaml:", "xesns", "vectornav"]),
+        (
+            "driver: xsens",
+            "driver: xesns",
+            [
+                "prototype.yaml:",
+                "devices.imu.driver: no driver",
+                "xesns",
+                "vectornav",
+                "did you mean 'xsens'?",
+            ],
+        ),
         ("dbc: prototype.dbc", "dbc: other.dbc", ["prototype.yaml:", "can", "other.dbc"]),
         (
             "signal: RackPosition",
             "signal: RackPostion",
             ["prototype.yaml:", "can", "RackPostion", "RackPosition"],
+        ),
+        ("    antenna: -0.30 0.00 0.75 m", "    antenna: -541 0.000 930 m", ["gnss.antenna", "at most 20 m"]),
+        (
+            "latency: 0 ms                       # default; by how much fixes",
+            "latency: 50 s  # fixes",
+            ["gnss.latency", "at most 1 s"],
+        ),
+        ("baud: 460800, latency: 20 ms", "baud: 460800, latency: 20 s", ["gnss", "latency", "at most 1 s"]),
+        (
+            "wheel_speeds: null",
+            "wheel_speeds: none",
+            ["sensors.wheel_speeds: expected keys such as 'latency:', or null, which leaves it out"],
         ),
         ("message: Brake,", "message: Break,", ["prototype.yaml:", "brake.pressure", "Break", "Brake"]),
         ("steer.rack: {", "steer.rock: {", ["prototype.yaml:", "steer.rock"]),
@@ -182,6 +204,18 @@ def test_a_mechanism_is_counted_and_listed(capsys):
 def test_a_log_is_not_described_as_a_mechanism(capsys):
     assert main(["check", "--log", "drive.csv", "--mechanism"]) == 2
     assert capsys.readouterr().err.count("--mechanism: expected a CONFIG") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--config", "my_car.yaml"], "--config"),
+        (["--mapping", "m.yaml"], "--mapping"),
+        (["--config", "my_car.yaml", "--mapping", "m.yaml"], "--config, --mapping"),
+    ],
+)
+def test_options_of_a_log_are_only_of_a_log(capsys, options, named):
+    assert check(capsys, "my_car.yaml", *options) == (2, "", f"vehicled: {named}: only with --log LOG\n")
 
 
 def test_a_car_is_described_as_a_mechanism_too(capsys):

@@ -8,6 +8,7 @@ import pytest
 
 from drivers.can import CanDecoder, CanOptions, CanSignal
 from replay.encoders import CanEncoder
+from replay.foreign.mapping import LogMapping
 from vehicled.errors import UsageError
 from vehicled.messages import WHEELS, Measurement
 from vehicled.settings import loads
@@ -198,6 +199,20 @@ def test_the_options_are_read_from_settings_as_the_docstring_shows():
         loads(text.replace("steer.fl", "steer.left"), CanOptions)
     with pytest.raises(UsageError, match="roll_over and pulses_per_revolution together"):
         loads(text.replace("FL}", "FL, roll_over: 100}"), CanOptions)
+
+
+@pytest.mark.parametrize(("radius", "fits"), [("318.4 mm", True), ("318.4 m", False), ("3 mm", False)])
+def test_a_radius_is_that_of_a_wheel(radius, fits):
+    """In mm taken for m it made speeds of a thousandth, which nothing named."""
+    signal = f"{{message: Vehicle, signal: VehicleSpeed, radius: {radius}}}"
+    text = f"dbc: prototype.dbc\nsignals: {{wheel.fl.speed: {signal}}}\n"
+    mapping = f"channels: {{wheel.fl.speed: {{signal: v, unit: km/h, radius: {radius}}}}}\n"
+    for given, kind in ((text, CanOptions), (mapping, LogMapping)):
+        if fits:
+            loads(given, kind)
+            continue
+        with pytest.raises(UsageError, match=r"speed\.radius: expected at least 0\.1 m and at most 2 m"):
+            loads(given, kind)
 
 
 def test_an_offset_has_the_dimension_of_its_channel():

@@ -191,6 +191,19 @@ def test_parameters_are_listed_with_their_deviations(capsys, command, name):
     assert json.loads(capsys.readouterr().out)[name] > 0.0
 
 
+def test_figures_of_a_handbook_car_are_listed_with_their_keys_and_units(capsys):
+    """A ride frequency was a spring rate without a unit, a cornering stiffness a slip stiffness in N."""
+    assert main(["identify", "--config", "hatchback", "--list"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    listed = {words[0]: (words[1], words[3]) for words in lines if words[1].startswith("(")}
+    assert {name: found for name, found in listed.items() if name.startswith("rear.")} == {
+        "rear.spring": ("(ride_frequency)", "Hz"),
+        "rear.damper": ("(damping_ratio)", "rear"),  # none, so that the meaning follows
+        "rear.anti_roll_bar": ("(roll_stiffness)", "N·m/rad"),
+        "rear.tyre_stiffness": ("(cornering_stiffness)", "N/rad"),
+    }
+
+
 @pytest.mark.parametrize(("car", "unit"), [("hatchback", "rad"), ("prototype", "m")])
 def test_the_unit_of_the_steering_offset_is_that_of_what_is_measured(car, unit, capsys):
     assert main(["identify", "--config", car, "--list"]) == 0

@@ -72,6 +72,11 @@ def times(factor: float, *begins: str) -> list[Measurement]:
     return changed(lambda c, v: v * factor if c.startswith(begins) else v)
 
 
+def leave_out(begin: str, measurements: Iterable[Measurement]) -> list[Measurement]:
+    rest = [(m, {c: v for c, v in m.values.items() if not c.startswith(begin)}) for m in measurements]
+    return [Measurement(m.source, m.t, m.arrival, values) for m, values in rest if values]
+
+
 def delayed(ns: int, *begins: str) -> list[Measurement]:
     """Of the whole drive: that accelerations come late shows where it brakes hard, at its end."""
     return delay(simulate("mixed_drive", None), ns, *begins)
@@ -130,6 +135,32 @@ def test_wheels_that_are_exchanged_left_and_right() -> None:
     names = {f"wheel.rl.{of}": f"wheel.rr.{of}", f"wheel.rr.{of}": f"wheel.rl.{of}"}
     found = [f for f in check(renamed(names)) if f.kind == "wheels"]
     assert {c for f in found for c in f.channels} == set(names)
+
+
+@pytest.mark.parametrize("car", [CAR, None])
+def test_wheels_that_are_exchanged_on_both_axles_do_not_outvote_the_gyroscope(car: str | None) -> None:
+    """All four have the other sign; steering, lateral acceleration and course have that of the gyroscope."""
+    sides = {"l": "r", "r": "l"}
+    names = {f"wheel.{w}.speed": f"wheel.{w[0]}{sides[w[1]]}.speed" for w in WHEELS}
+    (found,) = check(renamed(names), car)
+    assert found.kind == "wheels"
+    assert set(found.channels) == set(names)
+    assert "against imu.wz, steer.wheel, imu.ay, gnss.course" in found.text
+
+
+def test_wheels_alone_against_a_gyroscope_leave_open_which_of_them_is_wrong() -> None:
+    kept = ("wheel.", "imu.wz")
+    values = [(m, {c: v for c, v in m.values.items() if c.startswith(kept)}) for m in times(-1.0, "imu.wz")]
+    (found,) = check([Measurement(m.source, m.t, m.arrival, v) for m, v in values if v])
+    assert found.kind == "sign"
+    assert set(found.channels) == {"imu.wz", *(f"wheel.{w}.speed" for w in WHEELS)}
+    assert "or wheels are exchanged" in found.text
+
+
+def test_a_z_axis_that_points_down_is_not_named_as_turned_about_it() -> None:
+    (found,) = check(times(-1.0, "imu.az"))
+    assert found.kind == "unit"
+    assert "does the z axis point down?" in found.text
 
 
 def test_an_imu_that_points_to_the_side_is_found_by_its_angle() -> None:
@@ -297,6 +328,39 @@ def test_mistakes_that_a_straight_drive_shows(
     assert all(set(f.channels) & channels for f in others if kind != "range"), "of no other channel"
 
 
+SPEEDS = {f"wheel.{w}.speed" for w in WHEELS}
+
+
+@pytest.mark.parametrize("car", [CAR, None])
+@pytest.mark.parametrize("without", ["none", "gnss."])
+@pytest.mark.parametrize("factor", [1e-3, 0.05])
+def test_wheel_speeds_that_are_far_too_small(factor: float, without: str, car: str | None) -> None:
+    """As with a radius in mm taken for m; found by positions, and without them by the accelerometer."""
+    (found,) = [f for f in check(leave_out(without, times(factor, "wheel.")), car) if f.kind == "scale"]
+    assert set(found.channels) == SPEEDS
+    assert found.value == pytest.approx(factor, rel=0.15)
+
+
+@pytest.mark.parametrize("car", [CAR, None])
+@pytest.mark.parametrize("without", ["none", "gnss.", "wheel."])
+@pytest.mark.parametrize("axis", ["imu.ax", "imu.ay"])
+def test_a_single_accelerometer_axis_in_g(axis: str, without: str, car: str | None) -> None:
+    found, *others = check(leave_out(without, times(1 / 9.80665, axis)), car)
+    assert not others
+    assert found.kind == "unit"
+    assert axis in found.channels
+    assert "in g, not in m/s²" in found.text
+
+
+def test_a_speed_whose_changes_are_too_small_for_the_accelerometer() -> None:
+    """In km/h taken for m/s, in a log of which the accelerometer is all that it can be compared with."""
+    measurements = open_log(SAMPLE).measurements()
+    slow = changed(lambda c, v: v / 3.6 if c == "vehicle.speed" else v, measurements)
+    (found,) = check(slow, "ferrari_250lm")
+    assert (found.kind, found.channels) == ("scale", ("vehicle.speed",))
+    assert found.value == pytest.approx(1 / 3.6, rel=0.1)
+
+
 def test_courses_in_degrees_that_are_no_larger_than_radians() -> None:
     (found,) = check(changed(lambda c, v: v * DEGREES if c == "gnss.course" else v, straight(course=0.02)))
     assert (found.kind, found.channels) == ("unit", ("gnss.course",))
@@ -385,10 +449,29 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "empty.csv").write_text("t,imu.ax\n")
     assert main(["check", "--log", str(tmp_path / "empty.csv")]) == 1
     assert "no measurements in it" in capsys.readouterr().err
-    latitude_in_minutes = "".join(f"{t},4800.1,1\n" for t in range(9))
-    (tmp_path / "minutes.csv").write_text("t,gnss.lat,gnss.lon\n" + latitude_in_minutes)
-    assert main(["check", "--log", str(tmp_path / "minutes.csv")]) == 0
-    assert "nothing wrong was found beside the 9 problems of reading it" in capsys.readouterr().out
+    for damaged, words in ((1, "the 1 problem of"), (3, "the 3 problems of")):
+        rows = [f"{t},{'?' if t < damaged else 1}\n" for t in range(9)]
+        (tmp_path / "damaged.csv").write_text("t,imu.ax\n" + "".join(rows))
+        assert main(["check", "--log", str(tmp_path / "damaged.csv")]) == 0
+        assert f"nothing wrong was found beside {words} reading it" in capsys.readouterr().out
     (tmp_path / "noon.csv").write_text("t,imu.ax\n12:00:00,1\n")
     assert main(["check", "--log", str(tmp_path / "noon.csv")]) == 1
     assert "'12:00:00'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_values_that_reading_leaves_out_are_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mapped: bool
+) -> None:
+    """Latitudes in minutes: most are beyond what is read as degrees, one is beyond a latitude alone."""
+    path, mapping = tmp_path / "minutes.csv", tmp_path / "mapping.yaml"
+    rows = [f"{t},{120.5 if t == 4 else 2482.63},1\n" for t in range(9)]
+    path.write_text(("t,north,east\n" if mapped else "t,gnss.lat,gnss.lon\n") + "".join(rows))
+    mapping.write_text("channels: {gnss.lat: north, gnss.lon: east}\n")
+    assert main(["check", "--log", str(path), *(["--mapping", str(mapping)] if mapped else [])]) == 0
+    out = capsys.readouterr().out
+    assert "range: gnss.lat: 9 of 9 values beyond ±90 deg, such as 120.5: they are not used" in out
+    assert "nothing wrong" not in out
+    path.write_text(path.read_text().replace("120.5", "2482.63"))
+    assert main(["check", "--log", str(path), *(["--mapping", str(mapping)] if mapped else [])]) == 0
+    assert "9 of 9 values beyond ±90 deg, such as 2482.63" in capsys.readouterr().out

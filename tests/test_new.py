@@ -1,14 +1,10 @@
 """`vehicled new`: what it asks, writes and leaves alone; by files, and in a terminal whose keys are pressed here."""
 
-import contextlib
 import math
 import os
-import pty
 import re
-import select
 import shlex
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from live_rig import IMU
+from terminal_rig import Session
 
 from replay.emulate import PseudoTerminal
 from replay.encoders import NmeaEncoder, XsensEncoder
@@ -157,7 +154,15 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
         ("driven: both\n", "driven: expected front, rear or all"),
         ("height: 1 m\ncenter_of_mass_height: 1.1 m\n", "expected at most 0.8 of the car's height"),
         ("front_track: 0.9 m\nfront_tyre: 315/80 R22\n", "answers.yaml: vehicle.front"),
-        ("devices: {imu: {driver: nothing, port: /dev/ttyS1}}\n", "no driver 'nothing'"),
+        (
+            "mass: 1400 kg\ndevices: {imu: {driver: nothing, port: /dev/ttyS1}}\n",
+            "answers.yaml:2: devices.imu.driver: no driver 'nothing': expected one of can",
+        ),
+        ("devices: {gps: {driver: ublox, port: /dev/ttyS1}}\n", "; did you mean 'ubx'?"),
+        (
+            "signals: {brake.pressure: Brake.BrakePressure}\n",
+            "answers.yaml:1: signals: expected dbc as well, the DBC file that they are in",
+        ),
         ("dbc: missing.dbc\n", "missing.dbc: cannot be read"),
         (f"dbc: {DBC}\nsignals: {{brake.pressure: Brake.Nothing}}\n", "no signal 'Nothing' in Brake"),
     ],
@@ -265,62 +270,6 @@ def test_wheel_speeds_in_kilometres_per_hour_get_the_radius(tmp_path):
 
 
 # -- in a terminal -------------------------------------------------------------------------------------------
-
-
-class Session:
-    """The program in a terminal of its own."""
-
-    def __init__(self, tmp_path, *arguments):
-        self.process, self._terminal = pty.fork()
-        if self.process == 0:
-            os.chdir(tmp_path)
-            os.environ["TERM"] = "dumb"
-            command = [sys.executable, "-m", "vehicled", "new", "my_car.yaml", *arguments]
-            os.execv(sys.executable, command)
-        self.text = ""
-
-    def expect(self, pattern, answer=None):
-        """Read until the pattern comes, then type the answer."""
-        end = time.monotonic() + 60
-        while (found := re.search(pattern, self.text)) is None:
-            assert time.monotonic() < end, f"{pattern!r} did not come: {self.text[-500:]!r}"
-            if select.select([self._terminal], [], [], 0.1)[0]:
-                try:
-                    self.text += os.read(self._terminal, 4096).decode()
-                except OSError:
-                    pytest.fail(f"it ended before {pattern!r}: {self.text[-500:]!r}")
-        self.text = self.text[found.end() :]
-        if answer is not None:
-            self.type(answer + "\r")
-        return found
-
-    def type(self, keys):
-        os.write(self._terminal, keys.encode())
-
-    def kill(self):
-        """End it, where a test has failed."""
-        if self.process:
-            os.kill(self.process, signal.SIGKILL)
-            os.waitpid(self.process, 0)
-            os.close(self._terminal)
-
-    def end(self, key=None):
-        """The exit status, and what is left to read.
-
-        A key is typed until then: a signal that comes just before the program waits for keys is seen with the next.
-        """
-        end = time.monotonic() + 60
-        with contextlib.suppress(OSError):
-            while time.monotonic() < end:
-                if key is not None:
-                    self.type(key)
-                while select.select([self._terminal], [], [], 2.0)[0]:
-                    self.text += os.read(self._terminal, 4096).decode()
-            pytest.fail(f"it did not end: {self.text[-500:]!r}")
-        _, status = os.waitpid(self.process, 0)
-        self.process = 0
-        os.close(self._terminal)
-        return os.waitstatus_to_exitcode(status), self.text
 
 
 @pytest.fixture
@@ -448,6 +397,8 @@ def test_devices_that_are_found_are_in_the_configuration(tmp_path, start, device
     session.expect(r"silent: silent, no CAN adapter")
     session.expect(r"Use \S+imu \(xsens\) as imu\? \[yes\]: ", "")
     session.expect(r"Use \S+gnss \(nmea\) as gnss\? \[yes\]: ", "")
+    session.expect(r"DBC file of the CAN bus \(Enter: none\): ", "prototyp.dbc")
+    session.expect(r"prototyp\.dbc: cannot be read: No such file")
     session.expect(r"DBC file of the CAN bus \(Enter: none\): ", str(DBC))
     session.expect(r"\[can0\]: ", "")
     session.expect(r"wheel.fl.speed \[WheelSpeed.SpeedFL\]: ", "Brake.BrakePressure")

@@ -223,6 +223,13 @@ def test_a_vector_has_one_unit() -> None:
         ("mass: 1e999 kg", "cfg:1: mass: expected a finite number, got '1e999 kg'"),
         ("friction: .inf", "cfg:1: friction: expected a number such as '0.9', got '.inf'"),
         ("friction: 3", "cfg:1: friction: expected at least 0 and at most 2, got '3'"),
+        ("friction: 1.5:1", "cfg:1: friction: expected a number such as '1.5', got '1.5:1'"),
+        ("mass: 2,57 t", "cfg:1: mass: expected a mass such as '1500 kg' with a decimal point, got '2,57 t'"),
+        ("mass: 2 57 t", "cfg:1: mass: expected a mass such as '1500 kg', got '2 57 t'"),
+        (
+            "suspension: none",
+            "cfg:1: suspension: expected keys such as 'kind:', or null, which leaves it out, got 'none'",
+        ),
         ("friction: 3 m", "cfg:1: friction: expected a number such as '0.9', got '3 m'"),
         ("share: 60", "cfg:1: share: expected at least -50 % and at most 50 %, got '60'"),
         ("seats: 12", "cfg:1: seats: expected a whole number at least 1 and at most 9, got 12"),
@@ -311,6 +318,11 @@ def test_deferred_parts_keep_their_place(tmp_path: Path) -> None:
         car.options.to(Car)
     with pytest.raises(SettingsError, match=r"cfg.yaml:2: options: no such driver$"):
         car.options.fail("no such driver")
+    file.write_text("name: a\n\noptions:\n  seats: 3\n")
+    car = load(file, Car)
+    assert car.options is not None
+    with pytest.raises(SettingsError, match=r"cfg.yaml:1: name: no such driver$"):
+        car.options.fail("no such driver", beside="name")
 
 
 def test_paths_start_at_the_file(tmp_path: Path) -> None:
@@ -331,6 +343,13 @@ def test_unreadable_files_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(b"#" * (2 << 20))
     with pytest.raises(SettingsError, match=r"c: larger than 1 MiB"):
         load(tmp_path / "c", Car)
+
+
+def test_a_log_in_place_of_settings_is_told_what_is_expected(tmp_path: Path) -> None:
+    log = tmp_path / "drive.csv"
+    log.write_text("t,imu.ax\n" + "0.01,1.0\n" * 200_000)
+    with pytest.raises(SettingsError, match=r"drive\.csv: larger than 1 MiB; expected a YAML file$"):
+        load(log, Car)
 
 
 def test_only_regular_files_of_bounded_size_are_read(tmp_path: Path) -> None:

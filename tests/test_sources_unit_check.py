@@ -114,6 +114,7 @@ def straight(seconds: float, heading: float, course: float) -> Iterator[Measurem
 
 
 IN_DEGREES, ELSEWHERE = "in deg, not in rad", "expected courses over ground, clockwise from north"
+EXCHANGED = "with latitude and longitude exchanged"
 
 
 @pytest.mark.parametrize(
@@ -124,6 +125,7 @@ IN_DEGREES, ELSEWHERE = "in deg, not in rad", "expected courses over ground, clo
         (math.pi, -math.pi, None),
         (0.05, 3.0, IN_DEGREES),
         (0.0, -2.0, IN_DEGREES),
+        (0.03, math.pi / 2 - 0.03, EXCHANGED),
         (0.7, math.pi / 2 - 1.4, ELSEWHERE),
         (math.pi / 2, 0.0, ELSEWHERE),
     ],
@@ -131,7 +133,11 @@ IN_DEGREES, ELSEWHERE = "in deg, not in rad", "expected courses over ground, clo
 def test_courses_on_a_straight_road_are_compared_with_positions(
     heading: float, course: float, expected: str | None
 ) -> None:
-    """In degrees those to the north are small numbers, which could be radians."""
+    """In degrees those to the north are small numbers, which could be radians.
+
+    A course of 1.6 is to the east in radians, and to the north in degrees: with positions that move to the north
+    either it is in degrees, or latitude and longitude are exchanged.
+    """
     found = check(load("hatchback"), straight(10.0, heading, course))
     assert set(found) == ({"gnss.course"} if expected else set())
     assert expected is None or expected in found["gnss.course"]

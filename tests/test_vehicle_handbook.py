@@ -316,6 +316,40 @@ def test_mistakes_are_named(extra, front, where):
         settings.loads(TEXT.format(extra=extra, front=front), Handbook)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "_stiffness: 95 kN/rad, ",
+            "_stiffness: 84 N/rad, ",
+            "front.cornering_stiffness: expected at least 10000",
+        ),
+        (
+            "_stiffness: 95 kN/rad, ",
+            "_stiffness: 84 kN/deg, ",
+            "front.cornering_stiffness: expected at least 10000",
+        ),
+        (
+            "height: 0.52 m",
+            "height: 5.2 m",
+            "center_of_mass_height: expected at least 0.15 m and at most 2 m",
+        ),
+        (
+            "front: {track: 1.5 m",
+            "front: {track: 3.5 m",
+            "front.track: expected at least 0.8 m and at most 2.4 m",
+        ),
+        ("height: 0.52 m", "height: 1.9 m", "inertia: by mass, tracks, .* and center_of_mass_height: "),
+    ],
+)
+def test_figures_of_no_car_are_named_by_their_own_key(old, new, message):
+    """A height and a track were reported as moments of inertia that were not given."""
+    text = TEXT.format(extra="", front="")
+    assert text.count(old) == 1
+    with pytest.raises(settings.SettingsError, match=f"^<text>:\\d+: {message}"):
+        settings.loads(text.replace(old, new), Handbook)
+
+
 def test_center_of_mass_beyond_the_axles_is_refused():
     text = TEXT.format(extra="", front="").replace("center_of_mass: 1.2 m", "center_of_mass: 3 m")
     with pytest.raises(settings.SettingsError, match=r"front_to_center_of_mass: .*between the axles"):

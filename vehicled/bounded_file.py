@@ -15,7 +15,7 @@ _KINDS = {
 }
 
 
-def read_bounded(path: str | Path, most: int) -> bytes:
+def read_bounded(path: str | Path, most: int, expected: str = "a smaller file") -> bytes:
     """The bytes of a regular file. Raises OSError, and UsageError, without the path, for any other and a larger one.
 
     Never waits: a pipe without a writer would otherwise not even let itself be opened.
@@ -25,7 +25,7 @@ def read_bounded(path: str | Path, most: int) -> bytes:
         _check_regular(os.fstat(file.fileno()))
         data = file.read(most + 1)
     if len(data) > most:
-        raise UsageError(f"larger than {most >> 20} MiB; expected a smaller file")
+        raise UsageError(f"larger than {most >> 20} MiB; expected {expected}")
     return data
 
 

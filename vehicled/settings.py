@@ -63,6 +63,7 @@ _TAGS = {
 }
 _INT = re.compile(r"[+-]?[0-9]{1,18}|0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|0x[0-9a-fA-F]+|0o[0-7]+")
+_RATIO, _DECIMAL_COMMA = re.compile(r"([0-9.]+)\s*:\s*1"), re.compile(r"[0-9],[0-9]")
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
@@ -79,7 +80,7 @@ def read(path: str | Path) -> str:
     """The text of a settings file: a regular file of bounded size. Raises SettingsError."""
     name = printable(str(path))
     try:
-        data = read_bounded(path, MAX_BYTES)
+        data = read_bounded(path, MAX_BYTES, "a YAML file")
     except FileNotFoundError:
         raise SettingsError(f"{name}: no such file") from None
     except UsageError as error:
@@ -115,7 +116,7 @@ def loads(text: str, cls: type[T], name: str = "<text>", folder: Path | None = N
         raise SettingsError(f"{name}: expected YAML, got: {printable(str(error))}") from None
     if node is None:
         raise SettingsError(f"{name}: expected settings, got an empty file")
-    reader = _Reader(name, folder or Path())
+    reader = _Reader(name, folder or Path(), node)
     if not isinstance(node, yaml.MappingNode):
         reader.fail(node, "", f"expected keys and values at the top level, got {describe(node)}")
     try:
@@ -197,22 +198,29 @@ class Deferred:
         value: T = self._reader.convert(self._node, cls, (), self._path)
         return value
 
-    def fail(self, message: str) -> NoReturn:
-        """Raise SettingsError with `message` at this part's place."""
+    def fail(self, message: str, beside: str = "") -> NoReturn:
+        """Raise SettingsError with `message` at this part's place, or at that of a key beside it."""
+        if beside:
+            self._reader.fail_at(join_path(self._path.rpartition(".")[0], beside), message)
         self._reader.fail(self._node, self._path, message)
 
 
 class _Reader:
     """Turns nodes of one file into values."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, root: yaml.Node) -> None:
         self.name = name
+        self.root = root
         self.folder = folder
         self.count = 0
 
     def fail(self, node: yaml.Node, path: str, message: str) -> NoReturn:
         where = f"{path}: " if path else ""
         raise SettingsError(f"{self.name}:{node.start_mark.line + 1}: {where}{printable(message, 500)}")
+
+    def fail_at(self, path: str, message: str) -> NoReturn:
+        """Raise SettingsError at a key path of the file."""
+        self.fail(self._at(self.root, path), path, message)
 
     def convert(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
         """The value of `node` as the type `kind`; `metadata`: of the enclosing annotations, inner first."""
@@ -355,6 +363,9 @@ class _Reader:
             return None
         wanted = [m for m in members if m is not type(None)]
         fitting = [m for m in wanted if _fits(node, m, metadata)]
+        if type(None) in members and isinstance(node, yaml.ScalarNode) and all(map(_is_section, wanted)):
+            keys = f"keys such as '{next(f.name for f in dataclasses.fields(wanted[0]) if f.init)}:'"
+            self.fail(node, path, f"expected {keys}, or null, which leaves it out, got {describe(node)}")
         if isinstance(node, yaml.MappingNode) and len(fitting) > 1:
             return self.convert(node, self._by_kind(node, fitting, path), metadata, path)
         if len(fitting) == 1 or len(wanted) == 1:
@@ -409,6 +420,9 @@ class _Reader:
             wanted = f"expected {unit.expectation}, got {got}"
         else:
             wanted = f"expected {count or 'some'} numbers and a unit ({unit.symbol}), got {got}"
+        ratio = _RATIO.fullmatch(node.value)
+        if ratio is not None and unit.dimension == DIMENSIONLESS.dimension:
+            self.fail(node, path, f"expected a number such as '{ratio[1]}', got {got}")
         try:
             numbers, text = split_quantity(node.value)
             factor, dimension = parse_unit(text) if text else (1.0, DIMENSIONLESS.dimension)
@@ -417,7 +431,8 @@ class _Reader:
         if not text and unit.plain:
             factor, dimension = unit.factor, unit.dimension
         if dimension != unit.dimension or (count is not None and len(numbers) != count):
-            self.fail(node, path, wanted)
+            point = " with a decimal point" if _DECIMAL_COMMA.search(node.value) else ""
+            self.fail(node, path, wanted.replace(", got", f"{point}, got", 1))
         values = [number * factor for number in numbers]
         for value in values:
             if not math.isfinite(value):
@@ -444,6 +459,11 @@ def _scalar(node: yaml.Node, kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return next((m for m in kind if str(m.value) == text), None)
     raise TypeError(f"settings cannot hold {kind!r}")
+
+
+def _is_section(kind: Any) -> bool:
+    """Whether only keys and values make it."""
+    return dataclasses.is_dataclass(kind) and getattr(kind, "SHORT_FORM", None) is None
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

@@ -167,8 +167,7 @@ class MappedLog:
                 elif -target.absurd <= converted <= target.absurd:
                     found.setdefault(target.source, {})[target.channel] = converted
                 elif not math.isnan(converted):
-                    kind = "absurd value" if math.isfinite(converted) else "not finite"
-                    self.problems.add(kind, where, f"{target.channel} = {converted:.6g}")
+                    self.problems.add_absurd(target.channel, converted, where)
         for source, group in found.items():
             arrived = fix_arrival if source == "gnss" else arrival
             if not t <= arrived <= t + MAX_GAP_NS:

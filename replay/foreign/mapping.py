@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from drivers.can import OFFSET_UNITS
+from drivers.can import OFFSET_UNITS, RollingRadius
 from replay.rows import ARRIVAL
 from replay.times import ISO_8601
 from vehicled.expectations import suggest
 from vehicled.messages import CHANNELS
 from vehicled.settings import load
-from vehicled.units import Metres, Positive, Seconds, UnitBy, UnitError, calc_factor, parse_unit
+from vehicled.units import Seconds, UnitBy, UnitError, calc_factor, parse_unit
 
 TARGETS = {**CHANNELS, ARRIVAL: "s"}
 """What a signal can be, with its unit: any channel, or the time at which a fix arrived."""
@@ -34,7 +34,7 @@ class MappedSignal:
     """Factor on the value in the channel's unit; −1 turns a sign round."""
     offset: Annotated[float, UnitBy(OFFSET_UNITS)] = 0.0
     """Added after `scale`: a quantity of the channel's dimension; a plain number is in the channel's unit."""
-    radius: Annotated[Metres, Positive] | None = None
+    radius: RollingRadius | None = None
     """For a wheel's speed in m/s or km/h: the rolling radius that it was calculated with."""
 
 

@@ -61,7 +61,10 @@ def run(args: argparse.Namespace) -> int:
         if args.mechanism:
             raise UsageError("--mechanism: expected a CONFIG to describe, not --log")
         return _check_log(args)
-    if args.checked is None or args.config is not None or args.mapping is not None:
+    of_logs = [name for name in ("config", "mapping") if getattr(args, name) is not None]
+    if of_logs:
+        raise UsageError(f"{', '.join(f'--{name}' for name in of_logs)}: only with --log LOG")
+    if args.checked is None:
         raise UsageError("expected a CONFIG, or --log LOG (see 'vehicled check --help')")
     if args.mechanism or is_mechanism(args.checked):
         found = _describe_mechanism(_load_mechanism(args.checked))
@@ -102,7 +105,7 @@ def _check_log(args: argparse.Namespace) -> int:
         log.problems.show(sys.stderr)
     if not n:
         raise RunError(f"{args.log}: no measurements in it")
-    found = checker.find()
+    found = checker.find(log.problems.absurd)
     car = USUAL_CAR if args.config is None else args.config
     if args.json:
         result = {
@@ -147,7 +150,7 @@ def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
         if channels:
             lines.append(f"not compared: too few {motion} for {', '.join(channels)}")
     if not found.findings:
-        beside = f" beside the {problems} problems of reading it" if problems else ""
+        beside = f" beside the {problems} problem{'s' * (problems > 1)} of reading it" if problems else ""
         lines.append(f"nothing wrong was found{beside} (compared as for {car})")
     for f in found.findings:
         lines.append(f"{f.kind}: {', '.join(f.channels)}: {f.text}")

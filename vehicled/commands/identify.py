@@ -158,17 +158,17 @@ def list_all(args: argparse.Namespace, known: Mapping[str, Parameter]) -> int:
     """Parameters of a configuration and their values."""
     from vehicled import settings
     from vehicled.configuration import File
-    from vehicled.identification.vehicle.names import for_source, with_defaults
+    from vehicled.identification.vehicle.names import for_file, with_defaults
 
     file = with_defaults(settings.load(settings.config_path(args.config), File))
     values = {p.name: p.get(file) for p in known.values()}
     if args.json:
         print(json.dumps(values))
         return 0
-    for p in known.values():
+    for p in (for_file(p, file) for p in known.values()):
         value = values[p.name]
         given = "–" if value is None else f"{value:.5g}"
-        print(f"{p.name:<24} {given:>12} {for_source(p, file).unit:<10} {p.meaning}")
+        print(f"{p.full_name:<42} {given:>12} {p.unit:<10} {p.meaning}")
     return 0
 
 

@@ -348,6 +348,9 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
     """The driver of a device. Raises SettingsError, with file and line, also for faults that only it can find."""
     try:
         kind = load_driver(device.driver)
+    except UsageError as error:
+        device.options.fail(str(error), beside="driver")
+    try:
         driver = kind(name, device.options.to(kind.Options), emit)
     except SettingsError:
         raise

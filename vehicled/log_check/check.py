@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeVar
 
 from replay.rows import source_of
@@ -25,6 +26,7 @@ from vehicled.log_check.findings import (
     find_rate,
     find_ratios,
     find_signs,
+    find_slopes,
     find_speeds,
     find_units,
 )
@@ -77,7 +79,8 @@ class LogChecker:
         given = configuration or load_configuration(USUAL_CAR)
         self._sensors, self._vehicle, self._is_usual = given.sensors, given.vehicle, configuration is None
         self._counters: dict[tuple[str, str], RateCounter] = {}
-        self._channels: set[str] = set()
+        self._channels: dict[str, int] = {}
+        """Number of values by channel."""
         self._waiting: list[Measurement] = []
         dynamics = CarDynamics(self._vehicle, self._is_usual)
         self._window = Window(self._sensors, self._vehicle, dynamics)
@@ -97,13 +100,13 @@ class LogChecker:
             self._compare()
         groups: dict[str, list[str]] = {}
         for channel in m.values:
+            self._channels[channel] = self._channels.get(channel, 0) + 1
             groups.setdefault(source_of(channel), []).append(channel)
         for source, channels in groups.items():
             counter = self._counters.get((m.source, source))
             if counter is None:
                 counter = self._counters[m.source, source] = RateCounter(source)
             counter.take(m, channels)
-        self._channels.update(m.values)
         for channel in find_absurd(m, (self._limits.get(c, math.inf) for c in m.values)):
             self._beyond[channel] = self._beyond.get(channel, (0, 0.0))[0] + 1, m.values[channel]
         self._waiting.append(m)
@@ -125,7 +128,7 @@ class LogChecker:
         self._window.clear()
 
     def _make_checks(self) -> tuple[UnitCheck, MountingCheck]:
-        sensors = _with_steering(self._sensors, self._channels) if self._is_usual else self._sensors
+        sensors = _with_steering(self._sensors, self._channels.keys()) if self._is_usual else self._sensors
         self._checks = UnitCheck(sensors, self._vehicle), MountingCheck(sensors, self._vehicle)
         return self._checks
 
@@ -135,8 +138,11 @@ class LogChecker:
         low, high = _find_by_name(channel, _USUAL_OFFSETS)
         return low + configured, high + configured
 
-    def find(self) -> LogCheck:
-        """What there is in all that was taken."""
+    def find(self, left_out: Mapping[str, tuple[int, float]] = MappingProxyType({})) -> LogCheck:
+        """What there is in all that was taken.
+
+        `left_out`: by channel, number of values that reading the log left out as absurd, and the last one.
+        """
         self._compare()
         units, mounting = self._checks or self._make_checks()
         rates = [counter.find() for counter in self._counters.values()]
@@ -152,16 +158,19 @@ class LogChecker:
             # They are known in more detail by whole windows.
             wrong_units = [f for f in wrong_units if f.channels != ("gnss.course",)]
         fits = {} if wrong_courses else dict(self._tracks.find_fits())
+        wrong_speeds = find_speeds(fits, named, self._is_usual)
+        known = named.union(*(finding.channels for finding in wrong_speeds))
         findings = [
             *find_rate(rates),
-            *find_beyond(self._beyond, self._limits),
+            *find_beyond(left_out, self._beyond, self._channels, self._limits),
             *wrong_units,
             *find_ratios(yaw_rates, named),
             *wrong_courses,
-            *find_speeds(fits, named, self._is_usual),
+            *wrong_speeds,
+            *find_slopes(accelerations, known),
             *find_mounting(mounting, self._channels),
-            *find_signs(yaw_rates),
-            *find_signs(accelerations),
+            *find_signs(yaw_rates, of_turns=True),
+            *find_signs(accelerations, of_turns=False),
             *find_other_axis(accelerations),
             *find_offsets(lags, self._sensors),
             *find_late_fixes(fits, self._sensors),
@@ -187,7 +196,7 @@ def _find_names(lags: list[Lag]) -> set[str]:
     return {name for lag in lags for name in (lag.channel, lag.reference)}
 
 
-def _with_steering(sensors: Sensors, channels: set[str]) -> Sensors:
+def _with_steering(sensors: Sensors, channels: Set[str]) -> Sensors:
     """The sensors with the steering that a log has."""
     source = next((s for s, cs in CHANNELS_BY_SOURCE.items() if not channels.isdisjoint(cs)), None)
     if source is None or source == sensors.steering.source:

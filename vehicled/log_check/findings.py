@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 
 from vehicled.log_check.lags import SAME, Lag
@@ -19,7 +19,8 @@ from vehicled.log_check.tracks import (
     PathFit,
 )
 from vehicled.messages import CHANNELS
-from vehicled.sources.mounting_check import MountingCheck
+from vehicled.sources.imu import ACCELEROMETERS
+from vehicled.sources.mounting_check import LARGEST_ANGLE, MountingCheck
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.wheels import SPEEDS
@@ -35,6 +36,10 @@ _PROBABLE = 4.0
 _PROPORTIONAL, _LARGEST_RATIO = 0.8, 4.5
 """Correlation from which on two yaw rates are compared in size, and the ratio that understeer, banks and noise
 reach."""
+_LARGEST_SLOPE = 1.6
+"""Of accelerations along the car: slopes of the road, squat, and radii of a usual car's wheels make less than it."""
+_ONE_G, _NEAR_G = 9.80665, 1.3
+"""m/s², and the ratio within which an acceleration seems to be in g."""
 _AGREED_SHARE, _TURNED = 0.9, math.radians(10.0)
 """Of courses and the directions in which positions move."""
 _SPEED_RATIO, _UNKNOWN_CAR = 1.08, 1.2
@@ -93,11 +98,11 @@ def find_units(units: UnitCheck) -> list[Finding]:
     return [Finding("unit", tuple(names.split(", ")), None, "", text) for names, text in units.find().items()]
 
 
-def find_mounting(mounting: MountingCheck, channels: set[str]) -> list[Finding]:
+def find_mounting(mounting: MountingCheck, channels: Collection[str]) -> list[Finding]:
     """An IMU that is turned about the vertical axis."""
     angle = mounting.turned_by
-    if not mounting.wrong or angle is None:
-        return []
+    if angle is None or abs(angle) <= LARGEST_ANGLE:
+        return []  # a z axis that points down is a finding of `find_units`
     text = (
         f"accelerations are turned by {math.degrees(angle):.0f}° about the vertical axis against changes of speed "
         "and course: expected the axes that the configuration gives"
@@ -107,30 +112,53 @@ def find_mounting(mounting: MountingCheck, channels: set[str]) -> list[Finding]:
     ]
 
 
-def find_signs(lags: list[Lag]) -> list[Finding]:
-    """Channels with the other sign than most: where that is most of the channels, it is the reference."""
+def find_signs(lags: list[Lag], *, of_turns: bool) -> list[Finding]:
+    """Channels with the other sign than most: where that is most of the sensors, it is the reference.
+
+    `of_turns`: `lags` are of yaw rates, where exchanged wheels have the other sign.
+    """
     sure = [lag for lag in lags if lag.evidence >= _PROBABLE]
     opposite = [lag for lag in sure if lag.correlation <= _OPPOSITE]
     same = [lag for lag in sure if lag.correlation >= -_OPPOSITE]
     if not opposite:
         return []
-    if len(opposite) == 1 and not same:
-        (lag,) = opposite
-        text = f"opposite signs, correlation {lag.correlation:.2f}: one of them is wrong"
-        return [Finding("sign", (lag.channel, lag.reference), lag.correlation, "", text)]
-    if len(opposite) > len(same):
+    of_opposite, of_same = _group(opposite), _group(same)
+    if len(of_opposite) == 1 and not same:
+        channels = tuple(lag.channel for lag in opposite)
+        worst = _find_worst(opposite)
+        exchanged = ", or wheels are exchanged left and right" if of_turns and "wheel" in of_opposite else ""
+        text = f"opposite signs, correlation {worst:.2f}: one of them is wrong{exchanged}"
+        return [Finding("sign", (*channels, opposite[0].reference), worst, "", text)]
+    if len(of_opposite.keys() - of_same.keys()) > len(of_same.keys() - of_opposite.keys()):
         against = ", ".join(f"{lag.channel} ({lag.correlation:.2f})" for lag in opposite)
-        worst = min(lag.correlation for lag in opposite)
-        return [Finding("sign", (opposite[0].reference,), worst, "", f"opposite sign to {against}")]
-    return [_describe_sign(lag) for lag in opposite]
+        text = f"opposite sign to {against}"
+        return [Finding("sign", (opposite[0].reference,), _find_worst(opposite), "", text)]
+    others = [lag.channel for lag in same if not (of_turns and lag.channel.startswith("wheel."))]
+    return [
+        _describe_sign(found, others, of_turns and source == "wheel") for source, found in of_opposite.items()
+    ]
 
 
-def _describe_sign(lag: Lag) -> Finding:
-    against = f"{lag.reference}, correlation {lag.correlation:.2f}"
-    if lag.channel.startswith("wheel."):
+def _group(lags: list[Lag]) -> dict[str, list[Lag]]:
+    """By kind of sensor, which counts once: all wheels may be exchanged together."""
+    found: dict[str, list[Lag]] = {}
+    for lag in lags:
+        found.setdefault(lag.channel.split(".")[0], []).append(lag)
+    return found
+
+
+def _find_worst(lags: list[Lag]) -> float:
+    return min(lag.correlation for lag in lags)
+
+
+def _describe_sign(lags: list[Lag], others: list[str], of_sides: bool) -> Finding:
+    """Of one kind of sensor, against the reference and what agrees with that."""
+    channels, worst = tuple(lag.channel for lag in lags), _find_worst(lags)
+    against = f"{', '.join([lags[0].reference, *others])}, correlation {worst:.2f}"
+    if of_sides:
         text = f"as if on the other side of the car, against {against}: exchanged left and right?"
-        return Finding("wheels", (lag.channel,), lag.correlation, "", text)
-    return Finding("sign", (lag.channel,), lag.correlation, "", f"opposite sign to {against}")
+        return Finding("wheels", channels, worst, "", text)
+    return Finding("sign", channels, worst, "", f"opposite sign to {against}")
 
 
 def find_other_axis(lags: list[Lag]) -> list[Finding]:
@@ -208,18 +236,27 @@ def find_rate(rates: list[Rate]) -> list[Finding]:
     return [Finding("time unit", fastest.channels, fastest.rate, "Hz", text)]
 
 
-def find_beyond(beyond: Mapping[str, tuple[int, float]], limits: Mapping[str, float]) -> list[Finding]:
-    """Values that no sensor can have. `beyond`: their number, and one of them, by channel."""
-    return [
-        Finding(
-            "range",
-            (channel,),
-            last,
-            CHANNELS[channel],
-            f"{count} values beyond ±{limits[channel]:g} {CHANNELS[channel]}, such as {last:.6g}: they are not used",
-        )
-        for channel, (count, last) in beyond.items()
-    ]
+def find_beyond(
+    left_out: Mapping[str, tuple[int, float]],
+    beyond: Mapping[str, tuple[int, float]],
+    taken: Mapping[str, int],
+    limits: Mapping[str, float],
+) -> list[Finding]:
+    """Values that no sensor can have.
+
+    `left_out`, `beyond`: their number, and one of them, by channel: of those that reading has left out, and of those
+    among the others, whose number is in `taken`.
+    """
+    found = []
+    for channel in dict.fromkeys((*left_out, *beyond)):
+        unit = CHANNELS[channel]
+        (out, last), (more, other) = left_out.get(channel, (0, 0.0)), beyond.get(channel, (0, 0.0))
+        number = f"{out + more} of {out + taken.get(channel, 0)} values"
+        such = other if more else last
+        limit = f"beyond ±{limits[channel]:g} {unit}" if channel in limits else "absurd"
+        text = f"{number} {limit}, such as {such:.6g}: they are not used"
+        found.append(Finding("range", (channel,), such, unit, text))
+    return found
 
 
 def find_ratios(lags: list[Lag], named: Container[str]) -> list[Finding]:
@@ -237,12 +274,51 @@ def find_ratios(lags: list[Lag], named: Container[str]) -> list[Finding]:
             continue
         if lag.channel in named or lag.reference in named:
             continue
+        is_in_g = lag.channel in ACCELEROMETERS and _is_in_g(1.0 / lag.ratio)
         text = (
             f"a yaw rate {lag.ratio:.3g} times that of {lag.reference} (correlation {lag.correlation:.2f}): "
-            "is one of them in degrees?"
+            + (f"is {lag.channel} in g, not in m/s²?" if is_in_g else "is one of them in degrees?")
         )
         found.append(Finding("unit", (lag.channel, lag.reference), lag.ratio, "", text))
     return found
+
+
+def _is_in_g(factor: float) -> bool:
+    """Whether an acceleration seems to be in g that is smaller than another one by a factor."""
+    return _ONE_G / _NEAR_G < factor < _ONE_G * _NEAR_G
+
+
+def find_slopes(lags: list[Lag], named: Container[str]) -> list[Finding]:
+    """Accelerations along the car that follow each other and are not of one size. `lags`: of accelerations."""
+    lags = [
+        lag
+        for lag in lags
+        if abs(lag.correlation) >= _PROPORTIONAL and lag.evidence >= _PROBABLE and lag.channel not in named
+    ]
+    far = _group([lag for lag in lags if not 1.0 / _LARGEST_SLOPE < lag.ratio < _LARGEST_SLOPE])
+    if not far or lags[0].reference in named:
+        return []
+    reference = lags[0].reference
+    others = [lag for found in far.values() for lag in found]
+    ratio = math.exp(sum(math.log(lag.ratio) for lag in others) / len(others))
+    is_in_g = reference in ACCELEROMETERS and _is_in_g(ratio)
+    if len(far) == len(_group(lags)) and (len(far) > 1 or is_in_g):
+        names = ", ".join(lag.channel for lag in others)
+        text = f"accelerations {1.0 / ratio:.3g} times those by {names}: " + (
+            "is it in g, not in m/s²?" if is_in_g else "is it in another unit?"
+        )
+        return [Finding("unit", (reference,), 1.0 / ratio, "", text)]
+    return [_describe_slope(found) for found in far.values()]
+
+
+def _describe_slope(lags: list[Lag]) -> Finding:
+    """Of one kind of sensor."""
+    worst = max(lags, key=lambda lag: abs(math.log(lag.ratio)))
+    text = (
+        f"changes of speed {worst.ratio:.3g} times those of {worst.reference} (correlation "
+        f"{worst.correlation:.2f}): is the unit{', or the radius,' * (worst.channel in SPEEDS)} another one?"
+    )
+    return Finding("scale", tuple(lag.channel for lag in lags), worst.ratio, "", text)
 
 
 def find_course(agreements: list[Agreement] | None, yaw_rates: list[Lag]) -> list[Finding]:

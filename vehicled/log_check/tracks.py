@@ -143,12 +143,13 @@ class TrackFinder:
             inside &= np.isfinite(other)
         v, u, p = np.abs(speed[inside]), direction[inside], places[inside]
         distance = float(v.sum()) * STEP
-        if len(v) < _LEAST_SAMPLES or distance < _LEAST_DISTANCE:
+        if len(v) < _LEAST_SAMPLES:
             return
         columns = _find_columns(v, u)
         found, _, rank, _ = np.linalg.lstsq(columns, p, rcond=None)
         _, kappa, mu = found
-        if rank < 3 or not abs(kappa) > 0.0:
+        # By the positions, as the speed may be in another unit.
+        if rank < 3 or not abs(kappa) * distance > _LEAST_DISTANCE:
             return
         sums = self._sums.setdefault(name, _Sums())
         sums.distance += distance

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
+from drivers.registry import load_driver
+from vehicled.errors import UsageError
 from vehicled.setup.tyre_size import calc_radius
 from vehicled.units import (
     Hertz,
@@ -17,20 +19,18 @@ from vehicled.units import (
     Metres,
     MetresVector,
     NewtonMetresPerRadian,
-    NewtonsPerRadian,
     Positive,
     RadiansVector,
     Range,
     SquareMetres,
     Unit,
 )
+from vehicled.vehicle.handbook import CenterOfMassHeight, CorneringStiffness, Track
 
 Place = Annotated[MetresVector, Range(-8.0, 8.0)]
 """x y z from the point of the ground below the middle of the front axle: forward, left, up."""
-Track = Annotated[Metres, Range(0.8, 2.4)]
 RideFrequency = Annotated[Hertz, Range(0.7, 6.0)]
 RollStiffness = Annotated[NewtonMetresPerRadian, Range(0.0, 600e3)]
-CorneringStiffness = Annotated[NewtonsPerRadian, Range(10e3, 1e6)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,13 @@ class DeviceAnswer:
     driver: str
     port: str
     baud: Annotated[int, Positive] | None = None
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for a driver that there is not."""
+        try:
+            load_driver(self.driver)
+        except UsageError as error:
+            yield "driver", str(error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +58,7 @@ class Answers:
     wheelbase: Annotated[Metres, Range(1.2, 5.0)] | None = None
     front_share: Annotated[float, Unit("%"), Range(0.25, 0.75)] | None = None
     height: Annotated[Metres, Range(0.7, 4.0)] | None = None
-    center_of_mass_height: Annotated[Metres, Range(0.15, 2.0)] | None = None
+    center_of_mass_height: CenterOfMassHeight | None = None
     front_track: Track | None = None
     rear_track: Track | None = None
     front_tyre: str | None = None
@@ -85,7 +92,9 @@ class Answers:
     """Folder of recordings."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for tyres of no car, and a centre of mass over the roof."""
+        """Yield (key, what is wrong) for tyres of no car, a centre of mass over the roof, signals of no file."""
+        if self.signals is not None and self.dbc is None:
+            yield "signals", "expected dbc as well, the DBC file that they are in"
         for key in ("front_tyre", "rear_tyre"):
             size = getattr(self, key)
             if size is not None:

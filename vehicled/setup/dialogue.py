@@ -109,6 +109,8 @@ def read_answer(question: Question, typed: str) -> Any:
     if question.unit and _NUMBERS.fullmatch(text):
         text = f"{text} {question.unit}"
     try:
-        return getattr(loads(f"{key}: {json.dumps(text, ensure_ascii=False)}", Answers, "answer"), key)
+        answer = getattr(loads(f"{key}: {json.dumps(text, ensure_ascii=False)}", Answers, "answer"), key)
     except SettingsError as error:
         raise UsageError(_WHERE.sub("", str(error), count=1)) from None
+    question.check(answer)
+    return answer

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from drivers.can import load_dbc
 from vehicled.units import parse_unit
 
 Known = Mapping[str, Any]
@@ -28,6 +29,8 @@ class Question:
     unit: str = ""
     """In which it is asked and written."""
     applies: Callable[[Known], bool] = lambda _: True
+    check: Callable[[Any], object] = lambda _: None
+    """Raises UsageError where the answer's type and bounds do not show that it is wrong."""
 
 
 def _always(value: Any) -> Callable[[Known], Any]:
@@ -207,7 +210,7 @@ SENSORS: tuple[Question, ...] = (
 def make_bus_questions(channels: Sequence[str]) -> tuple[Question, ...]:
     """About the CAN bus; channels: interfaces and adapters that were found."""
     return (
-        Question("dbc", "DBC file of the CAN bus (Enter: none)", _always(None)),
+        Question("dbc", "DBC file of the CAN bus (Enter: none)", _always(None), check=load_dbc),
         Question(
             "can_channel",
             "Its interface, or the port of an slcan adapter",

@@ -12,8 +12,8 @@ from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_consta
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
-from vehicled.sources.source import Context, Source, SourceSettings
-from vehicled.units import MetresPerSecond, MetresVector, NonNegative, Positive, Radians
+from vehicled.sources.source import Context, Place, Source, SourceSettings
+from vehicled.units import MetresPerSecond, NonNegative, Positive, Radians
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -84,7 +84,7 @@ class BodyVelocity(SourceSettings):
     IS_EXTRA = True
     SPEED_PRECEDENCE = 5
 
-    position: MetresVector = (0.0, 0.0, 0.0)
+    position: Place = (0.0, 0.0, 0.0)
     """Of the point whose velocity it gives, vehicle axes."""
     angle: Radians = 0.0
     """From ahead to its x axis, to the left."""

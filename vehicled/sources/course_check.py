@@ -30,8 +30,9 @@ class CourseCheck:
     """Compares courses with the directions in which positions move."""
 
     def __init__(self) -> None:
-        self._courses: deque[tuple[float, float]] = deque(maxlen=_KEPT)
-        """rad, by which courses differ from those of the positions: as they are, and if they are in degrees."""
+        self._courses: deque[tuple[float, float, float]] = deque(maxlen=_KEPT)
+        """rad, by which courses differ from those of the positions: as they are, if they are in degrees, and if
+        latitude and longitude are exchanged."""
         self._turns: deque[tuple[float, float, bool]] = deque(maxlen=_KEPT_TURNS)
         """In turns: that difference, the sum of both, and whether the course turns the other way."""
         self._origin: complex | None = None
@@ -43,7 +44,8 @@ class CourseCheck:
         `turns_otherwise`: the course, than the car; None where that is not known.
         """
         apart = wrap(course - position_course)
-        self._courses.append((apart, wrap(course / _DEGREES - position_course)))
+        exchanged = wrap(course + position_course - 0.5 * math.pi)
+        self._courses.append((apart, wrap(course / _DEGREES - position_course), exchanged))
         if turns_otherwise is None:
             return
         self._turns.append((apart, course + position_course, turns_otherwise))
@@ -75,8 +77,13 @@ class CourseCheck:
         if len(self._courses) < _LEAST:
             return None
         enough = _AGREEING * len(self._courses)
-        if sum(abs(off) > _ASTRAY for off, _ in self._courses) < enough:
+        if sum(abs(off) > _ASTRAY for off, *_ in self._courses) < enough:
             return None
-        if sum(abs(in_degrees) < _ALIGNED for _, in_degrees in self._courses) >= enough:
+        if sum(abs(exchanged) < _ALIGNED for _, _, exchanged in self._courses) >= enough:
+            # To the east, courses that are right are then those in degrees of a car to the north, too.
+            return (
+                f"positions move in other directions, as with latitude and longitude exchanged: {_EXPECTED}"
+            )
+        if sum(abs(in_degrees) < _ALIGNED for _, in_degrees, _ in self._courses) >= enough:
             return IN_DEGREES
         return f"positions move in other directions: {_EXPECTED}"

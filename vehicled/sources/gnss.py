@@ -27,9 +27,9 @@ from vehicled.sources.heading_by_fixes import HeadingByFixes
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
-from vehicled.sources.source import Context, Source, SourceSettings
+from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.sources.world import Fix
-from vehicled.units import Metres, MetresPerSecond, MetresVector, NonNegative, Positive, Radians, Seconds
+from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
 
 _SIDESLIP = 0.01
@@ -113,7 +113,7 @@ class Gnss(SourceSettings):
     SPEED_PRECEDENCE = 1
     RECEIVER: ClassVar[ReceiverErrors] = GNSS
 
-    antenna: MetresVector = (0.0, 0.0, 0.0)
+    antenna: Place = (0.0, 0.0, 0.0)
     antenna_sigma: Annotated[Metres, NonNegative] = 0.003
     """How well its place is known, 1 σ."""
     latency_sigma: Annotated[Seconds, NonNegative] = 0.02

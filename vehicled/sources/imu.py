@@ -33,10 +33,9 @@ from vehicled.sources.imu_statistics import (
 from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.late_samples import forget_falsified
 from vehicled.sources.lateral import OLD, LateralKinematics
-from vehicled.sources.source import Context, Source, SourceSettings
+from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.units import (
     MetresPerSecondSquared,
-    MetresVector,
     NonNegative,
     Positive,
     Radians,
@@ -121,7 +120,7 @@ class Imu(SourceSettings):
         ),
     )
 
-    position: MetresVector = (0.0, 0.0, 0.0)
+    position: Place = (0.0, 0.0, 0.0)
     rotation: RadiansVector = (0.0, 0.0, 0.0)
     """Roll, pitch, yaw (z-y-x) that turn vehicle axes into the IMU's."""
     rotation_sigma: Annotated[Radians, NonNegative] = 0.01

@@ -25,7 +25,8 @@ _FADING = 0.97
 _ENOUGH_ACCELERATION, _ENOUGH_TURNING = 20.0, 0.08
 """m²/s⁴ and rad²/s²: sums of squares over intervals from which on a direction is known."""
 _LEAST_COHERENCE = 0.5
-_LARGEST_ANGLE = math.radians(50.0)
+LARGEST_ANGLE = math.radians(50.0)
+"""rad, about the vertical axis: beyond it the IMU is mounted otherwise than configured."""
 _COHERENT = 0.8
 """Correlation of yaw rates that are the same but for sign, scale and noise."""
 _SLOWEST = 4.0
@@ -119,7 +120,7 @@ class MountingCheck:
             if up < -_UPRIGHT or (len(self._upward) == _KEPT and up < _UPRIGHT):
                 return True
         angle = self.turned_by
-        return angle is not None and abs(angle) > _LARGEST_ANGLE
+        return angle is not None and abs(angle) > LARGEST_ANGLE
 
     def _find_exchanged(self) -> list[str]:
         if self._turned < _ENOUGH_TURNING:

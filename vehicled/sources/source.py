@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, TypeVar
+from typing import Annotated, ClassVar, Generic, TypeVar
 
 from vehicled.filter.boundary import ObservedFilter
 from vehicled.filter.states import Group, NoiseSetting
@@ -20,7 +20,12 @@ from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.measured_rates import MeasuredRates
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.world import WorldFrame
-from vehicled.units import Seconds
+from vehicled.units import MetresVector, Range, Seconds
+
+Place = Annotated[MetresVector, Range(-20.0, 20.0)]
+"""In or on a vehicle, from its origin; with it a number in mm given as m is found."""
+Latency = Annotated[Seconds, Range(-1.0, 1.0)]
+"""Longer ones are beyond the filter's memory; with it a number in ms given as s is found."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class SourceSettings(SensorSettings):
     SPEED_PRECEDENCE: ClassVar[int | None] = None
     """Where it measures the speed: the least number is preferred when the filter starts."""
 
-    latency: Seconds = 0.0
+    latency: Latency = 0.0
     """By how much its measurements are older than the time that they come with."""
 
     @abstractmethod

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
+from vehicled.sources.source import Latency
 from vehicled.sources.steering_health import SteeringHealth
 from vehicled.units import Positive, Seconds, Unit, UnitBy
 from vehicled.vehicle.arrays import RACK, RACK_RATE, ROD, ROD_RATE
@@ -46,7 +47,7 @@ class SteeringInput(InputSettings):
     """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
     offset: Annotated[float, UnitBy(_UNITS, "source")] = 0.0
     """Of the source when driving straight on: a length of the rack (a plain number: m), otherwise an angle (rad)."""
-    latency: Seconds = 0.0
+    latency: Latency = 0.0
     """By how much its measurements are older than the time that they come with."""
     smoothing: Annotated[Seconds, Positive] = 0.02
     """Memory of the tracker that finds value and rate between samples."""

@@ -53,16 +53,22 @@ from vehicled.vehicle.parameters import (
 _ROLL_PER_G = math.radians(7.0)
 """Of the body at a lateral acceleration of 1 g where no bar is given: that of middle-market saloons (Milliken and
 Milliken, Race Car Vehicle Dynamics, 1995: from 3° for the firmest road cars to 8.5° for the softest)."""
+_INERTIA_FOLLOWS = "by mass, tracks, wheelbase, front_to_center_of_mass and center_of_mass_height: "
 _ROUNDS = 20
 _DIFFERENCE = 1e-6
 """In wheel radii."""
+
+Track = Annotated[Metres, Range(0.8, 2.4)]
+CenterOfMassHeight = Annotated[Metres, Range(0.15, 2.0)]
+CorneringStiffness = Annotated[NewtonsPerRadian, Range(10e3, 1e6)]
+"""Of an axle."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HandbookAxle:
     """One axle; figures hold for one wheel unless they say axle."""
 
-    track: Annotated[Metres, Positive]
+    track: Track
     wheel_radius: Annotated[Metres, Positive]
     """Of the undeformed tyre."""
     wheel_rate: Annotated[NewtonsPerMetre, Positive] | None = None
@@ -89,7 +95,7 @@ class HandbookAxle:
     """Vertical."""
     tyre_damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 300.0
     """Vertical."""
-    cornering_stiffness: Annotated[NewtonsPerRadian, Positive]
+    cornering_stiffness: CorneringStiffness
     """Of the axle (both tyres) at its static load."""
     slip_stiffness_ratio: Annotated[float, Positive] = 1.6
     """Longitudinal force per slip over lateral force per slip angle."""
@@ -122,7 +128,7 @@ class Handbook:
     wheelbase: Annotated[Metres, Positive]
     front_to_center_of_mass: Annotated[Metres, Positive]
     """From the front axle back to the centre of mass."""
-    center_of_mass_height: Annotated[Metres, Positive]
+    center_of_mass_height: CenterOfMassHeight
     inertia: Annotated[KilogramSquareMetresVector, Positive] | None = None
     """Ixx Iyy Izz of the whole car about its centre of mass; default m (0.4 track)², 0.95 Izz and m·a·b, with
     a and b the distances from the axles to the centre of mass."""
@@ -160,14 +166,15 @@ class Handbook:
                 yield f"{name}.roll_center_height", "out of the template's reach for this track and wheel"
                 return
         body = self._chassis([self._corner(n) for n in ("front", "rear")])
+        follows = "" if self.inertia is not None else _INERTIA_FOLLOWS
         if min(body.inertia) <= 0:
             yield (
                 "inertia",
-                "smaller than that of wheels and suspensions alone about the centre of mass",
+                f"{follows}smaller than that of wheels and suspensions alone about the centre of mass",
             )
             return
         for _, message in body.check():
-            yield "inertia", f"of what remains for the chassis: {message}"
+            yield "inertia", f"{follows}of what remains for the chassis: {message}"
 
     # -- what is known of the corners -------------------------------------------------------------------
 

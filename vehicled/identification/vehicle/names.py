@@ -43,6 +43,13 @@ class Parameter:
     sigma: float = _SIGMA
     """Prior: of the logarithm of a positive one, else in its unit."""
     positive: bool = True
+    key: str = ""
+    """Of the file, where that is another name: a handbook car has other figures."""
+
+    @property
+    def full_name(self) -> str:
+        """With the key of the file: `front.spring (ride_frequency)`."""
+        return f"{self.name} ({self.key})" if self.key else self.name
 
     def value(self, prior: float, theta: float) -> float:
         """The parameter from its value in the file and what is estimated."""
@@ -262,9 +269,9 @@ def _of_axle(axle: str) -> list[Parameter]:
     radius = _either(at(v, a, "tyre", "radius"), at(v, a, "wheel_radius"))
     gain = _either(at(v, a, "brake", "gain"), at(v, a, "brake_gain"))
     return [
-        p("spring", "spring rate", "", _either(at(v, a, "spring", "stiffness"), springs)),
-        p("damper", "damping, bump and rebound alike", "", _either(dampers, own_dampers)),
-        p("anti_roll_bar", "rate of the anti-roll bar", "", bars),
+        p("spring", "spring rate", "N/m", _either(at(v, a, "spring", "stiffness"), springs)),
+        p("damper", "damping, bump and rebound alike", "N·s/m", _either(dampers, own_dampers)),
+        p("anti_roll_bar", "rate of the anti-roll bar", "N/m", bars),
         p("tyre_stiffness", "slip stiffness of the tyres", "N", _tyre_stiffness(a)),
         p("friction", "greatest tyre force over load", "", _friction(a)),
         p("relaxation", "relaxation length of the tyres", "m", _relaxation(a), 0.5),
@@ -408,11 +415,32 @@ def choose(names: str, file: File, known: Mapping[str, Parameter] = PARAMETERS) 
         del chosen["brake_gain"]  # it stands for the two together
     if {"inertia.yaw", "inertia.pitch"} <= chosen.keys():
         chosen["inertia.yaw"] = replace(chosen["inertia.yaw"], set=_inertia(2, alone=True)[1])
-    return [for_source(chosen[n], file) for n in known if n in chosen]
+    return [for_file(chosen[n], file) for n in known if n in chosen]
 
 
-def for_source(p: Parameter, file: File) -> Parameter:
-    """A parameter with prior and unit by the file: a steering offset by its source, a torque gain as configured."""
+_HANDBOOK_KEYS: Mapping[str, Sequence[tuple[str, str, str]]] = {
+    "spring": (
+        ("wheel_rate", "N/m", "stiffness of the springs at the wheel"),
+        ("ride_frequency", "Hz", "of the sprung mass on its springs"),
+    ),
+    "damper": (
+        ("damping", "N·s/m", "of a damper at the wheel"),
+        ("damping_ratio", "", "damping of the sprung mass over the critical one"),
+    ),
+    "anti_roll_bar": (("roll_stiffness", "N·m/rad", "of the anti-roll bar"),),
+    "tyre_stiffness": (("cornering_stiffness", "N/rad", "of both tyres"),),
+}
+"""Keys that stand for the hard points' ones, of which one is given, with unit and meaning."""
+
+
+def for_file(p: Parameter, file: File) -> Parameter:
+    """A parameter with prior, unit and key by the file: a steering offset by its source, a handbook's figures."""
+    axle, _, name = p.name.rpartition(".")
+    if isinstance(file.vehicle, Handbook) and name in _HANDBOOK_KEYS:
+        keys = _HANDBOOK_KEYS[name]
+        given = (k for k in keys if get_at(file, ("vehicle", axle, k[0])) is not None)
+        key, unit, meaning = next(given, keys[0])
+        return replace(p, key=key, unit=unit, meaning=f"{axle} axle: {meaning}")
     if p.name == "steering.offset":
         source = file.sensors.steering.source
         sigmas = {"rack": 2e-3, "wheel": 0.05, "road_wheels": 5e-3}

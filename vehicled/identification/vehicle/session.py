@@ -275,6 +275,7 @@ def as_json(session: Session) -> dict[str, Any]:
         "parameters": [
             {
                 "name": f.parameter.name,
+                "key": f.parameter.key or None,
                 "unit": f.parameter.unit,
                 "prior": f.prior,
                 "value": f.value,
@@ -308,11 +309,11 @@ def _error_as_json(error: PredictionError) -> dict[str, Any]:
 
 def format_session(session: Session) -> list[str]:
     """Tables for people."""
-    lines = [f"{'parameter':<24} {'prior':>11} {'estimate':>11} {'± 1 σ':>9}  {'unit':<10}"]
+    lines = [f"{'parameter':<42} {'prior':>11} {'estimate':>11} {'± 1 σ':>9}  {'unit':<10}"]
     for f in session.estimate.found:
         new = f"{f.value:>11.5g} {f.sigma:>9.2g}" if f.identified else f"{'left':>11} {'':>9}"
         lines.append(
-            f"{f.parameter.name:<24} {f.prior:>11.5g} {new}  {f.parameter.unit:<10} {f.reason}".rstrip()
+            f"{f.parameter.full_name:<42} {f.prior:>11.5g} {new}  {f.parameter.unit:<10} {f.reason}".rstrip()
         )
     for c in session.estimate.combinations:
         lines.append(f"not determined by the drives: {c}   (in standard deviations of the priors)")
