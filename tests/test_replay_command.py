@@ -254,6 +254,19 @@ def test_wrong_configurations_and_rates_are_usage_errors(logs, tmp_path, capsys)
     assert "where.csv" in line(capsys)
 
 
+def test_a_log_in_another_unit_of_time_is_warned_of_first(tmp_path, capsys):
+    log = tmp_path / "slow.csv"
+    log.write_text("t,vehicle.speed\n" + "".join(f"{4 * k},10\n" for k in range(20)))
+    warning = f"{log}: 0.25 Hz is the highest rate: is the time in another unit? (vehicled check --log)"
+    assert replay(log, "--config", "prototype", "--fast") == 0
+    assert capsys.readouterr().err.splitlines()[0] == warning
+    for command in ("identify", "tune"):
+        assert main([command, str(log), "--config", "prototype"]) == 2
+        assert capsys.readouterr().err.splitlines()[0] == warning
+    assert main(["batch", str(log), "--config", "prototype", "--workers", "1"]) == 0
+    assert warning in capsys.readouterr().err
+
+
 def test_a_damaged_log_is_replayed_and_its_damage_counted(logs, tmp_path, capsys):
     rows = (logs / "drive.csv").read_text().splitlines()
     rows[400] = rows[400][: len(rows[400]) // 2]

@@ -153,10 +153,14 @@ def _check_output(args: argparse.Namespace, source: dict[str, list[Path]]) -> No
 def _read(path: Path, daemon: DaemonOptions, mapping: LogMapping | None) -> Recording:
     """A log in steps of the car's own rate, and without the commands of an earlier run."""
     from replay.log import log_devices, open_log, read_steps
+    from replay.rates import find_slow_clock
     from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import Recording
 
     log = open_log(path, log_devices(daemon.devices), mapping)
+    warning = find_slow_clock(str(path), log.measurements())
+    if warning is not None:
+        print(warning, file=sys.stderr)
     steps = [s._replace(commands=()) for s in read_steps(log, daemon.loop.period)]
     log.problems.show(sys.stderr)
     if not steps:
