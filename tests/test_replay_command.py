@@ -338,6 +338,21 @@ def test_the_summary_names_what_was_left_out_and_when(capsys, tmp_path):
     assert len(lines) < 10
 
 
+def test_a_fault_whose_numbers_change_is_one_fault():
+    """The largest value so far is in its reason."""
+    summary = Summary(ended_ns=20_000_000_000)
+    texts = [f"values up to {largest} seem to be in deg, not in rad" for largest in ("8", "59.5", "1e+03")]
+    for t, text in enumerate(texts):
+        fault = SourceFault("steer.wheel", text, ("yaw",))
+        summary.take_condition(t * 1_000_000_000, Condition("degraded", 0, None, (fault,)))
+    summary.take_condition(3_000_000_000, Condition("running", 3_000_000_000))
+    assert [line for line in summary.lines() if line.startswith("fault")] == [
+        f"fault of steer.wheel: {texts[2]}: 0.00 s to 3.00 s"
+    ]
+    (fault,) = summary.to_dict()["faults"]
+    assert (fault["reason"], fault["begun"], fault["ended"]) == (texts[2], 0.0, 3.0)
+
+
 def test_restarts_are_named_with_their_reason_and_time():
     summary = Summary(ended_ns=20_000_000_000)
     fault = SourceFault("imu.gyro", "silent", ("yaw",))
