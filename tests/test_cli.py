@@ -270,6 +270,21 @@ def test_progress_redraws_one_line_in_a_terminal():
     assert "0 of 10 s, " in text
 
 
+def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    clock, out = iter((0.0, 10.0, 20.0, 20.5, 21.5, 22.0)), Terminal()
+    monkeypatch.setattr("vehicled.progress.time.monotonic", lambda: next(clock))
+    with Progress("fitting", 40, "s", stream=out, passes=True) as progress:
+        for done in (20, 40, 0, 20):
+            progress.update(done, "pass 2")
+    shown = [line for line in out.getvalue().split("\r\x1b[K") if "left" in line]
+    assert "10 s left of this pass" in shown[0]
+    assert "1 s left of this pass" in shown[1]
+
+
 def test_progress_is_sparse_elsewhere_and_silent_with_json():
     lines, nothing = io.StringIO(), io.StringIO()
     for stream, quiet in ((lines, False), (nothing, True)):
