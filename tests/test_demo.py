@@ -283,7 +283,7 @@ def test_the_view_shows_the_error_of_now_and_leaves_the_cursor():
         first = terminal.getvalue()
         screen.show(feed)
         second = terminal.getvalue()[len(first) :]
-    assert "5.0 cm (3σ 15.0)  heading +0.20° (1.72)  sideslip -1.00° (1.72)" in first
+    assert "5.0 cm (3σ 15.0)  yaw +0.20° (1.72)  sideslip -1.00° (1.72)" in first
     assert "36.0 km/h" in first
     assert second.startswith(f"\x1b[{first.count(chr(10))}A")  # drawn over the first
     assert terminal.getvalue().endswith("\x1b[?25h")
