@@ -195,7 +195,7 @@ def _run_mechanism(args: argparse.Namespace) -> int:
     from vehicled.identification.mechanism.text import write
     from vehicled.identification.mechanism.unknowns import MechanismUnknowns
     from vehicled.identification.regressors import Regressor, spring_columns
-    from vehicled.multibody.files import mechanisms_folder
+    from vehicled.multibody.files import mechanism_path
     from vehicled.multibody.mechanism import Mechanism
     from vehicled.progress import Progress
 
@@ -204,7 +204,7 @@ def _run_mechanism(args: argparse.Namespace) -> int:
             raise UsageError(f"--{option}: expected with --config, not with --mechanism")
     if not args.logs:
         raise UsageError("LOG is missing: expected at least one recorded motion")
-    path = settings.config_path(args.mechanism, mechanisms_folder())
+    path = mechanism_path(args.mechanism)
     _check_output(args, {"mechanism": [path]})
     text = settings.read(path)
     mechanism = Mechanism.load(path)

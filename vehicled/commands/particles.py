@@ -61,12 +61,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Follow the mechanism; returns the exit status. Raises UsageError, RunError."""
     from vehicled.errors import UsageError
-    from vehicled.multibody.files import mechanisms_folder
+    from vehicled.multibody.files import mechanism_path
     from vehicled.multibody.mechanism import Mechanism
     from vehicled.output_files import OutputFile, check_outputs
     from vehicled.particles.configuration import load_particles_configuration
     from vehicled.particles.tracker import MechanismTracker
-    from vehicled.settings import config_path
 
     if args.log is None:
         for name in ("mapping", "rate", "fast", "estimates", "record", "publish"):
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         {
             "log": [args.log],
             "configuration": [args.config],
-            "mechanism": [config_path(args.mechanism, mechanisms_folder())],
+            "mechanism": [mechanism_path(args.mechanism)],
             "mapping": [args.mapping],
         },
     )
