@@ -151,6 +151,11 @@ def test_bad_arguments_are_one_line_each(arguments, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_help_has_the_shortest_duration(capsys):
+    assert main(["demo", "--help"]) == 0
+    assert "first S seconds of the drive, at least 25" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_file_in_the_way_is_one_line(tmp_path, capsys):
     (tmp_path / "out").touch()
     assert main(["demo", "--output", str(tmp_path / "out")]) == 2
