@@ -53,7 +53,6 @@ from vehicled.units import (
     UnitBy,
     UnitError,
     calc_factor,
-    parse_unit,
 )
 
 _WAIT_S = 0.1
@@ -277,13 +276,9 @@ def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
         return 1.0
     text = dbc_unit if signal.unit is None else signal.unit
     try:
-        parse_unit(text or "1")
-    except UnitError as error:
-        raise UsageError(f"signals.{channel}: {error}; give it as unit") from None
-    try:
         return calc_factor(text or "", CHANNELS[channel], signal.radius)
     except UnitError as error:
-        raise UsageError(f"signals.{channel}: {error}") from None
+        raise UsageError(f"signals.{channel}: {error} (`unit` of the signal)") from None
 
 
 def _source(channel: str, signal: CanSignal, dbc_signal: DbcSignal) -> _Source:

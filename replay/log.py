@@ -203,7 +203,8 @@ _WRITERS: Mapping[str, Callable[[str | Path, Iterable[str], LogAbout], LogWriter
 }
 """By extension: what writes a log."""
 
-WRITTEN = ", ".join(_WRITERS)
+WRITTEN = tuple(_WRITERS)
+"""Extensions of what `create_log` writes."""
 
 
 def create_log(
@@ -217,7 +218,7 @@ def create_log(
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
-        raise UsageError(f"{path}: cannot write a log of this kind; expected {WRITTEN}")
+        raise UsageError(f"{path}: cannot write a log of this kind; expected {', '.join(WRITTEN)}")
     return _WRITERS[suffix](path, channels, about)
 
 

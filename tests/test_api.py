@@ -190,6 +190,38 @@ def test_faults_of_logs_are_named(configuration, drive, tmp_path):
         vehicled.estimate(few, configuration)
 
 
+def test_names_and_paths_stand_for_what_they_name(drive, configuration, estimates, tmp_path):
+    again = vehicled.estimate(drive, "prototype")
+    assert np.array_equal(again["x"], estimates["x"], equal_nan=True)
+    log, table, truth = (tmp_path / name for name in ("drive.mcap", "estimates.csv", "truth.csv"))
+    simulated = ["simulate", "slalom", "--config", "prototype", "--output", str(log), "--truth", str(truth)]
+    assert main(simulated) == 0
+    assert main(["replay", str(log), "--config", "prototype", "--fast", "--estimates", str(table)]) == 0
+    wanted = vehicled.score(vehicled.Estimates.read(table), vehicled.Estimates.read(truth))
+    assert vehicled.score(table, str(truth)).quantities == wanted.quantities
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: vehicled.estimate(["a"], "prototype"), "log: expected a path or a Drive, got list"),
+        (
+            lambda: vehicled.estimate("a.csv", 3),
+            "configuration: expected a configuration, its name or its path",
+        ),
+        (lambda: vehicled.simulate("slalom", None), "configuration: expected .*, got NoneType"),
+        (lambda: vehicled.score(3, "truth.csv"), "estimates: expected Estimates or a path, got int"),
+        (
+            lambda: vehicled.estimate("a.csv", "protoype"),
+            "protoype: expected a file or a shipped configuration",
+        ),
+    ],
+)
+def test_other_things_are_usage_errors(call, message):
+    with pytest.raises(vehicled.UsageError, match=message):
+        call()
+
+
 def test_damage_to_a_log_is_warned_of(configuration, tmp_path):
     damaged = tmp_path / "damaged.csv"
     damaged.write_text("t,vehicle.speed\n0.0,10\n0.1,much\n0.2,10\n")

@@ -185,13 +185,13 @@ def test_parquet_has_all_figures_with_units_and_configurations(here, options, tm
         ),
         (
             ["{a}", "--config", "prototype", "--plot", "table.html"],
-            "--plot: table.html: expected one of .svg",
+            "--plot table.html: expected a name that ends in .svg, .png or .pdf",
         ),
         (
             ["{a}", "--config", "prototype", "--parquet", "no/t.parquet"],
-            "--parquet: no/t.parquet: no such folder",
+            "--parquet no/t.parquet: no such folder",
         ),
-        (["{a}", "--config", "prototype", "--parquet", "."], "--parquet: .: expected a file, got a folder"),
+        (["{a}", "--config", "prototype", "--parquet", "."], "--parquet .: expected a file, got a folder"),
         (["{a}", "--config", "prototype", "--workers", "2", "--scheduler", "tcp://x:1"], "not allowed with"),
     ],
 )

@@ -262,6 +262,17 @@ def test_no_such_configuration(capsys):
     assert "prototype" in err
 
 
+@pytest.mark.parametrize(
+    "command", ["check fourbar", "check fourbar --mechanism", "codegen fourbar --language c"]
+)
+def test_shipped_mechanisms_are_listed_too(capsys, command):
+    assert main(command.split()) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("vehicled: fourbar: expected a file or a shipped configuration or mechanism (")
+    assert "prototype" in message
+    assert "four_bar" in message
+
+
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
 def test_what_is_no_regular_file_is_one_line(tmp_path, capsys, path):
     os.mkfifo(tmp_path / "pipe")

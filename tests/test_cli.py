@@ -17,6 +17,7 @@ import vehicled.commands
 from vehicled import __version__
 from vehicled.cli import COMMANDS, main, make_parser
 from vehicled.errors import RunError, UsageError
+from vehicled.output_files import OutputFile, check_outputs
 from vehicled.progress import Progress
 
 
@@ -96,6 +97,87 @@ def test_bad_usage_is_one_line_and_2(command, capsys, arguments, part):
     assert err.startswith("vehicled: ")
     assert err.count("\n") == 1
     assert part in err
+
+
+REPLAY = "replay p.csv --config mine.yaml --fast"
+PARTICLES = "particles --mechanism four_bar --config mine.yaml --log p.csv"
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (f"{REPLAY} --estimates p.csv", "--estimates p.csv: expected another file than the log"),
+        (
+            f"{REPLAY} --estimates sub/../p.csv",
+            "--estimates sub/../p.csv: expected another file than the log",
+        ),
+        (f"{REPLAY} --estimates linked.csv", "--estimates linked.csv: expected another file than the log"),
+        (
+            "replay r.mcap --config mine.yaml --fast --record r.mcap",
+            "--record r.mcap: expected another file than the log",
+        ),
+        (f"{REPLAY} --estimates mine.yaml", "--estimates mine.yaml: expected a name that ends in .csv"),
+        (f"{REPLAY} --estimates out.parquet", "--estimates out.parquet: expected a name that ends in .csv"),
+        (f"{REPLAY} --record out.csv", "--record out.csv: expected a name that ends in .mcap"),
+        (f"{REPLAY} --estimates no/out.csv", "--estimates no/out.csv: no such folder"),
+        (f"{PARTICLES} --estimates p.csv", "--estimates p.csv: expected another file than the log"),
+        (f"{PARTICLES} --record out.csv", "--record out.csv: expected a name that ends in .mcap"),
+        (
+            "simulate slalom --config prototype --output o.csv --truth o.csv",
+            "--truth o.csv: expected another file than --output",
+        ),
+        (
+            "simulate slalom --config prototype --output o.csv --truth t.mcap",
+            "--truth t.mcap: expected a name that ends in .csv",
+        ),
+        ("report e.csv -o e.csv", "--output e.csv: expected a name that ends in .html or .htm"),
+        ("report e.csv --truth p.html -o p.html", "--output p.html: expected another file than the truth"),
+        (
+            "tune p.csv --config mine.yaml --output p.csv",
+            "--output p.csv: expected a name that ends in .yaml",
+        ),
+        ("tune p.csv --config mine.yaml --output mine.yaml", "expected another file than the configuration"),
+        (
+            "identify p.csv --config mine.yaml --mapping map.yaml --output map.yaml",
+            "--output map.yaml: expected another file than the mapping",
+        ),
+        (
+            "identify p.csv --mechanism mine.yaml --output mine.yaml",
+            "expected another file than the mechanism",
+        ),
+        (
+            "batch p.parquet --config mine.yaml --parquet p.parquet",
+            "--parquet p.parquet: expected another file than the log",
+        ),
+        (
+            "batch p.csv --config mine.yaml --resume p.csv",
+            "--resume p.csv: expected another file than the log",
+        ),
+        ("batch p.csv --config mine.yaml --parquet t.csv", "expected a name that ends in .parquet"),
+        ("convert p.csv p.csv", "p.csv: expected another file than the input"),
+        ("convert p.csv t.mcap --truth", "t.mcap: expected a name that ends in .csv"),
+        ("new mine.yaml --answers mine.yaml --force", "mine.yaml: expected another file than the answers"),
+    ],
+)
+def test_no_command_overwrites_what_it_reads_or_writes(tmp_path, monkeypatch, capsys, line, part):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for name in ("p.csv", "e.csv", "p.html", "p.parquet", "r.mcap", "mine.yaml", "map.yaml"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "linked.csv").symlink_to("p.csv")
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.*")}
+    assert main(line.split()) == 2
+    message = capsys.readouterr().err
+    assert part in message
+    assert message.count("\n") == 1
+    assert {path: path.read_bytes() for path in tmp_path.glob("*.*")} == before
+
+
+def test_a_pipe_may_have_any_name(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    check_outputs([OutputFile("--estimates", tmp_path / "pipe", (".csv",))], {"log": ["p.csv"]})
+    with pytest.raises(UsageError, match=r"expected a name that ends in \.mcap or \.csv"):
+        check_outputs([OutputFile("--output", tmp_path / "pipe", (".mcap", ".csv"))], {})
 
 
 def test_help_names_every_command(capsys):
@@ -186,6 +268,21 @@ def test_progress_redraws_one_line_in_a_terminal():
     assert 2 <= text.count("\r") < 100
     assert text.rstrip("\n").split("\r")[-1].startswith("\x1b[Ksimulating: [########################] 100 %")
     assert "0 of 10 s, " in text
+
+
+def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    clock, out = iter((0.0, 10.0, 20.0, 20.5, 21.5, 22.0)), Terminal()
+    monkeypatch.setattr("vehicled.progress.time.monotonic", lambda: next(clock))
+    with Progress("fitting", 40, "s", stream=out, passes=True) as progress:
+        for done in (20, 40, 0, 20):
+            progress.update(done, "pass 2")
+    shown = [line for line in out.getvalue().split("\r\x1b[K") if "left" in line]
+    assert "10 s left of this pass" in shown[0]
+    assert "1 s left of this pass" in shown[1]
 
 
 def test_progress_is_sparse_elsewhere_and_silent_with_json():

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -187,6 +188,18 @@ def test_the_watchdog_is_not_fed_by_a_loop_that_hangs(make, estimator, monkeypat
             hang.set()
 
         run_and_signal(daemon, estimator, [watch])
+
+
+def test_a_daemon_without_devices_says_that_nothing_will_be_measured(make, estimator, caplog):
+    daemon = make(lambda text: re.sub(r"devices:\n.*\n", "devices: {}\n", text))
+
+    def warned():
+        wait_until(lambda: any("no devices in daemon.devices" in r.getMessage() for r in caplog.records))
+
+    run_and_signal(daemon, estimator, [warned])
+    (record,) = [r for r in caplog.records if "no devices" in r.getMessage()]
+    assert record.levelname == "WARNING"
+    assert "docs/devices.md" in record.getMessage()
 
 
 def test_hangup_reloads_the_noise(make, estimator, caplog):

@@ -151,6 +151,11 @@ def test_bad_arguments_are_one_line_each(arguments, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_help_has_the_shortest_duration(capsys):
+    assert main(["demo", "--help"]) == 0
+    assert "first S seconds of the drive, at least 25" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_file_in_the_way_is_one_line(tmp_path, capsys):
     (tmp_path / "out").touch()
     assert main(["demo", "--output", str(tmp_path / "out")]) == 2
@@ -283,7 +288,7 @@ def test_the_view_shows_the_error_of_now_and_leaves_the_cursor():
         first = terminal.getvalue()
         screen.show(feed)
         second = terminal.getvalue()[len(first) :]
-    assert "5.0 cm (3σ 15.0)  heading +0.20° (1.72)  sideslip -1.00° (1.72)" in first
+    assert "5.0 cm (3σ 15.0)  yaw +0.20° (1.72)  sideslip -1.00° (1.72)" in first
     assert "36.0 km/h" in first
     assert second.startswith(f"\x1b[{first.count(chr(10))}A")  # drawn over the first
     assert terminal.getvalue().endswith("\x1b[?25h")

@@ -156,9 +156,12 @@ def test_frames_that_are_none_of_ours_are_counted():
         (CanSignal(message="Brake", signal="x"), "no signal 'x' in Brake: expected one of BrakePressure"),
         (
             CanSignal(message="Steering", signal="RackPosition"),
-            "expected a unit like Pa, the signal's is 'mm'",
+            "expected a unit like Pa, such as bar, got 'mm'",
         ),
-        (CanSignal(message="Brake", signal="BrakePressure", unit="psi"), "unknown 'psi'"),
+        (
+            CanSignal(message="Brake", signal="BrakePressure", unit="psi"),
+            "expected a unit like Pa, such as bar, got 'psi'",
+        ),
     ],
 )
 def test_a_wrong_map_is_refused_with_what_was_expected(signal, message):
@@ -176,7 +179,7 @@ def test_wheel_speeds_may_be_speeds_of_the_rim():
     assert received.values["wheel.fl.speed"] == pytest.approx(expected, abs=0.01 / 3.6 / 0.31)
     without = CanSignal(message="Vehicle", signal="VehicleSpeed", unit="km/h")
     with pytest.raises(
-        UsageError, match=r"a unit like rad/s, or a speed with a radius, the signal's is 'km/h'"
+        UsageError, match=r"a unit like rad/s, such as deg/s, or a speed with a radius, got 'km/h'"
     ):
         CanDecoder("car", options({"wheel.fl.speed": without}))
 

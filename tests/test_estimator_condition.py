@@ -10,10 +10,11 @@ from estimator_rig import SECOND, Drive, mixed, prototype, steps, without
 
 from vehicled.backoff import Backoff
 from vehicled.estimator import Estimator
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Condition, Measurement
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Condition, Measurement, SourceFault
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.sources.limits import find_impossible
+from vehicled.sources.restarts import Restarts
 from vehicled.vehicle.arrays import CHART_SIZE, LEFT, YAW_RATE
 
 BEGIN, END, SECONDS = 3.0, 4.5, 7.0
@@ -122,6 +123,16 @@ def test_restarts_without_end_become_failures(bend):
     assert "twice within a minute, next start in 2 s" in failed[0].reason
     after = found[found.index(failed[0]) + 1]
     assert (after.since - failed[0].since) * 1e-9 == pytest.approx(2.0, abs=0.01)
+
+
+def test_a_fault_whose_numbers_change_lasts_since_it_came():
+    restarts, condition = Restarts(), Condition()
+    for t, largest in enumerate((8, 59.5, "1e+03"), start=5):
+        fault = SourceFault("steer.wheel", f"values up to {largest} seem to be in deg", ())
+        condition = restarts.describe(condition, t, True, True, (fault,))
+        assert (condition.since, condition.faults) == (5, (fault,))
+    silent = SourceFault("steer.wheel", "silent", ())
+    assert restarts.describe(condition, 9, True, True, (silent,)).since == 9
 
 
 def test_waits_double_up_to_a_minute_and_are_forgotten():

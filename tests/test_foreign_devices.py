@@ -128,7 +128,7 @@ def test_further_columns_of_vbo_are_mapped_with_the_units_of_the_file(tmp_path: 
     assert values["reference.yaw"] == pytest.approx(0.0)  # eastwards
     assert values["gnss.speed"] == pytest.approx(10.0)
     (tmp_path / "m.yaml").write_text("channels: {reference.wz: Turn}\n")
-    with pytest.raises(UsageError, match="'laps/s' is not a unit"):
+    with pytest.raises(UsageError, match="expected a unit like rad/s, such as deg/s, got 'laps/s'"):
         open_log(path, mapping=load_mapping(tmp_path / "m.yaml"))
 
 

@@ -34,6 +34,7 @@ PLAIN = {
     "vehicled.settings",
     "vehicled.expectations",
     "vehicled.messages",
+    "vehicled.output_files",
     "vehicled.requests",
     "vehicled.schemas",
     "vehicled.viewer_messages",

@@ -98,9 +98,14 @@ def test_points_on_the_command_line(text, expected):
     assert point == expected if isinstance(expected, str) else point == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("text", ["", "rear", "1,2", "1,2,3,4", "1,2,3 s", "1,2,3 furlong", "1e999,0,0"])
+@pytest.mark.parametrize(
+    "text", ["", "rear", "1,2", "1,2,3,4", "1,2,3 s", "1,2,3 furlong", "1e999,0,0", "-1300mm,0,0"]
+)
 def test_what_is_no_point_on_the_command_line_is_refused(text):
-    with pytest.raises(UsageError, match=r"expected one of center_of_mass, .*, or x,y,z in m") as error:
+    with pytest.raises(
+        UsageError,
+        match=r"expected one of center_of_mass, .*, or x,y,z from .*: in m, or with one unit behind all three",
+    ) as error:
         parse_point(text)
     assert "\n" not in str(error.value)
 

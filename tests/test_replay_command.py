@@ -254,6 +254,19 @@ def test_wrong_configurations_and_rates_are_usage_errors(logs, tmp_path, capsys)
     assert "where.csv" in line(capsys)
 
 
+def test_a_log_in_another_unit_of_time_is_warned_of_first(tmp_path, capsys):
+    log = tmp_path / "slow.csv"
+    log.write_text("t,vehicle.speed\n" + "".join(f"{4 * k},10\n" for k in range(20)))
+    warning = f"{log}: 0.25 Hz is the highest rate: is the time in another unit? (vehicled check --log)"
+    assert replay(log, "--config", "prototype", "--fast") == 0
+    assert capsys.readouterr().err.splitlines()[0] == warning
+    for command in ("identify", "tune"):
+        assert main([command, str(log), "--config", "prototype"]) == 2
+        assert capsys.readouterr().err.splitlines()[0] == warning
+    assert main(["batch", str(log), "--config", "prototype", "--workers", "1"]) == 0
+    assert warning in capsys.readouterr().err
+
+
 def test_a_damaged_log_is_replayed_and_its_damage_counted(logs, tmp_path, capsys):
     rows = (logs / "drive.csv").read_text().splitlines()
     rows[400] = rows[400][: len(rows[400]) // 2]
@@ -323,6 +336,21 @@ def test_the_summary_names_what_was_left_out_and_when(capsys, tmp_path):
     assert f"{blamed['begun']:.2f} s to {blamed['ended']:.2f} s" in line
     assert any("gnss.position" in line and "to the end" in line for line in lines)
     assert len(lines) < 10
+
+
+def test_a_fault_whose_numbers_change_is_one_fault():
+    """The largest value so far is in its reason."""
+    summary = Summary(ended_ns=20_000_000_000)
+    texts = [f"values up to {largest} seem to be in deg, not in rad" for largest in ("8", "59.5", "1e+03")]
+    for t, text in enumerate(texts):
+        fault = SourceFault("steer.wheel", text, ("yaw",))
+        summary.take_condition(t * 1_000_000_000, Condition("degraded", 0, None, (fault,)))
+    summary.take_condition(3_000_000_000, Condition("running", 3_000_000_000))
+    assert [line for line in summary.lines() if line.startswith("fault")] == [
+        f"fault of steer.wheel: {texts[2]}: 0.00 s to 3.00 s"
+    ]
+    (fault,) = summary.to_dict()["faults"]
+    assert (fault["reason"], fault["begun"], fault["ended"]) == (texts[2], 0.0, 3.0)
 
 
 def test_restarts_are_named_with_their_reason_and_time():

@@ -82,7 +82,7 @@ def test_estimates_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[
     ("arguments", "message"),
     [
         (["a.csv", "a.csv"], "expected another file"),
-        (["a.csv", "b.xlsx"], "expected .csv, .mcap, .parquet, .gpx"),
+        (["a.csv", "b.xlsx"], "expected a name that ends in .csv, .mcap, .parquet or .gpx"),
         (["a.xyz", "b.csv"], "unknown kind of log"),
         (["a.csv", "b.csv", "--estimates"], "expected a recording"),
     ],

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.problems import Problems
+from replay.rates import find_slow_clock
 from replay.steps import LOOK_AHEAD_NS, MAX_GAP_NS, make_steps, play, sort_by_arrival
 from vehicled.messages import Measurement, Step
 
@@ -85,3 +86,19 @@ def test_play_never_comes_early() -> None:
     played = [(step, time.monotonic_ns() - begun) for step in play(steps, rate=2.0)]
     assert [step for step, _ in played] == steps
     assert all(at >= step.t / 2 for step, at in played)
+
+
+def test_a_log_whose_fastest_channel_is_too_slow_is_warned_of() -> None:
+    def speed(t: float) -> Measurement:
+        return Measurement("speed", round(t * 1e9), round(t * 1e9), {"vehicle.speed": 1.0})
+
+    milliseconds = [m for k in range(20) for m in (sample(k * 4_000_000_000), speed(7.0 * k))]
+    warning = "p.csv: 0.25 Hz is the highest rate: is the time in another unit? (vehicled check --log)"
+    assert find_slow_clock("p.csv", milliseconds) == warning
+    assert find_slow_clock("p.csv", [speed(1.001 * k) for k in range(2000)]) is None
+    assert find_slow_clock("p.csv", [*milliseconds, *(sample(k * PERIOD) for k in range(300, 400))]) is None
+    assert find_slow_clock("p.csv", milliseconds[:8]) is None
+    assert find_slow_clock("p.csv", []) is None
+    head = iter([*(sample(k * PERIOD) for k in range(10)), *milliseconds])
+    assert find_slow_clock("p.csv", head) is None
+    assert len(list(head)) > 40  # no more than needed is read

@@ -412,11 +412,23 @@ def test_the_list_of_drives(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "SCENARIO is missing"),
         (["slalom"], "--config is missing"),
         (["slalom", "--config", "x"], "--output is missing"),
-        (["slalom", "--config", "x", "--output", "a.txt"], "a.txt: expected a log ending in .mcap or .csv"),
-        (["slalom", "--config", "x", "--output", "/no/where/a.csv"], "/no/where/a.csv: no such folder"),
-        (["slalom", "--config", "x", "--output", "a.csv", "--seed", "-1"], "expected a seed of at least 0"),
-        (["drift", "--config", "x", "--output", "a.csv"], "drift: expected a YAML file or one of step_steer"),
-        (["slalom", "--config", "x", "--output", "a.csv", "--gnss", "best"], "--gnss"),
+        (
+            ["slalom", "--config", "prototype", "--output", "a.txt"],
+            "--output a.txt: expected a name that ends in .mcap or .csv",
+        ),
+        (
+            ["slalom", "--config", "prototype", "--output", "/no/where/a.csv"],
+            "/no/where/a.csv: no such folder",
+        ),
+        (
+            ["slalom", "--config", "prototype", "--output", "a.csv", "--seed", "-1"],
+            "expected a seed of at least 0",
+        ),
+        (
+            ["drift", "--config", "prototype", "--output", "a.csv"],
+            "drift: expected a YAML file or one of step_steer",
+        ),
+        (["slalom", "--config", "prototype", "--output", "a.csv", "--gnss", "best"], "--gnss"),
     ],
 )
 def test_bad_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

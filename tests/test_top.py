@@ -74,6 +74,8 @@ def test_the_page_has_motion_uncertainty_faults_with_their_reasons_and_the_last_
     assert "36.0 km/h" in text
     assert re.search(r"sideslip +1\.15°", text)
     assert "0.05 m position" in text
+    assert len(re.findall(r"\d° yaw", text)) == 2
+    assert "° heading" not in text
     assert "410 µs (99.9 % 900, max 1200), 2 of 500 deadlines missed" in text
     assert "2.5 MB recorded" in text
     assert "silent for 2.1 s (less certain: position, heading)" in text

@@ -20,6 +20,8 @@ class Fault:
     """A source that did not serve the estimate for a while."""
 
     source: str
+    kind: tuple[str, str]
+    """As `SourceFault.kind`."""
     reason: str
     less_certain: tuple[str, ...]
     begun_ns: int
@@ -86,13 +88,15 @@ class Summary:
         if condition is before:
             return
         self._condition = condition
-        present = {(f.source, f.reason): f for f in condition.faults}
+        present = {f.kind: f for f in condition.faults}
         for key in self._open.keys() - present.keys():
             self._open.pop(key).ended_ns = t_ns
         for key, fault in present.items():
             if key not in self._open:
                 self._open[key] = _begin(t_ns, fault)
                 self.faults.append(self._open[key])
+            # Numbers in it, such as the largest value, change while it lasts.
+            self._open[key].reason = fault.reason
         has_restarted = condition.state in ("recovering", "failed")
         if has_restarted and (
             before is None or (before.state, before.reason) != (condition.state, condition.reason)
@@ -137,10 +141,10 @@ class Summary:
             yield f"{what} at {restart.t_ns * 1e-9:.2f} s: {restart.reason}"
         spans: dict[tuple[str, str], list[Fault]] = {}
         for fault in self.faults:
-            spans.setdefault((fault.source, fault.reason), []).append(fault)
+            spans.setdefault(fault.kind, []).append(fault)
         alike: dict[tuple[str, str], list[str]] = {}
-        for (source, reason), found in spans.items():
-            alike.setdefault((reason, self._describe(found)), []).append(source)
+        for (source, _), found in spans.items():
+            alike.setdefault((found[-1].reason, self._describe(found)), []).append(source)
         for (reason, when), sources in alike.items():
             yield f"fault of {', '.join(sources)}: {reason}: {when}"
 
@@ -194,7 +198,7 @@ class Summary:
 
 
 def _begin(t_ns: int, fault: SourceFault) -> Fault:
-    return Fault(fault.source, fault.reason, fault.less_certain, t_ns)
+    return Fault(fault.source, fault.kind, fault.reason, fault.less_certain, t_ns)
 
 
 def _gather(counts: dict[str, int]) -> str:

@@ -7,6 +7,7 @@ longitude in degrees. Times are integer nanoseconds on one monotonic clock.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -264,6 +265,9 @@ class Parameters(msgspec.Struct):
         )
 
 
+_NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]\d+)?")
+
+
 class SourceFault(msgspec.Struct, frozen=True):
     """A source that does not serve the estimate at present."""
 
@@ -274,6 +278,11 @@ class SourceFault(msgspec.Struct, frozen=True):
     """What is wrong with it, in words."""
     less_certain: tuple[str, ...]
     """What of the estimate is less certain without it."""
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Source and reason without its numbers, such as the largest value so far: the same as long as it lasts."""
+        return self.source, _NUMBER.sub("…", self.reason)
 
 
 State = Literal["waiting", "aligning", "running", "degraded", "recovering", "failed"]

@@ -26,7 +26,7 @@ import enum
 import math
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 
@@ -165,11 +165,11 @@ def shipped_folder() -> Path:
     return wheel if wheel.is_dir() else package.parent / "config"
 
 
-def config_path(name_or_path: str | Path, folder: Path | None = None) -> Path:
+def config_path(name_or_path: str | Path, folders: Sequence[Path] = (), kind: str = "configuration") -> Path:
     """The path of a configuration that is given as a path or by its name.
 
-    A path stays as it is; a bare word is the file of that name (`prototype`) in `folder`, or among the shipped
-    configurations.
+    A path stays as it is; a bare word is the file of that name (`prototype`) in `folders`, or among the shipped
+    configurations. `kind`: of what is in the folders, for messages.
 
     Raises SettingsError, listing the names, for a word that is neither.
     """
@@ -177,13 +177,13 @@ def config_path(name_or_path: str | Path, folder: Path | None = None) -> Path:
     bare = len(path.parts) == 1 and not path.suffix and not path.is_absolute()
     if not bare:
         return path
-    shipped = {p.stem: p for p in sorted((folder or shipped_folder()).glob("*.yaml"))}
+    shipped = {p.stem: p for folder in folders or [shipped_folder()] for p in sorted(folder.glob("*.yaml"))}
     if path.name in shipped:
         return shipped[path.name]
     if path.is_file():
         return path
     raise SettingsError(
-        f"{printable(str(name_or_path))}: expected a file or a shipped configuration ({', '.join(shipped)})"
+        f"{printable(str(name_or_path))}: expected a file or a shipped {kind} ({', '.join(shipped)})"
     )
 
 

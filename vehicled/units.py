@@ -179,18 +179,36 @@ def parse_unit(text: str) -> tuple[float, Dimension]:
     return factor, dimension
 
 
+_ALSO_USUAL = {
+    "m/s": "km/h",
+    "m/s²": "g",
+    "rad": "deg",
+    "rad/s": "deg/s",
+    "Pa": "bar",
+    "N·m": "kN·m",
+    "s": "ms",
+}
+"""By the unit of a channel: another one in which it is often measured."""
+
+
 def calc_factor(unit: str, wanted: str, radius: float | None = None) -> float:
     """What a number in `unit` is multiplied by to be in `wanted`; empty texts are dimensionless.
 
     `radius`, m, turns a speed into the rate of a wheel that rolls at it. Raises UnitError.
     """
-    factor, dimension = parse_unit(unit or "1")
     to_factor, to_dimension = parse_unit(wanted or "1")
+    example = f", such as {_ALSO_USUAL[wanted]}" if wanted in _ALSO_USUAL else ""
+    expected = f"expected a unit like {wanted or '1'}{example}"
+    got = f"got {unit[:40]!r}" if unit else "got none"
+    try:
+        factor, dimension = parse_unit(unit or "1")
+    except UnitError:
+        raise UnitError(f"{expected}, {got}") from None
     if radius is not None and dimension == _SPEED and to_dimension == _TURNING:
         return factor / radius / to_factor
     if dimension != to_dimension:
         also = ", or a speed with a radius" if to_dimension == _TURNING else ""
-        raise UnitError(f"expected a unit like {wanted or '1'}{also}, the signal's is {unit or 'missing'!r}")
+        raise UnitError(f"{expected}{also}, {got}")
     return factor / to_factor
 
 

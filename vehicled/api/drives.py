@@ -42,6 +42,28 @@ def load_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     return load_daemon_configuration(name_or_path)
 
 
+def _load(configuration: DaemonConfiguration | str | Path) -> DaemonConfiguration:
+    if isinstance(configuration, DaemonConfiguration):
+        return configuration
+    return load_configuration(
+        _as_path(configuration, "configuration", "a configuration, its name or its path")
+    )
+
+
+def _read_table(given: Estimates | str | Path, what: str) -> Estimates:
+    return (
+        given
+        if isinstance(given, Estimates)
+        else Estimates.read(_as_path(given, what, "Estimates or a path"))
+    )
+
+
+def _as_path(given: object, what: str, expected: str) -> str | Path:
+    if not isinstance(given, (str, Path)):
+        raise UsageError(f"{what}: expected {expected}, got {type(given).__name__}")
+    return given
+
+
 @dataclass(frozen=True)
 class Drive:
     """What a simulated car's sensors measured, and the truth."""
@@ -61,7 +83,7 @@ class Drive:
 
 def simulate(
     scenario: str | Path | Scenario,
-    configuration: DaemonConfiguration,
+    configuration: DaemonConfiguration | str | Path,
     *,
     seed: int = 1,
     duration: float | None = None,
@@ -73,6 +95,7 @@ def simulate(
     `duration` (s) and `gnss`: instead of the scenario's own. Raises UsageError, and RunError when the simulation
     does not stay finite.
     """
+    configuration = _load(configuration)
     if not isinstance(scenario, Scenario):
         scenario = find_scenario(str(scenario))
     if duration is not None:
@@ -94,7 +117,10 @@ def simulate(
 
 
 def read_log(
-    log: str | Path | Drive, configuration: DaemonConfiguration, *, mapping: str | Path | None = None
+    log: str | Path | Drive,
+    configuration: DaemonConfiguration | str | Path,
+    *,
+    mapping: str | Path | None = None,
 ) -> Iterator[Step]:
     """The filter steps of a drive, for a loop of one's own: `step.t` (ns) and `step.measurements`.
 
@@ -103,7 +129,7 @@ def read_log(
     signals of a log to channels (docs/mapping.md). Faults in the log are skipped, counted, and warned of at its end
     (UserWarning). Raises UsageError for a file that is no log, or for a mapping that is none.
     """
-    return _read_steps(log, configuration, mapping)
+    return _read_steps(log, _load(configuration), mapping)
 
 
 def _read_steps(
@@ -120,6 +146,7 @@ def _read_steps(
             given = list(sort_by_arrival(as_measured(given), problems))
         yield from make_steps(given, daemon.loop.period, problems)
         return
+    log = _as_path(log, "log", "a path or a Drive")
     signals = None if mapping is None else load_mapping(mapping)
     opened = open_log(log, log_devices(daemon.devices), signals)
     yield from (read_steps_as_measured if on_time else read_steps)(opened, daemon.loop.period)
@@ -129,7 +156,7 @@ def _read_steps(
 
 def estimate(
     log: str | Path | Drive,
-    configuration: DaemonConfiguration,
+    configuration: DaemonConfiguration | str | Path,
     *,
     smooth: bool = False,
     mapping: str | Path | None = None,
@@ -141,6 +168,7 @@ def estimate(
     `read_log`. Warns of channels that seem to be in another unit (UserWarning). Raises UsageError for a file that is
     no log, RunError when it has no measurement or the filter never started, and what the estimator raises.
     """
+    configuration = _load(configuration)
     name = "drive" if isinstance(log, Drive) else str(log)
     if smooth:
         with Smoother(configuration) as smoother:
@@ -177,14 +205,18 @@ def _run(estimator: Estimator, steps: Iterator[Step], name: str, sink: Sink[Esti
     return run
 
 
-def score(estimates: Estimates, truth: Estimates, *, truth_point: Vector | None = None) -> Scores:
+def score(
+    estimates: Estimates | str | Path, truth: Estimates | str | Path, *, truth_point: Vector | None = None
+) -> Scores:
     """Errors against the truth, which is interpolated to the times of the estimates, and consistency.
 
+    Paths are read as by `Estimates.read`.
     `truth_point`: m in vehicle axes, the point of the car that the truth is of; the estimates are moved there.
 
     `score(…).quantities["yaw"].rmse`: by column, and `horizontal`; `.sensors["gnss.position"].nis`: by kind of
-    observation. Raises RunError when nothing can be compared.
+    observation. Raises UsageError for a file that cannot be read, RunError when nothing can be compared.
     """
+    estimates, truth = _read_table(estimates, "estimates"), _read_table(truth, "truth")
     tables = [
         Table(table.t_ns, {c: table[c] for c in table.columns}, Problems(name))
         for name, table in (("estimates", estimates), ("truth", truth))

@@ -17,6 +17,7 @@ from replay.csv_log import Table, read_estimates
 from replay.foreign.mapping import LogMapping
 from replay.log import log_devices, open_log, read_steps
 from replay.problems import Problems
+from replay.rates import find_slow_clock
 from vehicled.daemon.configuration import DaemonConfiguration
 from vehicled.drive_summary import Summary
 from vehicled.errors import RunError, UsageError, VehicledError
@@ -166,6 +167,9 @@ def _fill(row: dict[str, Any], job: BatchJob) -> None:
         truth = read_estimates(job.truth.path)
     daemon = job.configuration.daemon
     log = open_log(job.log.path, log_devices(daemon.devices), job.mapping)
+    warning = find_slow_clock(job.log.name, log.measurements())
+    if warning is not None:
+        row["notes"].append(warning)
     timed = _TimedEstimator(Estimator(job.configuration))
     tally, kept = SensorTally(), _Kept(() if truth is None else truth.columns)
     summary = play_back(

@@ -17,8 +17,6 @@ from vehicled.report.style import RUN_COLORS, STYLE
 
 Row = Mapping[str, Any]
 
-SUFFIXES = (".svg", ".png", ".pdf")
-
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Write the picture, of the kind of the path's suffix. Raises OSError."""

@@ -14,6 +14,8 @@ from vehicled.jobs.options import add_executor_arguments, open_executor
 if TYPE_CHECKING:
     from vehicled.batch.job import BatchJob
 
+_PLOTS = (".svg", ".png", ".pdf")
+
 HELP = "Replay many logs with many configurations, on this machine or a Dask cluster, into one table."
 
 EPILOG = """\
@@ -88,18 +90,22 @@ def run(args: argparse.Namespace) -> int:
 def _check_outputs(args: argparse.Namespace) -> None:
     """Before the work, so that it is not done in vain. Raises UsageError."""
     from vehicled.errors import UsageError
+    from vehicled.output_files import OutputFile, check_outputs
+    from vehicled.settings import config_path
 
-    for option in ("resume", "parquet", "plot"):
-        path = getattr(args, option)
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UsageError(f"--{option}: {path}: no such folder")
-        if path is not None and path.is_dir():
-            raise UsageError(f"--{option}: {path}: expected a file, got a folder")
-    if args.plot is not None:
-        from vehicled.batch.plots import SUFFIXES
-
-        if args.plot.suffix not in SUFFIXES:
-            raise UsageError(f"--plot: {args.plot}: expected one of {', '.join(SUFFIXES)}")
+    check_outputs(
+        [
+            OutputFile("--resume", args.resume),
+            OutputFile("--parquet", args.parquet, (".parquet",)),
+            OutputFile("--plot", args.plot, _PLOTS),
+        ],
+        {
+            "log": args.logs,
+            "truth": args.truth,
+            "configuration": map(config_path, args.config),
+            "mapping": [args.mapping],
+        },
+    )
     if args.parquet is not None and find_spec("pyarrow") is None:
         raise UsageError("--parquet: needs the extra `parquet`: pip install 'vehicled[parquet]'")
 

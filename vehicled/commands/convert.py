@@ -20,10 +20,12 @@ from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_confi
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate
+from vehicled.output_files import OutputFile, check_outputs
 from vehicled.points import ORIGIN
 from vehicled.progress import Progress
 from vehicled.schemas import ROW_COLUMNS
 from vehicled.scoring import read_configuration
+from vehicled.settings import config_path
 
 HELP = "convert a log into another format"
 
@@ -34,7 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `vehicled convert`."""
     parser.description = fill(
         "Converts the measurements of a log, or with --estimates the estimates of a recording, or with --truth "
-        f"what a reference measured. Reads {FORMATS}; writes {WRITTEN}. What the output cannot hold is reported.",
+        f"what a reference measured. Reads {FORMATS}; writes {', '.join(WRITTEN)}. What the output cannot hold is "
+        "reported.",
         90,
     )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -48,7 +51,9 @@ examples:
   vehicled convert drive.mf4 drive.mcap --mapping my_car_mdf.yaml   with the signals of a mapping file
   vehicled convert drive.ncom truth.csv --truth --config my_car.yaml   for `vehicled score`"""
     parser.add_argument("input", metavar="IN", type=Path, help="log to read")
-    parser.add_argument("output", metavar="OUT", type=Path, help=f"file to write, {WRITTEN}; overwritten")
+    parser.add_argument(
+        "output", metavar="OUT", type=Path, help=f"file to write, {', '.join(WRITTEN)}; overwritten"
+    )
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -62,12 +67,16 @@ examples:
 
 def run(args: argparse.Namespace) -> int:
     """Write the log, or its estimates or reference, in the other format; returns the exit status. UsageError."""
+    endings = _OF_ESTIMATES if args.estimates else (".csv",) if args.truth else WRITTEN
+    configurations = [] if args.config is None else [config_path(args.config)]
+    check_outputs(
+        [OutputFile("", args.output, endings)],
+        {"input": [args.input], "configuration": configurations, "mapping": [args.mapping]},
+    )
     configuration = None if args.config is None else load_daemon_configuration(args.config)
     devices = {} if configuration is None else log_devices(configuration.daemon.devices)
     mapping = read_mapping(args)
     log = open_log(args.input, devices, mapping)
-    if args.output.exists() and args.output.samefile(args.input):
-        raise UsageError(f"{args.output}: expected another file than the input")
     if args.estimates:
         return _convert_estimates(log, args.output)
     if args.truth:
@@ -137,8 +146,6 @@ def _report(line: str) -> None:
 
 
 def _convert_reference(log: Log, output: Path, configuration: DaemonConfiguration | None) -> int:
-    if output.suffix.lower() != ".csv":
-        raise UsageError(f"{output}: expected a .csv file for the truth")
     channels, _ = _survey(log)
     if not find_truth_columns(channels):
         raise RunError(f"{log.path}: no channel reference.* in it, of which truth is made")
@@ -158,14 +165,13 @@ def _convert_reference(log: Log, output: Path, configuration: DaemonConfiguratio
 
 
 def _convert_estimates(log: Log, output: Path) -> int:
-    suffix = output.suffix.lower()
-    if not isinstance(log, McapLog) or suffix not in _OF_ESTIMATES:
-        expected = ", ".join(_OF_ESTIMATES)
-        raise UsageError(f"--estimates: expected a recording (.mcap) as input and {expected} as output")
+    if not isinstance(log, McapLog):
+        raise UsageError(f"{log.path}: expected a recording (.mcap), as --estimates was given")
     estimates = log.read_run(tuple(ROW_COLUMNS)).estimates
     log.problems.show(sys.stderr)
     if not len(estimates.t):
         raise RunError(f"{log.path}: no estimates in it")
+    suffix = output.suffix.lower()
     if suffix == parquet.SUFFIX:
         parquet.write_estimates(output, estimates, describe_log(log))
     elif suffix == gpx.SUFFIX:

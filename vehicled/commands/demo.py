@@ -51,7 +51,12 @@ examples:
         metavar="NAME|FILE",
         help="another drive, as `vehicled simulate` takes it (default: %(default)s)",
     )
-    parser.add_argument("--duration", type=float, metavar="S", help="only the first S seconds of the drive")
+    parser.add_argument(
+        "--duration",
+        type=float,
+        metavar="S",
+        help=f"only the first S seconds of the drive, at least {_SHORTEST:g}",
+    )
     parser.add_argument(
         "--seed", type=int, default=1, metavar="N", help="of all noise (default: %(default)s)"
     )

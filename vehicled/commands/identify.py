@@ -112,11 +112,11 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import as_json, format_session
     from vehicled.identification.vehicle.session import run as run_session
+    from vehicled.settings import config_path
 
     if not args.logs:
         raise UsageError("LOG is missing: expected at least one recorded drive")
-    if args.output is not None and not args.output.parent.is_dir():
-        raise UsageError(f"{args.output}: no such folder")
+    _check_output(args, {"configuration": [config_path(args.config)]})
     daemon = load_daemon_configuration(args.config).daemon
     mapping = read_mapping(args)
     logs = [_read(path, daemon, mapping) for path in args.logs]
@@ -140,13 +140,27 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     return 0
 
 
+def _check_output(args: argparse.Namespace, source: dict[str, list[Path]]) -> None:
+    """Raise UsageError where the new file would replace `source`, which it is a copy of, or a log."""
+    from vehicled.output_files import OutputFile, check_outputs
+
+    check_outputs(
+        [OutputFile("--output", args.output, (".yaml", ".yml"))],
+        {**source, "log": [*args.logs, args.validate], "mapping": [args.mapping]},
+    )
+
+
 def _read(path: Path, daemon: DaemonOptions, mapping: LogMapping | None) -> Recording:
     """A log in steps of the car's own rate, and without the commands of an earlier run."""
     from replay.log import log_devices, open_log, read_steps
+    from replay.rates import find_slow_clock
     from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import Recording
 
     log = open_log(path, log_devices(daemon.devices), mapping)
+    warning = find_slow_clock(str(path), log.measurements())
+    if warning is not None:
+        print(warning, file=sys.stderr)
     steps = [s._replace(commands=()) for s in read_steps(log, daemon.loop.period)]
     log.problems.show(sys.stderr)
     if not steps:
@@ -181,7 +195,7 @@ def _run_mechanism(args: argparse.Namespace) -> int:
     from vehicled.identification.mechanism.text import write
     from vehicled.identification.mechanism.unknowns import MechanismUnknowns
     from vehicled.identification.regressors import Regressor, spring_columns
-    from vehicled.multibody.files import mechanisms_folder
+    from vehicled.multibody.files import mechanism_path
     from vehicled.multibody.mechanism import Mechanism
     from vehicled.progress import Progress
 
@@ -190,9 +204,8 @@ def _run_mechanism(args: argparse.Namespace) -> int:
             raise UsageError(f"--{option}: expected with --config, not with --mechanism")
     if not args.logs:
         raise UsageError("LOG is missing: expected at least one recorded motion")
-    if args.output is not None and not args.output.parent.is_dir():
-        raise UsageError(f"{args.output}: no such folder")
-    path = settings.config_path(args.mechanism, mechanisms_folder())
+    path = mechanism_path(args.mechanism)
+    _check_output(args, {"mechanism": [path]})
     text = settings.read(path)
     mechanism = Mechanism.load(path)
     if mechanism.description.inputs:

@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from vehicled.errors import UsageError
+from vehicled.output_files import OutputFile, check_outputs
 
 if TYPE_CHECKING:
     from drivers.can import CanSignal
@@ -56,10 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.setup.questions import RECORD, SENSORS
     from vehicled.setup.text import Draft, make_text
 
-    if args.file.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"{args.file}: expected a name that ends in .yaml")
-    if not args.file.parent.is_dir():
-        raise UsageError(f"{args.file}: no such folder")
+    check_outputs([OutputFile("", args.file, (".yaml", ".yml"))], {"answers": [args.answers]})
     if args.file.exists() and not args.force:
         raise UsageError(f"{args.file}: exists; --force replaces it")
     answers = Answers() if args.answers is None else load(args.answers, Answers)

@@ -61,7 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Follow the mechanism; returns the exit status. Raises UsageError, RunError."""
     from vehicled.errors import UsageError
+    from vehicled.multibody.files import mechanism_path
     from vehicled.multibody.mechanism import Mechanism
+    from vehicled.output_files import OutputFile, check_outputs
     from vehicled.particles.configuration import load_particles_configuration
     from vehicled.particles.tracker import MechanismTracker
 
@@ -71,6 +73,18 @@ def run(args: argparse.Namespace) -> int:
                 raise UsageError(f"--{name}: expected --log LOG with it; live, it is in the configuration")
     elif args.rate is not None and not args.rate > 0.0:
         raise UsageError(f"--rate {args.rate}: expected a number above 0")
+    check_outputs(
+        [
+            OutputFile("--estimates", args.estimates, (".csv",)),
+            OutputFile("--record", args.record, (".mcap",)),
+        ],
+        {
+            "log": [args.log],
+            "configuration": [args.config],
+            "mechanism": [mechanism_path(args.mechanism)],
+            "mapping": [args.mapping],
+        },
+    )
     configuration = load_particles_configuration(args.config)
     if args.log is None and not configuration.daemon.devices:
         raise UsageError(f"{args.config}: daemon.devices: expected at least one, or --log LOG")

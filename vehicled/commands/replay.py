@@ -72,17 +72,30 @@ def run(args: argparse.Namespace) -> int:
     import sys
 
     from replay.log import log_devices, open_log
+    from replay.rates import find_slow_clock
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import RunError, UsageError
+    from vehicled.output_files import OutputFile, check_outputs
+    from vehicled.settings import config_path
 
     if not args.rate > 0.0:
         raise UsageError(f"--rate {args.rate}: expected a number above 0")
     if args.smooth:
         _check_smooth(args)
+    check_outputs(
+        [
+            OutputFile("--estimates", args.estimates, (".csv",)),
+            OutputFile("--record", args.record, (".mcap",)),
+        ],
+        {"log": args.log, "configuration": [config_path(args.config)], "mapping": [args.mapping]},
+    )
     configuration = load_daemon_configuration(args.config)
     mapping = read_mapping(args)
     path, *following = args.log
     log = open_log(path, log_devices(configuration.daemon.devices), mapping, following)
+    warning = find_slow_clock(str(log.path), log.measurements())
+    if warning is not None:
+        print(warning, file=sys.stderr)
     summary = (_smooth if args.smooth else _replay)(args, configuration, log)
     log.problems.show(sys.stderr)
     for channels, fault in summary.units.items():

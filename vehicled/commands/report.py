@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
+from vehicled.output_files import OutputFile, check_outputs
+
 HELP = "plot a run"
 
 
@@ -42,6 +44,9 @@ examples:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and print its path; returns the exit status."""
+    check_outputs(
+        [OutputFile("--output", args.output, (".html", ".htm"))], {"run": args.runs, "truth": [args.truth]}
+    )
     from vehicled.report import write_report
 
     for data in write_report(args.runs, args.output, args.truth):

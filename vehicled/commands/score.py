@@ -70,8 +70,8 @@ examples:
     parser.add_argument(
         "--truth-point",
         metavar="POINT",
-        help="point of the car that the truth is of: x,y,z in m (=-1.3,0,0.1 with a sign first), rear_axle, "
-        "front_axle, imu, antenna or center_of_mass",
+        help="point of the car that the truth is of: x,y,z in m, or with one unit behind all three (where a sign is "
+        "first: =-1.3,0,0.1 or ='-130,0,10 cm'), rear_axle, front_axle, imu, antenna or center_of_mass",
     )
     parser.add_argument(
         "--config", metavar="FILE", help="car that a named point is of, where ESTIMATES is not a recording"

@@ -2,9 +2,10 @@
 
 import argparse
 import dataclasses
-from pathlib import Path
 
 from vehicled.errors import UsageError
+from vehicled.output_files import OutputFile, check_outputs
+from vehicled.settings import config_path
 
 HELP = "Drive the plant model and write what the configured sensors would measure, and the truth."
 
@@ -48,13 +49,13 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"simulate: {name} is missing (see 'vehicled simulate --help')")
     if args.seed < 0:
         raise UsageError(f"simulate: expected a seed of at least 0, got {args.seed}")
-    # Before the work, not after it.
-    for path in filter(None, (args.output, args.truth)):
-        if not Path(path).parent.is_dir():
-            raise UsageError(f"{path}: no such folder")
-    if Path(args.output).suffix.lower() not in (".mcap", ".csv"):
-        raise UsageError(f"{args.output}: expected a log ending in .mcap or .csv")
-
+    check_outputs(
+        [
+            OutputFile("--output", args.output, (".mcap", ".csv")),
+            OutputFile("--truth", args.truth, (".csv",)),
+        ],
+        {"scenario": [args.scenario], "configuration": [config_path(args.config)]},
+    )
     scenario = find_scenario(args.scenario)
     if args.gnss is not None:
         gnss = None if args.gnss == "none" else args.gnss

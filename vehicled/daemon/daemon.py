@@ -299,6 +299,10 @@ class Daemon:
             if steps == 0:
                 notifier.ready()
                 _log.info("ready: results at %s, commands at %s", self.endpoint, self.command_endpoint)
+                if not self._options.devices:
+                    _log.warning(
+                        "no devices in daemon.devices: nothing will be measured (see docs/devices.md)"
+                    )
             steps = self._loop.steps
             notifier.watchdog()
             if self.status is not None:

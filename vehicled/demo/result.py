@@ -134,7 +134,7 @@ class DemoResult:
 
 _SHOWN = {
     "horizontal": ("position", 100.0, "cm"),
-    "yaw": ("heading", 180 / math.pi, "°"),
+    "yaw": ("yaw", 180 / math.pi, "°"),
     "vx": ("speed", 1.0, "m/s"),
     "sideslip": ("sideslip", 180 / math.pi, "°"),
     "slip.angle": ("tyre slip angle", 180 / math.pi, "°"),

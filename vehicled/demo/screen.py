@@ -120,7 +120,7 @@ class Screen:
         yaw = wrap(number(e["yaw"]) - true["yaw"])
         parts = [
             f"{horizontal * 100:6.1f} cm (3σ {3 * sigma * 100:.1f})",
-            f"heading {yaw * DEG:+.2f}° ({3 * number(e['sigma.yaw']) * DEG:.2f})",
+            f"yaw {yaw * DEG:+.2f}° ({3 * number(e['sigma.yaw']) * DEG:.2f})",
         ]
         if while_moving(e, "sideslip") is not None:
             slip = wrap(number(e["sideslip"]) - true["sideslip"])

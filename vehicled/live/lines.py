@@ -34,7 +34,7 @@ def motion_lines(e: Values) -> list[str]:
         row(
             "motion",
             f"{number(e['vx']) * 3.6:8.1f} km/h",
-            format_value(e["yaw"], DEG, "° heading", 10),
+            format_value(e["yaw"], DEG, "° yaw", 10),
             format_value(e["ax"], 1, "m/s² ahead", 6, 1),
             format_value(e["ay"], 1, "left", 6, 1),
         ),

@@ -102,7 +102,7 @@ def _uncertainty(e: Values) -> str:
     return row(
         "1 σ",
         format_value(horizontal, 1, "m position", 8, 2),
-        format_value(e["sigma.yaw"], DEG, "° heading", 8, 2),
+        format_value(e["sigma.yaw"], DEG, "° yaw", 8, 2),
         format_value(e["sigma.vx"], 1, "m/s speed", 8, 2),
         format_value(e["sigma.sideslip"], DEG, "° sideslip", 8, 2),
     )

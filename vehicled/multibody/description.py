@@ -40,7 +40,7 @@ from vehicled.multibody.elements import (
     Universal,
 )
 from vehicled.multibody.expressions import RESERVED
-from vehicled.multibody.files import mechanisms_folder
+from vehicled.multibody.files import mechanism_path
 from vehicled.units import Unit, UnitError, name_unit, parse_unit, split_quantity
 
 
@@ -271,7 +271,7 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 def load_description(name_or_path: str | Path) -> Description:
     """The mechanism in a file, or the shipped one of that name (`four_bar`). Raises SettingsError."""
-    return settings.load(settings.config_path(name_or_path, mechanisms_folder()), Description)
+    return settings.load(mechanism_path(name_or_path), Description)
 
 
 def parse_description(text: str) -> Description:

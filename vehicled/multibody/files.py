@@ -12,10 +12,19 @@ def mechanisms_folder() -> Path:
     return Path(__file__).parent / "mechanisms"
 
 
+def mechanism_path(name_or_path: str | Path) -> Path:
+    """The path of a mechanism that is given as a path or by a shipped one's name. Raises SettingsError."""
+    return settings.config_path(name_or_path, [mechanisms_folder()], "mechanism")
+
+
 def is_mechanism(name_or_path: str | Path) -> bool:
-    """Whether that is a shipped mechanism's name, or a file that has a mechanism's key `space`."""
-    path = Path(name_or_path)
-    if len(path.parts) == 1 and (mechanisms_folder() / f"{path}.yaml").is_file():
+    """Whether that is a shipped mechanism's name, or a file that has a mechanism's key `space`.
+
+    Raises SettingsError for a word that is neither a file nor the name of a shipped mechanism or configuration.
+    """
+    folders = [settings.shipped_folder(), mechanisms_folder()]
+    path = settings.config_path(name_or_path, folders, "configuration or mechanism")
+    if path.parent == mechanisms_folder():
         return True
     try:
         return any(line.startswith("space:") for line in settings.read(path).splitlines())

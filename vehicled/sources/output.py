@@ -42,7 +42,7 @@ class Output:
 
 
 def parse_point(text: str) -> PointName | Vector:
-    """A point by its name, or `x,y,z` in m or with a unit, vehicle axes. Raises UsageError."""
+    """A point by its name, or `x,y,z` in m or with one unit behind all three, vehicle axes. Raises UsageError."""
     for name in get_args(PointName):
         if text == name:
             return cast(PointName, name)
@@ -55,7 +55,10 @@ def parse_point(text: str) -> PointName | Vector:
     except ValueError:  # of units, of how many there are
         pass
     names = ", ".join(get_args(PointName))
-    raise UsageError(f"{text}: expected one of {names}, or x,y,z in m from the centre of mass at rest")
+    raise UsageError(
+        f"{text}: expected one of {names}, or x,y,z from the centre of mass at rest: "
+        "in m, or with one unit behind all three, as in '-130,0,-17 cm'"
+    )
 
 
 def locate(point: PointName | Vector, vehicle: Vehicle, sensors: Sensors) -> Vector | None:

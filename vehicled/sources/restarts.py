@@ -61,10 +61,13 @@ class Restarts:
         else:
             state = "degraded" if faults else "running"
         if (
-            state != known.state
-            or reason != known.reason
-            or faults is not known.faults
-            or known.since is None
+            faults is known.faults
+            and (state, reason) == (known.state, known.reason)
+            and known.since is not None
         ):
-            return Condition(state, t_ns, reason, faults)
-        return known
+            return known
+        # Faults of which only numbers in their reasons have changed are those that were there.
+        kinds, before = {f.kind for f in faults}, {f.kind for f in known.faults}
+        is_same = (state, reason, kinds) == (known.state, known.reason, before)
+        since = known.since if is_same else None
+        return Condition(state, t_ns if since is None else since, reason, faults)

@@ -128,7 +128,7 @@ def run(
             f"{name}: the car never moves in it, expected a drive to compare on (--validate LOG)"
         )
     total = sum(d.length for d in drives)
-    with Progress("fitting", total, "s a pass", quiet) as progress:
+    with Progress("fitting", total, "s", quiet, passes=True) as progress:
 
         def report(number: int, seconds: float, best: float) -> None:
             known_yet = f", criterion {best:.6g}" if math.isfinite(best) else ""

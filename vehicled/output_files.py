@@ -1,0 +1,56 @@
+"""The files that a command will write, checked before it opens any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from vehicled.errors import UsageError
+
+
+class OutputFile(NamedTuple):
+    """A file that will be written."""
+
+    option: str
+    """That it was given by, such as `--estimates`; empty for an argument without one."""
+    path: str | Path | None
+    """None where it was left out."""
+    endings: Sequence[str] = ()
+    """Of names, in lower case, one of which is expected; empty: any name."""
+
+
+def check_outputs(outputs: Iterable[OutputFile], inputs: Mapping[str, Iterable[str | Path | None]]) -> None:
+    """Raise UsageError for an output whose name or folder is wrong, or that would overwrite another file in use.
+
+    `inputs`: what the command reads, by what messages call it, such as `log`; None where it was left out.
+    """
+    used = [(Path(p), f"the {what}") for what, paths in inputs.items() for p in paths if p is not None]
+    for option, given, endings in outputs:
+        if given is None:
+            continue
+        path, name = Path(given), f"{option} {given}".lstrip()
+        _check_place(path, name, endings)
+        for other, what in used:
+            if _is_same(path, other):
+                raise UsageError(f"{name}: expected another file than {what}")
+        used.append((path, option))
+
+
+def _check_place(path: Path, name: str, endings: Sequence[str]) -> None:
+    if path.is_dir():
+        raise UsageError(f"{name}: expected a file, got a folder")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{name}: no such folder")
+    # A pipe or a device has any name, unless the name is what chooses the kind of file.
+    is_stream = path.exists() and not path.is_file() and len(endings) == 1
+    if endings and path.suffix.lower() not in endings and not is_stream:
+        *others, last = endings
+        wanted = f"{', '.join(others)} or {last}" if others else last
+        raise UsageError(f"{name}: expected a name that ends in {wanted}")
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    if path.exists() and other.exists():
+        return path.samefile(other)
+    return path.resolve() == other.resolve()
