@@ -65,6 +65,7 @@ class Initialisation:
         self._skids: bool | None = None
         """Whether the car turns otherwise than it is steered; None until that has been found."""
         self._begun_ns = 0
+        """When it began last."""
 
     def reset(self) -> None:
         """Nothing has been measured yet."""
@@ -179,7 +180,8 @@ class Initialisation:
         """Begin in a turn: with its yaw rate and, if the steering explains it, its roll and sideslip."""
         f = self._filter
         yaw_rate, sigma = self.find_yaw_rate(t_ns, speed)
-        if abs(speed) * max(abs(yaw_rate), sigma if yaw_rate == 0.0 else 0.0) < _TURNING:
+        # Where nothing measures how the car turns, it may be in a turn.
+        if abs(speed * (yaw_rate or sigma)) < _TURNING:
             return
         # While that is known it is the car's own heading, else that of an antenna's motion.
         antenna = conditions.course_antenna if conditions.fix is not None else None
