@@ -71,7 +71,7 @@ class Gyroscopes:
     """At the start."""
     bias_drift: Annotated[float, Unit("rad/s/√s"), NonNegative] = 2e-5
     """Random walk of the bias."""
-    scale: Annotated[float, NonNegative] = 0.005
+    scale: Annotated[float, NonNegative] = 0.0025
     """Scale error of the three together, which the filter estimates: 1 σ."""
     offset: RadiansPerSecondVector = (0.0, 0.0, 0.0)
     """The part of the bias that is known, per axis: it is subtracted."""
