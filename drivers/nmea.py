@@ -90,7 +90,8 @@ class NmeaDecoder(ReceiverDecoder):
         except pynmea2.ParseError:
             self.counters["other_sentences"] += 1
             return
-        kind = getattr(sentence, "sentence_type", "")
+        # Of the others, queries have a type as well, but no fields.
+        kind = sentence.sentence_type if isinstance(sentence, pynmea2.TalkerSentence) else ""
         if kind not in _DATA_SENTENCES | _TIMED_SENTENCES:
             self.counters["other_sentences"] += kind != "GSA"  # GSA has nothing that GGA and GST do not have
             return

@@ -393,3 +393,12 @@ def test_unknown_sentences_are_counted():
     d.feed(lines("GNXYZ,1,2", "PUBX,00,1", "GPGLL,4700.0,N,00800.0,E,120000,A", "GPGGAQ,1"), 0)
     assert d.counters["other_sentences"] == 4
     assert d.counters["garbage_bytes"] == 0
+
+
+@pytest.mark.parametrize("body", ["CCGPQ,GGA", "EIGNQ,RMC", "EIGNQ,VTG", "EIGNQ,GST", "EIGNQ,HDT"])
+def test_queries_of_other_programs_are_no_data(body):
+    d = decoder()
+    d.feed(lines(body, GGA), 0)
+    (m,) = d.feed(b"", S)
+    assert "gnss.lat" in m.values
+    assert d.counters["other_sentences"] == 1
