@@ -8,6 +8,7 @@ from pathlib import Path
 from drivers.nmea import NmeaDecoder, NmeaOptions, parse_time_of_day
 from replay.lines import bounded_lines
 from replay.problems import Problems
+from replay.receiver_time import ReceiverTime
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 
@@ -43,17 +44,13 @@ class NmeaLog:
         self.problems.clear()
         decoder = NmeaDecoder(self._name, self._options)
         latency = round(self._options.latency * 1e9)
+        clock = ReceiverTime(_DAY_NS, self.problems)
         arrival: int | None = None
         with open(self.path, "rb") as file:
             for _, line in bounded_lines(file, self.problems):
                 of_day = _find_time(line)
                 if of_day is not None:
-                    of_day += latency
-                    if arrival is None:
-                        arrival = of_day
-                    # The nearest such time of day, to get over midnight; a step back stays where it was.
-                    ahead = (of_day - arrival + _DAY_NS // 2) % _DAY_NS - _DAY_NS // 2
-                    arrival += max(ahead, 0)
+                    arrival = clock.advance(of_day) + latency
                 if arrival is not None:
                     yield from decoder.feed(line.rstrip(b"\r\n") + b"\r\n", arrival)
         if arrival is not None:

@@ -16,6 +16,7 @@ from drivers.ubx import (
     UbxOptions,
 )
 from replay.problems import Problems
+from replay.receiver_time import ReceiverTime
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 
@@ -23,6 +24,7 @@ SUFFIXES = (".ubx",)
 
 _TIMED = {NAV_COV, NAV_EOE, NAV_PVT, NAV_STATUS, NAV_TIMEUTC, NAV_VELNED}
 """Messages that begin with the time of week."""
+_NS_PER_MS = 1_000_000
 _SYNC = b"\xb5\x62"
 _HEADER = 6
 _LONGEST = 128
@@ -61,20 +63,16 @@ class UbxLog:
         """One per epoch, in the order of the log."""
         self.problems.clear()
         decoder = UbxDecoder(self._name, self._options)
-        latency_ms = self._options.latency * 1e3
-        now_ms: int | None = None
-        arrival = 0
+        latency = round(self._options.latency * 1e9)
+        clock = ReceiverTime(WEEK_MS * _NS_PER_MS, self.problems)
+        arrival: int | None = None
         for data, itow in self._epochs():
             if itow is not None:
-                if now_ms is None:
-                    now_ms = itow
-                # The nearest such time, to get over the end of the week; a step back stays where it was.
-                ahead = (itow - now_ms + WEEK_MS // 2) % WEEK_MS - WEEK_MS // 2
-                now_ms += max(ahead, 0)
-                arrival = round((now_ms + latency_ms) * 1e6)
-            if now_ms is not None:
+                arrival = clock.advance(itow * _NS_PER_MS) + latency
+            if arrival is not None:
                 yield from decoder.feed(data, arrival)
-        yield from decoder.feed(b"", arrival + 1_000_000_000)  # the last epoch ends with the file
+        if arrival is not None:
+            yield from decoder.feed(b"", arrival + 1_000_000_000)  # the last epoch ends with the file
         for kind in ("checksum_errors", "truncated", "out_of_range", "repeated", "late_messages"):
             if count := decoder.counters[kind]:
                 self.problems.add(f"UBX {kind.replace('_', ' ')}", self._name, "", count)

@@ -1,6 +1,7 @@
 """Logs of every kind through one door, and raw ones through the decoders of the live drivers."""
 
 from functools import reduce
+from itertools import pairwise
 from operator import xor
 from pathlib import Path
 
@@ -148,6 +149,41 @@ def test_nmea_text_gives_a_fix_per_epoch_over_midnight(tmp_path: Path) -> None:
     )
     assert all(m.values["gnss.quality"] == 4 and m.source == "receiver" for m in samples)
     assert all(m.arrival - m.t >= 80_000_000 for m in samples)
+    assert not log.problems
+
+
+def test_a_receiver_that_sets_its_clock_back_goes_on(tmp_path: Path) -> None:
+    """Before their first fix, receivers have the time of 18 s before midnight, or that of a clock without power."""
+    before, after = [f"235942.{i}0" for i in range(5)], [f"140000.{i}0" for i in range(10)]
+    (tmp_path / "x.nmea").write_text("".join(epoch(clock, 7.0) for clock in before + after))
+    encoder = UbxEncoder()
+    itows = [*range(300_000_000, 300_000_500, 100), *range(200_000_000, 200_001_000, 100)]
+    messages = [
+        encoder.encode(Measurement("", t, t, {"gnss.lat": 48.0, "gnss.lon": 11.5}))
+        for t in (itow * 1_000_000 for itow in itows)
+    ]
+    (tmp_path / "x.ubx").write_bytes(b"".join(messages))
+    for name in ("x.nmea", "x.ubx"):
+        log = open_log(tmp_path / name)
+        for _ in range(2):
+            samples = list(log.measurements())
+            assert len(samples) == 15
+            intervals = [b.t - a.t for a, b in pairwise(samples)]
+            assert intervals[:4] + intervals[5:] == pytest.approx([100_000_000] * 13, abs=1000)
+            assert 0 <= intervals[4] <= 100_000_000
+            assert log.problems.counts == {"clock set back": 1}
+
+
+def test_a_message_out_of_order_does_not_move_the_clock(tmp_path: Path) -> None:
+    path = tmp_path / "drive.nmea"
+    epochs = [epoch(f"120000.{i}0", 7.0) for i in range(10)]
+    late = sentence("GPGST,120000.20,,,,,0.5,0.5,1.0")
+    path.write_text("".join(epochs[:6]) + late + "".join(epochs[6:]))
+    log = open_log(path)
+    samples = [m for m in log.measurements() if "gnss.lat" in m.values]
+    assert [m.t - samples[0].t for m in samples] == pytest.approx(
+        [i * 100_000_000 for i in range(10)], abs=1000
+    )
     assert not log.problems
 
 
