@@ -59,6 +59,8 @@ class _Epoch:
         self.t: int | None = None
         self.seen: set[str] = set()
         self.values: dict[str, float] = {}
+        self.emitted: set[str] = set()
+        """Channels of the measurements that were made of it so far, but the quality, which belongs to each."""
 
 
 class NmeaDecoder(ReceiverDecoder):
@@ -148,6 +150,7 @@ class NmeaDecoder(ReceiverDecoder):
             self.counters["repeated"] += 1
             epoch.values = {}
         epoch.seen |= previous.seen
+        epoch.emitted |= previous.emitted
         epoch.t = previous.t
         self._expected = frozenset()  # what was taken for a whole epoch was not
 
@@ -155,6 +158,9 @@ class NmeaDecoder(ReceiverDecoder):
         values, epoch.values = epoch.values, {}
         if values.get("gnss.quality") == 0.0:
             values = {"gnss.quality": 0.0}  # no fix: whatever else was sent is not a measurement
+        # Of an epoch in parts, RMC has the position of GGA again, and VTG the velocity of RMC.
+        values = {c: v for c, v in values.items() if c not in epoch.emitted}
+        epoch.emitted |= values.keys() - {"gnss.quality"}
         if values:
             t = epoch.t if epoch.t is not None else epoch.stamp_ns - self._latency_ns
             self.in_use = NMEA

@@ -315,6 +315,21 @@ def test_a_pause_within_an_epoch_splits_but_loses_nothing():
     assert "gnss.alt" in out[1].values
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2, 5), (2, 5, 0, 1), (2, 5, 1, 0)])
+@pytest.mark.parametrize("lost", [0, 1, 2, 5])
+def test_after_a_lost_sentence_no_channel_is_given_twice(order, lost):
+    d = decoder()
+    out = []
+    for i in range(8):
+        sentences = [epoch(i)[k] for k in order if (i, k) != (3, lost)]
+        for k, sentence in enumerate(sentences):
+            out += d.feed(sentence, i * 100 * MS + k * MS)
+        out += d.feed(b"", i * 100 * MS + 50 * MS)
+    given = [(m.t, channel) for m in out for channel in m.values if channel != "gnss.quality"]
+    assert len(set(given)) == len(given)
+    assert {channel for _, channel in given} == ALL - {"gnss.quality"}
+
+
 # Time
 
 
