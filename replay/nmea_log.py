@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from drivers.framing import xor_checksum
 from drivers.nmea import NmeaDecoder, NmeaOptions, parse_time_of_day
 from replay.lines import bounded_lines
 from replay.problems import Problems
@@ -15,7 +16,7 @@ from vehicled.messages import Measurement
 SUFFIXES = (".nmea", ".txt")
 
 _DAY_NS = 86_400_000_000_000
-_TIME = re.compile(rb"\$..(?:GGA|RMC|GST|ZDA),([\d.]{6,16})[,*]")
+_TIMED = re.compile(rb"\$(..(?:GGA|RMC|GST|ZDA),([\d.]{6,16})(?:,[^$*]*)?)\*([0-9A-Fa-f]{2})")
 _PROBE = 100
 """Lines in which a file must show its first sentence."""
 
@@ -36,8 +37,13 @@ class NmeaLog:
         self._name, self._options = name, options
         with open(self.path, "rb") as file:
             lines = islice(bounded_lines(file, self.problems), _PROBE)
-            if all(_find_time(line) is None for _, line in lines):
-                raise UsageError(f"{self.path}: no NMEA sentences with a time in the first {_PROBE} lines")
+            times = (of_day for _, line in lines if (of_day := _find_time(line)) is not None)
+            first = next(times, None)
+        if first is None:
+            raise UsageError(
+                f"{self.path}: no NMEA sentences with time and checksum in the first {_PROBE} lines"
+            )
+        self._first = first
 
     def measurements(self) -> Iterator[Measurement]:
         """One per epoch, in the order of the log."""
@@ -45,22 +51,22 @@ class NmeaLog:
         decoder = NmeaDecoder(self._name, self._options)
         latency = round(self._options.latency * 1e9)
         clock = ReceiverTime(_DAY_NS, self.problems)
-        arrival: int | None = None
+        arrival = clock.advance(self._first) + latency
         with open(self.path, "rb") as file:
             for _, line in bounded_lines(file, self.problems):
                 of_day = _find_time(line)
                 if of_day is not None:
                     arrival = clock.advance(of_day) + latency
-                if arrival is not None:
-                    yield from decoder.feed(line.rstrip(b"\r\n") + b"\r\n", arrival)
-        if arrival is not None:
-            yield from decoder.feed(b"", arrival + 1_000_000_000)  # the last epoch ends with the file
+                yield from decoder.feed(line.rstrip(b"\r\n") + b"\r\n", arrival)
+        yield from decoder.feed(b"", arrival + 1_000_000_000)  # the last epoch ends with the file
         for kind in ("checksum_errors", "truncated", "out_of_range", "repeated"):
             if count := decoder.counters[kind]:
                 self.problems.add(f"NMEA {kind.replace('_', ' ')}", self._name, "", count)
 
 
 def _find_time(line: bytes) -> int | None:
-    """The time of day in a sentence, ns; None if it has none."""
-    found = _TIME.search(line)
-    return None if found is None else parse_time_of_day(found[1].decode("ascii"))
+    """The time of day in a sentence, ns; None if it has none, or is damaged."""
+    found = _TIMED.search(line)
+    if found is None or int(found[3], 16) != xor_checksum(found[1]):
+        return None
+    return parse_time_of_day(found[2].decode("ascii"))

@@ -182,7 +182,7 @@ def test_other_text_logs_are_read_by_bounded_lines(tmp_path):
         list(log.measurements())
         assert log.problems.counts["line too long"] == 1
     path = tmp_path / "x.nmea"
-    path.write_bytes(b"$" * (4 * MB) + b"\n$GPGGA,120000.00,,,,,0,00,,,M,,M,,*66\n")
+    path.write_bytes(b"$" * (4 * MB) + b"\n$GPGGA,120000.00,,,,,0,00,,,M,,M,,*4B\n")
     log = NmeaLog(path, "gnss", NmeaOptions(port="x"))
     list(log.measurements())
     assert log.problems.counts["line too long"] == 1

@@ -197,6 +197,19 @@ def test_damaged_nmea_is_counted_and_skipped(tmp_path: Path) -> None:
     assert log.problems.counts["NMEA truncated"] == 1
 
 
+def test_a_damaged_time_does_not_move_the_clock(tmp_path: Path) -> None:
+    path = tmp_path / "drive.nmea"
+    epochs = [epoch(f"120000.{i}0", 7.0) for i in range(10)]
+    epochs[4] = epochs[4].replace("RMC,12", "RMC,16")
+    path.write_text("".join(epochs))
+    log = open_log(path)
+    samples = [m for m in log.measurements() if "gnss.lat" in m.values]
+    assert [m.t - samples[0].t for m in samples] == pytest.approx(
+        [i * 100_000_000 for i in range(10)], abs=1000
+    )
+    assert log.problems.counts["NMEA checksum errors"] == 1
+
+
 def test_what_is_no_nmea_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Dear diary,\n")
     with pytest.raises(UsageError, match="no NMEA sentences"):
