@@ -65,6 +65,8 @@ _ASCII = {
     b"VNYBA": (None, 6),
     b"VNYIA": (None, 6),
 }
+_OF_LINES = -1
+"""In place of the group of a receiver: of the fixes in ASCII messages."""
 _LONGEST_LINE = 256
 
 
@@ -163,6 +165,8 @@ class VectorNavDecoder(FrameDecoder):
     def _decode(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
         t = stamp_ns - self._latency_ns
         if message[0] == 0x24:
+            if message.startswith(b"$VNGPS,") and not self._is_new(_OF_LINES, _fix_key(message)):
+                return
             for values in map(self._checked, _ascii_values(message)):
                 if values:
                     out.append(Measurement(self.name, t, arrival_ns, values))
@@ -178,12 +182,14 @@ class VectorNavDecoder(FrameDecoder):
             self.counters["clock_restarts"] = self._clock.restarts
         out.extend(Measurement(self.name, t, arrival_ns, v) for v in (values, found) if v)
         for group, fix in fixes:
-            if self._last_fixes.get(group) == fix.key:
-                continue
-            self._last_fixes[group] = fix.key
-            if named := self._checked(fix.values):
+            if self._is_new(group, fix.key) and (named := self._checked(fix.values)):
                 named = {RECEIVERS[group] + c.removeprefix("gnss"): v for c, v in named.items()}
                 out.append(Measurement(self.name, t - fix.age_ns, arrival_ns, named))
+
+    def _is_new(self, group: int, key: bytes) -> bool:
+        """Whether a fix is another than the last one of its receiver."""
+        before, self._last_fixes[group] = self._last_fixes.get(group), key
+        return key != before
 
     def _checked(self, values: dict[str, float] | None) -> dict[str, float]:
         if values is None or not all(map(math.isfinite, values.values())):
@@ -216,6 +222,11 @@ def _parse_at_ascii(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
         if check.upper() != computed:
             return FoundFrame.DAMAGED, length
     return kind, length
+
+
+def _fix_key(message: bytes) -> bytes:
+    """Time of week, week and kind of the fix in an ASCII message VNGPS: equal for the same fix."""
+    return b",".join(message.split(b",", 4)[1:4])
 
 
 def _ascii_values(message: bytes) -> list[dict[str, float] | None]:

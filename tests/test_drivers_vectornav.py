@@ -230,6 +230,19 @@ def test_a_fix_is_given_once_and_is_as_old_as_its_time_of_week():
     assert all(80 * 10**6 <= m.arrival - m.t < 90 * 10**6 for m in newest)
 
 
+def test_a_fix_in_text_is_given_once():
+    d = decoder()
+    out = []
+    for i in range(80):  # 40 Hz, with fixes of 5 Hz
+        place = "+47.25000000,+08.50000000,+00412.500,+003.000,-004.000,+000.500"
+        fix = (
+            f"VNGPS,{333733 + i // 8 * 0.2:.6f},1694,3,05,{place},+000.250,+000.500,+000.750,+000.125,2.1E-08"
+        )
+        out += d.feed(vectornav_line(fix) + vectornav_line("VNGYR,0.5,-0.25,2.0"), i * 25_000_000)
+    assert [m.t for m in out if "gnss.lat" in m.values] == [i * 200_000_000 for i in range(10)]
+    assert len([m for m in out if "imu.wx" in m.values]) == 80
+
+
 def test_a_fix_without_the_time_of_the_message_counts_as_measured_with_it():
     d = decoder(latency=0.002)
     message = vectornav_binary(
