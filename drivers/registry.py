@@ -1,10 +1,10 @@
 """Which driver reads which kind of device: the entry points of the installed distributions, ours included."""
 
-import difflib
 from importlib.metadata import entry_points
 
 from drivers.base import Driver
 from vehicled.errors import UsageError
+from vehicled.expectations import suggest
 
 GROUP = "vehicled.drivers"
 """Entry point group. Ours are in pyproject.toml; other distributions may add drivers of their own."""
@@ -20,10 +20,8 @@ def load_driver(kind: str) -> type[Driver]:
     found = list(entry_points(group=GROUP, name=kind))
     if not found:
         known = known_drivers()
-        expected = ", ".join(known) or "those that are installed (pip install vehicled)"
-        near = difflib.get_close_matches(kind, known, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"no driver {kind!r}: expected one of {expected}{hint}")
+        hint = suggest(kind, known) if known else "none is installed (pip install vehicled)"
+        raise UsageError(f"no driver {kind!r}; {hint}")
     if len(found) > 1:
         raise UsageError(f"driver {kind!r} is registered twice: {', '.join(e.value for e in found)}")
     try:

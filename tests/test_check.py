@@ -142,7 +142,6 @@ def test_counting_leaves_the_car_as_it_was(car):
                 "prototype.yaml:",
                 "devices.imu.driver: no driver",
                 "xesns",
-                "vectornav",
                 "did you mean 'xsens'?",
             ],
         ),

@@ -156,7 +156,7 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
         ("front_track: 0.9 m\nfront_tyre: 315/80 R22\n", "answers.yaml: vehicle.front"),
         (
             "mass: 1400 kg\ndevices: {imu: {driver: nothing, port: /dev/ttyS1}}\n",
-            "answers.yaml:2: devices.imu.driver: no driver 'nothing': expected one of can",
+            "answers.yaml:2: devices.imu.driver: no driver 'nothing'; known here: can",
         ),
         ("devices: {gps: {driver: ublox, port: /dev/ttyS1}}\n", "; did you mean 'ubx'?"),
         (
