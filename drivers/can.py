@@ -329,7 +329,8 @@ class Can(Driver):
         now = time.monotonic_ns()
         channel = self.decoder.channel_of(frame)
         # To decode a frame takes longer than all that is done with it before.
-        if channel is not None and not self.guard.admits(frame.arbitration_id, channel, now):
+        key = frame.arbitration_id, frame.is_extended_id
+        if channel is not None and not self.guard.admits(key, channel, now):
             self._counters["decimated"] += 1
             return True, []
         offs = self.decoder.counters["bus_off"]

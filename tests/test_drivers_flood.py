@@ -213,3 +213,36 @@ def test_frames_are_left_out_before_they_are_decoded():
     assert len(out) <= driver.counters()["messages"] <= 150 + 300 * (time.monotonic() - begun)
     driver.stop()
     assert not [t for t in threading.enumerate() if t.name == "driver-can"]
+
+
+TWO_KINDS = """\
+VERSION ""
+BU_: X
+BO_ 304 Standard: 2 X
+ SG_ Pressure : 0|16@1+ (1,0) [0|0] "bar" X
+BO_ 2147483952 Extended: 2 X
+ SG_ Speed : 0|16@1+ (1,0) [0|0] "m/s" X
+"""
+"""Both have the identifier 0x130, one with eleven bits and one with 29."""
+
+
+def test_frames_with_identifiers_of_both_kinds_do_not_take_from_each_other(tmp_path):
+    dbc = tmp_path / "x.dbc"
+    dbc.write_text(TWO_KINDS)
+    signals = {
+        "brake.pressure": CanSignal(message="Standard", signal="Pressure"),
+        "vehicle.speed": CanSignal(message="Extended", signal="Speed"),
+    }
+    options = CanOptions(dbc=dbc, signals=signals, interface="virtual", channel="test_both_kinds")
+    out: list[Measurement] = []
+    driver = Can("can", options, out.append)
+    driver.start()
+    with can.Bus(interface="virtual", channel="test_both_kinds") as bus:
+        wait_until(lambda: driver.state == "connected")
+        for _ in range(2):
+            for extended in (False, True):
+                for _ in range(70):  # of each less than what is taken at once
+                    bus.send(can.Message(arbitration_id=0x130, data=bytes(2), is_extended_id=extended))
+        wait_until(lambda: driver.counters()["decimated"] + len(out) == 280)
+    driver.stop()
+    assert driver.counters()["decimated"] == 0
