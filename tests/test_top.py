@@ -128,6 +128,25 @@ def test_each_fix_counts_once_and_is_forgotten_when_no_more_come(publisher, endp
         assert len(feed.fixes) == 0
 
 
+def test_a_daemon_that_restarts_has_measured_nothing_negative(publisher, endpoint):
+    with Feed(Publication(endpoint)) as feed:
+        for second, put, rate in ((1, 5000, None), (2, 6000, 1000.0), (3, 10, None), (4, 1010, 1000.0)):
+            counters = {"queue": {"put": put, "dropped": {}}}
+            publisher.publish_status(status(second * 10**9, counters=counters))
+            receive(feed, second)
+            assert feed.measurement_rate == rate
+
+
+def test_fixes_of_another_drive_are_forgotten(publisher, endpoint):
+    with Feed(Publication(endpoint)) as feed:
+        publisher.publish_status(status(1))
+        receive(feed, 1)
+        for t in (500 * 10**9, 10**9):  # a replay that begins again
+            publisher.publish_step(None, [make_fix(t)])
+            receive(feed, feed.messages + 1)
+        assert [fix.t for fix in feed.fixes] == [10**9]
+
+
 @pytest.mark.parametrize(
     "payload",
     [

@@ -88,7 +88,8 @@ class Feed:
             self._forget_fixes(fix.t)
 
     def _forget_fixes(self, t: int) -> None:
-        while self.fixes and self.fixes[0].t < t - _WINDOW_NS:
+        # Later ones are of another drive: a replay has begun again, or the daemon's machine.
+        while self.fixes and abs(t - self.fixes[0].t) > _WINDOW_NS:
             self.fixes.popleft()
 
     def _note_status(self, status: ShownStatus) -> None:
@@ -98,8 +99,11 @@ class Feed:
         if queue is None:
             return
         now, put = status.t, queue.put
-        if self._previous_put is not None and now > self._previous_put[0]:
-            self.measurement_rate = (put - self._previous_put[1]) / ((now - self._previous_put[0]) * 1e-9)
+        before, put_before = self._previous_put or (now, put)
+        if now < before or put < put_before:  # the daemon has begun again
+            self.measurement_rate = None
+        elif now > before:
+            self.measurement_rate = (put - put_before) / ((now - before) * 1e-9)
         self._previous_put = now, put
 
     def estimate(self) -> dict[str, Any] | None:
