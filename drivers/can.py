@@ -282,8 +282,10 @@ def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
 
 
 def _source(channel: str, signal: CanSignal, dbc_signal: DbcSignal) -> _Source:
-    low = -math.inf if dbc_signal.minimum is None else float(dbc_signal.minimum)
-    high = math.inf if dbc_signal.maximum is None else float(dbc_signal.maximum)
+    # A limit is a multiple of the signal's step, which in binary may be less than what is decoded there.
+    rounding = 0.0 if dbc_signal.is_float else 0.5 * abs(float(dbc_signal.scale))
+    low = -math.inf if dbc_signal.minimum is None else float(dbc_signal.minimum) - rounding
+    high = math.inf if dbc_signal.maximum is None else float(dbc_signal.maximum) + rounding
     counter = None
     if signal.roll_over is not None and signal.pulses_per_revolution is not None:
         counter = _Counter(signal.roll_over, signal.pulses_per_revolution)

@@ -243,3 +243,26 @@ def test_accelerations_may_be_sent_in_g():
     assert frame.data[:2] in ((200).to_bytes(2, "little"), (200).to_bytes(2, "big"))
     (received,) = CanDecoder("car", options({"imu.ax": signal})).feed(frame, 0)
     assert received.values["imu.ax"] == pytest.approx(2 * 9.80665)
+
+
+@pytest.mark.parametrize(
+    ("last", "most"), [(254, "25.4"), (1023, "102.3"), (4094, "409.4"), (32767, "3276.7")]
+)
+def test_the_limits_of_a_signal_are_values_of_it(tmp_path, last, most):
+    """0.1 times 254 is a little more than 25.4, in binary."""
+    dbc = tmp_path / "x.dbc"
+    dbc.write_text(
+        f'VERSION ""\nBU_: X\nBO_ 304 Brake: 2 X\n SG_ Pressure : 0|16@1- (0.1,0) [-{most}|{most}] "bar" X\n'
+    )
+    signals = {"brake.pressure": CanSignal(message="Brake", signal="Pressure")}
+    decoder = CanDecoder("can", CanOptions(dbc=dbc, signals=signals))
+
+    def read(raw):
+        data = raw.to_bytes(2, "little", signed=True).hex()
+        return [m.values["brake.pressure"] / 1e5 for m in decoder.feed(frame(304, data), 0)]
+
+    for raw in (last, -last):
+        assert read(raw) == pytest.approx([raw / 10])
+    assert decoder.counters["out_of_range"] == 0
+    for beyond in {min(last + 1, 32767), max(-last - 1, -32768)} - {last}:
+        assert read(beyond) == []
