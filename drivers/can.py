@@ -309,9 +309,9 @@ class Can(Driver):
 
     @property
     def port(self) -> str | None:
-        """That of an slcan adapter; other buses have any number of readers."""
+        """That of an slcan adapter, without its baud rate; other buses have any number of readers."""
         o: CanOptions = self.options
-        return o.channel if o.interface == "slcan" else None
+        return o.channel.partition("@")[0] if o.interface == "slcan" else None
 
     def _open(self) -> None:
         o: CanOptions = self.options

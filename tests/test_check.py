@@ -136,6 +136,11 @@ def test_counting_leaves_the_car_as_it_was(car):
             ["prototype.yaml:", "gnss", "/dev//vehicled-imu", "port of 'imu'"],
         ),
         (
+            "interface: socketcan            # default; slcan: an adapter on a serial port\n        channel: can0 ",
+            "interface: slcan\n        channel: /dev/vehicled-imu@921600 ",
+            ["prototype.yaml:", "can", "/dev/vehicled-imu is also the port of 'imu'"],
+        ),
+        (
             "driver: xsens",
             "driver: xesns",
             [
