@@ -42,12 +42,15 @@ class CanLog:
     def measurements(self) -> Iterator[Measurement]:
         """One per frame that carries channels, in the order of the log."""
         self.problems.clear()
-        decoders = [CanDecoder(name, options) for name, options in self._devices.items()]
+        decoders = {CanDecoder(name, options): options.channel for name, options in self._devices.items()}
+        known = set(decoders.values())
         for frame in self._frames():
             # Times in frames are a double in seconds since 1970, good to a quarter of a microsecond.
             arrival = round(frame.timestamp * 1e9)
-            for decoder in decoders:
-                yield from decoder.feed(frame, arrival)
+            for decoder, channel in decoders.items():
+                # A bus of another name than any device's may be each of them: logs name buses as they like.
+                if frame.channel == channel or frame.channel not in known:
+                    yield from decoder.feed(frame, arrival)
         for decoder in decoders:
             for kind in ("truncated", "out_of_range", "error_frames", "bus_off"):
                 if count := decoder.counters[kind]:

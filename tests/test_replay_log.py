@@ -1,5 +1,6 @@
 """Logs of every kind through one door, and raw ones through the decoders of the live drivers."""
 
+from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
 from operator import xor
@@ -65,6 +66,18 @@ def test_can_logs_of_every_kind_give_the_same_measurements(
     )
     assert {m.source for m in samples} == {"car"}
     assert not log.problems
+
+
+def test_a_frame_belongs_to_the_bus_that_the_log_names(tmp_path: Path, car: dict[str, CanOptions]) -> None:
+    first = car["car"]
+    second = replace(first, channel="can1")
+    path = tmp_path / "drive.log"
+    path.write_text("(1.0) can0 123#10270000\n(1.1) can1 123#20270000\n(1.2) vcan7 123#30270000\n")
+    log = open_log(path, {"first": first, "second": second})
+    assert [(m.source, m.t // 100_000_000) for m in log.measurements()] == [
+        *[("first", 10), ("second", 11)],
+        *[("first", 12), ("second", 12)],
+    ]
 
 
 def test_damaged_lines_of_a_candump_are_counted_and_skipped(
