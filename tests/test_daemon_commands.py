@@ -208,6 +208,16 @@ def test_a_path_that_is_too_long_for_a_socket_is_one_line(socket_folder):
     endpoints.close()
 
 
+def test_a_file_in_the_place_of_a_socket_is_left_alone(socket_folder):
+    path = socket_folder / "drive.mcap"
+    path.write_bytes(b"a recording")
+    endpoints = Endpoints(PublishOptions())
+    with pytest.raises(UsageError, match=r"drive\.mcap: cannot be bound: there is a file that is no socket"):
+        endpoints.bind(zmq.ROUTER, f"ipc://{path}", 1000)
+    endpoints.close()
+    assert path.read_bytes() == b"a recording"
+
+
 def test_a_socket_left_behind_is_replaced(socket_folder, connect):
     path = socket_folder / "commands"
     with sockets.socket(sockets.AF_UNIX) as former:

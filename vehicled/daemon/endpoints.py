@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket as sockets
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,7 +176,12 @@ def _listen(endpoint: str) -> sockets.socket:
 
 
 def _remove_left_behind(path: str) -> None:
-    """Remove the file of an ipc socket at which nobody listens any more. Raises OSError where somebody does."""
+    """Remove the file of an ipc socket at which nobody listens any more.
+
+    Raises OSError where somebody does, or the file is no socket: connections to such a file are refused as well.
+    """
+    if os.path.exists(path) and not stat.S_ISSOCK(os.stat(path).st_mode):
+        raise OSError(errno.EEXIST, "there is a file that is no socket")
     with sockets.socket(sockets.AF_UNIX) as probe:
         probe.setblocking(False)  # nobody waits for a program that hangs
         try:
