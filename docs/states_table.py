@@ -13,15 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from vehicled.filter.settings import Filter, Suspension
-from vehicled.filter.states import (
-    MODEL,
-    SUSPENSION,
-    Group,
-    InitialConditions,
-    StateTable,
-    Values,
-    make_table,
-)
+from vehicled.filter.state_table import StateTable, make_table
+from vehicled.filter.states import MODEL, SUSPENSION, Group, InitialConditions, Values
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.gnss import Baseline, Gnss, Gnss2
 from vehicled.sources.sensors import Sensors, find_kinds

@@ -18,15 +18,14 @@ from vehicled.filter.error_state import (
     calc_update,
 )
 from vehicled.filter.settings import Kind, Suspension
+from vehicled.filter.state_table import StateTable, make_table
 from vehicled.filter.states import (
     DRIVE_FORCE,
     VELOCITY,
     WHEEL_SLIP,
     InitialConditions,
     Process,
-    StateTable,
     calc_unknown_drive,
-    make_table,
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS

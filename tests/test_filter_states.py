@@ -11,12 +11,14 @@ from vehicled.estimator import Estimator
 from vehicled.filter.boundary import InitialPose, Observation
 from vehicled.filter.definite import is_definite
 from vehicled.filter.settings import DriveForce, Filter, Suspension, Unknowns, Unmodelled
+from vehicled.filter.state_table import StateTable, StateVector, make_table
 from vehicled.filter.states import (
     ATTITUDE,
     COORDINATES,
     DRIVE_FORCE,
     POSITION,
     RATES,
+    ROLLING_RADIUS,
     STEERING_OFFSET,
     SUSPENSION,
     TYRE_ERROR,
@@ -27,13 +29,10 @@ from vehicled.filter.states import (
     Group,
     InitialConditions,
     Process,
-    StateTable,
-    StateVector,
     calc_unknown_drive,
-    make_table,
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.messages import SlowState
+from vehicled.messages import WHEELS, SlowState
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import Gyroscopes, Imu
 from vehicled.sources.imu_model import (
@@ -151,7 +150,11 @@ def test_a_filter_is_initialised_with_the_table():
     assert f.states.names == StateVector(table().groups).names
     at_rest = InitialConditions(speed=0.0, position_known=False, yaw_variance=1e-6)
     f.open_states(lambda kind: True)
-    assert f.covariance == pytest.approx(np.diag(table().initial(at_rest)))
+    assert f.variances == pytest.approx(table().initial(at_rest))
+    radii, correlated = f.states[ROLLING_RADIUS], f.covariance - np.diag(f.variances)
+    assert correlated[radii, radii] == pytest.approx(0.88 * 0.02**2 * (1.0 - np.eye(4)))
+    correlated[radii, radii] = 0.0
+    assert not correlated.any()
     assert f.car.view("density") == pytest.approx(table().densities())
     for group, process in table().processes():
         if group is DRIVE_FORCE:
@@ -159,6 +162,28 @@ def test_a_filter_is_initialised_with_the_table():
         process = process or Process(1.0, 0.0)
         time, *sigmas = f.get_process(group)
         assert (time, *sigmas) == (process.time, *np.broadcast_to(process.sigma, len(group.elements)))
+
+
+def calc_surprise(f: VehicleFilter, errors: np.ndarray) -> float:
+    """Normalised square of errors of the four radii, over four: 1 where they are as expected."""
+    radii = f.states[ROLLING_RADIUS]
+    return float(errors @ np.linalg.solve(f.covariance[radii, radii], errors)) / 4
+
+
+def test_wheels_that_are_all_of_another_size_are_likelier_than_one():
+    """A configuration has the tyres' size wrong, where one tyre differs from the others little."""
+    f = new_filter("errorEKF_FE")
+    all_of_them, one = np.full(4, 0.02), np.array([0.02, 0.0, 0.0, 0.0])
+    assert calc_surprise(f, all_of_them) < 0.3
+    assert calc_surprise(f, one) > 1.5
+    f.set_parameters({f"rolling_radius.{w}": SlowState(0.01, 0.004, "–") for w in WHEELS}, 0.0)
+    radii = f.states[ROLLING_RADIUS]
+    assert f.variances[radii] == pytest.approx(0.004**2)
+    assert calc_surprise(f, 0.2 * all_of_them) < 0.3
+    assert calc_surprise(f, 0.2 * one) > 1.5
+    f.forget_parameters((ROLLING_RADIUS,))
+    assert f.variances[radii] == pytest.approx(0.02**2)
+    assert calc_surprise(f, all_of_them) < 0.3
 
 
 def make_waiting() -> VehicleFilter:

@@ -25,7 +25,7 @@ from estimator_rig import (
 from vehicled.configuration import Configuration
 from vehicled.errors import UsageError
 from vehicled.estimator import Estimator
-from vehicled.filter.states import make_table
+from vehicled.filter.state_table import make_table
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario

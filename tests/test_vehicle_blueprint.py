@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vehicled.configuration import load_configuration
-from vehicled.filter.states import make_table
+from vehicled.filter.state_table import make_table
 from vehicled.filter.structure import FilterKernels, Structure, make_extension
 from vehicled.stepping import run_steps
 from vehicled.symbolic import cache, machine

@@ -22,7 +22,8 @@ from vehicled.errors import RunError, UsageError
 from vehicled.filter.boundary import EstimatedFilter
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter
-from vehicled.filter.states import ATTITUDE, POSITION, make_table
+from vehicled.filter.state_table import make_table
+from vehicled.filter.states import ATTITUDE, POSITION
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, Measurement, SlowState

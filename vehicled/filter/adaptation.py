@@ -87,7 +87,7 @@ class AdaptiveState(VehicleState):
 
     def forget_parameters(self, groups: Iterable[Group]) -> None:
         """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
-        prior = np.sqrt(self._table.initial(self._initial))
+        prior, groups = np.sqrt(self._table.initial(self._initial)), tuple(groups)
         for group in groups:
             for i in self.states.places(group) if group in self.states and group not in self._closed else ():
                 self._extra[i - self._slow] = self.errors.x[i] = 0.0
@@ -95,6 +95,7 @@ class AdaptiveState(VehicleState):
                 if self._before_loss is not None and i in self._before_loss:
                     self._before_loss[i] = 0.0, float(prior[i]) ** 2
                 self._prior[self.states.parameters == i] = prior[i]
+        self.errors.matrix = self.states.correlate(self.errors.matrix, groups)
 
     def widen_parameters(self) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every tenth of a second."""

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 
 from vehicled.filter.settings import Filter
-from vehicled.filter.states import Group, InitialConditions, Process, StateVector
+from vehicled.filter.state_table import StateVector
+from vehicled.filter.states import Group, InitialConditions, Process
 from vehicled.filter.structure import AddObservation
 from vehicled.messages import SlowState
 from vehicled.units import Vector

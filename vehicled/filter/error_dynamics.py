@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vehicled.filter.covariance import Row
+from vehicled.filter.state_table import StateVector
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
@@ -26,7 +27,6 @@ from vehicled.filter.states import (
     WHEEL_ANGLE,
     WHEEL_SLIP,
     Group,
-    StateVector,
 )
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE

@@ -16,6 +16,7 @@ from vehicled.filter.error_dynamics import (
 from vehicled.filter.history_kernels import add_history
 from vehicled.filter.late_kernels import add_late
 from vehicled.filter.settings import WITH_TYRES
+from vehicled.filter.state_table import StateVector
 from vehicled.filter.states import (
     ACCELERATING,
     ANGULAR_RATE,
@@ -33,7 +34,6 @@ from vehicled.filter.states import (
     WHEEL_ANGLE,
     WHEEL_SLIP,
     Group,
-    StateVector,
 )
 from vehicled.filter.structure import (
     CHART_PAIRS,

@@ -10,14 +10,13 @@ the car's own axes. The rate of a wheel is that of its slip, beside what rolling
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from vehicled.filter.settings import WITH_TYRES, Filter
+from vehicled.filter.settings import Filter
 from vehicled.messages import WHEELS
 
 UNKNOWN_YAW = 1e-4
@@ -45,7 +44,6 @@ _BODY_FREQUENCY = 9.0
 """rad/s: of a car's body on its springs."""
 
 S = TypeVar("S")
-T = TypeVar("T")
 Values = float | Sequence[float]
 """One number for every element of a group, or one per element."""
 
@@ -118,6 +116,8 @@ class ErrorStates(Generic[S]):
     contradiction: float | None = None
     """Of an error of something constant that may be given wrongly, such as a sensor's place: how many standard
     deviations of its estimate contradict its initial σ, which is then widened. None for what is never widened."""
+    alike: float = 0.0
+    """Correlation of its elements with each other before any measurement."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,6 +134,7 @@ def make_constant(
     density: Callable[[S], Values] = lambda _: 0.0,
     needs: tuple[str, ...] = (),
     contradiction: float | None = None,
+    alike: float = 0.0,
 ) -> ErrorStates[S]:
     """Errors of something constant, or that creeps.
 
@@ -149,6 +150,7 @@ def make_constant(
         needs=needs,
         is_known=lambda s: sigma(s) == 0.0,
         contradiction=contradiction,
+        alike=alike,
     )
 
 
@@ -335,12 +337,15 @@ TYRE_ERROR = ErrorStates[Filter](
         (f.unknowns.cornering_stiffness, f.unknowns.cornering_stiffness, f.unknowns.friction),
     ),
 )
+_TYRES_ALIKE = 0.88
+"""Tyres of one size differ from each other by a third of what they all may differ by from a file."""
 ROLLING_RADIUS: ErrorStates[Filter] = make_constant(
     "rolling_radius",
     WHEELS,
     "–",
     "by how much more a wheel turns over a given distance than with its rolling radius",
     contradiction=10.0,
+    alike=_TYRES_ALIKE,
     sigma=lambda f: f.unknowns.rolling_radius,
     density=lambda f: _creep(f.unknowns.rolling_radius),
 )
@@ -388,111 +393,3 @@ SUSPENSION = (TRAVEL, TRAVEL_RATE)
 """Optional."""
 
 Group = ErrorStates[Any]
-
-
-class StateVector:
-    """Where each error state stands in the vector. A group that is taken as known has no place in it."""
-
-    parameters: np.ndarray
-    """(k,) places of those whose σ may be widened."""
-    contradictions: np.ndarray
-    """(k,) for each of them, how many standard deviations contradict σ."""
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        self.groups = tuple(groups)
-        self._begin: dict[str, int] = {}
-        self.names: tuple[str, ...] = ()
-        for group in groups:
-            self._begin[group.name] = len(self.names)
-            self.names += group.names
-        self._index = {name: i for i, name in enumerate(self.names)}
-        widened = [
-            (i, g.contradiction) for g in groups if g.contradiction is not None for i in self.places(g)
-        ]
-        self.parameters = np.array([i for i, _ in widened], dtype=np.intp)
-        self.contradictions = np.array([limit for _, limit in widened])
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __contains__(self, group: Group) -> bool:
-        return group.name in self._begin
-
-    def __getitem__(self, group: Group) -> slice:
-        begin = self._begin[group.name]
-        return slice(begin, begin + len(group.elements))
-
-    def places(self, group: Group) -> range:
-        """Indices of the elements of a group; none where it is left out."""
-        if group not in self:
-            return range(0)
-        place = self[group]
-        return range(place.start, place.stop)
-
-    def entries(self, group: Group, values: Mapping[int, T]) -> dict[int, T]:
-        """Values by number of the element in its group as values by index; nothing where the group is left out."""
-        if group not in self:
-            return {}
-        begin = self._begin[group.name]
-        return {begin + k: value for k, value in values.items()}
-
-    def index(self, group: Group, element: str = "") -> int:
-        """Index of one element."""
-        return self._begin[group.name] + group.elements.index(element)
-
-    @property
-    def count_of_car(self) -> int:
-        """How many of the states are those of the simulated car. They come first; then the slow ones."""
-        last = TYRE_FORCE if TYRE_FORCE in self else CAR[-1]
-        count: int = self[last].stop
-        return count
-
-    @cached_property
-    def fading(self) -> tuple[Group, ...]:
-        """The groups that are Gauss–Markov processes."""
-        return tuple(g for g in self.groups if g.process is not None)
-
-
-@dataclass(frozen=True)
-class StateTable:
-    """The groups with the sections of a configuration that give their numbers."""
-
-    rows: tuple[tuple[Group, Any], ...]
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The groups, in the order of the states."""
-        return tuple(group for group, _ in self.rows)
-
-    def initial(self, initial: InitialConditions) -> np.ndarray:
-        """(n,) variances after initialisation."""
-        return np.concatenate([_expand(g, g.initial(s, initial)) for g, s in self.rows])
-
-    def densities(self) -> np.ndarray:
-        """(n,) spectral densities of white noise, unit²/s."""
-        return np.concatenate([_expand(g, g.density(s)) for g, s in self.rows])
-
-    def processes(self) -> Iterator[tuple[Group, Process | None]]:
-        """The groups that fade, with their processes."""
-        for group, settings in self.rows:
-            if group.process is not None:
-                yield group, group.process(settings)
-
-
-def _expand(group: Group, values: Values) -> np.ndarray:
-    return np.broadcast_to(np.asarray(values, dtype=float), len(group.elements))
-
-
-def make_table(filter: Filter, sources: Sequence[tuple[Group, Any]]) -> StateTable:
-    """The whole table: the car, the sources' own states, and what the model lacks.
-
-    A group that is taken as known is left out. Those of sensors that are not there stay, for they may come.
-    """
-    rows: list[tuple[Group, Any]] = [(g, filter) for g in CAR]
-    if filter.kind in WITH_TYRES:
-        rows.append((TYRE_FORCE, filter))
-    rows += sources
-    rows += [(g, filter) for g in MODEL]
-    if filter.suspension is not None:
-        rows += [(g, filter) for g in SUSPENSION]
-    return StateTable(tuple((g, s) for g, s in rows if not g.is_known(s)))

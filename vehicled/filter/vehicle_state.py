@@ -13,6 +13,7 @@ from vehicled.filter.covariance import Covariance
 from vehicled.filter.history import History
 from vehicled.filter.late import LateObservations, keep_arrays
 from vehicled.filter.settings import Filter
+from vehicled.filter.state_table import StateVector, make_table
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
@@ -26,9 +27,7 @@ from vehicled.filter.states import (
     Group,
     InitialConditions,
     Process,
-    StateVector,
     calc_unknown_drive,
-    make_table,
 )
 from vehicled.filter.structure import PROCESS, Structure, make_extension
 from vehicled.filter.tangents import Companion, FilterTangents
@@ -247,6 +246,7 @@ class VehicleState:
                     self.errors.set_variance(i, variance)
                 else:
                     closed[k] = variance
+        self.errors.matrix = self.states.correlate(self.errors.matrix, self.states.groups)
 
     def forget_slow_states(self) -> None:
         """All are zero from now on; for a filter that has to be initialised again."""
@@ -350,7 +350,7 @@ class VehicleState:
     # -- initialisation and resets -------------------------------------------------------------------------
 
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
-        """Begin anew on level ground, with the variances of the table of states, not correlated.
+        """Begin anew on level ground, with the variances and correlations of the table of states.
 
         Slow states are zero.
         """
@@ -364,6 +364,7 @@ class VehicleState:
         for group in self._closed:
             variances[self.states[group]] = 0.0
         self.errors.initialise(variances)
+        self.errors.matrix = self.states.correlate(self.errors.matrix, self.states.groups)
         self._contradictions = Contradictions(len(self._prior))
         # Arrays that kernels carry from one step to the next.
         tyres = "tyre_steady", "tyre_relaxation", "tyre_acceleration", "tyre_deflection"
