@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, bends, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, bends, prototype, rms, steps, without
 
 from vehicled.estimator import Estimator
 from vehicled.messages import Measurement, Step
@@ -59,6 +59,30 @@ def test_a_spin_that_the_sensors_deny_ends_within_half_a_second(bend):
     later = run.t > (LOST_AT + 1.5) * SECOND
     for column, bound in (("sideslip", 0.5), ("wz", 0.5)):
         assert rms(run.error(bend, column)[later]) < math.radians(bound), column
+
+
+def test_a_filter_that_begins_again_has_the_speed_of_now_and_not_that_of_a_silent_sensor():
+    """The bus fell silent before the car slowed down; only the receiver measures the speed since."""
+    brakes = [(2.0, 0.0), (2.2, 30e5), (4.2, 30e5), (4.4, 0.0)]
+    inputs = DriveInputs(brake_pressure=brakes)
+    drive = Drive(Scenario(duration=8.0, initial=InitialMotion(speed=20.0), inputs=inputs))
+    given = drive.measurements(gnss="conventional", outages={"vehicle": [(1.5, 99.0)]})
+    estimator, lost = Estimator(prototype()), False
+
+    def spoil(given: Iterable[Step]) -> Iterator[Step]:
+        nonlocal lost
+        for step in given:
+            if not lost and step.t > LOST_AT * SECOND:
+                change, lost = np.zeros(CHART_SIZE), True
+                change[YAW_RATE], change[LEFT] = 4.0, 8.0
+                estimator.filter.car.correct(change, carry=True)
+            yield step
+
+    run = Run(prototype(), spoil(steps(without(given, "wheel.", "torque."))), estimator=estimator)
+    assert estimator.status()["restarts"] == 1
+    later = run.t > (LOST_AT + 0.6) * SECOND
+    assert np.abs(run.error(drive, "vx")[later]).max() < 0.5
+    assert np.abs(run.error(drive, "x")[later]).max() < 3.0
 
 
 def test_a_real_spin_is_followed(spin):
