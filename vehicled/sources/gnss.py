@@ -307,9 +307,11 @@ class GnssSource(Source[Gnss]):
         # Noise is identified by derivatives of all that the filter does, which this addition has not.
         awaited = self._has_velocity and not self._world.aligned and not self._given_noise
         if awaited and 0 < since < _LONGEST_PAUSE_NS:
-            way = self.filter.pose.item(AHEAD) * since * 1e-9
+            f, way = self.filter, abs(self.filter.pose.item(AHEAD)) * since * 1e-9
             for axis in ("x", "y"):
-                self.filter.add_variance(POSITION, axis, way**2)
+                # It is the same direction as between the fixes before: not the variances add up, but σ.
+                sigma = math.sqrt(f.variances[f.states.index(POSITION, axis)])
+                f.add_variance(POSITION, axis, way * (way + 2.0 * sigma))
 
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
         """Update with the vector, or else with speed and course."""
