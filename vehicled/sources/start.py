@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from statistics import median
 
 from vehicled.messages import Measurement
@@ -43,6 +44,8 @@ class StartConditions:
         """As measured last, by the precedence of the source: time, ns, and speed, m/s."""
         self._speed_ns = 0
         """Time of the one that came last, ns."""
+        self._ahead: deque[float] = deque(maxlen=2)
+        """m/s, of the estimate a second ago and before; the last one may have been led astray by then."""
         self._course: tuple[float, float, Vector] | None = None
         """Over ground, rad; the speed below which it is not used, m/s; place of its antenna, m in vehicle axes."""
         self._heading: tuple[float, float] | None = None
@@ -52,6 +55,10 @@ class StartConditions:
         self._acceleration.reset()
         self.forces: tuple[float, float] | None = None
         """m/s², along the car and to the left, as measured last, less speed times yaw rate."""
+
+    def keep_direction(self, ahead: float) -> None:
+        """Take the speed of an estimate that is good, m/s; to be called once a second."""
+        self._ahead.append(ahead)
 
     def forget_place(self) -> None:
         """Fix and heading are not known any more."""
@@ -99,13 +106,18 @@ class StartConditions:
         return imu is None or not imu.has_gyroscopes or self._sources.yaw_rate is not None
 
     def _with_signs(self) -> dict[int, float]:
-        """Speeds over ground with the sign of the preferred one of the others."""
+        """Speeds over ground with the sign of the preferred one of the others, else of the estimate."""
         # Settings that were read again may have left a source out; another may have fallen silent.
         of_speed = {s.settings.SPEED_PRECEDENCE: s for s in self._sources.of_speed}
         oldest = self._speed_ns - _OLD_NS
         speeds = {n: v for n, (t_ns, v) in self._speeds.items() if n in of_speed and t_ns > oldest}
         signed = [n for n in speeds if not isinstance(of_speed[n], GnssSource)]
-        sign = math.copysign(1.0, speeds[min(signed)]) if signed else 1.0
+        if signed:
+            sign = math.copysign(1.0, speeds[min(signed)])
+        else:
+            before = self._ahead[0] if self._ahead else 0.0
+            went_back = before < -_APART and any(_agree(-before, v) for v in speeds.values())
+            sign = -1.0 if went_back else 1.0
         return {n: v if n in signed else sign * v for n, v in speeds.items()}
 
     def take(self, m: Measurement) -> None:
