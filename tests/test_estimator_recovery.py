@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, bends, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, bends, only, prototype, rms, steps, without
 
 from vehicled.estimator import Estimator
 from vehicled.messages import Measurement, Step
@@ -59,6 +59,47 @@ def test_a_spin_that_the_sensors_deny_ends_within_half_a_second(bend):
     later = run.t > (LOST_AT + 1.5) * SECOND
     for column, bound in (("sideslip", 0.5), ("wz", 0.5)):
         assert rms(run.error(bend, column)[later]) < math.radians(bound), column
+
+
+def lose(given: Iterable[Measurement]) -> Run:
+    """A run whose estimate spins at LOST_AT, and begins again once."""
+    estimator = Estimator(prototype())
+
+    def spoil(given: Iterable[Step]) -> Iterator[Step]:
+        lost = False
+        for step in given:
+            if not lost and step.t > LOST_AT * SECOND:
+                change, lost = np.zeros(CHART_SIZE), True
+                change[YAW_RATE], change[LEFT] = 4.0, 8.0
+                estimator.filter.car.correct(change, carry=True)
+            yield step
+
+    run = Run(prototype(), spoil(steps(given)), estimator=estimator)
+    assert estimator.status()["restarts"] == 1
+    return run
+
+
+def test_a_car_that_reverses_does_so_after_the_filter_has_begun_again():
+    """Receivers give no sign of a speed; a start from nothing takes it as forwards."""
+    inputs = DriveInputs(rear_torque=[(0.5, 0.0), (1.0, -400.0), (4.0, -400.0), (4.5, -40.0)])
+    drive = Drive(Scenario(duration=9.0, initial=InitialMotion(yaw=0.8), inputs=inputs))
+    run = lose(only(drive.measurements(gnss="conventional"), "imu.", "gnss.", "steer."))
+    later = run.t > (LOST_AT + 0.6) * SECOND
+    assert run["vx"][later].max() < -3.0
+    assert np.abs(run.error(drive, "vx")[later]).max() < 0.5
+    assert np.abs(run.error(drive, "yaw")[run.t > 8 * SECOND]).max() < 0.1
+
+
+def test_a_filter_that_begins_again_has_the_speed_of_now_and_not_that_of_a_silent_sensor():
+    """The bus fell silent before the car slowed down; only the receiver measures the speed since."""
+    brakes = [(2.0, 0.0), (2.2, 30e5), (4.2, 30e5), (4.4, 0.0)]
+    inputs = DriveInputs(brake_pressure=brakes)
+    drive = Drive(Scenario(duration=8.0, initial=InitialMotion(speed=20.0), inputs=inputs))
+    given = drive.measurements(gnss="conventional", outages={"vehicle": [(1.5, 99.0)]})
+    run = lose(without(given, "wheel.", "torque."))
+    later = run.t > (LOST_AT + 0.6) * SECOND
+    assert np.abs(run.error(drive, "vx")[later]).max() < 0.5
+    assert np.abs(run.error(drive, "x")[later]).max() < 3.0
 
 
 def test_a_real_spin_is_followed(spin):

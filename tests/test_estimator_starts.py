@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from estimator_rig import Drive, Run, parked, prototype, steps
+from estimator_rig import SECOND, Drive, Run, parked, prototype, steps, without
 
 from replay.problems import Problems
 from replay.steps import make_steps
@@ -16,6 +16,7 @@ from vehicled.filter.states import ATTITUDE, InitialConditions
 from vehicled.messages import ESTIMATE_INDEX, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
+from vehicled.simulation.sensor_settings import UsualReceiver
 from vehicled.studies.faults.drives import START, make_drive
 from vehicled.studies.robustness.wrongs import WRONGS, apply_wrongs
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE
@@ -165,3 +166,30 @@ def test_devices_that_are_connected_one_after_the_other_make_no_start_wrong(
             worst = max(worst, abs(error) / estimate[f"sigma.{column}"])
     assert estimator.status()["restarts"] == 0
     assert worst < 4.0
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_the_place_of_a_car_that_creeps_before_its_heading_is_known_is_within_its_sigma(seed: int) -> None:
+    """It never is as fast as courses are used from, and goes the other way than the one that is assumed."""
+    inputs = DriveInputs(rear_torque=[(2.0, 0.0), (2.5, 170.0), (5.0, 170.0), (5.5, 20.0)])
+    drive = Drive(Scenario(duration=14.0, initial=InitialMotion(yaw=2.8), inputs=inputs))
+    run = Run(prototype(), steps(drive.measurements(seed, gnss="conventional")))
+    creeping = (run["sigma.yaw"] > 3.0) & (run.t > 5 * SECOND)
+    assert 0.8 < run["vx"][creeping].mean() < 2.0
+    assert creeping.sum() > 1500
+    squares = [(run.error(drive, c) / run[f"sigma.{c}"])[creeping] ** 2 for c in ("x", "y")]
+    assert 0.1 < np.mean(squares) < 2.0
+
+
+@pytest.mark.parametrize("receiver", ["conventional", "rtk"])
+def test_the_place_of_a_car_whose_receiver_gives_positions_alone_is_within_its_sigma(
+    receiver: UsualReceiver,
+) -> None:
+    """Its fixes turn it some metres after it has pulled off, the other way than the one that is assumed."""
+    inputs = DriveInputs(rear_torque=[(1.0, 0.0), (1.5, 500.0)])
+    drive = Drive(Scenario(duration=7.0, initial=InitialMotion(yaw=2.8), inputs=inputs))
+    run = Run(prototype(), steps(without(drive.measurements(5, gnss=receiver), "gnss.speed", "gnss.course")))
+    assert run.estimator.status()["alignments"] == 1
+    assert run.sensors["gnss.position"]["resets"] == 0
+    squares = [(run.error(drive, c) / run[f"sigma.{c}"])[run.t > 1.5 * SECOND] ** 2 for c in ("x", "y")]
+    assert 0.1 < np.mean(squares) < 4.0

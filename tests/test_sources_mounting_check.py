@@ -84,3 +84,16 @@ def test_an_imu_is_not_wrong_where_a_car_reverses_whose_speed_has_no_sign(forwar
         means = dict(zip(("imu.ax", "imu.ay", "imu.az", "imu.wx", "imu.wy", "imu.wz"), values, strict=True))
         found.take(Averages({**means, "gnss.speed": abs(speed)}), None, speed)
         assert not found.wrong
+
+
+@pytest.mark.parametrize("speed", [15.0, 16.0, 17.0])
+def test_an_imu_that_was_silent_while_the_car_braked_is_not_wrong_in_the_bend_after(speed):
+    """From 20 m/s on a straight, silent for 2.5 s."""
+    configuration = prototype()
+    found = MountingCheck(configuration.sensors, configuration.vehicle)
+    for k in range(60):
+        ahead, rate = (20.0, 0.0) if k < 20 else (speed, 0.3)
+        means = {"imu.ax": 0.1, "imu.ay": ahead * rate, "imu.az": 9.81}
+        means |= {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": rate}
+        found.take(Averages({"vehicle.speed": ahead, **({} if 16 <= k < 21 else means)}), None, ahead)
+        assert not found.wrong

@@ -43,6 +43,17 @@ def test_a_car_at_rest_may_measure_the_same_place_again():
     assert [stuck.find(fix("gnss", k, 48.0), 0.1) for k in range(20)] == [[]] * 20
 
 
+@pytest.mark.parametrize("digits", [1e-6, 1e-4 / 60.0])
+@pytest.mark.parametrize("speed", [2.1, 5.0])
+def test_a_fast_receiver_whose_places_have_coarse_digits_is_not_stuck(digits, speed):
+    """50 Hz; a car to the north goes on by less than a digit from fix to fix."""
+    stuck = StuckChannels()
+    for k in range(500):
+        lat = round((48.0 + speed * k / 50.0 / 111e3) / digits) * digits
+        m = Measurement("receiver", k * 20_000_000, k * 20_000_000, fix("gnss", k, lat).values)
+        assert stuck.find(m, speed) == []
+
+
 def test_one_axis_of_an_imu_may_be_stuck_by_itself():
     stuck = StuckChannels()
     found = [

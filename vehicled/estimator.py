@@ -430,6 +430,7 @@ class Estimator:
     def _save(self, t_ns: int) -> None:
         self._saved, self._saved_ns = self._filter.save(), t_ns
         self._found.append(self.parameters())
+        self._conditions.keep_direction(self._filter.pose.item(AHEAD))
 
     def _restart_in_place(self, t_ns: int, reason: str) -> None:
         """Begin anew at the last known place, at the speed and yaw rate that are measured now.

@@ -118,6 +118,14 @@ class ObservedFilter(Protocol):
         """The simulated car."""
 
     @property
+    def states(self) -> StateVector:
+        """Where each error state is."""
+
+    @property
+    def variances(self) -> np.ndarray:
+        """(n,) diagonal of the covariance, a copy."""
+
+    @property
     def pose(self) -> np.ndarray:
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
 
@@ -202,16 +210,8 @@ class EstimatedFilter(ObservedFilter, Protocol):
     repairs: int
 
     @property
-    def states(self) -> StateVector:
-        """Where each error state is."""
-
-    @property
     def is_sound(self) -> bool:
         """Whether state and covariance are finite."""
-
-    @property
-    def variances(self) -> np.ndarray:
-        """(n,) its diagonal, a copy."""
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
         """Take other noise and places of sensors, also while running; which states there are stays."""

@@ -180,9 +180,7 @@ class GnssSource(Source[Gnss]):
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
         self._receiver = settings.RECEIVER
         self._prefix = f"{self._receiver.name}."
-        self._has_velocity = False
         self._heading_by_fixes = HeadingByFixes()
-        """Whether it gives courses; otherwise the first one is that between fixes."""
         self._placed_ns = 0
         """Time of the last fix."""
         super().__init__(settings, context)
@@ -246,7 +244,6 @@ class GnssSource(Source[Gnss]):
         fix = self.find_fix(m.values)
         if fix is None and ("lat" in v or v.get("quality", 1.0) < 1.0):
             self.updates.reject(m, f"{name}position", [], "no fix")
-        self._has_velocity |= "speed" in v  # perhaps in a message of its own
         moving = v.get("speed", 0.0) > self.settings.least_speed
         self._write_rates(m.t * 1e-9 - self._velocity_late)
         if fix is not None and not self._world.known:
@@ -302,14 +299,16 @@ class GnssSource(Source[Gnss]):
         self._note_distance(horizontal, v.get("speed", FASTEST), v.get("course") if "speed" in v else None)
 
     def _widen_place(self, t_ns: int) -> None:
-        """Until a course has turned the car, the direction of its way since the last fix is not known."""
+        """Until a course or fixes have turned the car, the direction of its way since the last fix is not known."""
         since, self._placed_ns = t_ns - self._placed_ns, t_ns
         # Noise is identified by derivatives of all that the filter does, which this addition has not.
-        awaited = self._has_velocity and not self._world.aligned and not self._given_noise
+        awaited = not self._world.aligned and not self._given_noise
         if awaited and 0 < since < _LONGEST_PAUSE_NS:
-            way = self.filter.pose.item(AHEAD) * since * 1e-9
+            f, way = self.filter, abs(self.filter.pose.item(AHEAD)) * since * 1e-9
             for axis in ("x", "y"):
-                self.filter.add_variance(POSITION, axis, way**2)
+                # It is the same direction as between the fixes before: not the variances add up, but σ.
+                sigma = math.sqrt(f.variances[f.states.index(POSITION, axis)])
+                f.add_variance(POSITION, axis, way * (way + 2.0 * sigma))
 
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
         """Update with the vector, or else with speed and course."""

@@ -66,6 +66,7 @@ class MountingCheck:
     def take(self, now: Averages, steering: float | None, ahead: float = 0.0) -> None:
         """Averages of an interval; `steering`: yaw rate by the steering angle now, rad/s; `ahead`: speed, m/s."""
         if self._axes is None or any(c not in now.means for c in _IMU):
+            self._speed = None  # over a longer time, a change of speed is no acceleration
             return
         force, rate = (
             [sum(r * now.means[c] for r, c in zip(row, channels, strict=True)) for row in self._axes]

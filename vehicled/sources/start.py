@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from statistics import median
 
 from vehicled.messages import Measurement
@@ -14,6 +15,9 @@ from vehicled.units import Vector
 
 _APART, _APART_SHARE = 1.0, 0.15
 """m/s, and share of the speed: radii, slip and latency make less of a difference."""
+
+_OLD_NS = 2_000_000_000
+"""A speed that was measured so long before what came last is not that of the car any more."""
 
 _COURSE_SIGMA = 0.03
 """rad: of a heading that is taken from the first course over ground."""
@@ -36,8 +40,12 @@ class StartConditions:
         """With the time when it was measured, ns, and the place of the antenna, m in vehicle axes."""
         self._fix_by = 0
         """Number of the receiver that it comes from."""
-        self._speeds: dict[int, float] = {}
-        """m/s, as measured last, by the precedence of the source."""
+        self._speeds: dict[int, tuple[int, float]] = {}
+        """As measured last, by the precedence of the source: time, ns, and speed, m/s."""
+        self._speed_ns = 0
+        """Time of the one that came last, ns."""
+        self._ahead: deque[float] = deque(maxlen=2)
+        """m/s, of the estimate a second ago and before; the last one may have been led astray by then."""
         self._course: tuple[float, float, Vector] | None = None
         """Over ground, rad; the speed below which it is not used, m/s; place of its antenna, m in vehicle axes."""
         self._heading: tuple[float, float] | None = None
@@ -47,6 +55,10 @@ class StartConditions:
         self._acceleration.reset()
         self.forces: tuple[float, float] | None = None
         """m/s², along the car and to the left, as measured last, less speed times yaw rate."""
+
+    def keep_direction(self, ahead: float) -> None:
+        """Take the speed of an estimate that is good, m/s; to be called once a second."""
+        self._ahead.append(ahead)
 
     def forget_place(self) -> None:
         """Fix and heading are not known any more."""
@@ -94,12 +106,18 @@ class StartConditions:
         return imu is None or not imu.has_gyroscopes or self._sources.yaw_rate is not None
 
     def _with_signs(self) -> dict[int, float]:
-        """Speeds over ground with the sign of the preferred one of the others."""
-        # Settings that were read again may have left a source out.
+        """Speeds over ground with the sign of the preferred one of the others, else of the estimate."""
+        # Settings that were read again may have left a source out; another may have fallen silent.
         of_speed = {s.settings.SPEED_PRECEDENCE: s for s in self._sources.of_speed}
-        speeds = {n: v for n, v in self._speeds.items() if n in of_speed}
+        oldest = self._speed_ns - _OLD_NS
+        speeds = {n: v for n, (t_ns, v) in self._speeds.items() if n in of_speed and t_ns > oldest}
         signed = [n for n in speeds if not isinstance(of_speed[n], GnssSource)]
-        sign = math.copysign(1.0, speeds[min(signed)]) if signed else 1.0
+        if signed:
+            sign = math.copysign(1.0, speeds[min(signed)])
+        else:
+            before = self._ahead[0] if self._ahead else 0.0
+            went_back = before < -_APART and any(_agree(-before, v) for v in speeds.values())
+            sign = -1.0 if went_back else 1.0
         return {n: v if n in signed else sign * v for n, v in speeds.items()}
 
     def take(self, m: Measurement) -> None:
@@ -107,7 +125,7 @@ class StartConditions:
         for source in self._sources.of_speed:
             speed, precedence = source.measure_speed(m), source.settings.SPEED_PRECEDENCE
             if speed is not None and precedence is not None:
-                self._speeds[precedence] = speed
+                self._speeds[precedence], self._speed_ns = (m.t, speed), m.t
         for n, receiver in enumerate(self._sources.receivers):
             fix = receiver.find_fix(m.values)
             if fix is not None and (self.fix is None or n <= self._fix_by):

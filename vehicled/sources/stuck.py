@@ -21,9 +21,10 @@ _WHOLE, _WHOLE_TIME = 4, 0.015
 """Samples of all axes of the IMU in a row that repeat the one before, and s, at least. Where each axis of a coarse
 sensor repeats itself half of the time, all six do so in a sixtieth of the samples. A gateway that sends what it has
 more often than it gets it repeats itself regularly, which is found when the first such run has ended."""
-_FIXES, _WAY = 2, 2.0
-"""Fixes in a row that repeat the one before, or m driven since the place last changed: a receiver without reception
-may repeat itself. Its digits are finer than that."""
+_FIXES, _DIGIT, _WAY = 2, 0.3, 2.0
+"""Fixes in a row that repeat the one before, while the car goes on by more m than the last digit of a place; or m
+driven since the place last changed: a receiver without reception may repeat itself. The last digit is 0.11 m with six
+decimals of a degree, 0.19 m with four of a minute."""
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _IMU = frozenset(_AXES)
 _get_axes = itemgetter(*_AXES)
@@ -114,7 +115,8 @@ class StuckChannels:
                 run.value, run.begun_ns, run.repetitions = fix, t, 0
                 continue
             run.repetitions += 1
-            if run.repetitions >= _FIXES or abs(speed) * (t - run.begun_ns) * 1e-9 > _WAY:
+            way = abs(speed) * (t - run.begun_ns) * 1e-9
+            if way > _WAY or (run.repetitions >= _FIXES and way > _DIGIT):
                 # Speed and course are as old as the place.
                 stuck += [c for c in values if c in channels]
         return stuck
