@@ -359,9 +359,8 @@ class Estimator:
         conditions = self._conditions
         missing = not conditions.is_speed_known or (self._sources.receivers and conditions.fix is None)
         missing = missing or (not conditions.is_motion_complete and waited < _LONGEST_WAIT_FOR_MOTION)
-        if (not missing and self._initialisation.is_ready(t_ns, conditions)) or (
-            waited >= self._filter_settings.start.wait_for_gnss
-        ):
+        is_ready = not missing and self._initialisation.is_ready(t_ns, conditions)
+        if is_ready or waited >= self._filter_settings.start.wait_for_gnss:
             self._start(t_ns)
             self._save(t_ns)
 
