@@ -119,6 +119,14 @@ def test_signals_of_one_sensor_in_groups_of_their_own_are_one_measurement(tmp_pa
     assert [m.values for m in found if m.source == "vehicle"] == [{"vehicle.speed": 10.0}] * 10
 
 
+def test_channels_of_a_log_come_in_the_order_of_the_file(tmp_path: Path) -> None:
+    """In that of a set, messages and tables would be different ones with each run."""
+    write_mdf(tmp_path / "a.mf4", drive())
+    written = next(list(m.values) for m in drive() if "imu.ax" in m.values)
+    found = open_log(tmp_path / "a.mf4").measurements()
+    assert next(list(m.values) for m in found if "imu.ax" in m.values) == written
+
+
 def test_samples_that_mdf_marks_as_invalid_are_none(tmp_path: Path) -> None:
     from asammdf import MDF, Signal
 

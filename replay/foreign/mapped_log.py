@@ -138,7 +138,7 @@ class MappedLog:
         latest: dict[str, int] = {}
         clock = self._clock_signal
         offset = round(self._clock.offset * 1e9)
-        wanted = set(self._targets) | ({clock} if clock is not None else set())
+        wanted = dict.fromkeys(self._targets if clock is None else (*self._targets, clock))
         for record in _join_instants(self._signals.records(wanted)):
             t, arrival = record.t + offset, record.arrival + offset
             if clock is not None:
