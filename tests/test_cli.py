@@ -173,6 +173,18 @@ def test_no_command_overwrites_what_it_reads_or_writes(tmp_path, monkeypatch, ca
     assert {path: path.read_bytes() for path in tmp_path.glob("*.*")} == before
 
 
+def test_no_command_overwrites_what_is_in_a_folder_that_it_reads(tmp_path):
+    """A bag of ROS 2 is a folder with recordings (.mcap)."""
+    bag = tmp_path / "bag"
+    bag.mkdir()
+    (bag / "bag_0.mcap").touch()
+    with pytest.raises(
+        UsageError, match=r"bag_0\.mcap: expected a file outside of the folder that is the log"
+    ):
+        check_outputs([OutputFile("--record", bag / "bag_0.mcap", (".mcap",))], {"log": [bag]})
+    check_outputs([OutputFile("--record", bag / "new.mcap", (".mcap",))], {"log": [bag]})
+
+
 def test_a_pipe_may_have_any_name(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     check_outputs([OutputFile("--estimates", tmp_path / "pipe", (".csv",))], {"log": ["p.csv"]})

@@ -34,6 +34,10 @@ def check_outputs(outputs: Iterable[OutputFile], inputs: Mapping[str, Iterable[s
         for other, what in used:
             if _is_same(path, other):
                 raise UsageError(f"{name}: expected another file than {what}")
+            if path.exists() and other.is_dir() and other.resolve() in path.resolve().parents:
+                raise UsageError(
+                    f"{name}: expected a file outside of the folder that is {what}, or a new one"
+                )
         used.append((path, option))
 
 
