@@ -156,6 +156,22 @@ PARTICLES = "particles --mechanism four_bar --config mine.yaml --log p.csv"
         ("batch p.csv --config mine.yaml --parquet t.csv", "expected a name that ends in .parquet"),
         ("convert p.csv p.csv", "p.csv: expected another file than the input"),
         ("convert p.csv t.mcap --truth", "t.mcap: expected a name that ends in .csv"),
+        (
+            "identify p.csv --config mine.yaml --plots e.csv",
+            "--plots e.csv: expected a folder, but e.csv is a file",
+        ),
+        ("tune p.csv --config mine.yaml --plots e.csv/new", "expected a folder, but"),
+        ("bench identify --plots e.csv", "--plots e.csv: expected a folder"),
+        ("bench observers --plots e.csv", "--plots e.csv: expected a folder"),
+        ("bench particles --plots e.csv", "--plots e.csv: expected a folder"),
+        ("bench particles --logs e.csv", "--logs e.csv: expected a folder"),
+        ("codegen four_bar --language c --output e.csv", "--output e.csv: expected a folder"),
+        ("bench robustness --plot e.csv", "--plot e.csv: expected a name that ends in .svg, .png or .pdf"),
+        ("bench robustness --plot no/a.png", "--plot no/a.png: no such folder"),
+        (
+            "bench robustness --drive p.csv e.csv mine.yaml --resume p.csv",
+            "--resume p.csv: expected another file than the drive",
+        ),
         ("new mine.yaml --answers mine.yaml --force", "mine.yaml: expected another file than the answers"),
     ],
 )

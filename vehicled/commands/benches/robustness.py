@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and continue from what is there"
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw all rows, such as robustness.png")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw all rows: .svg, .png or .pdf")
     parser.add_argument("--json", action="store_true", help="print one JSON list of rows and nothing else")
 
 
@@ -93,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
+    from vehicled.output_files import PLOTS, OutputFile, check_outputs
     from vehicled.studies.robustness.limits import find_all_misses
     from vehicled.studies.robustness.runs import list_jobs, open_ledger
     from vehicled.studies.robustness.tables import format_rows
@@ -101,6 +102,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--draws: expected at least 0, got {args.draws}")
     if min(args.seed) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
+    logs = [Path(path) for log, truth, _ in args.drive for path in (log, truth)]
+    check_outputs(
+        [OutputFile("--resume", args.resume), OutputFile("--plot", args.plot, PLOTS)], {"drive": logs}
+    )
     cases = _choose(_known_cases(args), args.only)
     _report_missing()
     estimators = [*dict.fromkeys(args.kind), _KINEMATIC]
