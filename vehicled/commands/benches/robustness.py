@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import fnmatch
 import json
 import os
 import sys
@@ -94,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
     from vehicled.output_files import PLOTS, OutputFile, check_outputs
+    from vehicled.studies.patterns import choose
     from vehicled.studies.robustness.limits import find_all_misses
     from vehicled.studies.robustness.runs import list_jobs, open_ledger
     from vehicled.studies.robustness.tables import format_rows
@@ -106,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(
         [OutputFile("--resume", args.resume), OutputFile("--plot", args.plot, PLOTS)], {"drive": logs}
     )
-    cases = _choose(_known_cases(args), args.only)
+    known = _known_cases(args)
+    cases = {name: known[name] for name in choose(list(known), args.only, "case")}
     _report_missing()
     estimators = [*dict.fromkeys(args.kind), _KINEMATIC]
     receivers = [*(args.receiver or _RECEIVERS), "none"]
@@ -177,16 +178,3 @@ def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
         )
     found += cases.drawn_cases(args.draws)
     return {case.name: case for case in found}
-
-
-def _choose(cases: "dict[str, RobustnessCase]", patterns: list[str] | None) -> "dict[str, RobustnessCase]":
-    from vehicled.errors import UsageError
-
-    for pattern in patterns or ():
-        if not fnmatch.filter(cases, pattern):
-            raise UsageError(f"--only: no case is called {pattern!r}; known: {'; '.join(cases)}")
-    return {
-        name: case
-        for name, case in cases.items()
-        if patterns is None or any(fnmatch.fnmatchcase(name, p) for p in patterns)
-    }
