@@ -158,6 +158,14 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
             "mass: 1400 kg\ndevices: {imu: {driver: nothing, port: /dev/ttyS1}}\n",
             "answers.yaml:2: devices.imu.driver: no driver 'nothing': expected one of can",
         ),
+        (
+            "mass: 1400 kg\ndevices: {imu: {driver: xsens, port: 'socket://x'}}\n",
+            "answers.yaml:2: devices.imu.port: expected a path, socket://HOST:PORT",
+        ),
+        (
+            "mass: 1400 kg\ndevices: {bus: {driver: can, port: can0}}\n",
+            "answers.yaml:2: devices.bus.port: the driver 'can' has no such option",
+        ),
         ("devices: {gps: {driver: ublox, port: /dev/ttyS1}}\n", "; did you mean 'ubx'?"),
         (
             "signals: {brake.pressure: Brake.BrakePressure}\n",
