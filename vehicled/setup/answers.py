@@ -102,9 +102,14 @@ class Answers:
     """Folder of recordings."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for tyres of no car, a centre of mass over the roof, signals of no file."""
+        """Yield (key, what is wrong): tyres of no car, a mass over the roof, signals of no file, a port twice."""
         if self.signals is not None and self.dbc is None:
             yield "signals", "expected dbc as well, the DBC file that they are in"
+        taken: dict[str, str] = {}
+        for name, device in (self.devices or {}).items():
+            other = taken.setdefault(device.port, name)
+            if other != name:
+                yield f"devices.{name}.port", f"{device.port} is also the port of {other!r}"
         for key in ("front_tyre", "rear_tyre"):
             size = getattr(self, key)
             if size is not None:
