@@ -54,6 +54,8 @@ class Port(Protocol):
 
 def check_port(port: str) -> str | None:
     """What is wrong with a port's name, in words; None if nothing is."""
+    if not port:
+        return f"expected {EXPECTED}, got {port!r}"
     try:
         url = _split(port)
         if url is None:

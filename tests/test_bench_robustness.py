@@ -406,7 +406,7 @@ def test_the_command_prints_one_json_list(capsys, tmp_path):
         lines = (SAMPLE / name).read_text().splitlines(keepends=True)
         (tmp_path / name).write_text("".join(lines[:1501]))  # 15 s
     log, truth = (str(tmp_path / name) for name in ("drive.csv", "drive_truth.csv"))
-    options = ["--only", "recorded*", "Ferr*", "--receiver", "conventional", "--ferrari", str(tmp_path)]
+    options = ["--only", "Recorded*", "ferr*", "--receiver", "conventional", "--ferrari", str(tmp_path)]
     options += ["--drive", log, truth, "ferrari_250lm", "--workers", "1"]
     resume = ["--resume", str(tmp_path / "rows.jsonl")]
     assert main(["bench", "robustness", *options, *resume, "--json"]) == 0

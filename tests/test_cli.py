@@ -156,6 +156,22 @@ PARTICLES = "particles --mechanism four_bar --config mine.yaml --log p.csv"
         ("batch p.csv --config mine.yaml --parquet t.csv", "expected a name that ends in .parquet"),
         ("convert p.csv p.csv", "p.csv: expected another file than the input"),
         ("convert p.csv t.mcap --truth", "t.mcap: expected a name that ends in .csv"),
+        (
+            "identify p.csv --config mine.yaml --plots e.csv",
+            "--plots e.csv: expected a folder, but e.csv is a file",
+        ),
+        ("tune p.csv --config mine.yaml --plots e.csv/new", "expected a folder, but"),
+        ("bench identify --plots e.csv", "--plots e.csv: expected a folder"),
+        ("bench observers --plots e.csv", "--plots e.csv: expected a folder"),
+        ("bench particles --plots e.csv", "--plots e.csv: expected a folder"),
+        ("bench particles --logs e.csv", "--logs e.csv: expected a folder"),
+        ("codegen four_bar --language c --output e.csv", "--output e.csv: expected a folder"),
+        ("bench robustness --plot e.csv", "--plot e.csv: expected a name that ends in .svg, .png or .pdf"),
+        ("bench robustness --plot no/a.png", "--plot no/a.png: no such folder"),
+        (
+            "bench robustness --drive p.csv e.csv mine.yaml --resume p.csv",
+            "--resume p.csv: expected another file than the drive",
+        ),
         ("new mine.yaml --answers mine.yaml --force", "mine.yaml: expected another file than the answers"),
     ],
 )
@@ -171,6 +187,18 @@ def test_no_command_overwrites_what_it_reads_or_writes(tmp_path, monkeypatch, ca
     assert part in message
     assert message.count("\n") == 1
     assert {path: path.read_bytes() for path in tmp_path.glob("*.*")} == before
+
+
+def test_no_command_overwrites_what_is_in_a_folder_that_it_reads(tmp_path):
+    """A bag of ROS 2 is a folder with recordings (.mcap)."""
+    bag = tmp_path / "bag"
+    bag.mkdir()
+    (bag / "bag_0.mcap").touch()
+    with pytest.raises(
+        UsageError, match=r"bag_0\.mcap: expected a file outside of the folder that is the log"
+    ):
+        check_outputs([OutputFile("--record", bag / "bag_0.mcap", (".mcap",))], {"log": [bag]})
+    check_outputs([OutputFile("--record", bag / "new.mcap", (".mcap",))], {"log": [bag]})
 
 
 def test_a_pipe_may_have_any_name(tmp_path):

@@ -139,6 +139,8 @@ def test_the_table_marks_what_is_missed():
 def test_the_command_lists_faults_and_rejects_unknown_ones(capsys):
     assert main(["bench", "faults", "--list", "--only", "GNSS*"]) == 0
     assert "GNSS frozen" in capsys.readouterr().out
+    assert main(["bench", "faults", "--list", "--only", "gnss FROZEN"]) == 0
+    assert capsys.readouterr().out == "GNSS frozen\n"
     assert main(["bench", "faults", "--only", "no such"]) == 2
     assert "no fault is called 'no such'" in capsys.readouterr().err
     assert main(["bench", "faults", "--drive", "moon"]) == 2

@@ -105,6 +105,28 @@ def test_mdf_with_groups_of_other_times_names_twice_and_units_of_other_spellings
         open_log(tmp_path / "a.mf4", mapping=load_mapping(tmp_path / "m.yaml"))
 
 
+def test_signals_of_one_sensor_in_groups_of_their_own_are_one_measurement(tmp_path: Path) -> None:
+    """Latitude and longitude that come one by one are no fix."""
+    from asammdf import MDF, Signal
+
+    times = np.arange(10) * 0.2
+    with MDF(version="4.10") as mdf:
+        for name, value in (("gnss.lat", 43.0), ("vehicle.speed", 10.0), ("gnss.lon", -8.0)):
+            mdf.append([Signal(np.full(10, value), times, name=name)])
+        mdf.save(tmp_path / "a.mf4")
+    found = list(open_log(tmp_path / "a.mf4").measurements())
+    assert [m.values for m in found if m.source == "gnss"] == [{"gnss.lat": 43.0, "gnss.lon": -8.0}] * 10
+    assert [m.values for m in found if m.source == "vehicle"] == [{"vehicle.speed": 10.0}] * 10
+
+
+def test_channels_of_a_log_come_in_the_order_of_the_file(tmp_path: Path) -> None:
+    """In that of a set, messages and tables would be different ones with each run."""
+    write_mdf(tmp_path / "a.mf4", drive())
+    written = next(list(m.values) for m in drive() if "imu.ax" in m.values)
+    found = open_log(tmp_path / "a.mf4").measurements()
+    assert next(list(m.values) for m in found if "imu.ax" in m.values) == written
+
+
 def test_samples_that_mdf_marks_as_invalid_are_none(tmp_path: Path) -> None:
     from asammdf import MDF, Signal
 

@@ -158,6 +158,22 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
             "mass: 1400 kg\ndevices: {imu: {driver: nothing, port: /dev/ttyS1}}\n",
             "answers.yaml:2: devices.imu.driver: no driver 'nothing'; known here: can",
         ),
+        (
+            "mass: 1400 kg\ndevices: {imu: {driver: xsens, port: 'socket://x'}}\n",
+            "answers.yaml:2: devices.imu.port: expected a path, socket://HOST:PORT",
+        ),
+        (
+            "mass: 1400 kg\ndevices: {bus: {driver: can, port: can0}}\n",
+            "answers.yaml:2: devices.bus.port: the driver 'can' has no such option",
+        ),
+        (
+            "devices:\n  imu: {driver: xsens, port: /dev/x}\n  gnss: {driver: ubx, port: /dev/x}\n",
+            "answers.yaml:3: devices.gnss.port: /dev/x is also the port of 'imu'",
+        ),
+        (
+            "devices: {imu: {driver: xsens, port: ''}}\n",
+            "devices.imu.port: expected a path, socket://HOST:PORT",
+        ),
         ("devices: {gps: {driver: ublox, port: /dev/ttyS1}}\n", "; did you mean 'ubx'?"),
         (
             "signals: {brake.pressure: Brake.BrakePressure}\n",

@@ -97,6 +97,14 @@ def test_consistency_is_the_mean_of_normalised_squares() -> None:
     assert scores["horizontal"].nees == pytest.approx(2.5, abs=0.1)
 
 
+def test_a_standard_deviation_of_zero_is_none(recwarn: pytest.WarningsRecorder) -> None:
+    estimates = table([0, 1, 2], x=[1, 1, 1], y=[1, 1, 1], sigma__x=[0, 1, 1], sigma__y=[1, 1, 1])
+    scores = score(compare(estimates, table([0, 2], x=[0, 0], y=[0, 0]))).quantities
+    assert scores["x"].nees == scores["horizontal"].nees == pytest.approx(1.0)
+    assert scores["x"].samples == 3
+    assert not recwarn.list
+
+
 def test_sideslip_counts_only_when_moving() -> None:
     estimates = table([0, 1, 2], sideslip=[1.5, 0.1, 0.1], vx=[0, 5, 9])
     truth = table([0, 1, 2], sideslip=[0, 0, 0], vx=[0, 5, 9])

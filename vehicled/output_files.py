@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from vehicled.errors import UsageError
 
+PLOTS = (".svg", ".png", ".pdf")
+"""Endings of pictures."""
+
 
 class OutputFile(NamedTuple):
     """A file that will be written."""
@@ -34,7 +37,20 @@ def check_outputs(outputs: Iterable[OutputFile], inputs: Mapping[str, Iterable[s
         for other, what in used:
             if _is_same(path, other):
                 raise UsageError(f"{name}: expected another file than {what}")
+            if path.exists() and other.is_dir() and other.resolve() in path.resolve().parents:
+                raise UsageError(
+                    f"{name}: expected a file outside of the folder that is {what}, or a new one"
+                )
         used.append((path, option))
+
+
+def check_folder(option: str, folder: Path | None) -> None:
+    """Raise UsageError where a folder that files go to, and that is made if missing, cannot be one."""
+    if folder is None:
+        return
+    there = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    if not there.is_dir():
+        raise UsageError(f"{option} {folder}: expected a folder, but {there} is a file")
 
 
 def _check_place(path: Path, name: str, endings: Sequence[str]) -> None:

@@ -269,10 +269,10 @@ def score(comparison: Comparison, innovations: Iterable[Innovation] = ()) -> Sco
         squared = errors["x"] ** 2 + errors["y"] ** 2
         normalised = None
         if "x" in sigmas and "y" in sigmas:
-            normalised = ((errors["x"] / sigmas["x"]) ** 2 + (errors["y"] / sigmas["y"]) ** 2) / 2
+            normalised = (_normalise(errors["x"], sigmas["x"]) + _normalise(errors["y"], sigmas["y"])) / 2
         _add(quantities, "horizontal", squared, "m", normalised)
     for column, error in errors.items():
-        normalised = (error / sigmas[column]) ** 2 if column in sigmas else None
+        normalised = _normalise(error, sigmas[column]) if column in sigmas else None
         _add(quantities, column, error**2, unit_of(column), normalised)
     if not quantities:
         raise RunError("nothing to score: no estimate at a time for which the truth is known")
@@ -280,6 +280,11 @@ def score(comparison: Comparison, innovations: Iterable[Innovation] = ()) -> Sco
     first, last = comparison.t[compared][[0, -1]] / 1e9
     overlap = float(first), float(last)
     return Scores(quantities, score_sensors(innovations), overlap, point=comparison.point)
+
+
+def _normalise(error: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+    """(error/σ)²; NaN where σ is 0, as of estimates that are rounded."""
+    return (error / np.where(sigma > 0.0, sigma, np.nan)) ** 2
 
 
 def _add(

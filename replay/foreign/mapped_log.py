@@ -138,8 +138,8 @@ class MappedLog:
         latest: dict[str, int] = {}
         clock = self._clock_signal
         offset = round(self._clock.offset * 1e9)
-        wanted = set(self._targets) | ({clock} if clock is not None else set())
-        for record in self._signals.records(wanted):
+        wanted = dict.fromkeys(self._targets if clock is None else (*self._targets, clock))
+        for record in _join_instants(self._signals.records(wanted)):
             t, arrival = record.t + offset, record.arrival + offset
             if clock is not None:
                 found = round_seconds(record.values.get(clock, math.nan) * self._time_factor)
@@ -176,6 +176,21 @@ class MappedLog:
             # By channel: accelerations and rates of one IMU may be records of their own, at the same instant.
             if is_new(next(iter(group)), t, latest, where, self.problems):
                 yield Measurement(source, t, arrived, group)
+
+
+def _join_instants(records: Iterator[SignalRecord]) -> Iterator[SignalRecord]:
+    """Neighbours of one instant as one record: latitude and longitude may be in groups of their own."""
+    held: SignalRecord | None = None
+    for record in records:
+        if held is None:
+            held = record
+        elif record[:2] == held[:2] and held.values.keys().isdisjoint(record.values):
+            held = held._replace(values={**held.values, **record.values})
+        else:
+            yield held
+            held = record
+    if held is not None:
+        yield held
 
 
 def _list(names: Mapping[str, str]) -> str:

@@ -14,7 +14,6 @@ from vehicled.jobs.options import add_executor_arguments, open_executor
 if TYPE_CHECKING:
     from vehicled.batch.job import BatchJob
 
-_PLOTS = (".svg", ".png", ".pdf")
 
 HELP = "Replay many logs with many configurations, on this machine or a Dask cluster, into one table."
 
@@ -90,14 +89,14 @@ def run(args: argparse.Namespace) -> int:
 def _check_outputs(args: argparse.Namespace) -> None:
     """Before the work, so that it is not done in vain. Raises UsageError."""
     from vehicled.errors import UsageError
-    from vehicled.output_files import OutputFile, check_outputs
+    from vehicled.output_files import PLOTS, OutputFile, check_outputs
     from vehicled.settings import config_path
 
     check_outputs(
         [
             OutputFile("--resume", args.resume),
             OutputFile("--parquet", args.parquet, (".parquet",)),
-            OutputFile("--plot", args.plot, _PLOTS),
+            OutputFile("--plot", args.plot, PLOTS),
         ],
         {
             "log": args.logs,

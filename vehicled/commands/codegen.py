@@ -44,7 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the files; returns the exit status. Raises SettingsError, MechanismError."""
+    """Write the files; returns the exit status. Raises UsageError, MechanismError."""
+    from vehicled.output_files import check_folder
+
+    check_folder("--output", args.output)
     if args.language == "yaml":
         return _write_car(args)
     from vehicled.symbolic import c_library, python_library

@@ -141,9 +141,10 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
 
 
 def _check_output(args: argparse.Namespace, source: dict[str, list[Path]]) -> None:
-    """Raise UsageError where the new file would replace `source`, which it is a copy of, or a log."""
-    from vehicled.output_files import OutputFile, check_outputs
+    """Raise UsageError where the new file would replace `source`, which it is a copy of, or a log; for no folder."""
+    from vehicled.output_files import OutputFile, check_folder, check_outputs
 
+    check_folder("--plots", args.plots)
     check_outputs(
         [OutputFile("--output", args.output, (".yaml", ".yml"))],
         {**source, "log": [*args.logs, args.validate], "mapping": [args.mapping]},

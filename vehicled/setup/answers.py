@@ -5,10 +5,11 @@ The same checks hold for what is typed and for a file of answers, which has thes
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from drivers.registry import load_driver
 from vehicled.errors import UsageError
@@ -42,11 +43,20 @@ class DeviceAnswer:
     baud: Annotated[int, Positive] | None = None
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for a driver that there is not."""
+        """Yield (key, what is wrong) for a driver that there is not, and for what its options cannot be."""
         try:
-            load_driver(self.driver)
+            kind = load_driver(self.driver).Options
         except UsageError as error:
             yield "driver", str(error)
+            return
+        given = {"port": self.port} | ({} if self.baud is None else {"baud": self.baud})
+        for key in given.keys() - {option.name for option in dataclasses.fields(kind)}:
+            yield key, f"the driver {self.driver!r} has no such option"
+            return
+        if all(o.name in given or _has_default(o) for o in dataclasses.fields(kind)) and hasattr(
+            kind, "check"
+        ):
+            yield from kind(**given).check()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +102,14 @@ class Answers:
     """Folder of recordings."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for tyres of no car, a centre of mass over the roof, signals of no file."""
+        """Yield (key, what is wrong): tyres of no car, a mass over the roof, signals of no file, a port twice."""
         if self.signals is not None and self.dbc is None:
             yield "signals", "expected dbc as well, the DBC file that they are in"
+        taken: dict[str, str] = {}
+        for name, device in (self.devices or {}).items():
+            other = taken.setdefault(device.port, name)
+            if other != name:
+                yield f"devices.{name}.port", f"{device.port} is also the port of {other!r}"
         for key in ("front_tyre", "rear_tyre"):
             size = getattr(self, key)
             if size is not None:
@@ -104,3 +119,7 @@ class Answers:
                     yield key, str(error)
         if self.height is not None and (self.center_of_mass_height or 0.0) > 0.8 * self.height:
             yield "center_of_mass_height", f"expected at most 0.8 of the car's height of {self.height:g} m"
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING

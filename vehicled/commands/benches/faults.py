@@ -1,7 +1,6 @@
 """`vehicled bench faults`: the daemon under faults of sensors, lines, machine and users."""
 
 import argparse
-import fnmatch
 import json
 import os
 
@@ -46,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.jobs.run import run_jobs
     from vehicled.progress import Progress
     from vehicled.studies.faults import drives, rows, runs, tables
+    from vehicled.studies.patterns import choose
 
     if not args.offline:
         if args.workers is not None or args.scheduler is not None:
@@ -55,13 +55,10 @@ def run(args: argparse.Namespace) -> int:
         args.workers = 1  # two would disturb each other's deadlines
     if min(args.seed) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
-    for pattern in args.only or ():
-        if not fnmatch.filter(rows.BY_NAME, pattern):
-            raise UsageError(f"--only: no fault is called {pattern!r}; known: {'; '.join(rows.BY_NAME)}")
+    chosen = [rows.BY_NAME[name] for name in choose(list(rows.BY_NAME), args.only, "fault")]
     for drive in args.drive or ():
         if drive not in drives.DRIVES:
             raise UsageError(f"--drive: no drive is called {drive!r}; known: {', '.join(drives.DRIVES)}")
-    chosen = [r for r in rows.ROWS if args.only is None or any(fnmatch.fnmatch(r.name, p) for p in args.only)]
     if args.list:
         print("\n".join(row.name for row in chosen))
         return 0

@@ -72,7 +72,9 @@ def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
+    from vehicled.output_files import check_folder
 
+    check_folder("--plots", args.plots)
     if args.mechanism == "vehicle":
         if args.motions:
             raise UsageError("--motions: expected with --mechanism front_suspension alone")

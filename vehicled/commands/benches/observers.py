@@ -147,9 +147,11 @@ def run(args: argparse.Namespace) -> int:
     if args.mechanism and _VEHICLE in args.mechanism:
         return _run_vehicle(args)
     from vehicled.jobs.ledger import Ledger
+    from vehicled.output_files import check_folder
     from vehicled.studies.benchmarks import observers
     from vehicled.studies.benchmarks.observer_tables import format_linkages
 
+    check_folder("--plots", args.plots)
     runs = _choose_runs(args)
     ledger = Ledger(args.resume, observers.get_run, "a run of `vehicled bench observers`")
     _print_observability(runs)

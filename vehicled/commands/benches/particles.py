@@ -50,11 +50,14 @@ def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
+    from vehicled.output_files import check_folder
     from vehicled.progress import Progress
     from vehicled.studies.benchmarks import particles
 
     if args.seed < 0:
         raise UsageError(f"--seed {args.seed}: expected 0 or more")
+    check_folder("--plots", args.plots)
+    check_folder("--logs", args.logs)
     if args.live or args.window:
         return _watch(args)
     if args.logs:

@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import fnmatch
 import json
 import os
 import sys
@@ -84,7 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and continue from what is there"
     )
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw all rows, such as robustness.png")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw all rows: .svg, .png or .pdf")
     parser.add_argument("--json", action="store_true", help="print one JSON list of rows and nothing else")
 
 
@@ -93,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
+    from vehicled.output_files import PLOTS, OutputFile, check_outputs
+    from vehicled.studies.patterns import choose
     from vehicled.studies.robustness.limits import find_all_misses
     from vehicled.studies.robustness.runs import list_jobs, open_ledger
     from vehicled.studies.robustness.tables import format_rows
@@ -101,7 +102,12 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--draws: expected at least 0, got {args.draws}")
     if min(args.seed) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
-    cases = _choose(_known_cases(args), args.only)
+    logs = [Path(path) for log, truth, _ in args.drive for path in (log, truth)]
+    check_outputs(
+        [OutputFile("--resume", args.resume), OutputFile("--plot", args.plot, PLOTS)], {"drive": logs}
+    )
+    known = _known_cases(args)
+    cases = {name: known[name] for name in choose(list(known), args.only, "case")}
     _report_missing()
     estimators = [*dict.fromkeys(args.kind), _KINEMATIC]
     receivers = [*(args.receiver or _RECEIVERS), "none"]
@@ -172,16 +178,3 @@ def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
         )
     found += cases.drawn_cases(args.draws)
     return {case.name: case for case in found}
-
-
-def _choose(cases: "dict[str, RobustnessCase]", patterns: list[str] | None) -> "dict[str, RobustnessCase]":
-    from vehicled.errors import UsageError
-
-    for pattern in patterns or ():
-        if not fnmatch.filter(cases, pattern):
-            raise UsageError(f"--only: no case is called {pattern!r}; known: {'; '.join(cases)}")
-    return {
-        name: case
-        for name, case in cases.items()
-        if patterns is None or any(fnmatch.fnmatchcase(name, p) for p in patterns)
-    }

@@ -1,0 +1,23 @@
+"""The cases of a study that its user wants, by patterns of their names."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from vehicled.errors import UsageError
+
+
+def choose(names: Sequence[str], patterns: Sequence[str] | None, what: str) -> list[str]:
+    """The names that match any pattern with `*`, in capitals or not, in their order; all where `patterns` is None.
+
+    UsageError for a pattern that matches none; `what` a name is of, in its message.
+    """
+    if patterns is None:
+        return list(names)
+    for pattern in patterns:
+        if not any(_matches(name, pattern) for name in names):
+            raise UsageError(f"--only: no {what} is called {pattern!r}; known: {'; '.join(names)}")
+    return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name.casefold(), pattern.casefold())
