@@ -80,14 +80,14 @@ def test_with_gnss_the_rest_may_be_missing(name):
 
 
 # Without GNSS: RMS of speed (m/s) and of distance (m) over the 8 s from standstill to 17 m/s. Without wheels and
-# speed the speed follows from torque and mass alone, and the mass is 5 % off. Rolling radii are known to 1 % and the
-# vehicle's speed to 0.5 %, of which the speed has a part.
+# speed the speed follows from torque and mass alone, and the mass is 5 % off. Rolling radii, which are alike,
+# are known to 2 % and the vehicle's speed to 0.5 %, of which the speed has a part.
 DEAD_RECKONING = {
-    "imu, wheels, speed": (("imu", "wheel", "vehicle"), 0.08, 0.5),
+    "imu, wheels, speed": (("imu", "wheel", "vehicle"), 0.1, 0.5),
     "imu and speed": (("imu", "vehicle"), 0.2, 0.5),
     "speed": (("vehicle",), 0.2, 0.5),
     "imu": (("imu",), 2.0, 7.0),
-    "wheels": (("wheel",), 0.05, 0.4),
+    "wheels": (("wheel",), 0.08, 0.4),
     "inputs alone": ((), 1.5, 6.0),
 }
 
