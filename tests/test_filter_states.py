@@ -412,7 +412,7 @@ def test_what_is_no_parameter_and_what_is_given_as_certain_is_never_doubted():
     assert np.array_equal(f.variances, before)
 
 
-def test_estimates_of_tyres_stay_within_their_limit():
+def test_estimates_of_tyres_and_latencies_stay_within_their_limits():
     f = make_waiting()
     places = f.states.places(TYRE_ERROR)
     for size, expected in ((5.0, 0.6), (-5.0, -0.6), (0.2, -0.4)):
@@ -420,6 +420,10 @@ def test_estimates_of_tyres_stay_within_their_limit():
         f.apply_corrections()
         assert f.slow_states(TYRE_ERROR) == pytest.approx([expected] * 3)
     assert TYRE_ERROR.limit == 0.6
+    for group, limit in ((GNSS.latency, 0.3), (GNSS.velocity_latency, 0.2)):
+        f.errors.x[index(f, group)] = 2.0
+        f.apply_corrections()
+        assert f.slow_states(group) == pytest.approx([limit])
     f.errors.x[index(f, STEERING_OFFSET)] = 5.0  # without a limit
     f.apply_corrections()
     assert f.slow_states(STEERING_OFFSET) == pytest.approx([5.0])

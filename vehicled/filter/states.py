@@ -135,6 +135,7 @@ def make_constant(
     needs: tuple[str, ...] = (),
     contradiction: float | None = None,
     alike: float = 0.0,
+    limit: float | None = None,
 ) -> ErrorStates[S]:
     """Errors of something constant, or that creeps.
 
@@ -151,6 +152,7 @@ def make_constant(
         is_known=lambda s: sigma(s) == 0.0,
         contradiction=contradiction,
         alike=alike,
+        limit=limit,
     )
 
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from vehicled.symbolic.vector import Vector
 
 
+_LATEST, _LATEST_VELOCITY = 0.3, 0.2
+"""s: no receiver errs by more. Were both to reach the filter's memory, all that comes would be too old, for ever."""
+
+
 @dataclass(frozen=True)
 class ReceiverErrors:
     """The slow errors of one receiver, and the names under which it measures."""
@@ -72,6 +76,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         "s",
         "by how much fixes are older than their time",
         contradiction=10.0,
+        limit=_LATEST,
         sigma=lambda gnss: None if gnss is None else gnss.latency_sigma,
     )
     velocity_latency: ErrorStates[Gnss | None] = make_constant(
@@ -79,6 +84,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         ("",),
         "s",
         "by how much velocities are older than the fix that they come with",
+        limit=_LATEST_VELOCITY,
         sigma=lambda gnss: None if gnss is None else _SMOOTHING * gnss.latency_sigma,
     )
     baseline: ErrorStates[Gnss | None] = make_constant(
