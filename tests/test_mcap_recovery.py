@@ -1,6 +1,7 @@
 """Recordings that were cut off anywhere are repaired: any reader then opens them, and finds all that was complete."""
 
 import fcntl
+import tracemalloc
 
 import pytest
 from mcap.reader import make_reader
@@ -9,6 +10,7 @@ from recording_rig import PERIOD, UTC, messages, read_recording, step, write_rec
 from replay.mcap_format import MAGIC
 from replay.mcap_log import McapLog
 from replay.mcap_recovery import recover
+from replay.mcap_writer import McapWriter
 from vehicled.cli import main
 from vehicled.errors import UsageError
 
@@ -118,3 +120,25 @@ def test_the_command_reports_what_it_did(tmp_path, capsys):
         fcntl.flock(file, fcntl.LOCK_EX)
         assert main(["recover", str(path)]) == 1
     assert "is being written" in capsys.readouterr().err
+
+
+def test_the_index_of_a_long_run_is_complete_and_takes_little_memory(tmp_path):
+    """Five minutes of chunks, each with a message of every second topic."""
+    path, chunks, topics = tmp_path / "run.mcap", 1200, range(1, 17, 2)
+    writer = McapWriter(path)
+    tracemalloc.start()
+    for k in range(chunks):
+        if k == chunks // 2:
+            before, _ = tracemalloc.get_traced_memory()
+        for topic in topics:
+            writer.write(topic, UTC + k * PERIOD, UTC, b"{}")
+        writer.end_chunk()
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    writer.close()
+    assert taken < 120 * chunks // 2
+    with open(path, "rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    assert [c.message_start_time for c in summary.chunk_indexes] == [UTC + k * PERIOD for k in range(chunks)]
+    assert all(set(c.message_index_offsets) == set(topics) for c in summary.chunk_indexes)
