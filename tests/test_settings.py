@@ -267,6 +267,8 @@ def test_a_vector_has_one_unit() -> None:
         ("mass: !!python/name:os.system x", "cfg:1: mass: expected plain YAML, got the tag"),
         ("[mass]: 1", "cfg:1: expected a name as key, got a list"),
         ("name: a\n---\nname: b", "cfg:2: expected YAML, got: but found another document"),
+        ("name: a\r\rwheels:\r\tmass: 1", "cfg:4: expected YAML, got: a tab; YAML indents with spaces"),
+        ("name: a\nwheels:\n\tmass: 1", "cfg:3: expected YAML, got: a tab; YAML indents with spaces"),
         ("mass: *x", "cfg:1: expected YAML, got: found undefined alias 'x'"),
         ("name: 'a", "cfg:1: expected YAML, got: found unexpected end of stream"),
         ("name: a\nx: \x07", "cfg:2: expected text, got an unprintable character"),

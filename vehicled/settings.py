@@ -105,8 +105,10 @@ def loads(text: str, cls: type[T], name: str = "<text>", folder: Path | None = N
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = f":{mark.line + 1}" if mark else ""
-        raise SettingsError(f"{name}{line}: expected YAML, got: {printable(error.problem or '')}") from None
+        line, problem = f":{mark.line + 1}" if mark else "", printable(error.problem or "")
+        if mark is not None and text[mark.index : mark.index + 1] == "\t":
+            problem = "a tab; YAML indents with spaces"
+        raise SettingsError(f"{name}{line}: expected YAML, got: {problem}") from None
     except yaml.reader.ReaderError as error:
         line = f":{text.count(chr(10), 0, error.position) + 1}"
         raise SettingsError(f"{name}{line}: expected text, got an unprintable character") from None
