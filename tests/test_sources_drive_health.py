@@ -58,6 +58,13 @@ def test_rejected_torques_are_used_again_after_half_a_second(health):
     assert is_healthy(health, 0.2, 1.0, 0.55, torque=torque_for(1.0))
 
 
+def test_a_time_at_rest_is_no_agreement(health):
+    assert not is_healthy(health, 0.004, 0.0, torque=1e5)
+    assert not is_healthy(health, 0.1, 1.0, 0.1, torque=torque_for(1.0))
+    assert not is_healthy(health, 1.0, 0.0, 0.2, ahead=0.0)
+    assert not is_healthy(health, 0.1, 1.0, 1.2, torque=torque_for(1.0))
+
+
 def test_without_an_accelerometer_or_at_rest_all_is_used(health):
     assert is_healthy(health, 1.0, None, torque=1e5)
     assert is_healthy(health, 1.0, 0.0, pressure=1e8, ahead=0.0)

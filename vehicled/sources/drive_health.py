@@ -41,7 +41,7 @@ class DriveHealth:
         m/s², None where it is not measured.
         """
         if measured is None or abs(ahead) < _SLOWEST:
-            self._wrong_since = math.inf
+            self._wrong_since = self._agreeing_since = math.inf
             self.is_healthy = self.is_healthy or t - self._compared > _UNKNOWN
             return
         self._compared = t
