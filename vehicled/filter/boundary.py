@@ -220,7 +220,7 @@ class EstimatedFilter(ObservedFilter, Protocol):
         """Of which point of the chassis the estimate is, m in vehicle axes."""
 
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
-        """Begin anew on level ground, with the variances of the table of states, not correlated."""
+        """Begin anew on level ground, with the variances and correlations of the table of states."""
 
     def set_parameters(self, given: Mapping[str, SlowState], age: float) -> None:
         """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out."""
