@@ -22,8 +22,8 @@ from vehicled.studies.live.parts import PARTS
 POINTS = ("median", "p99", "p999")
 
 
-SECONDS = 3
-"""As short as it may be."""
+SECONDS = 8
+"""On a busy machine the daemon takes some of them to begin."""
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +101,16 @@ def test_the_table_names_what_was_measured(found, monkeypatch, capsys):
 
     monkeypatch.setattr(live, "bench_live", bench_live)
     monkeypatch.setattr(live, "bench_warm", lambda car, recording: warm)
-    assert main(["bench", "live", "--duration", "3", "--load", "--seed", "2"]) == 0
+    assert main(["bench", "live", "--duration", str(SECONDS), "--load", "--seed", "2"]) == 0
     out = capsys.readouterr().out
     processors = len(os.sched_getaffinity(0))
     assert loads == [processors]
-    for text in ("sample to subscriber", "live over warm", "where a sample waits", "missed in 3 s, beside"):
+    for text in (
+        "sample to subscriber",
+        "live over warm",
+        "where a sample waits",
+        f"missed in {SECONDS} s, beside",
+    ):
         assert text in out
     assert f"beside {processors} busy processes" in out
 
