@@ -70,12 +70,14 @@ class McapSummary:
         start = position = data_end + len(_DATA_END)
         pieces: list[bytes | bytearray] = []
         offsets = RecordBuilder()
-        indexes = [*map(zlib.decompress, self._packed_indexes), self._chunk_indexes]
+        indexes: list[bytes | bytearray] = [*map(zlib.decompress, self._packed_indexes)]
+        if self._chunk_count:
+            indexes.append(self._chunk_indexes)
         groups: dict[int, Sequence[bytes | bytearray]] = {
             Opcode.SCHEMA: self._schemas,
             Opcode.CHANNEL: self._channels,
             Opcode.STATISTICS: [self._statistics()],
-            Opcode.CHUNK_INDEX: indexes if self._chunk_count else [],
+            Opcode.CHUNK_INDEX: indexes,
             **self._beside,
         }
         for opcode, records in groups.items():
