@@ -17,6 +17,7 @@ import socket
 import struct
 import termios
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 from urllib.parse import SplitResult, urlsplit
 
@@ -50,6 +51,18 @@ class Port(Protocol):
 
     def close(self) -> None:
         """Close it. Raises OSError if the device is gone."""
+
+
+def find_shared(ports: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Devices that have the port of one before them, with what is wrong; from names of devices with their ports.
+
+    Several names in /dev may be links to one device.
+    """
+    taken: dict[str, str] = {}
+    for name, port in ports:
+        other = taken.setdefault(os.path.realpath(port), name)
+        if other != name:
+            yield name, f"{port} is also the port of {other!r}"
 
 
 def check_port(port: str) -> str | None:

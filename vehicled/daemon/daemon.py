@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import re
 import signal
 import threading
@@ -16,6 +15,7 @@ from typing import Annotated, Any, Self
 from drivers.base import Driver
 from drivers.corrections import CorrectionOptions, Corrections, Receiver
 from drivers.flood import FloodGuard
+from drivers.ports import find_shared
 from drivers.registry import load_driver
 from drivers.utc import UTC_CHANNEL
 from vehicled.daemon.clock import MonotonicClock
@@ -370,14 +370,8 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
 
 def check_ports(devices: Mapping[str, DeviceOptions], drivers: Iterable[Driver]) -> None:
     """Raise SettingsError where two devices have the same port."""
-    taken: dict[str, str] = {}
-    for driver in drivers:
-        if driver.port is not None:
-            # Several names in /dev may be links to one device.
-            path = os.path.realpath(driver.port)
-            if path in taken:
-                devices[driver.name].options.fail(f"{driver.port} is also the port of {taken[path]!r}")
-            taken[path] = driver.name
+    for name, fault in find_shared((d.name, d.port) for d in drivers if d.port is not None):
+        devices[name].options.fail(fault)
 
 
 def statistics_line(status: Status) -> str:

@@ -375,11 +375,11 @@ class Covariance:
         variances: np.ndarray = self.packed[self._diagonal]
         return variances
 
-    def initialise(self, variances: np.ndarray) -> None:
-        """Begin anew with the variances (n,), not correlated, and no correction."""
+    def initialise(self, covariance: np.ndarray) -> None:
+        """Begin anew with a covariance (n, n), and no correction."""
         if self.tape is not None:
             self.tape.restart()
-        self.matrix = np.diag(variances)
+        self.matrix = covariance
         self.x[:] = 0.0
 
     def restore(self, packed: np.ndarray) -> None:

@@ -363,8 +363,7 @@ class VehicleState:
         self._closed = {g: variances[self.states[g]].copy() for g in self.states.groups if g.needs}
         for group in self._closed:
             variances[self.states[group]] = 0.0
-        self.errors.initialise(variances)
-        self.errors.matrix = self.states.correlate(self.errors.matrix, self.states.groups)
+        self.errors.initialise(self.states.correlate(np.diag(variances), self.states.groups))
         self._contradictions = Contradictions(len(self._prior))
         # Arrays that kernels carry from one step to the next.
         tyres = "tyre_steady", "tyre_relaxation", "tyre_acceleration", "tyre_deflection"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from drivers.ports import find_shared
 from drivers.registry import load_driver
 from vehicled.errors import UsageError
 from vehicled.setup.tyre_size import calc_radius
@@ -105,11 +106,8 @@ class Answers:
         """Yield (key, what is wrong): tyres of no car, a mass over the roof, signals of no file, a port twice."""
         if self.signals is not None and self.dbc is None:
             yield "signals", "expected dbc as well, the DBC file that they are in"
-        taken: dict[str, str] = {}
-        for name, device in (self.devices or {}).items():
-            other = taken.setdefault(device.port, name)
-            if other != name:
-                yield f"devices.{name}.port", f"{device.port} is also the port of {other!r}"
+        for name, fault in find_shared((n, d.port) for n, d in (self.devices or {}).items()):
+            yield f"devices.{name}.port", fault
         for key in ("front_tyre", "rear_tyre"):
             size = getattr(self, key)
             if size is not None:

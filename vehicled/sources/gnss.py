@@ -316,9 +316,8 @@ class GnssSource(Source[Gnss]):
         of_rates = self.filter.measured_rates.item(0) * self._rates.sigma * self._arm
         sigma = math.hypot(self._find_velocity_noise(v), of_rates)
         is_vector = "vn" in v and "ve" in v and self._world.aligned
-        if (
-            "speed" in v or "course" in v
-        ):  # not of a position alone, beside which velocities come by themselves
+        # A position alone says nothing of velocities: they may come in messages of their own.
+        if "speed" in v or "course" in v:
             health = updates.health
             health[f"{name}velocity"].is_expected = self._world.aligned
             health[f"{name}speed"].is_expected = not is_vector
