@@ -58,6 +58,7 @@ def test_the_latency_of_late_fixes_settles_from_a_start_at_speed():
         assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[driven].all()
 
 
+@pytest.mark.slow
 def test_sigma_of_the_latency_is_honest_after_gentle_braking():
     """Speed and distance have to agree on it: eight noises, from 10 m/s on at less than 1 m/s²."""
     inputs = DriveInputs(rear_torque=-220.0)

@@ -61,7 +61,7 @@ def test_wheels_stand_still_however_late_their_rates_are(late):
     assert {i.reason for i in of_wheels} == {"fused"}
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_the_place_of_a_standing_car_is_the_mean_of_its_fixes(seed):
     """From what is known when it stops, each fix of variance R moves a standing car by the gain P/(P + R)."""
     found = run(0.0, seed)

@@ -168,7 +168,7 @@ def test_devices_that_are_connected_one_after_the_other_make_no_start_wrong(
     assert worst < 4.0
 
 
-@pytest.mark.parametrize("seed", [5, 6])
+@pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.slow)])
 def test_the_place_of_a_car_that_creeps_before_its_heading_is_known_is_within_its_sigma(seed: int) -> None:
     """It never is as fast as courses are used from, and goes the other way than the one that is assumed."""
     inputs = DriveInputs(rear_torque=[(2.0, 0.0), (2.5, 170.0), (5.0, 170.0), (5.5, 20.0)])

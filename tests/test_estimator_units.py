@@ -56,8 +56,15 @@ def test_a_course_in_degrees_is_rejected_and_what_it_did_undone(receiver: str) -
         assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[later].all(), column
 
 
-@pytest.mark.parametrize("receiver", ["rtk", "conventional"])
-@pytest.mark.parametrize("origin", [0.5 * math.pi, 0.0])
+@pytest.mark.parametrize(
+    ("receiver", "origin"),
+    [
+        ("rtk", 0.5 * math.pi),
+        ("conventional", 0.0),
+        pytest.param("rtk", 0.0, marks=pytest.mark.slow),
+        pytest.param("conventional", 0.5 * math.pi, marks=pytest.mark.slow),
+    ],
+)
 def test_courses_of_the_other_sense_are_rejected_and_what_they_did_undone(
     receiver: str, origin: float
 ) -> None:
@@ -172,7 +179,7 @@ def test_reading_the_status_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", drives.DRIVES)
-@pytest.mark.parametrize("receiver", ["rtk", "conventional"])
+@pytest.mark.parametrize("receiver", [pytest.param("rtk", marks=pytest.mark.slow), "conventional"])
 def test_healthy_channels_are_never_rejected(name: str, receiver: str) -> None:
     configuration = prototype()
     drive = drives.make_drive(configuration, name, receiver, 5)

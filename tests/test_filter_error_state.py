@@ -164,7 +164,7 @@ def test_a_pendulum_that_turns_over_is_followed_consistently():
     """Errors are fewer than the numbers of the state, and readings jump by a turn."""
     rng = np.random.default_rng(4)
     nees, covariance = [], np.diag([0.05, 0.05])
-    for _ in range(40):
+    for _ in range(20):
         offset = rng.multivariate_normal(np.zeros(2), covariance)
         truth = Pendulum(3.0 + offset[0], 2.0 + offset[1])
         f = ErrorStateKalmanFilter(Pendulum(3.0, 2.0), covariance)
