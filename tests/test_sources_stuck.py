@@ -45,13 +45,29 @@ def test_a_car_at_rest_may_measure_the_same_place_again():
 
 @pytest.mark.parametrize("digits", [1e-6, 1e-4 / 60.0])
 @pytest.mark.parametrize("speed", [2.1, 5.0])
-def test_a_fast_receiver_whose_places_have_coarse_digits_is_not_stuck(digits, speed):
+@pytest.mark.parametrize("begin", [48.0, 70.0])
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_a_fast_receiver_whose_places_have_coarse_digits_is_not_stuck(digits, speed, begin, noise):
     """50 Hz; a car to the north goes on by less than a digit from fix to fix."""
-    stuck = StuckChannels()
+    stuck, rng = StuckChannels(), np.random.default_rng(3)
     for k in range(500):
-        lat = round((48.0 + speed * k / 50.0 / 111e3) / digits) * digits
-        m = Measurement("receiver", k * 20_000_000, k * 20_000_000, fix("gnss", k, lat).values)
+        north, east = (speed * k / 50.0, 0.0) + noise * rng.normal(size=2)
+        lat, lon = begin + north / 111e3, 11.0 + east / (111e3 * np.cos(np.radians(begin)))
+        at = fix("gnss", k, *(round(angle / digits) * digits for angle in (lat, lon)))
+        m = Measurement("receiver", k * 20_000_000, k * 20_000_000, at.values)
         assert stuck.find(m, speed) == []
+
+
+def test_a_receiver_whose_places_have_fine_digits_is_stuck_at_the_second_repetition():
+    """Each fix ten times, as from a gateway that sends what it has more often than it gets it."""
+    stuck, rng, found = StuckChannels(), np.random.default_rng(3), []
+    for k in range(200):
+        if k % 10 == 0:
+            north, east = 3.0 * k / 500.0 + rng.normal() * 0.01, rng.normal() * 0.01
+        m = fix("gnss", k, round(48.0 + north / 111e3, 9), round(11.0 + east / 74e3, 9))
+        m = Measurement(m.source, k * 2_000_000, k * 2_000_000, m.values)
+        found.append(bool(stuck.find(m, 3.0)))
+    assert found[100:] == [False, False, *[True] * 8] * 10
 
 
 def test_one_axis_of_an_imu_may_be_stuck_by_itself():

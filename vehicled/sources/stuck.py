@@ -21,10 +21,16 @@ _WHOLE, _WHOLE_TIME = 4, 0.015
 """Samples of all axes of the IMU in a row that repeat the one before, and s, at least. Where each axis of a coarse
 sensor repeats itself half of the time, all six do so in a sixtieth of the samples. A gateway that sends what it has
 more often than it gets it repeats itself regularly, which is found when the first such run has ended."""
-_FIXES, _DIGIT, _WAY = 2, 0.3, 2.0
-"""Fixes in a row that repeat the one before, while the car goes on by more m than the last digit of a place; or m
-driven since the place last changed: a receiver without reception may repeat itself. The last digit is 0.11 m with six
-decimals of a degree, 0.19 m with four of a minute."""
+_FIXES, _WAY = 2, 2.0
+"""Fixes in a row that repeat the one before, while the car goes on by more than the last digit of a place; or m
+driven since the place last changed: a receiver without reception may repeat itself."""
+_DIGIT, _DIGITS = 0.3, 3.0
+"""m, and times the last digit of a place, as far as it is known: the least way that is more than that. It is 0.11 m
+with six decimals of a degree, 0.19 m with four of a minute, and 0.1 mm with nine: there each repetition is one."""
+_ROUNDING = 1e-5
+"""m: smaller numbers are zero."""
+_DEGREE = 111e3
+"""m on the ground."""
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _IMU = frozenset(_AXES)
 _get_axes = itemgetter(*_AXES)
@@ -41,6 +47,37 @@ class _Run:
         self.begun_ns = self.repetitions = 0
 
 
+class _Place(_Run):
+    """Fixes that are the same, and how fine the digits are of those that are not."""
+
+    __slots__ = ("_digits", "_last")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = math.nan, math.nan
+        """Change of latitude and longitude from the fix before the last, m."""
+        self._digits = [_DIGIT / _DIGITS] * 2
+        """At most: of latitude and longitude, m."""
+
+    @property
+    def least_way(self) -> float:
+        """m: of a car whose place has to have changed."""
+        return _DIGITS * max(self._digits)
+
+    def note_change(self, fix: tuple[float, float]) -> None:
+        """It is now another one than `value`, degrees."""
+        if not isinstance(self.value, tuple):
+            return
+        east = _DEGREE * math.cos(math.radians(fix[0]))
+        change = (fix[0] - self.value[0]) * _DEGREE, (fix[1] - self.value[1]) * east
+        for k in range(2):
+            # Where changes are whole numbers of digits, so is what they differ by, also at a steady speed.
+            for number in (abs(change[k]), abs(change[k] - self._last[k])):
+                if _ROUNDING < number < self._digits[k]:
+                    self._digits[k] = number
+        self._last = change
+
+
 class StuckChannels:
     """Finds samples that only repeat those before, while the car moves."""
 
@@ -53,7 +90,7 @@ class StuckChannels:
     def reset(self) -> None:
         """Nothing has been measured yet."""
         self._axes = {channel: _Run() for channel in _AXES}
-        self._fixes = [(kind.PLACE, kind.LIMITS, _Run()) for kind in self._receivers]
+        self._fixes = [(kind.PLACE, kind.LIMITS, _Place()) for kind in self._receivers]
         self._sample: tuple[float, ...] | None = None
         """Of the whole IMU, as long as none of its axes has repeated itself: the runs do not know it yet."""
         self._whole, self._whole_ns = 0, 0
@@ -112,11 +149,12 @@ class StuckChannels:
                 continue
             fix = values[place[0]], values[place[1]]
             if fix != run.value or not moving:
+                run.note_change(fix)
                 run.value, run.begun_ns, run.repetitions = fix, t, 0
                 continue
             run.repetitions += 1
             way = abs(speed) * (t - run.begun_ns) * 1e-9
-            if way > _WAY or (run.repetitions >= _FIXES and way > _DIGIT):
+            if way > _WAY or (run.repetitions >= _FIXES and way > run.least_way):
                 # Speed and course are as old as the place.
                 stuck += [c for c in values if c in channels]
         return stuck
