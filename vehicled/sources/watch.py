@@ -31,6 +31,7 @@ _HELD_NS = 200_000_000
 """A fault is over when it has not been seen for so long."""
 
 _REASONS = {
+    "future": "its samples have times in the future",
     "absurd": "beyond what any sensor of a car can measure",
     "stuck": "repeats its last sample while the car moves",
     "implausible": "other sensors contradict it, or it jumps",
@@ -69,6 +70,10 @@ class _Arrivals:
     def is_silent(self, now_ns: int) -> bool:
         """Whether samples that were to be expected have not come."""
         return (now_ns - self.arrived_ns) * 1e-9 > max(_SILENT, _MISSED * (self.interval or _LONGEST))
+
+
+_NEVER = _Arrivals()
+"""Of a source of which nothing has reached the filter."""
 
 
 class _Use:
@@ -143,9 +148,9 @@ class SourceWatch:
         faults = self._inputs.find_faults()
         for each in self._inputs:
             silence = self._find_silence(now_ns, each.NAME, each.measured_at)
-            if silence is not None:
-                removal = self._find_removal(now_ns, each.settings.LIMITS, self._arrivals[each.NAME])
-                silence = removal or silence
+            arrivals = self._arrivals.get(each.NAME, _NEVER)
+            if silence is not None or arrivals is _NEVER:
+                silence = self._find_removal(now_ns, each.settings.LIMITS, arrivals) or silence
             reason = faults.get(each.NAME, silence)
             if reason is not None:
                 yield SourceFault(each.NAME, reason, each.SERVES)
@@ -154,7 +159,7 @@ class SourceWatch:
         arrivals = self._arrivals.get(kind)
         if arrivals is None:
             if health.last_ns is None:
-                return None
+                return self._find_removal(now_ns, health.channels, _NEVER)
             arrivals = self._arrivals[kind] = _Arrivals()
         use = self._uses.get(kind)
         if use is None:
