@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from vehicled.messages import SourceFault
 from vehicled.sources.health import Health
 from vehicled.sources.inputs import Inputs
+from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.sources.screening import Screening
 from vehicled.sources.updates import MeasurementUpdates
 
@@ -57,6 +58,8 @@ class _Arrivals:
         self.arrived_ns = 0
         self.interval = 0.0
         """Usual time between samples, s."""
+        self.age = 0.0
+        """Of an input: how old its last sample was when it came, s."""
 
     def read(self, now_ns: int, last: float) -> None:
         """`last`: the time of the last sample, in any unit that increases."""
@@ -147,7 +150,7 @@ class SourceWatch:
                 yield SourceFault(kind, reason, health.serves)
         faults = self._inputs.find_faults()
         for each in self._inputs:
-            silence = self._find_silence(now_ns, each.NAME, each.measured_at)
+            silence = self._find_silence(now_ns, each)
             arrivals = self._arrivals.get(each.NAME, _NEVER)
             if silence is not None or arrivals is _NEVER:
                 silence = self._find_removal(now_ns, each.settings.LIMITS, arrivals) or silence
@@ -192,11 +195,16 @@ class SourceWatch:
                 return _REASONS[removed[1]]
         return None
 
-    def _find_silence(self, now_ns: int, name: str, last: float) -> str | None:
-        """Of an input; `last`: when it was measured last, s, −∞ if never."""
+    def _find_silence(self, now_ns: int, each: ModelInput[InputSettings]) -> str | None:
+        """Why an input that has been measured is not used, if it is not."""
+        name, last = each.NAME, each.measured_at
         if last == -math.inf and name not in self._arrivals:
             return None
         arrivals = self._arrivals.setdefault(name, _Arrivals())
         if last > -math.inf:
+            if last != arrivals.last:
+                arrivals.age = now_ns * 1e-9 - last
             arrivals.read(now_ns, last)
-        return "silent" if arrivals.is_silent(now_ns) else None
+        if arrivals.is_silent(now_ns):
+            return "silent"
+        return _REASONS["too old"] if arrivals.age > each.HOLDS else None
