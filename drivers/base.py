@@ -28,6 +28,20 @@ _FAULT_COUNTERS = (
 )
 
 
+def check_measurement(m: Measurement, now_ns: int) -> None:
+    """Raise TypeError or ValueError for what no device can have measured: beyond its driver, it would harm others.
+
+    What arrives in the future stays in the queue until then, and takes the place of what arrives now.
+    """
+    if type(m.t) is not int or type(m.arrival) is not int:
+        raise TypeError(f"expected times in ns as int, got t={m.t!r} and arrival={m.arrival!r}")
+    if m.arrival > now_ns:
+        raise ValueError(f"expected an arrival by the monotonic clock, now {now_ns} ns, got {m.arrival}")
+    for channel, value in m.values.items():
+        if not isinstance(value, float | int):
+            raise TypeError(f"{channel}: expected a float, got {value!r}")
+
+
 class Decoder(Protocol):
     """The part that is specific to a family of devices: bytes or frames in, measurements out."""
 
@@ -170,6 +184,7 @@ class Driver(ABC):
             self._received_ns = now
             self._pause_s = _FIRST_PAUSE_S
         for measurement in measurements:
+            check_measurement(measurement, now)
             channel = next(iter(measurement.values), "")
             if self.guard.admits(channel, channel, now):
                 self._emit(measurement)

@@ -27,12 +27,16 @@ _PLAIN_DRIFT_NS = 15_000_000
 _PLAIN_RATIO = 20
 """A wrong rate is plain when its drift is this large, and so many times the scatter of the points about it. A clock
 that was set once leaves a step, of which points are as far from any line as the step is high."""
-_AHEAD_NS = 1_000_000_000
+_AHEAD_NS = 100_000_000
 _BEHIND_NS = 5_000_000_000
 """A message that arrives earlier or later than this against the envelope: the device's clock was set."""
+_SET_BACK_NS = 30_000_000
+"""A message later than the one before it by more than this, though its stamp is not: likewise, for a stall of the
+host leaves stamps in order. Datagrams that overtake one another are closer together."""
 _SHIFT_NS = 100_000_000
 _SHIFT_BUCKETS = 2
-"""All messages of so many stretches late by more than this: the device's clock was set back a little."""
+"""All messages of so many stretches late by more than this: the device's clock was set back by less than the time
+between two of them."""
 
 
 class DeviceClock:
@@ -70,7 +74,9 @@ class DeviceClock:
                 missing = self._last[0] + arrival_ns - self._last[1] - device
                 device += (2 * missing + self._period_ns) // (2 * self._period_ns) * self._period_ns
             delay = self._delay(device - self._device0, arrival_ns - self._arrival0)
-            if not -_AHEAD_NS <= delay <= _BEHIND_NS or self._late_buckets >= _SHIFT_BUCKETS:
+            advance, passed = device - self._last[0], arrival_ns - self._last[1]
+            is_set_back = advance <= 0 and passed - advance > _SET_BACK_NS
+            if is_set_back or not -_AHEAD_NS <= delay <= _BEHIND_NS or self._late_buckets >= _SHIFT_BUCKETS:
                 self.restarts += 1
                 self._start(device, arrival_ns)
         x = device - self._device0

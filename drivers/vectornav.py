@@ -45,7 +45,7 @@ Field = tuple[int, int]
 """Group and field, both counted from 0."""
 
 TIME_FIELDS: tuple[Field, ...] = ((0, 0), (1, 0), (0, 1), (1, 1))
-"""TimeStartup and TimeGps, 64 bits, ns."""
+"""TimeStartup and TimeGps, 64 bits, ns: field 0 or 1 of their group."""
 ACCELERATION_FIELDS: tuple[Field, ...] = ((0, 8), (2, 9), (2, 2))
 RATE_FIELDS: tuple[Field, ...] = ((0, 5), (2, 10), (2, 3))
 IMU_FIELD: Field = (0, 9)
@@ -124,7 +124,8 @@ class VectorNavDecoder(FrameDecoder):
     def __init__(self, name: str, options: VectorNavOptions) -> None:
         super().__init__(name)
         self._latency_ns = nanoseconds(options.latency)
-        self._clock = DeviceClock(tick_ns=1, latency_ns=self._latency_ns)
+        self._clocks = [DeviceClock(tick_ns=1, latency_ns=self._latency_ns) for _ in range(2)]
+        """By TimeStartup and by TimeGps: outputs of one device may have either."""
         self._last_fixes: dict[int, bytes] = {}
 
     def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
@@ -176,10 +177,11 @@ class VectorNavDecoder(FrameDecoder):
         values = self._checked(_binary_values(form.offsets, message))
         found = read_reference(form.offsets, message)
         fixes = [(group, fix) for group in RECEIVERS if (fix := read_fix(form.offsets, message, group))]
-        time = next((form.offsets[f] for f in TIME_FIELDS if f in form.offsets), None)
+        time = next((f for f in TIME_FIELDS if f in form.offsets), None)
         if time is not None and (values or found or fixes):
-            t = self._clock.to_host(int.from_bytes(message[time : time + 8], "little"), stamp_ns)
-            self.counters["clock_restarts"] = self._clock.restarts
+            at, clock = form.offsets[time], self._clocks[time[1]]
+            t = clock.to_host(int.from_bytes(message[at : at + 8], "little"), stamp_ns)
+            self.counters["clock_restarts"] = sum(c.restarts for c in self._clocks)
         out.extend(Measurement(self.name, t, arrival_ns, v) for v in (values, found) if v)
         for group, fix in fixes:
             if self._is_new(group, fix.key) and (named := self._checked(fix.values)):

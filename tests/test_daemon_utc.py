@@ -73,6 +73,15 @@ def test_single_steps_are_not_followed_but_a_clock_that_was_set_is():
     assert clock.find_offset(12 * SECOND) == pytest.approx(OFFSET + 18 * SECOND, abs=1000)
 
 
+@pytest.mark.parametrize("period", [SECOND // 5, SECOND])
+def test_a_leap_second_is_followed_after_two_stamps(period):
+    """Of which at 1 Hz the first one repeats the stamp before it."""
+    clock = run([0.0] * 30 + [-1.0], period=period)
+    assert clock.find_offset(30 * period) == pytest.approx(OFFSET, abs=1000)
+    run([0.0, -1.0, -1.0, -1.0], clock, begin=31 * period, period=period)
+    assert clock.find_offset(34 * period) == pytest.approx(OFFSET - SECOND, abs=1000)
+
+
 @pytest.mark.parametrize("stamp", [float("nan"), float("inf"), -1.0, 315964800.0])
 def test_what_is_no_time_of_day_is_zero(stamp):
     clock = UtcClock(lambda: HOST)
@@ -174,6 +183,11 @@ def test_pulses_follow_stamps_to_another_second():
         clock.take_pulse((OFFSET // SECOND + 1 + k) * SECOND - OFFSET)
     assert clock.describe(40 * SECOND)["source"] == "pps"
     assert clock.find_offset(40 * SECOND) == OFFSET + 18 * SECOND
+    run([17.0] * 20, clock, begin=50 * SECOND)
+    for k in range(40, 42):
+        clock.take_pulse((OFFSET // SECOND + 12 + k) * SECOND - OFFSET)
+    assert clock.describe(54 * SECOND)["source"] == "pps"
+    assert clock.find_offset(54 * SECOND) == OFFSET + 17 * SECOND
 
 
 def test_the_kernels_pulses_are_handed_over_once_each(tmp_path, caplog):

@@ -345,6 +345,26 @@ def test_latency_and_jitter_are_taken_out_across_midnight():
     assert d.counters["clock_restarts"] == 0
 
 
+@pytest.mark.parametrize("period", [200 * MS, S])
+def test_fixes_have_their_time_through_a_leap_second(period):
+    d = decoder()
+    out = []
+    for i in range(10 * S // period):
+        at = 50 * S + i * period
+        # The leap second begins 4 s after the first fix.
+        second, fraction = divmod(i * period, S)
+        clock = (
+            ["235956", "235957", "235958", "235959", "235960"][second] if second < 5 else f"00000{second - 5}"
+        )
+        out += d.feed(
+            lines(f"GNGGA,{clock}.{fraction // 1_000_000:03},4700.0,N,00800.0,E,4,12,0.8,367.0,M,45.0,M,,"),
+            at,
+        )
+        out += d.feed(b"", at + 40 * MS)
+    assert [m.t for m in out] == [50 * S + i * period for i in range(10 * S // period)]
+    assert d.counters["clock_restarts"] == 1
+
+
 def test_without_utc_the_time_is_that_of_arrival():
     d = decoder(latency=0.08)
     d.feed(lines("GNGGA,,4700.0,N,00800.0,E,1,12,0.8,367.0,M,45.0,M,,"), 5 * S)

@@ -230,6 +230,25 @@ def test_a_fix_is_given_once_and_is_as_old_as_its_time_of_week():
     assert all(80 * 10**6 <= m.arrival - m.t < 90 * 10**6 for m in newest)
 
 
+def test_outputs_by_either_time_of_the_device_are_both_on_its_clock():
+    """TimeStartup with the rates, TimeGps with the fixes, each stamped 5 to 9 ms before it arrives."""
+    d = decoder()
+    out = []
+    for i in range(200):
+        delay = (5 + i % 5) * 10**6
+        at = 20 * 10**9 + i * 10**7
+        rates = struct.pack("<Q3f", 10**9 + i * 10**7, *RATES.values())
+        out += d.feed(vectornav_binary({0: 0x0021}, rates), at + delay)
+        if i % 20 == 0:
+            gps = 3 * WEEK + i * 10**7
+            fix = struct.pack("<Q", gps) + fix_payload(gps % WEEK)
+            out += d.feed(vectornav_binary({0: 0x0002, 3: FIX}, fix), at + delay)
+    assert d.counters["clock_restarts"] == 0
+    settled = [m for m in out if m.t > 21 * 10**9]
+    assert {next(iter(m.values))[:4] for m in settled} == {"imu.", "gnss"}
+    assert all((m.t - 5 * 10**6) % 10**7 == 0 for m in settled)
+
+
 def test_a_fix_in_text_is_given_once():
     d = decoder()
     out = []

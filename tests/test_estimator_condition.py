@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 from estimator_rig import SECOND, Drive, mixed, prototype, steps, without
@@ -165,3 +166,21 @@ def test_what_has_waited_in_a_buffer_is_no_start(bend):
             break
         estimator.step(step.t + 4 * SECOND, step.measurements)
     assert estimator.condition.state == "waiting"
+
+
+@pytest.mark.parametrize(
+    ("source", "late", "named"),
+    [("steer", 0.1, None), ("steer", 0.4, "steering"), ("torque", 0.7, "torques"), ("brake", 0.7, "brakes")],
+)
+def test_an_input_that_comes_too_late_to_be_used_is_named(
+    bend: Drive, source: str, late: float, named: str | None
+) -> None:
+    delayed = [
+        msgspec.structs.replace(m, arrival=m.arrival + round(late * SECOND)) if m.source == source else m
+        for m in bend.measurements(1)
+    ]
+    in_order = sorted(delayed, key=lambda m: m.arrival)
+    found = {f for c in conditions([m for m in in_order if m.arrival < 5 * SECOND]) for f in c.faults}
+    assert {(f.source, f.reason) for f in found} == (
+        {(named, "arrives too late to be used")} if named else set()
+    )

@@ -35,6 +35,7 @@ class Hitch(ModelInput[HitchForce]):
 
     NAME = "hitch"
     SERVES = ("slip",)
+    HOLDS = 0.5
 
     def __init__(self, settings, car):
         super().__init__(settings, car)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
 import pytest
 from estimator_rig import Drive
 from hypothesis import given, settings
@@ -183,6 +184,25 @@ def test_two_units_at_once(pair: tuple[str, str]) -> None:
 def test_other_units(name: str, channels: str, factor: float, words: str) -> None:
     (text,) = check(load(name), altered(drive(name, "slalom"), {channels: factor})).values()
     assert words in text
+
+
+def come_late(measurements: Iterable[Measurement], source: str, delay: float) -> list[Measurement]:
+    """With what that device measures later by so many seconds."""
+    delayed = [
+        msgspec.structs.replace(m, arrival=m.arrival + round(delay * 1e9)) if m.source == source else m
+        for m in measurements
+    ]
+    return sorted(delayed, key=lambda m: m.arrival)
+
+
+@pytest.mark.parametrize("channels", ["gnss.speed", "wheel.*speed", "imu.w"])
+def test_a_unit_is_found_beside_a_device_that_comes_late(channels: str) -> None:
+    factor, name, words = FAULTS[channels]
+    late = come_late(drive("hatchback", "slalom"), "gnss", 0.8)
+    assert check(load("hatchback"), late) == {}
+    found = check(load("hatchback"), altered(late, {channels: factor}))
+    assert set(found) == {name}
+    assert words in found[name]
 
 
 def test_without_a_receiver_the_lateral_acceleration_is_the_reference() -> None:

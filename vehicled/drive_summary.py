@@ -11,7 +11,7 @@ from vehicled.messages import Condition, Innovation, SlowState, SourceFault
 
 _SHOWN = 4
 """Spans of a fault that a line names."""
-SCREENED = ("absurd", "stuck", "implausible", "mounting", "unit")
+SCREENED = ("future", "absurd", "stuck", "implausible", "mounting", "unit")
 """Reasons for which values are left out before the filter: by channel, not by kind of observation."""
 
 

@@ -145,8 +145,9 @@ class CommandServer:
         try:
             if len(frames) != 1:
                 raise ValueError(f"Expected one frame, got {len(frames)}")
-            reply = {"ok": True, **self._execute(self._decoder.decode(frames[0]))}
+            reply = msgspec.json.encode({"ok": True, **self._execute(self._decoder.decode(frames[0]))})
             self._done += 1
+            return reply
         except Exception as error:
             # Every error is reported to the client, and the socket is ready for the next request.
             self._refused += 1
@@ -154,8 +155,8 @@ class CommandServer:
             if not expected:
                 _log.error("a command failed", exc_info=error)
             # In one line, though the text may quote a request with several.
-            reply = {"ok": False, "error": " ".join(str(error).split()) or type(error).__name__}
-        return msgspec.json.encode(reply)
+            text = " ".join(str(error).split()) or type(error).__name__
+            return msgspec.json.encode({"ok": False, "error": text})
 
     def _execute(self, request: _Request | SetPositionRequest | MarkRequest) -> dict[str, Any]:
         if isinstance(request, GetStatus):

@@ -17,6 +17,8 @@ _STAMP_LATENCY, _PULSE_LATENCY = 0.01, 5e-5
 _AGREEING = 10
 """In a row that agree with each other before they are used, at the beginning and after a step: a receiver that does
 not yet know the leap seconds gives another time at first."""
+_AGREEING_OF_LEAP = 2
+"""Likewise of those that differ by one second from what is known: until then, a leap second makes messages wrong."""
 _MEMORY = 100
 """Stamps or pulses that are averaged."""
 _DRIFT = 2e-5
@@ -64,8 +66,11 @@ class _Offset:
         before, count = self._candidate
         count = count + 1 if count and abs(offset - before) <= self._step_ns else 1
         self._candidate = offset, count
-        if count >= _AGREEING:
+        if count >= (_AGREEING_OF_LEAP if self._is_leap(offset) else _AGREEING):
             self.known, self._used, self._scatter, self._candidate = (offset, t_ns), 1, 0.0, (0, 0)
+
+    def _is_leap(self, offset: int) -> bool:
+        return self.known is not None and abs(abs(offset - self.known[0]) - _SECOND) <= self._step_ns
 
     def find(self, t_ns: int, longest_ns: int) -> int | None:
         """The average at a time; None where the last measurement was longer ago than that."""

@@ -6,6 +6,7 @@ other slow errors) are `slow_states`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -50,6 +51,8 @@ from vehicled.vehicle.travel import TravelMotion
 
 _LONGEST_LEAD = 0.2
 """s: further ahead no motion is extrapolated."""
+_UNKNOWN_PLACE = 1e6
+"""m²: of a position before it begins anew."""
 
 
 class VehicleFilter(AdaptiveState):
@@ -397,10 +400,15 @@ class VehicleFilter(AdaptiveState):
         self.turn(-float(self.errors.innovation[0]), -self._d_innovation[0])
         return True
 
-    def reset_position(self, update: Update, variance: Sequence[float]) -> None:
-        """Move the car to the receiver's position, by the innovation of the update just made."""
+    def reset_position(self, observation: Observation, update: Update) -> None:
+        """Move the car to the receiver's position, by the innovation of the update just made.
+
+        The position is then as uncertain as the fix is, with its slow errors and those of antenna and latency, on
+        which it depends from now on: of an unknown position, the observation finds all that.
+        """
         self.apply_corrections()
-        seen = [k for k, v in enumerate(variance) if v < MISSING]
+        self._before_weights = (*self.decorrelated(), *self.d_decorrelated())  # as it was rejected
+        seen = [k for k, v in enumerate(observation.variance) if v < MISSING]
         offset = np.zeros(3)
         d_offset = np.zeros((3, self._tangents.directions))
         for k in seen:
@@ -410,7 +418,8 @@ class VehicleFilter(AdaptiveState):
         for k in seen:
             place = self.states.index(POSITION, POSITION.elements[k])
             self._enter_change("now", k, float(offset[k]), d_offset[k])
-            self.errors.set_variance(place, float(variance[k]))
+            self.errors.set_variance(place, _UNKNOWN_PLACE)
+        self._update_below(observation, math.inf)
 
     def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
         """Turn a wheel to its counter's reading, unless that is too old."""

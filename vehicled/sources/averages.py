@@ -56,19 +56,20 @@ class Averager:
         self._fix_before: _Fix | None = None
         """The last one of the interval before."""
 
-    def is_over(self, t_ns: int) -> bool:
-        """Whether a measurement of that time ends the interval."""
-        return self._begun_ns is None or t_ns - self._begun_ns >= _INTERVAL_NS
+    def is_over(self, arrival_ns: int) -> bool:
+        """Whether a measurement that comes then ends the interval."""
+        return self._begun_ns is None or arrival_ns - self._begun_ns >= _INTERVAL_NS
 
     def take(self, m: Measurement) -> Averages | None:
         """Those of the interval that a measurement ends, if it does."""
-        begun, done = self._begun_ns, None
-        if begun is None or not -_INTERVAL_NS < m.t - begun < 4 * _INTERVAL_NS:
-            self._begin(m.t)
+        # By arrival: a device whose samples come late would otherwise begin another interval with each of them.
+        begun, done, now = self._begun_ns, None, m.arrival
+        if begun is None or not -_INTERVAL_NS < now - begun < 4 * _INTERVAL_NS:
+            self._begin(now)
             self._fix = self._fix_before = None
-        elif m.t - begun >= _INTERVAL_NS:
+        elif now - begun >= _INTERVAL_NS:
             done = self._finish()
-            self._begin(m.t)
+            self._begin(now)
         for channel, value in m.values.items():
             slot = self._sums.get(channel)
             if slot is not None and -_LARGEST < value < _LARGEST:
@@ -87,8 +88,8 @@ class Averager:
         if m.values.get("gnss.quality", 1.0) >= 1.0 and abs(lat) <= 90.0 and abs(lon) <= 360.0:
             self._fix = m.t, lat, lon, course if abs(course) < _LARGEST else None
 
-    def _begin(self, t_ns: int) -> None:
-        self._begun_ns = t_ns
+    def _begin(self, arrival_ns: int) -> None:
+        self._begun_ns = arrival_ns
         for slot in self._sums.values():
             slot[:] = 0.0, 0.0
         self._ends.clear()

@@ -45,6 +45,7 @@ class Brakes(ModelInput[BrakePressure]):
 
     NAME = "brakes"
     SERVES = ("slip",)
+    HOLDS = TIMEOUT
 
     def __init__(self, settings: BrakePressure, car: Car) -> None:
         super().__init__(settings, car)

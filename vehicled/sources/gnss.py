@@ -460,7 +460,7 @@ class GnssSource(Source[Gnss]):
         """Set the position to the fix, after the gate has rejected fixes persistently."""
         if self._jumps.is_in_doubt(observation.t_ns) or self._has_agreeing_other():
             return False
-        self.filter.reset_position(update, observation.variance)
+        self.filter.reset_position(observation, update)
         self._jumps.reset()
         return True
 

@@ -35,6 +35,8 @@ class ModelInput(ABC, Generic[T]):
     """In faults and in `status`."""
     SERVES: ClassVar[tuple[str, ...]]
     """What is less certain without it."""
+    HOLDS: ClassVar[float]
+    """s after it was measured, until which a measurement is used."""
 
     def __init__(self, settings: T, car: Car) -> None:
         self.settings = settings

@@ -1,4 +1,4 @@
-"""Values that are removed before the filter: impossible, stuck, in another unit, or in conflict with others."""
+"""Values removed before the filter: impossible, of the future, stuck, in another unit, in conflict with others."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.yaw_consistency import YawConsistency
 from vehicled.vehicle.arrays import AHEAD
 from vehicled.vehicle.parameters import Vehicle
+
+_AHEAD_NS = 200_000_000
+"""After the step, for so long motion is extrapolated. A time that is further ahead is wrong: kept as that of a last
+sample, it would make all that come after it old."""
 
 
 class _Checks(NamedTuple):
@@ -59,7 +63,7 @@ class Screening:
         """Whether channels that have been used are in another unit; to be cleared where the filter begins anew."""
         self._checks: dict[tuple[str, ...], _Checks] = {}
         """By the channels of a measurement."""
-        self.removed = {"absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0, "unit": 0}
+        self.removed = {"future": 0, "absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0, "unit": 0}
         """How many values, by reason."""
         self.latest: dict[str, tuple[int, str]] = {}
         """By channel: the step (ns) that removed its last such value, and the reason."""
@@ -111,6 +115,8 @@ class Screening:
 
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
         """The rest of a measurement. `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s."""
+        if m.t - self._updates.step_ns > _AHEAD_NS:
+            return self._without(m, list(m.values), "future")
         self._units.take(m)
         if self._units.averages is not self._averages:
             self._averages = self._units.averages

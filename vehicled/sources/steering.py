@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.sources.source import Latency
-from vehicled.sources.steering_health import SteeringHealth
+from vehicled.sources.steering_health import SILENT, SteeringHealth
 from vehicled.units import Positive, Seconds, Unit, UnitBy
 from vehicled.vehicle.arrays import RACK, RACK_RATE, ROD, ROD_RATE
 from vehicled.vehicle.steering import SteeringGeometry
@@ -98,6 +98,7 @@ class Steering(ModelInput[SteeringInput]):
 
     NAME = "steering"
     SERVES = ("sideslip", "slip")
+    HOLDS = SILENT
 
     def __init__(self, settings: SteeringInput, car: Car) -> None:
         super().__init__(settings, car)

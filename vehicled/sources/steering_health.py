@@ -11,7 +11,7 @@ from typing import Literal
 
 SteeringState = Literal["measured", "silent", "distrusted"]
 
-_SILENT, _ALONE = 0.3, 0.15
+SILENT, _ALONE = 0.3, 0.15
 """s without a sample; and where no gyroscope shows what the car does meanwhile."""
 _REPEATING = 0.3
 """s for which the sample has not changed: so does that of a healthy sensor where the driver holds the wheel still."""
@@ -81,7 +81,7 @@ class SteeringHealth:
             if abs(ahead * yaw_rate) < _LARGEST_LATERAL:
                 self._compare(t, self._angle - rolling)
         self._checked = t
-        silent = t - self.seen > (_ALONE if yaw_rate is None else _SILENT)
+        silent = t - self.seen > (_ALONE if yaw_rate is None else SILENT)
         self.state = "silent" if silent else "distrusted" if self._distrusted else "measured"
         return None if self.state == "measured" or rolling is None else rolling + self._offset
 

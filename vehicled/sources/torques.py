@@ -87,6 +87,7 @@ class Torques(ModelInput[WheelTorques]):
 
     NAME = "torques"
     SERVES = ("slip",)
+    HOLDS = TIMEOUT
 
     def __init__(self, settings: WheelTorques, car: Car) -> None:
         super().__init__(settings, car)

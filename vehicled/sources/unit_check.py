@@ -157,7 +157,7 @@ class UnitCheck:
         if self._search is not None and sum(1 for _ in islice(self._search, _CANDIDATES)) < _CANDIDATES:
             self._search = None
         self._waiting.append(m)
-        if len(self._waiting) >= _TOGETHER or self._averager.is_over(m.t):
+        if len(self._waiting) >= _TOGETHER or self._averager.is_over(m.arrival):
             self._average()
 
     def _average(self) -> None:

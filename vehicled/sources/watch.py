@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from vehicled.messages import SourceFault
 from vehicled.sources.health import Health
 from vehicled.sources.inputs import Inputs
+from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.sources.screening import Screening
 from vehicled.sources.updates import MeasurementUpdates
 
@@ -31,6 +32,7 @@ _HELD_NS = 200_000_000
 """A fault is over when it has not been seen for so long."""
 
 _REASONS = {
+    "future": "its samples have times in the future",
     "absurd": "beyond what any sensor of a car can measure",
     "stuck": "repeats its last sample while the car moves",
     "implausible": "other sensors contradict it, or it jumps",
@@ -56,6 +58,8 @@ class _Arrivals:
         self.arrived_ns = 0
         self.interval = 0.0
         """Usual time between samples, s."""
+        self.age = 0.0
+        """Of an input: how old its last sample was when it came, s."""
 
     def read(self, now_ns: int, last: float) -> None:
         """`last`: the time of the last sample, in any unit that increases."""
@@ -69,6 +73,10 @@ class _Arrivals:
     def is_silent(self, now_ns: int) -> bool:
         """Whether samples that were to be expected have not come."""
         return (now_ns - self.arrived_ns) * 1e-9 > max(_SILENT, _MISSED * (self.interval or _LONGEST))
+
+
+_NEVER = _Arrivals()
+"""Of a source of which nothing has reached the filter."""
 
 
 class _Use:
@@ -142,10 +150,10 @@ class SourceWatch:
                 yield SourceFault(kind, reason, health.serves)
         faults = self._inputs.find_faults()
         for each in self._inputs:
-            silence = self._find_silence(now_ns, each.NAME, each.measured_at)
-            if silence is not None:
-                removal = self._find_removal(now_ns, each.settings.LIMITS, self._arrivals[each.NAME])
-                silence = removal or silence
+            silence = self._find_silence(now_ns, each)
+            arrivals = self._arrivals.get(each.NAME, _NEVER)
+            if silence is not None or arrivals is _NEVER:
+                silence = self._find_removal(now_ns, each.settings.LIMITS, arrivals) or silence
             reason = faults.get(each.NAME, silence)
             if reason is not None:
                 yield SourceFault(each.NAME, reason, each.SERVES)
@@ -154,7 +162,7 @@ class SourceWatch:
         arrivals = self._arrivals.get(kind)
         if arrivals is None:
             if health.last_ns is None:
-                return None
+                return self._find_removal(now_ns, health.channels, _NEVER)
             arrivals = self._arrivals[kind] = _Arrivals()
         use = self._uses.get(kind)
         if use is None:
@@ -187,11 +195,16 @@ class SourceWatch:
                 return _REASONS[removed[1]]
         return None
 
-    def _find_silence(self, now_ns: int, name: str, last: float) -> str | None:
-        """Of an input; `last`: when it was measured last, s, −∞ if never."""
+    def _find_silence(self, now_ns: int, each: ModelInput[InputSettings]) -> str | None:
+        """Why an input that has been measured is not used, if it is not."""
+        name, last = each.NAME, each.measured_at
         if last == -math.inf and name not in self._arrivals:
             return None
         arrivals = self._arrivals.setdefault(name, _Arrivals())
         if last > -math.inf:
+            if last != arrivals.last:
+                arrivals.age = now_ns * 1e-9 - last
             arrivals.read(now_ns, last)
-        return "silent" if arrivals.is_silent(now_ns) else None
+        if arrivals.is_silent(now_ns):
+            return "silent"
+        return _REASONS["too old"] if arrivals.age > each.HOLDS else None

@@ -1,0 +1,142 @@
+"""Drivers of other packages that fail in what the daemon calls, or give what is no measurement."""
+
+import json
+import time
+from dataclasses import dataclass
+
+import pytest
+import zmq
+from daemon_fakes import FakeEstimator
+from live_rig import wait_until
+
+from drivers.base import Driver
+from vehicled import settings
+from vehicled.daemon import daemon
+from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
+from vehicled.messages import Measurement
+
+TEXT = """\
+devices:
+  good: {{driver: good, options: {{}}}}
+  bad: {{driver: bad, options: {{}}}}
+loop: {{realtime_priority: 0}}
+publish: {{endpoint: "tcp://127.0.0.1:*", command_endpoint: "ipc://{folder}/commands"}}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """None."""
+
+
+class Decoder:
+    def __init__(self):
+        self.counters = {}
+
+    def reset(self):
+        pass
+
+
+class Good(Driver):
+    """Measures every five milliseconds."""
+
+    Options = Options
+
+    def __init__(self, name, options, emit):
+        super().__init__(name, options, emit)
+        self.decoder = Decoder()
+
+    def make(self, now):
+        return Measurement(self.name, now, now, {"vehicle.speed": 1.0})
+
+    def _open(self):
+        pass
+
+    def _receive(self):
+        time.sleep(0.005)
+        return True, [self.make(time.monotonic_ns())]
+
+    def _close(self):
+        pass
+
+
+def fail(*_):
+    raise KeyError("no such counter")
+
+
+@pytest.fixture
+def run(monkeypatch, socket_folder):
+    """A daemon with a good driver and one of which some attributes are others; None: as the good one."""
+    opened = []
+
+    def start(**attributes):
+        bad = type("Bad", (Good,), attributes)
+        monkeypatch.setattr(daemon, "load_driver", {"good": Good, "bad": bad}.get)
+        text = TEXT.format(folder=socket_folder)
+        d = Daemon(settings.loads(text, DaemonOptions), FakeEstimator(), text, dict)
+        d.start()
+        opened.append(d)
+        return d
+
+    yield start
+    for d in opened:
+        d.stop()
+
+
+def wait_for(d, found):
+    """The next status of which `found` is true, after a hundred more steps."""
+    wait_until(lambda: d.status is not None and d.status.counters["loop"]["steps"] > 100 and found(d.status))
+    return d.status
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"describe": fail},
+        {"state": property(fail)},
+        {"describe": fail, "state": property(fail)},
+        {"describe": lambda self: None},
+        {"describe": lambda self: {"connections": object()}},
+        {"describe": lambda self: {"state": object()}},
+    ],
+)
+def test_a_driver_that_fails_to_describe_itself_ends_nothing(run, connect, attributes):
+    d = run(**attributes)
+    status = wait_for(d, lambda s: True)
+    assert status.counters["devices"]["good"]["state"] == "connected"
+    bad = status.counters["devices"]["bad"]
+    assert bad["state"] == ("failing" if "state" in attributes else "connected")
+    assert ("bad", "failing") in [(f.source, f.reason) for f in status.faults] or "state" not in attributes
+    assert "Error" in bad["error"]
+    assert "bad failing" in statistics_line(status) or "state" not in attributes
+    client = connect(zmq.REQ, d.command_endpoint)
+    for _ in range(2):
+        client.send_json({"command": "status"})
+        assert client.recv_json()["status"]["counters"]["devices"]["bad"] == bad
+    subscriber = connect(zmq.SUB, d.endpoint)
+    subscriber.subscribe("status")
+    assert json.loads(subscriber.recv_multipart()[1])["counters"]["devices"]["bad"] == bad
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"arrival": 1.5},
+        {"arrival": None},
+        {"arrival": 10**19},
+        {"t": 1.5},
+        {"values": {"vehicle.speed": None}},
+        {"values": {"vehicle.speed": "1.0"}},
+        {"values": None},
+    ],
+)
+def test_what_is_no_measurement_is_an_error_of_its_driver_alone(run, wrong):
+    def make(self, now):
+        good = {"source": self.name, "t": now, "arrival": now, "values": {"vehicle.speed": 1.0}}
+        return Measurement(**good | wrong)
+
+    status = wait_for(run(make=make), lambda s: s.counters["devices"]["bad"]["internal_errors"] > 1)
+    assert status.counters["loop"]["estimator_errors"] == 0
+    assert status.counters["devices"]["good"]["internal_errors"] == 0
+    assert status.counters["estimator"]["seen"] > 50
+    assert status.counters["queue"]["waiting"] < 100

@@ -1,0 +1,75 @@
+"""The position begins anew at a fix: with the slow errors that fixes have, and as uncertain as those are."""
+
+import numpy as np
+import pytest
+from filter_rig import STEP_NS, H, new_filter, observation, place
+
+from vehicled.filter.covariance import MISSING
+from vehicled.filter.states import POSITION, VELOCITY, Process
+from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.sources.gnss_model import GNSS
+
+NEVER = 1.0, 1.0
+"""Limits by which all is rejected."""
+WHITE, WANDER = 0.4, 0.5
+"""m, 1 σ of a fix."""
+
+
+def drive(kind="errorEKF") -> VehicleFilter:
+    """To the time 0.4 s at 20 m/s, with fixes until 0.32 s that have shown the slow error."""
+    f = new_filter(kind)
+    place(f, np.array([0.0, 0.0, f.car.design_height]), 0.3, 20.0)
+    f.restart_process(GNSS.wander, Process(120.0, (WANDER, WANDER, WANDER)))
+    for axis in ("x", "y"):
+        f.set_variance(POSITION, axis, 0.1**2)
+        f.set_variance(VELOCITY, {"x": "ahead", "y": "left"}[axis], 0.3**2)
+    for k in range(1, 101):
+        f.predict(k * STEP_NS, H)
+        if k % 10 == 0 and k <= 80:
+            x, y, z = f.read_state()[:3]
+            f.update(fix(k, [x + 1.0, y - 0.5, z]), (1e6, 1e6))
+        f.apply_corrections()
+    return f
+
+
+def fix(step, value, white=WHITE):
+    return observation("gnss.position", step * STEP_NS, value, [white**2, white**2, MISSING])
+
+
+def places(f):
+    return [f.states.index(POSITION, axis) for axis in ("x", "y")]
+
+
+@pytest.mark.parametrize("kind", ["errorEKF", "UKF"])
+@pytest.mark.parametrize("white", [WHITE, 0.01])
+@pytest.mark.parametrize("age", [0, 15])
+def test_it_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):
+    f = drive(kind)
+    wander = f.slow_states(GNSS.wander)
+    assert np.abs(wander).max() > 0.3
+    away = fix(100 - age, [150.0, -80.0, 0.0], white)
+    update = f.update(away, NEVER)
+    rows, before = f.errors.rows[:2].copy(), f.covariance
+    moved = f.read_state()[:2] + update.innovation[:2]
+    f.reset_position(away, update)
+    f.apply_corrections()
+    # The car is where the fix says, less the slow error that is known; which stays.
+    assert f.read_state()[:2] == pytest.approx(moved, abs=1e-2)
+    assert f.slow_states(GNSS.wander) == pytest.approx(wander, abs=1e-3)
+    again = f.evaluate(away)
+    assert again is not None
+    assert f.errors.innovation[:2] == pytest.approx([0.0, 0.0], abs=1e-2)
+    # x = z − (other errors of the fix) − noise
+    after = f.covariance
+    if age == 0:
+        rows[:, places(f)] = 0.0
+        others = rows @ before
+        expected = others @ rows.T + white**2 * np.eye(2)
+        assert after[np.ix_(places(f), places(f))] == pytest.approx(expected, rel=1e-2)
+        same = [i for i in range(len(f.states)) if i not in places(f)]
+        assert after[np.ix_(places(f), same)] == pytest.approx(-others[:, same], rel=2e-2, abs=2e-4)
+    # Of the same size where the fix comes late.
+    sigma = np.sqrt(after.diagonal()[places(f)])
+    least, most = (0.41, 0.5) if white == WHITE else (0.12, 0.2)
+    assert ((sigma > least) & (sigma < most)).all()
+    assert np.linalg.eigvalsh(after).min() > -1e-9
