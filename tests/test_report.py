@@ -26,6 +26,7 @@ from vehicled.messages import (
     Measurement,
     Status,
 )
+from vehicled.report import write_report
 from vehicled.report.data import load_run
 from vehicled.report.style import thin
 
@@ -359,6 +360,27 @@ def test_fixes_lie_on_the_track(recorded: tuple[Path, Path]) -> None:
     expected = np.array([[true_state(i * 0.2)[c] for c in "xy"] for i in range(20)])
     assert run.fixes.shape == (20, 2)
     assert np.sqrt(np.mean((run.fixes - expected) ** 2)) == pytest.approx(1.0, abs=0.35), "their noise is 1 m"
+
+
+@pytest.mark.parametrize("kind", ["whole", "damaged"])
+def test_a_recording_read_by_several_processes_is_shown_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Also where it is damaged, in more places than are listed."""
+    path, truth = make_run(tmp_path, 4000)
+    if kind == "damaged":
+        content = bytearray(path.read_bytes())
+        starts = [m.start() for m in re.finditer(re.escape(bytes.fromhex("28b52ffd")), content)]
+        assert len(starts) > 8, "chunks"
+        for start in starts[1::2]:
+            content[start + 40 : start + 60] = bytes(20)
+        path.write_bytes(content[: len(content) * 9 // 10])
+    (alone,) = write_report([path], tmp_path / "a.html", truth)
+    monkeypatch.setattr("vehicled.report.recording._LEAST_PART", 1)
+    (together,) = write_report([path], tmp_path / "b.html", truth, processes=3)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert [p.details for p in together.problems] == [p.details for p in alone.problems]
+    assert alone.problems[0].counts.keys() == ({"damaged chunk", "truncated"} if kind == "damaged" else set())
 
 
 def test_thinning_keeps_every_peak_and_hole() -> None:

@@ -32,16 +32,19 @@ _TRACK_POINTS = 6_000
 
 
 def write_report(
-    runs: Sequence[str | Path], output: str | Path, truth: str | Path | None = None
+    runs: Sequence[str | Path],
+    output: str | Path,
+    truth: str | Path | None = None,
+    processes: int = 1,
 ) -> list[RunData]:
     """Write the report of recordings (.mcap) or tables of estimates (.csv) to an HTML file.
 
-    Several runs are drawn over each other. `truth`: table of true values, if known. Returns what was read. Raises
-    UsageError, RunError, OSError.
+    Several runs are drawn over each other. `truth`: table of true values, if known. `processes`: by how many a long
+    recording is read at once. Returns what was read. Raises UsageError, RunError, OSError.
     """
     if not 1 <= len(runs) <= _MOST_RUNS:
         raise UsageError(f"{len(runs)} runs: expected 1 to {_MOST_RUNS} in a report")
-    data = _with_own_names([load_run(run, truth) for run in runs], [Path(run) for run in runs])
+    data = _with_own_names([load_run(run, truth, processes) for run in runs], [Path(run) for run in runs])
     Path(output).write_text(render_page(data), encoding="utf-8")
     return data
 
