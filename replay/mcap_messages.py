@@ -15,6 +15,7 @@ from mcap.records import Channel, Chunk, Header
 
 from replay.mcap_format import LARGEST, LIBRARY, MAGIC, MESSAGE, MESSAGE_FIELDS, RECORD
 from replay.problems import Problems
+from vehicled.errors import UsageError
 
 _LARGEST_RATIO = 256
 """Of what a chunk holds to the chunk itself: measurements and estimates have 5 to 20."""
@@ -27,9 +28,14 @@ _SMALL = 1 << 14
 
 
 def is_mcap(path: str | Path) -> bool:
-    """Whether a file is MCAP, by content or, if damaged at its very start, by name. OSError if unreadable."""
-    with open(path, "rb") as file:
-        return file.read(len(MAGIC)) == MAGIC or Path(path).suffix.lower() == ".mcap"
+    """Whether a file is MCAP, by content or, if damaged at its very start, by name. UsageError if unreadable."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC or Path(path).suffix.lower() == ".mcap"
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror or error}; expected a recording (.mcap) or a table (.csv)"
+        ) from None
 
 
 def is_ours(path: Path) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 
 from vehicled import __version__
 from vehicled.errors import UsageError
+from vehicled.output_files import naming
 from vehicled.report.data import RunData, load_run
 from vehicled.report.panels import Panel, make_sections
 from vehicled.report.style import DEG, GNSS, RUN_COLORS, TRUTH
@@ -45,7 +46,11 @@ def write_report(
     if not 1 <= len(runs) <= _MOST_RUNS:
         raise UsageError(f"{len(runs)} runs: expected 1 to {_MOST_RUNS} in a report")
     data = _with_own_names([load_run(run, truth, processes) for run in runs], [Path(run) for run in runs])
-    Path(output).write_text(render_page(data), encoding="utf-8")
+    page = render_page(data).encode(
+        "utf-8", errors="replace"
+    )  # names of files may have bytes that are no text
+    with naming(output):
+        Path(output).write_bytes(page)
     return data
 
 
