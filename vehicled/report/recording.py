@@ -169,8 +169,8 @@ class _Gathered:
         )
 
 
-_LEAST_PART = 16 << 20
-"""Bytes, a few minutes: a process takes as long to start as to read as many."""
+_LEAST_PART = 48 << 20
+"""Bytes, six minutes: a process takes half as long to start as to read as many."""
 
 
 def read_recorded(log: McapLog, processes: int = 1) -> tuple[Table, RecordedDrive]:
