@@ -84,6 +84,14 @@ def check_port(port: str) -> str | None:
     return None
 
 
+def check_baud(port: str, baud: int) -> str | None:
+    """What is wrong with the baud rate of a port, in words; None if nothing is, as of a network address."""
+    if is_network(port) or baud in serial.Serial.BAUDRATES:
+        return None
+    usual = ", ".join(str(rate) for rate in serial.Serial.BAUDRATES if rate >= 4800)
+    return f"expected a rate of serial ports ({usual}), got {baud}"
+
+
 def open_port(port: str, baud: int) -> Port:
     """Open a port. Raises OSError, also for a name or a baud rate that is not possible."""
     if wrong := check_port(port):

@@ -9,7 +9,7 @@ from typing import Annotated
 from drivers.base import Driver, Latency
 from drivers.framing import FrameDecoder
 from drivers.limited_port import LimitedPort
-from drivers.ports import check_port
+from drivers.ports import check_baud, check_port
 from vehicled.messages import Measurement
 from vehicled.units import Positive
 
@@ -33,9 +33,11 @@ class SerialOptions:
     """Least time from measurement to the arrival of the message, s: filtering in the device, transmission."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for a port that is neither a path nor a complete URL."""
+        """Yield (key, what is wrong): a port that is no path and no complete URL, a rate that serial ports lack."""
         if wrong := check_port(self.port):
             yield "port", wrong
+        elif wrong := check_baud(self.port, self.baud):
+            yield "baud", wrong
 
 
 def nanoseconds(seconds: float) -> int:

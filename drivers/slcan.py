@@ -19,7 +19,7 @@ from collections.abc import Callable
 import can
 
 from drivers.limited_port import LimitedPort
-from drivers.ports import check_port
+from drivers.ports import check_baud, check_port
 
 BITRATES = {
     10_000: "S0",
@@ -54,7 +54,7 @@ def check_channel(channel: str) -> str | None:
     port, _, baud = channel.partition("@")
     if port.startswith("udp://") or (baud and not baud.isdecimal()):
         return f"expected a path, a path with @BAUD or socket://HOST:PORT with slcan, got {channel!r}"
-    return check_port(port)
+    return check_port(port) or check_baud(port, int(baud or _BAUD))
 
 
 class SlcanPort:

@@ -1,7 +1,9 @@
 """Logs of a CAN bus (`candump -L`, Vector ASC and BLF) through the decoder that the live driver uses."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from typing import TextIO
 
@@ -21,6 +23,9 @@ _CANDUMP = re.compile(
     r"\(\d{1,12}\.\d{1,9}\)\s+\S+\s+[0-9A-Fa-f]{3,8}#(R\d?|#[0-9A-Fa-f](?:[0-9A-Fa-f]{2}){0,64}|(?:[0-9A-Fa-f]{2}){0,8})"
     r"(\s+[RT])?\s*"
 )
+
+_HEAD_S, _HEAD_FRAMES = 10.0, 50_000
+"""By what a log begins with, the bus of each channel is chosen."""
 
 
 class CanLog:
@@ -43,14 +48,28 @@ class CanLog:
         """One per frame that carries channels, in the order of the log."""
         self.problems.clear()
         decoders = {CanDecoder(name, options): options.channel for name, options in self._devices.items()}
-        known = set(decoders.values())
-        for frame in self._frames():
+        frames = self._frames()
+        head = list(_take_head(frames))
+        buses = _choose_buses(decoders, head)
+        left_out: Counter[tuple[CanDecoder, str]] = Counter()
+        for frame in chain(head, frames):
             # Times in frames are a double in seconds since 1970, good to a quarter of a microsecond.
             arrival = round(frame.timestamp * 1e9)
+            bus = str(frame.channel)
             for decoder, channel in decoders.items():
-                # A bus of another name than any device's may be each of them: logs name buses as they like.
-                if frame.channel == channel or frame.channel not in known:
+                if not _may_be(bus, channel, decoders):
+                    continue
+                if channel not in buses and decoder.channel_of(frame):
+                    buses[channel] = bus
+                if buses.get(channel, bus) == bus:
                     yield from decoder.feed(frame, arrival)
+                elif decoder.channel_of(frame):
+                    left_out[decoder, bus] += 1
+        for (decoder, bus), count in left_out.items():
+            taken, channel = buses[decoders[decoder]], decoders[decoder]
+            if taken != channel:
+                detail = f"its messages on bus {bus} are left out; {channel} was taken for bus {taken}"
+                self.problems.add("CAN other bus", decoder.name, detail, count)
         for decoder in decoders:
             for kind in ("truncated", "out_of_range", "error_frames", "bus_off"):
                 if count := decoder.counters[kind]:
@@ -78,6 +97,53 @@ class CanLog:
         finally:
             if isinstance(reader, can.io.generic.MessageReader):
                 reader.stop()
+
+
+def _take_head(frames: Iterator[can.Message]) -> Iterator[can.Message]:
+    """The first frames of a log."""
+    begin: float | None = None
+    for frame in islice(frames, _HEAD_FRAMES):
+        yield frame
+        begin = frame.timestamp if begin is None else begin
+        if frame.timestamp > begin + _HEAD_S:
+            return
+
+
+def _may_be(bus: str, channel: str, decoders: Mapping[CanDecoder, str]) -> bool:
+    """Whether a bus of the log may be that of a channel: those that are named as another one are not."""
+    return bus == channel or bus not in decoders.values()
+
+
+def _choose_buses(decoders: Mapping[CanDecoder, str], head: Iterable[can.Message]) -> dict[str, str]:
+    """By channel, which bus of the log it is: logs name or number buses as they like, from 0 on.
+
+    That of the same name. Else, of those with messages of the channel's devices, the one of the same number (0 for
+    `can0`), which no other channel has yet, with most of these messages, or the first one. None has messages: none.
+    """
+    messages: dict[str, dict[str, set[int]]] = {channel: {} for channel in decoders.values()}
+    for frame in head:
+        bus = str(frame.channel)
+        for decoder, channel in decoders.items():
+            if bus == channel or (_may_be(bus, channel, decoders) and decoder.channel_of(frame)):
+                messages[channel].setdefault(bus, set()).add(frame.arbitration_id)
+    buses: dict[str, str] = {}
+    for channel, candidates in messages.items():
+        if candidates:
+            buses[channel] = max(
+                candidates,
+                key=lambda bus: (
+                    bus == channel,
+                    _number(bus) == _number(channel.partition("@")[0]),
+                    bus not in buses.values(),
+                    len(candidates[bus]),
+                ),
+            )
+    return buses
+
+
+def _number(bus: str) -> str:
+    """The digits at the end of a name."""
+    return bus[len(bus.rstrip("0123456789")) :]
 
 
 class _GoodLines:

@@ -307,16 +307,26 @@ class Table(NamedTuple):
     problems: Problems
 
 
+_LARGEST = 1e12
+"""In any unit of these columns: far more than an angle of a wheel in a year."""
+
+
 def read_estimates(path: str | Path) -> Table:
     """Estimates or truth from CSV: `t` and any of `ESTIMATE_COLUMNS`, `LOAD_COLUMNS` and `POINT_COLUMNS`.
 
-    UsageError on another column.
+    UsageError on another column, and if it cannot be opened. Values that none of them can have are left out.
     """
     path = Path(path)
     problems = Problems(path.name)
     times: list[int] = []
     rows: list[list[float]] = []
-    with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as file:
+    try:
+        table = open(path, encoding="utf-8-sig", errors="replace", newline="\n")  # noqa: SIM115
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror or error}; expected a table of estimates or truth (.csv)"
+        ) from None
+    with table as file:
         names = [name.strip().strip('"') for name in read_header(path, file).rstrip("\r\n").split(",")]
         _check_estimate_columns(path, names)
         time_column = names.index("t")
@@ -337,6 +347,11 @@ def read_estimates(path: str | Path) -> Table:
             rows.append(row)
     values = np.array(rows, dtype=float).reshape(len(rows), len(names))
     columns = {name: np.ascontiguousarray(values[:, i]) for i, name in enumerate(names) if name != "t"}
+    for name, column in columns.items():
+        absurd = np.flatnonzero(np.abs(column) > _LARGEST)
+        for k in absurd:
+            problems.add("absurd value", f"t = {format_seconds(times[k])} s", f"{name} = {column[k]:.6g}")
+        column[absurd] = math.nan
     return Table(np.array(times, dtype=np.int64), columns, problems)
 
 

@@ -1,8 +1,10 @@
 """Messages of a recording, decoded some thousand at a time."""
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,14 +26,15 @@ def find_decoder(kind: Any) -> Callable[[bytes], Any]:
 
 
 def decode_all(
-    messages: Sequence[Message], kind: type[_T], decode: Callable[[Message], _T | None]
+    messages: Sequence[Message], kind: type[_T], decode: Callable[[Message], _T | None], nulls: bool = True
 ) -> list[_T]:
     """What the messages are, in order.
 
-    decode: of one message, None if it is damaged; called where not all of them are of this `kind`.
+    decode: of one message, None if it is damaged; called where not all of them are of this `kind`, and, without
+    `nulls`, where there is a null in any of them.
     """
     together = b"[%b]" % b",".join([message.data for message in messages])
-    if together.isascii():
+    if together.isascii() and (nulls or b"null" not in together):
         try:
             found: list[_T] = find_decoder(list[kind])(together)  # type: ignore[valid-type]
         except msgspec.DecodeError:
@@ -57,11 +60,16 @@ class TableReader:
         if not rows:
             return
         t = np.array([row.t for row in rows], dtype=np.int64)
-        values = np.array([msgspec.structs.astuple(row) for row in rows], dtype=float)
+        values = _tabulate(rows)
         sound = (t >= -LONGEST_NS) & (t <= LONGEST_NS)
         for k in np.flatnonzero(~sound):
             self._problems.add("absurd time", f"/{topic}", f"t = {t[k] / 1e9:.9g} s; skipped")
         self._blocks[topic].append((t, values) if sound.all() else (t[sound], values[sound]))
+
+    def extend(self, following: Self) -> None:
+        """Add the rows of the next part of the log."""
+        for topic, blocks in following._blocks.items():
+            self._blocks[topic] += blocks
 
     def finish(self) -> Table:
         """The topics of each step as one row, at the times of `position`; with `loads` if there are any."""
@@ -78,6 +86,17 @@ class TableReader:
             columns |= found
         named = (*ESTIMATE_COLUMNS, *LOAD_COLUMNS)
         return Table(rows_t, {c: columns[c] for c in named if c in columns}, self._problems)
+
+
+def _tabulate(rows: Sequence[msgspec.Struct]) -> np.ndarray:
+    """(n, fields): NaN for None."""
+    fields = list(map(msgspec.structs.astuple, rows))
+    n, width = len(fields), len(fields[0])
+    try:
+        # In half of the time that an array takes to find out what is in it.
+        return np.frombuffer(struct.pack(f"{n * width}d", *chain.from_iterable(fields))).reshape(n, width)
+    except struct.error:
+        return np.array(fields, dtype=float)
 
 
 def _join(blocks: Sequence[np.ndarray], dtype: Any) -> np.ndarray:

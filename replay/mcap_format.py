@@ -5,6 +5,9 @@ import struct
 MAGIC = b"\x89MCAP0\r\n"
 """First and last bytes of a file."""
 
+LIBRARY = "vehicled"
+"""Name of this program in the head of every file that it writes."""
+
 RECORD = struct.Struct("<BQ")
 """Head of every record: opcode, and length of what follows."""
 

@@ -3,6 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +13,7 @@ import msgspec
 from replay.csv_log import Table
 from replay.mcap_batches import TableReader, decode_all, find_decoder
 from replay.mcap_format import MAGIC
-from replay.mcap_messages import Message, read_batches, read_messages
+from replay.mcap_messages import ByteRange, Message, divide, is_ours, read_batches, read_messages
 from replay.problems import Problems
 from replay.times import LONGEST_NS
 from vehicled.errors import UsageError
@@ -210,9 +211,18 @@ class McapLog:
                 yield Step(step.t, measurements, tuple(commands))
                 measurements, commands = [], []
 
-    def batches(self, topics: Collection[str] = TOPICS) -> Iterator[tuple[str, list[Message]]]:
-        """The messages of these topics, some thousand of one topic at a time, with its name; each topic in order."""
-        return self._read(read_batches, topics)
+    def batches(
+        self, topics: Collection[str] = TOPICS, part: ByteRange | None = None
+    ) -> Iterator[tuple[str, list[Message]]]:
+        """The messages of these topics, some thousand of one topic at a time, with its name; each topic in order.
+
+        part: of `find_parts`; all when left out.
+        """
+        return self._read(partial(read_batches, part=part), topics)
+
+    def find_parts(self, most: int) -> list[ByteRange]:
+        """The log in at most so many equal parts; in one unless it is a single file of this program."""
+        return divide(self.path, most if len(self._paths) == 1 and is_ours(self.path) else 1)
 
     def decode_measurements(self, messages: Sequence[Message]) -> list[Measurement]:
         """What messages of `measurement` are, less damaged ones."""
@@ -225,6 +235,20 @@ class McapLog:
     def decode_innovations(self, messages: Sequence[Message]) -> list[Innovation]:
         """What messages of `innovation` are, less damaged ones; NaN where the filter had it."""
         return decode_all(messages, Innovation, self._decode_innovation)
+
+    def decode_parts(self, messages: Sequence[Message], kind: type[_T]) -> list[_T]:
+        """What messages of `measurement` or `innovation` are, less damaged ones: those fields that `kind` has.
+
+        Times of measurements are `Nanoseconds` in it.
+        """
+        is_innovation = messages[0].topic == "innovation"
+        decode_whole = self._decode_innovation if is_innovation else self._decode_measurement
+
+        def decode(message: Message) -> _T | None:
+            whole = decode_whole(message)
+            return None if whole is None else msgspec.convert(whole, kind, from_attributes=True)
+
+        return decode_all(messages, kind, decode, nulls=is_innovation)
 
     def decode_all(self, messages: Sequence[Message], kind: type[_T]) -> list[_T]:
         """Messages as `kind`, less those that are none."""

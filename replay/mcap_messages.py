@@ -5,29 +5,70 @@ import os
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import Channel, Chunk
+from mcap.records import Channel, Chunk, Header
 
-from replay.mcap_format import LARGEST, MAGIC, MESSAGE, MESSAGE_FIELDS, RECORD
+from replay.mcap_format import LARGEST, LIBRARY, MAGIC, MESSAGE, MESSAGE_FIELDS, RECORD
 from replay.problems import Problems
+from vehicled.errors import UsageError
 
 _LARGEST_RATIO = 256
 """Of what a chunk holds to the chunk itself: measurements and estimates have 5 to 20."""
 _AT_ONCE = 1024
 """Messages of a topic: to decode each by itself takes several times longer."""
 _MESSAGE = int(Opcode.MESSAGE)
+_LARGEST_HEAD = 1 << 16
 _SMALL = 1 << 14
 """Bytes in a chunk that have any ratio."""
 
 
 def is_mcap(path: str | Path) -> bool:
-    """Whether a file is MCAP, by content or, if damaged at its very start, by name. OSError if unreadable."""
+    """Whether a file is MCAP, by content or, if damaged at its very start, by name. UsageError if unreadable."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC or Path(path).suffix.lower() == ".mcap"
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror or error}; expected a recording (.mcap) or a table (.csv)"
+        ) from None
+
+
+def is_ours(path: Path) -> bool:
+    """Whether this program has written an MCAP file, as its head says. OSError if unreadable."""
     with open(path, "rb") as file:
-        return file.read(len(MAGIC)) == MAGIC or Path(path).suffix.lower() == ".mcap"
+        file.seek(len(MAGIC))
+        head = file.read(RECORD.size)
+        opcode, length = RECORD.unpack(head) if len(head) == RECORD.size else (0, 0)
+        return opcode == Opcode.HEADER and length <= _LARGEST_HEAD and is_our_head(file.read(length))
+
+
+def is_our_head(header: bytes) -> bool:
+    """Whether this program has written the contents of an MCAP file's header."""
+    try:
+        library = Header.read(ReadDataStream(io.BytesIO(header))).library
+    except Exception:  # The library has exceptions of several kinds for damage.
+        return False
+    return bool(library.split(" ")[0] == LIBRARY)
+
+
+class ByteRange(NamedTuple):
+    """The records of a file that begin in a range of its bytes."""
+
+    begin: int
+    end: int
+    size: int
+    """Of the file when it was divided: it may still be written."""
+
+
+def divide(path: Path, count: int) -> list[ByteRange]:
+    """A file in equal parts. OSError."""
+    size = path.stat().st_size
+    return [ByteRange(size * k // count, size * (k + 1) // count, size) for k in range(count)]
 
 
 class Message(msgspec.Struct, gc=False):
@@ -55,11 +96,14 @@ def read_messages(
 
 
 def read_batches(
-    path: Path, topics: Collection[str], problems: Problems, name: str = ""
+    path: Path, topics: Collection[str], problems: Problems, name: str = "", part: ByteRange | None = None
 ) -> Iterator[tuple[str, list[Message]]]:
-    """Some thousand of one topic at a time, with its name; as `read_messages`, but that order is within a topic."""
+    """Some thousand of one topic at a time, with its name; as `read_messages`, but that order is within a topic.
+
+    part: of a file that declares its topics before all else, as those of this program do.
+    """
     found: dict[str, list[Message]] = {topic: [] for topic in topics}
-    for _ in _read_chunks(path, found, problems, name):
+    for _ in _read_chunks(path, found, problems, name, part):
         for topic, several in found.items():
             if len(several) >= _AT_ONCE:
                 yield topic, several[:]
@@ -68,15 +112,21 @@ def read_batches(
 
 
 def _read_chunks(
-    path: Path, found: Mapping[str, list[Message]], problems: Problems, name: str
+    path: Path,
+    found: Mapping[str, list[Message]],
+    problems: Problems,
+    name: str,
+    part: ByteRange | None = None,
 ) -> Iterator[None]:
     """Puts messages into the lists of their topics; yields after each chunk."""
     channels: dict[int, tuple[str, list[Message]] | None] = {}
-    size = path.stat().st_size
+    first, end, size = part or divide(path, 1)[0]
     with open(path, "rb") as file:
         file.seek(len(MAGIC))
         while True:
             begin = file.tell()
+            if begin >= end and end < size:
+                return
             where = f"{name}byte {begin}"
             head = file.read(RECORD.size)
             opcode, length = RECORD.unpack(head) if len(head) == RECORD.size else (0, 0)
@@ -84,8 +134,12 @@ def _read_chunks(
                 return
             if opcode == 0 or length > size - begin - RECORD.size:
                 # Power failed, or the file is still being written: what came before is good.
-                problems.add("truncated", where, f"{size - begin} bytes without a complete record")
+                if begin >= first:
+                    problems.add("truncated", where, f"{size - begin} bytes without a complete record")
                 return
+            if begin < first and opcode != Opcode.CHANNEL:
+                file.seek(length, os.SEEK_CUR)
+                continue
             if length > LARGEST and opcode in (Opcode.CHUNK, Opcode.CHANNEL, Opcode.MESSAGE):
                 problems.add(
                     "too large", where, f"a record of {length} bytes, expected at most {LARGEST}; skipped"

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import Attachment, AttachmentIndex, ChunkIndex, Header, Metadata, MetadataIndex
+from mcap.records import Attachment, AttachmentIndex, ChunkIndex, Metadata, MetadataIndex
 
 from replay.mcap_format import LARGEST, MAGIC, MESSAGE, RECORD
+from replay.mcap_messages import is_our_head
 from replay.mcap_summary import UNINDEXED_END, McapSummary, index_beside
-from replay.mcap_writer import LIBRARY
 from vehicled.errors import UsageError
 
 _CHUNK_HEAD = struct.Struct("<QQQI")
@@ -110,7 +110,7 @@ def _read_head(file: io.BufferedRandom, size: int, path: Path) -> McapSummary:
     UsageError if it is no recording.
     """
     head = _read_record(file, size)
-    if head is None or head[0] != Opcode.HEADER or not _is_ours(head[1]):
+    if head is None or head[0] != Opcode.HEADER or not is_our_head(head[1]):
         raise UsageError(f"{path}: expected a recording of this program with a complete head")
     found: dict[int, list[bytes]] = {Opcode.SCHEMA: [], Opcode.CHANNEL: []}
     beside: list[AttachmentIndex | MetadataIndex] = []
@@ -151,14 +151,6 @@ def _read_record(file: io.BufferedRandom, size: int) -> tuple[int, bytes] | None
     if length > min(_LARGEST_HEAD, size - file.tell()):
         return None
     return opcode, file.read(length)
-
-
-def _is_ours(header: bytes) -> bool:
-    try:
-        library = Header.read(ReadDataStream(io.BytesIO(header))).library
-    except Exception:  # The library has exceptions of several kinds for damage.
-        return False
-    return bool(library.split(" ")[0] == LIBRARY)
 
 
 def _read_chunk(file: io.BufferedRandom, size: int) -> _Chunk | None:

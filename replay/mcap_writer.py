@@ -22,7 +22,7 @@ from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
 from mcap.records import Attachment, Channel, Chunk, ChunkIndex, Header, Metadata, Schema
 
-from replay.mcap_format import MAGIC, MESSAGE, MESSAGE_FIELDS
+from replay.mcap_format import LIBRARY, MAGIC, MESSAGE, MESSAGE_FIELDS
 from replay.mcap_summary import UNINDEXED_END, McapSummary, index_beside
 from vehicled import __version__
 from vehicled.messages import Measurement
@@ -31,9 +31,6 @@ from vehicled.viewer_messages import VIEWER_TOPICS
 
 CHANNEL = {topic: i for i, topic in enumerate((*TOPICS, *VIEWER_TOPICS), start=1)}
 """Channel (and schema) number of every topic in a file that is written here."""
-
-LIBRARY = "vehicled"
-"""Name of this program in the head of every file that it writes."""
 
 _CHUNK_BYTES = 1 << 20
 _MESSAGE_INDEX = struct.Struct("<BQHI")

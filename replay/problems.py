@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from typing import TextIO
+from typing import Self, TextIO
 
 _DETAILS_PER_KIND = 3
 
@@ -18,6 +18,8 @@ class Problems:
         self.log = log
         self.counts: Counter[str] = Counter()
         self.details: list[str] = []
+        self._kinds: list[str] = []
+        """Of the details."""
         self.absurd: dict[str, tuple[int, float]] = {}
         """By channel: number of values that were left out as no sensor can have them, and the last one."""
 
@@ -25,6 +27,7 @@ class Problems:
         """`kind` occurred at `where` (such as `line 12`), `times` times if a decoder only counted them."""
         if self.counts[kind] < _DETAILS_PER_KIND:
             self.details.append(f"{where}: {kind}{': ' + detail if detail else ''}")
+            self._kinds.append(kind)
         self.counts[kind] += times
 
     def add_absurd(self, channel: str, value: float, where: str) -> None:
@@ -35,11 +38,22 @@ class Problems:
         self.absurd[channel] = self.absurd.get(channel, (0, 0.0))[0] + 1, value
         self.add("absurd value", where, f"{channel} = {value:.6g}")
 
+    def extend(self, following: Self) -> None:
+        """Add those of the next part of the log, as if it had been read at once."""
+        for kind, detail in zip(following._kinds, following.details, strict=True):
+            if self._kinds.count(kind) < _DETAILS_PER_KIND:
+                self.details.append(detail)
+                self._kinds.append(kind)
+        self.counts += following.counts
+        for channel, (times, value) in following.absurd.items():
+            self.absurd[channel] = self.absurd.get(channel, (0, 0.0))[0] + times, value
+
     def clear(self) -> None:
         """Clear all: a log that is read again finds the same problems again."""
         self.absurd.clear()
         self.counts.clear()
         self.details.clear()
+        self._kinds.clear()
 
     @property
     def total(self) -> int:

@@ -3,10 +3,15 @@
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from typing import Annotated
+
+import msgspec
 
 LONGEST_S = 9e9
 """s, of either sign, 285 years: as nanoseconds such a time fits into 64 bits, in which files have it."""
 LONGEST_NS = round(LONGEST_S * 1e9)
+Nanoseconds = Annotated[int, msgspec.Meta(ge=-LONGEST_NS, le=LONGEST_NS)]
+"""A time in a message that is checked while it is decoded."""
 
 
 def parse_seconds(text: str) -> int:

@@ -1,11 +1,13 @@
 """`vehicled bench observers --mechanism vehicle`: rows of a short drive, and what is made of them."""
 
 import dataclasses
+import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from vehicled.cli import make_parser
+from vehicled.cli import main, make_parser
 from vehicled.commands.benches import observers as command
 from vehicled.configuration import load_configuration
 from vehicled.errors import RunError, UsageError
@@ -31,7 +33,7 @@ def drive():
 @pytest.fixture(scope="module")
 def rows(drive):
     scenario, steps, truth = drive
-    return [bench.run_drive(scenario, kind, 1, steps, truth) for kind in ("errorEKF", "DEKF")]
+    return [bench.run_drive(scenario, steps, truth, kind, 1) for kind in ("errorEKF", "DEKF")]
 
 
 def test_rows_have_what_scripts_rely_on(rows):
@@ -74,7 +76,7 @@ def test_a_filter_that_fails_ends_its_run_and_says_when(drive, monkeypatch):
         return real(self, t, measurements)
 
     monkeypatch.setattr(Estimator, "step", step)
-    row = bench.run_drive(scenario, "DEKF", 1, steps, truth)
+    row = bench.run_drive(scenario, steps, truth, "DEKF", 1)
     assert row["failed_at"] == pytest.approx(600 / 250)
     assert row["reason"] == "lost its way"
     assert row["position_rmse"] is None
@@ -89,6 +91,26 @@ def test_the_table_has_the_largest_errors_and_the_span_of_the_sensors(rows):
     (line,) = [x for x in lines if x.startswith("errorEKF")]
     assert line.split()[1] == "0.5000"
     assert "0.05–3.00" in line
+
+
+def test_a_run_that_was_interrupted_goes_on_and_is_drawn(rows, tmp_path, monkeypatch, capsys):
+    found, other = ({**row, "sensors": "rtk"} for row in rows)
+    failed = {**other, "failed_at": 2.4, "reason": "lost its way", **bench.UNKNOWN}
+    kept, made = tmp_path / "rows.jsonl", []
+    kept.write_text(json.dumps(found) + "\n")
+
+    def run_job(job):
+        made.append(job)
+        return failed
+
+    monkeypatch.setattr(bench, "run_job", run_job)
+    monkeypatch.setattr(command, "open_executor", lambda *_: ThreadPoolExecutor(1))
+    line = "bench observers --mechanism vehicle --sensors rtk --seed 1 --filter errorEKF DEKF --json"
+    for _ in range(2):
+        assert main([*line.split(), "--resume", str(kept), "--plots", str(tmp_path)]) == 0
+        assert json.loads(capsys.readouterr().out) == [found, failed]
+    assert made == [bench.ObservedDrive("rtk", 1, "DEKF")]
+    assert (tmp_path / "vehicle_rtk.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

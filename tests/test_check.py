@@ -131,6 +131,16 @@ def test_counting_leaves_the_car_as_it_was(car):
         ("driven: rear ", "torque_split: 40 % ", ["vehicle.torque_split", "driven: all", "rear"]),
         ("baud: 921600", "baut: 921600", ["prototype.yaml:", "imu", "baut", "baud"]),
         (
+            "baud: 921600",
+            "baud: 9216000",
+            ["prototype.yaml:", "imu.options.baud", "921600, 1000000", "got 9216000"],
+        ),
+        (
+            "interface: socketcan            # default; slcan: an adapter on a serial port\n        channel: can0 ",
+            "interface: slcan\n        channel: /dev/ttyACM0@11520 ",
+            ["prototype.yaml:", "can.options.channel", "expected a rate of serial ports", "got 11520"],
+        ),
+        (
             "port: /dev/vehicled-gnss",
             "port: /dev//vehicled-imu",
             ["prototype.yaml:", "gnss", "/dev//vehicled-imu", "port of 'imu'"],

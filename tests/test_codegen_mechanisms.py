@@ -16,6 +16,7 @@ from vehicled.multibody.dimensions import name_units
 from vehicled.multibody.files import mechanisms_folder
 from vehicled.multibody.library import make_library
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.settings import config_path
 from vehicled.symbolic import c_library
 from vehicled.symbolic.graph import Graph
 
@@ -122,6 +123,28 @@ def test_the_command_writes_files_and_says_what_is_in_them(tmp_path, capsys):
         assert line in header
     assert main(["codegen", "four_bar", "--language", "python", "--output", str(folder)]) == 0
     assert "four_bar.py" in capsys.readouterr().out
+
+
+def test_a_file_that_exists_is_replaced_only_with_force(tmp_path, capsys):
+    command = ["codegen", "four_bar", "--language", "c", "--output", str(tmp_path)]
+    source = tmp_path / "four_bar.c"
+    source.write_text("mine")
+    assert main(command) == 2
+    assert capsys.readouterr().err == f"vehicled: {source}: exists; --force replaces it\n"
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"four_bar.c": "mine"}
+    assert main([*command, "--force"]) == 0
+    assert "four_bar.h" in source.read_text()
+
+
+def test_the_mechanism_itself_is_never_replaced(tmp_path, capsys):
+    configuration = tmp_path / "car.yaml"
+    configuration.write_text(config_path("prototype").read_text())
+    (tmp_path / "car_mechanism.yaml").symlink_to(configuration)
+    command = ["codegen", str(configuration), "--language", "yaml", "--output", str(tmp_path), "--force"]
+    before = configuration.read_text()
+    assert main(command) == 2
+    assert "expected another file than the mechanism" in capsys.readouterr().err
+    assert configuration.read_text() == before
 
 
 @pytest.mark.parametrize(

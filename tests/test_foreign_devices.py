@@ -94,6 +94,75 @@ def test_vbo_goes_on_over_midnight_in_kilometres_per_hour(tmp_path: Path) -> Non
     assert one.values["gnss.speed"] == pytest.approx(10.0)
 
 
+@pytest.mark.parametrize(
+    ("title", "factor"),
+    [
+        ("", 1 / 3.6),
+        ("km/h", 1 / 3.6),
+        ("(mph)", 0.44704),
+        ("kph", 1 / 3.6),
+        ("kn", 1852 / 3600),
+        ("M/S", 1.0),
+    ],
+)
+def test_speeds_of_vbo_have_the_unit_behind_their_title(tmp_path: Path, title: str, factor: float) -> None:
+    log = open_log(write_vbo(tmp_path / "a.vbo", GUIDE, velocity=title, climb="mph"))
+    fix = next(m.values for m in log.measurements() if m.source == "gnss")
+    assert fix["gnss.speed"] == pytest.approx(15.13 * factor)
+    assert fix["gnss.vd"] == pytest.approx(0.22 * 0.44704)
+
+
+def test_titles_of_vbo_are_not_found_by_their_place(tmp_path: Path) -> None:
+    """A title that is missing moves all that follow."""
+    text = vbo_head(velocity="m/s").replace("longitude\n", "").replace("height\n", "height feet\n") + GUIDE
+    (tmp_path / "a.vbo").write_text(text)
+    fix = next(m.values for m in open_log(tmp_path / "a.vbo").measurements() if m.source == "gnss")
+    assert (fix["gnss.speed"], fix["gnss.alt"]) == (15.13, pytest.approx(155.27 * 0.3048))
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ({"velocity": "furlongs"}, "velocity in 'furlongs'; expected one of km/h, kn, mph, m/s"),
+        ({"climb": "ft/min"}, "vertical velocity in 'ft/min'; expected one of km/h, kn, mph, m/s"),
+    ],
+)
+def test_an_unknown_unit_of_a_speed_of_vbo_is_refused(
+    tmp_path: Path, head: dict[str, str], message: str
+) -> None:
+    path = write_vbo(tmp_path / "a.vbo", GUIDE, **head)
+    with pytest.raises(UsageError, match=rf"^{path}: {message}$"):
+        open_log(path)
+
+
+@pytest.mark.parametrize(
+    ("times", "left_out"),
+    [
+        (("000000.00", "000000.00", "000000.00"), 3),
+        (("000000.00", "000000.05", "000000.10"), 3),  # a clock that begins with the power
+        (("162234.85", "162234.90", "162234.95"), 0),
+    ],
+)
+def test_rows_of_vbo_before_the_first_fix_have_no_time(
+    tmp_path: Path, times: tuple[str, ...], left_out: int
+) -> None:
+    rest = "+03119.0 +00058.4 036.00 090.00 +00152.58 +000.000\n"
+    before = "".join(f"000 {t} {rest}" for t in times)
+    after = "".join(f"009 1622{s:05.2f} {rest}" for s in (35.0, 35.05))
+    lost = f"000 162235.10 {rest}"
+    log = open_log(write_vbo(tmp_path / "a.vbo", before + after + lost))
+    found = [m.t for m in log.measurements() if m.source == "gnss"]
+    first = ((16 * 60 + 22) * 60 + 35) * 10**9
+    assert found == [first + k * 50_000_000 for k in range(left_out - 3, 3)]
+    assert log.problems.counts == ({"no time": left_out} if left_out else {})
+
+
+def test_vbo_without_any_fix_is_read(tmp_path: Path) -> None:
+    rest = "+00000.0 +00000.0 000.00 000.00 +00000.00 +000.000\n"
+    log = open_log(write_vbo(tmp_path / "a.vbo", "".join(f"000 0000{s:05.2f} {rest}" for s in (0.0, 0.5))))
+    assert [m.values["gnss.quality"] for m in log.measurements() if m.source == "gnss"] == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("written", ["utf-8", "latin-1", "utf-8-sig"])
 def test_vbo_of_other_programs_and_countries(tmp_path: Path, written: str) -> None:
     """Decimal commas, capitals in the names of standard columns, units in either encoding."""

@@ -202,6 +202,19 @@ def test_a_message_stamped_by_another_clock_counts_from_its_arrival(tmp_path: Pa
     assert log.problems.counts == {"other clock": len(found)}
 
 
+@pytest.mark.parametrize(("name", "version"), [("a.bag", 1), ("a", 2)])
+def test_a_message_without_a_stamp_counts_from_its_arrival(tmp_path: Path, name: str, version: int) -> None:
+    samples = [m for m in drive()[:300] if "imu.ax" in m.values]
+    unset = {m.arrival for m in samples[10:20]}
+    written = [Measurement("", 0, m.arrival, m.values) if m.arrival in unset else m for m in samples]
+    write_bag(tmp_path / name, written, version)
+    log = open_log(tmp_path / name)
+    found = {m.arrival: m.t for m in log.measurements()}
+    assert found == {m.arrival: m.arrival if m.arrival in unset else m.t for m in samples}
+    assert log.problems.counts == {"no stamp": len(unset)}
+    assert log.problems.details[0] == "/imu/data: no stamp: 0 in the header; measured when recorded"
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".mcap"])
 def test_there_and_back_gives_the_same_estimates(of_csv: Path, tmp_path: Path, suffix: str, capsys) -> None:
     middle, back, out = tmp_path / f"b{suffix}", tmp_path / "c.csv", tmp_path / "c.estimates.csv"

@@ -174,6 +174,10 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
             "devices: {imu: {driver: xsens, port: ''}}\n",
             "devices.imu.port: expected a path, socket://HOST:PORT",
         ),
+        (
+            "mass: 1400 kg\ndevices: {imu: {driver: xsens, port: /dev/ttyS1, baud: 11520}}\n",
+            "answers.yaml:2: devices.imu.baud: expected a rate of serial ports (4800, 9600, 19200",
+        ),
         ("devices: {gps: {driver: ublox, port: /dev/ttyS1}}\n", "; did you mean 'ubx'?"),
         (
             "signals: {brake.pressure: Brake.BrakePressure}\n",

@@ -74,10 +74,65 @@ def test_a_frame_belongs_to_the_bus_that_the_log_names(tmp_path: Path, car: dict
     path = tmp_path / "drive.log"
     path.write_text("(1.0) can0 123#10270000\n(1.1) can1 123#20270000\n(1.2) vcan7 123#30270000\n")
     log = open_log(path, {"first": first, "second": second})
-    assert [(m.source, m.t // 100_000_000) for m in log.measurements()] == [
-        *[("first", 10), ("second", 11)],
-        *[("first", 12), ("second", 12)],
-    ]
+    assert [(m.source, m.t // 100_000_000) for m in log.measurements()] == [("first", 10), ("second", 11)]
+    assert not log.problems
+
+
+def write_buses(path: Path, frames: list[tuple[int, int]]) -> None:
+    """A frame each 10 ms, by number of the bus and identifier."""
+    with can.Logger(path) as log:
+        for i, (bus, number) in enumerate(frames):
+            log.on_message_received(
+                can.Message(
+                    timestamp=EPOCH + i * 0.01,
+                    arbitration_id=number,
+                    data=bytes((i % 256, 0, 0, 0)),
+                    is_extended_id=False,
+                    channel=bus,
+                )
+            )
+
+
+@pytest.mark.parametrize("kind", ["asc", "blf"])
+@pytest.mark.parametrize(("channel", "read"), [("can0", 0), ("can1", 1), ("powertrain", 2)])
+def test_the_same_message_on_another_bus_is_left_out_and_reported(
+    tmp_path: Path, car: dict[str, CanOptions], kind: str, channel: str, read: int
+) -> None:
+    """Without a bus of that number the one that has most of the messages, which are 0x123 and 0x124."""
+    dbc = tmp_path / "two.dbc"
+    more = 'BO_ 292 Brake: 4 Car\n SG_ Pressure : 0|32@1+ (0.1,0) [0|1000] "bar" Vector__XXX\n'
+    dbc.write_text(DBC + more)
+    signals = car["car"].signals | {"brake.pressure": CanSignal(message="Brake", signal="Pressure")}
+    path = tmp_path / f"drive.{kind}"
+    write_buses(path, [(0, 291), (1, 291), (2, 291), (2, 292), (3, 7)] * 20)
+    log = open_log(path, {"car": CanOptions(dbc=dbc, signals=signals, channel=channel)})
+    found = list(log.measurements())
+    speeds = [round(m.values["vehicle.speed"] * 3.6 / 0.01) for m in found if "vehicle.speed" in m.values]
+    assert speeds == list(range(read, 100, 5))
+    assert len(found) == (40 if read == 2 else 20)
+    left_out = {0: 60, 1: 60, 2: 40}[read]
+    assert log.problems.counts == {"CAN other bus": left_out}
+    assert f"{channel} was taken for bus {read}" in log.problems.details[0]
+
+
+def test_a_bus_of_any_number_is_read_where_it_alone_has_the_messages(
+    tmp_path: Path, car: dict[str, CanOptions]
+) -> None:
+    path = tmp_path / "drive.blf"
+    write_buses(path, [(0, 7), (3, 291)] * 1000)  # 20 s
+    log = open_log(path, car)
+    assert len(list(log.measurements())) == 1000
+    assert not log.problems
+
+
+def test_a_bus_that_begins_later_than_the_choice_is_not_mixed_in(
+    tmp_path: Path, car: dict[str, CanOptions]
+) -> None:
+    path = tmp_path / "drive.blf"
+    write_buses(path, [(5, 7)] * 1500 + [(5, 291), (6, 291)] * 30)
+    log = open_log(path, car)
+    assert len(list(log.measurements())) == 30
+    assert log.problems.counts == {"CAN other bus": 30}
 
 
 def test_damaged_lines_of_a_candump_are_counted_and_skipped(

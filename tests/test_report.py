@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -26,6 +27,7 @@ from vehicled.messages import (
     Measurement,
     Status,
 )
+from vehicled.report import write_report
 from vehicled.report.data import load_run
 from vehicled.report.style import thin
 
@@ -354,11 +356,92 @@ def test_what_is_no_run_is_said(
     assert not (tmp_path / "r.html").exists()
 
 
+@pytest.mark.parametrize(
+    "command", ["report {} -o r.html", "report run.mcap --truth {} -o r.html", "score {} t.csv"]
+)
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("missing.csv", "No such file or directory"),
+        ("folder", "Is a directory"),
+        ("loop.mcap", "Too many levels of symbolic links"),
+    ],
+)
+def test_what_cannot_be_read_is_bad_usage(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    recorded: tuple[Path, Path],
+    command: str,
+    name: str,
+    reason: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop.mcap").symlink_to("loop.mcap")
+    (tmp_path / "run.mcap").symlink_to(recorded[0])
+    assert main(command.format(name).split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"vehicled: {name}: {reason}; expected a ")
+
+
+def test_a_name_that_is_no_text_is_shown_as_far_as_it_is(
+    recorded: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = os.fsdecode(b"drive\xff.mcap")
+    (tmp_path / name).symlink_to(recorded[0])
+    assert main(["report", str(tmp_path / name), "-o", str(tmp_path / "r.html")]) == 0
+    assert "<h1>drive?.mcap</h1>" in (tmp_path / "r.html").read_text()
+
+
+def test_values_that_no_estimate_has_are_left_out_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "e.csv").write_text("t,x,y,vx\n0,0,0,1\n0.1,1e308,0,inf\n0.2,1,-1e308,1\n0.3,2,0,1\n")
+    assert main(["report", str(tmp_path / "e.csv"), "-o", str(tmp_path / "r.html")]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "e.csv: t = 0.1 s: absurd value: x = 1e+308"
+    assert lines[-1] == "e.csv: 3 problems (3 absurd value)"
+    assert len(lines) == 4
+
+
+@pytest.mark.parametrize("command", ["report {run} -o {out}.html", "convert {run} {out}.csv --estimates"])
+def test_a_full_disk_is_a_line_that_names_the_file(
+    recorded: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    for suffix in ("html", "csv"):
+        (tmp_path / f"full.{suffix}").symlink_to("/dev/full")
+    assert main(command.format(run=recorded[0], out=tmp_path / "full").split()) == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(rf"vehicled: {tmp_path}/full\.\w+: No space left on device", line)
+
+
 def test_fixes_lie_on_the_track(recorded: tuple[Path, Path]) -> None:
     run = load_run(recorded[0])
     expected = np.array([[true_state(i * 0.2)[c] for c in "xy"] for i in range(20)])
     assert run.fixes.shape == (20, 2)
     assert np.sqrt(np.mean((run.fixes - expected) ** 2)) == pytest.approx(1.0, abs=0.35), "their noise is 1 m"
+
+
+@pytest.mark.parametrize("kind", ["whole", "damaged"])
+def test_a_recording_read_by_several_processes_is_shown_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Also where it is damaged, in more places than are listed."""
+    path, truth = make_run(tmp_path, 4000)
+    if kind == "damaged":
+        content = bytearray(path.read_bytes())
+        starts = [m.start() for m in re.finditer(re.escape(bytes.fromhex("28b52ffd")), content)]
+        assert len(starts) > 8, "chunks"
+        for start in starts[1::2]:
+            content[start + 40 : start + 60] = bytes(20)
+        path.write_bytes(content[: len(content) * 9 // 10])
+    (alone,) = write_report([path], tmp_path / "a.html", truth)
+    monkeypatch.setattr("vehicled.report.recording._LEAST_PART", 1)
+    (together,) = write_report([path], tmp_path / "b.html", truth, processes=3)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert [p.details for p in together.problems] == [p.details for p in alone.problems]
+    assert alone.problems[0].counts.keys() == ({"damaged chunk", "truncated"} if kind == "damaged" else set())
 
 
 def test_thinning_keeps_every_peak_and_hole() -> None:

@@ -216,7 +216,7 @@ def test_command_scores_a_recorded_receiver(tmp_path: Path, capsys: pytest.Captu
 def test_command_reports_mistakes_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_estimates(tmp_path / "estimates.csv")
     estimates = str(tmp_path / "estimates.csv")
-    assert main(["score", estimates, str(tmp_path / "missing.csv")]) == 1
+    assert main(["score", estimates, str(tmp_path / "missing.csv")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     (tmp_path / "log.csv").write_text("t,imu.ax\n0,1\n")
     assert main(["score", estimates, str(tmp_path / "log.csv")]) == 2

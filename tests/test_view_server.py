@@ -419,7 +419,7 @@ def test_a_daemon_that_cannot_be_marked_is_said(socket_folder):
         (["--port", "70000"], 2, "--port 70000: expected 0 to 65535"),
         (["--endpoint", "there"], 2, "--endpoint there: "),
         (["run.mcap", "--endpoint", "tcp://127.0.0.1:5550"], 2, "--endpoint: not with a RUN"),
-        (["/nowhere/run.mcap"], 1, "/nowhere/run.mcap: No such file or directory"),
+        (["/nowhere/run.mcap"], 2, "/nowhere/run.mcap: No such file or directory"),
         (["--host", "203.0.113.7"], 1, "203.0.113.7 port 8550: cannot be bound: "),
         (["--host", "no such host"], 1, "no such host port 8550: cannot be bound: "),
     ],

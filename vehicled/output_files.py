@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,11 +39,22 @@ def check_outputs(outputs: Iterable[OutputFile], inputs: Mapping[str, Iterable[s
         for other, what in used:
             if _is_same(path, other):
                 raise UsageError(f"{name}: expected another file than {what}")
-            if path.exists() and other.is_dir() and other.resolve() in path.resolve().parents:
+            if path.exists() and other.is_dir() and _resolve(other) in _resolve(path).parents:
                 raise UsageError(
                     f"{name}: expected a file outside of the folder that is {what}, or a new one"
                 )
         used.append((path, option))
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Within it a file is written: an OSError that names none, as of a full disk, names this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def check_folder(option: str, folder: Path | None) -> None:
@@ -69,4 +82,9 @@ def _check_place(path: Path, name: str, endings: Sequence[str]) -> None:
 def _is_same(path: Path, other: Path) -> bool:
     if path.exists() and other.exists():
         return path.samefile(other)
-    return path.resolve() == other.resolve()
+    return _resolve(path) == _resolve(other)
+
+
+def _resolve(path: Path) -> Path:
+    """Without links; as `Path.resolve`, which raises RuntimeError for links in a circle."""
+    return Path(os.path.realpath(path))

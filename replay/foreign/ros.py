@@ -146,12 +146,17 @@ class RosSignals:
 
     def _find_time(self, message: Any, recorded: int, topic: str) -> int:
         stamp = getattr(getattr(message, "header", None), "stamp", None)
-        t = 0 if stamp is None else int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
-        if t and not 0 <= recorded - t <= MAX_GAP_NS:
+        if stamp is None:
+            return recorded
+        t = int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+        if t == 0 and recorded:  # a simulation's clock may begin at 0
+            self.problems.add("no stamp", topic, "0 in the header; measured when recorded")
+        elif not 0 <= recorded - t <= MAX_GAP_NS:
             # A device's own clock, or a stamp that was set later: the difference is no latency.
             self.problems.add("other clock", topic, f"stamped {(recorded - t) / 1e9:.6g} s before recorded")
-            t = 0
-        return t or recorded
+        else:
+            return t
+        return recorded
 
 
 class _Bag:

@@ -7,11 +7,12 @@ in UTF-8 or ANSI. Programs of others write decimal commas, and names of columns 
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from replay.foreign.mapped_log import SignalRecord
 from replay.foreign.mapping import LogMapping, map_names
+from replay.foreign.spellings import find_unit
 from replay.lines import bounded_lines
 from replay.problems import Problems
 from vehicled.errors import UsageError
@@ -21,9 +22,14 @@ SUFFIX = ".vbo"
 _HEAD_LINES = 2000
 """In which the data must have begun."""
 _DAY_NS = 86_400_000_000_000
-_STANDARD = {"sats", "time", "lat", "long", "velocity", "heading", "height", "vert-vel", "vertvel"}
-_SPEEDS = {"kmh": 1 / 3.6, "km/h": 1 / 3.6, "knots": 1852 / 3600, "mph": 0.44704, "m/s": 1.0}
-"""m/s per unit of a speed, as `[header]` names it behind the title."""
+_CLIMBS = ("vert-vel", "vertvel")
+_STANDARD = {"sats", "time", "lat", "long", "velocity", "heading", "height", *_CLIMBS}
+_SPEEDS = {"km/h": 1 / 3.6, "kn": 1852 / 3600, "mph": 0.44704, "m/s": 1.0}
+"""m/s per unit of a speed. In `[header]` it stands behind the title; without one it is the first."""
+_HEIGHTS = {"m": 1.0, "ft": 0.3048, "feet": 0.3048}
+"""m per unit of a height, likewise."""
+_LOCK_NS = 1_000_000_000
+"""From the row before the first fix to that row, at most, where both have the same clock: rows come faster."""
 _QUALITY_BY_SOLUTION = {0: 0.0, 1: 1.0, 2: 2.0, 3: 5.0, 4: 4.0}
 """Of NMEA by the column `solution_type`: none, GNSS alone, code differential, RTK float, RTK fixed."""
 _DIFFERENTIAL, _SATELLITES = 128, 63
@@ -74,16 +80,37 @@ class VboSignals:
             raise UsageError(
                 f"{path}: no {what}; expected a VBOX file with its sections and standard columns"
             )
-        titles = dict(zip(self._names, sections.get("header", []), strict=False))
-        self._speed = _find_speed(titles.get("velocity", ""))
+        titles = sections.get("header", [])
+        self._speed = self._find_factor(titles, ("velocity",), _SPEEDS)
+        self._climb_name = next((n for n in _CLIMBS if n in self._names), None)
+        climb = () if self._climb_name is None else ("vertical velocity", *_CLIMBS)
+        self._climb = self._find_factor(titles, climb, _SPEEDS)
+        height = ("height",) if "height" in self._names else ()
+        self._height = self._find_factor(titles, height, _HEIGHTS)
         self._time = self._names.index("time")
         self._solution = next((n for n in self._names if n.lower() == "solution_type"), None)
-        self._climb_name = next((n for n in ("vert-vel", "vertvel") if n in self._names), None)
-        self._climb = _find_speed(titles.get(self._climb_name or "", ""))
         others = [n for n in self._names if n.lower() not in _STANDARD]
         units = sections.get("channel units", [])
         # A line for each channel that is not standard; where their number differs, whose they are is not known.
         self._units = dict(zip(others, units, strict=True)) if len(units) == len(others) else {}
+
+    def _find_factor(
+        self, titles: Sequence[str], beginnings: Sequence[str], factors: Mapping[str, float]
+    ) -> float:
+        """By the unit behind a title that begins so. UsageError for a unit that is not known."""
+        for title in map(str.lower, titles):
+            for beginning in beginnings:
+                written = title.removeprefix(beginning)
+                # Longer names, such as of `velocity_quality`, are of other columns.
+                if written != title and not written[:1].strip(" ([:,"):
+                    written = written.strip(" ()[]:,")
+                    unit = find_unit(written)
+                    if written and unit not in factors:
+                        raise UsageError(
+                            f"{self.path}: {beginning} in {written[:20]!r}; expected one of {', '.join(factors)}"
+                        )
+                    return factors[unit] if written else next(iter(factors.values()))
+        return next(iter(factors.values()))
 
     def _read_head(self) -> dict[str, list[str]]:
         sections: dict[str, list[str]] = {}
@@ -116,30 +143,51 @@ class VboSignals:
         return MAPPING
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
-        """One per line, in ns since the midnight (UTC) before the first one."""
+        """One per line, in ns since the midnight (UTC) before the first one.
+
+        Lines before the first fix are left out where they have no time, as its clock begins with the fix.
+        """
         del wanted  # a line is read as a whole
+        first = self._find_clock()
         latest: int | None = None
+        for number, numbers, of_day in self._rows(self.problems):
+            if number < first:
+                self.problems.add("no time", f"line {number}", "before the first fix; row skipped")
+                continue
+            if latest is not None:
+                of_day = latest + _calc_step(latest, of_day)
+            latest = of_day
+            yield SignalRecord(of_day, of_day, numbers | self._derive(numbers))
+
+    def _find_clock(self) -> int:
+        """The line from which on times are right: that of the first fix, if the times jump or stand before it."""
+        before: int | None = None
+        for number, numbers, of_day in self._rows(Problems(self.path.name)):
+            if _find_quality(numbers, self._solution) > 0.0:
+                goes_on = before is None or 0 < _calc_step(before, of_day) <= _LOCK_NS
+                return 0 if goes_on else number
+            before = of_day
+        return 0
+
+    def _rows(self, problems: Problems) -> Iterator[tuple[int, dict[str, float], int]]:
+        """Number of the line, columns, and time of day, ns."""
         with open(self.path, "rb") as file:
             file.seek(self._data)
-            for number, line in bounded_lines(file, self.problems, first=self._first):
+            for number, line in bounded_lines(file, problems, first=self._first):
                 if not line.strip():
                     continue
                 fields = line.replace(b",", b".").split()  # decimal commas of some countries
                 if len(fields) != len(self._names):
                     kind = "bad row" if line.endswith(b"\n") else "truncated"
-                    self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(self._names)}")
+                    problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(self._names)}")
                     continue
                 try:
                     numbers = dict(zip(self._names, map(float, fields), strict=True))
                     of_day = _parse_time(fields[self._time])
                 except ValueError as error:
-                    self.problems.add("bad number", f"line {number}", f"{error}; row skipped")
+                    problems.add("bad number", f"line {number}", f"{error}; row skipped")
                     continue
-                if latest is not None:
-                    # The nearest such time of day, to get over midnight.
-                    of_day = latest + (of_day - latest + _DAY_NS // 2) % _DAY_NS - _DAY_NS // 2
-                latest = of_day
-                yield SignalRecord(of_day, of_day, numbers | self._derive(numbers))
+                yield number, numbers, of_day
 
     def _derive(self, numbers: Mapping[str, float]) -> dict[str, float]:
         speed, course = numbers["velocity"] * self._speed, numbers["heading"]
@@ -152,6 +200,8 @@ class VboSignals:
             "velocity.east": speed * math.sin(math.radians(course)) if math.isfinite(course) else math.nan,
             "quality": _find_quality(numbers, self._solution),
         }
+        if "height" in numbers:
+            found["height"] = numbers["height"] * self._height
         if self._climb_name is not None:
             found["velocity.down"] = -numbers[self._climb_name] * self._climb
         return found
@@ -165,9 +215,9 @@ def _decode(line: bytes) -> str:
         return line.decode("latin-1")
 
 
-def _find_speed(title: str) -> float:
-    """m/s per unit of a speed whose title in `[header]` ends with the unit; km/h where it does not."""
-    return _SPEEDS.get(title.lower().split()[-1] if title.split() else "", 1 / 3.6)
+def _calc_step(one: int, other: int) -> int:
+    """ns from a time of day to the nearest such other one, to get over midnight."""
+    return (other - one + _DAY_NS // 2) % _DAY_NS - _DAY_NS // 2
 
 
 def _parse_time(text: bytes) -> int:

@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", metavar="FOLDER", type=Path, default=Path(), help="made if missing; by default this one"
     )
+    parser.add_argument("--force", action="store_true", help="replace files that exist")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -54,12 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
     library = _make_library(args.mechanism)
     write = c_library.write if args.language == "c" else python_library.write
-    args.output.mkdir(parents=True, exist_ok=True)
-    sizes = {}
-    for name, text in write(library).items():
-        path = args.output / name
-        sizes[str(path)] = path.write_bytes(text.encode())
-    found = _summarise(library, args.language, sizes)
+    found = _summarise(library, args.language, _write_files(args, write(library)))
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
 
@@ -75,12 +71,26 @@ def _write_car(args: argparse.Namespace) -> int:
     if is_mechanism(args.mechanism):
         raise UsageError("--language yaml: expected the configuration of a car, got a mechanism")
     text = write_description(describe_car(Car(load_configuration(args.mechanism).vehicle)))
-    args.output.mkdir(parents=True, exist_ok=True)
-    path = args.output / f"{Path(args.mechanism).stem}_mechanism.yaml"
-    size = path.write_bytes(text.encode())
-    found = {"mechanism": path.stem, "language": "yaml", "files": {str(path): size}, "bytes": size}
-    print(json.dumps(found, ensure_ascii=False) if args.json else f"{path}: {size} bytes")
+    name = f"{Path(args.mechanism).stem}_mechanism"
+    sizes = _write_files(args, {f"{name}.yaml": text})
+    found = {"mechanism": name, "language": "yaml", "files": sizes, "bytes": sum(sizes.values())}
+    print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_size_lines(sizes)))
     return 0
+
+
+def _write_files(args: argparse.Namespace, texts: dict[str, str]) -> dict[str, int]:
+    """Texts by name into the folder; sizes by path. UsageError, and nothing is written, where one is in the way."""
+    from vehicled.errors import UsageError
+    from vehicled.output_files import OutputFile, check_outputs
+
+    args.output.mkdir(parents=True, exist_ok=True)
+    paths = {args.output / name: text.encode() for name, text in texts.items()}
+    check_outputs([OutputFile("", path) for path in paths], {"mechanism": [args.mechanism]})
+    for path in paths:
+        # Nobody has given its name, so that it may be another one's file, or have been changed by hand.
+        if path.exists() and not args.force:
+            raise UsageError(f"{path}: exists; --force replaces it")
+    return {str(path): path.write_bytes(content) for path, content in paths.items()}
 
 
 def _make_library(name_or_path: str) -> Library:
@@ -118,4 +128,8 @@ def _summarise(library: Library, language: str, sizes: dict[str, int]) -> dict[s
 def _lines(found: dict[str, Any]) -> list[str]:
     lines = [f"{name:<28} {count:>8} operations" for name, count in found["functions"].items()]
     lines.append(f"{'in all':<28} {found['operations']:>8} operations")
-    return lines + [f"{path}: {size} bytes" for path, size in found["files"].items()]
+    return lines + _size_lines(found["files"])
+
+
+def _size_lines(sizes: dict[str, int]) -> list[str]:
+    return [f"{path}: {size} bytes" for path, size in sizes.items()]

@@ -20,7 +20,7 @@ from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_confi
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate
-from vehicled.output_files import OutputFile, check_outputs
+from vehicled.output_files import OutputFile, check_outputs, naming
 from vehicled.points import ORIGIN
 from vehicled.progress import Progress
 from vehicled.schemas import ROW_COLUMNS
@@ -77,14 +77,15 @@ def run(args: argparse.Namespace) -> int:
     devices = {} if configuration is None else log_devices(configuration.daemon.devices)
     mapping = read_mapping(args)
     log = open_log(args.input, devices, mapping)
-    if args.estimates:
-        return _convert_estimates(log, args.output)
-    if args.truth:
-        return _convert_reference(log, args.output, configuration)
-    about = describe_log(log)
-    if configuration is not None:
-        about = about._replace(configuration=configuration.text)
-    return _convert(log, args.output, about)
+    with naming(args.output):
+        if args.estimates:
+            return _convert_estimates(log, args.output)
+        if args.truth:
+            return _convert_reference(log, args.output, configuration)
+        about = describe_log(log)
+        if configuration is not None:
+            about = about._replace(configuration=configuration.text)
+        return _convert(log, args.output, about)
 
 
 def _convert(log: Log, output: Path, about: LogAbout) -> int:

@@ -1,6 +1,7 @@
 """`vehicled report`: one HTML page with plots of a run."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from textwrap import fill
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     )
     from vehicled.report import write_report
 
-    for data in write_report(args.runs, args.output, args.truth):
+    for data in write_report(args.runs, args.output, args.truth, len(os.sched_getaffinity(0))):
         for problems in data.problems:
             problems.show(sys.stderr)
     print(args.output)

@@ -58,7 +58,7 @@ class RunData:
         return np.column_stack([east + x, north + y])
 
 
-def load_run(path: str | Path, truth: str | Path | None = None) -> RunData:
+def load_run(path: str | Path, truth: str | Path | None = None, processes: int = 1) -> RunData:
     """A recording (.mcap) or a table of estimates (.csv), and the truth if there is one.
 
     UsageError if a file is not what it should be; RunError if there are no estimates in it or the truth has
@@ -67,7 +67,7 @@ def load_run(path: str | Path, truth: str | Path | None = None) -> RunData:
     path = Path(path)
     if is_mcap(path):
         log = McapLog(path)
-        estimates, recorded = read_recorded(log)
+        estimates, recorded = read_recorded(log, processes)
         if not len(estimates.t):
             raise RunError(f"{path}: no estimates in it; expected the recording of a run")
         at = at_point(estimates, read_configuration(log))

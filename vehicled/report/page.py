@@ -17,6 +17,7 @@ import numpy as np
 
 from vehicled import __version__
 from vehicled.errors import UsageError
+from vehicled.output_files import naming
 from vehicled.report.data import RunData, load_run
 from vehicled.report.panels import Panel, make_sections
 from vehicled.report.style import DEG, GNSS, RUN_COLORS, TRUTH
@@ -32,17 +33,24 @@ _TRACK_POINTS = 6_000
 
 
 def write_report(
-    runs: Sequence[str | Path], output: str | Path, truth: str | Path | None = None
+    runs: Sequence[str | Path],
+    output: str | Path,
+    truth: str | Path | None = None,
+    processes: int = 1,
 ) -> list[RunData]:
     """Write the report of recordings (.mcap) or tables of estimates (.csv) to an HTML file.
 
-    Several runs are drawn over each other. `truth`: table of true values, if known. Returns what was read. Raises
-    UsageError, RunError, OSError.
+    Several runs are drawn over each other. `truth`: table of true values, if known. `processes`: by how many a long
+    recording is read at once. Returns what was read. Raises UsageError, RunError, OSError.
     """
     if not 1 <= len(runs) <= _MOST_RUNS:
         raise UsageError(f"{len(runs)} runs: expected 1 to {_MOST_RUNS} in a report")
-    data = _with_own_names([load_run(run, truth) for run in runs], [Path(run) for run in runs])
-    Path(output).write_text(render_page(data), encoding="utf-8")
+    data = _with_own_names([load_run(run, truth, processes) for run in runs], [Path(run) for run in runs])
+    page = render_page(data).encode(
+        "utf-8", errors="replace"
+    )  # names of files may have bytes that are no text
+    with naming(output):
+        Path(output).write_bytes(page)
     return data
 
 

@@ -6,15 +6,25 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import NamedTuple, Self
 
+import msgspec
 import numpy as np
 
 from replay.csv_log import Table
+from replay.mcap_batches import TableReader
 from replay.mcap_log import McapLog
+from replay.mcap_messages import ByteRange
+from replay.problems import Problems
+from replay.times import Nanoseconds
 from vehicled.garbage import collector_off
-from vehicled.messages import Innovation, Measurement, Parameters, Status
+from vehicled.jobs.local import LocalProcesses
+from vehicled.jobs.run import run_jobs
+from vehicled.messages import Parameters, Status
 from vehicled.schemas import TOPIC_COLUMNS, StepRecord
-from vehicled.scoring import SensorScore, SensorTally
+from vehicled.scoring import SensorScore
 
 
 @dataclass(frozen=True)
@@ -25,10 +35,19 @@ class SensorHistory:
     """(n,) int64 ns."""
     normalised: np.ndarray
     """(n, components) innovation over its own standard deviation."""
+    nis: np.ndarray
+    """(n,) normalised innovation squared per component."""
     fused: np.ndarray
     """(n,) bool."""
     reasons: Counter[str]
     """Why the others were not."""
+
+    def score(self) -> SensorScore:
+        """Consistency of those that were fused."""
+        fused = self.nis[self.fused]
+        return SensorScore(
+            float(np.mean(fused)) if len(fused) else float("nan"), len(fused), len(self.fused) - len(fused)
+        )
 
 
 @dataclass(frozen=True)
@@ -60,28 +79,53 @@ class RecordedDrive:
     """(n, 2) int64 ns: time of each step, and how long it took; 0 where that is not known."""
 
 
+# What a report shows of messages: to decode no more of them takes half of the time.
+
+
+class _Place(msgspec.Struct, gc=False):
+    lat: float | None = msgspec.field(name="gnss.lat", default=None)
+    lon: float | None = msgspec.field(name="gnss.lon", default=None)
+
+
+class _Sample(msgspec.Struct, gc=False):
+    source: str
+    t: Nanoseconds
+    arrival: Nanoseconds
+    values: _Place
+
+
+class _Residual(msgspec.Struct, gc=False):
+    t: int
+    sensor: str
+    innovation: list[float]
+    variance: list[float]
+    nis: float
+    fused: bool
+    reason: str
+
+
 @dataclass
 class _Gathered:
     fixes: list[tuple[float, float]] = field(default_factory=list)
-    ages: defaultdict[str, array[int]] = field(default_factory=lambda: defaultdict(lambda: array("q")))
+    ages: dict[str, array[int]] = field(default_factory=dict)
     """From measurement to arrival by device, ns."""
-    histories: defaultdict[str, list[SensorHistory]] = field(default_factory=lambda: defaultdict(list))
+    histories: defaultdict[str, list[SensorHistory]] = field(default_factory=partial(defaultdict, list))
     """Pieces by kind of observation."""
-    tally: SensorTally = field(default_factory=SensorTally)
     status: Status | None = None
     parameters: Parameters | None = None
     steps: array[int] = field(default_factory=lambda: array("q"))
 
-    def take_measurements(self, measurements: Iterable[Measurement]) -> None:
+    def take_samples(self, samples: Iterable[_Sample]) -> None:
         ages = self.ages
-        for m in measurements:
+        for m in samples:
+            if m.source not in ages:
+                ages[m.source] = array("q")
             ages[m.source].append(m.arrival - m.t)
-            if "gnss.lat" in m.values and "gnss.lon" in m.values:
-                self.fixes.append((m.values["gnss.lat"], m.values["gnss.lon"]))
+            if m.values.lat is not None and m.values.lon is not None:
+                self.fixes.append((m.values.lat, m.values.lon))
 
-    def take_innovations(self, innovations: Sequence[Innovation]) -> None:
-        self.tally.take(innovations)
-        by_sensor: dict[str, list[Innovation]] = {}
+    def take_innovations(self, innovations: Iterable[_Residual]) -> None:
+        by_sensor: dict[str, list[_Residual]] = {}
         for innovation in innovations:
             by_sensor.setdefault(innovation.sensor, []).append(innovation)
         for sensor, records in by_sensor.items():
@@ -98,36 +142,76 @@ class _Gathered:
             if parameters.value:
                 self.parameters = parameters
 
+    def extend(self, following: Self) -> None:
+        """Add what the next part of the recording has."""
+        self.fixes += following.fixes
+        for source, ages in following.ages.items():
+            self.ages.setdefault(source, array("q")).extend(ages)
+        for sensor, pieces in following.histories.items():
+            self.histories[sensor] += pieces
+        self.status = following.status or self.status
+        self.parameters = following.parameters or self.parameters
+        self.steps.extend(following.steps)
+
     def finish(self) -> RecordedDrive:
+        sensors = {sensor: _join(self.histories[sensor]) for sensor in sorted(self.histories)}
         return RecordedDrive(
             np.array(self.fixes, dtype=float).reshape(-1, 2),
             {
                 name: Device(len(ages), float(np.median(np.frombuffer(ages, dtype=np.int64))) * 1e-9)
                 for name, ages in self.ages.items()
             },
-            {sensor: _join(self.histories[sensor]) for sensor in sorted(self.histories)},
-            self.tally.score(),
+            sensors,
+            {sensor: history.score() for sensor, history in sensors.items()},
             self.status,
             self.parameters,
             np.array(self.steps, dtype=np.int64).reshape(-1, 2),
         )
 
 
-def read_recorded(log: McapLog) -> tuple[Table, RecordedDrive]:
-    """Estimates, and all else that a report shows. OSError."""
+_LEAST_PART = 48 << 20
+"""Bytes, six minutes: a process takes half as long to start as to read as many."""
+
+
+def read_recorded(log: McapLog, processes: int = 1) -> tuple[Table, RecordedDrive]:
+    """Estimates, and all else that a report shows, read by so many processes. OSError."""
+    parts = log.find_parts(max(1, min(processes, log.path.stat().st_size // _LEAST_PART)))
+    if len(parts) == 1:
+        read = [_read(log, parts[0])]
+    else:
+        with LocalProcesses(len(parts)) as executor:
+            read = run_jobs(partial(_read, log), parts, executor, lambda _: None)
+    table, gathered = read[0].table, read[0].gathered
+    for part in read[1:]:
+        table.extend(part.table)
+        gathered.extend(part.gathered)
+    if len(parts) > 1:
+        log.problems.clear()
+        for part in read:
+            log.problems.extend(part.problems)
+    return table.finish(), gathered.finish()
+
+
+class _ReadPart(NamedTuple):
+    table: TableReader
+    gathered: _Gathered
+    problems: Problems
+
+
+def _read(log: McapLog, part: ByteRange) -> _ReadPart:
     with collector_off():  # a million objects that stay only for a moment
-        return _read(log)
+        return _gather(log, part)
 
 
-def _read(log: McapLog) -> tuple[Table, RecordedDrive]:
+def _gather(log: McapLog, part: ByteRange) -> _ReadPart:
     table, gathered = log.make_table(), _Gathered()
     for topic, messages in log.batches(
-        (*TOPIC_COLUMNS, "measurement", "innovation", "status", "parameters", "step")
+        (*TOPIC_COLUMNS, "measurement", "innovation", "status", "parameters", "step"), part
     ):
         if topic == "measurement":
-            gathered.take_measurements(log.decode_measurements(messages))
+            gathered.take_samples(log.decode_parts(messages, _Sample))
         elif topic == "innovation":
-            gathered.take_innovations(log.decode_innovations(messages))
+            gathered.take_innovations(log.decode_parts(messages, _Residual))
         elif topic == "status":
             gathered.status = next(reversed(log.decode_all(messages, Status)), gathered.status)
         elif topic == "parameters":
@@ -136,23 +220,25 @@ def _read(log: McapLog) -> tuple[Table, RecordedDrive]:
             gathered.take_steps(log.decode_all(messages, StepRecord))
         else:
             table.take(topic, messages)
-    return table.finish(), gathered.finish()
+    return _ReadPart(table, gathered, log.problems)
 
 
-def _shorten(records: Sequence[Innovation]) -> SensorHistory:
+def _shorten(records: Sequence[_Residual]) -> SensorHistory:
     """Of one kind of observation."""
-    counts = np.array([len(r.innovation) for r in records])
+    counts = np.fromiter((len(r.innovation) for r in records), np.int64, len(records))
     normalised = np.full((len(records), counts.max()), np.nan)
     for n in set(counts.tolist()) - {0}:  # some components may be missing
-        rows = np.flatnonzero(counts == n).tolist()
-        innovations = np.array([records[i].innovation for i in rows])
-        variances = np.array([records[i].variance for i in rows])
+        rows = np.flatnonzero(counts == n)
+        some = [records[i] for i in rows.tolist()]
+        innovations = np.fromiter(chain.from_iterable(r.innovation for r in some), float).reshape(-1, n)
+        variances = np.fromiter(chain.from_iterable(r.variance for r in some), float).reshape(-1, n)
         with np.errstate(divide="ignore", invalid="ignore"):
             normalised[rows, :n] = innovations / np.sqrt(variances)
     return SensorHistory(
-        np.array([r.t for r in records], dtype=np.int64),
+        np.fromiter((r.t for r in records), np.int64, len(records)),
         normalised,
-        np.array([r.fused for r in records], dtype=bool),
+        np.fromiter((r.nis for r in records), float, len(records)) / np.maximum(counts, 1),
+        np.fromiter((r.fused for r in records), bool, len(records)),
         Counter(r.reason for r in records if not r.fused),
     )
 
@@ -168,6 +254,7 @@ def _join(pieces: Sequence[SensorHistory]) -> SensorHistory:
                 for p in pieces
             ]
         ),
+        np.concatenate([piece.nis for piece in pieces]),
         np.concatenate([piece.fused for piece in pieces]),
         sum((piece.reasons for piece in pieces), Counter()),
     )

@@ -238,25 +238,39 @@ def _check(option: str, chosen: Iterable[Any] | None, known: Iterable[Any], wher
 
 def _run_vehicle(args: argparse.Namespace) -> int:
     from vehicled.errors import UsageError
+    from vehicled.jobs.ledger import Ledger
+    from vehicled.output_files import check_folder
     from vehicled.progress import Progress
     from vehicled.studies.benchmarks import vehicle_observers
     from vehicled.studies.benchmarks.observer_tables import format_vehicle
 
     if len(set(args.mechanism)) > 1:
         raise UsageError("--mechanism: expected vehicle on its own")
-    for option in ("rate", "level", "full", "literal", "resume", "plots"):
+    for option in ("rate", "level", "full", "literal"):
         if getattr(args, option):
             raise UsageError(f"--{option}: expected with linkages alone")
     _check("sensors", args.sensors, _RECEIVERS, "the vehicle")
     _check("filter", args.filter, _KINDS, "the vehicle")
-    kinds = tuple(dict.fromkeys(args.filter or _KINDS))
-    seeds = dict.fromkeys(args.seed or _VEHICLE_SEEDS)
+    check_folder("--plots", args.plots)
+    ledger = Ledger(
+        args.resume, vehicle_observers.get_drive, "a run of `vehicled bench observers --mechanism vehicle`"
+    )
     receivers = [r for r in vehicle_observers.RECEIVERS if r in (args.sensors or _RECEIVERS)]
-    jobs = [vehicle_observers.ObservedDrive(r, s, kinds) for r in receivers for s in seeds]
+    jobs = [
+        vehicle_observers.ObservedDrive(receiver, seed, kind)
+        for receiver in receivers
+        for seed in dict.fromkeys(args.seed or _VEHICLE_SEEDS)
+        for kind in dict.fromkeys(args.filter or _KINDS)
+    ]
+    missing = len(ledger.missing(jobs))
     with (
-        open_executor(args, len(jobs)) as executor,
-        Progress("driving", len(jobs) * len(kinds), "drives", quiet=args.json) as progress,
+        open_executor(args, missing) as executor,
+        Progress("driving", missing, "drives", quiet=args.json) as progress,
     ):
-        rows = vehicle_observers.bench_vehicle(jobs, executor, lambda n: progress.update(n * len(kinds)))
+        rows = vehicle_observers.bench_vehicle(jobs, executor, ledger, progress.update)
+    if args.plots:
+        from vehicled.studies.benchmarks.vehicle_plots import draw
+
+        draw(rows, args.plots)
     print(json.dumps(rows, ensure_ascii=False) if args.json else "\n".join(format_vehicle(rows)))
     return 0

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -24,7 +25,8 @@ from vehicled.configuration import Configuration, load_configuration
 from vehicled.errors import VehicledError
 from vehicled.estimator import Estimator
 from vehicled.filter.settings import Kind
-from vehicled.jobs.run import run_jobs
+from vehicled.jobs.ledger import Ledger
+from vehicled.jobs.run import run_resumable
 from vehicled.messages import ESTIMATE_COLUMNS, WHEELS, Estimate, Innovation, Step
 from vehicled.scoring import compare, score, tabulate
 from vehicled.simulation.drive import simulate
@@ -33,6 +35,8 @@ from vehicled.simulation.scenario import Scenario, find_scenario
 from vehicled.studies.benchmarks.timing import CallTimes
 
 CONFIGURATION, DRIVE = "prototype", "mixed_drive"
+VEHICLE = "vehicle"
+"""In place of the name of a linkage."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Receiver = Literal["rtk", "conventional"]
 RECEIVERS: tuple[Receiver, ...] = get_args(Receiver)
@@ -44,11 +48,18 @@ _TURN, _REFERENCE_TURN = 250, 50
 
 @dataclass(frozen=True)
 class ObservedDrive:
-    """One drive as measured with one receiver and one draw of all noise, for several filters."""
+    """One filter on one drive, as measured with one receiver and one draw of all noise."""
 
     receiver: Receiver
     seed: int
-    kinds: tuple[Kind, ...]
+    kind: Kind
+
+
+def get_drive(row: Mapping[str, Any]) -> ObservedDrive:
+    """That of which this is the row. Raises KeyError for a row of something else."""
+    if row["mechanism"] != VEHICLE:
+        raise KeyError(row["mechanism"])
+    return ObservedDrive(row["sensors"], row["seed"], row["filter"])
 
 
 @dataclass
@@ -73,23 +84,31 @@ class TimedEstimator:
 
 
 def bench_vehicle(
-    jobs: Sequence[ObservedDrive], executor: Executor, progress: Callable[[float], None]
+    jobs: Sequence[ObservedDrive],
+    executor: Executor,
+    ledger: Ledger[ObservedDrive],
+    progress: Callable[[float], None],
 ) -> list[dict[str, Any]]:
-    """Rows of `run_job`, in order. `progress` receives how many jobs are done."""
-    return [row for rows in run_jobs(run_job, jobs, executor, progress) for row in rows]
+    """Rows of `run_job`, in order, from the ledger or calculated now. `progress` receives how many have been made."""
+    return run_resumable(run_job, jobs, executor, progress, ledger)
 
 
-def run_job(job: ObservedDrive) -> list[dict[str, Any]]:
-    """A row per filter, with keys as of `bench observers`.
+def run_job(job: ObservedDrive) -> dict[str, Any]:
+    """A row with keys as of `bench observers`.
 
     Position is horizontal (m) and velocity that of the car in its own axes (m/s); beside them heading, sideslip and
     suspension, and `sensors`: NIS by sensor.
     """
+    return run_drive(*_make_measured_drive(job.receiver, job.seed), job.kind, job.seed)
+
+
+@lru_cache(maxsize=1)
+def _make_measured_drive(receiver: Receiver, seed: int) -> tuple[Scenario, list[Step], Table]:
+    """Several filters take the same one, one after the other."""
     scenario = find_scenario(DRIVE)
-    sensors = dataclasses.replace(scenario.sensors, gnss=job.receiver)
+    sensors = dataclasses.replace(scenario.sensors, gnss=receiver)
     scenario = dataclasses.replace(scenario, sensors=sensors)
-    steps, truth = make_drive(load_configuration(CONFIGURATION), scenario, job.seed)
-    return [run_drive(scenario, kind, job.seed, steps, truth) for kind in job.kinds]
+    return scenario, *make_drive(load_configuration(CONFIGURATION), scenario, seed)
 
 
 def make_drive(configuration: Configuration, scenario: Scenario, seed: int) -> tuple[list[Step], Table]:
@@ -102,7 +121,7 @@ def make_drive(configuration: Configuration, scenario: Scenario, seed: int) -> t
 
 
 def run_drive(
-    scenario: Scenario, kind: Kind, seed: int, steps: Sequence[Step], truth: Table
+    scenario: Scenario, steps: Sequence[Step], truth: Table, kind: Kind, seed: int
 ) -> dict[str, Any]:
     """One filter over steps that were made."""
     configuration = load_configuration(CONFIGURATION)
@@ -124,7 +143,7 @@ def run_drive(
             failed_at, reason = (begin + timed.times.in_turn - 1) / RATE_HZ, str(error)
             break
     row: dict[str, Any] = {
-        "mechanism": "vehicle",
+        "mechanism": VEHICLE,
         "sensors": scenario.sensors.gnss,
         "rate_hz": RATE_HZ,
         "level": _describe_plant(scenario),
@@ -134,7 +153,7 @@ def run_drive(
         "reason": reason,
     }
     row |= _calc_costs(timed, reference)
-    return row | (_calc_errors(estimates, innovations, truth) if failed_at is None else _UNKNOWN)
+    return row | (_calc_errors(estimates, innovations, truth) if failed_at is None else UNKNOWN)
 
 
 def _describe_plant(scenario: Scenario) -> str:
@@ -154,7 +173,7 @@ def _calc_costs(timed: TimedEstimator, reference: TimedEstimator) -> dict[str, A
     }
 
 
-_UNKNOWN: dict[str, Any] = dict.fromkeys(
+UNKNOWN: dict[str, Any] = dict.fromkeys(
     (
         *(f"{what}_rmse{part}" for what in ("position", "velocity") for part in ("", "_second_half")),
         *("yaw_rmse", "sideslip_rmse", "suspension_rmse", "nis", "sensors_nis"),
