@@ -30,6 +30,8 @@ _CONNECT_S = 2.0
 _WRITE_S = 0.5
 _CHUNK = 4096
 """Bytes that are read at once."""
+_FURTHER_RATES = 128_000, 250_000, 256_000
+"""Rates that Linux has no name for, but takes, and that some devices have: 128000 of VectorNav, for example."""
 _LONGEST_DATAGRAM = 65536
 _LOST_S = 5.0
 """A device that sends datagrams has no connection whose end would be noticed."""
@@ -86,9 +88,10 @@ def check_port(port: str) -> str | None:
 
 def check_baud(port: str, baud: int) -> str | None:
     """What is wrong with the baud rate of a port, in words; None if nothing is, as of a network address."""
-    if is_network(port) or baud in serial.Serial.BAUDRATES:
+    rates = sorted([*serial.Serial.BAUDRATES, *_FURTHER_RATES])
+    if is_network(port) or baud in rates:
         return None
-    usual = ", ".join(str(rate) for rate in serial.Serial.BAUDRATES if rate >= 4800)
+    usual = ", ".join(str(rate) for rate in rates if rate >= 4800)
     return f"expected a rate of serial ports ({usual}), got {baud}"
 
 
