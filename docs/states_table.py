@@ -18,6 +18,7 @@ from vehicled.filter.states import MODEL, SUSPENSION, Group, InitialConditions, 
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.gnss import Baseline, Gnss, Gnss2
 from vehicled.sources.sensors import Sensors, find_kinds
+from vehicled.sources.wheels import WheelSpeeds
 
 PAGE = Path(__file__).with_name("states.md")
 BEGIN, END = "<!-- begin: states_table.py -->\n", "<!-- end -->"
@@ -27,7 +28,12 @@ MOVING = dataclasses.replace(STANDING, speed=10.0)
 
 def make_tables() -> str:
     """All states with default settings, the optional ones too: what they are, then their numbers."""
-    sensors = Sensors(gnss=Gnss(heading=Baseline()), gnss2=Gnss2(heading=Baseline()), velocity=BodyVelocity())
+    sensors = Sensors(
+        gnss=Gnss(heading=Baseline()),
+        gnss2=Gnss2(heading=Baseline()),
+        velocity=BodyVelocity(),
+        wheel_speeds=WheelSpeeds(),
+    )
     filter = Filter(suspension=Suspension())
     setup = sensors.make_setup()
     table = make_table(filter, setup.states)

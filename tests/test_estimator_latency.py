@@ -9,6 +9,9 @@ from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps, with
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
+from vehicled.simulation.sensor_settings import SimulatedSignal
+from vehicled.sources.vehicle_speed import VehicleSpeed
+from vehicled.sources.wheels import WheelSpeeds
 
 LATE = 0.06
 """s."""
@@ -69,3 +72,27 @@ def test_sigma_of_the_latency_is_honest_after_gentle_braking():
         found = run.estimator.parameters()["gnss_latency"]
         ratios.append(found.value / found.sigma)
     assert rms(np.array(ratios)) < 2.0
+
+
+@pytest.mark.parametrize(("prefix", "state"), [("vehicle.", "speed_latency"), ("wheel.", "wheel_latency")])
+def test_late_speeds_are_found_and_falsify_no_other_latency(prefix, state):
+    """40 ms late, as control units send them: beside a receiver and an IMU whose times are right."""
+    drive, late = mixed(25.0), 0.04
+    rates = SimulatedSignal(rate=100.0, noise=0.1)
+    measured = drive.measurements(wheel_angles=None, wheel_speeds=rates)
+    given = [
+        Measurement(m.source, m.t + 40_000_000, m.arrival + 40_000_000, m.values)
+        if any(c.startswith(prefix) for c in m.values)
+        else m
+        for m in measured
+    ]
+    given.sort(key=lambda m: m.arrival)
+    sensors = {"wheel_angles": None, "wheel_speeds": WheelSpeeds(), "vehicle_speed": VehicleSpeed()}
+    run = Run(with_sensors(**sensors), steps(given))
+    found = run.estimator.parameters()
+    # That of wheels also takes what their tyres slip otherwise than the model's.
+    assert abs(found[state].value - late) < 0.015
+    assert abs(found["gnss_latency"].value) < 4.0 * found["gnss_latency"].sigma < 0.02
+    later = (run.t > 15 * SECOND) & (run.t < 25 * SECOND)
+    assert rms(run.error(drive, "vx")[later]) < 0.02
+    assert abs(run.error(drive, "x")[later]).max() < 0.2

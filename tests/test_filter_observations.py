@@ -41,7 +41,7 @@ from vehicled.sources.imu_model import (
     GYRO_BIAS,
     GYRO_SCALE,
 )
-from vehicled.sources.vehicle_speed import SPEED_SCALE
+from vehicled.sources.vehicle_speed import SPEED_LATENCY, SPEED_SCALE
 from vehicled.vehicle.arrays import CHART, CHART_SIZE, POSE
 
 SENSORS = {
@@ -68,6 +68,7 @@ SLOW = (
         GNSS.latency,
         GNSS.velocity_latency,
         SPEED_SCALE,
+        SPEED_LATENCY,
         UNMODELLED,
         STEERING_OFFSET,
         TYRE_ERROR,
@@ -76,6 +77,7 @@ SLOW = (
 BY_OTHER_MEANS = {
     "gnss": (GNSS.latency, GNSS.velocity_latency),  # the time of the observation is another one
     "imu_gyro": (GYRO_SCALE, ALIGNMENT),  # small rates count less
+    "body_velocity": (SPEED_LATENCY,),  # slow changes count less
     "imu_accelerometer": (
         DRIVE_FORCE,
         ACCELEROMETER_SCALE,
@@ -206,7 +208,7 @@ def test_each_slow_error_is_observed_by_its_own_sensor_alone(drive):
         "imu.gyro": {"gyro_bias", "gyro_scale", "imu_alignment"},
         # Steering and tyres only in the kinds whose cars follow such estimates.
         "imu.accel": {"accelerometer_bias", "accelerometer_scale", "imu_alignment", "unmodelled"},
-        "vehicle.speed": {"speed_scale"},
+        "vehicle.speed": {"speed_scale", "speed_latency"},
     }
 
 

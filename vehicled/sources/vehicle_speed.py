@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from vehicled.filter.states import ErrorStates, NoiseSetting, make_constant
+from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_constant
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
+from vehicled.sources.late_speeds import calc_lateness, make_latency
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Source, SourceSettings
-from vehicled.units import MetresPerSecond, NonNegative, Positive
+from vehicled.units import MetresPerSecond, NonNegative, Positive, Seconds
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -26,15 +27,21 @@ SPEED_SCALE: ErrorStates[VehicleSpeed | None] = make_constant(
     "relative error of the car's own speed",
     sigma=lambda speed: None if speed is None else speed.scale,
 )
+SPEED_LATENCY: ErrorStates[VehicleSpeed | None] = make_latency(
+    "speed_latency",
+    "by how much the car's own speed is older than its time",
+    lambda speed: None if speed is None else speed.latency_sigma,
+)
 
 
 def add_vehicle_speed(model: ErrorModel) -> None:
-    """Observation `vehicle.speed`: forward speed of the vehicle origin, with a scale of its own."""
+    """Observation `vehicle.speed`: forward speed of the vehicle origin, with a scale and a latency of its own."""
     jacobian = model.models.jacobians["body_velocity"][0]
     row, late = model.to_present(jacobian)
-    true = model.models.readings["body_velocity"][0] + model.calc_corrected(jacobian)
-    row |= model.states.entries(SPEED_SCALE, {0: true})
-    scale = 1.0 + model.estimates(SPEED_SCALE)[0]
+    now = model.models.readings["body_velocity"][0] + model.calc_corrected(jacobian)
+    less, by_latency = calc_lateness(model, SPEED_LATENCY, model.g.one)
+    true, scale = now - less, 1.0 + model.estimates(SPEED_SCALE)[0]
+    row |= model.states.entries(SPEED_SCALE, {0: true}) | {k: scale * by for k, by in by_latency.items()}
     model.observe(CHANNEL, [true * scale], [row], noise=[late], sensor="body_velocity")
 
 
@@ -43,7 +50,7 @@ class VehicleSpeed(SourceSettings):
     """Settings of the speed that the car's own bus gives."""
 
     LIMITS: ClassVar[Mapping[str, float]] = {CHANNEL: FASTEST}
-    STATES = (SPEED_SCALE,)
+    STATES = (SPEED_SCALE, SPEED_LATENCY)
     OBSERVATIONS = (add_vehicle_speed,)
     NOISE = (
         NoiseSetting(
@@ -59,6 +66,8 @@ class VehicleSpeed(SourceSettings):
     noise: Annotated[MetresPerSecond, Positive] = 0.03
     scale: Annotated[float, NonNegative] = 0.005
     """Its scale error, which the filter estimates: 1 σ."""
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.02
+    """How well `latency` is known, which the filter estimates too: 1 σ."""
     gate: Gate = field(default_factory=Gate)
 
     def make_source(self, context: Context) -> VehicleSpeedSource:
@@ -68,6 +77,10 @@ class VehicleSpeed(SourceSettings):
     def calc_variances(self) -> dict[str, float]:
         """`vehicle.speed`, (m/s)²."""
         return {CHANNEL: self.noise**2}
+
+    def get_given(self) -> dict[Group, object]:
+        """Its latency."""
+        return {SPEED_LATENCY: self.latency}
 
 
 class VehicleSpeedSource(Source[VehicleSpeed]):

@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from vehicled.filter.boundary import Observation, Update
-from vehicled.filter.states import NoiseSetting
+from vehicled.filter.states import VELOCITY, ErrorStates, Group, NoiseSetting
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.gate import Gate
+from vehicled.sources.late_speeds import calc_lateness, make_latency
 from vehicled.sources.source import Context, Source, SourceSettings
-from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond
+from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond, Seconds
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -31,11 +32,20 @@ def add_wheel_angles(model: ErrorModel) -> None:
         model.observe(channel, [angle], [row])
 
 
+WHEEL_LATENCY: ErrorStates[WheelSpeeds | None] = make_latency(
+    "wheel_latency",
+    "by how much rotation rates of wheels are older than their time",
+    lambda speeds: None if speeds is None else speeds.latency_sigma,
+)
+
+
 def add_wheel_speeds(model: ErrorModel) -> None:
-    """Observations `wheel.W.speed`."""
+    """Observations `wheel.W.speed`, with a latency that they have in common."""
+    ahead = model.states.index(VELOCITY, "ahead")
     for k, channel in enumerate(SPEEDS):
         rate, row = model.wheel_rate(k)
-        model.observe(channel, [rate], [row])
+        less, by_latency = calc_lateness(model, WHEEL_LATENCY, row[ahead])
+        model.observe(channel, [rate - less], [row | by_latency])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +85,7 @@ class WheelSpeeds(SourceSettings):
 
     LIMITS = dict.fromkeys(SPEEDS, 1000.0)
     OBSERVATIONS = (add_wheel_speeds,)
+    STATES = (WHEEL_LATENCY,)
     NOISE = (
         NoiseSetting(
             "wheel_speeds.noise",
@@ -87,6 +98,8 @@ class WheelSpeeds(SourceSettings):
     SPEED_PRECEDENCE = 2
 
     noise: Annotated[RadiansPerSecond, Positive] = 0.2
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.02
+    """How well `latency` is known, which the filter estimates: 1 σ."""
     gate: Gate = field(default_factory=Gate)
 
     def make_source(self, context: Context) -> WheelSpeedSource:
@@ -96,6 +109,10 @@ class WheelSpeeds(SourceSettings):
     def calc_variances(self) -> dict[str, float]:
         """Variance by wheel, (rad/s)²."""
         return dict.fromkeys(SPEEDS, self.noise**2)
+
+    def get_given(self) -> dict[Group, object]:
+        """Their latency."""
+        return {WHEEL_LATENCY: self.latency}
 
 
 class WheelAngleSource(Source[WheelAngles]):

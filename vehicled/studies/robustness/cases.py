@@ -106,7 +106,7 @@ def recorded_case(
 def drawn_cases(count: int) -> Iterable[RobustnessCase]:
     """Pairs and triples of wrongs at random, no two about the same; always the same for the same count."""
     random = np.random.default_rng(12)
-    known = [w for w in WRONGS.values() if w.listed]
+    known = [w for w in WRONGS.values() if w.listed and w.drawn]
     drawn: dict[str, tuple[str, ...]] = {}
     while len(drawn) < count:
         names = tuple(w.name for w in _draw(known, int(random.integers(2, 4)), random))

@@ -17,7 +17,7 @@ REJECTED_SHARE = 0.01
 """Share of a healthy sensor's observations that may be left out."""
 NEES = (0.5, 2.0)
 """Of one drive."""
-_ESTIMATED_SUBJECTS = {"antenna", "GNSS latency", "IMU latency"}
+_ESTIMATED_SUBJECTS = {"antenna", "GNSS latency", "IMU latency", "speed latency"}
 """With these a filter finds the position once it has found what is wrong: the second half of the drive counts."""
 
 _DEGREE = math.radians(1)

@@ -37,7 +37,9 @@ class Wrong:
     """What becomes of measurements, for a car that is configured truly."""
     changes_grip: bool = False
     listed: bool = True
-    """Whether it has a row of its own, and is among those that are combined at random."""
+    """Whether it has a row of its own."""
+    drawn: bool = True
+    """Whether it is, with that, among those that are combined at random."""
 
 
 # -- the configuration -----------------------------------------------------------------------------------
@@ -298,6 +300,8 @@ def _make_all() -> Iterable[Wrong]:
         for error, sign in (("late", 1), ("early", -1)):
             late = partial(_delay, device, sign * ms / 1000)
             yield Wrong(f"{name} time stamps {ms} ms {error}", f"{name} latency", reached=late)
+    late = partial(_delay, "vehicle.speed", 0.04)
+    yield Wrong("speed of the car time stamps 40 ms late", "speed latency", reached=late, drawn=False)
     yield from _signed("wheel radius", 0.01, " %", 1, _scale_radius, listed=False)
     yield from _signed("gyro scale", 0.005, " %", 0.5, reached=_scale_gyro, listed=False)
     yield Wrong("no torque, no pressure", "inputs", None, _UNMEASURED)

@@ -1,0 +1,36 @@
+"""Speeds that a control unit smooths and sends late, by an unknown time: its state, and what it adds to a reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from vehicled.filter.states import ErrorStates, Group, make_constant
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
+    from vehicled.symbolic.graph import Atom
+
+S = TypeVar("S")
+_LATEST = 0.3
+"""s: no speed errs by more."""
+_SMALL_CHANGE = 0.2
+"""m/s²: slower changes of the speed do not determine a latency, those twice as fast do so wholly."""
+
+
+def make_latency(name: str, meaning: str, sigma: Callable[[S], float | None]) -> ErrorStates[S]:
+    """States of a latency, s; `sigma` by the configuration, as in `make_constant`."""
+    return make_constant(name, ("",), "s", meaning, contradiction=10.0, limit=_LATEST, sigma=sigma)
+
+
+def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[Atom, dict[int, Atom]]:
+    """What a reading is less by as it is late, and its row for that; `by_speed`: its derivative by the forward speed.
+
+    Taken as of now, a late speed contradicts a receiver and an IMU whose times are right.
+    """
+    g = model.g
+    acceleration = model.calc_change(model.models.jacobians["body_velocity"][0])
+    share = g.clamp(g.sqrt(acceleration * acceleration) * (1.0 / _SMALL_CHANGE) - 1.0, 0.0, 1.0)
+    change = by_speed * acceleration
+    row = model.states.entries(latency, {0: -(share * change)})
+    return model.estimates(latency)[0] * change, row
