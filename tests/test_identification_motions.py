@@ -11,6 +11,7 @@ from vehicled.identification.elimination import calc_motion_basis
 from vehicled.identification.motions import Motion, observe, project_motion, solve_motion
 from vehicled.identification.regressors import Regressor, spring_columns
 from vehicled.multibody import problems
+from vehicled.multibody.mechanism import Mechanism
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,21 @@ def test_a_singular_configuration_is_refused():
     assert np.abs(m.calc_constraints()).max() == 0.0
     with pytest.raises(RunError, match="condition of the constraints"):
         calc_motion_basis(m)
+
+
+@pytest.mark.parametrize("form", ["natural", "relative"])
+@pytest.mark.parametrize("move", [-4.5, -1.5, 2.25, 5.5])
+def test_a_motion_that_begins_far_away_keeps_the_assembly(form, move):
+    """A crank turned by so much: as if it had been turned there in small steps."""
+    m = Mechanism.load("four_bar", form=form)
+    home, z = m.get_state(), m.z
+    for part in np.linspace(0.0, 1.0, 301):
+        problems.solve_position(m, z + part * move).require("a small step")
+    expected = m.q.copy()
+    m.set_state(home)
+    none = np.zeros((1, 1))
+    motion = solve_motion(m, np.zeros(1), z[None] + move, none, none)
+    assert motion.q[0] == pytest.approx(expected, abs=1e-9)
 
 
 def test_constraints_that_contradict_each_other_are_refused():

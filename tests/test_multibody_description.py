@@ -256,6 +256,12 @@ NO_MECHANISM = [
         "forces: {turn: {kind: torque, body: rod, torque: [1, 0, 0]}}\njoints:",
         "forces.turn.body: rod has no orientation, so that no torque can act",
     ),
+    (
+        SPATIAL,
+        "joints:",
+        "forces: {pull: {kind: spring, points: [P, P], stiffness: 1 N/m}}\njoints:",
+        "forces.pull.points: P and P are always at one place, so that no line",
+    ),
 ]
 
 

@@ -264,3 +264,30 @@ def test_rack_steers_the_suspension_corner():
     rods = [np.linalg.norm(p["tie_outer"] - p["tie_inner"]) for p in (places, after)]
     assert rods[0] == pytest.approx(rods[1], abs=1e-12)
     assert (after["tie_outer"] - places["tie_outer"])[1] == pytest.approx(0.01, rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["prismatic", "cylindrical"])
+def test_a_body_may_slide_by_one_of_its_markers(kind):
+    """Down a slope of 3 in 5; the joint's point on the body is 0.25 m up the slope from its start."""
+    normals = ", normals: [n, m]" if kind == "prismatic" else ""
+    m = mechanism(f"""
+space: spatial
+coordinates: relative
+gravity: 0 0 -10 m/s²
+ground: {{points: {{O: 0 0 0 m}}, vectors: {{n: 0 1 0, slope: 0.8 0 0.6}}}}
+points: {{P: 0.2 0.1 0.25 m, Q: 0.2 1.1 0.25 m}}
+bodies:
+  block:
+    kind: rigid
+    points: [P, Q]
+    markers: {{M: 0.2 0 0.15 m}}
+    directions: {{along: 0.8 0 0.6, m: 0 1 0}}
+    mass: 2 kg
+    center_of_mass: 0.2 0 0.15 m
+    inertia: 0.1 0.2 0.2 kg·m²
+joints: {{guide: {{kind: {kind}, points: [O, M], axes: [slope, along]{normals}}}}}
+""")
+    slide = m.index("block.slide")
+    assert m.q[slide] == pytest.approx(0.25)
+    problems.solve_dynamics(m)
+    assert m.qdd[slide] == pytest.approx(-6.0)

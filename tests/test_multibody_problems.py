@@ -282,6 +282,19 @@ def test_far_positions_are_reached_on_the_side_that_the_angle_says():
         assert m.q[:2] == pytest.approx([np.cos(theta), np.sin(theta)], abs=1e-11)
 
 
+def test_a_crank_that_is_turned_far_keeps_the_assembly():
+    m = shipped("four_bar")
+    home, z = m.get_state(), m.z
+    for move in np.linspace(-6.0, 6.0, 17):
+        m.set_state(home)
+        for part in np.linspace(0.0, 1.0, 301):
+            problems.solve_position(m, z + part * move).require("a small step")
+        expected = m.q.copy()
+        m.set_state(home)
+        problems.solve_position(m, z + move).require("a turn")
+        assert m.q == pytest.approx(expected, abs=1e-9), move
+
+
 def test_a_position_that_cannot_be_reached_is_reported():
     m = shipped("slider_crank")
     m.set_independent(np.array([m.index("stroke")]))

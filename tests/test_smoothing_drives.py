@@ -126,6 +126,18 @@ def test_a_reset_separates_what_is_before_from_what_is_after():
     assert abs(whole["x"][-1] - Smoothed(given)["x"][-1]) > 1e-6
 
 
+def test_sigma_after_a_restart_in_a_bend_is_true():
+    """Courses in bends leave latencies of the receiver as they are, and with them part of the gain."""
+    drive = mixed(START)
+    given = on_time(drive.measurements(0, gnss="rtk"))
+    at = next(i for i, s in enumerate(given) if s.t >= 10 * SECOND)
+    run = Smoothed([*given[:at], given[at]._replace(commands=(Command("reset", {}),)), *given[at + 1 :]])
+    for name in ("x", "y", "yaw", "vx", "vy"):
+        sigma = run[f"sigma.{name}"][run.t >= 10 * SECOND]
+        assert (sigma > 0.1 * sigma[-1]).all(), name
+        assert (np.abs(run.error(drive, name)[run.t >= 10 * SECOND]) < 4.0 * sigma).all(), name
+
+
 @pytest.mark.parametrize("kind", ["UKF", "DEKF"])
 def test_every_kind_of_filter_can_be_smoothed(kind):
     given = prototype()

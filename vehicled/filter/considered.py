@@ -63,7 +63,7 @@ def add_considered(
     for a, i in enumerate(considered.places):
         correction = sum((w[i] * precision * left for w, left, precision in found), zero)
         stores.append((covariance.x[i], covariance.x[i] - share * correction))
-        # The gain that it has had: what is kept of an observation of the present, for late ones and for smoothers.
+        # The gain that it has had: what is kept of an observation of the present, for late ones.
         stores += [(w[i], w[i] - share * w[i]) for w, *_ in found]
         for j in considered.places[a:]:
             place, p = covariance.p[i, j], sum((w[i] * w[j] * d for w, _, d in found), zero)

@@ -435,19 +435,16 @@ class Covariance:
     def update(self, m: int, take_back: Callable[[], None] | None = None) -> None:
         """Update P and x with the observation of m components evaluated last, and what `take_back` leaves of it."""
         self._updates[m - 1]()
+        self._record(m)
         if take_back is not None:
             take_back()
-        self._note_update(m)  # with the gain that considered states have had
-
-    def _note_update(self, m: int) -> None:
         if self.past is not None:
-            self.past.note(m)
-        if self.tape is not None:
-            self.record_update(self.tape, m)
+            self.past.note(m)  # with the gain that considered states have had
 
-    def record_update(self, tape: Tape, m: int) -> None:
-        """Write an update with the observation evaluated last to a tape; `update` does."""
-        tape.update(self.decorrelated[:m], self.precision[:m], self.rows[:m], self._white[:m])
+    def _record(self, m: int) -> None:
+        """Write an update with the observation evaluated last, as a whole, to the tape."""
+        if self.tape is not None:
+            self.tape.update(self.decorrelated[:m], self.precision[:m], self.rows[:m], self._white[:m])
 
     def update_late(self) -> None:
         """Update P and x with an observation of the past whose gain, in `white`, has been found (`late.py`)."""
@@ -477,7 +474,9 @@ class Covariance:
         column = p[:, i].copy()
         gain = information / (1.0 - information * column[i])
         self._write_event(i, 1.0, column, value, -gain)
-        self._note_update(1)
+        if self.past is not None:
+            self.past.note(1)
+        self._record(1)
         self.x[:] -= gain * value * column
         self.matrix = p + gain * np.outer(column, column)
 

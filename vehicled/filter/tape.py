@@ -22,6 +22,8 @@ class Tape(Protocol):
         """An observation of m components is about to correct x and P.
 
         With S = L D Lᵀ: `innovation` L⁻¹ν (m,), `precision` D⁻¹ (m,), `rows` H (m, n), `white` L⁻¹HP (m, n).
+        As a whole, where considered states have had less of the gain: what they lack of it counts as noise that is
+        added to P afterwards, with which P is that of an optimal filter. Smoothers need that.
         """
 
     def forget(self, i: int) -> None:

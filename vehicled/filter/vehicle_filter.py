@@ -156,7 +156,9 @@ class VehicleFilter(AdaptiveState):
         if not is_at_hand and not self._go_back(t_ns, latency):
             return False
         self._evaluated = m = len(value)
-        self._given[m - 1].write(*value, *observation.variance, limit)
+        taped = self.errors.tape is not None and self._late_step is None
+        # A tape takes the update before considered states are taken back: the chain evaluates then, and no more.
+        self._given[m - 1].write(*value, *observation.variance, 0.0 if taped else limit)
         if self.directions:
             self._tangents.take_observation(observation.kind)
         if self._late_step is None:
@@ -164,8 +166,9 @@ class VehicleFilter(AdaptiveState):
             if chain is None:
                 chain = self.make_chain([UpdateLink(observation.kind, m)])
                 self._single_updates[observation.kind] = chain
-            if self.history.run_chain(chain) and self.errors.tape is not None:
-                self.errors.record_update(self.errors.tape, m)
+            self.history.run_chain(chain)
+            if taped and self.errors.nis.item() < limit:
+                self._correct(observation.kind)
             return True
         self._late.evaluate(self._late_step, self._evaluations[observation.kind], m)
         if self.errors.nis.item() < limit:

@@ -46,15 +46,26 @@ def solve_motion(
 
 def _solve_sample(mechanism: Mechanism, t: float, z: np.ndarray, zd: np.ndarray, zdd: np.ndarray) -> None:
     mechanism.t = t
-    start, jacobian, change = mechanism.q.copy(), mechanism.calc_jacobian(), z - mechanism.z
-    # From a linear prediction the position problem takes one or two iterations.
-    follow = problems.dependent_solve(mechanism, jacobian, jacobian[:, mechanism.independent] @ change)
-    mechanism.q[mechanism.dependent] -= follow
-    if not problems.solve_position(mechanism, z, limit=8).converged:
-        mechanism.q[:] = start
+    if not _follow(mechanism, z):
         problems.solve_position(mechanism, z).require(f"the position at t = {t:.6g} s")
     problems.solve_velocity(mechanism, zd)
     problems.solve_acceleration(mechanism, zdd)
+
+
+def _follow(mechanism: Mechanism, z: np.ndarray) -> bool:
+    """Move to z (f,) from a linear prediction, which takes one or two iterations; False if that is too far.
+
+    From a prediction of a long move Newton's method may converge to another assembly. The mechanism then stays.
+    """
+    start, jacobian, change = mechanism.q.copy(), mechanism.calc_jacobian(), z - mechanism.z
+    if problems.count_strides(mechanism, change) > 1:
+        return False
+    moved = problems.dependent_solve(mechanism, jacobian, jacobian[:, mechanism.independent] @ change)
+    mechanism.q[mechanism.dependent] -= moved
+    if problems.solve_position(mechanism, z, limit=8).converged:
+        return True
+    mechanism.q[:] = start
+    return False
 
 
 def project_motion(mechanism: Mechanism, motion: Motion) -> Motion:

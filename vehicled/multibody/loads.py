@@ -21,7 +21,7 @@ from vehicled.symbolic.vector import Vector
 def add_load(model: Model, name: str, load: Load) -> None:
     """Add a load, with its share in the tangent matrix and in the potential energy where it is a spring.
 
-    Raises MechanismError for a torque on a body without orientation.
+    Raises MechanismError for a torque on a body without orientation, and for a force without direction.
     """
     where = f"forces.{name}"
     if isinstance(load, Spring):
@@ -31,8 +31,7 @@ def add_load(model: Model, name: str, load: Load) -> None:
     elif isinstance(load, DifferenceSpring):
         _add_difference_spring(model, name, load)
     elif isinstance(load, Actuator):
-        apart = model.points[load.points[1]] - model.points[load.points[0]]
-        length = apart.position.norm()
+        apart, length = _calc_line(model, name, load.points)
         force = model.expression(f"{where}.force", load.force, of="state", more={"length": length})
         _apply(model, name, apart, apart.position / length * force)
     elif isinstance(load, CoordinateForce):
@@ -54,6 +53,18 @@ def add_load(model: Model, name: str, load: Load) -> None:
         model.load_forces[name] = torque
 
 
+def _calc_line(model: Model, name: str, points: tuple[str, str]) -> tuple[Combination, Atom]:
+    """From the first point to the second one, and its length."""
+    first, second = points
+    apart = model.points[second] - model.points[first]
+    length = apart.position.norm()
+    if length.is_constant(0.0):
+        raise MechanismError(
+            f"forces.{name}.points: {first} and {second} are always at one place, so that no line is between them"
+        )
+    return apart, length
+
+
 def _apply(model: Model, name: str, point: Combination, force: Vector) -> None:
     model.system.force(point, force)
     model.load_forces[name] = force
@@ -67,8 +78,7 @@ def _add_spring(model: Model, name: str, spring: Spring) -> None:
     stiffness = model.parameter(f"{name}.stiffness", spring.stiffness, "N/m")
     damping = model.parameter(f"{name}.damping", spring.damping, "N·s/m")
     free = model.parameter(f"{name}.free_length", spring.free_length, "m")
-    apart = model.points[spring.points[1]] - model.points[spring.points[0]]
-    length = apart.position.norm()
+    apart, length = _calc_line(model, name, spring.points)
     direction = apart.position / length
     stretch = length - free
     rate = direction.dot(apart.velocity)

@@ -21,7 +21,7 @@ _EQUATION_TOLERANCE = 1e-12
 """As `RANK_TOLERANCE`, of the equations of motion, where small inertias stand beside large ones."""
 
 _STRIDE = 0.25
-"""rad, largest change of a joint's angle in one part of a move, from which Newton's method starts."""
+"""rad, largest change of an angle in one part of a move, from which Newton's method starts."""
 
 _SETTLED = 1e-6
 """Change of the coordinates from which an assembly counts as nearest to its guess."""
@@ -100,7 +100,7 @@ def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30)
     An angle that stays half a turn away counts as a residual of π.
     """
     start, z_start = mechanism.q.copy(), mechanism.z
-    least = _count_strides(mechanism, z - z_start)
+    least = count_strides(mechanism, z - z_start)
     for parts in (least, 8 * least, 64 * least):
         mechanism.q[:] = start
         for k in range(1, parts + 1):
@@ -115,14 +115,11 @@ def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30)
     return solution
 
 
-def _count_strides(mechanism: MechanismInstance, move: np.ndarray) -> int:
+def count_strides(mechanism: MechanismInstance, move: np.ndarray) -> int:
     """Least number of parts in which a move (f,) is made.
 
-    One in natural coordinates, in which constraints are quadratic; angles of joints are moved in strides, because
-    Newton's method may converge to another assembly from further away.
+    Angles are moved in strides, because Newton's method may converge to another assembly from further away.
     """
-    if not mechanism.compiled.model.varies:
-        return 1
     angles = move[~np.isin(mechanism.independent, mechanism.lengths)]
     longest = float(np.abs(angles).max(initial=0.0))
     return max(1, int(np.ceil(longest / _STRIDE))) if np.isfinite(longest) else 1

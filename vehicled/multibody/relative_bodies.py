@@ -155,7 +155,7 @@ class _Builder:
             base = self._turn(name, base, axis, angle)
         rotation = parent.rotation @ inner.rotation
         if joint.slides:
-            c = self._slide(joint, rotation[:, inner.axis])
+            c = self._slide(joint, body, rotation[:, inner.axis])
             model.joint_sides[c.name] = JointSide(name, joint.parent, joint.points[1], turns=False)
             point = tree.point(f"{name}.slide", point, base, None, {AXES[inner.axis]: c})
         if joint.turns == 3:
@@ -231,10 +231,14 @@ class _Builder:
         model.guess.append(start)
         return self.system.joint_coordinate(name, model.graph.constant(start))
 
-    def _slide(self, joint: TreeJoint, along: np.ndarray) -> Coordinate:
+    def _slide(self, joint: TreeJoint, body: _Placed, along: np.ndarray) -> Coordinate:
         """The displacement of a joint: the description's distance, if it is that one."""
-        model = self.model
-        start = float((model.place(joint.points[1]) - model.place(joint.points[0])) @ along)
+        model, (first, second) = self.model, joint.points
+        # A marker has no place of its own.
+        near = second if second in model.places else next(p for p in body.places if p in model.places)
+        apart = body.places[second].numbers - body.places[near].numbers
+        there = model.place(near) + body.rotation @ apart
+        start = float((there - model.place(first)) @ along)
         assert joint.axes is not None
         for name, distance in model.description.distances.items():
             is_same = distance.points == joint.points and distance.along == joint.axes[0]

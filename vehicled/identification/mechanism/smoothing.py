@@ -15,7 +15,9 @@ from vehicled.errors import UsageError
 
 _DEGREE = 5
 _FEWEST = 20
-"""Samples of a run."""
+"""Samples of a piece without a pause."""
+_PAUSE = 20.0
+"""Usual intervals between samples that make a pause: with knots as close as elsewhere there would be none in it."""
 _DENSER = 1.3
 """Ratio of the numbers of intervals that are compared."""
 _ENDS = 2
@@ -26,8 +28,8 @@ _ENDS = 2
 class SmoothMotion:
     """Independent coordinates at those samples of a run that can be used."""
 
-    used: slice
-    """Of the run's samples."""
+    used: np.ndarray
+    """(N,) which of the run's samples."""
     z: np.ndarray
     """(N, f)"""
     zd: np.ndarray
@@ -37,22 +39,35 @@ class SmoothMotion:
 def smooth(t: np.ndarray, z: np.ndarray) -> SmoothMotion:
     """Smooth coordinates z (N, f) that were sampled at times t (N,), s, with their rates and accelerations.
 
-    Raises UsageError for too few samples, and for times that do not increase.
+    What is before and after a pause is smoothed by itself; pieces of too few samples are left out. Raises
+    UsageError for too few samples, and for times that do not increase.
     """
-    if len(t) < _FEWEST:
-        raise UsageError(f"expected at least {_FEWEST} samples, got {len(t)}")
     steps = np.diff(t)
     if np.any(steps <= 0.0):
         k = int(np.argmax(steps <= 0.0))
         raise UsageError(f"t: expected increasing times, got {t[k + 1]:.6g} s after {t[k]:.6g} s")
-    fits = [_fit(t, column) for column in z.T]
-    margin = max(_ENDS * (spline.t[_DEGREE + 1] - spline.t[_DEGREE]) for spline in fits)
+    pauses = np.flatnonzero(steps > _PAUSE * np.median(steps)) + 1 if len(steps) else np.zeros(0, dtype=int)
+    pieces = np.split(np.arange(len(t)), pauses)
+    fitted = [(p, [_fit(t[p], column) for column in z[p].T]) for p in pieces if len(p) >= _FEWEST]
+    if not fitted:
+        raise UsageError(
+            f"expected at least {_FEWEST} samples in one piece, got {max(len(p) for p in pieces)}"
+        )
+    inside = [(p[_find_inside(t[p], splines)], splines) for p, splines in fitted]
+    # Pieces that consist of ends are better than nothing only.
+    kept = [(p, splines) for p, splines in inside if len(p) >= _FEWEST] or fitted
+    motion = [
+        np.concatenate([np.column_stack([spline(t[p], nu=nu) for spline in splines]) for p, splines in kept])
+        for nu in range(3)
+    ]
+    return SmoothMotion(np.concatenate([p for p, _ in kept]), *motion)
+
+
+def _find_inside(t: np.ndarray, splines: list[BSpline]) -> slice:
+    """The samples that are not at the ends."""
+    margin = max(_ENDS * (spline.t[_DEGREE + 1] - spline.t[_DEGREE]) for spline in splines)
     first, last = np.searchsorted(t, (t[0] + margin, t[-1] - margin), side="left")
-    used = slice(int(first), int(last) + 1)
-    if last - first < _FEWEST:
-        used = slice(0, len(t))
-    z, zd, zdd = (np.column_stack([spline(t[used], nu=nu) for spline in fits]) for nu in range(3))
-    return SmoothMotion(used, z, zd, zdd)
+    return slice(int(first), int(last) + 1)
 
 
 def _fit(t: np.ndarray, values: np.ndarray) -> BSpline:
