@@ -43,7 +43,7 @@ from drivers.base import Driver, Latency
 from drivers.serial_port import nanoseconds
 from drivers.slcan import BITRATES, SlcanPort, check_channel
 from vehicled.bounded_file import read_bounded
-from vehicled.errors import UsageError
+from vehicled.errors import OptionError, UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import (
     Metres,
@@ -179,7 +179,10 @@ class CanDecoder:
         }
         self._latency_ns = nanoseconds(options.latency)
         self._sources: dict[tuple[int, bool], tuple[Message, list[_Source]]] = {}
-        database = load_dbc(options.dbc)
+        try:
+            database = load_dbc(options.dbc)
+        except UsageError as error:
+            raise OptionError("dbc", str(error)) from None
         for channel, signal in options.signals.items():
             message, dbc_signal = find_signal(database, options.dbc, channel, signal)
             key = message.frame_id, message.is_extended_frame
@@ -258,16 +261,14 @@ def find_signal(database: Database, path: Path, channel: str, signal: CanSignal)
         message = database.get_message_by_name(signal.message)
     except KeyError:
         there = ", ".join(m.name for m in database.messages)
-        raise UsageError(
-            f"signals.{channel}: no message {signal.message!r} in {path}: expected one of {there}"
-        ) from None
+        text = f"no message {signal.message!r} in {path}: expected one of {there}"
+        raise OptionError(f"signals.{channel}", text) from None
     try:
         return message, message.get_signal_by_name(signal.signal)
     except KeyError:
         there = ", ".join(s.name for s in message.signals)
-        raise UsageError(
-            f"signals.{channel}: no signal {signal.signal!r} in {message.name}: expected one of {there}"
-        ) from None
+        text = f"no signal {signal.signal!r} in {message.name}: expected one of {there}"
+        raise OptionError(f"signals.{channel}", text) from None
 
 
 def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
@@ -278,7 +279,7 @@ def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
     try:
         return calc_factor(text or "", CHANNELS[channel], signal.radius)
     except UnitError as error:
-        raise UsageError(f"signals.{channel}: {error} (`unit` of the signal)") from None
+        raise OptionError(f"signals.{channel}", f"{error} (`unit` of the signal)") from None
 
 
 def _source(channel: str, signal: CanSignal, dbc_signal: DbcSignal) -> _Source:

@@ -185,7 +185,10 @@ def open_log(
 def _open_run(paths: Sequence[Path], mapping: LogMapping | None) -> McapLog:
     for path in paths:
         if not is_mcap(path):
-            raise UsageError(f"{path}: expected a recording (.mcap), as several files were given")
+            raise UsageError(
+                f"{path}: expected a recording (.mcap), as several files were given; `vehicled convert` makes one "
+                "log of those of several loggers"
+            )
     _refuse(paths[0], mapping)
     return McapLog(*paths)
 

@@ -138,6 +138,18 @@ def test_estimates_are_a_table(estimates):
         estimates["speed"]
 
 
+def test_scores_print_as_a_table(estimates):
+    lines = str(vehicled.score(estimates, estimates)).splitlines()
+    assert lines[0].startswith("compared from ")
+    assert any(line.split()[:4] == ["yaw", "0", "0", "deg"] for line in lines)
+
+
+def test_a_parameter_that_a_mechanism_does_not_have_is_named():
+    pendulum = vehicled.Mechanism.load("pendulum")
+    with pytest.raises(vehicled.UsageError, match=r"unknown parameter 'bar.mas'; did you mean 'bar.mass'\?"):
+        pendulum.set_parameters({"bar.mas": 2.0})
+
+
 def test_estimates_become_a_frame(estimates):
     pytest.importorskip("pandas")
     frame = estimates.to_pandas()

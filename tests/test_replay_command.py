@@ -373,3 +373,19 @@ def test_restarts_are_named_with_their_reason_and_time():
     (line,) = [line for line in text if line.startswith("fault of imu.gyro: silent: ")]
     assert "3.00 s to 4.00 s" in line
     assert line.endswith("and 2 more, 6.0 s in all")
+
+
+@pytest.mark.parametrize(("car", "share"), [("prototype", 0.0), ("hatchback", 1.0)])
+def test_what_a_drive_without_torques_lacks_is_said(tmp_path, capsys, car, share):
+    """Suspension travel was 54 mm off in braking, and nothing but a page of limits said so."""
+    log = tmp_path / "drive.csv"
+    arguments = ["--gnss", "rtk", "--output", str(log), "--truth", str(tmp_path / "truth.csv")]
+    assert main(["simulate", "acceleration_and_braking", "--config", car, *arguments]) == 0
+    capsys.readouterr()
+    assert replay(log, "--config", car, "--fast", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["without_drive"] / found["estimates"] == pytest.approx(share, abs=0.01)
+    summary = Summary(steps=found["steps"], estimates=found["estimates"])
+    summary.finish({"sensors": {}, "restarts": 0, "without_drive": found["without_drive"]}, {})
+    said = [line for line in summary.lines() if line.startswith("without drive torque or brake pressure")]
+    assert [line.split(":")[0].endswith(" 100 % of the time") for line in said] == [True] * round(share)

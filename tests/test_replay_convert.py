@@ -102,3 +102,51 @@ def test_an_empty_log_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "a.csv").write_text("t,imu.ax\n")
     assert main(["convert", str(tmp_path / "a.csv"), str(tmp_path / "b.mcap")]) == 1
     assert "no measurements" in capsys.readouterr().err
+
+
+def split(tmp_path: Path, shift_ns: int = 0) -> list[str]:
+    """Two logs of one drive, by a logger for each device; the receiver's clock is off by `shift_ns`."""
+    write(tmp_path / "imu.mcap", [m for m in drive() if m.source == "imu"])
+    fixes = [m for m in drive() if m.source == "gnss"]
+    write(
+        tmp_path / "gnss.mcap",
+        [Measurement(m.source, m.t + shift_ns, m.arrival + shift_ns, m.values) for m in fixes],
+    )
+    return [str(tmp_path / name) for name in ("imu.mcap", "gnss.mcap")]
+
+
+@pytest.mark.parametrize("ending", [".mcap", ".csv"])
+def test_logs_of_several_loggers_become_one(tmp_path: Path, ending: str) -> None:
+    write(tmp_path / "whole.mcap", drive())
+    whole, merged = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
+    assert main(["convert", str(tmp_path / "whole.mcap"), str(whole)]) == 0
+    assert main(["convert", *split(tmp_path), str(merged)]) == 0
+    if ending == ".csv":
+        assert merged.read_text() == whole.read_text()
+    else:
+        assert list(McapLog(merged).measurements()) == list(McapLog(whole).measurements())
+
+
+def test_problems_of_all_loggers_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.csv").write_text("t,imu.ax\n0,1\n1,oops\n2,1\n")
+    (tmp_path / "b.csv").write_text("t,vehicle.speed\n0,1\n1,what\n2,1\n")
+    assert main(["convert", *(str(tmp_path / name) for name in ("a.csv", "b.csv", "c.mcap"))]) == 0
+    shown = capsys.readouterr().err
+    assert "imu.ax = 'oops'" in shown
+    assert "vehicle.speed = 'what'" in shown
+
+
+def test_loggers_of_different_clocks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = split(tmp_path, shift_ns=1_782_000_000 * 10**9)
+    assert main(["convert", *logs, str(tmp_path / "c.mcap")]) == 2
+    assert (
+        "imu.mcap: 0.000 s to 1.990 s, gnss.mcap: 1782000000.000 s to 1782000001" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "c.mcap").exists()
+
+
+def test_a_mapping_is_of_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.yaml").write_text("channels: {imu.ax: A}\n")
+    arguments = ["convert", *split(tmp_path), str(tmp_path / "c.mcap"), "--mapping", str(tmp_path / "m.yaml")]
+    assert main(arguments) == 2
+    assert "expected one log" in capsys.readouterr().err

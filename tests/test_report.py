@@ -321,6 +321,20 @@ def test_a_table_of_few_columns_shows_what_it_has_and_the_same_every_time(tmp_pa
     assert (tmp_path / "again.html").read_bytes() == (tmp_path / "r.html").read_bytes()
 
 
+def test_slips_of_a_car_that_stands_are_not_drawn(tmp_path: Path) -> None:
+    """They are quotients of noise of up to ±180°, beside which those of the drive cannot be seen."""
+    (tmp_path / "e.csv").write_text(
+        "t,vx,vy,sideslip,slip.fl.angle\n0,-0.01,0.001,3.0,1.2\n1,20,0,0.01,0.02\n2,20,0,0.02,0.03\n3,0.001,0.01,1.5,1\n"
+    )
+    assert main(["report", str(tmp_path / "e.csv"), "-o", str(tmp_path / "r.html")]) == 0
+    page = Page((tmp_path / "r.html").read_text())
+    for name in ("sideslip, deg", "tyre slip angle, deg"):
+        (part,) = page.panel(name)["parts"]
+        y = numbers(part["lines"][0]["y"], "<f4")
+        assert np.isfinite(y).sum() == 2
+        assert np.nanmax(np.abs(y)) < 2.0
+
+
 def test_names_cannot_inject_anything(tmp_path: Path) -> None:
     name = "<script>alert(1)</script>.csv"
     folder = tmp_path / "<script>alert(2)<"

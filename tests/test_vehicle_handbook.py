@@ -339,6 +339,13 @@ def test_mistakes_are_named(extra, front, where):
             "front: {track: 3.5 m",
             "front.track: expected at least 0.8 m and at most 2.4 m",
         ),
+        ("wheelbase: 2.6 m", "wheelbase: 2600 m", "wheelbase: expected at least 1.2 m and at most 5 m"),
+        ("mass: 1240 kg", "mass: 124 kg", "mass: expected at least 150 kg and at most 8000 kg"),
+        (
+            "kind: handbook",
+            "kind: handbook\nsteering_ratio: 0.0625",
+            "steering_ratio: expected at least 1 and at most 35",
+        ),
         ("height: 0.52 m", "height: 1.9 m", "inertia: by mass, tracks, .* and center_of_mass_height: "),
     ],
 )

@@ -11,6 +11,8 @@ from vehicled.messages import Condition, Innovation, SlowState, SourceFault
 
 _SHOWN = 4
 """Spans of a fault that a line names."""
+_STARTING = 0.01
+"""Share of the drive that passes before all inputs have come."""
 SCREENED = ("future", "absurd", "stuck", "implausible", "mounting", "unit")
 """Reasons for which values are left out before the filter: by channel, not by kind of observation."""
 
@@ -58,6 +60,8 @@ class Summary:
     restarts: int = 0
     without_steering: int = 0
     """Steps in which the steering was not measured, or distrusted."""
+    without_drive: int = 0
+    """Steps in which drive torque or brake pressure were not measured, or distrusted."""
     units: dict[str, str] = field(default_factory=dict)
     """Channels that seem to be in another unit, in words."""
     not_used: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -107,7 +111,10 @@ class Summary:
         """The drive is over. `status`, `parameters`: of the estimator."""
         self.sensors, self.restarts, self.parameters = status["sensors"], status["restarts"], parameters
         # Only of cars.
-        self.without_steering, self.units = status.get("without_steering", 0), status.get("units", {})
+        self.without_steering, self.without_drive = (
+            status.get(key, 0) for key in ("without_steering", "without_drive")
+        )
+        self.units = status.get("units", {})
 
     def line(self) -> str:
         """One line for people: length, counts, speed against real time, errors."""
@@ -121,7 +128,7 @@ class Summary:
         text += f"{left_out} values left out, " if left_out else ""
         text += f"{speed:.1f} × real time"
         if self.restarts:
-            text += f", {self.restarts} restarts"
+            text += f", {self.restarts} restart{'s' * (self.restarts > 1)}"
         if self.without_steering:
             text += f", without steering {100 * self.without_steering / self.steps:.0f} % of the time"
         return text + (f", {self.errors} errors (last: {self.last_error})" if self.errors else "")
@@ -129,6 +136,12 @@ class Summary:
     def lines(self) -> Iterator[str]:
         """`line`, and below it what was not used, resets, restarts and faults; times are those of the log, s."""
         yield self.line()
+        share = min(self.without_drive / max(self.estimates, 1), 1.0)
+        if share > _STARTING:
+            yield (
+                f"without drive torque or brake pressure {100 * share:.0f} % of the time: pitch, suspension travel, "
+                "wheel loads and tyre forces then lack what accelerating and braking do to them"
+            )
         for reason in dict.fromkeys(reason for reason, _ in self.not_used):
             counts = {source: n for (why, source), n in self.not_used.items() if why == reason}
             what = "left out" if reason in SCREENED else "not used"
@@ -178,6 +191,7 @@ class Summary:
             "sensors": self.sensors,
             "not_used": by_source,
             "without_steering": self.without_steering,
+            "without_drive": self.without_drive,
             "units": self.units,
             "restarts": [{"t": r.t_ns / 1e9, "state": r.state, "reason": r.reason} for r in self.restarted],
             "faults": [

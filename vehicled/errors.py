@@ -13,5 +13,14 @@ class UsageError(VehicledError):
     exit_status = 2
 
 
+class OptionError(UsageError):
+    """A bad option of a driver."""
+
+    def __init__(self, key: str, message: str) -> None:
+        """`key`: of the option, below the driver's `options`."""
+        super().__init__(f"{key}: {message}")
+        self.key, self.message = key, message
+
+
 class RunError(VehicledError):
     """The job was asked for correctly but failed."""

@@ -34,7 +34,7 @@ from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_statistics import AddedTravel
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initialisation
-from vehicled.sources.inputs import Inputs
+from vehicled.sources.inputs import MISSING, Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
 from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
@@ -103,7 +103,7 @@ class Estimator:
         self._filter.set_output_point(self._point)
         self._points = OutputPoints(configuration.points, self._point) if configuration.points else None
         self._loads = JointLoads(self.filter.car) if self._has_output and configuration.loads else None
-        counted = "steps", "starts", "restarts", "position_sets", "alignments", "without_steering"
+        counted = "steps", "starts", "restarts", "position_sets", "alignments", *MISSING
         self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
@@ -199,7 +199,7 @@ class Estimator:
         self._predict(t_ns)
         if not self._running:
             return
-        self._counters["without_steering"] += self._inputs.steering.health.state != "measured"
+        self._inputs.count_missing(self._counters, self._filter)
         self._screening.widen_biases(self._filter)
         for m in measurements:
             self._sources.observe(m)

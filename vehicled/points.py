@@ -89,3 +89,8 @@ def move(
     place = np.column_stack(pymap3d.enu2geodetic(*shift.T, *get(*geodetic).T))
     put(geodetic, place, {"yaw", "lat", "lon"} <= columns.keys())
     return moved
+
+
+def format_point(point: Vector) -> str:
+    """For people."""
+    return f"({', '.join(f'{p:.4g}' for p in point)}) m"

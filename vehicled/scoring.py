@@ -18,7 +18,7 @@ from vehicled.configuration import Configuration, parse_configuration
 from vehicled.errors import RunError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
-from vehicled.points import ORIGIN, find_point, move, rotations, with_point
+from vehicled.points import ORIGIN, find_point, format_point, move, rotations, with_point
 from vehicled.schemas import unit_of
 from vehicled.settings import SettingsError
 from vehicled.units import Vector
@@ -28,6 +28,9 @@ _LEAST_SPEED = 2.0
 
 SLOWEST_SLIP = 1.0
 """m/s. Below this, slip is a quotient of noise: not scored, where the true speed is known."""
+
+_SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": ("–", 1.0)}
+"""What a table for people shows instead of the SI unit."""
 
 _HOLE = 5.0
 """Truth is interpolated over at most this many of its usual periods; a longer hole is not scored."""
@@ -98,6 +101,29 @@ class Scores:
             result["point"] = {**dict(zip("xyz", self.point, strict=True)), "unit": "m"}
         result["overlap"] = {"from": self.overlap[0], "to": self.overlap[1], "unit": "s"}
         return result
+
+    def __str__(self) -> str:
+        """A table, in units that people read."""
+        first, last = self.overlap
+        at = "" if self.point == ORIGIN else f", at the point {format_point(self.point)}"
+        lines = [
+            f"compared from {first:.3f} s to {last:.3f} s{at}",
+            "",
+            f"{'quantity':<26} {'RMSE':>11} {'largest':>11}  {'unit':<6} {'NEES':>8} {'samples':>9}",
+        ]
+        alone = {f"receiver alone: {name}": s for name, s in self.receiver.items()}
+        for name, s in (self.quantities | alone).items():
+            unit, factor = _SHOWN.get(s.unit, (s.unit, 1.0))
+            nees = "" if s.nees is None else f"{s.nees:.3g}"
+            lines.append(
+                f"{name:<26} {s.rmse * factor:>11.4g} {s.max * factor:>11.4g}  {unit:<6} {nees:>8} {s.samples:>9}"
+            )
+        if self.sensors:
+            lines += ["", f"{'sensor':<26} {'NIS':>11} {'accepted':>11} {'rejected':>9}"]
+            for name, sensor in self.sensors.items():
+                nis = f"{sensor.nis:.3f}" if math.isfinite(sensor.nis) else "–"
+                lines.append(f"{name:<26} {nis:>11} {sensor.fused:>11} {sensor.rejected:>9}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

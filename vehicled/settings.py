@@ -200,10 +200,12 @@ class Deferred:
         value: T = self._reader.convert(self._node, cls, (), self._path)
         return value
 
-    def fail(self, message: str, beside: str = "") -> NoReturn:
-        """Raise SettingsError with `message` at this part's place, or at that of a key beside it."""
+    def fail(self, message: str, *, beside: str = "", below: str = "") -> NoReturn:
+        """Raise SettingsError with `message` at this part's place, or at that of a key beside or below it."""
         if beside:
             self._reader.fail_at(join_path(self._path.rpartition(".")[0], beside), message)
+        if below:
+            self._reader.fail_at(join_path(self._path, below), message)
         self._reader.fail(self._node, self._path, message)
 
 

@@ -148,7 +148,9 @@ def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
     lines.append("")
     for motion, channels in found.not_compared.items():
         if channels:
-            lines.append(f"not compared: too few {motion} for {', '.join(channels)}")
+            alone = found.is_alone(motion)
+            why = f"no other sensor shows {motion} beside" if alone else f"too few {motion} for"
+            lines.append(f"not compared: {why} {', '.join(channels)}")
     if not found.findings:
         beside = f" beside the {problems} problem{'s' * (problems > 1)} of reading it" if problems else ""
         lines.append(f"nothing wrong was found{beside} (compared as for {car})")

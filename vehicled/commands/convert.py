@@ -13,6 +13,7 @@ from replay.foreign.options import add_mapping_argument, read_mapping
 from replay.log import FORMATS, WRITTEN, Log, create_log, describe_log, log_devices, open_log
 from replay.log_about import LogAbout
 from replay.mcap_log import McapLog
+from replay.merged_log import MergedLog
 from replay.rows import RowMerger, source_of
 from replay.steps import sort_by_arrival
 from replay.truth import TruthWriter, find_truth_columns
@@ -49,8 +50,15 @@ examples:
   vehicled convert run.mcap track.gpx                      the receiver's fixes, for a map
   vehicled convert drive.blf drive.csv --config my_car.yaml   with the signals of the configuration
   vehicled convert drive.mf4 drive.mcap --mapping my_car_mdf.yaml   with the signals of a mapping file
+  vehicled convert drive.vbo can.blf drive.mcap --config my_car.yaml   the logs of two loggers as one
   vehicled convert drive.ncom truth.csv --truth --config my_car.yaml   for `vehicled score`"""
-    parser.add_argument("input", metavar="IN", type=Path, help="log to read")
+    parser.add_argument(
+        "inputs",
+        metavar="IN",
+        nargs="+",
+        type=Path,
+        help="log to read; several loggers of one drive become one log",
+    )
     parser.add_argument(
         "output", metavar="OUT", type=Path, help=f"file to write, {', '.join(WRITTEN)}; overwritten"
     )
@@ -71,18 +79,23 @@ def run(args: argparse.Namespace) -> int:
     configurations = [] if args.config is None else [config_path(args.config)]
     check_outputs(
         [OutputFile("", args.output, endings)],
-        {"input": [args.input], "configuration": configurations, "mapping": [args.mapping]},
+        {"input": args.inputs, "configuration": configurations, "mapping": [args.mapping]},
     )
     configuration = None if args.config is None else load_daemon_configuration(args.config)
     devices = {} if configuration is None else log_devices(configuration.daemon.devices)
     mapping = read_mapping(args)
-    log = open_log(args.input, devices, mapping)
+    if len(args.inputs) > 1 and mapping is not None:
+        raise UsageError(
+            f"--mapping {args.mapping}: expected one log, as it has the names of one: convert each by itself first"
+        )
+    logs = [open_log(path, devices, mapping) for path in args.inputs]
+    log = logs[0] if len(logs) == 1 else MergedLog(logs)
     with naming(args.output):
         if args.estimates:
             return _convert_estimates(log, args.output)
         if args.truth:
             return _convert_reference(log, args.output, configuration)
-        about = describe_log(log)
+        about = describe_log(logs[0])
         if configuration is not None:
             about = about._replace(configuration=configuration.text)
         return _convert(log, args.output, about)

@@ -14,11 +14,10 @@ from replay.csv_log import Table, read_estimates
 from vehicled.configuration import load_configuration
 from vehicled.errors import UsageError
 from vehicled.geodesy import WorldOrigin
-from vehicled.points import ORIGIN, find_point, with_point
+from vehicled.points import ORIGIN, find_point, format_point, with_point
 from vehicled.scoring import (
     Score,
     Scored,
-    Scores,
     calc_origin_distance,
     compare,
     find_compared_point,
@@ -30,9 +29,6 @@ from vehicled.sources.output import parse_point
 from vehicled.units import Vector
 
 HELP = "compare estimates with the truth"
-
-_SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": ("–", 1.0)}
-"""What the table shows instead of the SI unit."""
 
 _MOVED = "estimates are moved there; accelerations are not compared"
 
@@ -96,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_without_nan(scores.as_json())))
     else:
-        print("\n".join(format_scores(scores)))
+        print(scores)
     return 0
 
 
@@ -107,14 +103,17 @@ def _place_truth(args: argparse.Namespace, run: Scored, truth: Table) -> Table:
     if args.truth_point is None:
         if own is None and here != ORIGIN:
             _warn(
-                f"the estimates are of the point {_show(here)}, and the truth is taken to be (see --truth-point)"
+                f"the estimates are of the point {format_point(here)}, and the truth is taken to be "
+                "(see --truth-point)"
             )
         elif own is not None and own != here:
-            _warn(f"the estimates are of the point {_show(here)}, the truth of {_show(own)}: {_MOVED}")
+            _warn(
+                f"the estimates are of the point {format_point(here)}, the truth of {format_point(own)}: {_MOVED}"
+            )
         return truth
     there = _locate(args, run)
     if own is not None and own != there:
-        _warn(f"{args.truth.name} is of the point {_show(own)} by itself: --truth-point replaces that")
+        _warn(f"{args.truth.name} is of the point {format_point(own)} by itself: --truth-point replaces that")
     return truth._replace(columns=with_point(truth.columns, there))
 
 
@@ -137,10 +136,6 @@ def _locate(args: argparse.Namespace, run: Scored) -> Vector:
     return place
 
 
-def _show(point: Vector) -> str:
-    return f"({', '.join(f'{p:.4g}' for p in point)}) m"
-
-
 def _warn(text: str) -> None:
     print(f"vehicled score: warning: {text}", file=sys.stderr)
 
@@ -160,27 +155,3 @@ def _without_nan(value: object) -> object:
     if isinstance(value, dict):
         return {k: _without_nan(v) for k, v in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def format_scores(scores: Scores) -> list[str]:
-    """The scores as lines of a table, in units that people read."""
-    first, last = scores.overlap
-    at = "" if scores.point == ORIGIN else f", at the point {_show(scores.point)}"
-    lines = [
-        f"compared from {first:.3f} s to {last:.3f} s{at}",
-        "",
-        f"{'quantity':<26} {'RMSE':>11} {'largest':>11}  {'unit':<6} {'NEES':>8} {'samples':>9}",
-    ]
-    alone = {f"receiver alone: {name}": s for name, s in scores.receiver.items()}
-    for name, s in (scores.quantities | alone).items():
-        unit, factor = _SHOWN.get(s.unit, (s.unit, 1.0))
-        nees = "" if s.nees is None else f"{s.nees:.3g}"
-        lines.append(
-            f"{name:<26} {s.rmse * factor:>11.4g} {s.max * factor:>11.4g}  {unit:<6} {nees:>8} {s.samples:>9}"
-        )
-    if scores.sensors:
-        lines += ["", f"{'sensor':<26} {'NIS':>11} {'accepted':>11} {'rejected':>9}"]
-        for name, sensor in scores.sensors.items():
-            nis = f"{sensor.nis:.3f}" if math.isfinite(sensor.nis) else "–"
-            lines.append(f"{name:<26} {nis:>11} {sensor.fused:>11} {sensor.rejected:>9}")
-    return lines

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import zmq
@@ -57,6 +57,10 @@ class ReloadNoise(_Request, tag="reload_noise"):
     """Read the noise settings from the configuration file again."""
 
 
+_REQUESTS = GetStatus | Reset | SetPositionRequest | MarkRequest | ReloadNoise
+_NAMES = ", ".join(str(request.__struct_config__.tag) for request in get_args(_REQUESTS))
+
+
 class CommandServer:
     """Serves REQ sockets in a thread of its own; the estimator's thread executes what changes the filter.
 
@@ -83,9 +87,7 @@ class CommandServer:
         self._submit = submit
         self._status = status
         self._read_noise = read_noise
-        self._decoder = msgspec.json.Decoder(
-            GetStatus | Reset | SetPositionRequest | MarkRequest | ReloadNoise
-        )
+        self._decoder = msgspec.json.Decoder(_REQUESTS)
         self._wake = os.eventfd(0, os.EFD_CLOEXEC)
         self._requests = TokenBucket(_REQUESTS_PER_S, _REQUESTS_AT_ONCE)
         self._changes = TokenBucket(_CHANGES_PER_S, _CHANGES_AT_ONCE)
@@ -156,6 +158,8 @@ class CommandServer:
                 _log.error("a command failed", exc_info=error)
             # In one line, though the text may quote a request with several.
             text = " ".join(str(error).split()) or type(error).__name__
+            if isinstance(error, msgspec.ValidationError) and text.endswith(("`command`", "`$.command`")):
+                text += f"; expected one of {_NAMES}"
             return msgspec.json.encode({"ok": False, "error": text})
 
     def _execute(self, request: _Request | SetPositionRequest | MarkRequest) -> dict[str, Any]:

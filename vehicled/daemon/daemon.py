@@ -33,7 +33,7 @@ from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
 from vehicled.daemon.utc import UtcClock
-from vehicled.errors import RunError, UsageError
+from vehicled.errors import OptionError, RunError, UsageError
 from vehicled.foxglove.scene import Scene
 from vehicled.messages import AnyEstimate, Measurement, SourceFault, Status
 from vehicled.settings import Deferred, SettingsError
@@ -366,6 +366,8 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
         driver = kind(name, device.options.to(kind.Options), emit)
     except SettingsError:
         raise
+    except OptionError as error:
+        device.options.fail(error.message, below=error.key)
     except UsageError as error:
         device.options.fail(str(error))
     if device.corrections is not None and not isinstance(driver, Receiver):

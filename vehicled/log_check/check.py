@@ -70,6 +70,11 @@ class LogCheck:
     not_compared: dict[str, list[str]]
     """Channels that may be wrong unnoticed, by what there was too little of for a comparison."""
 
+    def is_alone(self, motion: str) -> bool:
+        """Whether what was not compared is all that the log has of this motion, by one sensor."""
+        compared = _find_names(self.lags).intersection(COMPARED[motion])
+        return not compared and len({source_of(c) for c in self.not_compared[motion]}) == 1
+
 
 class LogChecker:
     """Takes the measurements of a log, in bounded memory."""
@@ -153,11 +158,12 @@ class LogChecker:
         wrong_units = find_units(units)
         named = {channel for finding in wrong_units for channel in finding.channels}
         agreements = self._tracks.find_agreements(_IN_MOTION)
-        wrong_courses = find_course(agreements, yaw_rates)
+        in_degrees = units.is_too_large("gnss.course")  # they cannot be laid on the grid as radians
+        wrong_courses = [] if in_degrees else find_course(agreements, yaw_rates)
         if wrong_courses:
             # They are known in more detail by whole windows.
             wrong_units = [f for f in wrong_units if f.channels != ("gnss.course",)]
-        fits = {} if wrong_courses else dict(self._tracks.find_fits())
+        fits = {} if wrong_courses or in_degrees else dict(self._tracks.find_fits())
         wrong_speeds = find_speeds(fits, named, self._is_usual)
         known = named.union(*(finding.channels for finding in wrong_speeds))
         findings = [

@@ -94,8 +94,13 @@ def find_configured(channel: str, reference: str, sensors: Sensors) -> float:
 
 
 def find_units(units: UnitCheck) -> list[Finding]:
-    """Channels in units that explain their ratios to others."""
-    return [Finding("unit", tuple(names.split(", ")), None, "", text) for names, text in units.find().items()]
+    """Channels in units that explain their ratios to others, and an IMU that is upside down."""
+    found = []
+    for names, text in units.find().items():
+        channels = tuple(names.split(", "))
+        is_mounting = units.points_down and ACCELEROMETERS[2] in channels
+        found.append(Finding("mounting" if is_mounting else "unit", channels, None, "", text))
+    return found
 
 
 def find_mounting(mounting: MountingCheck, channels: Collection[str]) -> list[Finding]:

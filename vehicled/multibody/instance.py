@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vehicled.errors import UsageError
+from vehicled.expectations import suggest
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.placement import Placement
 from vehicled.symbolic.program import KernelHandle
@@ -111,9 +113,11 @@ class MechanismInstance:
     # -- parameters and state -------------------------------------------------------------------------------
 
     def set_parameters(self, values: Mapping[str, float]) -> None:
-        """Write parameters by name; the state stays as it is. Raises KeyError on unknown names."""
+        """Write parameters by name; the state stays as it is. Raises UsageError on unknown names."""
         array = self.view("parameters")
         for name, value in values.items():
+            if name not in self._parameter:
+                raise UsageError(f"unknown parameter '{name}'; {suggest(name, list(self._parameter))}")
             array[self._parameter[name]] = value
         self.call(self.kernels.prepare)
         self.call(self.kernels.mass)

@@ -21,6 +21,7 @@ from vehicled.report.style import (
     WHEEL_COLORS,
     choose_points,
 )
+from vehicled.scoring import SLOWEST_SLIP
 
 _DASHES: tuple[tuple[int, ...], ...] = ((), (7, 4), (2, 3), (10, 3, 2, 3))
 """Of the runs in one report, where lines have colours of their own; elsewhere `RUN_COLORS`."""
@@ -134,7 +135,8 @@ def make_sections(runs: Sequence[RunData]) -> Iterator[Section]:
         ("Motion", "In vehicle axes: x forward, y to the left.", lambda r: _groups(r, _MOTION)),
         (
             "Slip",
-            "Sideslip at the point of the output, slip angles and ratios at the wheels.",
+            "Sideslip at the point of the output, slip angles and ratios at the wheels, from "
+            f"{SLOWEST_SLIP:g} m/s on.",
             lambda r: _groups(r, _SLIP),
         ),
         ("Tyre forces", "On the tyre, in wheel axes.", lambda r: _groups(r, _TYRES)),
@@ -188,8 +190,11 @@ def _without_empty(part: Lines) -> Lines:
 
 
 def _read(run: RunData, column: str) -> np.ndarray:
-    """A column; the yaw without jumps."""
+    """A column; the yaw without jumps, and slips without those that are quotients of noise."""
     values = run.estimates.columns[column]
+    if column.startswith(("sideslip", "slip.")) and run.known("vx") and run.known("vy"):
+        ahead, left = (run.estimates.columns[c] for c in ("vx", "vy"))
+        return np.where(np.hypot(ahead, left) < SLOWEST_SLIP, np.nan, values)
     if column == "yaw":
         known = np.isfinite(values)
         unwrapped = np.full(len(values), np.nan)

@@ -17,7 +17,6 @@ from vehicled.errors import UsageError
 from vehicled.setup.tyre_size import calc_radius
 from vehicled.units import (
     Hertz,
-    Kilograms,
     Metres,
     MetresVector,
     NewtonMetresPerRadian,
@@ -27,7 +26,15 @@ from vehicled.units import (
     SquareMetres,
     Unit,
 )
-from vehicled.vehicle.handbook import CenterOfMassHeight, CorneringStiffness, Track
+from vehicled.vehicle.handbook import (
+    CenterOfMassHeight,
+    CorneringStiffness,
+    Friction,
+    Mass,
+    SteeringRatio,
+    Track,
+    Wheelbase,
+)
 
 Place = Annotated[MetresVector, Range(-8.0, 8.0)]
 """x y z from the point of the ground below the middle of the front axle: forward, left, up."""
@@ -65,8 +72,8 @@ class Answers:
     """What is known of the car; None: not answered."""
 
     driven: Literal["front", "rear", "all"] | None = None
-    mass: Annotated[Kilograms, Range(150.0, 8000.0)] | None = None
-    wheelbase: Annotated[Metres, Range(1.2, 5.0)] | None = None
+    mass: Mass | None = None
+    wheelbase: Wheelbase | None = None
     front_share: Annotated[float, Unit("%"), Range(0.25, 0.75)] | None = None
     height: Annotated[Metres, Range(0.7, 4.0)] | None = None
     center_of_mass_height: CenterOfMassHeight | None = None
@@ -74,7 +81,7 @@ class Answers:
     rear_track: Track | None = None
     front_tyre: str | None = None
     rear_tyre: str | None = None
-    steering_ratio: Annotated[float, Range(3.0, 35.0)] | None = None
+    steering_ratio: SteeringRatio | None = None
     details: bool | None = None
     front_ride_frequency: RideFrequency | None = None
     rear_ride_frequency: RideFrequency | None = None
@@ -82,7 +89,7 @@ class Answers:
     rear_roll_stiffness: RollStiffness | None = None
     front_cornering_stiffness: CorneringStiffness | None = None
     rear_cornering_stiffness: CorneringStiffness | None = None
-    friction: Annotated[float, Range(0.1, 2.5)] | None = None
+    friction: Friction | None = None
     differential: Literal["open", "limited_slip", "locked"] | None = None
     drag_area: Annotated[SquareMetres, Range(0.0, 6.0)] | None = None
     imu: bool | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:  # commands that only read a configuration load no machine cod
     from vehicled.vehicle.car import Car
 
 Kind = TypeVar("Kind", bound=ModelInput[InputSettings])
+MISSING = "without_steering", "without_drive"
+"""What `Inputs.count_missing` counts."""
 _EVERY = 0.01
 """s between checks of inputs that are measured, while none comes."""
 
@@ -80,6 +83,12 @@ class Inputs:
         is_steered = steering.check(t, ahead, yaw_rate)
         f.set_steering_known(is_steered, steering.noise)
         self._due = t + _EVERY if is_steered else t
+
+    def count_missing(self, counters: Counter[str], f: EstimatedFilter) -> None:
+        """Count a step without steering, and one without torques or pressure."""
+        steering, drive = MISSING
+        counters[steering] += self.steering.health.state != "measured"
+        counters[drive] += not f.is_drive_known
 
     def check_drive(self, t: float, ahead: float, measured: float | None) -> bool:
         """Find whether torques and pressure at t (s) agree with the accelerometer; if not, they count as zero.

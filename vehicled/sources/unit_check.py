@@ -179,7 +179,7 @@ class UnitCheck:
         self._means = now.means
         self._explain()
         sources = set(self._certain)
-        sources |= {self._find_source(c) for c in _MAGNITUDES if self._beyond[c] >= _LEAST}
+        sources |= {self._find_source(c) for c in _MAGNITUDES if self.is_too_large(c)}
         if self._course.is_certain:
             sources.add("gnss.course")
         accelerometers = self._accelerometers
@@ -204,7 +204,7 @@ class UnitCheck:
         found = {source: self._describe(self._channels[source], unit) for source, unit in self._found.items()}
         for channel, (_, _, unit) in _MAGNITUDES.items():
             source = self._find_source(channel)
-            if self._beyond[channel] >= _LEAST:
+            if self.is_too_large(channel):
                 found.setdefault(source, self._describe(self._channels.get(source, (channel,)), unit))
         course = self._describe_course()
         if course is not None:
@@ -236,13 +236,25 @@ class UnitCheck:
         if _is_one_g(upward):
             return self._describe(ACCELEROMETERS, "in g")
         seen = f"{upward:.3g} m/s² upwards most of the time"
-        if upward < -0.7 * gravity:
-            return f"{seen}: does the z axis point down? Expected it to point up by `sensors.imu.rotation`"
+        if self.points_down:
+            return (
+                f"{seen}: does the z axis point down? Expected it to point up by `sensors.imu.rotation`, "
+                "which is `180 0 0 deg` for axes forward, right, down"
+            )
         if removed and upward > 0.7 * gravity:
             return f"{seen}: expected none, as `gravity_removed` is true"
         if not removed and abs(upward) < 0.3 * gravity:
             return f"{seen}: expected {gravity:.3g}, as `gravity_removed` is false"
         return None
+
+    @property
+    def points_down(self) -> bool:
+        """Whether the accelerometers' z axis points down in the axes that the configuration gives."""
+        return len(self._upward) >= _LEAST and median(self._upward) < -0.7 * self._gravity
+
+    def is_too_large(self, channel: str) -> bool:
+        """Whether the size alone of its values shows that a channel is in another unit."""
+        return self._beyond[channel] >= _LEAST
 
     def _describe_course(self) -> str | None:
         fault = self._course.find()

@@ -58,10 +58,16 @@ _ROUNDS = 20
 _DIFFERENCE = 1e-6
 """In wheel radii."""
 
+Mass = Annotated[Kilograms, Range(150.0, 8000.0)]
+Wheelbase = Annotated[Metres, Range(1.2, 5.0)]
 Track = Annotated[Metres, Range(0.8, 2.4)]
 CenterOfMassHeight = Annotated[Metres, Range(0.15, 2.0)]
 CorneringStiffness = Annotated[NewtonsPerRadian, Range(10e3, 1e6)]
 """Of an axle."""
+SteeringRatio = Annotated[float, Range(1.0, 35.0)]
+"""Steering-wheel angle over road-wheel angle; 1 of a kart."""
+Friction = Annotated[float, Range(0.1, 2.5)]
+"""Greatest force over wheel load."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +105,8 @@ class HandbookAxle:
     """Of the axle (both tyres) at its static load."""
     slip_stiffness_ratio: Annotated[float, Positive] = 1.6
     """Longitudinal force per slip over lateral force per slip angle."""
-    friction: Annotated[float, Positive] = 1.0
-    """Greatest force over wheel load, at static load."""
+    friction: Friction = 1.0
+    """At static load."""
     relaxation_length: Annotated[Metres, Positive] | None = None
     """Default 1.3 wheel radii."""
     rolling_resistance: Annotated[float, NonNegative] = 0.012
@@ -124,8 +130,8 @@ class Handbook:
     """A car by handbook figures; with driver, fuel and load, at rest on level ground."""
 
     kind: Literal["handbook"]
-    mass: Annotated[Kilograms, Positive]
-    wheelbase: Annotated[Metres, Positive]
+    mass: Mass
+    wheelbase: Wheelbase
     front_to_center_of_mass: Annotated[Metres, Positive]
     """From the front axle back to the centre of mass."""
     center_of_mass_height: CenterOfMassHeight
@@ -134,8 +140,7 @@ class Handbook:
     a and b the distances from the axles to the centre of mass."""
     front: HandbookAxle
     rear: HandbookAxle
-    steering_ratio: Annotated[float, Positive] = 16.0
-    """Steering-wheel angle over road-wheel angle."""
+    steering_ratio: SteeringRatio = 16.0
     driven: Driven = "rear"
     """Axles that the engine drives."""
     torque_split: Annotated[float, Range(0.01, 0.99)] | None = None

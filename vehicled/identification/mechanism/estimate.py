@@ -32,6 +32,9 @@ _PASSES = 3
 _FIRST_NOISE = 0.05
 """Share of the forces."""
 _LEAST_NOISE = 1e-4
+_BALANCED, _IGNORED = 0.7, 1e6
+"""Shares of the terms of an equation that nothing drives: one that leaves more than the first says nothing but that
+there are no masses, and gets the second as noise. So does that of a body with one unknown, which is its factor."""
 _CHUNK = 200
 _LOADED = 1e-6
 """Share of the terms of an equation above which its force counts as one."""
@@ -106,7 +109,8 @@ def estimate(unknowns: MechanismUnknowns, runs: Sequence[RunEquations]) -> Unkno
     count, n = len(w), w.shape[-1]
     # Terms of the equations, not forces: nothing drives some coordinates, where terms are in balance.
     size = _calc_size(w, unknowns.prior)
-    noise = _FIRST_NOISE * size
+    loaded = _is_loaded(forces, size)
+    noise = np.where(loaded | _is_balanced(w, unknowns.prior), _FIRST_NOISE, _IGNORED) * size
     for _ in range(_PASSES):
         found = feasible.estimate_feasible(
             w.reshape(-1, n),
@@ -116,20 +120,20 @@ def estimate(unknowns: MechanismUnknowns, runs: Sequence[RunEquations]) -> Unkno
             np.tile(noise, count),
             1.0 / PRIOR_DEVIATION,
         )
-        left = forces - w @ found.values
-        noise = np.maximum(np.sqrt(np.mean(left**2, axis=0)), _LEAST_NOISE * size)
+        left = np.maximum(_rms(forces - w @ found.values), _LEAST_NOISE * size)
+        noise = np.where(loaded | _is_balanced(w, found.values), left, _IGNORED * size)
     covariance = _calc_covariance(runs, found, noise)
     base = find_base(unknowns)
     quantities = describe_quantities(unknowns, base, found.values, found.units, covariance)
     return UnknownsEstimate(
         found.values,
         covariance,
-        noise,
+        left,
         quantities,
         describe_base(unknowns, base, found.values, found.units, covariance),
         calc_error(runs, unknowns.prior),
         calc_error(runs, found.values),
-        find_contradictions(unknowns, quantities, noise, forces),
+        find_contradictions(unknowns, quantities, left, np.where(loaded, forces, 0.0)),
     )
 
 
@@ -140,8 +144,26 @@ def calc_error(runs: Sequence[RunEquations], theta: np.ndarray) -> float:
     """
     w = np.concatenate([run.w for run in runs])
     forces = np.concatenate([run.forces for run in runs])
-    loaded = np.sqrt(np.mean(forces**2, axis=0)) > _LOADED * _calc_size(w, theta)
+    loaded = _is_loaded(forces, _calc_size(w, theta))
     return calc_prediction_error((w @ theta)[:, loaded], forces[:, loaded])
+
+
+def _is_loaded(forces: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """(f,) whether something drives a coordinate. `size`: of the terms of its equation."""
+    loaded: np.ndarray = _rms(forces) > _LOADED * size
+    return loaded
+
+
+def _is_balanced(w: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """(f,) whether the terms of each equation are in balance without a force."""
+    balanced: np.ndarray = _rms(w @ theta) < _BALANCED * _calc_size(w, theta)
+    return balanced
+
+
+def _rms(values: np.ndarray) -> np.ndarray:
+    """(f,) of (N, f)."""
+    found: np.ndarray = np.sqrt(np.mean(values**2, axis=0))
+    return found
 
 
 def _calc_size(w: np.ndarray, theta: np.ndarray) -> np.ndarray:
