@@ -191,7 +191,7 @@ class Run:
 
 
 class RoadRun(Run):
-    """`added`: (estimates, 12) what the road has added to columns of the suspensions."""
+    """`added`: (estimates, 20) what road and unmeasured drive have added, at ADDED_PLACES."""
 
     def __init__(self, configuration: Configuration, given: Iterable[Step], **more: Any):
         self._added: list[list[float]] = []
@@ -202,7 +202,7 @@ class RoadRun(Run):
     ) -> None:
         super()._take(t, measurements, estimate, found)
         if estimate is not None:
-            self._added.append(self.estimator.calc_road_travel(t))
+            self._added.append(self.estimator.calc_added(t))
 
     @property
     def added(self) -> np.ndarray:

@@ -31,18 +31,17 @@ from vehicled.requests import SetParameters, SetPosition
 from vehicled.settings import find_fault
 from vehicled.sources.ground_velocity import add_speed_and_course
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
-from vehicled.sources.imu_statistics import AddedTravel
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initialisation
 from vehicled.sources.inputs import MISSING, Inputs
 from vehicled.sources.limits import FASTEST, find_impossible
 from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
-from vehicled.sources.road_travel import NOTHING
 from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
+from vehicled.sources.unmeasured_drive import NOTHING_ADDED, Additions
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.watch import SourceWatch
 from vehicled.sources.world import WorldFrame
@@ -109,7 +108,7 @@ class Estimator:
         self._world = WorldFrame(configuration.world)
         # Where travel is among the filter's states, these take what the accelerometers find.
         follows = self._has_output and self.filter.settings.suspension is None
-        self._road_travel = AddedTravel(self.filter.car, self._vehicle) if follows else None
+        self._additions = Additions(self.filter, self._vehicle) if follows else None
         shared = self._filter, self._updates, self._world, self._counters, ImuTiming()
         # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
         context = Context(*shared, given_noise=parts is not None)
@@ -472,15 +471,15 @@ class Estimator:
 
     # -- output ------------------------------------------------------------------------------------
 
-    def calc_road_travel(self, t_ns: int) -> tuple[float, ...]:
-        """(12,) what an uneven road has added to the estimate of the step at that time, at ROAD_PLACES."""
-        road = self._road_travel
-        return NOTHING if road is None else road.calc(t_ns * 1e-9)
+    def calc_added(self, t_ns: int) -> tuple[float, ...]:
+        """(20,) what road and unmeasured drive have added to the estimate of the last step, at ADDED_PLACES."""
+        additions = self._additions
+        return NOTHING_ADDED if additions is None else additions.calc(t_ns * 1e-9)
 
     def _output(self, t_ns: int) -> Estimate | None:
         """What is published; None where that would be impossible, from which the filter begins anew."""
-        f, world, road = self._filter, self._world, self._road_travel
-        values = f.output(None if road is None else partial(road.add, t_ns * 1e-9))
+        f, world, additions = self._filter, self._world, self._additions
+        values = f.output(None if additions is None else partial(additions.add, t_ns * 1e-9))
         correlation = f.correlation
         if (impossible := find_impossible(values)) is not None:
             if not f.is_sound and self._saved is not None:  # place and variances are no more to be kept

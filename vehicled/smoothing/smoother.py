@@ -17,17 +17,17 @@ from vehicled.filter.backward_pass import BackwardPass
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
 from vehicled.smoothing.tape_file import EntryKind, TapeFile
-from vehicled.sources.road_travel import ROAD_PLACES
+from vehicled.sources.unmeasured_drive import ADDED_PLACES
 
 _COLUMNS = len(ESTIMATE_COLUMNS)
 _GEODETIC = [ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")]
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
 _REPORT_EVERY = 250
 """Rows between reports of progress."""
-_ROAD = slice(2, 2 + len(ROAD_PLACES))
-_HEAD = _ROAD.stop
-"""Numbers of a row before the motion: of its origin, σ of a heading that is not known yet, else NaN, and what the
-road has added, which is no state."""
+_ADDED = slice(2, 2 + len(ADDED_PLACES))
+_HEAD = _ADDED.stop
+"""Numbers of a row before the motion: of its origin, σ of a heading that is not known yet, else NaN, and what road
+and unmeasured drive have added, which is no state."""
 
 
 class Smoother:
@@ -71,8 +71,8 @@ class Smoother:
             number = len(self._origins) - 1
         self._times.append(t)
         sigma_yaw = math.nan if world.aligned else estimate["sigma.yaw"]
-        road = self.estimator.calc_road_travel(t)
-        self._tape.add_row(np.array([number, sigma_yaw, *road]), f.save_motion(), f.errors.packed)
+        added = self.estimator.calc_added(t)
+        self._tape.add_row(np.array([number, sigma_yaw, *added]), f.save_motion(), f.errors.packed)
 
     def smooth(self, progress: Callable[[float], None] | None = None) -> Iterator[Estimate]:
         """The smoothed estimates in the order of time, after the pass backwards, which uses up the estimator.
@@ -98,13 +98,13 @@ class Smoother:
         """(columns,) of one step: the car as the filter had it, corrected by later measurements."""
         f = self._filter
         size = len(f.errors.packed)
-        number, sigma_yaw = values[: _ROAD.start]
+        number, sigma_yaw = values[: _ADDED.start]
         f.restore_motion(values[_HEAD:-size])
         f.errors.restore(values[-size:])
         f.errors.set_estimate(*backward.smooth(f.errors.matrix))
         f.apply_corrections()
         row = f.output()
-        row[ROAD_PLACES] += values[_ROAD]
+        row[ADDED_PLACES] += values[_ADDED]
         row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])
         if not math.isnan(sigma_yaw):
             row[_SIGMA_YAW] = sigma_yaw

@@ -1,0 +1,87 @@
+"""Suspensions, wheel loads and tyre forces of a car whose drive torque and brake pressure nobody measures."""
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Drive, RoadRun, Run, prototype, rms, steps, without
+
+from vehicled.messages import ESTIMATE_INDEX, WHEELS
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
+from vehicled.smoothing.smoother import Smoother
+from vehicled.sources.unmeasured_drive import ADDED_PLACES, UnmeasuredDrive
+from vehicled.stepping import play_back
+
+SECONDS = 9.0
+UNMEASURED = "torque.", "brake."
+
+
+@lru_cache
+def drive() -> Drive:
+    """It gains speed, then brakes at 6 m/s²; the plant is off by the standard errors."""
+    inputs = DriveInputs(
+        rear_torque=[(1.0, 0.0), (1.3, 900.0), (4.0, 900.0), (4.3, 0.0)],
+        brake_pressure=[(5.0, 0.0), (5.2, 60e5), (7.0, 60e5), (7.2, 0.0)],
+    )
+    initial = InitialMotion(speed=15.0, yaw=0.5)
+    return Drive(Scenario(duration=SECONDS, initial=initial, inputs=inputs, plant=STANDARD_ERRORS))
+
+
+@lru_cache
+def followed() -> RoadRun:
+    return RoadRun(prototype(), steps(without(drive().measurements(5), *UNMEASURED)))
+
+
+@pytest.mark.parametrize(
+    ("column", "left"),
+    [
+        ("suspension.{}.deflection", 0.2),
+        ("suspension.{}.force", 0.6),
+        ("tyre.{}.fz", 0.6),
+        ("tyre.{}.fx", 0.4),
+    ],
+)
+@pytest.mark.parametrize("wheel", WHEELS)
+def test_wheels_have_the_force_that_drives_and_brakes_the_car(column: str, left: float, wheel: str) -> None:
+    """`left`: share of the error that it would be without."""
+    run, name = followed(), column.format(wheel)
+    moving = (run.t > 1 * SECOND) & (run.t < SECONDS * SECOND)
+    error = run.error(drive(), name)[moving]
+    k = ADDED_PLACES.tolist().index(ESTIMATE_INDEX[name])
+    assert rms(error) < left * rms(error - run.added[moving, k])
+
+
+def test_loads_change_by_the_moment_of_the_force_and_their_sum_does_not() -> None:
+    run = followed()
+    of_loads = [ADDED_PLACES.tolist().index(ESTIMATE_INDEX[f"tyre.{w}.fz"]) for w in WHEELS]
+    loads = run.added[:, of_loads]
+    assert np.abs(loads).max() > 300.0
+    assert loads.sum(axis=1) == pytest.approx(0.0, abs=1e-9)
+    vehicle, braking = prototype().vehicle, int(np.searchsorted(run.t, 6.5 * SECOND))
+    base = vehicle.front.hard_points.wheel_center[0] - vehicle.rear.hard_points.wheel_center[0]
+    moment = loads[braking] @ [-0.5 * base, -0.5 * base, 0.5 * base, 0.5 * base]
+    force = run.added[braking, [ADDED_PLACES.tolist().index(ESTIMATE_INDEX[f"tyre.{w}.fx"]) for w in WHEELS]]
+    assert moment == pytest.approx(force.sum() * run.estimator.filter.car.design_height, rel=1e-6)
+
+
+def test_a_measured_drive_adds_nothing_and_the_filter_is_the_same_with_it(monkeypatch) -> None:
+    measured = RoadRun(prototype(), steps(drive().begin(4.0).measurements(5)))
+    assert not measured.added[:, 12:].any()
+    given = steps(without(drive().begin(4.0).measurements(5), *UNMEASURED))
+    run = RoadRun(prototype(), given)
+    monkeypatch.setattr(UnmeasuredDrive, "add", lambda self, t: None)
+    plain = Run(prototype(), given)
+    others = np.setdiff1d(np.arange(run.values.shape[1]), ADDED_PLACES)
+    assert plain.values[:, others].tobytes() == run.values[:, others].tobytes()
+
+
+def test_a_smoothed_drive_has_it_too() -> None:
+    with Smoother(prototype()) as smoother:
+        run = RoadRun(prototype(), [], estimator=smoother.estimator)
+        given = steps(without(drive().begin(7.0).measurements(5), *UNMEASURED))
+        play_back(smoother.estimator, given, [smoother.take, run._take])
+        smoothed = list(smoother.smooth())
+    last, filtered = smoothed[-1].values[ADDED_PLACES], run.estimates[-1].values[ADDED_PLACES]
+    assert np.abs(run.added[-1][12:]).min() > 100.0
+    assert last[12:] == pytest.approx(filtered[12:], rel=1e-3, abs=1.0)
