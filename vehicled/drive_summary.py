@@ -139,8 +139,8 @@ class Summary:
         share = min(self.without_drive / max(self.estimates, 1), 1.0)
         if share > _STARTING:
             yield (
-                f"without drive torque or brake pressure {100 * share:.0f} % of the time: pitch, suspension travel, "
-                "wheel loads and tyre forces then lack what accelerating and braking do to them"
+                f"without drive torque or brake pressure {100 * share:.0f} % of the time: their force is estimated, "
+                "and shared among the wheels as the car's file says"
             )
         for reason in dict.fromkeys(reason for reason, _ in self.not_used):
             counts = {source: n for (why, source), n in self.not_used.items() if why == reason}
