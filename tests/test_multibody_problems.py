@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mechanism_rig import SHIPPED, G, advance, disturb, energy, mechanism, shipped
 
-from vehicled.errors import RunError
+from vehicled.errors import RunError, UsageError
 from vehicled.multibody import problems
 from vehicled.multibody.formulations import make_stepper
 
@@ -406,5 +406,5 @@ def test_parameters_change_the_compiled_mechanism():
     problems.solve_dynamics(m)
     assert m.q[0] == pytest.approx(2.0)
     assert m.qdd[m.index("theta")] == pytest.approx(-0.75 * G)
-    with pytest.raises(KeyError):
+    with pytest.raises(UsageError):
         m.set_parameters({"bar.size": 1.0})
