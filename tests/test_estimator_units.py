@@ -15,6 +15,8 @@ from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.studies.faults import drives
 
 DEGREES, KNOTS = 180.0 / math.pi, 1.94384
+OFTEN = {(name, "conventional") for name in ("corner", "slalom", "braking", "skid")}
+"""Healthy drives that are not slow tests."""
 BEND = [(8.0, 0.0), (9.0, 0.004), (12.0, 0.004), (13.0, 0.0)]
 FOUND = 7.0
 """s: by then a wrong unit of a speed or a course is found on a straight road: eight half seconds, and the search."""
@@ -37,7 +39,7 @@ def in_unit(measurements: Iterable[Measurement], begin: str, factor: float) -> l
     return [Measurement(m.source, m.t, m.arrival, convert(m.values)) for m in measurements]
 
 
-@pytest.mark.parametrize("receiver", ["rtk", "conventional"])
+@pytest.mark.parametrize("receiver", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
 def test_a_course_in_degrees_is_rejected_and_what_it_did_undone(receiver: str) -> None:
     drive = northward()
     run = Run(prototype(), steps(in_unit(drive.measurements(5, gnss=receiver), "gnss.course", DEGREES)))
@@ -60,7 +62,7 @@ def test_a_course_in_degrees_is_rejected_and_what_it_did_undone(receiver: str) -
     ("receiver", "origin"),
     [
         ("rtk", 0.5 * math.pi),
-        ("conventional", 0.0),
+        pytest.param("conventional", 0.0, marks=pytest.mark.slow),
         pytest.param("rtk", 0.0, marks=pytest.mark.slow),
         pytest.param("conventional", 0.5 * math.pi, marks=pytest.mark.slow),
     ],
@@ -178,8 +180,14 @@ def test_reading_the_status_changes_nothing() -> None:
     assert np.array(values).tobytes() == quiet.values.tobytes()
 
 
-@pytest.mark.parametrize("name", drives.DRIVES)
-@pytest.mark.parametrize("receiver", [pytest.param("rtk", marks=pytest.mark.slow), "conventional"])
+@pytest.mark.parametrize(
+    ("name", "receiver"),
+    [
+        pytest.param(name, receiver, marks=() if (name, receiver) in OFTEN else pytest.mark.slow)
+        for name in drives.DRIVES
+        for receiver in ("rtk", "conventional")
+    ],
+)
 def test_healthy_channels_are_never_rejected(name: str, receiver: str) -> None:
     configuration = prototype()
     drive = drives.make_drive(configuration, name, receiver, 5)
