@@ -113,6 +113,10 @@ class McapLog:
             steps = read_messages(path, ("step",), self.problems)
             first = next(steps, None)
             if first is None:
+                # One that the daemon had just begun when it ended.
+                is_begun = next(read_messages(path, ("configuration",), self.problems), None) is not None
+                if before is not None and path is self._paths[-1] and is_begun:
+                    return
                 raise UsageError(
                     f"{path}: no filter steps; expected a recording, as several files were given"
                 )

@@ -116,6 +116,15 @@ def test_the_files_of_one_run_are_smoothed_as_a_single_one(rotated, tmp_path):
     assert (tmp_path / "several.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
+def test_a_last_file_without_a_step_is_the_end_of_the_run(rotated, tmp_path):
+    """The daemon had just begun it when it was stopped."""
+    several, _ = rotated
+    recording, last = open_recording(tmp_path, "text", 0, UTC_OFFSET_NS)
+    recording.writer.close()
+    counts = [sum(1 for _ in McapLog(*files).recorded_steps()) for files in (several, [*several, last])]
+    assert counts[0] == counts[1] > 900
+
+
 def test_files_that_do_not_follow_each_other_are_an_error(rotated, logs, tmp_path, capsys):
     files, one = rotated
     last = sum(1 for _ in McapLog(files[0]).recorded_steps())
