@@ -82,7 +82,8 @@ class UnmeasuredDrive:
         # Where torques and pressure have been measured before, the car itself pitches by it.
         acts = not f.is_drive_known and not self._height[0]
         force = float(f.view_slow_states(DRIVE_FORCE)[0]) if acts else 0.0
-        if not force and np.abs(self._travel).max() < _LEAST_TRAVEL:
+        at_rest = self.added is _NONE or np.abs(self._travel).max() < _LEAST_TRAVEL
+        if not force and at_rest:
             self._travel[:] = 0.0
             return _NONE
         rest = force * self._rest
