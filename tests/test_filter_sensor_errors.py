@@ -13,7 +13,9 @@ from vehicled.messages import ESTIMATE_INDEX
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import ACCELEROMETER_SCALE, ALIGNMENT, GYRO_SCALE
 from vehicled.sources.sensors import Sensors
-from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, POSE, YAW_RATE
+from vehicled.sources.vehicle_speed import SPEED_LATENCY
+from vehicled.sources.wheels import WHEEL_LATENCY
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, DRIVE_TORQUE, POSE, REAR, YAW_RATE
 
 MOUNTED = Mounting((-0.4, 0.3, 1.1), (0.2, -0.15, 0.3))
 BEND = 125 * STEP_NS
@@ -155,6 +157,35 @@ def test_latency_of_a_receiver_is_that_of_fixes_made_earlier(bend, kind):
     )
     if kind == "gnss.course":
         assert by_latency[0] > 0.2  # clockwise from north, and the car turns left
+
+
+@pytest.mark.parametrize(
+    ("kind", "group"),
+    [
+        ("vehicle.speed", SPEED_LATENCY),
+        ("wheel.fl.speed", WHEEL_LATENCY),
+        ("wheel.fr.speed", WHEEL_LATENCY),
+    ],
+)
+def test_latency_of_speeds_is_that_of_readings_made_earlier(bend, kind, group):
+    """While the car speeds up; a steady speed shows none. Of wheels that are not driven: what else changes their rate
+    is the change of the yaw rate.
+    """
+    f, late = bend, 0.01
+    _, steady = linearise(f, kind, BEND, 1)
+    f.car.corner_inputs[DRIVE_TORQUE, REAR] = 800.0
+    for k in range(1, 26):
+        f.predict(BEND + k * STEP_NS, H)
+    f.car.corner_inputs[DRIVE_TORQUE, REAR] = 0.0
+    now = BEND + 25 * STEP_NS
+    before, rows = linearise(f, kind, now, 1)
+    earlier, _ = linearise(f, kind, now - round(late * 1e9), 1)
+    set_slow(f, group, late)
+    estimated, _ = linearise(f, kind, now, 1)
+    assert abs(before - estimated) > 0.02
+    assert estimated - before == pytest.approx(earlier - before, rel=0.25)
+    assert rows[:, index(f, group)] == pytest.approx((estimated - before) / late, rel=0.02)
+    assert abs(steady[0, index(f, group)]) < 0.5 * abs(rows[0, index(f, group)])
 
 
 # -- what the model lacks ------------------------------------------------------------------------------------

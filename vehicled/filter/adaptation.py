@@ -32,7 +32,7 @@ _ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
 class AdaptiveState(VehicleState):
     """The state of a filter on the vehicle, and the knowledge of car and road that it is corrected with.
 
-    All but `forget_parameters` is to be called some ten times a second.
+    All but `forget_parameters` and `move_parameter` is to be called some ten times a second.
     """
 
     def update_road(self, interval: float) -> None:
@@ -96,6 +96,11 @@ class AdaptiveState(VehicleState):
                     self._before_loss[i] = 0.0, float(prior[i]) ** 2
                 self._prior[self.states.parameters == i] = prior[i]
         self.errors.matrix = self.states.correlate(self.errors.matrix, groups)
+
+    def move_parameter(self, group: Group, by: float) -> None:
+        """Add to the estimates of a group, as what they are beside has been set anew; their variances stay."""
+        if group in self.states:
+            self._extra[np.array(self.states.places(group)) - self._slow] += by
 
     def widen_parameters(self) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every tenth of a second."""

@@ -167,6 +167,9 @@ class ObservedFilter(Protocol):
     def forget_parameters(self, groups: Iterable[Group]) -> None:
         """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
 
+    def move_parameter(self, group: Group, by: float) -> None:
+        """Add to the estimates of a group, as what they are beside has been set anew; their variances stay."""
+
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
 

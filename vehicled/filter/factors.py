@@ -22,6 +22,11 @@ def calc_dot(g: Graph, a: Iterable[Atom], b: Sequence[Atom]) -> Atom:
     return (chains[0] + chains[1]) + (chains[2] + chains[3])
 
 
+def calc_share(g: Graph, change: Atom, small: float) -> Atom:
+    """0 up to the size of a small change, rising to 1 at twice that."""
+    return g.clamp(g.abs(change) * (1.0 / small) - 1.0, 0.0, 1.0)
+
+
 def calc_ldl(s: dict[tuple[int, int], Atom], m: int) -> tuple[dict[tuple[int, int], Atom], list[Atom]]:
     """L (unit lower) and D of a symmetric matrix given by its upper triangle."""
     lower: dict[tuple[int, int], Atom] = {}

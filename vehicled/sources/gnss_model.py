@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vehicled.filter.considered import Considered
+from vehicled.filter.factors import calc_share
 from vehicled.filter.states import ErrorStates, Group, make_constant
 from vehicled.sources.imu_model import GYRO_BIAS, misalign
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
@@ -157,7 +158,7 @@ class _ReceiverModel:
             return None
         model, receiver, g = self._model, self._receiver, self._model.g
         change = model.calc_change(model.models.differentiate(course))
-        share = g.clamp(g.sqrt(change * change) * (1.0 / _FAST_TURN) - 1.0, 0.0, 1.0)
+        share = calc_share(g, change, _FAST_TURN)
         groups = [group for group in (receiver.latency, receiver.velocity_latency) if group in model.states]
         return Considered([i for group in groups for i in model.states.places(group)], share)
 
@@ -212,7 +213,7 @@ class _ReceiverModel:
         fast = g.sqrt(sum((c * c for c in changes), g.zero))
         # At a steady speed, place and latency cannot be distinguished. A row a little shorter than the change would
         # claim that they can, and beside fixes good to centimetres both would drift by metres.
-        share = g.clamp(fast * (1.0 / _SMALL_CHANGE[kind]) - 1.0, 0.0, 1.0)
+        share = calc_share(g, fast, _SMALL_CHANGE[kind])
         latencies = [receiver.latency, *([receiver.velocity_latency] if kind in _OF_VELOCITY else [])]
         found = sum((model.estimates(group)[0] for group in latencies), g.zero)
 

@@ -31,9 +31,10 @@ from vehicled.sources.imu_statistics import (
     add_imu_statistics,
 )
 from vehicled.sources.imu_timing import LARGE_CHANGE
-from vehicled.sources.late_samples import forget_falsified
+from vehicled.sources.late_samples import forget_falsified, move_to_present
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.source import Context, Place, Source, SourceSettings
+from vehicled.sources.time_vote import find_lateness
 from vehicled.units import (
     MetresPerSecondSquared,
     NonNegative,
@@ -190,6 +191,7 @@ class ImuSource(Source[Imu]):
 
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
+        self._latencies = context.latencies
         self._statistics = ImuStatistics(context.filter)
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
@@ -292,6 +294,17 @@ class ImuSource(Source[Imu]):
         change = self._timing.take_means(t, yaw_rate, ahead, left, self.filter.pose.item(YAW), bias)
         if abs(change) > LARGE_CHANGE:
             forget_falsified(self.filter, change)
+        elif not change and self._timing.sigma:
+            self._vote()
+
+    def _vote(self) -> None:
+        """Take another time of samples where all other sensors together contradict it."""
+        change = find_lateness(
+            self.filter, self._latencies, self.settings.latency, found=self._timing.latency
+        )
+        if change:
+            self._timing.set_by_others(change)
+            move_to_present(self.filter, self._latencies, change)
 
     def observe(self, m: Measurement) -> None:
         """Update with the axes present, less their known offsets; an absent axis has no information."""

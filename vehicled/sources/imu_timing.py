@@ -221,11 +221,23 @@ class ImuTiming:
         if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
             return 0.0
         self._found = True
+        self._move(change)
+        return change
+
+    def set_by_others(self, change: float) -> None:
+        """Take samples as older by `change`, s, as other sensors than receivers show; begin another window.
+
+        These know it better than the windows do: as before, only a clear contradiction changes it.
+        """
+        self._move(change)
+        self._comparison = None
+        self.interrupt()
+
+    def _move(self, change: float) -> None:
         self.latency += change
         # The problem is linear: what has been summed up becomes that of samples of the new times.
         self._squares += change * (change * self._information[0, 0] - 2.0 * self._vector[0])
         self._vector -= change * self._information[:, 0]
-        return change
 
     def _is_wrong(self, pitching: float) -> bool:
         """Whether the configured latency is, with that σ of late pitching, s."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from vehicled.filter.boundary import ObservedFilter
-from vehicled.filter.states import ATTITUDE, POSITION, STEERING_OFFSET, TYRE_ERROR, VELOCITY
+from vehicled.filter.states import ATTITUDE, POSITION, STEERING_OFFSET, TYRE_ERROR, VELOCITY, Group
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.vehicle.arrays import AHEAD
@@ -31,3 +32,14 @@ def forget_falsified(filter: ObservedFilter, change: float) -> None:
         (VELOCITY, "left", turned * filter.pose.item(AHEAD)),
     ):
         filter.add_variance(group, element, sigma**2)
+
+
+def move_to_present(filter: ObservedFilter, latencies: Iterable[Group], change: float) -> None:
+    """Take the estimate as one of the time `change` (s) ago, and latencies beside that time as by so much greater."""
+    for group in latencies:
+        if filter.view_slow_states(group).any():
+            filter.move_parameter(group, change)
+    forget_falsified(filter, change)
+    moved = change * filter.pose.item(AHEAD)
+    for axis in ("x", "y"):
+        filter.add_variance(POSITION, axis, moved**2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from vehicled.filter.factors import calc_share
 from vehicled.filter.states import ErrorStates, Group, make_constant
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[At
     """
     g = model.g
     acceleration = model.calc_change(model.models.jacobians["body_velocity"][0])
-    share = g.clamp(g.sqrt(acceleration * acceleration) * (1.0 / _SMALL_CHANGE) - 1.0, 0.0, 1.0)
+    share = calc_share(g, acceleration, _SMALL_CHANGE)
     change = by_speed * acceleration
     row = model.states.entries(latency, {0: -(share * change)})
     return model.estimates(latency)[0] * change, row

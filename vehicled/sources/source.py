@@ -41,6 +41,8 @@ class Context:
     """Whether the noise of samples is as the settings say, also where the samples show more."""
     rates: MeasuredRates = field(default_factory=MeasuredRates)
     """Where the gyroscopes' samples are kept for other sources."""
+    latencies: dict[Group, float] = field(default_factory=dict)
+    """Those that are configured, s, by the states of what they may be wrong by."""
 
 
 @dataclass(frozen=True, kw_only=True)

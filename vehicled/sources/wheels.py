@@ -170,8 +170,13 @@ class WheelAngleSource(Source[WheelAngles]):
 class WheelSpeedSource(Source[WheelSpeeds]):
     """Rotation rates of the four wheels."""
 
+    def __init__(self, settings: WheelSpeeds, context: Context) -> None:
+        self._latencies = context.latencies
+        super().__init__(settings, context)
+
     def register(self) -> None:
         """Register the four rates."""
+        self._latencies[WHEEL_LATENCY] = self.settings.latency
         for channel in SPEEDS:
             self.updates.register(channel, self.settings.gate, serves=("vx", "slip"))
 

@@ -310,9 +310,12 @@ def _make_all() -> Iterable[Wrong]:
         for error, sign in (("late", 1), ("early", -1)):
             late = partial(_delay, device, sign * ms / 1000)
             yield Wrong(f"{name} time stamps {ms} ms {error}", f"{name} latency", reached=late)
-    late = partial(_delay, "vehicle.speed", 0.04)
-    name = "speed of the car time stamps 40 ms late"
-    yield Wrong(name, "speed latency", _doubt_speed, late, drawn=False)
+    for name, device, ms in (
+        ("speed of the car time stamps 40 ms late", "vehicle.speed", 40),
+        ("IMU time stamps 20 ms late, speed of the car of unknown time", "imu.", 20),
+    ):
+        late = partial(_delay, device, ms / 1000)
+        yield Wrong(name, "speed latency", _doubt_speed, late, drawn=False)
     yield from _signed("wheel radius", 0.01, " %", 1, _scale_radius, listed=False)
     yield from _signed("gyro scale", 0.005, " %", 0.5, reached=_scale_gyro, listed=False)
     yield Wrong("no torque, no pressure", "inputs", None, _UNMEASURED)

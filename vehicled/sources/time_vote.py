@@ -1,0 +1,68 @@
+"""A wrong time of the IMU, by what several sensors have in common.
+
+The filter takes the IMU's samples as the present and finds the latencies of fixes and speeds beside them. Where all
+of these come out alike, it is the IMU's time that is wrong: unless that would make samples newer than they can be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from vehicled.filter.boundary import ObservedFilter
+from vehicled.filter.states import Group
+from vehicled.sources.gnss_model import GNSS
+
+_LEAST, _LEAST_FURTHER = 0.005, 0.001
+"""s: smaller latencies are left as they are, as tyres and antennas that differ from their models make them as well;
+and once one of the IMU has been found."""
+_KNOWN = 0.003
+"""s, 1 σ: of a latency that counts."""
+_SIGNIFICANT = 3.5
+"""Standard deviations."""
+_ALIKE = 0.003
+"""s: by how much latencies may differ that one error of the IMU explains."""
+
+
+class _Latency(NamedTuple):
+    configured: float
+    found: float
+    """Beside the configured one, s."""
+    sigma: float
+
+
+def find_lateness(
+    filter: ObservedFilter, configured: Mapping[Group, float], of_imu: float, found: float
+) -> float:
+    """By how much the IMU's samples are older than they are taken for, s; 0 where sensors do not agree on it.
+
+    Parameters: `configured` latencies of all that has states of latency, s; those `of_imu` that are configured and
+    have been `found` so far, s. Fixes must be among what agrees: slip makes wheels seem early, all in the same way.
+    """
+    least = _LEAST_FURTHER if found else _LEAST
+    if abs(filter.view_slow_states(GNSS.latency).item()) < least:
+        return 0.0
+    known = {group: one for group, one in _read(filter, configured) if one.sigma < _KNOWN}
+    if GNSS.latency not in known or len(known) < 2:
+        return 0.0
+    latencies = [one.found for one in known.values()]
+    late = -sum(latencies) / len(latencies)
+    sigma = max(one.sigma for one in known.values())
+    if max(latencies) - min(latencies) > _ALIKE or abs(late) < max(least, _SIGNIFICANT * sigma):
+        return 0.0
+    if late > 0.0:
+        # Else all of them may be configured as too old.
+        is_possible = any(one.configured + one.found < 0.0 for one in known.values())
+    else:
+        is_possible = of_imu + found + late > -_LEAST
+    return late if is_possible else 0.0
+
+
+def _read(filter: ObservedFilter, configured: Mapping[Group, float]) -> Iterator[tuple[Group, _Latency]]:
+    variances, states = filter.variances, filter.states
+    for group, of_sensor in configured.items():
+        if group in states:
+            sigma = math.sqrt(variances.item(states.index(group)))
+            if sigma > 0.0:  # else it is known
+                yield group, _Latency(of_sensor, filter.view_slow_states(group).item(), sigma)
