@@ -182,8 +182,8 @@ _RESULTS = 2 * _AXES + 1
 _CHANNELS = (*GYROSCOPES, *ACCELEROMETERS)
 _ALL = (1.0,) * len(_CHANNELS)
 _get_all = itemgetter(*_CHANNELS)
-_NEAREST = 2, _AXES + 1, _AXES
-"""Places in `_CHANNELS` without which yaw rate, and forces to the left and ahead, are not measured."""
+_get_nearest = itemgetter(2, _AXES + 1, _AXES)
+"""Of what stands in the order of `_CHANNELS`, that of yaw rate and of forces to the left and ahead."""
 
 
 class ImuSource(Source[Imu]):
@@ -283,7 +283,9 @@ class ImuSource(Source[Imu]):
         values, measured = self._read(m.values)
         self._statistics.take_sample(m.t * 1e-9, values, measured)
         motion = self._statistics.read_found()[8:11]
-        yaw_rate, left, ahead = (m if measured[k] else None for m, k in zip(motion, _NEAREST, strict=True))
+        yaw_rate, left, ahead = (
+            m if there else None for m, there in zip(motion, _get_nearest(measured), strict=True)
+        )
         self.lateral.take(yaw_rate, left)
         return yaw_rate, ahead, left
 
@@ -332,7 +334,7 @@ class ImuSource(Source[Imu]):
 
     def _note_motion(self, t: float, found: Sequence[float], measured: Sequence[float]) -> None:
         """Keep what others use of a sample at t (s), as the statistics have found it."""
-        has_yaw, has_left, has_ahead = (measured[k] for k in _NEAREST)
+        has_yaw, has_left, has_ahead = _get_nearest(measured)
         yaw_rate, left, ahead, bias = found[8:12]
         self.lateral.take(yaw_rate if has_yaw else None, left if has_left else None)
         if has_ahead:

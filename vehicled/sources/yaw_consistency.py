@@ -125,13 +125,15 @@ class YawConsistency:
                 dt = t - self._wheels_at[n]
                 self._wheels[n] += values[speed] * dt if 0.0 < dt < _LONGEST else 0.0
                 self._wheels_at[n] = t
-        if self._left_axis is not None and all(c in values for c in ACCELEROMETERS):
-            self._left = sum(r * values[c] for r, c in zip(self._left_axis, ACCELEROMETERS, strict=True))
-            self._left_at = t
-        if self._axis is None or GYROSCOPES[2] not in values:
+        (x, y, z), get = ACCELEROMETERS, values.get
+        if self._left_axis is not None and x in values and y in values and z in values:
+            a, b, c = self._left_axis
+            self._left, self._left_at = a * values[x] + b * values[y] + c * values[z], t
+        x, y, z = GYROSCOPES
+        if self._axis is None or z not in values:
             return self.is_plausible
-        (a, b, c), (x, y, z) = self._axis, GYROSCOPES
-        rate = a * values.get(x, 0.0) + b * values.get(y, 0.0) + c * values[z]
+        a, b, c = self._axis
+        rate = a * get(x, 0.0) + b * get(y, 0.0) + c * values[z]
         dt, self._t = t - self._t, t
         before, smooth = self._smooth
         # A sample that arrives late is older than that before it.
