@@ -109,6 +109,7 @@ class Gnss(SourceSettings):
     LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss")
     PLACE: ClassVar[tuple[str, str]] = ("gnss.lat", "gnss.lon")
     STATES = GNSS.groups
+    LATENCY = GNSS.latency
     OBSERVATIONS = (add_gnss,)
     SPEED_PRECEDENCE = 1
     RECEIVER: ClassVar[ReceiverErrors] = GNSS
@@ -164,6 +165,7 @@ class Gnss2(Gnss):
     LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss2")
     PLACE = ("gnss2.lat", "gnss2.lon")
     STATES = GNSS2.groups
+    LATENCY = GNSS2.latency
     OBSERVATIONS = (add_gnss2,)
     IS_EXTRA = True
     SPEED_PRECEDENCE = 4
@@ -176,7 +178,7 @@ class GnssSource(Source[Gnss]):
     def __init__(self, settings: Gnss, context: Context) -> None:
         self._given_noise = context.given_noise
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
-        self._rates, self._latencies = context.rates, context.latencies
+        self._rates = context.rates
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
         self._receiver = settings.RECEIVER
         self._prefix = f"{self._receiver.name}."
@@ -198,7 +200,6 @@ class GnssSource(Source[Gnss]):
         self._arm = math.hypot(*s.antenna)
         if self._receiver is GNSS:
             self._timing.antenna = complex(*s.antenna[:2])
-        self._latencies[self._receiver.latency] = s.latency
         register = self.updates.register
         register(f"{name}position", s.gate, self._reset_position, (f"{name}lat", f"{name}lon"), ("position",))
         register(f"{name}speed", s.gate, self._reset_motion, serves=("vx",))

@@ -191,7 +191,6 @@ class ImuSource(Source[Imu]):
 
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
-        self._latencies = context.latencies
         self._statistics = ImuStatistics(context.filter)
         super().__init__(settings, context)
         self.lateral = LateralKinematics()

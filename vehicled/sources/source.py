@@ -65,6 +65,8 @@ class SourceSettings(SensorSettings):
     """Its noise that may be found from innovations."""
     IS_EXTRA: ClassVar[bool] = False
     """Whether its states and measurement models are compiled only where it is configured: few cars have it."""
+    LATENCY: ClassVar[Group | None] = None
+    """Among its states, that of its latency."""
     SPEED_PRECEDENCE: ClassVar[int | None] = None
     """Where it measures the speed: the least number is preferred when the filter starts."""
 
@@ -99,15 +101,19 @@ class Source(ABC, Generic[T]):
     """Hands one kind of sensor's measurements to the filter."""
 
     def __init__(self, settings: T, context: Context) -> None:
-        self.settings = settings
         self.filter, self.updates = context.filter, context.updates
-        self._variances = settings.calc_variances()
-        self.register()
+        self._latencies = context.latencies
+        self._configure(settings)
 
     def reconfigure(self, settings: SourceSettings) -> None:
         """Take other settings of the same kind while running."""
-        self.settings = settings  # type: ignore[assignment]
+        self._configure(settings)  # type: ignore[arg-type]
+
+    def _configure(self, settings: T) -> None:  # type: ignore[misc]
+        self.settings = settings
         self._variances = settings.calc_variances()
+        if settings.LATENCY is not None:
+            self._latencies[settings.LATENCY] = settings.latency
         self.register()
 
     @abstractmethod

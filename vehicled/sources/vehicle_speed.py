@@ -51,6 +51,7 @@ class VehicleSpeed(SourceSettings):
 
     LIMITS: ClassVar[Mapping[str, float]] = {CHANNEL: FASTEST}
     STATES = (SPEED_SCALE, SPEED_LATENCY)
+    LATENCY = SPEED_LATENCY
     OBSERVATIONS = (add_vehicle_speed,)
     NOISE = (
         NoiseSetting(
@@ -86,13 +87,8 @@ class VehicleSpeed(SourceSettings):
 class VehicleSpeedSource(Source[VehicleSpeed]):
     """Speed as one observation."""
 
-    def __init__(self, settings: VehicleSpeed, context: Context) -> None:
-        self._latencies = context.latencies
-        super().__init__(settings, context)
-
     def register(self) -> None:
         """Register `vehicle.speed`."""
-        self._latencies[SPEED_LATENCY] = self.settings.latency
         self.updates.register(CHANNEL, self.settings.gate, serves=("vx",))
 
     def observe(self, m: Measurement) -> None:

@@ -86,6 +86,7 @@ class WheelSpeeds(SourceSettings):
     LIMITS = dict.fromkeys(SPEEDS, 1000.0)
     OBSERVATIONS = (add_wheel_speeds,)
     STATES = (WHEEL_LATENCY,)
+    LATENCY = WHEEL_LATENCY
     NOISE = (
         NoiseSetting(
             "wheel_speeds.noise",
@@ -170,13 +171,8 @@ class WheelAngleSource(Source[WheelAngles]):
 class WheelSpeedSource(Source[WheelSpeeds]):
     """Rotation rates of the four wheels."""
 
-    def __init__(self, settings: WheelSpeeds, context: Context) -> None:
-        self._latencies = context.latencies
-        super().__init__(settings, context)
-
     def register(self) -> None:
         """Register the four rates."""
-        self._latencies[WHEEL_LATENCY] = self.settings.latency
         for channel in SPEEDS:
             self.updates.register(channel, self.settings.gate, serves=("vx", "slip"))
 
