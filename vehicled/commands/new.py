@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from vehicled.errors import UsageError
+from vehicled.errors import SettingsError, UsageError
 from vehicled.output_files import OutputFile, check_outputs
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _ask_vehicle(dialogue: Dialogue, args: argparse.Namespace) -> None:
                 make_vehicle_text(Draft(dialogue.known, frozenset(dialogue.given))), File, "these figures"
             )
             return
-        except settings.SettingsError as error:
+        except SettingsError as error:
             wrong = re.sub(r"^these figures:\d+: ", "", str(error))
         if not dialogue.asks:
             raise UsageError(f"{args.answers or 'answers'}: {wrong}")
