@@ -21,7 +21,7 @@ from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_confi
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate
-from vehicled.output_files import OutputFile, check_outputs, naming
+from vehicled.output_files import OutputFile, check_outputs, writing
 from vehicled.points import ORIGIN
 from vehicled.progress import Progress
 from vehicled.schemas import ROW_COLUMNS
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         )
     logs = [open_log(path, devices, mapping) for path in args.inputs]
     log = logs[0] if len(logs) == 1 else MergedLog(logs)
-    with naming(args.output):
+    with writing(args.output):
         if args.estimates:
             return _convert_estimates(log, args.output)
         if args.truth:
