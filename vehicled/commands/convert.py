@@ -20,6 +20,7 @@ from replay.truth import TruthWriter, find_truth_columns
 from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
+from vehicled.log_check.clocks import ClockFinder, describe_clock
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate
 from vehicled.output_files import OutputFile, check_outputs, writing
 from vehicled.points import ORIGIN
@@ -98,10 +99,14 @@ def run(args: argparse.Namespace) -> int:
         about = describe_log(logs[0])
         if configuration is not None:
             about = about._replace(configuration=configuration.text)
-        return _convert(log, args.output, about)
+        clocks = None
+        if len(logs) > 1:
+            clocks = ClockFinder(None if configuration is None else configuration.sensors)
+        return _convert(log, args.output, about, clocks)
 
 
-def _convert(log: Log, output: Path, about: LogAbout) -> int:
+def _convert(log: Log, output: Path, about: LogAbout, clocks: ClockFinder | None) -> int:
+    """`clocks`: of logs of several loggers, to be compared."""
     is_table = output.suffix.lower() in (".csv", parquet.SUFFIX)
     channels, sources = _survey(log) if is_table else (list(CHANNELS), set())
     written = 0
@@ -111,9 +116,13 @@ def _convert(log: Log, output: Path, about: LogAbout) -> int:
     ):
         for m in sort_by_arrival(log.measurements(), log.problems):
             writer.write(m)
+            if clocks is not None:
+                clocks.take(m)
             written += 1
             progress.update(written)
     log.problems.show(sys.stderr)
+    for clock in [] if clocks is None else clocks.find():
+        _report(f"{output.name}: {clock.source}: {describe_clock(clock)}")
     if isinstance(writer, (CsvLogWriter, parquet.ParquetLogWriter)):
         _report_lost(writer.merger, output, sources)
     if log.recorded:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 
+from vehicled.log_check.clocks import ClockOffset, describe_clock
 from vehicled.log_check.lags import SAME, Lag
 from vehicled.log_check.motion import CAR_SPEEDS, WHEEL_SPEEDS
 from vehicled.log_check.rates import Rate
@@ -79,7 +80,7 @@ class Finding:
     """Something that is probably wrong."""
 
     kind: str
-    """`time unit`, `range`, `unit`, `course`, `scale`, `mounting`, `sign`, `wheels`, `time offset`,
+    """`time unit`, `range`, `clock`, `unit`, `course`, `scale`, `mounting`, `sign`, `wheels`, `time offset`,
     `held` or `gap`."""
     channels: tuple[str, ...]
     value: float | None
@@ -213,6 +214,20 @@ def find_pauses(rates: list[Rate]) -> list[Finding]:
             )
             found.append(Finding("gap", rate.channels, rate.longest, "s", text))
     return found
+
+
+def find_clocks(clocks: list[ClockOffset], channels: Collection[str]) -> list[Finding]:
+    """Sensors whose times are of a clock that is seconds off."""
+    return [
+        Finding(
+            "clock",
+            tuple(c for c in channels if c.split(".")[0] == clock.source),
+            clock.offset,
+            "s",
+            f"{describe_clock(clock)}; sensors were not compared in any other way",
+        )
+        for clock in clocks
+    ]
 
 
 def find_held(rates: list[Rate]) -> list[Finding]:
