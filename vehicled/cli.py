@@ -101,8 +101,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Options before the command (--help, --version) take no value, so the first word is the command.
         command = next((word for word in arguments if not word.startswith("-")), None)
+        if command is not None and command not in COMMANDS and command != arguments[0]:
+            raise UsageError(
+                f"{arguments[0]}: expected behind the command, as in '{_PROGRAM} COMMAND {arguments[0]} …'"
+            )
         parser = make_parser(command)
-        args = parser.parse_args(arguments)
+        args, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            described = " ".join(filter(None, [_PROGRAM, command, "--help"]))
+            raise UsageError(f"unrecognized arguments: {' '.join(unknown)} (see '{described}')")
         if args.command is None:
             parser.print_help(sys.stderr)
             return 2

@@ -108,6 +108,9 @@ def run(args: argparse.Namespace) -> int:
 def _convert(log: Log, output: Path, about: LogAbout, clocks: ClockFinder | None) -> int:
     """`clocks`: of logs of several loggers, to be compared."""
     is_table = output.suffix.lower() in (".csv", parquet.SUFFIX)
+    if next(iter(log.measurements()), None) is None:  # before a file is overwritten
+        log.problems.show(sys.stderr)
+        raise RunError(f"{log.path}: no measurements in it")
     channels, sources = _survey(log) if is_table else (list(CHANNELS), set())
     written = 0
     with (
@@ -127,9 +130,9 @@ def _convert(log: Log, output: Path, about: LogAbout, clocks: ClockFinder | None
         _report_lost(writer.merger, output, sources)
     if log.recorded:
         _report(f"{log.path.name} is a recording: only its measurements were converted")
-    if not written:
-        raise RunError(f"{log.path}: no measurements in it")
     if isinstance(writer, gpx.GpxWriter) and not writer.points:
+        if output.is_file():
+            output.unlink()
         raise RunError(f"{log.path}: no positions in it")
     return 0
 
