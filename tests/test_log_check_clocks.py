@@ -126,3 +126,21 @@ def test_convert_says_by_how_much_the_clocks_of_its_logs_differ(
     assert len(lines) == 1
     assert lines[0].startswith("drive.mcap: gnss: 20.0 s (± 0.1 s) later than imu, ")
     assert "clock" in {f.kind for f in check(list(open_log(merged).measurements()))}
+
+
+def test_a_clock_that_was_set_back_is_named_and_nothing_else() -> None:
+    measurements = drive()
+    begin = len(measurements) // 2
+    after = [
+        Measurement(m.source, m.t - 5 * 10**9, m.arrival - 5 * 10**9, m.values) for m in measurements[begin:]
+    ]
+    found = check([*measurements[:begin], *after])
+    assert {f.kind for f in found} == {"clock"}
+    assert all(f.value == pytest.approx(-5.0, abs=0.1) and "goes back" in f.text for f in found)
+
+
+def test_a_single_row_with_an_early_time_is_no_clock() -> None:
+    measurements = list(drive())
+    stray = measurements[len(measurements) // 2]
+    measurements.insert(len(measurements) // 2, Measurement(stray.source, 0, 0, stray.values))
+    assert check(measurements) == []

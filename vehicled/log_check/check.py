@@ -27,6 +27,7 @@ from vehicled.log_check.findings import (
     find_pauses,
     find_rate,
     find_ratios,
+    find_set_back,
     find_signs,
     find_slopes,
     find_speeds,
@@ -183,11 +184,11 @@ class LogChecker:
             *find_offsets(lags, self._sensors),
             *find_late_fixes(fits, self._sensors),
         ]
-        clocks = find_clocks(self._clocks.find(), self._channels)
+        clocks = find_set_back(rates) or find_clocks(self._clocks.find(), self._channels)
         findings = [
             *find_rate(rates),
             *find_beyond(left_out, self._beyond, self._channels, self._limits),
-            *(clocks or compared),  # what is seconds apart differs in everything
+            *(clocks or compared),  # signals of other times differ in everything
             *find_held(rates),
             *find_pauses(rates),
         ]

@@ -51,6 +51,8 @@ _SLOWEST, _FASTEST = 1.0, 20_000.0
 """Hz, of the fastest sensor of a car."""
 _HELD = 0.75
 """Share of the values of which there is more than one sample."""
+_BEHIND, _SET_BACK = 0.01, 0.1
+"""Share of the samples, and s, by which times of a clock that was set go back; a single row does no harm."""
 _COUNTED = 100
 """Samples from which on there is a rate."""
 
@@ -213,6 +215,20 @@ def find_pauses(rates: list[Rate]) -> list[Finding]:
                 f"{rate.longest:.3g} s, from t = {rate.longest_at:.3f} s"
             )
             found.append(Finding("gap", rate.channels, rate.longest, "s", text))
+    return found
+
+
+def find_set_back(rates: list[Rate]) -> list[Finding]:
+    """Sensors whose clock was set back while they were logged: some times are there twice."""
+    found = []
+    for rate in rates:
+        if rate.behind < _BEHIND * rate.samples or rate.furthest < _SET_BACK:
+            continue
+        text = (
+            f"goes back by {rate.furthest:.3g} s to t = {rate.furthest_at:.3f} s, as if it had been set; "
+            "sensors were not compared"
+        )
+        found.append(Finding("clock", rate.channels, -rate.furthest, "s", text))
     return found
 
 
