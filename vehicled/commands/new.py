@@ -113,8 +113,7 @@ def _equip(
 
 def _write(text: str, path: Path, force: bool) -> None:
     """Put the file in its place whole and checked, or not at all. Raises UsageError."""
-    from vehicled.daemon.configuration import load_daemon_configuration
-    from vehicled.daemon.daemon import make_driver
+    from vehicled.daemon.configuration import check_daemon_configuration
 
     # In the same folder: so files that the configuration names are found, and a rename puts it in its place.
     descriptor, name = tempfile.mkstemp(suffix=path.suffix, prefix=f".{path.stem}-", dir=path.parent)
@@ -123,9 +122,7 @@ def _write(text: str, path: Path, force: bool) -> None:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
         try:
-            configuration = load_daemon_configuration(draft)
-            for device_name, device in configuration.daemon.devices.items():
-                make_driver(device_name, device, lambda _: None)  # opens nothing
+            check_daemon_configuration(draft)
         except UsageError as error:
             raise UsageError(str(error).replace(name, str(path))) from None
         draft.chmod(0o644)
