@@ -16,6 +16,7 @@ from replay.steps import MAX_GAP_NS
 from replay.times import ISO_8601, format_seconds, is_date, parse_seconds
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate, Measurement
+from vehicled.output_files import open_output, open_text_output
 from vehicled.points import ORIGIN, POINT_COLUMNS
 from vehicled.units import Vector
 
@@ -223,7 +224,7 @@ class CsvLogWriter:
         self.merger = RowMerger(channels)
         self.rows = 0
         self._columns = [*self.merger.channels, *([ARRIVAL] if self.merger.has_arrival else [])]
-        self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self._file = open_text_output(path)
         self._file.write(",".join(["t", *self._columns]) + "\n")
 
     def write(self, m: Measurement) -> None:
@@ -266,7 +267,7 @@ class EstimatesWriter:
         self._encode = msgspec.json.Encoder().encode
         named = point != ORIGIN
         self._point = b"".join(b",%b" % self._encode(p) for p in point) if named else b""
-        self._file = open(path, "wb", buffering=1 << 18)  # noqa: SIM115
+        self._file = open_output(path)
         self._has_loads = loads
         columns = [
             "t",

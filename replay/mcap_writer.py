@@ -26,6 +26,7 @@ from replay.mcap_format import LIBRARY, MAGIC, MESSAGE, MESSAGE_FIELDS
 from replay.mcap_summary import UNINDEXED_END, McapSummary, index_beside
 from vehicled import __version__
 from vehicled.messages import Measurement
+from vehicled.output_files import OutputStream
 from vehicled.schemas import TOPICS, ClockRecord, encode, encode_measurement, viewer_schema
 from vehicled.viewer_messages import VIEWER_TOPICS
 
@@ -46,7 +47,7 @@ class McapWriter:
     def __init__(self, path: str | Path, exclusive: bool = False) -> None:
         """Creates the file; with `exclusive`, FileExistsError if there is one already, and none is left on errors."""
         # Unbuffered: after `end_chunk` the data are with the operating system.
-        self._file = open(path, "xb" if exclusive else "wb", buffering=0)  # noqa: SIM115
+        self._file = OutputStream(path, "xb" if exclusive else "wb")
         self._path = path
         if exclusive:
             # Marks it as being written. Not every file system has locks: on others nothing repairs or removes it.

@@ -16,8 +16,10 @@ class MergedLog:
     recorded = False
 
     def __init__(self, logs: Sequence[Log]) -> None:
-        """Raises UsageError for a recording, and for logs of different times."""
-        for log in logs:
+        """Raises UsageError for a recording, for logs of different times, and for the same one twice."""
+        for k, log in enumerate(logs):
+            if any(log.path.samefile(other.path) for other in logs[:k]):
+                raise UsageError(f"{log.path}: expected each log once")
             if log.recorded:
                 raise UsageError(f"{log.path}: expected logs of measurements, got a recording of the daemon")
         self._logs = logs

@@ -11,6 +11,7 @@ from replay.times import format_seconds
 from vehicled.angles import wrap
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, Measurement
+from vehicled.output_files import open_text_output
 from vehicled.points import rotations
 
 REFERENCE = tuple(channel for channel in CHANNELS if channel.startswith("reference."))
@@ -47,7 +48,7 @@ class TruthWriter:
         self.origin = origin
         self._merger = RowMerger(channels)
         self._columns = find_truth_columns(channels)
-        self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self._file = open_text_output(path)
         self._file.write(",".join(["t", *self._columns]) + "\n")
 
     def write(self, m: Measurement) -> None:

@@ -48,7 +48,7 @@ def messages(steps: int) -> int:
 
 
 class Disk:
-    """Stands in for `open` of `replay.mcap_writer`: files that fail, or hang, when they are written."""
+    """Stands in for `OutputStream` of `replay.mcap_writer`: files that fail, or hang, when they are written."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.error: int | None = None
@@ -57,9 +57,9 @@ class Disk:
         self.responds.set()
         self.hanging = threading.Event()
         """Set once something waits for the disk to respond."""
-        monkeypatch.setattr(mcap_writer, "open", self._open, raising=False)
+        monkeypatch.setattr(mcap_writer, "OutputStream", self._open)
 
-    def _open(self, path: Path, mode: str, buffering: int) -> io.FileIO:
+    def _open(self, path: Path, mode: str) -> io.FileIO:
         self.check()
         return _File(self, path, mode)
 

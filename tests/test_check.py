@@ -292,3 +292,45 @@ def test_what_is_no_regular_file_is_one_line(tmp_path, capsys, path):
     os.mkfifo(tmp_path / "pipe")
     assert main(["check", str(tmp_path / path)]) == 2
     assert "expected a regular file, got a " in capsys.readouterr().err
+
+
+MISTAKES = {
+    "vehicle.driven": ("driven: rear ", "driven: raer "),
+    "vehicle.rear.differential": ("differential: open", "differential: welded"),
+    "sensors.wheel_speeds.noise": ("wheel_speeds: null", "wheel_speeds: {noise: 0.2 m}"),
+    "daemon.devices.imu.options.baut": ("baud: 921600", "baut: 921600"),
+    "daemon.devices.gnss.options.prt": ("port: /dev/vehicled-gnss", "prt: /dev/vehicled-gnss"),
+    "daemon.lop": ("\n  loop:", "\n  lop:"),
+}
+
+
+def test_all_independent_mistakes_are_reported_at_once(capsys, config):
+    for old, new in MISTAKES.values():
+        path = config(old, new)
+    status, out, err = check(capsys, path)
+    assert (status, out) == (2, "")
+    lines = err.splitlines()
+    assert len(lines) == len(MISTAKES)
+    text = path.read_text()
+    for key, (_, new) in MISTAKES.items():
+        at = text[: text.index(new.lstrip())].count("\n") + 1
+        if key.endswith("differential") or key.endswith("driven") or key.endswith("noise"):
+            assert any(line.startswith(f"vehicled: {path}:{at}: {key}: expected ") for line in lines), key
+        else:
+            assert any(line.startswith(f"vehicled: {path}:{at}: {key}: unknown key; ") for line in lines), key
+
+
+def test_json_has_all_mistakes_as_a_list(capsys, config):
+    for old, new in MISTAKES.values():
+        path = config(old, new)
+    status, out, err = check(capsys, path, "--json")
+    assert status == 2
+    assert [f"vehicled: {m}" for m in json.loads(out)["mistakes"]] == err.splitlines()
+
+
+def test_thousands_of_mistakes_are_counted_and_not_all_shown(capsys, config):
+    path = config("wheel_speeds: null", "\n  ".join(f"key_{i}: 1" for i in range(3000)))
+    status, _, err = check(capsys, path)
+    assert status == 2
+    assert len(err.splitlines()) == 51
+    assert err.splitlines()[-1] == "vehicled: 2950 more mistakes"

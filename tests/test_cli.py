@@ -86,6 +86,8 @@ def test_a_bug_shows_its_traceback(command):
         (["check"], "required: file (see 'vehicled check --help')"),
         (["check", "a", "b"], "unrecognized arguments: b"),
         (["--bogus"], "unrecognized arguments: --bogus"),
+        (["check", "a", "--bogus"], "(see 'vehicled check --help')"),
+        (["--config", "prototype", "replay", "a.csv"], "--config: expected behind the command"),
         (["run"], "required: --config (see 'vehicled run --help')"),
     ],
 )

@@ -34,7 +34,7 @@ from drivers.nmea import Nmea, NmeaOptions
 from drivers.ntrip import make_gga
 from drivers.ubx import Ubx, UbxOptions
 from vehicled import settings
-from vehicled.settings import SettingsError
+from vehicled.errors import SettingsError
 
 
 @pytest.fixture(autouse=True)

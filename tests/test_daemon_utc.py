@@ -18,6 +18,7 @@ from vehicled import settings
 from vehicled.daemon.daemon import Daemon, DaemonOptions
 from vehicled.daemon.pulses import PulseReader
 from vehicled.daemon.utc import UtcClock
+from vehicled.errors import SettingsError
 
 SECOND = 1_000_000_000
 HOST = 1_790_000_000 * SECOND
@@ -223,5 +224,5 @@ def test_the_kernels_pulses_are_handed_over_once_each(tmp_path, caplog):
 
 @pytest.mark.parametrize("name", ["/dev/pps0", "../../etc", "pps"])
 def test_a_source_of_pulses_has_the_kernels_name(name):
-    with pytest.raises(settings.SettingsError, match="pps"):
+    with pytest.raises(SettingsError, match="pps"):
         settings.loads(f"devices: {{}}\npps: {name}\n", DaemonOptions)

@@ -10,9 +10,9 @@ from drivers.can import CanDecoder, CanOptions, CanSignal
 from replay.encoders import CanEncoder
 from replay.foreign.mapping import LogMapping
 from vehicled.daemon.daemon import DaemonOptions, make_driver
-from vehicled.errors import UsageError
+from vehicled.errors import SettingsError, UsageError
 from vehicled.messages import WHEELS, Measurement
-from vehicled.settings import SettingsError, config_path, loads
+from vehicled.settings import config_path, loads
 
 DBC = Path(__file__).parent.parent / "config" / "prototype.dbc"
 

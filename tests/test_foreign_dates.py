@@ -9,8 +9,7 @@ from replay.foreign.mapping import load_mapping
 from replay.log import open_log
 from replay.times import parse_date
 from vehicled.cli import main
-from vehicled.errors import UsageError
-from vehicled.settings import SettingsError
+from vehicled.errors import SettingsError, UsageError
 
 NOON = int(datetime.datetime(2026, 5, 1, 12, tzinfo=datetime.UTC).timestamp()) * 1_000_000_000
 

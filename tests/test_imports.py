@@ -34,6 +34,8 @@ PLAIN = {
     "vehicled.settings",
     "vehicled.expectations",
     "vehicled.messages",
+    "vehicled.mistakes",
+    "vehicled.number_faults",
     "vehicled.output_files",
     "vehicled.requests",
     "vehicled.schemas",

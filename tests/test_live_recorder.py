@@ -338,7 +338,7 @@ from vehicled.daemon import live_recorder
 from vehicled.daemon.recordings import RecordOptions
 
 os.mkfifo(sys.argv[1] + "/pipe")
-mcap_writer.open = lambda path, mode, buffering: open(sys.argv[1] + "/pipe", "wb", buffering)
+mcap_writer.OutputStream = lambda path, mode: open(sys.argv[1] + "/pipe", "wb", 0)
 live_recorder._END_WITHIN_S = 0.1
 recorder = live_recorder.LiveRecorder(RecordOptions(directory=Path(sys.argv[1])), "x")
 recorder.start()

@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 from mechanism_rig import describe, mechanism
 
-from vehicled import settings
-from vehicled.errors import UsageError
+from vehicled.errors import SettingsError, UsageError
 from vehicled.multibody.checks import calc_topology
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, load_description
@@ -143,7 +142,7 @@ IN_THE_FILE = [
 @pytest.mark.parametrize(("old", "new", "says"), IN_THE_FILE)
 def test_a_mistake_in_the_file_is_reported_with_line_and_key(old, new, says):
     assert SOUND.count(old) == 1
-    with pytest.raises(settings.SettingsError) as error:
+    with pytest.raises(SettingsError) as error:
         describe(SOUND.replace(old, new))
     where, line, message = str(error.value).split(":", 2)
     assert where == "test.yaml"
@@ -174,7 +173,7 @@ def test_a_mistake_in_the_file_is_reported_with_line_and_key(old, new, says):
 )
 def test_a_mistake_in_a_spatial_file_is_reported(old, new, says):
     assert SPATIAL.count(old) == 1
-    with pytest.raises(settings.SettingsError) as error:
+    with pytest.raises(SettingsError) as error:
         describe(SPATIAL.replace(old, new))
     assert str(error.value).split(":", 2)[2].strip().startswith(says)
 
@@ -328,9 +327,7 @@ def test_descriptions_made_in_a_program_are_looked_at_too():
 
 
 def test_shipped_mechanisms_are_known_by_name():
-    with pytest.raises(
-        settings.SettingsError, match=r"shipped .*five_bar, .*four_bar, .*pendulum, .*slider_crank"
-    ):
+    with pytest.raises(SettingsError, match=r"shipped .*five_bar, .*four_bar, .*pendulum, .*slider_crank"):
         load_description("fourbar")
 
 

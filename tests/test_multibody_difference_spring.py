@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from mechanism_rig import advance, describe, energy, mechanism
 
+from vehicled.errors import SettingsError
 from vehicled.multibody import problems, switches
 from vehicled.multibody.reactions import calc_reactions
-from vehicled.settings import SettingsError
 
 MASS, SPRING, BAR = 2.0, 90.0, 55.0
 TEXT = f"""

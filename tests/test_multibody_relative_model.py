@@ -15,7 +15,7 @@ from mechanism_log_rig import record
 from operator_rig import CHAIN, DUMBBELL, FREE, JOINTS
 
 from vehicled.cli import main
-from vehicled.errors import UsageError
+from vehicled.errors import SettingsError, UsageError
 from vehicled.identification import base
 from vehicled.identification.mechanism.estimate import calc_equations, estimate
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
@@ -35,7 +35,6 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 from vehicled.multibody.reactions import calc_reactions
 from vehicled.multibody.sensors import Encoder, Gyroscope, SensorSet
-from vehicled.settings import SettingsError
 from vehicled.studies.observers.error_state import ErrorStateObserver
 from vehicled.studies.observers.linkage_errors import ExactLinkageErrors
 from vehicled.studies.observers.noise import calc_free_slope, discretise, make_units

@@ -14,13 +14,13 @@ import vehicled
 from replay.csv_log import read_estimates
 from vehicled.cli import main
 from vehicled.configuration import Configuration, File, configure
-from vehicled.errors import UsageError
+from vehicled.errors import SettingsError, UsageError
 from vehicled.estimator import Estimator
 from vehicled.filter.states import ATTITUDE
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.points import POINT_COLUMNS, move, rotations
 from vehicled.schemas import TOPIC_COLUMNS, resolution_of
-from vehicled.settings import SettingsError, config_path, loads
+from vehicled.settings import config_path, loads
 from vehicled.simulation.drive import Truth
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario

@@ -10,8 +10,8 @@ from estimator_rig import Run, cruise, prototype, steps
 
 from vehicled import schemas
 from vehicled.configuration import parse_configuration
+from vehicled.errors import SettingsError
 from vehicled.messages import ESTIMATE_INDEX, POINT_QUANTITIES
-from vehicled.settings import SettingsError
 
 PLACES = {"driver": (0.1, 0.35, 0.2), "hitch": (-2.3, 0.0, -0.2)}
 

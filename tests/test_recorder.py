@@ -221,11 +221,11 @@ def test_a_full_disk_costs_chunks_but_not_the_file(tmp_path: Path, monkeypatch: 
     path = tmp_path / "run.mcap"
     disk: list[FullDisk] = []
 
-    def open_full(p: Path, mode: str, **_: Any) -> FullDisk:
+    def open_full(p: Path, mode: str) -> FullDisk:
         disk.append(FullDisk(p, mode[0]))
         return disk[0]
 
-    monkeypatch.setattr(mcap_writer, "open", open_full, raising=False)
+    monkeypatch.setattr(mcap_writer, "OutputStream", open_full)
     writer = McapWriter(path)
     monkeypatch.undo()
     for n in range(6):
@@ -254,15 +254,20 @@ def test_a_replay_whose_disk_is_full_ends_with_the_error(
 ) -> None:
     disk: list[FullDisk] = []
 
-    def open_full(p: Path, mode: str, **_: Any) -> FullDisk:
+    def open_full(p: Path, mode: str) -> FullDisk:
         disk.append(FullDisk(p, mode[0]))
         return disk[0]
 
-    monkeypatch.setattr(mcap_writer, "open", open_full, raising=False)
+    monkeypatch.setattr(mcap_writer, "OutputStream", open_full)
     recorder = Recorder(tmp_path / "run.mcap", "", START, OFFSET, limit=10)
     disk[0].full = True
-    for i in range(200):
-        recorder.record_step(*step(i))
+
+    def record() -> None:
+        for i in range(100_000):
+            recorder.record_step(*step(i % 200))
+
+    with pytest.raises(OSError, match="No space left"):
+        record()
     with pytest.raises(OSError, match="No space left"):
         recorder.close()
 

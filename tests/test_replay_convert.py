@@ -150,3 +150,31 @@ def test_a_mapping_is_of_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[s
     arguments = ["convert", *split(tmp_path), str(tmp_path / "c.mcap"), "--mapping", str(tmp_path / "m.yaml")]
     assert main(arguments) == 2
     assert "expected one log" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["b.csv", "b.mcap"])
+def test_a_log_without_measurements_makes_no_file_and_replaces_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    (tmp_path / "a.csv").write_text("t,imu.ax\n")
+    (tmp_path / output).write_text("of another day")
+    assert main(["convert", str(tmp_path / "a.csv"), str(tmp_path / output)]) == 1
+    assert capsys.readouterr().err == f"vehicled: {tmp_path}/a.csv: no measurements in it\n"
+    assert (tmp_path / output).read_text() == "of another day"
+
+
+def test_a_log_without_positions_leaves_no_empty_track(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "a.mcap", [m for m in drive() if m.source == "imu"])
+    assert main(["convert", str(tmp_path / "a.mcap"), str(tmp_path / "b.gpx")]) == 1
+    assert "no positions in it" in capsys.readouterr().err
+    assert not (tmp_path / "b.gpx").exists()
+
+
+def test_a_log_that_is_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "a.mcap", drive())
+    (tmp_path / "link.mcap").symlink_to(tmp_path / "a.mcap")
+    arguments = [str(tmp_path / name) for name in ("a.mcap", "link.mcap", "b.csv")]
+    assert main(["convert", *arguments]) == 2
+    assert capsys.readouterr().err == f"vehicled: {tmp_path}/link.mcap: expected each log once\n"

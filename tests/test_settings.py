@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vehicled.errors import UsageError
-from vehicled.settings import Deferred, SettingsError, config_path, load, loads
+from vehicled.errors import SettingsError, UsageError
+from vehicled.settings import Deferred, config_path, load, loads
 from vehicled.units import (
     Kilograms,
     Metres,
@@ -419,3 +419,35 @@ def test_any_bytes_give_a_value_or_one_line(tmp_path_factory: pytest.TempPathFac
         load(path, Car)
     except SettingsError as error:
         assert "\n" not in str(error)
+
+
+def mistakes(text):
+    with pytest.raises(SettingsError) as error:
+        loads(text, Car)
+    assert str(error.value) == error.value.mistakes[0]
+    return [m.removeprefix("<text>:") for m in error.value.mistakes]
+
+
+def test_every_mistake_of_a_section_is_found():
+    found = mistakes("mass: 3\nseats: many\nseats: 4\ntracks: [1 m, 2, 3 kg]\nwheels: {fl: 1 s, fr: 2 s}\n")
+    where = [m.partition(": expected")[0] for m in found]
+    assert sorted(where) == [
+        "1: mass",
+        "2: seats",
+        "3: seats",
+        "4: tracks[1]",
+        "4: tracks[2]",
+        "5: wheels.fl",
+        "5: wheels.fr",
+    ]
+
+
+def test_a_misspelt_key_is_not_missing_as_well():
+    found = mistakes("suspension: {kind: hard_points, hinges: 1 2 3 m}")
+    assert found == ["1: suspension.hinges: unknown key; did you mean 'hinge'?"]
+
+
+def test_a_quantity_is_not_judged_while_what_chooses_its_unit_is_wrong():
+    with pytest.raises(SettingsError) as error:
+        loads("pedals: {left: {of: floor, offset: 1 kg}}", Pedals)
+    assert [m.split(": ")[1] for m in error.value.mistakes] == ["pedals.left.of"]

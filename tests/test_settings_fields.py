@@ -15,8 +15,9 @@ from drivers.vectornav import VectorNavOptions
 from drivers.xsens import XsensOptions
 from vehicled.configuration import File
 from vehicled.daemon.daemon import DaemonOptions
+from vehicled.errors import SettingsError
 from vehicled.expectations import find_metadata, find_unit_choice, numbers_of, type_hints
-from vehicled.settings import SettingsError, loads
+from vehicled.settings import loads
 from vehicled.simulation.scenario import Scenario
 from vehicled.units import Range, Unit, UnitBy, parse_unit
 

@@ -14,9 +14,9 @@ from simulation_plant import SingleTrack
 from replay.csv_log import read_estimates
 from replay.log import open_log
 from vehicled.cli import main
-from vehicled.errors import RunError
+from vehicled.errors import RunError, SettingsError
 from vehicled.messages import ESTIMATE_INDEX
-from vehicled.settings import SettingsError, loads
+from vehicled.settings import loads
 from vehicled.simulation.course import CourseBuilder, double_lane_change, double_lane_change_lanes
 from vehicled.simulation.drive import drive_plant, simulate
 from vehicled.simulation.driver import Controls, SpeedProfile, State

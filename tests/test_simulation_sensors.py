@@ -9,9 +9,10 @@ import numpy as np
 import pymap3d
 import pytest
 
+from vehicled.errors import SettingsError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Measurement
 from vehicled.points import rotations
-from vehicled.settings import SettingsError, loads
+from vehicled.settings import loads
 from vehicled.simulation.sensor_settings import (
     CONVENTIONAL,
     Errors,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from vehicle_rig import Rig, vehicle
 
-from vehicled.settings import SettingsError, loads
+from vehicled.errors import SettingsError
+from vehicled.settings import loads
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.steering import SteeringGeometry
 

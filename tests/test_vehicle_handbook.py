@@ -7,6 +7,7 @@ import pytest
 from vehicle_rig import G, Rig, given, motions
 
 from vehicled import settings
+from vehicled.errors import SettingsError
 from vehicled.messages import WHEELS
 from vehicled.vehicle.handbook import Handbook, HandbookAxle, roll_center_height
 from vehicled.vehicle.kinematics import Corner, calc_rates, moved
@@ -312,7 +313,7 @@ rear: {{track: 1.5 m, wheel_radius: 0.31 m, cornering_stiffness: 95 kN/rad}}
     ],
 )
 def test_mistakes_are_named(extra, front, where):
-    with pytest.raises(settings.SettingsError, match=f"^<text>:\\d+: {where}"):
+    with pytest.raises(SettingsError, match=f"^<text>:\\d+: {where}"):
         settings.loads(TEXT.format(extra=extra, front=front), Handbook)
 
 
@@ -353,13 +354,13 @@ def test_figures_of_no_car_are_named_by_their_own_key(old, new, message):
     """A height and a track were reported as moments of inertia that were not given."""
     text = TEXT.format(extra="", front="")
     assert text.count(old) == 1
-    with pytest.raises(settings.SettingsError, match=f"^<text>:\\d+: {message}"):
+    with pytest.raises(SettingsError, match=f"^<text>:\\d+: {message}"):
         settings.loads(text.replace(old, new), Handbook)
 
 
 def test_center_of_mass_beyond_the_axles_is_refused():
     text = TEXT.format(extra="", front="").replace("center_of_mass: 1.2 m", "center_of_mass: 3 m")
-    with pytest.raises(settings.SettingsError, match=r"front_to_center_of_mass: .*between the axles"):
+    with pytest.raises(SettingsError, match=r"front_to_center_of_mass: .*between the axles"):
         settings.loads(text, Handbook)
 
 

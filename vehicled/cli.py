@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from vehicled import __version__
-from vehicled.errors import UsageError, VehicledError
+from vehicled.errors import SettingsError, UsageError, VehicledError
 
 COMMANDS = {
     "demo": "the whole chain on an emulated vehicle; nothing to configure",
@@ -47,6 +47,9 @@ _PROGRAM = "vehicled"
 _COLLECT_EVERY = 10_000
 """Objects between two collections of the youngest generation. Python's own 700 costs a fifth of the start, in which
 modules and the model make 150,000 objects that all stay."""
+
+_MOST_MISTAKES = 50
+"""Of a settings file that are shown."""
 
 _DESCRIPTION = "Real-time vehicle state estimation: position, slip and suspension from a car's sensors."
 
@@ -98,8 +101,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Options before the command (--help, --version) take no value, so the first word is the command.
         command = next((word for word in arguments if not word.startswith("-")), None)
+        if command is not None and command not in COMMANDS and command != arguments[0]:
+            raise UsageError(
+                f"{arguments[0]}: expected behind the command, as in '{_PROGRAM} COMMAND {arguments[0]} …'"
+            )
         parser = make_parser(command)
-        args = parser.parse_args(arguments)
+        args, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            described = " ".join(filter(None, [_PROGRAM, command, "--help"]))
+            raise UsageError(f"unrecognized arguments: {' '.join(unknown)} (see '{described}')")
         if args.command is None:
             parser.print_help(sys.stderr)
             return 2
@@ -108,6 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except SystemExit as stop:  # argparse after --help and --version
         return int(stop.code or 0)
+    except SettingsError as error:
+        return _fail_settings(error)
     except VehicledError as error:
         return _fail(str(error), error.exit_status)
     except BrokenPipeError:
@@ -119,6 +131,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"{where}{error.strerror or error}", 1)
     except KeyboardInterrupt:
         return 130
+
+
+def _fail_settings(error: SettingsError) -> int:
+    """One line for each mistake; a file of another kind may have thousands."""
+    for mistake in error.mistakes[:_MOST_MISTAKES]:
+        _fail(mistake, error.exit_status)
+    more = len(error.mistakes) - _MOST_MISTAKES
+    if more > 0:
+        _fail(f"{more} more mistake{'s' * (more > 1)}", error.exit_status)
+    return error.exit_status
 
 
 def _fail(message: str, status: int) -> int:

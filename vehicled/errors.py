@@ -13,6 +13,18 @@ class UsageError(VehicledError):
     exit_status = 2
 
 
+class SettingsError(UsageError):
+    """Mistakes in a settings file, each as one line: `file:line: key.path: what was expected, got …`.
+
+    `str(error)` is the first of them.
+    """
+
+    def __init__(self, *mistakes: str) -> None:
+        super().__init__(mistakes[0])
+        self.mistakes = mistakes
+        """All that were found, in the order of the file as far as it goes."""
+
+
 class OptionError(UsageError):
     """A bad option of a driver."""
 

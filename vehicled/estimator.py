@@ -27,8 +27,8 @@ from vehicled.filter.states import ATTITUDE, POSITION
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, Measurement, SlowState
+from vehicled.number_faults import find_fault
 from vehicled.requests import SetParameters, SetPosition
-from vehicled.settings import find_fault
 from vehicled.sources.ground_velocity import add_speed_and_course
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming

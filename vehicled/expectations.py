@@ -94,8 +94,14 @@ def either(names: list[str]) -> str:
 
 def suggest(name: str, known: list[str]) -> str:
     """A hint for a name that is not known: the nearest one, or all."""
+    near = find_nearest(name, known)
+    return f"known here: {', '.join(known)}" if near is None else f"did you mean '{near}'?"
+
+
+def find_nearest(name: str, known: list[str]) -> str | None:
+    """Which of the known names was probably meant."""
     near = difflib.get_close_matches(name[:60], known, n=1, cutoff=0.5)
-    return f"did you mean '{near[0]}'?" if near else f"known here: {', '.join(known)}"
+    return near[0] if near else None
 
 
 def describe(node: yaml.Node) -> str:

@@ -1,17 +1,23 @@
-"""The files that a command will write, checked before it opens any."""
+"""The files that a command writes: checked before it opens any, and named where one cannot be written."""
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 from vehicled.errors import UsageError
 
 PLOTS = (".svg", ".png", ".pdf")
 """Endings of pictures."""
+
+_BUFFER = 1 << 18
 
 
 class OutputFile(NamedTuple):
@@ -46,17 +52,6 @@ def check_outputs(outputs: Iterable[OutputFile], inputs: Mapping[str, Iterable[s
         used.append((path, option))
 
 
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Within it a file is written: an OSError that names none, as of a full disk, names this one."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
-
-
 def check_folder(option: str, folder: Path | None) -> None:
     """Raise UsageError where a folder that files go to, and that is made if missing, cannot be one."""
     if folder is None:
@@ -88,3 +83,58 @@ def _is_same(path: Path, other: Path) -> bool:
 def _resolve(path: Path) -> Path:
     """Without links; as `Path.resolve`, which raises RuntimeError for links in a circle."""
     return Path(os.path.realpath(path))
+
+
+class OutputStream(io.FileIO):
+    """Bytes into a file, unbuffered: an OSError of writing has its name, as of a full disk, too."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """As of any file: how many bytes were written. Raises OSError."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.name)) from None
+
+
+def open_output(path: str | Path, mode: str = "wb") -> io.BufferedWriter:
+    """A file for writing bytes, whose every OSError has its name."""
+    return io.BufferedWriter(OutputStream(path, mode), _BUFFER)
+
+
+def open_text_output(path: str | Path) -> io.TextIOWrapper:
+    """A file for writing text in UTF-8, with lines that end in a line feed, whose every OSError has its name."""
+    return io.TextIOWrapper(open_output(path), encoding="utf-8", newline="\n")
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """A whole file. Raises OSError, as `writing`."""
+    with writing(path), open_output(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Within it a file is written; one that an OSError leaves incomplete is renamed, which the error then says.
+
+    Its new name ends in `.part`: half of a table or of a log looks like a whole one.
+    """
+    path = Path(path)
+    before = _describe(path)
+    try:
+        yield
+    except OSError as error:
+        if _describe(path) == before or not path.is_file():
+            raise
+        part = path.with_name(path.name + ".part")
+        path.rename(part)
+        left = f"{error.strerror or error}; the incomplete file is {part}"
+        raise OSError(error.errno, left, error.filename) from error
+
+
+def _describe(path: Path) -> tuple[int, ...] | None:
+    """What changes once it is opened for writing; None where it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

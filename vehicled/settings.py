@@ -33,7 +33,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, 
 import yaml
 
 from vehicled.bounded_file import read_bounded
-from vehicled.errors import UsageError
+from vehicled.errors import SettingsError, UsageError
 from vehicled.expectations import (
     DIMENSIONLESS,
     SectionKey,
@@ -41,6 +41,7 @@ from vehicled.expectations import (
     either,
     expectation,
     find_metadata,
+    find_nearest,
     find_unit_choice,
     is_null,
     join_path,
@@ -49,6 +50,7 @@ from vehicled.expectations import (
     suggest,
     type_hints,
 )
+from vehicled.mistakes import Mistakes
 from vehicled.units import Range, Unit, UnitBy, UnitError, parse_unit, split_quantity
 
 T = TypeVar("T")
@@ -65,10 +67,6 @@ _INT = re.compile(r"[+-]?[0-9]{1,18}|0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|0x[0-9a-fA-F]+|0o[0-7]+")
 _RATIO, _DECIMAL_COMMA = re.compile(r"([0-9.]+)\s*:\s*1"), re.compile(r"[0-9],[0-9]")
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-
-
-class SettingsError(UsageError):
-    """A mistake in a settings file, as one line: `file:line: key.path: what was expected, got …`."""
 
 
 def load(path: str | Path, cls: type[T]) -> T:
@@ -100,6 +98,14 @@ def loads(text: str, cls: type[T], name: str = "<text>", folder: Path | None = N
 
     `name` stands for the file in messages; relative paths start at `folder`, by default the current one.
     """
+    return document(text, name, folder).to(cls)
+
+
+def document(text: str, name: str = "<text>", folder: Path | None = None) -> "Deferred":
+    """The whole of a text, whose parts can be read one by one; `name` and `folder` as of `loads`.
+
+    Raises SettingsError where it is no YAML, or has no keys at its top level.
+    """
     name = printable(name)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -121,43 +127,7 @@ def loads(text: str, cls: type[T], name: str = "<text>", folder: Path | None = N
     reader = _Reader(name, folder or Path(), node)
     if not isinstance(node, yaml.MappingNode):
         reader.fail(node, "", f"expected keys and values at the top level, got {describe(node)}")
-    try:
-        value: T = reader.convert(node, cls, (), "")
-        return value
-    except RecursionError:
-        raise SettingsError(f"{name}: nested too deeply") from None
-
-
-def find_fault(instance: Any, path: str = "") -> str | None:
-    """What is wrong with the numbers of a dataclass that came by another way than a file; None if nothing is."""
-    return _fault(instance, (), path)
-
-
-def _fault(value: Any, metadata: tuple[Any, ...], path: str) -> str | None:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = type_hints(type(value))
-        for field in dataclasses.fields(value):
-            hint = hints[field.name]
-            own = getattr(hint, "__metadata__", ())
-            below = tuple(m for part in get_args(hint) for m in getattr(part, "__metadata__", ()))
-            fault = _fault(getattr(value, field.name), (*own, *below), join_path(path, field.name))
-            if fault is not None:
-                return fault
-        check = getattr(value, "check", None)
-        together = check() if callable(check) else ()
-        return next((f"{join_path(path, where)}: {message}" for where, message in together), None)
-    if isinstance(value, (tuple, list)):
-        return next((f for v in value if (f := _fault(v, metadata, path)) is not None), None)
-    if isinstance(value, dict):
-        return next(
-            (f for k, v in value.items() if (f := _fault(v, metadata, join_path(path, k))) is not None), None
-        )
-    if isinstance(value, float):
-        bounds = find_metadata(metadata, Range)
-        if not math.isfinite(value) or (bounds is not None and value not in bounds):
-            wanted = "" if bounds is None else bounds.describe(Unit("1"))
-            return f"{path}: expected a number {wanted or 'that is finite'}, got {value:g}"
-    return None
+    return Deferred(reader, node, "")
 
 
 def shipped_folder() -> Path:
@@ -196,9 +166,24 @@ class Deferred:
         self._reader, self._node, self._path = reader, node, path
 
     def to(self, cls: type[T]) -> T:
-        """This part as an instance of the dataclass `cls`. Raises SettingsError."""
-        value: T = self._reader.convert(self._node, cls, (), self._path)
-        return value
+        """This part as an instance of the dataclass `cls`. Raises SettingsError, with every mistake in it."""
+        try:
+            value: T = self._reader.convert(self._node, cls, (), self._path)
+            return value
+        except RecursionError:
+            raise SettingsError(f"{self._reader.name}: nested too deeply") from None
+
+    def parts(self, *keys: str) -> dict[str, "Deferred"]:
+        """What stands below these keys, by its own key, but for null; nothing where there is no such section."""
+        pairs = self._node.value if isinstance(self._node, yaml.MappingNode) else []
+        found = {
+            key.value: Deferred(self._reader, value, join_path(self._path, key.value))
+            for key, value in pairs
+            if isinstance(key, yaml.ScalarNode) and not is_null(value)
+        }
+        if not keys:
+            return found
+        return found[keys[0]].parts(*keys[1:]) if keys[0] in found else {}
 
     def fail(self, message: str, *, beside: str = "", below: str = "") -> NoReturn:
         """Raise SettingsError with `message` at this part's place, or at that of a key beside or below it."""
@@ -250,18 +235,21 @@ class _Reader:
 
     # Mappings
 
-    def _pairs(self, node: yaml.Node, path: str, what: str) -> list[tuple[str, yaml.Node, yaml.Node]]:
-        """(key, key node, value node) of a mapping without duplicates."""
+    def _pairs(
+        self, node: yaml.Node, path: str, what: str, mistakes: Mistakes
+    ) -> list[tuple[str, yaml.Node, yaml.Node]]:
+        """(key, key node, value node) of a mapping; `mistakes` takes what is no name, and duplicates."""
         if not isinstance(node, yaml.MappingNode):
             self.fail(node, path, f"expected {what}, got {describe(node)}")
         pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag not in _TAGS:
-                self.fail(key, path, f"expected a name as key, got {describe(key)}")
-            if key.value in pairs:
-                first = pairs[key.value][0].start_mark.line + 1
-                self.fail(key, join_path(path, key.value), f"expected once, is already on line {first}")
-            pairs[key.value] = key, value
+            with mistakes.part():
+                if not isinstance(key, yaml.ScalarNode) or key.tag not in _TAGS:
+                    self.fail(key, path, f"expected a name as key, got {describe(key)}")
+                if key.value in pairs:
+                    first = pairs[key.value][0].start_mark.line + 1
+                    self.fail(key, join_path(path, key.value), f"expected once, is already on line {first}")
+                pairs[key.value] = key, value
         return [(name, key, value) for name, (key, value) in pairs.items()]
 
     def _dataclass(self, node: yaml.Node, cls: Any, metadata: tuple[Any, ...], path: str) -> Any:
@@ -273,24 +261,34 @@ class _Reader:
             return cls(**{short: self.convert(node, hints[short], metadata, path)})
         if is_null(node) and not any(map(_is_required, fields.values())):
             self.fail(node, path, "expected a section, got nothing; leave the key out where there is none")
-        pairs = self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'")
+        mistakes = Mistakes()
+        pairs = self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'", mistakes)
+        given = {name for name, _, _ in pairs}
         # What chooses a unit comes first.
         for name, key, value in sorted(
             pairs, key=lambda pair: find_unit_choice(hints.get(pair[0])) is not None
         ):
-            if name not in fields:
-                self.fail(key, join_path(path, name), f"unknown key; {suggest(name, list(fields))}")
-            choice = find_unit_choice(hints[name])
-            chosen = () if choice is None else (self._choose_unit(choice, fields, values, metadata, path),)
-            values[name] = self.convert(value, hints[name], (*chosen, *metadata), join_path(path, name))
+            with mistakes.part():
+                if name not in fields:
+                    self.fail(key, join_path(path, name), f"unknown key; {suggest(name, list(fields))}")
+                choice = find_unit_choice(hints[name])
+                if choice is not None and choice.field in given - set(values):
+                    continue  # its unit is known once that field is right
+                chosen = (
+                    () if choice is None else (self._choose_unit(choice, fields, values, metadata, path),)
+                )
+                values[name] = self.convert(value, hints[name], (*chosen, *metadata), join_path(path, name))
+        meant = given | {find_nearest(name, list(fields)) for name in given.difference(fields)}
         for name, field in fields.items():
-            if _is_required(field) and name not in values:
-                wanted = expectation(hints[name], metadata)
-                self.fail(node, join_path(path, name), f"missing; expected {wanted}")
+            if _is_required(field) and name not in meant:
+                with mistakes.part():
+                    wanted = expectation(hints[name], metadata)
+                    self.fail(node, join_path(path, name), f"missing; expected {wanted}")
+        mistakes.raise_any()
         result = cls(**values)
         check = getattr(result, "check", None)
         if callable(check):
-            for where, message in check():
+            for where, message in check():  # only the first: others often follow from it
                 self.fail(self._at(node, where), join_path(path, where), message)
         return result
 
@@ -335,12 +333,15 @@ class _Reader:
 
     def _dict(self, node: yaml.Node, kind: Any, metadata: tuple[Any, ...], path: str) -> Any:
         key_type, value_type = get_args(kind)
-        return {
-            self.convert(key, key_type, (), join_path(path, name)): self.convert(
-                value, value_type, (SectionKey(name), *metadata), join_path(path, name)
-            )
-            for name, key, value in self._pairs(node, path, "keys and values")
-        }
+        mistakes = Mistakes()
+        values: dict[Any, Any] = {}
+        for name, key, value in self._pairs(node, path, "keys and values", mistakes):
+            below = join_path(path, name)
+            with mistakes.part():
+                made = self.convert(key, key_type, (), below)
+                values[made] = self.convert(value, value_type, (SectionKey(name), *metadata), below)
+        mistakes.raise_any()
+        return values
 
     # Sequences
 
@@ -355,10 +356,13 @@ class _Reader:
         if not several and len(node.value) != len(args):
             self.fail(node, path, f"expected {expectation(kind, metadata)}, got {len(node.value)} values")
         types_ = (args[0] for _ in node.value) if several else args
-        return origin(
-            self.convert(item, t, metadata, f"{path}[{i}]")
-            for i, (item, t) in enumerate(zip(node.value, types_, strict=True))
-        )
+        mistakes = Mistakes()
+        values: list[Any] = []
+        for i, (item, t) in enumerate(zip(node.value, types_, strict=True)):
+            with mistakes.part():
+                values.append(self.convert(item, t, metadata, f"{path}[{i}]"))
+        mistakes.raise_any()
+        return origin(values)
 
     # Unions
 
@@ -387,7 +391,7 @@ class _Reader:
         hints = type_hints(classes[0])
         choice = next(name for name, hint in hints.items() if get_origin(hint) is Literal)
         kinds = {name: c for c in classes for name in get_args(type_hints(c)[choice])}
-        pairs = self._pairs(node, path, "keys")
+        pairs = self._pairs(node, path, "keys", Mistakes())  # which the section itself reports
         path = join_path(path, choice)
         for name, _, value in pairs:
             if name == choice:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from replay.csv_log import Table
 from vehicled import __version__
 from vehicled.messages import Measurement
+from vehicled.output_files import open_text_output
 
 SUFFIX = ".gpx"
 
@@ -30,7 +31,7 @@ class GpxWriter:
         """`utc_offset_ns`: time of day minus the clock of what is written, 0 if there is none."""
         self.points = 0
         self._offset = utc_offset_ns
-        self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
+        self._file = open_text_output(path)
         self._file.write(_HEAD)
 
     def write(self, m: Measurement) -> None:

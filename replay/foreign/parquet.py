@@ -1,5 +1,6 @@
 """Parquet: tables for pandas, polars, DuckDB and spreadsheets, with units and the configuration in their metadata."""
 
+import contextlib
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from replay.times import round_seconds
 from vehicled import __version__
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
+from vehicled.output_files import open_output
 from vehicled.schemas import unit_of
 
 SUFFIX = ".parquet"
@@ -67,8 +69,11 @@ class ParquetLogWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, *raised: object) -> None:
+        if any(isinstance(part, OSError) for part in raised):
+            self._table.abandon()
+        else:
+            self.close()
 
 
 def write_estimates(path: str | Path, table: Table, about: LogAbout) -> None:
@@ -100,14 +105,21 @@ class _TableWriter:
         ]
         described = {"vehicled": json.dumps({"version": __version__, **about._asdict()})}
         self._schema = self._arrow.schema(fields, metadata=described)
-        self._writer = parquet.ParquetWriter(path, self._schema, compression="zstd")
+        self._file = open_output(path)
+        self._writer = parquet.ParquetWriter(self._file, self._schema, compression="zstd")
 
     def write(self, t: list[int], columns: Mapping[str, list[Any]]) -> None:
         if t:
             self._writer.write_table(self._arrow.table({"t": t, **columns}, schema=self._schema))
 
     def close(self) -> None:
-        self._writer.close()
+        with self._file:
+            self._writer.close()
+
+    def abandon(self) -> None:
+        """Close the file as it is: its disk has failed, and its library refuses to write more."""
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 class ParquetSignals:

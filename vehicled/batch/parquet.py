@@ -9,6 +9,7 @@ from typing import Any
 
 from vehicled import __version__
 from vehicled.jobs.installation import hash_code
+from vehicled.output_files import open_output, writing
 
 _UNITS = {"seconds": "s", "step_us": "µs", "nis": "1", "rejected": "1", "rejected_share": "1"}
 _TEXTS = ("log", "config", "truth", "error")
@@ -35,7 +36,9 @@ def write_parquet(rows: Sequence[Mapping[str, Any]], configurations: Mapping[str
         "vehicled.code": hash_code(),
         "vehicled.configurations": json.dumps(configurations, ensure_ascii=False),
     }
-    pyarrow.parquet.write_table(pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata)), path)
+    table = pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata))
+    with writing(path), open_output(path) as file:
+        pyarrow.parquet.write_table(table, file)
 
 
 def _flatten(row: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:

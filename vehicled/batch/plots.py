@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.batch.tables import SHOWN, get_error, get_nis
-from vehicled.report.style import RUN_COLORS, STYLE
+from vehicled.report.style import RUN_COLORS, STYLE, save
 
 Row = Mapping[str, Any]
 
@@ -23,7 +23,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     with matplotlib.rc_context(STYLE):
         figure = _draw(rows)
         metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(path, metadata=metadata)
+        save(figure, path, metadata=metadata)
 
 
 def _draw(rows: Sequence[Row]) -> Figure:

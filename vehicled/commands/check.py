@@ -52,8 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load the file and describe its model; returns the exit status. Raises SettingsError, UsageError."""
-    from vehicled.errors import UsageError
-    from vehicled.multibody.files import is_mechanism
+    from vehicled.errors import SettingsError, UsageError
 
     if args.log is not None:
         if args.checked is not None:
@@ -66,18 +65,24 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{', '.join(f'--{name}' for name in of_logs)}: only with --log LOG")
     if args.checked is None:
         raise UsageError("expected a CONFIG, or --log LOG (see 'vehicled check --help')")
+    try:
+        return _check_file(args)
+    except SettingsError as error:
+        if args.json:
+            print(json.dumps({"mistakes": error.mistakes}, ensure_ascii=False))
+        raise
+
+
+def _check_file(args: argparse.Namespace) -> int:
+    from vehicled.multibody.files import is_mechanism
+
     if args.mechanism or is_mechanism(args.checked):
         found = _describe_mechanism(_load_mechanism(args.checked))
         print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
         return 0
-    from vehicled.daemon.configuration import load_daemon_configuration
-    from vehicled.daemon.daemon import check_ports, make_driver
+    from vehicled.daemon.configuration import check_daemon_configuration
 
-    configuration = load_daemon_configuration(args.checked)
-    devices = configuration.daemon.devices
-    # Reads their options and what they name; opens nothing.
-    check_ports(devices, [make_driver(name, device, lambda _: None) for name, device in devices.items()])
-    found = _describe(configuration)
+    found = _describe(check_daemon_configuration(args.checked))
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
 

@@ -81,7 +81,7 @@ def _write_car(args: argparse.Namespace) -> int:
 def _write_files(args: argparse.Namespace, texts: dict[str, str]) -> dict[str, int]:
     """Texts by name into the folder; sizes by path. UsageError, and nothing is written, where one is in the way."""
     from vehicled.errors import UsageError
-    from vehicled.output_files import OutputFile, check_outputs
+    from vehicled.output_files import OutputFile, check_outputs, write_output
 
     args.output.mkdir(parents=True, exist_ok=True)
     paths = {args.output / name: text.encode() for name, text in texts.items()}
@@ -90,7 +90,9 @@ def _write_files(args: argparse.Namespace, texts: dict[str, str]) -> dict[str, i
         # Nobody has given its name, so that it may be another one's file, or have been changed by hand.
         if path.exists() and not args.force:
             raise UsageError(f"{path}: exists; --force replaces it")
-    return {str(path): path.write_bytes(content) for path, content in paths.items()}
+    for path, content in paths.items():
+        write_output(path, content)
+    return {str(path): len(content) for path, content in paths.items()}
 
 
 def _make_library(name_or_path: str) -> Library:

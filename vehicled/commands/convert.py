@@ -20,8 +20,9 @@ from replay.truth import TruthWriter, find_truth_columns
 from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
+from vehicled.log_check.clocks import ClockFinder, describe_clock
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate
-from vehicled.output_files import OutputFile, check_outputs, naming
+from vehicled.output_files import OutputFile, check_outputs, writing
 from vehicled.points import ORIGIN
 from vehicled.progress import Progress
 from vehicled.schemas import ROW_COLUMNS
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
         )
     logs = [open_log(path, devices, mapping) for path in args.inputs]
     log = logs[0] if len(logs) == 1 else MergedLog(logs)
-    with naming(args.output):
+    with writing(args.output):
         if args.estimates:
             return _convert_estimates(log, args.output)
         if args.truth:
@@ -98,11 +99,18 @@ def run(args: argparse.Namespace) -> int:
         about = describe_log(logs[0])
         if configuration is not None:
             about = about._replace(configuration=configuration.text)
-        return _convert(log, args.output, about)
+        clocks = None
+        if len(logs) > 1:
+            clocks = ClockFinder(None if configuration is None else configuration.sensors)
+        return _convert(log, args.output, about, clocks)
 
 
-def _convert(log: Log, output: Path, about: LogAbout) -> int:
+def _convert(log: Log, output: Path, about: LogAbout, clocks: ClockFinder | None) -> int:
+    """`clocks`: of logs of several loggers, to be compared."""
     is_table = output.suffix.lower() in (".csv", parquet.SUFFIX)
+    if next(iter(log.measurements()), None) is None:  # before a file is overwritten
+        log.problems.show(sys.stderr)
+        raise RunError(f"{log.path}: no measurements in it")
     channels, sources = _survey(log) if is_table else (list(CHANNELS), set())
     written = 0
     with (
@@ -111,16 +119,20 @@ def _convert(log: Log, output: Path, about: LogAbout) -> int:
     ):
         for m in sort_by_arrival(log.measurements(), log.problems):
             writer.write(m)
+            if clocks is not None:
+                clocks.take(m)
             written += 1
             progress.update(written)
     log.problems.show(sys.stderr)
+    for clock in [] if clocks is None else clocks.find():
+        _report(f"{output.name}: {clock.source}: {describe_clock(clock)}")
     if isinstance(writer, (CsvLogWriter, parquet.ParquetLogWriter)):
         _report_lost(writer.merger, output, sources)
     if log.recorded:
         _report(f"{log.path.name} is a recording: only its measurements were converted")
-    if not written:
-        raise RunError(f"{log.path}: no measurements in it")
     if isinstance(writer, gpx.GpxWriter) and not writer.points:
+        if output.is_file():
+            output.unlink()
         raise RunError(f"{log.path}: no positions in it")
     return 0
 

@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.demo.result import DemoResult
     from vehicled.geodesy import WorldOrigin
     from vehicled.messages import ESTIMATE_COLUMNS
+    from vehicled.output_files import writing
     from vehicled.progress import Progress
     from vehicled.rig.configuration import write_configuration
     from vehicled.rig.rig import Rig
@@ -110,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     truth = Truth(simulated.t + offset, simulated.values)
     files = {"recording": recording, "truth": folder / "truth.csv", "configuration": configuration}
     with Progress("comparing with the truth", 2, "parts", quiet=args.json) as progress:
-        with EstimatesWriter(files["truth"]) as writer:
+        with writing(files["truth"]), EstimatesWriter(files["truth"]) as writer:
             for row in truth.rows():
                 writer.write(row)
         progress.update(1)

@@ -126,7 +126,9 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     with contextlib.nullcontext() if alone else open_executor(args, len(logs)) as executor:
         session = run_session(logs, args.config, names, tuning, validate, args.anyway, args.json, executor)
     if args.output is not None:
-        args.output.write_text(session.text, encoding="utf-8")
+        from vehicled.output_files import write_output
+
+        write_output(args.output, session.text.encode())
     if args.plots is not None:
         from vehicled.report.identification import draw
 
@@ -228,9 +230,10 @@ def _run_mechanism(args: argparse.Namespace) -> int:
         else [calc_error([held_out], theta) for theta in (unknowns.prior, found.theta)]
     )
     if args.output is not None:
-        args.output.write_text(
-            write(text, found.quantities, ", ".join(log.name for log in args.logs)), encoding="utf-8"
-        )
+        from vehicled.output_files import write_output
+
+        found_text = write(text, found.quantities, ", ".join(log.name for log in args.logs))
+        write_output(args.output, found_text.encode())
     coordinates = [mechanism.coordinate_names[k] for k in mechanism.independent]
     if args.json:
         print(json.dumps(as_json(found, coordinates, validation), ensure_ascii=False))

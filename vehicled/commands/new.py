@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from vehicled.errors import UsageError
+from vehicled.errors import SettingsError, UsageError
 from vehicled.output_files import OutputFile, check_outputs
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _ask_vehicle(dialogue: Dialogue, args: argparse.Namespace) -> None:
                 make_vehicle_text(Draft(dialogue.known, frozenset(dialogue.given))), File, "these figures"
             )
             return
-        except settings.SettingsError as error:
+        except SettingsError as error:
             wrong = re.sub(r"^these figures:\d+: ", "", str(error))
         if not dialogue.asks:
             raise UsageError(f"{args.answers or 'answers'}: {wrong}")
@@ -113,8 +113,7 @@ def _equip(
 
 def _write(text: str, path: Path, force: bool) -> None:
     """Put the file in its place whole and checked, or not at all. Raises UsageError."""
-    from vehicled.daemon.configuration import load_daemon_configuration
-    from vehicled.daemon.daemon import make_driver
+    from vehicled.daemon.configuration import check_daemon_configuration
 
     # In the same folder: so files that the configuration names are found, and a rename puts it in its place.
     descriptor, name = tempfile.mkstemp(suffix=path.suffix, prefix=f".{path.stem}-", dir=path.parent)
@@ -123,9 +122,7 @@ def _write(text: str, path: Path, force: bool) -> None:
         with open(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
         try:
-            configuration = load_daemon_configuration(draft)
-            for device_name, device in configuration.daemon.devices.items():
-                make_driver(device_name, device, lambda _: None)  # opens nothing
+            check_daemon_configuration(draft)
         except UsageError as error:
             raise UsageError(str(error).replace(name, str(path))) from None
         draft.chmod(0o644)

@@ -153,6 +153,7 @@ def _play(
     from replay.steps import play
     from vehicled.daemon.replay_outputs import ReplayOutputs
     from vehicled.messages import ParticleEstimate
+    from vehicled.output_files import writing
     from vehicled.particles.table import MechanismWriter
     from vehicled.progress import Progress
     from vehicled.stepping import play_back
@@ -165,6 +166,7 @@ def _play(
         outputs = ReplayOutputs[ParticleEstimate](stack, tracker)
         writer = None
         if args.estimates is not None:
+            stack.enter_context(writing(args.estimates))
             writer = stack.enter_context(MechanismWriter(args.estimates))
 
         def keep(t: int, measurements: object, estimate: ParticleEstimate | None, records: object) -> None:

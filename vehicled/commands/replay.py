@@ -132,6 +132,7 @@ def _check_smooth(args: argparse.Namespace) -> None:
 def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: Log) -> Summary:
     from replay.csv_log import EstimatesWriter
     from replay.log import read_steps_as_measured
+    from vehicled.output_files import writing
     from vehicled.progress import Progress
     from vehicled.smoothing.smoother import Smoother
     from vehicled.stepping import play_back
@@ -143,6 +144,7 @@ def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
             progress.update(summary.drive_seconds)
         with (
             Progress("smoothing", summary.drive_seconds, "s", quiet=args.json) as progress,
+            writing(args.estimates),
             EstimatesWriter(args.estimates, configuration.point) as writer,
         ):
             for estimate in smoother.smooth(progress.update):
@@ -161,6 +163,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
     from vehicled.estimator import Estimator
     from vehicled.foxglove.scene import Scene
     from vehicled.messages import Estimate
+    from vehicled.output_files import writing
     from vehicled.progress import Progress
     from vehicled.stepping import play_back
 
@@ -172,6 +175,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
         outputs = ReplayOutputs[Estimate](stack, estimator)
         if args.estimates is not None:
             point, loads = configuration.point, configuration.loads
+            stack.enter_context(writing(args.estimates))
             write = stack.enter_context(EstimatesWriter(args.estimates, point, loads=loads)).write
 
             def keep(t: int, measurements: object, estimate: Estimate | None, innovations: object) -> None:

@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 
 from vehicled.errors import UsageError
-from vehicled.output_files import OutputFile, check_outputs
+from vehicled.output_files import OutputFile, check_outputs, writing
 from vehicled.settings import config_path
 
 HELP = "Drive the plant model and write what the configured sensors would measure, and the truth."
@@ -79,12 +79,12 @@ def run(args: argparse.Namespace) -> int:
     with Progress("simulating", scenario.length, "s") as progress:
         measurements, truth = simulate(scenario, plant, args.seed, progress.update, equipment)
     measured = {channel for m in measurements for channel in m.values}
-    with create_log(args.output, [c for c in CHANNELS if c in measured]) as log:
+    with writing(args.output), create_log(args.output, [c for c in CHANNELS if c in measured]) as log:
         for m in measurements:
             log.write(m)
     print(f"{args.output}: {scenario.length:g} s, {len(measurements)} measurements")
     if args.truth is not None:
-        with EstimatesWriter(args.truth, configuration.point) as writer:
+        with writing(args.truth), EstimatesWriter(args.truth, configuration.point) as writer:
             for row in truth.at(configuration.point).rows():
                 writer.write(row)
         print(f"{args.truth}: {len(truth.t)} rows")

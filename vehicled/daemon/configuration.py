@@ -8,7 +8,9 @@ from pathlib import Path
 from drivers.registry import load_driver
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
-from vehicled.daemon.daemon import DaemonOptions
+from vehicled.daemon.daemon import DaemonOptions, DeviceOptions, check_ports, make_driver
+from vehicled.mistakes import Mistakes
+from vehicled.settings import Deferred
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,46 @@ class DaemonConfiguration(Configuration):
 
 def load_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     """The configuration in a file, or the shipped one of that name. Raises SettingsError."""
+    return _configure(*_read(name_or_path))
+
+
+def check_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
+    """As `load_daemon_configuration`, with the options of every device read by its driver, which opens nothing.
+
+    Raises SettingsError with the mistakes of all of them.
+    """
+    document, text = _read(name_or_path)
+    mistakes = Mistakes()
+    with mistakes.part():
+        configuration = _configure(document, text)
+    devices: dict[str, DeviceOptions] = {}
+    drivers = []
+    # From the file, as the configuration has none of them where any part of it has a mistake.
+    for name, part in document.parts("daemon", "devices").items():
+        with mistakes.part():
+            devices[name] = part.to(DeviceOptions)
+            drivers.append(make_driver(name, devices[name], lambda _: None))
+    with mistakes.part():
+        check_ports(devices, drivers)
+    mistakes.raise_any()
+    return configuration
+
+
+def _read(name_or_path: str | Path) -> tuple[Deferred, str]:
     path = settings.config_path(name_or_path)
     text = settings.read(path)
-    file = settings.loads(text, File, str(path), path.parent)
-    c = configure(file, text)
-    daemon = DaemonOptions(devices={}) if file.daemon is None else file.daemon.to(DaemonOptions)
+    return settings.document(text, str(path), path.parent), text
+
+
+def _configure(document: Deferred, text: str) -> DaemonConfiguration:
+    mistakes = Mistakes()
+    daemon = DaemonOptions(devices={})
+    with mistakes.part():
+        c = configure(document.to(File), text)
+    with mistakes.part():
+        if (section := document.parts().get("daemon")) is not None:
+            daemon = section.to(DaemonOptions)
+    mistakes.raise_any()
     return DaemonConfiguration(
         c.vehicle, c.sensors, c.filter, c.world, c.point, c.points, c.loads, c.text, daemon
     )

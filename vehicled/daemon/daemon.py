@@ -33,10 +33,11 @@ from vehicled.daemon.queue import MeasurementQueue
 from vehicled.daemon.recordings import RecordOptions
 from vehicled.daemon.signals import Signals
 from vehicled.daemon.utc import UtcClock
-from vehicled.errors import OptionError, RunError, UsageError
+from vehicled.errors import OptionError, RunError, SettingsError, UsageError
 from vehicled.foxglove.scene import Scene
 from vehicled.messages import AnyEstimate, Measurement, SourceFault, Status
-from vehicled.settings import Deferred, SettingsError
+from vehicled.mistakes import Mistakes
+from vehicled.settings import Deferred
 from vehicled.stepping import SteppedEstimator
 from vehicled.units import Hertz, Positive
 
@@ -388,8 +389,11 @@ def find_state(driver: Driver) -> str:
 
 def check_ports(devices: Mapping[str, DeviceOptions], drivers: Iterable[Driver]) -> None:
     """Raise SettingsError where two devices have the same port."""
+    mistakes = Mistakes()
     for name, fault in find_shared((d.name, d.port) for d in drivers if d.port is not None):
-        devices[name].options.fail(fault)
+        with mistakes.part():
+            devices[name].options.fail(fault)
+    mistakes.raise_any()
 
 
 def statistics_line(status: Status) -> str:

@@ -21,7 +21,7 @@ from vehicled.daemon.recording_file import (
 class Recorder(Intake):
     """Writes in a thread of its own; the caller waits while its queue is full. A context manager.
 
-    What cannot be written ends the recording: `close` raises it.
+    What cannot be written ends the recording: the next item that is given to it, and `close`, raise it.
     """
 
     def __init__(
@@ -64,6 +64,8 @@ class Recorder(Intake):
         self.close()
 
     def _put(self, item: Item) -> None:
+        if self._error is not None:
+            raise self._error
         while self._queue.qsize() >= self._limit:
             self._room.clear()
             self._room.wait(0.01)

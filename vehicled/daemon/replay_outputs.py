@@ -17,6 +17,7 @@ from vehicled.daemon.recorder import Recorder
 from vehicled.daemon.recording_file import Contents, RecordRates
 from vehicled.foxglove.scene import Scene
 from vehicled.messages import AnyEstimate, Condition, Innovation, Measurement, Parameters, Status
+from vehicled.output_files import writing
 from vehicled.stepping import E, Sink, SteppedEstimator
 
 _STATUS_EVERY_NS = 1_000_000_000
@@ -75,6 +76,7 @@ class ReplayOutputs(Generic[E]):
     ) -> None:
         """Record all inputs and outputs to a file. Raises OSError."""
         offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
+        self._stack.enter_context(writing(path))
         rates = RecordRates() if daemon.record is None else daemon.record.rates
         recorder = self._stack.enter_context(
             Recorder(path, configuration, 0, offset, contents=Contents(rates, scene))

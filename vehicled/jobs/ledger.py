@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from vehicled.errors import UsageError
+from vehicled.output_files import open_output
 
 J = TypeVar("J", bound=Hashable)
 
@@ -58,6 +59,6 @@ class Ledger(Generic[J]):
         """Keep a row, and append it to the file. Raises OSError."""
         self._rows[self._key(row)] = row
         if self._path is not None and self._lasting(row):
-            with self._path.open("a") as file:
+            with open_output(self._path, "ab") as file:
                 # ASCII: names of files may have bytes that are no text, and characters that end a line.
-                file.write(json.dumps(row) + "\n")
+                file.write(json.dumps(row).encode("ascii") + b"\n")

@@ -11,10 +11,12 @@ from typing import TypeVar
 
 from replay.rows import source_of
 from vehicled.configuration import Configuration, load_configuration
+from vehicled.log_check.clocks import ClockFinder
 from vehicled.log_check.expected import CarDynamics
 from vehicled.log_check.findings import (
     Finding,
     find_beyond,
+    find_clocks,
     find_configured,
     find_course,
     find_held,
@@ -25,6 +27,7 @@ from vehicled.log_check.findings import (
     find_pauses,
     find_rate,
     find_ratios,
+    find_set_back,
     find_signs,
     find_slopes,
     find_speeds,
@@ -94,6 +97,7 @@ class LogChecker:
         self._yaw_rates = LagFinder(lambda channel: _find_by_name(channel, _LEAST_YAW_RATES))
         self._accelerations = LagFinder(lambda channel: LEAST_ACCELERATION, CAR_SPEEDS)
         self._tracks = TrackFinder()
+        self._clocks = ClockFinder(self._sensors)
         self._limits = find_limits()
         self._beyond: dict[str, tuple[int, float]] = {}
         """By channel: values that no sensor can have, and the last one."""
@@ -115,6 +119,7 @@ class LogChecker:
         for channel in find_absurd(m, (self._limits.get(c, math.inf) for c in m.values)):
             self._beyond[channel] = self._beyond.get(channel, (0, 0.0))[0] + 1, m.values[channel]
         self._waiting.append(m)
+        self._clocks.take(m)
         self._window.take(m)
 
     def _compare(self) -> None:
@@ -166,9 +171,7 @@ class LogChecker:
         fits = {} if wrong_courses or in_degrees else dict(self._tracks.find_fits())
         wrong_speeds = find_speeds(fits, named, self._is_usual)
         known = named.union(*(finding.channels for finding in wrong_speeds))
-        findings = [
-            *find_rate(rates),
-            *find_beyond(left_out, self._beyond, self._channels, self._limits),
+        compared = [
             *wrong_units,
             *find_ratios(yaw_rates, named),
             *wrong_courses,
@@ -180,6 +183,12 @@ class LogChecker:
             *find_other_axis(accelerations),
             *find_offsets(lags, self._sensors),
             *find_late_fixes(fits, self._sensors),
+        ]
+        clocks = find_set_back(rates) or find_clocks(self._clocks.find(), self._channels)
+        findings = [
+            *find_rate(rates),
+            *find_beyond(left_out, self._beyond, self._channels, self._limits),
+            *(clocks or compared),  # signals of other times differ in everything
             *find_held(rates),
             *find_pauses(rates),
         ]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 
+from vehicled.log_check.clocks import ClockOffset, describe_clock
 from vehicled.log_check.lags import SAME, Lag
 from vehicled.log_check.motion import CAR_SPEEDS, WHEEL_SPEEDS
 from vehicled.log_check.rates import Rate
@@ -50,6 +51,8 @@ _SLOWEST, _FASTEST = 1.0, 20_000.0
 """Hz, of the fastest sensor of a car."""
 _HELD = 0.75
 """Share of the values of which there is more than one sample."""
+_BEHIND, _SET_BACK = 0.01, 0.1
+"""Share of the samples, and s, by which times of a clock that was set go back; a single row does no harm."""
 _COUNTED = 100
 """Samples from which on there is a rate."""
 
@@ -79,7 +82,7 @@ class Finding:
     """Something that is probably wrong."""
 
     kind: str
-    """`time unit`, `range`, `unit`, `course`, `scale`, `mounting`, `sign`, `wheels`, `time offset`,
+    """`time unit`, `range`, `clock`, `unit`, `course`, `scale`, `mounting`, `sign`, `wheels`, `time offset`,
     `held` or `gap`."""
     channels: tuple[str, ...]
     value: float | None
@@ -213,6 +216,34 @@ def find_pauses(rates: list[Rate]) -> list[Finding]:
             )
             found.append(Finding("gap", rate.channels, rate.longest, "s", text))
     return found
+
+
+def find_set_back(rates: list[Rate]) -> list[Finding]:
+    """Sensors whose clock was set back while they were logged: some times are there twice."""
+    found = []
+    for rate in rates:
+        if rate.behind < _BEHIND * rate.samples or rate.furthest < _SET_BACK:
+            continue
+        text = (
+            f"goes back by {rate.furthest:.3g} s to t = {rate.furthest_at:.3f} s, as if it had been set; "
+            "sensors were not compared"
+        )
+        found.append(Finding("clock", rate.channels, -rate.furthest, "s", text))
+    return found
+
+
+def find_clocks(clocks: list[ClockOffset], channels: Collection[str]) -> list[Finding]:
+    """Sensors whose times are of a clock that is seconds off."""
+    return [
+        Finding(
+            "clock",
+            tuple(c for c in channels if c.split(".")[0] == clock.source),
+            clock.offset,
+            "s",
+            f"{describe_clock(clock)}; sensors were not compared in any other way",
+        )
+        for clock in clocks
+    ]
 
 
 def find_held(rates: list[Rate]) -> list[Finding]:

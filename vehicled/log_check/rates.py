@@ -35,6 +35,12 @@ class Rate:
     """How many of these values have more than one sample."""
     latency: float
     """s, mean time from measurement to arrival."""
+    behind: int
+    """Samples with times before that of one that came earlier in the log."""
+    furthest: float
+    """s, by how much at most."""
+    furthest_at: float
+    """s, the time that it goes back to."""
 
     @property
     def has_paused(self) -> bool:
@@ -51,6 +57,7 @@ class RateCounter:
         self._samples, self._late = 0, 0
         self._last: int | None = None
         self._longest, self._longest_at = 0, 0
+        self._behind, self._furthest, self._furthest_at = 0, 0, 0
         self._value: tuple[float, ...] = ()
         self._run, self._runs, self._long_runs = 0, 0, 0
         """Samples that are the same as the last one, and runs of such samples."""
@@ -62,6 +69,10 @@ class RateCounter:
         self._channels.update(dict.fromkeys(channels))
         if self._last is not None:
             interval = m.t - self._last
+            if interval < 0:
+                self._behind += 1
+                if -interval > self._furthest:
+                    self._furthest, self._furthest_at = -interval, m.t
             if interval <= 0:
                 return  # out of order, or the other half of a sample: the log's reader counts what is wrong
             if interval > self._longest:
@@ -95,6 +106,9 @@ class RateCounter:
             self._runs,
             self._long_runs,
             self._late * 1e-9 / max(self._samples, 1),
+            self._behind,
+            self._furthest * 1e-9,
+            self._furthest_at * 1e-9,
         )
 
     def _find_median(self) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vehicled import settings
 from vehicled.multibody import ali3p
 from vehicled.multibody.bodies import add_bodies
 from vehicled.multibody.description import Description
@@ -14,6 +13,7 @@ from vehicled.multibody.loads import add_load
 from vehicled.multibody.model import MechanismError, Model
 from vehicled.multibody.relative_bodies import add_tree
 from vehicled.multibody.relative_model import RelativeModel
+from vehicled.number_faults import find_fault
 
 AngleForm = Callable[[Model, str, Angle], None]
 """Adds the coordinate of an angle, the constraint that it follows and its sides (`Model.sines`)."""
@@ -66,5 +66,5 @@ def build_step(model: Model) -> ali3p.Ali3pStep:
 
 def _refuse_faults(description: Description) -> None:
     """Descriptions from a file have been checked; those made in a program have not."""
-    if fault := settings.find_fault(description):
+    if fault := find_fault(description):
         raise MechanismError(fault)

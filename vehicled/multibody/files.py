@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vehicled import settings
+from vehicled.errors import SettingsError
 
 
 def mechanisms_folder() -> Path:
@@ -28,5 +29,5 @@ def is_mechanism(name_or_path: str | Path) -> bool:
         return True
     try:
         return any(line.startswith("space:") for line in settings.read(path).splitlines())
-    except settings.SettingsError:
+    except SettingsError:
         return False

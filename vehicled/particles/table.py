@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from vehicled.messages import ParticleEstimate
+from vehicled.output_files import open_text_output
 
 _PARTS = ("value", "sigma", "rate", "rate_sigma", "mean", "deviation")
 
@@ -20,7 +21,7 @@ class MechanismWriter:
 
     def __init__(self, path: Path) -> None:
         """Creates the file, or overwrites it. Raises OSError."""
-        self._file = path.open("w", encoding="utf-8", newline="")
+        self._file = open_text_output(path)
         self._writer = csv.writer(self._file, lineterminator="\n")
         self._has_header = False
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from vehicled.identification.vehicle.prediction_error import calc_nis_over_time
 from vehicled.identification.vehicle.session import Session
-from vehicled.report.style import ALARM, BAND, ESTIMATE, STYLE, TRUTH, WIDTH
+from vehicled.report.style import ALARM, BAND, ESTIMATE, STYLE, TRUTH, WIDTH, save
 
 _SIGMAS = 3.0
 
@@ -22,8 +22,8 @@ def draw(session: Session, directory: Path) -> None:
     """
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
-        _parameters(session).savefig(directory / "parameters.png")
-        _prediction(session).savefig(directory / "prediction.png")
+        save(_parameters(session), directory / "parameters.png")
+        save(_prediction(session), directory / "prediction.png")
 
 
 def _parameters(session: Session) -> Figure:

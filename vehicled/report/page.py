@@ -17,7 +17,7 @@ import numpy as np
 
 from vehicled import __version__
 from vehicled.errors import UsageError
-from vehicled.output_files import naming
+from vehicled.output_files import write_output
 from vehicled.report.data import RunData, load_run
 from vehicled.report.panels import Panel, make_sections
 from vehicled.report.style import DEG, GNSS, RUN_COLORS, TRUTH
@@ -49,8 +49,7 @@ def write_report(
     page = render_page(data).encode(
         "utf-8", errors="replace"
     )  # names of files may have bytes that are no text
-    with naming(output):
-        Path(output).write_bytes(page)
+    write_output(Path(output), page)
     return data
 
 

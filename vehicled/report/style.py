@@ -1,8 +1,16 @@
 """How figures of this program are drawn with matplotlib, and the colours that pages share with them."""
 
-from typing import Any
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from vehicled.output_files import open_output, writing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STYLE: Any = {
     "font.size": 9.5,
@@ -45,6 +53,12 @@ DEG = 180 / np.pi
 
 _POINTS = 1500
 """Of a line in a figure of this width more are not seen; the file would only grow."""
+
+
+def save(figure: Figure, path: Path, **options: Any) -> None:
+    """Write a figure, of the kind of the path's ending; `options` as of `savefig`. Raises OSError."""
+    with writing(path), open_output(path) as file:
+        figure.savefig(file, format=path.suffix[1:].lower() or None, **options)
 
 
 def thin(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Protocol
 
-from vehicled.settings import SettingsError, load
+from vehicled.errors import SettingsError
+from vehicled.settings import load
 from vehicled.simulation.driver import Controller, Controls, Handling, State
 from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion
 from vehicled.simulation.road import Edge, Roughness

@@ -26,7 +26,6 @@ from functools import partial
 
 import numpy as np
 
-from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError
 from vehicled.identification.vehicle.names import Parameter, apply
@@ -41,6 +40,7 @@ from vehicled.identification.vehicle.prediction_error import (
     measure,
 )
 from vehicled.jobs.interface import SharingExecutor
+from vehicled.number_faults import find_fault
 
 _KNOWN = 0.5
 """A parameter counts as identified when its standard deviation is below this share of its prior's."""
@@ -142,7 +142,7 @@ class Search:
     def configuration(self, theta: np.ndarray, plant_noise: float) -> Configuration:
         """Raises RunError when these values describe no possible car."""
         file = apply(self.file, [*self.parameters, *self.considered], theta)
-        if fault := settings.find_fault(file.vehicle, "vehicle"):
+        if fault := find_fault(file.vehicle, "vehicle"):
             raise RunError(fault)
         return configure(scale_plant(file, plant_noise), self.text)
 

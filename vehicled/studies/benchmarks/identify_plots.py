@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vehicled.identification.least_squares import estimate
-from vehicled.report.style import ALARM, ESTIMATE, RUN_COLORS, STYLE, TRUTH, WIDTH
+from vehicled.report.style import ALARM, ESTIMATE, RUN_COLORS, STYLE, TRUTH, WIDTH, save
 from vehicled.studies.benchmarks.identify import MOTIONS
 from vehicled.studies.benchmarks.identify_study import NOISE, Study
 
@@ -30,7 +30,7 @@ def draw(study: Study, found: dict[str, Any], directory: Path) -> None:
             "forces": _forces(study),
         }
         for name, figure in figures.items():
-            figure.savefig(directory / f"{name}.png")
+            save(figure, directory / f"{name}.png")
 
 
 def draw_cars(rows: list[dict[str, Any]], directory: Path) -> None:
@@ -62,7 +62,7 @@ def draw_cars(rows: list[dict[str, Any]], directory: Path) -> None:
         axes.invert_yaxis()
         axes.set(xlabel="error, % of the true value", title=f"{len(rows)} cars, one drive each")
         axes.legend()
-        figure.savefig(directory / "cars.png")
+        save(figure, directory / "cars.png")
 
 
 def _ranks(found: dict[str, Any]) -> Figure:

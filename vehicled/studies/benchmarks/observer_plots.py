@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, SymmetricalLogLocator
 
-from vehicled.report.style import ALARM, BAND, COMPONENT_COLORS, ESTIMATE, STYLE, WIDTH, thin
+from vehicled.report.style import ALARM, BAND, COMPONENT_COLORS, ESTIMATE, STYLE, WIDTH, save, thin
 from vehicled.studies.benchmarks.observer_cases import CASES, H, Setup
 from vehicled.studies.benchmarks.observer_conclusions import FilterResult, gather
 from vehicled.studies.benchmarks.observer_filters import NO_FILTER
@@ -70,7 +70,7 @@ def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:
             name = f"history_{setup.mechanism}_{setup.sensors}_{setup.rate_hz}Hz_{setup.level}"
             figures[name] = _history(setup, results[setup])
         for name, figure in figures.items():
-            figure.savefig(directory / f"{name}.png")
+            save(figure, directory / f"{name}.png")
 
 
 def choose_styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:

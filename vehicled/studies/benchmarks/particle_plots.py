@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.angles import wrap
-from vehicled.report.style import ALARM, ESTIMATE, GNSS, RUN_COLORS, STYLE, TRUTH, WIDTH
+from vehicled.report.style import ALARM, ESTIMATE, GNSS, RUN_COLORS, STYLE, TRUTH, WIDTH, save
 from vehicled.studies.benchmarks.particle_ambiguity import find_posterior, find_similar_starts
 from vehicled.studies.benchmarks.particle_logs import trace
 from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, Experiment, Try
@@ -51,7 +51,7 @@ def draw(found: dict[str, Any], directory: Path) -> None:
                     name = f"missed_{varied}_{row['count']}_{row['motion_sigma']:g}_{miss['seed']}"
                     figures[name] = draw_try(_experiment(row), miss["seed"])
         for name, figure in figures.items():
-            figure.savefig(directory / f"{name}.png")
+            save(figure, directory / f"{name}.png")
 
 
 def _costs(rows: list[dict[str, float]]) -> Figure:

@@ -25,6 +25,7 @@ from vehicled.identification.vehicle.names import Parameter, apply, choose, with
 from vehicled.identification.vehicle.prediction_error import ScoredDrive
 from vehicled.identification.vehicle.session import identify
 from vehicled.jobs.run import run_jobs
+from vehicled.number_faults import find_fault
 from vehicled.simulation.scenario import PlantErrors, find_scenario
 from vehicled.studies.benchmarks.vehicle_observers import CONFIGURATION, DRIVE, make_drive
 
@@ -64,7 +65,7 @@ def perturb(file: File, parameters: Sequence[Parameter], seed: int) -> File:
     beside = sign * random.uniform(0.5, 1.0, len(parameters)) * [p.sigma for p in parameters]
     theta = [np.log1p(a) if p.positive else b for p, a, b in zip(parameters, off, beside, strict=True)]
     car = apply(file, parameters, theta)
-    if fault := settings.find_fault(car.vehicle, "vehicle"):
+    if fault := find_fault(car.vehicle, "vehicle"):
         raise UsageError(f"seed {seed}: there is no such car: {fault}")
     return car
 

@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vehicled.report.style import ESTIMATE, STYLE, TRUTH, WIDTH
+from vehicled.report.style import ESTIMATE, STYLE, TRUTH, WIDTH, save
 
 _PANELS: tuple[tuple[str, Callable[[dict[str, Any]], list[float]]], ...] = (
     ("position, m", lambda row: [row["position_rmse"]]),
@@ -30,7 +30,7 @@ def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:
     with matplotlib.rc_context(STYLE):
         for receiver in dict.fromkeys(row["sensors"] for row in rows):
             figure = _draw([row for row in rows if row["sensors"] == receiver], receiver)
-            figure.savefig(directory / f"vehicle_{receiver}.png")
+            save(figure, directory / f"vehicle_{receiver}.png")
 
 
 def _draw(rows: Sequence[dict[str, Any]], receiver: str) -> Figure:

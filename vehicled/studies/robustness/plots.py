@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vehicled.errors import UsageError
-from vehicled.report.style import ALARM, RUN_COLORS, STYLE
+from vehicled.report.style import ALARM, RUN_COLORS, STYLE, save
 from vehicled.studies.robustness.cases import RobustnessCase
 from vehicled.studies.robustness.limits import find_limits
 from vehicled.studies.robustness.runs import KINEMATIC
@@ -29,7 +29,7 @@ def draw(rows: Sequence[Mapping[str, Any]], cases: Mapping[str, RobustnessCase],
     with matplotlib.rc_context(STYLE):
         figure = _draw(rows, cases)
         try:
-            figure.savefig(path)
+            save(figure, path)
         except (OSError, ValueError) as error:
             raise UsageError(f"--plot: {error}") from None
 

@@ -1,0 +1,85 @@
+"""A file that cannot be written to its end: a line that names it, and nothing that looks like a whole file."""
+
+import errno
+import os
+import re
+import resource
+import shlex
+
+import pytest
+from estimator_rig import mixed
+
+from replay.log import create_log
+from vehicled.cli import main
+from vehicled.output_files import open_output, write_output, writing
+
+LIMIT = 20_000
+"""Bytes that a file may have."""
+TOO_LARGE = os.strerror(errno.EFBIG)
+
+
+@pytest.fixture
+def small_files():
+    """No file of this process grows beyond `LIMIT`: the error comes where a full disk's does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    path = tmp_path_factory.mktemp("log") / "drive.mcap"
+    measurements = [m for m in mixed(3.0).measurements() if m.arrival < 3e9]
+    with create_log(path, {c for m in measurements for c in m.values}) as writer:
+        for m in measurements:
+            writer.write(m)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("convert {log} {out}", "out.csv"),
+        ("convert {log} {out}", "out.mcap"),
+        ("convert {log} {out}", "out.parquet"),
+        ("replay {log} --config prototype --fast --estimates {out}", "out.csv"),
+        ("replay {log} --config prototype --fast --record {out}", "out.mcap"),
+        ("simulate sine_with_dwell --config prototype --output {out}", "out.csv"),
+        ("simulate sine_with_dwell --config prototype --output {out}", "out.mcap"),
+    ],
+)
+def test_an_incomplete_file_is_named_and_set_aside(tmp_path, capsys, log, small_files, command, name):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow")
+    out = tmp_path / name
+    assert main(shlex.split(command.format(log=log, out=out))) == 1
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line == f"vehicled: {out}: {TOO_LARGE}; the incomplete file is {out}.part"
+    assert not out.exists()
+    assert 0 <= (tmp_path / f"{name}.part").stat().st_size <= LIMIT
+
+
+def test_a_file_that_cannot_be_opened_stays_as_it_is(tmp_path):
+    path = tmp_path / "result.csv"
+    path.write_text("of another day")
+    with pytest.raises(OSError, match="Permission denied"), writing(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+    assert path.read_text() == "of another day"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_device_is_not_renamed(tmp_path):
+    link = tmp_path / "full.csv"
+    link.symlink_to("/dev/full")
+    with pytest.raises(OSError, match=re.escape(f"No space left on device: '{link}'")):
+        write_output(link, b"1")
+    assert link.is_symlink()
+
+
+def test_what_is_written_is_what_was_given(tmp_path):
+    path = tmp_path / "a.bin"
+    write_output(path, b"one")
+    with open_output(path, "ab") as file:
+        file.write(b", two")
+    assert path.read_bytes() == b"one, two"
