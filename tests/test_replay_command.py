@@ -77,6 +77,7 @@ def rotated(logs, tmp_path_factory) -> tuple[list[Path], Path]:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr("vehicled.daemon.live_recorder.size_limit", lambda options, limit=limit: limit)
             patched.setattr("vehicled.daemon.live_recorder._CHUNK_S", 1e-4)
+            patched.setattr("vehicled.daemon.live_recorder._END_WITHIN_S", 60.0)
             patched.setattr(
                 "vehicled.daemon.live_recorder.open_recording",
                 lambda folder, text, t, *_: open_recording(folder, text, t, UTC_OFFSET_NS),
