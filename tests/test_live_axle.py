@@ -237,6 +237,45 @@ def test_rods_springs_and_tyres_carry_and_move_the_axle(moving):
     assert hinge == pytest.approx(joint, abs=1e-3)
 
 
+def test_rods_carry_forces_beside_those_of_the_model():
+    """Of the road on the tyres, which the rods and the springs balance together: six equations of the axle."""
+    rig = rig_of(example()).slope(0.1, np.pi / 2)
+    rig.drive(3.0)
+    car, axle, points = rig.car, Axle(rig), rig.vehicle.rear.hard_points
+    chassis = np.column_stack([Basics(car)(v, "now") for v in ("v1", "v2", "v3")])
+    normal, spin = chassis.T @ car.ground[:3], axle.R[:, 1]
+    ahead, down = np.cross(spin, normal), spin * (spin @ normal) - normal
+    ahead, down = ahead / np.linalg.norm(ahead), down / np.linalg.norm(down)
+    along, loads = [-900.0, -400.0], [250.0, -100.0]
+    needed, struts, columns = np.zeros(6), [], []
+
+    def wrench(force: np.ndarray, at: np.ndarray) -> np.ndarray:
+        return np.append(force, np.cross(at, force))
+
+    for mirror, fx, fz in zip((np.ones(3), MIRROR), along, loads, strict=True):
+        contact = axle.of(mirror * points.wheel_center) + rig.vehicle.rear.tyre.radius * down
+        needed -= wrench(ahead * fx + normal * fz, contact)
+        foot = axle.of(mirror * points.spring_axle)
+        strut = foot - mirror * points.spring_chassis
+        struts.append(wrench(strut / np.linalg.norm(strut), foot))
+    for inner, outer in rods_of(points):
+        rod = inner - axle.of(outer)
+        columns.append(wrench(rod / np.linalg.norm(rod), axle.of(outer)))
+    left, right, upper, panhard, *springs = np.linalg.solve(np.array([*columns, *struts]).T, needed)
+    joints = JointLoads(car)
+    added = np.zeros((4, 4))
+    added[:, 2:] = springs, [0.0, 0.0], loads, along
+    change = (joints.calc(added) - joints.calc()).reshape(4, -1)[2:].T
+    found = dict(zip(CORNER_LOADS, change, strict=True))
+    assert found["tie_rod.force"] == pytest.approx([panhard, upper], abs=0.5)
+    for n, (column, tension) in enumerate(zip(columns, (left, right), strict=False)):
+        link = np.array([found[f"lower_ball_joint.f{a}"][n] for a in "xyz"])
+        assert link == pytest.approx(tension * column[:3], abs=0.5)
+    assert np.abs([left, right, upper]).min() > 200.0
+    brakes = [np.cross(rig.vehicle.rear.tyre.radius * down, ahead * fx) @ spin for fx in along]
+    assert found["brake.torque"] == pytest.approx(brakes, rel=1e-3)
+
+
 def test_energy_is_conserved_without_dampers():
     coarse, fine = (rig_of(example()).set(**LOSSLESS).find_energy_drift(h) for h in (4e-3, 2e-3))
     assert coarse < 0.02

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from loads_rig import BODIES, Corner, corners, loads_of, required
+from loads_rig import BODIES, UP, Corner, corners, loads_of, required
 from vehicle_rig import G, Rig, motions, sine, vehicle
 
 from vehicled.messages import CORNER_LOADS, LOAD_COLUMNS, WHEELS
@@ -25,8 +25,11 @@ def under_way(name: str) -> Rig:
 # -- statics -----------------------------------------------------------------------------------------------
 
 
-def solve_statics(c: Corner) -> dict[str, np.ndarray]:
-    """All forces of a corner at rest from points, weights and the tyre's force, by one system of 18 equations."""
+def solve_statics(c: Corner, torque: float = 0.0) -> dict[str, np.ndarray]:
+    """All forces of a corner at rest from points, weights and the tyre's force, by one system of 18 equations.
+
+    `torque`: of the final drive on the wheel about its axis, N·m.
+    """
     R = c.R_world_chassis
     columns: list[tuple[str, dict[str, tuple[np.ndarray, np.ndarray]]]] = []
     """Of each unknown its name, and by body force and moment about the world's origin, for one unit of it."""
@@ -49,6 +52,7 @@ def solve_statics(c: Corner) -> dict[str, np.ndarray]:
     weights = {b: c.moving[b].mass * c.gravity for b in BODIES}
     known = {b: np.append(weights[b], np.cross(c.moving[b].place, weights[b])) for b in BODIES}
     known["knuckle"] = known["knuckle"] + known["wheel"] + np.append(c.tyre, np.cross(c.contact, c.tyre))
+    known["knuckle"] = known["knuckle"] + np.append(np.zeros(3), c.spin_axis * torque)
     zero = np.zeros(3), np.zeros(3)
     matrix = [[np.concatenate(both.get(b, zero)) for b in BODIES[:3]] for _, both in columns]
     right = np.concatenate([-known[b] for b in BODIES[:3]])
@@ -77,6 +81,46 @@ def test_at_rest_forces_are_those_of_statics(name):
             assert hinge[4:] == close(by_hand[f"{side}_moment"], abs=scale)
             assert hinge[3] == close(0.0, abs=1e-9)
         assert found["tie_rod"] == close(by_hand["tie_rod"], abs=scale)
+
+
+@pytest.mark.parametrize("along", [-900.0, 700.0], ids=["braked", "driven"])
+@pytest.mark.parametrize("name", CARS)
+def test_forces_beside_those_of_the_model_are_carried_as_statics_have_it(name, along):
+    """Of the road on the tyres, and of the springs that balance these; brakes hold the wheels, or the final drive."""
+    rig = Rig(vehicle(name))
+    rig.drive(2.0)
+    loads, struts, scale = [250.0, -150.0, 80.0, -120.0], [], 1e-6 * rig.vehicle.mass * G / 4
+    all_corners, by_hand, brakes = corners(rig), [], []
+    for c, load in zip(all_corners, loads, strict=True):
+        ahead = np.cross(c.spin_axis, UP) / np.linalg.norm(np.cross(c.spin_axis, UP))
+        added = ahead * along + UP * load
+        about_axle = np.cross(c.contact - c.centre, added) @ c.spin_axis
+        c.tyre = c.tyre + added
+        by_hand.append(solve_statics(c, -about_axle if along > 0.0 else 0.0))
+        struts.append(by_hand[-1]["strut"][0] - c.strut_force)
+        brakes.append(about_axle if along < 0.0 else 0.0)
+    joints = JointLoads(rig.car)
+    given = np.array([np.multiply(struts, 0.75), np.multiply(struts, 0.25), loads, [along] * 4])
+    rows = joints.calc(given).reshape(4, len(CORNER_LOADS))
+    assert np.abs(struts).min() > 50.0
+    assert joints.residual == pytest.approx(0.0, abs=scale)
+    for c, row, expected, brake in zip(all_corners, rows, by_hand, brakes, strict=True):
+        found = dict(zip(CORNER_LOADS, row, strict=True))
+
+        def of(joint, kind="f", found=found):
+            return np.array([found[f"{joint}.{kind}{a}"] for a in "xyz"])
+
+        for side in ("lower", "upper"):
+            joint, hinge = f"{side}_ball_joint", f"{side}_hinge"
+            assert of(joint) == pytest.approx(expected[joint], abs=scale)
+            assert of(hinge) == pytest.approx(expected[hinge], abs=scale)
+            assert of(hinge, "m")[1:] == pytest.approx(expected[f"{side}_moment"], abs=scale)
+        assert found["tie_rod.force"] == pytest.approx(expected["tie_rod"][0], abs=scale)
+        bearing = c.R_world_chassis.T @ (c.tyre + c.moving["wheel"].mass * c.gravity)
+        assert of("wheel_bearing") == pytest.approx(bearing, abs=scale)
+        assert found["brake.torque"] == pytest.approx(brake, abs=scale)
+        strut = found["spring.force"] + found["damper.force"] + found["stops.force"]
+        assert strut == pytest.approx(expected["strut"][0], abs=scale)
 
 
 def test_spring_damper_and_stops_make_up_the_force_along_the_strut():

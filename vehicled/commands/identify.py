@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from replay.foreign.mapping import LogMapping
     from vehicled.daemon.daemon import DaemonOptions
-    from vehicled.identification.mechanism.estimate import Recorded, RunEquations
+    from vehicled.identification.mechanism.estimate import Recorded
+    from vehicled.identification.mechanism.motion_errors import RunEquations
     from vehicled.identification.mechanism.unknowns import MechanismUnknowns
     from vehicled.identification.vehicle.names import Parameter
     from vehicled.identification.vehicle.session import Recording

@@ -440,7 +440,7 @@ class ErrorModel:
         after wheels and tyres have followed, later than the accelerometer that the force is known from. Where it
         replaces torques and a pressure that were measured, the car goes on to pitch by it as by a force on the road:
         `drive_height` is that of its origin over the road then, m, else 0. The slip that goes with it is that of the
-        driven wheels, of all when it brakes. Further the rotation of the wheels; and, where tyres respond in the
+        driven wheels, of all brakes when braking. Further the rotation of the wheels; and, where tyres respond in the
         errors' model, the angle of the front wheels and the tyres' stiffness and friction.
         """
         g, program = self.g, self.program

@@ -146,7 +146,7 @@ class VehicleState:
         front = vehicle.calc_front_share(stiffness)
         for axle, share in ((slice(2), front), (slice(2, 4), 1.0 - front)):
             view("slip_per_drive")[axle] = vehicle.mass * share / stiffness[axle].sum()
-        view("slip_per_braking")[:] = vehicle.mass / stiffness.sum()
+        view("slip_per_braking")[:] = vehicle.mass * vehicle.calc_brake_shares(radius, stiffness) / stiffness
         view("rod_per_angle")[0] = SteeringGeometry(vehicle).rack_per_angle
         places = np.stack([car.get_corner_parameter(f"wheel.centre.{a}") for a in "xy"], axis=1)
         self._body_fit = np.linalg.pinv(np.column_stack([np.ones(len(WHEELS)), places]))

@@ -2,8 +2,9 @@
 
 In the filter that force acts at the vehicle origin, at once and without turning wheels or body, for the accelerometer
 knows of it before wheels and tyres would. On a road it acts at the tyres: the loads of the axles change by its moment
-about the origin, springs and dampers carry that (c·ṡ + k·s = F, as in `road_travel`), and the tyres of the driven
-wheels, of all when it brakes, have it. Nothing of it corrects the filter: it is added to what is published.
+about the origin, springs and dampers carry that (c·ṡ + k·s = F, as in `road_travel`), the tyres of the driven wheels
+have it, when it brakes those of all by the torques of their brakes, and the joints carry all of that. Nothing of it
+corrects the filter: it is added to what is published.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from vehicled.filter.states import DRIVE_FORCE
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.sources.imu_statistics import AddedTravel
 from vehicled.sources.road_travel import NOTHING, ROAD_PLACES
-from vehicled.vehicle.arrays import CORNER_OUTPUTS
+from vehicled.vehicle.arrays import ADDED_FORCES, CORNER_OUTPUTS
 from vehicled.vehicle.ride import calc_travel_modes
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _SUSPENSION = "suspension.deflection", "suspension.rate", "suspension.force"
 _ROWS = [CORNER_OUTPUTS.index(name) for name in (*_SUSPENSION, "tyre.fz", "tyre.fx")]
 _NONE = np.zeros((len(_ROWS), len(WHEELS)))
+_NO_FORCES = np.zeros((len(ADDED_FORCES), len(WHEELS)))
 _LEAST_TIME = 1e-3
 """s: least time constant c/k."""
 _LEAST_TRAVEL = 1e-6
@@ -68,6 +70,8 @@ class UnmeasuredDrive:
         self.added = _NONE
         """(5, 4) what has been added last, by wheel: travel, its rate, force of the struts, load and longitudinal
         force of the tyres; m, m/s and N."""
+        self.forces = _NO_FORCES
+        """(4, 4) the forces among that in the order of ADDED_FORCES, by wheel, N."""
 
     def add(self, t: float) -> None:
         """Add them, as they are at t (s), to the car's outputs in the workspace."""
@@ -79,19 +83,21 @@ class UnmeasuredDrive:
         h = min(t - self._t, _LONGEST) if t >= self._t else _LONGEST
         self._t = t
         f = self._filter
+        force = 0.0 if f.is_drive_known else float(f.view_slow_states(DRIVE_FORCE)[0])
         # Where torques and pressure have been measured before, the car itself pitches by it.
-        acts = not f.is_drive_known and not self._height[0]
-        force = float(f.view_slow_states(DRIVE_FORCE)[0]) if acts else 0.0
+        moving = 0.0 if self._height[0] else force
         at_rest = self.added is _NONE or np.abs(self._travel).max() < _LEAST_TRAVEL
         if not force and at_rest:
             self._travel[:] = 0.0
+            self.forces = _NO_FORCES
             return _NONE
-        rest = force * self._rest
+        rest = moving * self._rest
         self._travel = rest + (self._travel - rest) * np.exp(-h * self._fading)
         rate = (rest - self._travel) * self._fading
-        struts = self._struts[0] * self._travel + self._struts[1] * rate
+        spring, damper = self._struts[0] * self._travel, self._struts[1] * rate
         along = force * (self._driving if force > 0.0 else self._braking)
-        return np.array([self._travel, rate, struts, force * self._loads, along])
+        self.forces = np.array([spring, damper, moving * self._loads, along])
+        return np.array([self._travel, rate, spring + damper, *self.forces[2:]])
 
 
 class Additions:
@@ -110,3 +116,8 @@ class Additions:
         total = self._drive.added.ravel().copy()
         total[: len(NOTHING)] += self._road.calc(t)
         return tuple(total.tolist())
+
+    @property
+    def forces(self) -> np.ndarray:
+        """(4, 4) forces of the drive at the last `add`, in the order of ADDED_FORCES, by wheel, N."""
+        return self._drive.forces

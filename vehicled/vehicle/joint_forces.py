@@ -22,15 +22,20 @@ from vehicled.multibody.natural import calc_required_wrench
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
+from vehicled.vehicle.added_forces import Loaded, load_corner
 from vehicled.vehicle.corner import CornerParts
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.suspension_kinds import KnuckleLoad, calc_hinge
 
 
 def add_joint_forces(program: Program, parts: Parts) -> KernelHandle:
-    """Kernel `loads`: arrays `loads` in the order of CORNER_LOADS, and `load_residual`, N·m, per corner."""
-    corner = parts.corner
-    found = _Balance(parts)
+    """Kernel `loads`: arrays `loads` in the order of CORNER_LOADS, and `load_residual`, N·m, per corner.
+
+    With the forces in the array `added_forces`, as in `added_forces`.
+    """
+    loaded = load_corner(program, parts)
+    corner = loaded.corner
+    found = _Balance(parts, loaded)
     to_body = parts.chassis.to_body
     strut = corner.strut
     components: dict[str, Atom] = {
@@ -54,8 +59,8 @@ def add_joint_forces(program: Program, parts: Parts) -> KernelHandle:
 class _Balance:
     """Solves the equations of one corner's bodies."""
 
-    def __init__(self, parts: Parts) -> None:
-        corner = parts.corner
+    def __init__(self, parts: Parts, loaded: Loaded) -> None:
+        corner = loaded.corner
         self._gravity, self._masses = parts.gravity, parts.system.body_masses
         self._spin_axis = parts.spin_axis
         linkage = parts.linkage
@@ -79,6 +84,8 @@ class _Balance:
             required=required,
             hub=on_hub,
             multipliers=dict(zip(names, parts.step.multipliers, strict=True)),
+            added=loaded.force,
+            added_moment=loaded.moment + to_centre.cross(loaded.force),
         )
         support = linkage.find_support(load)
         self.tie_rod = support.tension

@@ -22,7 +22,8 @@ class LoadKernels:
     """The kernel that `add_loads` adds."""
 
     loads: KernelHandle
-    """`loads` in the order of CORNER_LOADS, and `load_residual` (N·m), both per corner, of the present state."""
+    """`loads` in the order of CORNER_LOADS, and `load_residual` (N·m), both per corner, of the present state and
+    `added_forces`."""
 
 
 def add_loads(program: Program, parts: Parts) -> LoadKernels:
@@ -46,13 +47,17 @@ class JointLoads:
         """Code for them is compiled on first use."""
         self._copy = copy = CarCopy(car, _LOADS)
         self._calc = copy.bind(copy.added.loads)
-        self._loads = copy.view("loads")
+        self._loads, self._added = copy.view("loads"), copy.view("added_forces")
         self.residual = copy.view("load_residual")[0]
         """(4,) N·m, by `calc`: residual of the one equation of a corner that the forces do not need, the moment on
         the lower wishbone about its hinge. It comes from errors of the step, and from corrections since."""
 
-    def calc(self) -> np.ndarray:
-        """(len(LOAD_COLUMNS),) of the car's present motion, N and N·m in vehicle axes; a copy."""
+    def calc(self, added: np.ndarray | float = 0.0) -> np.ndarray:
+        """(len(LOAD_COLUMNS),) of the car's present motion, N and N·m in vehicle axes; a copy.
+
+        `added`: (len(ADDED_FORCES), 4) forces on its corners beside the model's, N.
+        """
         self._copy.update()
+        self._added[:] = added
         self._calc()
         return self._loads.T.ravel()

@@ -361,6 +361,18 @@ class Vehicle:
             return self.torque_split
         return float(slip_stiffness[:2].sum() / slip_stiffness.sum())
 
+    def calc_brake_shares(self, radius: np.ndarray, slip_stiffness: np.ndarray) -> np.ndarray:
+        """(4,) the wheels' shares of the braking force, as their brakes share a pressure.
+
+        A car of which no brake is given has the same slip at all wheels. Both (4,) of the wheels: rolling radius in
+        m; slip stiffness in any unit.
+        """
+        axles = self.front, self.front, self.rear, self.rear
+        force = np.array([axle.brake.gain for axle in axles]) / radius
+        share = force if force.any() else slip_stiffness
+        shares: np.ndarray = share / share.sum()
+        return shares
+
     @property
     def mass(self) -> float:
         """Mass of the whole car, kg."""

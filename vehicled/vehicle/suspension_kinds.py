@@ -65,7 +65,11 @@ class KnuckleLoad:
     hub: Vector
     """That of the wheel among them."""
     multipliers: Mapping[str, Atom]
-    """λ by name of the constraint."""
+    """λ by name of the constraint, of the model's own forces."""
+    added: Vector
+    """Further forces on knuckle and wheel together, N."""
+    added_moment: Vector
+    """Of these about the lower ball joint, N·m."""
 
 
 @dataclass(frozen=True)
@@ -268,15 +272,44 @@ class _LiveAxle(SuspensionKind):
         return design, c.frame.point(design)
 
     def support(self, load: KnuckleLoad) -> Support:
-        rod = load.tie_rod.rod
+        rod, arm = load.tie_rod.rod, self._corner.lower.arm.position
+        more_of_link, more_of_rod = self._calc_added_tensions(load)
         # −Φ_qᵀ λ of rods, the constraints of which are their lengths squared. The spring stands on the axle.
-        link = self._corner.lower.arm.position * (-2.0 * load.multipliers["lower wishbone: length"])
+        link = arm * (-2.0 * load.multipliers["lower wishbone: length"]) - arm.unit() * more_of_link
         tension, along = 2.0 * load.multipliers["tie rod: length"] * rod.norm(), -rod.unit()
+        tension = tension + more_of_rod
         return replace(
             _make_none(load),
             tension=tension,
             along_rod=along,
             axle=load.required - load.hub - along * tension - link,
+        )
+
+    def _calc_added_tensions(self, load: KnuckleLoad) -> tuple[Atom, Atom]:
+        """Of link and tie rod of a corner by the added forces on both, N.
+
+        The four rods of an axle balance its forces along and across the car and its moments about the car's vertical
+        and lateral axes. Springs balance the rest, as it travels and rolls.
+        """
+        swap = self._corner.system.graph.lane_swap
+        ahead, left, up = (d.position for d in self._corner.chassis.directions)
+        centre = self._frame.origin.position
+
+        def project(force: Vector, moment: Vector, at: Vector) -> list[Atom]:
+            moment = moment + (at - centre).cross(force)
+            return [force.dot(ahead), force.dot(left), moment.dot(left), moment.dot(up)]
+
+        none = make_zero(load.added)
+        along_link, along_rod = -self._corner.lower.arm.position.unit(), -load.tie_rod.rod.unit()
+        link = project(along_link, none, load.joint.position)
+        rod = project(along_rod, none, load.tie_rod.outer.position)
+        others = [[swap(a) for a in column] for column in (link, rod)]
+        wrench = project(load.added, load.added_moment, load.joint.position)
+        right = [-(a + swap(a)) for a in wrench]
+        whole = _calc_determinant([link, rod, *others])
+        return (
+            _calc_determinant([right, rod, *others]) / whole,
+            _calc_determinant([link, right, *others]) / whole,
         )
 
 
@@ -357,6 +390,19 @@ class _Rod:
 def _calc_strut_force(strut: Strut) -> Vector:
     """On the body that the strut stands on, N."""
     return strut.direction * -strut.force
+
+
+def _calc_determinant(columns: Sequence[Sequence[Atom]]) -> Atom:
+    """Of a square matrix, by cofactors of its first row."""
+    first = columns[0][0]
+    if len(columns) == 1:
+        return first
+    total = first.graph.zero
+    for k, column in enumerate(columns):
+        others = [c[1:] for i, c in enumerate(columns) if i != k]
+        product = column[0] * _calc_determinant(others)
+        total = total - product if k % 2 else total + product
+    return total
 
 
 def _make_none(load: KnuckleLoad) -> Support:

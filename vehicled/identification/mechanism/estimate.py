@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from scipy.interpolate import interp1d
 
 from vehicled.identification import feasible, motions
 from vehicled.identification.least_squares import calc_prediction_error
@@ -24,11 +25,14 @@ from vehicled.identification.mechanism.findings import (
     find_base,
     find_contradictions,
 )
+from vehicled.identification.mechanism.motion_errors import MotionFit, RunEquations
 from vehicled.identification.mechanism.smoothing import smooth
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
 
-_PASSES = 3
-"""Estimates, each with the noise of the forces that the last one left."""
+_PASSES = 20
+"""Estimates at most, each with the motion and the noise of the forces that the last one left."""
+_SETTLED = 0.01
+"""Change of the estimates in standard deviations, squared, and of the noise, below which they end."""
 _FIRST_NOISE = 0.05
 """Share of the forces."""
 _LEAST_NOISE = 1e-4
@@ -36,6 +40,13 @@ _BALANCED, _IGNORED = 0.7, 1e6
 """Shares of the terms of an equation that nothing drives: one that leaves more than the first says nothing but that
 there are no masses, and gets the second as noise. So does that of a body with one unknown, which is its factor."""
 _CHUNK = 200
+_STEPS = (1e-5, 1e-4, 1.0)
+"""Of differences, for slopes by z, ż and z̈, as shares of their ranges. The equations are linear in z̈."""
+_LEAST_REACH = 1e-3
+"""Of such ranges, rad, m and per s, s²."""
+_PER_COEFFICIENT = 0.75
+"""Samples at which slopes are found, for each coefficient of a coordinate."""
+_ROUNDING = 1e-9
 _LOADED = 1e-6
 """Share of the terms of an equation above which its force counts as one."""
 
@@ -51,14 +62,6 @@ class Recorded:
     """(N, f) m, rad"""
     forces: np.ndarray
     """(N, f) N, N·m; zero where nothing drives a coordinate."""
-
-
-@dataclass(frozen=True)
-class RunEquations:
-    """W (N, f, n) of the unknowns and τ (N, f) on the independent coordinates."""
-
-    w: np.ndarray
-    forces: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -87,54 +90,102 @@ def calc_equations(
     Raises UsageError for samples that cannot be smoothed, RunError for positions that the mechanism does not have.
     """
     smoothed = smooth(run.t, run.z)
-    t, forces = run.t[smoothed.used], run.forces[smoothed.used]
+    used = smoothed.used
+    motion = np.stack([smoothed.z, smoothed.zd, smoothed.zdd])
+    few = _choose_few(used, smoothed.errors.on_samples.shape[1] // run.z.shape[1])
+    f, done = run.z.shape[1], 0
+    evaluations = len(used) + 3 * f * len(few)
+    blocks = []
+
+    def observe(x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal done
+        found = _observe(unknowns, run.t[used[rows]], x, run.forces[used[rows]])
+        done += len(rows)
+        progress(done * len(used) // evaluations)
+        return found
+
+    for start in range(0, len(used), _CHUNK):
+        rows = np.arange(start, min(start + _CHUNK, len(used)))
+        blocks.append(observe(motion[:, rows], rows))
+    w, forces = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    slopes = np.empty((*w.shape, 3 * f))
+    for nu, step in enumerate(_STEPS):
+        for i in range(f):
+            changed = motion[:, few].copy()
+            step_here = step * max(float(np.ptp(motion[nu, :, i])), _LEAST_REACH)
+            changed[nu, :, i] += step_here
+            slope = (observe(changed, few)[0] - w[few]) / step_here
+            # They change as slowly as the motion does.
+            slopes[..., nu * f + i] = interp1d(few, slope, axis=0)(np.arange(len(used)))
+    return RunEquations(w, forces, slopes, smoothed.errors)
+
+
+def _observe(
+    unknowns: MechanismUnknowns, t: np.ndarray, motion: np.ndarray, forces: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """W (N, f, n) and τ (N, f) at times t (N,) of z, ż and z̈ (3, N, f)."""
     mechanism = unknowns.regressor.mechanism
-    home, blocks = mechanism.get_state(), []
-    for start in range(0, len(t), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        motion = motions.solve_motion(
-            mechanism, t[part], smoothed.z[part], smoothed.zd[part], smoothed.zdd[part]
-        )
-        w, known = motions.observe(unknowns.regressor, motion, forces[part]).on_coordinates()
-        blocks.append((w @ unknowns.matrix, known))
-        progress(min(start + _CHUNK, len(t)))
+    home = mechanism.get_state()
+    solved = motions.solve_motion(mechanism, t, *motion)
+    w, known = motions.observe(unknowns.regressor, solved, forces).on_coordinates()
     mechanism.set_state(home)
-    return RunEquations(*(np.concatenate(part) for part in zip(*blocks, strict=True)))
+    return w @ unknowns.matrix, known
+
+
+def _choose_few(used: np.ndarray, coefficients: int) -> np.ndarray:
+    """Places among the samples used: some between any two knots, and the ends of pieces."""
+    stride = max(1, int(len(used) / (_PER_COEFFICIENT * max(coefficients, 1))))
+    ends = np.flatnonzero(np.diff(used) > 1)
+    return np.unique([*range(0, len(used), stride), len(used) - 1, *ends, *(ends + 1)])
 
 
 def estimate(unknowns: MechanismUnknowns, runs: Sequence[RunEquations]) -> UnknownsEstimate:
     """The unknowns from the equations of one or more runs."""
     w = np.concatenate([run.w for run in runs])
     forces = np.concatenate([run.forces for run in runs])
-    count, n = len(w), w.shape[-1]
     # Terms of the equations, not forces: nothing drives some coordinates, where terms are in balance.
     size = _calc_size(w, unknowns.prior)
     loaded = _is_loaded(forces, size)
-    noise = np.where(loaded | _is_balanced(w, unknowns.prior), _FIRST_NOISE, _IGNORED) * size
+    fits = [MotionFit(run) for run in runs]
+    theta, noise = unknowns.prior, _FIRST_NOISE * size
     for _ in range(_PASSES):
+        balanced = loaded | _is_balanced(w, theta)
+        linear = [fit.linearise(theta, np.where(balanced, noise, _IGNORED * size)) for fit in fits]
+        information, gradient = (np.sum(part, axis=0) for part in zip(*linear, strict=True))
         found = feasible.estimate_feasible(
-            w.reshape(-1, n),
-            forces.ravel(),
+            *_calc_rows(information, information @ theta + gradient),
             unknowns.sizes,
             unknowns.prior,
-            np.tile(noise, count),
+            None,
             1.0 / PRIOR_DEVIATION,
         )
-        left = np.maximum(_rms(forces - w @ found.values), _LEAST_NOISE * size)
-        noise = np.where(loaded | _is_balanced(w, found.values), left, _IGNORED * size)
-    covariance = _calc_covariance(runs, found, noise)
+        squares = np.sum([fit.advance(found.values) for fit in fits], axis=0)
+        before, noise = noise, np.maximum(np.sqrt(squares / len(w)), _LEAST_NOISE * size)
+        change, theta = found.values - theta, found.values
+        if change @ information @ change < _SETTLED and np.abs(np.log(noise / before)).max() < _SETTLED:
+            break
+    balanced = loaded | _is_balanced(w, theta)
+    covariance = _calc_covariance(fits, found, np.where(balanced, noise, _IGNORED * size))
     base = find_base(unknowns)
     quantities = describe_quantities(unknowns, base, found.values, found.units, covariance)
     return UnknownsEstimate(
         found.values,
         covariance,
-        left,
+        noise,
         quantities,
         describe_base(unknowns, base, found.values, found.units, covariance),
         calc_error(runs, unknowns.prior),
         calc_error(runs, found.values),
-        find_contradictions(unknowns, quantities, left, np.where(loaded, forces, 0.0)),
+        find_contradictions(unknowns, quantities, noise, np.where(loaded, forces, 0.0)),
     )
+
+
+def _calc_rows(information: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows W (n, n) and τ (n,) of these normal equations; what is below rounding gets none."""
+    size = np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh(information / np.outer(size, size))
+    root = np.sqrt(np.maximum(values, len(size) * np.finfo(float).eps * values.max()))
+    return root[:, None] * vectors.T * size, vectors.T @ (right / size) / root
 
 
 def calc_error(runs: Sequence[RunEquations], theta: np.ndarray) -> float:
@@ -167,33 +218,34 @@ def _rms(values: np.ndarray) -> np.ndarray:
 
 
 def _calc_size(w: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """(f,) root mean square of the terms of each equation."""
+    """(f,) root mean square of the terms of each equation, or what is rounding beside the largest."""
     size: np.ndarray = np.sqrt(np.mean(np.sum((w * theta) ** 2, axis=2), axis=0))
-    size[size == 0.0] = 1.0
-    return size
+    return np.maximum(size, _ROUNDING * size.max()) if size.any() else np.ones_like(size)
 
 
 def _calc_covariance(
-    runs: Sequence[RunEquations], found: feasible.FeasibleEstimate, noise: np.ndarray
+    fits: Sequence[MotionFit], found: feasible.FeasibleEstimate, noise: np.ndarray
 ) -> np.ndarray:
-    """(n, n) with residuals that are correlated in time, as those of smoothed accelerations are.
+    """(n, n), larger where gradients are correlated in time, as those of friction that the file lacks are.
 
-    H⁻¹ (Ω + P) H⁻¹ with H = WᵀW + P, P of the prior, and Ω the covariance of Wᵀ residuals with Bartlett's weights
-    (Newey and West 1987) over 1.3 √N samples (Lazarus, Lewis, Stock and Watson, "HAC inference", 2018).
+    H⁻¹ with the information H, P of the prior included; or H⁻¹ (Ω + P) H⁻¹ with the covariance Ω of the gradients by
+    Bartlett's weights (Newey and West 1987) over 1.3 √N samples (Lazarus, Lewis, Stock and Watson, "HAC inference",
+    2018). The latter is smaller by chance as often as not, and is then not believed.
     """
     n = len(found.values)
     information, scatter = np.zeros((n, n)), np.zeros((n, n))
-    for run in runs:
-        w = run.w * (found.units / noise[:, None])
-        left = (run.forces - run.w @ found.values) / noise
-        pulls = np.einsum("kfn,kf->kn", w, left)
+    for fit in fits:
+        information += fit.linearise(found.values, noise)[0]
+        pulls = fit.calc_pulls()
         window = int(np.ceil(1.3 * np.sqrt(len(pulls))))
         # Sums over a moving window: their products are Bartlett's weighted sum.
         sums = np.cumsum(np.vstack([np.zeros((window, n)), pulls, np.zeros((window - 1, n))]), axis=0)
         moving = sums[window:] - sums[:-window]
         scatter += moving.T @ moving / window
-        information += np.tensordot(w, w, axes=((0, 1), (0, 1)))
+    units = np.outer(found.units, found.units)
     prior = np.eye(n) / PRIOR_DEVIATION**2
-    inverse = scipy.linalg.inv(information + prior)
-    covariance = inverse @ (scatter + prior) @ inverse
-    return covariance * np.outer(found.units, found.units)
+    inverse = scipy.linalg.inv(information * units + prior)
+    correlated = np.diag(inverse @ (scatter * units + prior) @ inverse)
+    scale = np.sqrt(np.maximum(correlated / np.diag(inverse), 1.0) * np.diag(units))
+    covariance: np.ndarray = inverse * np.outer(scale, scale)
+    return covariance

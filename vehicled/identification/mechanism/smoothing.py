@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.interpolate import BSpline, make_lsq_spline
 
 from vehicled.errors import UsageError
@@ -22,6 +23,25 @@ _DENSER = 1.3
 """Ratio of the numbers of intervals that are compared."""
 _ENDS = 2
 """Intervals at either end whose accelerations are too uncertain to be used."""
+_FINER = 2
+"""Ratio of the numbers of intervals of a spline that equations of motion correct, too."""
+
+
+@dataclass(frozen=True)
+class SplineErrors:
+    """What is not known of a motion: C coefficients, of splines with closer knots than those that it has.
+
+    Samples alone would give these no smooth accelerations; equations of motion do. Independent coordinates f.
+    """
+
+    on_motion: list[sp.csr_array]
+    """3 f of (N, C): changes of z, ż and z̈ of all coordinates by the coefficients, at the samples that are used."""
+    on_samples: sp.csr_array
+    """(f M, C) changes of z, coordinate by coordinate, at all samples, in units of their noise."""
+    misfit: np.ndarray
+    """(f M,) samples less the motion, likewise."""
+    places: np.ndarray
+    """(N,) of the samples that are used among all M."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +54,7 @@ class SmoothMotion:
     """(N, f)"""
     zd: np.ndarray
     zdd: np.ndarray
+    errors: SplineErrors
 
 
 def smooth(t: np.ndarray, z: np.ndarray) -> SmoothMotion:
@@ -56,11 +77,12 @@ def smooth(t: np.ndarray, z: np.ndarray) -> SmoothMotion:
     inside = [(p[_find_inside(t[p], splines)], splines) for p, splines in fitted]
     # Pieces that consist of ends are better than nothing only.
     kept = [(p, splines) for p, splines in inside if len(p) >= _FEWEST] or fitted
-    motion = [
+    z_now, zd, zdd = (
         np.concatenate([np.column_stack([spline(t[p], nu=nu) for spline in splines]) for p, splines in kept])
         for nu in range(3)
-    ]
-    return SmoothMotion(np.concatenate([p for p, _ in kept]), *motion)
+    )
+    used = np.concatenate([p for p, _ in kept])
+    return SmoothMotion(used, z_now, zd, zdd, _find_errors(t, z, used, kept))
 
 
 def _find_inside(t: np.ndarray, splines: list[BSpline]) -> slice:
@@ -93,6 +115,76 @@ def _fit(t: np.ndarray, values: np.ndarray) -> BSpline:
 
 
 def _spline(t: np.ndarray, values: np.ndarray, intervals: int) -> BSpline:
-    inner = np.linspace(t[0], t[-1], intervals + 1)
-    knots = np.concatenate([[t[0]] * _DEGREE, inner, [t[-1]] * _DEGREE])
+    knots = _repeat_ends(np.linspace(t[0], t[-1], intervals + 1))
     return make_lsq_spline(t, values, knots, k=_DEGREE)
+
+
+def _repeat_ends(knots: np.ndarray) -> np.ndarray:
+    """As a spline has it that ends at the last ones."""
+    return np.concatenate([[knots[0]] * _DEGREE, knots, [knots[-1]] * _DEGREE])
+
+
+def _find_errors(
+    t: np.ndarray, z: np.ndarray, used: np.ndarray, kept: list[tuple[np.ndarray, list[BSpline]]]
+) -> SplineErrors:
+    """Of a motion: pieces with the samples of each that are used, and the splines of its coordinates."""
+    f = z.shape[1]
+    on_motion: list[list[sp.csr_array]] = [[] for _ in range(3 * f)]
+    on_samples: list[list[sp.csr_array]] = [[] for _ in range(f)]
+    misfit: list[list[np.ndarray]] = [[] for _ in range(f)]
+    everything = []
+    for inside, splines in kept:
+        first, last = splines[0].t[0], splines[0].t[-1]
+        samples = np.flatnonzero((t >= first) & (t <= last))
+        everything.append(samples)
+        finer = [_refine(t[samples], spline) for spline in splines]
+        widths = [len(knots) - _DEGREE - 1 for knots in finer]
+        for i, (spline, knots) in enumerate(zip(splines, finer, strict=True)):
+            left = z[samples, i] - spline(t[samples])
+            spare = len(samples) - (len(spline.t) - _DEGREE - 1)
+            rounding = np.finfo(float).eps * max(float(np.abs(z[samples, i]).max()), 1.0)
+            noise = max(float(np.sqrt(left @ left / spare)), rounding)
+            sides = sum(widths[:i]), sum(widths[i + 1 :])
+            for nu in range(3):
+                on_motion[nu * f + i].append(_pad(_calc_basis(knots, t[inside], nu), sides))
+            on_samples[i].append(_pad(_calc_basis(knots, t[samples], 0) * (1.0 / noise), sides))
+            misfit[i].append(left / noise)
+    return SplineErrors(
+        [sp.csr_array(sp.block_diag(parts)) for parts in on_motion],
+        sp.csr_array(sp.vstack([sp.block_diag(parts) for parts in on_samples])),
+        np.concatenate([np.concatenate(parts) for parts in misfit]),
+        np.searchsorted(np.concatenate(everything), used),
+    )
+
+
+def _refine(t: np.ndarray, spline: BSpline) -> np.ndarray:
+    """Closer knots, with those of the spline among them; its own where there are too few samples for them."""
+    inner = spline.t[_DEGREE:-_DEGREE]
+    finer = np.linspace(inner[0], inner[-1], _FINER * (len(inner) - 1) + 1)
+    knots = _repeat_ends(finer)
+    try:
+        make_lsq_spline(t, np.zeros(len(t)), knots, k=_DEGREE)
+    except (ValueError, np.linalg.LinAlgError):
+        return np.asarray(spline.t)
+    return knots
+
+
+def _pad(matrix: sp.csr_array, sides: tuple[int, int]) -> sp.csr_array:
+    """With columns of zeros at its sides, for the coefficients of other coordinates."""
+    before, after = (sp.csr_array((matrix.shape[0], n)) for n in sides)
+    return sp.csr_array(sp.hstack([before, matrix, after]))
+
+
+def _calc_basis(knots: np.ndarray, t: np.ndarray, nu: int) -> sp.csr_array:
+    """(len(t), coefficients) derivatives of order nu at times t (s) by the coefficients of a spline."""
+    count = len(knots) - _DEGREE - 1
+    by_coefficients = sp.csr_array(sp.eye_array(count))
+    degree = _DEGREE
+    for _ in range(nu):
+        # A derivative is a spline of one degree less (de Boor, A Practical Guide to Splines, chapter X).
+        share = degree / (knots[degree + 1 : -1] - knots[1 : -degree - 1])
+        size = len(share)
+        difference = sp.diags_array([-share, share], offsets=[0, 1], shape=(size, size + 1))
+        by_coefficients = sp.csr_array(difference @ by_coefficients)
+        knots, degree = knots[1:-1], degree - 1
+    return sp.csr_array(BSpline.design_matrix(t, knots, degree) @ by_coefficients)

@@ -1,0 +1,77 @@
+"""Monte Carlo of what `identify` finds: errors beside their standard deviations.
+
+To search in each drive takes minutes. Near the truth the criterion is quadratic, so that one step of Gauss and Newton
+from there has the error of the estimate; the standard deviations are those that a fit reports.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from drives_rig import TEXT, drive, prototype_file
+
+from vehicled.configuration import configure
+from vehicled.identification.vehicle.estimate import Search, make_result
+from vehicled.identification.vehicle.names import PARAMETERS, choose
+from vehicled.identification.vehicle.prediction_error import ScoredDrive
+from vehicled.identification.vehicle.recorded_inputs import interpolate_inputs, without_smoothing
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import DriveInputs, Scenario
+
+pytestmark = pytest.mark.slow
+
+SEEDS = range(12)
+PLANT_NOISE = 0.03
+"""That `identify` finds on such drives, of a plant without errors of its own."""
+
+
+def winding() -> Scenario:
+    """12 s of bends to both sides from 15 m/s, accelerating and braking, with all errors of the sensors."""
+    rack = [
+        *((0.5, 0.0), (1.0, 6e-3), (2.0, 6e-3), (2.6, -7e-3), (3.6, -7e-3), (4.2, 4e-3), (5.5, 4e-3)),
+        *((6.0, -8e-3), (7.0, -8e-3), (7.5, 7e-3), (8.5, 7e-3), (9.2, 0.0), (10.0, -6e-3), (11.0, -6e-3)),
+        (12.0, 6e-3),
+    ]
+    torque = [
+        *((0.0, 0.0), (1.5, 500.0), (4.0, 500.0), (4.2, 0.0), (7.0, 0.0), (7.3, 600.0)),
+        *((10.0, 600.0), (10.2, 100.0)),
+    ]
+    brief = [(4.5, 0.0), (4.8, 25e5), (6.2, 25e5), (6.4, 0.0)]
+    inputs = DriveInputs(
+        rack=rack,
+        rear_torque=torque,
+        brake_pressure=[*brief, (10.4, 0.0), (10.6, 20e5), (11.5, 20e5), (11.7, 0.0)],
+    )
+    return Scenario(duration=12.0, initial=InitialMotion(speed=15.0, yaw=0.5), inputs=inputs)
+
+
+def calc_errors(search: Search, seed: int) -> np.ndarray:
+    """(p,) errors of the estimates in their standard deviations, the file's values off by their own."""
+    free = np.ones(len(search.parameters), bool)
+    _, derivatives = search.evaluate(search.theta, free)
+    search.redundancy = search.find_redundancy(derivatives)
+    own, precision = search.of_free(derivatives), np.diag(1.0 / search.sigma**2)
+    off = search.sigma * np.random.default_rng(seed).standard_normal(len(free))
+    right = precision @ off - own.gradient / search.redundancy
+    error = np.linalg.solve(own.information / search.redundancy + precision, right)
+    found = make_result(search, derivatives, free, {}, []).found
+    return error / [f.sigma / f.value for f in found]
+
+
+def test_parameters_of_cars() -> None:
+    """They are rather too wide: one ratio of correlation, of the worst combination most of all, counts for all."""
+    file = without_smoothing(prototype_file())
+    names = "mass", "inertia.yaw", "front.tyre_stiffness", "rear.tyre_stiffness"
+    errors = []
+    for seed in SEEDS:
+        steps = drive(prototype_file(), winding(), seed)
+        scored = ScoredDrive.of(configure(prototype_file(), TEXT), steps)
+        inputs = interpolate_inputs(steps, prototype_file().sensors.steering.smoothing)
+        exact = dataclasses.replace(scored, steps=inputs)
+        parameters, considered = [PARAMETERS[n] for n in names], choose("torque_gain", file)
+        search = Search(file, TEXT, parameters, considered, [exact], lambda *_: None, None)
+        search.plant_noise = PLANT_NOISE
+        errors.append(calc_errors(search, seed))
+    spread = dict(zip(names, np.sqrt(np.mean(np.square(errors), axis=0)), strict=True))
+    assert all(0.3 < s < 1.3 for s in spread.values()), spread
+    assert np.abs(errors).max() < 3.0

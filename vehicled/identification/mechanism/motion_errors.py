@@ -1,0 +1,115 @@
+"""Unknowns and motion of a run together: the equations correct the splines that its samples were smoothed with.
+
+Accelerations of smoothed samples are noisy, and stand in the regressor W. Least squares with W as it is take that
+noise for motion: masses of a double pendulum came out 3 to 9 % too small, far beyond their standard deviations, most
+of all by the equation of a coordinate that nothing drives, which leaves W θ = 0. What is most probable minimises
+‖(τ − W(c) θ)/σ‖² + ‖(z − B c)/σ_z‖² over θ and the coefficients c of the splines (functional errors in variables;
+Fuller, *Measurement Error Models*, 1987, section 3.1). Of each step of Gauss and Newton the coefficients are
+eliminated, as there are many of them and their equations are banded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import splu
+
+from vehicled.identification.mechanism.smoothing import SplineErrors
+
+_COLUMNS = 500
+"""Of an inverse that are found at a time."""
+
+
+@dataclass(frozen=True)
+class RunEquations:
+    """W (N, f, n) of the unknowns, τ (N, f) on the independent coordinates, and what is not known of the motion."""
+
+    w: np.ndarray
+    forces: np.ndarray
+    slopes: np.ndarray
+    """(N, f, n, 3 f) derivatives of W by z, ż and z̈ of all coordinates."""
+    errors: SplineErrors
+
+
+class MotionFit:
+    """A run, with the correction of its motion by the equations so far."""
+
+    def __init__(self, run: RunEquations) -> None:
+        self._run, self._errors = run, run.errors
+        self._change = np.zeros(run.errors.on_samples.shape[1])
+        """(C,) of the coefficients."""
+        self._of_samples = (run.errors.on_samples.T @ run.errors.on_samples).tocsc()
+
+    def linearise(self, theta: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Information (n, n) on the unknowns at θ (n,) and gradient (n,), with the noise (f,) of the forces."""
+        run = self._run
+        self._theta, self._noise = theta, noise
+        motion = np.stack([basis @ self._change for basis in self._errors.on_motion], axis=1)
+        w = run.w + np.einsum("kfnx,kx->kfn", run.slopes, motion)
+        weight = 1.0 / np.tile(noise, len(w))
+        self._w = w.reshape(-1, w.shape[-1]) * weight[:, None]
+        self._left = (run.forces - w @ theta).ravel() * weight
+        self._by_motion = sp.diags_array(weight) @ self._calc_jacobian(
+            np.einsum("kfnx,n->kfx", run.slopes, theta)
+        )
+        of_forces = (self._by_motion.T @ self._by_motion).tocsc()
+        self._factor = splu(self._of_samples + of_forces)
+        self._coupling = self._by_motion.T @ self._w
+        self._pull = self._by_motion.T @ self._left + self._errors.on_samples.T @ self._misfit()
+        self._response = self._factor.solve(self._coupling)
+        information = self._w.T @ self._w - self._coupling.T @ self._response
+        return information, self._w.T @ self._left - self._response.T @ self._pull
+
+    def advance(self, theta: np.ndarray) -> np.ndarray:
+        """Correct the motion for other unknowns (n,).
+
+        Returns (f,) sums of squares of the noise of the forces, as expected now: of what is left of them, and of what
+        the motion may have taken up (a step of expectation maximisation).
+        """
+        change = theta - self._theta
+        step = self._factor.solve(self._pull - self._coupling @ change)
+        left = self._left - self._w @ change - self._by_motion @ step
+        self._change += step
+        f = len(self._noise)
+        used = np.array([self._calc_used(self._by_motion[k::f]) for k in range(f)])
+        squares: np.ndarray = self._noise**2 * (np.sum(left.reshape(-1, f) ** 2, axis=0) + used)
+        return squares
+
+    def calc_pulls(self) -> np.ndarray:
+        """(samples of the log, n) gradients by the unknowns, after the last `linearise`; their sum is its gradient.
+
+        Unlike what is left, they are independent from sample to sample where noise is.
+        """
+        errors, f = self._errors, len(self._noise)
+        own = (self._w - self._by_motion @ self._response) * self._left[:, None]
+        n = own.shape[-1]
+        pulls = -(errors.on_samples @ self._response) * self._misfit()[:, None]
+        total: np.ndarray = pulls.reshape(f, -1, n).sum(axis=0)
+        total[errors.places] += own.reshape(-1, f, n).sum(axis=1)
+        return total
+
+    def _misfit(self) -> np.ndarray:
+        """Of the samples, in units of their noise."""
+        misfit: np.ndarray = self._errors.misfit - self._errors.on_samples @ self._change
+        return misfit
+
+    def _calc_jacobian(self, slopes: np.ndarray) -> sp.csr_array:
+        """(N f, C) of W θ by the coefficients; slopes (N, f, 3 f) of it by the motion."""
+        rows, f = slopes.shape[:2]
+        parts = [
+            sum(sp.diags_array(slopes[:, k, x]) @ basis for x, basis in enumerate(self._errors.on_motion))
+            for k in range(f)
+        ]
+        order = np.arange(rows * f).reshape(f, rows).T.ravel()
+        return sp.csr_array(sp.csr_array(sp.vstack(parts))[order])
+
+    def _calc_used(self, jacobian: sp.csr_array) -> float:
+        """Of how many samples of a force the motion has taken up the noise."""
+        squares = (jacobian.T @ jacobian).tocsc()
+        count, total = squares.shape[0], 0.0
+        for first in range(0, count, _COLUMNS):
+            part = slice(first, first + _COLUMNS)
+            total += float(np.trace(self._factor.solve(squares[:, part].toarray())[part]))
+        return total

@@ -1,0 +1,51 @@
+"""Forces on a corner beside those of the model: of spring, damper and road, as of a drive that nothing measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.program import Program
+from vehicled.symbolic.vector import Vector
+from vehicled.vehicle.arrays import ADDED_FORCES
+from vehicled.vehicle.corner import CornerParts
+from vehicled.vehicle.outputs import Parts
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A corner with them, and what they do to the wheel carrier."""
+
+    corner: CornerParts
+    force: Vector
+    """Of road, spring and damper together on wheel carrier and wheel, N."""
+    moment: Vector
+    """Of these about the wheel's centre, N·m."""
+
+
+def load_corner(program: Program, parts: Parts) -> Loaded:
+    """The corner with the forces in the array `added_forces`, in the order of ADDED_FORCES, per corner."""
+    g, corner = program.graph, parts.corner
+    spring, damper, load, along = program.array("added_forces", len(ADDED_FORCES), 1)
+    strut, tyre, spin_axis = corner.strut, corner.tyre, parts.spin_axis.position
+    ahead = spin_axis.cross(tyre.up).unit()
+    of_road, of_strut = tyre.up * load + ahead * along, strut.direction * -(spring + damper)
+    changed = replace(
+        corner,
+        strut=replace(
+            strut,
+            force=strut.force + spring + damper,
+            spring=strut.spring + spring,
+            damper=strut.damper - damper,
+        ),
+        tyre=replace(tyre, force=tyre.force + of_road),
+        brake_torque=corner.brake_torque
+        + _calc_brake_torque(g.where_less(along, 0.0, along, 0.0), ahead, parts),
+    )
+    to_foot = (strut.foot - corner.centre).position
+    return Loaded(changed, of_road + of_strut, tyre.arm.cross(of_road) + to_foot.cross(of_strut))
+
+
+def _calc_brake_torque(along: Atom, ahead: Vector, parts: Parts) -> Atom:
+    """With which the brake holds a wheel against a force of the road, N·m."""
+    return along * ahead.dot(parts.spin_axis.position.cross(parts.corner.tyre.arm))
