@@ -5,7 +5,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol, final
+
+import msgspec
 
 from drivers.flood import FloodGuard
 from vehicled.messages import Measurement
@@ -18,6 +20,7 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 0.5
 _SILENT_NS = 2_000_000_000
 _LOG_EVERY_NS = 10_000_000_000
+_DESCRIBE_EVERY_NS = 200_000_000
 _STOOD_STILL_NS = 1_000_000_000
 """A thread that has not read for so long was stopped, with the process or with the whole machine; on a busy machine
 threads wait for some tenths of a second. What has come meanwhile is of any age."""
@@ -86,8 +89,19 @@ class Driver(ABC):
         self._next_log_ns: dict[int, int] = {}
         self._next_report_ns = 0
         self._reported: dict[str, int] = {}
+        self._description: dict[str, Any] = {}
+        self._next_description_ns = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"driver-{name}", daemon=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Raises TypeError for a subclass with its own `state` or `description`, which the estimator waits for."""
+        super().__init_subclass__(**kwargs)
+        for name in ("state", "description"):
+            if getattr(cls, name) is not getattr(Driver, name):
+                raise TypeError(
+                    f"{cls.__name__}.{name} is a driver's own; expected `describe` with further entries"
+                )
 
     @property
     def port(self) -> str | None:
@@ -111,9 +125,19 @@ class Driver(ABC):
         return {**self.decoder.counters, **self._counters}
 
     def describe(self) -> dict[str, Any]:
-        """What `status` has of the device: its state and its counters."""
+        """What `status` has of the device: its state and its counters.
+
+        For the device's thread, so that one which takes its time, or fails, is the fault of its device alone.
+        """
         return {"state": self.state, **self.counters()}
 
+    @final
+    @property
+    def description(self) -> dict[str, Any]:
+        """Its state now, and what else `describe` gave lately, or its `error` where that failed; returns at once."""
+        return self._description | {"state": self.state}
+
+    @final
     @property
     def state(self) -> str:
         """`stopped`, `disconnected`, `connected`, `silent` or `flooding`.
@@ -157,6 +181,7 @@ class Driver(ABC):
         self.guard.exceeded(time.monotonic_ns())
 
     def _run(self) -> None:
+        self._refresh_description(time.monotonic_ns())
         while not self._stopping.is_set():
             opened = False
             try:
@@ -169,6 +194,7 @@ class Driver(ABC):
                 self._failed(error, opened)
             finally:
                 self._shut()
+            self._refresh_description(time.monotonic_ns())
             self._stopping.wait(self._pause_s)
             self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
@@ -193,6 +219,16 @@ class Driver(ABC):
         if now >= self._next_report_ns:
             self._next_report_ns = now + _LOG_EVERY_NS
             self._report()
+        if now >= self._next_description_ns:
+            self._refresh_description(now)
+
+    def _refresh_description(self, now_ns: int) -> None:
+        self._next_description_ns = now_ns + _DESCRIBE_EVERY_NS
+        try:
+            # What cannot be published would leave no status at all.
+            self._description = msgspec.to_builtins(dict(self.describe()), str_keys=True)
+        except Exception as error:
+            self._description = {"state": self.state, "error": f"{type(error).__name__}: {error}"}
 
     def _connected(self) -> None:
         self._connections += 1
