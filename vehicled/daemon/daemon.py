@@ -283,15 +283,18 @@ class Daemon:
         check_every = _CHECK_EVERY_S if watchdog is None else min(_CHECK_EVERY_S, watchdog / 2)
         checks = 0
         steps = 0
+        due = time.monotonic() + _STARTING_S
         while True:
-            caught = signals.wait(check_every if steps else _STARTING_S)
+            caught = signals.wait(max(due - time.monotonic(), 0.0))
             if caught == signal.SIGHUP:
                 self._begin_reload()
-                continue
-            if caught is not None:
+            elif caught is not None:
                 _log.info("%s: ending", caught.name)
                 notifier.stopping()
                 return
+            if (now := time.monotonic()) < due:
+                continue  # requests to reload, however many, neither hasten nor delay a check
+            due = now + (check_every if steps else _STARTING_S)
             if not self._loop_thread.is_alive():
                 raise RunError("the estimator's thread has ended; see the log before this line")
             if self._loop.steps == steps:
