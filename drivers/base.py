@@ -20,7 +20,7 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 0.5
 _SILENT_NS = 2_000_000_000
 _LOG_EVERY_NS = 10_000_000_000
-_DESCRIBE_EVERY_NS = 200_000_000
+_DESCRIBE_EVERY_NS = 500_000_000
 _STOOD_STILL_NS = 1_000_000_000
 """A thread that has not read for so long was stopped, with the process or with the whole machine; on a busy machine
 threads wait for some tenths of a second. What has come meanwhile is of any age."""
@@ -90,6 +90,8 @@ class Driver(ABC):
         self._next_report_ns = 0
         self._reported: dict[str, int] = {}
         self._description: dict[str, Any] = {}
+        self._live: dict[str, int] = {}
+        """The decoder's counters, once they have been seen to be a dictionary, which cannot hang."""
         self._next_description_ns = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"driver-{name}", daemon=True)
@@ -134,8 +136,11 @@ class Driver(ABC):
     @final
     @property
     def description(self) -> dict[str, Any]:
-        """Its state now, and what else `describe` gave lately, or its `error` where that failed; returns at once."""
-        return self._description | {"state": self.state}
+        """State and counters now, and what else `describe` gave lately, or its `error` where that failed; at once."""
+        found = {**self._description, "state": self.state}
+        # Counters as they are now: what was received until a certain time is compared with what was sent.
+        counts = {**self._live, **self._counters}
+        return found | {k: n for k, n in counts.items() if k in found and type(n) is int}
 
     @final
     @property
@@ -227,6 +232,8 @@ class Driver(ABC):
         try:
             # What cannot be published would leave no status at all.
             self._description = msgspec.to_builtins(dict(self.describe()), str_keys=True)
+            if type(self.decoder.counters) is dict:
+                self._live = self.decoder.counters
         except Exception as error:
             self._description = {"state": self.state, "error": f"{type(error).__name__}: {error}"}
 

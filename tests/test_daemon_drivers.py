@@ -131,6 +131,17 @@ def test_a_driver_that_hangs_in_describing_itself_is_silent_and_holds_up_nobody(
         ended.set()
 
 
+def test_counters_in_a_description_are_those_of_now():
+    driver = Good("good", Options(), print)
+    driver.decoder.counters["messages"] = 1
+    driver.start()
+    wait_until(lambda: driver.description.get("messages") == 1)
+    driver.decoder.counters["messages"] = 2
+    assert driver.description["messages"] == 2
+    driver.stop()
+    assert driver.description["state"] == "stopped"
+
+
 @pytest.mark.parametrize("name", ["state", "description"])
 def test_a_driver_with_a_state_of_its_own_is_refused(name):
     with pytest.raises(TypeError, match=rf"^Bad\.{name} is a driver's own; expected `describe`"):
