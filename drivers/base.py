@@ -25,6 +25,10 @@ _STOOD_STILL_NS = 1_000_000_000
 """A thread that has not read for so long was stopped, with the process or with the whole machine; on a busy machine
 threads wait for some tenths of a second. What has come meanwhile is of any age."""
 
+_LARGEST = 1 << 62
+"""Of integers: where those of recordings end, with room for sums. One that cannot be written takes its whole step
+with it, and what other devices have measured."""
+
 _FAULT_COUNTERS = (
     *("checksum_errors", "truncated", "garbage_bytes", "out_of_range", "error_frames", "bus_off"),
     *("decimated", "discarded_bytes", "stale"),
@@ -36,12 +40,20 @@ def check_measurement(m: Measurement, now_ns: int) -> None:
 
     What arrives in the future stays in the queue until then, and takes the place of what arrives now.
     """
+    if type(m.source) is not str:
+        raise TypeError(f"expected the name of the device as source, got {m.source!r}")
     if type(m.t) is not int or type(m.arrival) is not int:
         raise TypeError(f"expected times in ns as int, got t={m.t!r} and arrival={m.arrival!r}")
     if m.arrival > now_ns:
         raise ValueError(f"expected an arrival by the monotonic clock, now {now_ns} ns, got {m.arrival}")
+    if not (-_LARGEST <= m.t <= _LARGEST and m.arrival >= -_LARGEST):
+        raise ValueError(f"expected times in ns of the monotonic clock, got t={m.t} and arrival={m.arrival}")
     for channel, value in m.values.items():
-        if type(value) is not float and not isinstance(value, (float, int)):  # a union takes longer
+        if type(value) is float and type(channel) is str:
+            continue
+        if not isinstance(channel, str):
+            raise TypeError(f"expected the name of a channel, got {channel!r}")
+        if not isinstance(value, float | int) or (isinstance(value, int) and abs(value) > _LARGEST):
             raise TypeError(f"{channel}: expected a float, got {value!r}")
 
 
