@@ -5,7 +5,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol, final
+
+import msgspec
 
 from drivers.flood import FloodGuard
 from vehicled.messages import Measurement
@@ -18,9 +20,14 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 0.5
 _SILENT_NS = 2_000_000_000
 _LOG_EVERY_NS = 10_000_000_000
+_DESCRIBE_EVERY_NS = 500_000_000
 _STOOD_STILL_NS = 1_000_000_000
 """A thread that has not read for so long was stopped, with the process or with the whole machine; on a busy machine
 threads wait for some tenths of a second. What has come meanwhile is of any age."""
+
+_LARGEST = 1 << 62
+"""Of integers: where those of recordings end, with room for sums. One that cannot be written takes its whole step
+with it, and what other devices have measured."""
 
 _FAULT_COUNTERS = (
     *("checksum_errors", "truncated", "garbage_bytes", "out_of_range", "error_frames", "bus_off"),
@@ -33,12 +40,20 @@ def check_measurement(m: Measurement, now_ns: int) -> None:
 
     What arrives in the future stays in the queue until then, and takes the place of what arrives now.
     """
+    if type(m.source) is not str:
+        raise TypeError(f"expected the name of the device as source, got {m.source!r}")
     if type(m.t) is not int or type(m.arrival) is not int:
         raise TypeError(f"expected times in ns as int, got t={m.t!r} and arrival={m.arrival!r}")
     if m.arrival > now_ns:
         raise ValueError(f"expected an arrival by the monotonic clock, now {now_ns} ns, got {m.arrival}")
+    if not (-_LARGEST <= m.t <= _LARGEST and m.arrival >= -_LARGEST):
+        raise ValueError(f"expected times in ns of the monotonic clock, got t={m.t} and arrival={m.arrival}")
     for channel, value in m.values.items():
-        if not isinstance(value, float | int):
+        if type(value) is float and type(channel) is str:
+            continue
+        if not isinstance(channel, str):
+            raise TypeError(f"expected the name of a channel, got {channel!r}")
+        if not isinstance(value, float | int) or (isinstance(value, int) and abs(value) > _LARGEST):
             raise TypeError(f"{channel}: expected a float, got {value!r}")
 
 
@@ -86,8 +101,21 @@ class Driver(ABC):
         self._next_log_ns: dict[int, int] = {}
         self._next_report_ns = 0
         self._reported: dict[str, int] = {}
+        self._description: dict[str, Any] = {}
+        self._live: dict[str, int] = {}
+        """The decoder's counters, once they have been seen to be a dictionary, which cannot hang."""
+        self._next_description_ns = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"driver-{name}", daemon=True)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Raises TypeError for a subclass with its own `state` or `description`, which the estimator waits for."""
+        super().__init_subclass__(**kwargs)
+        for name in ("state", "description"):
+            if getattr(cls, name) is not getattr(Driver, name):
+                raise TypeError(
+                    f"{cls.__name__}.{name} is a driver's own; expected `describe` with further entries"
+                )
 
     @property
     def port(self) -> str | None:
@@ -111,9 +139,22 @@ class Driver(ABC):
         return {**self.decoder.counters, **self._counters}
 
     def describe(self) -> dict[str, Any]:
-        """What `status` has of the device: its state and its counters."""
+        """What `status` has of the device: its state and its counters.
+
+        For the device's thread, so that one which takes its time, or fails, is the fault of its device alone.
+        """
         return {"state": self.state, **self.counters()}
 
+    @final
+    @property
+    def description(self) -> dict[str, Any]:
+        """State and counters now, and what else `describe` gave lately, or its `error` where that failed; at once."""
+        found = {**self._description, "state": self.state}
+        # Counters as they are now: what was received until a certain time is compared with what was sent.
+        counts = {**self._live, **self._counters}
+        return found | {k: n for k, n in counts.items() if k in found and type(n) is int}
+
+    @final
     @property
     def state(self) -> str:
         """`stopped`, `disconnected`, `connected`, `silent` or `flooding`.
@@ -157,6 +198,7 @@ class Driver(ABC):
         self.guard.exceeded(time.monotonic_ns())
 
     def _run(self) -> None:
+        self._refresh_description(time.monotonic_ns())
         while not self._stopping.is_set():
             opened = False
             try:
@@ -169,6 +211,7 @@ class Driver(ABC):
                 self._failed(error, opened)
             finally:
                 self._shut()
+            self._refresh_description(time.monotonic_ns())
             self._stopping.wait(self._pause_s)
             self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
@@ -193,6 +236,18 @@ class Driver(ABC):
         if now >= self._next_report_ns:
             self._next_report_ns = now + _LOG_EVERY_NS
             self._report()
+        if now >= self._next_description_ns:
+            self._refresh_description(now)
+
+    def _refresh_description(self, now_ns: int) -> None:
+        self._next_description_ns = now_ns + _DESCRIBE_EVERY_NS
+        try:
+            # What cannot be published would leave no status at all.
+            self._description = msgspec.to_builtins(dict(self.describe()), str_keys=True)
+            if type(self.decoder.counters) is dict:
+                self._live = self.decoder.counters
+        except Exception as error:
+            self._description = {"state": self.state, "error": f"{type(error).__name__}: {error}"}
 
     def _connected(self) -> None:
         self._connections += 1

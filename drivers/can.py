@@ -186,7 +186,14 @@ class CanDecoder:
         for channel, signal in options.signals.items():
             message, dbc_signal = find_signal(database, options.dbc, channel, signal)
             key = message.frame_id, message.is_extended_frame
-            self._sources.setdefault(key, (message, []))[1].append(_source(channel, signal, dbc_signal))
+            present, sources = self._sources.setdefault(key, (message, []))
+            if present is not message:
+                raise OptionError(
+                    f"signals.{channel}",
+                    f"{message.name} has the same identifier, 0x{message.frame_id:X}, as {present.name} of "
+                    f"{sources[0].channel}: expected signals of one of them, as a frame can only be read as one",
+                )
+            sources.append(_source(channel, signal, dbc_signal))
 
     @property
     def filters(self) -> list[dict[str, Any]]:

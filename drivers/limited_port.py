@@ -10,6 +10,8 @@ _BURST_S = 0.1
 _NETWORK_BURST_S = 0.5
 """What has come while the reading thread was not running, as time at the full rate: the kernel keeps more of it for a
 connection than for a serial port."""
+_DATAGRAM = 50
+"""Bytes that a shorter datagram counts as: to receive it takes as long as those. That leaves 4000 a second."""
 _REST_S = 0.005
 """Pause of the reading thread once a line carries too much: so it is woken seldom."""
 
@@ -35,7 +37,8 @@ class LimitedPort:
         Raises OSError if the device is gone.
         """
         data = self._port.read(wait_s)
-        if not data or self._bucket.take(time.monotonic_ns(), len(data)):
+        cost = max(len(data), _DATAGRAM * self._port.datagrams)
+        if not cost or self._bucket.take(time.monotonic_ns(), cost):
             return data
         self._discarded(len(data))
         time.sleep(_REST_S)

@@ -32,11 +32,14 @@ _RMC_DATE = 8
 _DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.\d+)?)")
 _DATA_SENTENCES = frozenset({"GGA", "RMC", "VTG", "GST", "HDT", "THS"})
 _TIMED_SENTENCES = frozenset({"GGA", "RMC", "GST", "ZDA"})
+_READ_SENTENCES = _DATA_SENTENCES | _TIMED_SENTENCES
+_SENTENCE = re.compile(rb"\$([A-OQ-Z]\w)(\w{3}),([^*]*)\*[0-9A-Fa-f]{2}[\r\n]*")
+"""Talker, type, and fields. A P begins a sentence of a manufacturer."""
 _QUALITY_OF_MODE = {"A": 1.0, "D": 2.0, "P": 3.0, "R": 4.0, "F": 5.0, "E": 6.0, "M": 7.0, "S": 8.0}
 
 
-class THS(pynmea2.TalkerSentence):  # type: ignore[misc]  # no types; by its name, pynmea2 parses the sentence
-    """Heading and its mode, which pynmea2 does not have."""
+class THS(pynmea2.TalkerSentence):  # type: ignore[misc]  # no types
+    """Heading and its mode, which pynmea2 does not have; it knows the sentence by the name of the class."""
 
     fields = (("Heading, true", "heading"), ("Mode", "mode"))
 
@@ -87,16 +90,14 @@ class NmeaDecoder(ReceiverDecoder):
         self._epoch = None
 
     def _decode_nmea(self, message: bytes, stamp_ns: int, arrival_ns: int, out: list[Measurement]) -> None:
-        try:
-            sentence: Any = pynmea2.parse(message.decode("ascii").rstrip(), check=True)
-        except pynmea2.ParseError:
-            self.counters["other_sentences"] += 1
-            return
-        # Of the others, queries have a type as well, but no fields.
-        kind = sentence.sentence_type if isinstance(sentence, pynmea2.TalkerSentence) else ""
-        if kind not in _DATA_SENTENCES | _TIMED_SENTENCES:
+        found = _SENTENCE.fullmatch(message)
+        kind = "" if found is None else found[2].decode("ascii").upper()
+        if found is None or kind not in _READ_SENTENCES:
             self.counters["other_sentences"] += kind != "GSA"  # GSA has nothing that GGA and GST do not have
             return
+        # pynmea2's own `parse` would compute the checksum again.
+        talker, data = found[1].decode("ascii").upper(), found[3].decode("ascii").split(",")
+        sentence: Any = pynmea2.TalkerSentence.sentence_types[kind](talker, kind, data)
         utc_ns = parse_time_of_day(sentence.data[0]) if kind in _TIMED_SENTENCES else None
         epoch = self._epoch_of(kind, utc_ns, stamp_ns, arrival_ns, out)
         if kind in epoch.seen:

@@ -33,6 +33,8 @@ _CHUNK = 4096
 _FURTHER_RATES = 128_000, 250_000, 256_000
 """Rates that Linux has no name for, but takes, and that some devices have: 128000 of VectorNav, for example."""
 _LONGEST_DATAGRAM = 65536
+_MOST_DATAGRAMS = 64
+"""That are read at once: there may be nothing in them."""
 _LOST_S = 5.0
 """A device that sends datagrams has no connection whose end would be noticed."""
 _PROBE = ((socket.TCP_KEEPIDLE, 2), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3))
@@ -41,6 +43,9 @@ _PROBE = ((socket.TCP_KEEPIDLE, 2), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPC
 
 class Port(Protocol):
     """A stream of bytes from a device, and to it."""
+
+    datagrams: int
+    """Of which the last `read` gave the contents; 0 where there are none."""
 
     def read(self, wait_s: float) -> bytes:
         """What has come, up to 4 KiB or one datagram more; empty if nothing comes within `wait_s`.
@@ -119,6 +124,8 @@ def _split(port: str) -> SplitResult | None:
 
 
 class _Serial:
+    datagrams = 0
+
     def __init__(self, path: str, baud: int) -> None:
         # The path is looked up afresh each time, so a device that comes back under its stable name is found.
         try:
@@ -143,6 +150,8 @@ class _Serial:
 
 
 class _Tcp:
+    datagrams = 0
+
     def __init__(self, host: str, number: int) -> None:
         self._peer = f"{host}:{number}"
         try:
@@ -174,6 +183,7 @@ class _Udp:
 
     def __init__(self, address: str, number: int) -> None:
         self._name = f"UDP port {number}" + (f" of {address}" if address else "")
+        self.datagrams = 0
         self._sender: Any = None
         self._received = 0.0
         ip = ipaddress.ip_address(address) if address else None
@@ -193,9 +203,10 @@ class _Udp:
             raise OSError(f"{self._name}: {error.strerror or error}") from error
 
     def read(self, wait_s: float) -> bytes:
-        data, wait = bytearray(), wait_s
-        while len(data) < _CHUNK and _is_ready(self._socket.fileno(), wait):
+        data, wait, count = bytearray(), wait_s, 0
+        while len(data) < _CHUNK and count < _MOST_DATAGRAMS and _is_ready(self._socket.fileno(), wait):
             wait = 0.0
+            count += 1
             datagram, sender = self._socket.recvfrom(_LONGEST_DATAGRAM)
             if self._sender is None:
                 self._sender = sender
@@ -204,6 +215,7 @@ class _Udp:
                 continue
             self._received = time.monotonic()
             data += datagram
+        self.datagrams = count
         if not data and self._sender is not None and time.monotonic() - self._received > _LOST_S:
             raise OSError(f"{self._name}: nothing from {self._sender[0]} for {_LOST_S:g} s")
         return bytes(data)

@@ -26,8 +26,9 @@ def load_driver(kind: str) -> type[Driver]:
         raise UsageError(f"driver {kind!r} is registered twice: {', '.join(e.value for e in found)}")
     try:
         driver = found[0].load()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"driver {kind!r} cannot be loaded: {error}") from error
+    except Exception as error:  # whatever is wrong in another package
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UsageError(f"driver {kind!r} cannot be loaded: {what}") from error
     if not (isinstance(driver, type) and issubclass(driver, Driver)):
         raise UsageError(f"driver {kind!r}: {found[0].value} is not a subclass of drivers.base.Driver")
     return driver

@@ -48,6 +48,7 @@ _CHANNELS = {  # calibrated values are preferred to the high-rate ones
 }
 _CLIPPED = {channel: 1 << (8 + i) for i, channel in enumerate(_ACCELERATION_CHANNELS + _RATE_CHANNELS)}
 """Bits of the status word for a sensor at the end of its range."""
+_ANY_CLIPPED = sum(_CLIPPED.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +118,10 @@ class XsensDecoder(FrameDecoder):
             if SAMPLE_TIME_FINE in packets and len(packets[SAMPLE_TIME_FINE].data) == 4:
                 t = self._clock.to_host(int.from_bytes(packets[SAMPLE_TIME_FINE].data), stamp_ns)
                 self.counters["clock_restarts"] = self._clock.restarts
-            out.extend(Measurement(self.name, t, arrival_ns, v) for v in (values, found) if v)
+            if values:
+                out.append(Measurement(self.name, t, arrival_ns, values))
+            if found:
+                out.append(Measurement(self.name, t, arrival_ns, found))
             if fix is not None and fix.values is None:
                 self.counters["out_of_range"] += 1
             elif fix is not None and fix.values:
@@ -125,6 +129,8 @@ class XsensDecoder(FrameDecoder):
 
     def _drop_clipped(self, packets: Packets, values: dict[str, float]) -> None:
         status = int.from_bytes(packets[STATUS_WORD].data) if STATUS_WORD in packets else 0
+        if not status & _ANY_CLIPPED:
+            return
         for channel in [c for c in values if status & _CLIPPED[c]]:
             del values[channel]
             self.counters["clipped"] += 1

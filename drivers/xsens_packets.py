@@ -24,6 +24,8 @@ ENU, NED, NWU = 0x0, 0x4, 0x8
 """Coordinate systems, as in the next two bits."""
 
 _SIZES = 4, 4, 6, 8
+_HEAD = struct.Struct(">HB").unpack_from
+"""Identifier and number of bytes."""
 
 
 class Packet(NamedTuple):
@@ -42,12 +44,13 @@ def read_packets(data: bytes) -> Packets:
     """The packets in the data of a message; one that is cut off is left out."""
     packets = {}
     at = 0
-    while at + 3 <= len(data):
-        identifier, size = data[at] << 8 | data[at + 1], data[at + 2]
-        value = data[at + 3 : at + 3 + size]
-        if len(value) == size:
-            packets[identifier & 0xFFF0] = Packet(identifier & 0b11, identifier & 0b1100, value)
+    end = len(data)
+    while at + 3 <= end:
+        identifier, size = _HEAD(data, at)
         at += 3 + size
+        if at <= end:
+            value = data[at - size : at]
+            packets[identifier & 0xFFF0] = Packet(identifier & 0b11, identifier & 0b1100, value)
     return packets
 
 

@@ -208,6 +208,14 @@ def test_a_path_that_is_too_long_for_a_socket_is_one_line(socket_folder):
     endpoints.close()
 
 
+@pytest.mark.parametrize("endpoint", ["tcp://a..b:5550", f"tcp://{'x' * 70}:5550", "ipc:///tmp/a\0b"])
+def test_a_name_that_none_can_be_is_one_line(endpoint):
+    endpoints = Endpoints(PublishOptions(endpoint=endpoint, insecure_public_bind=True))
+    with pytest.raises(UsageError, match=r"^[^\x00\n]*: cannot be bound: [^\n]+$"):
+        endpoints.bind(zmq.XPUB, endpoint, 1000)
+    endpoints.close()
+
+
 def test_a_file_in_the_place_of_a_socket_is_left_alone(socket_folder):
     path = socket_folder / "drive.mcap"
     path.write_bytes(b"a recording")

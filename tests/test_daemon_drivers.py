@@ -1,6 +1,7 @@
 """Drivers of other packages that fail in what the daemon calls, or give what is no measurement."""
 
 import json
+import threading
 import time
 from dataclasses import dataclass
 
@@ -90,25 +91,16 @@ def wait_for(d, found):
 
 
 @pytest.mark.parametrize(
-    "attributes",
-    [
-        {"describe": fail},
-        {"state": property(fail)},
-        {"describe": fail, "state": property(fail)},
-        {"describe": lambda self: None},
-        {"describe": lambda self: {"connections": object()}},
-        {"describe": lambda self: {"state": object()}},
-    ],
+    "describe",
+    [fail, lambda self: None, lambda self: {"connections": object()}, lambda self: {"state": object()}],
 )
-def test_a_driver_that_fails_to_describe_itself_ends_nothing(run, connect, attributes):
-    d = run(**attributes)
+def test_a_driver_that_fails_to_describe_itself_ends_nothing(run, connect, describe):
+    d = run(describe=describe)
     status = wait_for(d, lambda s: True)
     assert status.counters["devices"]["good"]["state"] == "connected"
     bad = status.counters["devices"]["bad"]
-    assert bad["state"] == ("failing" if "state" in attributes else "connected")
-    assert ("bad", "failing") in [(f.source, f.reason) for f in status.faults] or "state" not in attributes
+    assert bad["state"] == "connected"
     assert "Error" in bad["error"]
-    assert "bad failing" in statistics_line(status) or "state" not in attributes
     client = connect(zmq.REQ, d.command_endpoint)
     for _ in range(2):
         client.send_json({"command": "status"})
@@ -118,6 +110,44 @@ def test_a_driver_that_fails_to_describe_itself_ends_nothing(run, connect, attri
     assert json.loads(subscriber.recv_multipart()[1])["counters"]["devices"]["bad"] == bad
 
 
+def test_a_driver_that_hangs_in_describing_itself_is_silent_and_holds_up_nobody(run):
+    ended = threading.Event()
+    described = []
+
+    def describe(self):
+        described.append(threading.current_thread().name)
+        if len(described) > 1:
+            ended.wait(20)
+        return {"opened": True}
+
+    try:
+        status = wait_for(run(describe=describe), lambda s: s.counters["devices"]["bad"]["state"] == "silent")
+        assert status.counters["devices"]["bad"]["opened"] is True
+        assert status.counters["devices"]["good"]["state"] == "connected"
+        assert ("bad", "silent") in [(f.source, f.reason) for f in status.faults]
+        assert "bad silent" in statistics_line(status)
+        assert set(described) == {"driver-bad"}
+    finally:
+        ended.set()
+
+
+def test_counters_in_a_description_are_those_of_now():
+    driver = Good("good", Options(), print)
+    driver.decoder.counters["messages"] = 1
+    driver.start()
+    wait_until(lambda: driver.description.get("messages") == 1)
+    driver.decoder.counters["messages"] = 2
+    assert driver.description["messages"] == 2
+    driver.stop()
+    assert driver.description["state"] == "stopped"
+
+
+@pytest.mark.parametrize("name", ["state", "description"])
+def test_a_driver_with_a_state_of_its_own_is_refused(name):
+    with pytest.raises(TypeError, match=rf"^Bad\.{name} is a driver's own; expected `describe`"):
+        type("Bad", (Good,), {name: property(fail)})
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -125,6 +155,12 @@ def test_a_driver_that_fails_to_describe_itself_ends_nothing(run, connect, attri
         {"arrival": None},
         {"arrival": 10**19},
         {"t": 1.5},
+        {"t": 10**30},
+        {"t": -(10**30)},
+        {"arrival": -(10**30)},
+        {"source": None},
+        {"values": {"vehicle.speed": 1.0, 5: 1.0}},
+        {"values": {"vehicle.speed": 2**70}},
         {"values": {"vehicle.speed": None}},
         {"values": {"vehicle.speed": "1.0"}},
         {"values": None},

@@ -27,7 +27,7 @@ from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.daemon import learned, live_recorder
 from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
-from vehicled.daemon.signals import Signals
+from vehicled.daemon.signals import Signals, hold_reload
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement, SlowState
 from vehicled.stepping import run_steps
@@ -251,6 +251,29 @@ def test_a_configuration_that_takes_for_ever_at_hangup_delays_nothing(make, esti
     never.set()
 
 
+def test_requests_to_reload_without_end_do_not_hold_up_the_watchdog(
+    make, estimator, caplog, socket_folder, monkeypatch
+):
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(socket_folder / "notify"))
+    manager.setblocking(False)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(socket_folder / "notify"))
+    monkeypatch.setenv("WATCHDOG_USEC", "400000")
+    received = []
+
+    def reload_for_a_while():
+        end = time.monotonic() + 2.0
+        while time.monotonic() < end:
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(0.01)
+            with contextlib.suppress(BlockingIOError):
+                received.append(manager.recv(4096).decode().partition("=")[0])
+
+    run_and_signal(make(), estimator, [reload_for_a_while])
+    manager.close()
+    assert received.count("WATCHDOG") > 3
+
+
 def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estimator, monkeypatch, capsys):
     """`vehicled run` with a stand-in for the vehicle and its filter."""
     text = configuration.replace("FOLDER", str(socket_folder))
@@ -301,6 +324,23 @@ def test_signals_reach_the_main_thread_from_any_other_and_none_is_lost():
         thread.join()
         signal.raise_signal(signal.SIGHUP)
         assert [signals.wait(5), signals.wait(5), signals.wait(0)] == [signal.SIGTERM, signal.SIGHUP, None]
+
+
+def test_a_flood_of_requests_to_reload_does_not_hide_the_end():
+    with Signals() as signals:
+        for _ in range(1000):  # more than a socket has room for
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)
+        assert [signals.wait(5), signals.wait(5), signals.wait(0)] == [signal.SIGTERM, signal.SIGHUP, None]
+
+
+def test_a_request_to_reload_during_the_start_is_kept():
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with hold_reload():
+        signal.raise_signal(signal.SIGHUP)  # to this thread: those of the test runner do not hold it
+        with Signals() as signals:
+            assert [signals.wait(5), signals.wait(0)] == [signal.SIGHUP, None]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
 def test_a_start_that_fails_leaves_nothing_open(make):

@@ -218,6 +218,22 @@ def test_a_dbc_file_that_is_none_is_refused(tmp_path):
         CanDecoder("can", CanOptions(dbc=tmp_path / "y.dbc", signals={}))
 
 
+def test_signals_of_two_messages_with_one_identifier_are_refused(tmp_path):
+    """As in a DBC file of two buses: the second message's signals would be looked for in the first."""
+    dbc = tmp_path / "two.dbc"
+    dbc.write_text(
+        'VERSION ""\nBS_:\nBU_: A\n'
+        'BO_ 100 Slow: 8 A\n SG_ Speed : 0|16@1+ (0.1,0) [0|0] "m/s" A\n'
+        'BO_ 100 Fast: 8 A\n SG_ Rate : 16|16@1+ (0.1,0) [0|0] "rad/s" A\n'
+    )
+    speed, rate = CanSignal(message="Slow", signal="Speed"), CanSignal(message="Fast", signal="Rate")
+    with pytest.raises(UsageError, match=r"Fast has the same identifier, 0x64, as Slow of vehicle\.speed"):
+        CanDecoder("can", CanOptions(dbc=dbc, signals={"vehicle.speed": speed, "wheel.fl.speed": rate}))
+    frame = can.Message(arbitration_id=100, is_extended_id=False, data=bytes([1, 0, 20, 0, 0, 0, 0, 0]))
+    (m,) = CanDecoder("can", CanOptions(dbc=dbc, signals={"wheel.fl.speed": rate})).feed(frame, 0)
+    assert m.values == {"wheel.fl.speed": 2.0}
+
+
 def test_the_options_are_read_from_settings_as_the_docstring_shows():
     text = "dbc: prototype.dbc\nlatency: 2 ms\n"
     text += "signals:\n  steer.fl: {message: Steering, signal: RoadWheelAngleFL}\n"

@@ -329,7 +329,18 @@ def test_a_foreign_class_that_is_no_driver_is_refused(monkeypatch):
 def test_a_driver_without_its_module_is_one_line(monkeypatch):
     points = EntryPoints([EntryPoint("lidar", "not_there:Lidar", GROUP)])
     monkeypatch.setattr("drivers.registry.entry_points", lambda **wanted: points.select(**wanted))
-    with pytest.raises(UsageError, match="'lidar' cannot be loaded: No module named 'not_there'"):
+    with pytest.raises(
+        UsageError, match="'lidar' cannot be loaded: ModuleNotFoundError: No module named 'not_there'"
+    ):
+        load_driver("lidar")
+
+
+def test_a_driver_whose_module_fails_is_one_line(monkeypatch, tmp_path):
+    (tmp_path / "broken_lidar.py").write_text("class Lidar:\n    raise KeyError('no such\\nfield')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    points = EntryPoints([EntryPoint("lidar", "broken_lidar:Lidar", GROUP)])
+    monkeypatch.setattr("drivers.registry.entry_points", lambda **wanted: points.select(**wanted))
+    with pytest.raises(UsageError, match=r"'lidar' cannot be loaded: KeyError: .*no such"):
         load_driver("lidar")
 
 

@@ -163,6 +163,28 @@ def test_a_tcp_server_that_sends_without_end_is_read_within_bounds():
             device.close()
 
 
+@pytest.mark.parametrize("content", [b"", b"x"])
+def test_datagrams_without_end_are_a_flood_though_there_is_hardly_anything_in_them(content):
+    ended = threading.Event()
+    number = free_udp_port()
+
+    def flood():
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as device:
+            device.connect(("127.0.0.1", number))
+            while not ended.is_set():
+                with contextlib.suppress(ConnectionRefusedError):
+                    device.send(content)
+
+    flooding = threading.Thread(target=flood)
+    with running(f"udp://127.0.0.1:{number}") as (driver, _):
+        flooding.start()
+        try:
+            wait_until(lambda: driver.state == "flooding")
+        finally:
+            ended.set()
+            flooding.join(5.0)
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "", "[::1]"])
 def test_datagrams_are_a_stream(address):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -14,18 +14,18 @@ class TokenBucket:
 
     def take(self, now_ns: int, tokens: float = 1.0) -> bool:
         """Whether there were so many tokens at `now_ns` (ns, a clock that does not go back); they are then gone."""
-        self._fill(now_ns)
-        if self._tokens < tokens:
+        present = self._tokens
+        if self._filled_ns is not None:
+            present += (now_ns - self._filled_ns) * self._rate
+            if present > self._burst:
+                present = self._burst
+        self._filled_ns, self._tokens = now_ns, present
+        if present < tokens:
             return False
-        self._tokens -= tokens
+        self._tokens = present - tokens
         return True
 
     def wait_s(self, now_ns: int) -> float:
         """Seconds until there is a token, 0 if there is one."""
-        self._fill(now_ns)
+        self.take(now_ns, 0.0)
         return max(0.0, (1.0 - self._tokens) / self._rate / _SECOND)
-
-    def _fill(self, now_ns: int) -> None:
-        if self._filled_ns is not None:
-            self._tokens = min(self._burst, self._tokens + (now_ns - self._filled_ns) * self._rate)
-        self._filled_ns = now_ns

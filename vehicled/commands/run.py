@@ -23,6 +23,13 @@ systemd/README.md installs it as a service."""
 
 def run(args: argparse.Namespace) -> int:
     """Run the daemon until a signal ends it; returns the exit status. Raises SettingsError."""
+    from vehicled.daemon.signals import hold_reload
+
+    with hold_reload():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.daemon.daemon import Daemon
     from vehicled.daemon.log import Logging

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import msgspec
-
 from drivers.base import Driver
 from drivers.corrections import CorrectionOptions, Corrections, Receiver
 from drivers.flood import FloodGuard
@@ -52,7 +50,6 @@ _SAVE_EVERY = 60
 _END_WITHIN_S = 5.0
 _ALL_IT_MEASURES = "all that it measures"
 _BY_CORRECTIONS = "position"
-_FAILING = "failing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,13 +244,8 @@ class Daemon:
         return make_driver(name, device, emit)
 
     def _describe_device(self, driver: Driver) -> dict[str, Any]:
-        """State and counters in `status`, and the `error` of a driver that cannot tell them."""
-        found: dict[str, Any] = {"state": find_state(driver)}
-        try:
-            # What cannot be published would leave no status at all.
-            found = msgspec.to_builtins(driver.describe(), str_keys=True) | found
-        except Exception as error:
-            found["error"] = f"{type(error).__name__}: {error}"
+        """What `status` has of a device, with its corrections."""
+        found = driver.description
         if driver.name in self._corrections:
             found["corrections"] = self._corrections[driver.name].status()
         return found
@@ -271,7 +263,7 @@ class Daemon:
         devices = (
             SourceFault(d.name, state, (_ALL_IT_MEASURES,))
             for d in self._drivers
-            if (state := find_state(d)) in ("disconnected", "silent", "flooding", _FAILING)
+            if (state := d.state) in ("disconnected", "silent", "flooding")
         )
         corrections = (
             SourceFault(f"{name}.corrections", fault, (_BY_CORRECTIONS,))
@@ -292,15 +284,18 @@ class Daemon:
         check_every = _CHECK_EVERY_S if watchdog is None else min(_CHECK_EVERY_S, watchdog / 2)
         checks = 0
         steps = 0
+        due = time.monotonic() + _STARTING_S
         while True:
-            caught = signals.wait(check_every if steps else _STARTING_S)
+            caught = signals.wait(max(due - time.monotonic(), 0.0))
             if caught == signal.SIGHUP:
                 self._begin_reload()
-                continue
-            if caught is not None:
+            elif caught is not None:
                 _log.info("%s: ending", caught.name)
                 notifier.stopping()
                 return
+            if (now := time.monotonic()) < due:
+                continue  # requests to reload, however many, neither hasten nor delay a check
+            due = now + (check_every if steps else _STARTING_S)
             if not self._loop_thread.is_alive():
                 raise RunError("the estimator's thread has ended; see the log before this line")
             if self._loop.steps == steps:
@@ -377,14 +372,6 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
         )
     driver.guard = FloodGuard(device.max_rate)
     return driver
-
-
-def find_state(driver: Driver) -> str:
-    """Its state; `failing` where a driver of another package cannot tell it."""
-    try:
-        return str(driver.state)
-    except Exception:
-        return _FAILING
 
 
 def check_ports(devices: Mapping[str, DeviceOptions], drivers: Iterable[Driver]) -> None:

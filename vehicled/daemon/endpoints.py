@@ -16,6 +16,7 @@ import zmq
 from vehicled.addresses import is_local
 from vehicled.curve import is_key, read_pair
 from vehicled.errors import UsageError
+from vehicled.expectations import printable
 from vehicled.units import Range
 
 if TYPE_CHECKING:
@@ -114,8 +115,9 @@ class Endpoints:
         """
         try:
             listener = _listen(endpoint)
-        except OSError as error:
-            raise UsageError(f"{endpoint}: cannot be bound: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:  # ValueError: no name of a host or file, Unicode's included
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+            raise UsageError(f"{printable(endpoint)}: cannot be bound: {reason}") from None
         socket = self._context.socket(kind)
         socket.linger = 200
         socket.sndhwm = self._options.high_water_mark

@@ -5,6 +5,7 @@ from array import array
 _SUB_BITS = 4
 _SUB = 1 << _SUB_BITS
 _LARGEST_BITS = 40
+_LARGEST = (1 << _LARGEST_BITS) - 1
 
 
 class Histogram:
@@ -17,11 +18,15 @@ class Histogram:
 
     def add(self, duration: int) -> None:
         """`duration`: ns; negative counts as 0, and beyond 18 minutes as that."""
-        value = min(max(duration, 0), (1 << _LARGEST_BITS) - 1)
-        exponent = max(value.bit_length() - _SUB_BITS - 1, 0)
+        # Several times in every step: comparisons take half as long as calls of `min` and `max`.
+        value = duration if 0 < duration <= _LARGEST else 0 if duration <= 0 else _LARGEST
+        exponent = value.bit_length() - _SUB_BITS - 1
+        if exponent < 0:
+            exponent = 0
         self._counts[(exponent << _SUB_BITS) + (value >> exponent)] += 1
         self._total += 1
-        self._max = max(self._max, value)
+        if value > self._max:
+            self._max = value
 
     def percentile(self, fraction: float) -> int | None:
         """Smallest bound, ns, within which at least this fraction of the durations stay; None without any."""

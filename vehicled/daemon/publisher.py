@@ -21,6 +21,9 @@ _LISTEN_EVERY_S = 0.02
 """Between checks for new subscriptions while there is nothing to publish."""
 _MAX_SUBSCRIPTION = 512
 """Bytes: far more than a topic has, but the handshake of CURVE also has to fit."""
+# As plain numbers: to combine those of pyzmq takes as long as to send a message.
+_EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
+_LAST, _NOT_LAST = int(zmq.DONTWAIT), int(zmq.DONTWAIT | zmq.SNDMORE)
 
 _ENCODERS: dict[str, Callable[[Any], bytes]] = {
     **{topic: partial(schemas.encode_estimate, topic) for topic in schemas.TOPIC_COLUMNS},
@@ -162,14 +165,15 @@ class Publisher:
         try:
             t = message.step if isinstance(message, CommandRecord) else message.t
             payload = schemas.stamp(_ENCODERS[topic](message), t + self._utc.find_offset(t))
-            self._socket.send_multipart(((name or topic).encode(), payload), zmq.DONTWAIT)
+            self._socket.send((name or topic).encode(), _NOT_LAST)
+            self._socket.send(payload, _LAST)
             self._sent[topic] += 1
         except Exception:
             # A message that cannot be encoded or sent must not prevent the others.
             self._errors += 1
 
     def _take_subscriptions(self) -> None:
-        if any(int(s.get(zmq.EVENTS)) & zmq.POLLIN for s in (self._socket, self._subscribers.monitor)):
+        if (int(self._socket.get(_EVENTS)) | int(self._subscribers.monitor.get(_EVENTS))) & _POLLIN:
             for topic in self._subscribers.update():
                 if topic in self._last:
                     self._send(topic, self._last[topic])

@@ -44,7 +44,8 @@ class MeasurementQueue:
             self._put += 1
             if len(self._heap) < self._capacity:
                 heapq.heappush(self._heap, entry)
-                self._high_water = max(self._high_water, len(self._heap))
+                if len(self._heap) > self._high_water:
+                    self._high_water = len(self._heap)
             else:
                 oldest = heapq.heappushpop(self._heap, entry)[3]
                 self._dropped[oldest.source] = self._dropped.get(oldest.source, 0) + 1

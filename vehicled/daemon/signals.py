@@ -5,25 +5,36 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, Self
 
 _TAKEN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""In the order in which they are returned: to end goes before everything."""
+_READ = 4096
+"""Bytes: more than the kernel keeps of them."""
 
 
 class Signals:
-    """While entered, in the main thread: SIGTERM, SIGINT and SIGHUP interrupt nothing; `wait` returns them."""
+    """While entered, in the main thread: SIGTERM, SIGINT and SIGHUP interrupt nothing; `wait` returns them.
+
+    As with the kernel's own, a signal that comes again before it is taken counts once; none is lost for that.
+    """
 
     def __enter__(self) -> Self:
+        self._caught: set[int] = set()
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Python's own handler, in C, writes the number here at once; ours has nothing to do.
+        # Python's own handler, in C, writes a byte here at once, which ends a wait. Where there is no room for one,
+        # others are there already: which signals came is noted by ours.
         self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._handlers_before: dict[signal.Signals, Any] = {s: signal.signal(s, _ignore) for s in _TAKEN}
+        self._handlers_before: dict[signal.Signals, Any] = {s: signal.signal(s, self._note) for s in _TAKEN}
+        self._mask_before = signal.pthread_sigmask(signal.SIG_UNBLOCK, _TAKEN)
         return self
 
     def __exit__(self, *_: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask_before)
         for number, handler in self._handlers_before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._wakeup_before)
@@ -34,14 +45,28 @@ class Signals:
         """The next signal, or None after so many seconds without one."""
         end = time.monotonic() + seconds
         while True:
+            for number in _TAKEN:
+                if number in self._caught:
+                    self._caught.remove(number)
+                    return number
             ready, _, _ = select.select([self._reader], [], [], max(end - time.monotonic(), 0.0))
             if not ready:
                 return None
             with contextlib.suppress(BlockingIOError):
-                number = self._reader.recv(1)[0]
-                if number in _TAKEN:
-                    return signal.Signals(number)
+                self._reader.recv(_READ)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._caught.add(number)
 
 
-def _ignore(number: int, frame: FrameType | None) -> None:
-    pass
+@contextlib.contextmanager
+def hold_reload() -> Iterator[None]:
+    """While entered, the kernel keeps a SIGHUP until `Signals` are: it would end a process that only begins.
+
+    For a process without other threads; those that begin meanwhile keep it as well.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -5,6 +5,9 @@ and by the angle of the steering along its way. Radii, a steering offset and und
 a share of the way, which is estimated as their offset. Where both contradict the gyroscope, in the same direction, it
 is implausible; where only one does, that one may be wrong.
 
+They are compared at the last time of which the wheels are known: wheels that come late are compared late, with the
+gyroscope of that time.
+
 Both rely on tyres that roll. In a turn under hard brakes they do not: the inner wheel slips, and the car understeers.
 The lateral acceleration over speed, which is the rate of the course whatever the tyres do, has to contradict the
 gyroscope as well, where it is measured. Wheels that lock are compared with nothing: the car then turns as it will.
@@ -22,8 +25,8 @@ from vehicled.vehicle.parameters import Vehicle
 
 _WINDOW = 1.0
 """s"""
-_EVERY = 0.02
-"""s between the places that are kept."""
+_EVERY, _SLACK = 0.02, 0.001
+"""s between the places that are kept, and what it may be less: samples that come so often are not even."""
 _BOUND = 0.1
 """rad: teeth of counters, slip and loads make less of a difference."""
 _SHARES = 0.1, 0.25, 0.25
@@ -50,23 +53,35 @@ _LARGEST_ACCELERATION = 20.0
 """rad/s²: no car's yaw rate changes faster. Samples that jump are not used, but count in the angle."""
 _LONGEST = 0.2
 """s: after a longer gap nothing is known of the angle meanwhile."""
+_LATEST = 1.0
+"""s by which the wheels may be late."""
 
 
-class _Place(NamedTuple):
+class _Sums(NamedTuple):
     """What has been summed up by a time."""
 
     t: float
     """s"""
     gyro: float
-    wheels: float
     steering: float
     course: float
     """rad; the last by the lateral acceleration."""
     way: float
-    rolled: float
-    """m, of the car and of the wheels."""
+    """m"""
     slowness: float
     """s²/m: time over speed."""
+
+
+class _Place(NamedTuple):
+    """The sums at a time of which the wheels are known, and theirs."""
+
+    t: float
+    """s"""
+    sums: _Sums
+    wheels: float
+    """rad"""
+    rolled: float
+    """m"""
 
 
 class YawConsistency:
@@ -102,6 +117,8 @@ class YawConsistency:
         self._beside_wheels: float | None = None
         """rad, by which it has turned more than the wheels."""
         self._kept: deque[_Place] = deque()
+        self._past: deque[_Sums] = deque()
+        """Until now, at the least distance of places."""
         self._t, self._gyro, self._steering, self._way = -math.inf, 0.0, 0.0, 0.0
         self._left, self._left_at = 0.0, -math.inf
         """Lateral acceleration, m/s², and when it was measured, s."""
@@ -111,6 +128,9 @@ class YawConsistency:
         """Time, s, and yaw rate, rad/s, of the last sample that did not jump."""
         self._wheels = [0.0, 0.0]
         self._wheels_at = [-math.inf, -math.inf]
+        """s, when they were measured."""
+        self._wheels_came = [-math.inf, -math.inf]
+        """s, when they arrived."""
 
     def take(self, m: Measurement, ahead: float, steering: float | None) -> bool:
         """Whether the gyroscopes among the channels are plausible.
@@ -120,11 +140,13 @@ class YawConsistency:
         t, values = m.t * 1e-9, m.values
         for n, (angle, speed) in enumerate(self._channels):
             if angle in values:
-                self._wheels[n], self._wheels_at[n] = values[angle], t
+                self._wheels[n] = values[angle]
             elif speed in values:
                 dt = t - self._wheels_at[n]
                 self._wheels[n] += values[speed] * dt if 0.0 < dt < _LONGEST else 0.0
-                self._wheels_at[n] = t
+            else:
+                continue
+            self._wheels_at[n], self._wheels_came[n] = t, m.arrival * 1e-9
         (x, y, z), get = ACCELEROMETERS, values.get
         if self._left_axis is not None and x in values and y in values and z in values:
             a, b, c = self._left_axis
@@ -140,12 +162,16 @@ class YawConsistency:
         jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
         if not jumps:
             self._smooth = t, rate
-        is_alone = steering is None or t - min(self._wheels_at) > _LONGEST
+        has_wheels = (
+            m.arrival * 1e-9 - min(self._wheels_came) < _LONGEST and t - min(self._wheels_at) < _LATEST
+        )
+        is_alone = steering is None or not has_wheels
         self._alone_since = min(self._alone_since, t) if is_alone else math.inf
         if t - self._alone_since > _UNKNOWN:
             self.is_plausible, self.is_doubtful, self._agreeing_since = True, False, math.inf
         if steering is None or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
             self._kept.clear()
+            self._past.clear()
             self._beside_wheels, self._course_since = None, math.inf
             return self.is_plausible and not jumps
         self._gyro += dt * rate
@@ -154,15 +180,20 @@ class YawConsistency:
         self._course += dt * self._left / ahead
         self._slowness += dt / ahead
         self._course_since = min(self._course_since, t) if t - self._left_at < _LONGEST else math.inf
-        if t - min(self._wheels_at) > _LONGEST:
+        now = _Sums(t, self._gyro, self._steering, self._course, self._way, self._slowness)
+        known = min(t, *self._wheels_at)
+        if not has_wheels:
             self._kept.clear()
             self._beside_wheels = None
-        elif not self._kept or t - self._kept[-1].t >= _EVERY:
-            left, right = (self._radius * angle for angle in self._wheels)
-            turned, rolled = (right - left) / self._track, 0.5 * (right + left)
-            self._compare(
-                _Place(t, self._gyro, turned, self._steering, self._course, self._way, rolled, self._slowness)
-            )
+        elif not self._kept or known - self._kept[-1].t > _EVERY - _SLACK:
+            sums = self._find_sums(known, now)
+            if sums is not None:
+                left, right = (self._radius * angle for angle in self._wheels)
+                self._compare(_Place(known, sums, (right - left) / self._track, 0.5 * (right + left)))
+        if not self._past or t - self._past[-1].t > _EVERY - _SLACK:
+            self._past.append(now)
+            while t - self._past[0].t > _LATEST + _EVERY:
+                self._past.popleft()
         return self.is_plausible and not jumps
 
     def may_have_gained(self, angle: float) -> bool:
@@ -172,23 +203,34 @@ class YawConsistency:
         """
         return self._beside_wheels is None or self._beside_wheels / angle > _SHOWN
 
-    def _compare(self, now: _Place) -> None:
-        kept, t = self._kept, now.t
-        kept.append(now)
+    def _find_sums(self, t: float, now: _Sums) -> _Sums | None:
+        """The sums at a time until now; None if it is before those that are kept."""
+        after = now
+        for before in reversed(self._past):
+            if before.t <= t:
+                share = (t - before.t) / (after.t - before.t)
+                return _Sums(*(a + share * (b - a) for a, b in zip(before, after, strict=True)))
+            after = before
+        return now if t >= now.t else None
+
+    def _compare(self, place: _Place) -> None:
+        kept, t = self._kept, place.t
+        kept.append(place)
         self._beside_wheels = None
         if t - kept[0].t < _WINDOW:
             return
         while t - kept[0].t > _WINDOW:
             kept.popleft()
-        begin = kept[0]
+        first = kept[0]
+        now, begin = place.sums, first.sums
         gyro, way = now.gyro - begin.gyro, now.way - begin.way
-        others, bounds = [now.wheels - begin.wheels, now.steering - begin.steering], [_BOUND, _BOUND]
+        others, bounds = [place.wheels - first.wheels, now.steering - begin.steering], [_BOUND, _BOUND]
         residuals = [gyro - angle - offset * way for angle, offset in zip(others, self._offsets, strict=True)]
         self._beside_wheels = residuals[0]
-        if abs(now.rolled - begin.rolled) < (1.0 - _LOCKED) * way:
+        if abs(place.rolled - first.rolled) < (1.0 - _LOCKED) * way:
             self.is_doubtful = False
             return
-        if begin.t >= self._course_since:
+        if first.t >= self._course_since:
             others.append(now.course - begin.course)
             residuals.append(gyro - others[-1])
             bounds.append(_BOUND + _BANK * (now.slowness - begin.slowness))
@@ -205,6 +247,7 @@ class YawConsistency:
         elif t - self._agreeing_since > _RECOVERY:
             self.is_plausible = True
         if self.is_plausible:
+            since = t - kept[-2].t
             for n, (residual, ratio) in enumerate(zip(residuals[:2], ratios[:2], strict=True)):
                 # A counter that rolls over is no offset.
-                self._offsets[n] += residual / max(1.0, abs(ratio)) / way * _EVERY / _OFFSET_TIME
+                self._offsets[n] += residual / max(1.0, abs(ratio)) / way * since / _OFFSET_TIME
