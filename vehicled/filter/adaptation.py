@@ -90,11 +90,13 @@ class AdaptiveState(VehicleState):
         prior, groups = np.sqrt(self._table.initial(self._initial)), tuple(groups)
         for group in groups:
             for i in self.states.places(group) if group in self.states and group not in self._closed else ():
-                self._extra[i - self._slow] = self.errors.x[i] = 0.0
-                self.errors.replace(i, float(prior[i]) ** 2)  # the past of others was found with the old one
+                self._prior[self.states.parameters == i] = prior[i]
                 if self._before_loss is not None and i in self._before_loss:
                     self._before_loss[i] = 0.0, float(prior[i]) ** 2
-                self._prior[self.states.parameters == i] = prior[i]
+                    if group is STEERING_OFFSET:
+                        continue  # the angle that is found while no sensor gives one is no parameter
+                self._extra[i - self._slow] = self.errors.x[i] = 0.0
+                self.errors.replace(i, float(prior[i]) ** 2)  # the past of others was found with the old one
         self.errors.matrix = self.states.correlate(self.errors.matrix, groups)
 
     def move_parameter(self, group: Group, by: float) -> None:
