@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from vehicled.messages import Measurement
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES, Imu
-from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.parameters import TMeasyTyre, Vehicle
 
 _WINDOW = 1.0
 """s"""
@@ -50,6 +50,8 @@ _LARGEST_ACCELERATION = 20.0
 """rad/s²: no car's yaw rate changes faster. Samples that jump are not used, but count in the angle."""
 _LONGEST = 0.2
 """s: after a longer gap nothing is known of the angle meanwhile."""
+_LEAST_SHARE = 0.03
+"""Of an axis of the accelerometers in the direction to the left: with less, gravity along it is less than a bank."""
 
 
 class _Place(NamedTuple):
@@ -78,6 +80,7 @@ class YawConsistency:
         self.configure(imu)
         place = vehicle.axle(f"{axle}l")
         self._radius, self._track = place.tyre.radius, 2.0 * place.hard_points.wheel_center[1]
+        self._by_load = _calc_load_effect(vehicle, f"{axle}l")
         self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
         self.watched = frozenset(
             (*GYROSCOPES, *ACCELEROMETERS, *(c for pair in self._channels for c in pair))
@@ -90,7 +93,10 @@ class YawConsistency:
     def configure(self, imu: Imu | None) -> None:
         """Other settings, also while running."""
         self._axis = None if imu is None else imu.R_imu_vehicle[:, 2].tolist()
-        self._left_axis = None if imu is None else imu.R_imu_vehicle[:, 1].tolist()
+        self._left_axis = (
+            {} if imu is None else dict(zip(ACCELEROMETERS, imu.R_imu_vehicle[:, 1].tolist(), strict=True))
+        )
+        self._left_channels = {c for c, share in self._left_axis.items() if abs(share) > _LEAST_SHARE}
 
     def reset(self) -> None:
         """The filter begins anew; the offsets stay."""
@@ -125,11 +131,10 @@ class YawConsistency:
                 dt = t - self._wheels_at[n]
                 self._wheels[n] += values[speed] * dt if 0.0 < dt < _LONGEST else 0.0
                 self._wheels_at[n] = t
-        (x, y, z), get = ACCELEROMETERS, values.get
-        if self._left_axis is not None and x in values and y in values and z in values:
-            a, b, c = self._left_axis
-            self._left, self._left_at = a * values[x] + b * values[y] + c * values[z], t
-        x, y, z = GYROSCOPES
+        if self._left_channels and self._left_channels <= values.keys():
+            self._left = sum(share * values.get(c, 0.0) for c, share in self._left_axis.items())
+            self._left_at = t
+        (x, y, z), get = GYROSCOPES, values.get
         if self._axis is None or z not in values:
             return self.is_plausible
         a, b, c = self._axis
@@ -182,7 +187,9 @@ class YawConsistency:
             kept.popleft()
         begin = kept[0]
         gyro, way = now.gyro - begin.gyro, now.way - begin.way
-        others, bounds = [now.wheels - begin.wheels, now.steering - begin.steering], [_BOUND, _BOUND]
+        speed = way / (now.t - begin.t)
+        wheels = (now.wheels - begin.wheels) / (1.0 + self._by_load * speed * speed)
+        others, bounds = [wheels, now.steering - begin.steering], [_BOUND, _BOUND]
         residuals = [gyro - angle - offset * way for angle, offset in zip(others, self._offsets, strict=True)]
         self._beside_wheels = residuals[0]
         if abs(now.rolled - begin.rolled) < (1.0 - _LOCKED) * way:
@@ -208,3 +215,17 @@ class YawConsistency:
             for n, (residual, ratio) in enumerate(zip(residuals[:2], ratios[:2], strict=True)):
                 # A counter that rolls over is no offset.
                 self._offsets[n] += residual / max(1.0, abs(ratio)) / way * _EVERY / _OFFSET_TIME
+
+
+def _calc_load_effect(vehicle: Vehicle, wheel: str) -> float:
+    """By how much more than the car the wheels of an axle turn in a bend, as a share per (m/s)².
+
+    The outer tyre is pressed down by v ω m h/(2 b), half of what the car's height h over the track b takes from the
+    inner side, and its rolling radius is smaller by a share of that.
+    """
+    place = vehicle.axle(wheel)
+    tyre, track = place.tyre, 2.0 * place.hard_points.wheel_center[1]
+    if not isinstance(tyre, TMeasyTyre):
+        return 0.0
+    smaller = tyre.rolling_share * vehicle.mass * float(vehicle.center_of_mass()[2]) / tyre.vertical_stiffness
+    return smaller / (track * track * tyre.radius)
