@@ -81,6 +81,22 @@ def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float, a
     assert math.hypot(north, east) < min(0.5, 4.0 * math.hypot(estimate["sigma.x"], estimate["sigma.y"]))
 
 
+@pytest.mark.parametrize("torque", [-450.0, 450.0])
+def test_a_car_whose_wheels_are_turned_far_needs_no_longer_to_begin(torque: float) -> None:
+    """Its simulated wheels are straight before, and its first step does not converge: that is no skid."""
+    inputs = DriveInputs(rack=[(0.0, 0.0), (1.0, -0.045)], rear_torque=torque)
+    drive, begin = Drive(Scenario(duration=5.0, inputs=inputs)), 4.0
+    speed, yaw_rate = (abs(drive.truth(np.array([begin]) * SECOND, c)[0]) for c in ("vx", "wz"))
+    assert speed * yaw_rate > 1.0
+    run = Run(prototype(), steps(m for m in drive.measurements(SEED) if m.t > begin * SECOND))
+    assert run.t[0] < (begin + 0.1) * SECOND
+    inside = run.t < 5.0 * SECOND
+    for column in ("yaw", "vy"):
+        assert (
+            np.max(np.abs(run.error(drive, column)) / run[f"sigma.{column}"], where=inside, initial=0.0) < 5.0
+        )
+
+
 def test_fixes_of_a_car_whose_heading_is_not_known_yet_are_within_their_sigma() -> None:
     """It pulls off to the south-west, 2.3 rad from where a heading that is not known begins."""
     inputs = DriveInputs(rear_torque=[(0.5, 0.0), (0.7, 900.0)])
