@@ -117,6 +117,18 @@ def test_what_is_forgotten_while_the_steering_is_silent_stays_forgotten(configur
     assert found.sigma == pytest.approx(configuration.filter.unknowns.steering_offset)
 
 
+def test_the_angle_of_wheels_that_nothing_measures_is_not_forgotten(configuration: Configuration) -> None:
+    """It is no parameter then: without it the simulated car would turn otherwise at once."""
+    f = Estimator(configuration).filter
+    f.set_steering_known(False, 0.1)
+    f.move_parameter(STEERING_OFFSET, 0.4)
+    before = f.variances[f.states.index(STEERING_OFFSET, "")]
+    f.forget_parameters((STEERING_OFFSET,))
+    assert f.slow_states(STEERING_OFFSET).tolist() == [0.4]
+    assert f.variances[f.states.index(STEERING_OFFSET, "")] == before
+    assert f.parameters()["steering_offset"].value == 0.0
+
+
 def test_an_update_that_is_not_finite_costs_one_estimate(configuration: Configuration) -> None:
     estimator, missing = Estimator(configuration), 0
     observe = estimator._sources.observe

@@ -25,17 +25,34 @@ PERIOD = 4_000_000
 SEED = 7
 
 
+def split_imu(m: Measurement) -> list[Measurement]:
+    """Gyroscopes and accelerometers in messages of their own."""
+    parts = [
+        {c: v for c, v in m.values.items() if c.startswith("imu.w") == is_rate} for is_rate in (True, False)
+    ]
+    return [Measurement(m.source, m.t, m.arrival, part) for part in parts if part]
+
+
 @pytest.mark.parametrize(
-    ("drive", "within"),
-    [("corner", 0.2), ("slalom", 0.2), ("reverse", 0.7), ("skid", 0.6), ("straight", 0.2)],
+    ("drive", "within", "apart"),
+    [
+        ("corner", 0.2, False),
+        ("slalom", 0.2, False),
+        ("reverse", 0.7, False),
+        ("skid", 0.6, False),
+        ("skid", 0.6, True),
+        ("straight", 0.2, False),
+    ],
 )
-def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float) -> None:
-    """`within`: s in which the first estimate comes."""
+def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float, apart: bool) -> None:
+    """`within`: s in which the first estimate comes; `apart`: rates and forces come in messages of their own."""
     configuration = load_configuration("prototype")
     driven = make_drive(configuration, drive, "rtk", SEED, START + 3.1)
     estimator = Estimator(configuration)
     t = round(START * 1e9)
     waiting = [m for m in driven.measurements if m.t >= t]
+    if apart:
+        waiting = [part for m in waiting for part in split_imu(m)]
     begun = None
     while t < (START + 3.0) * 1e9:
         t += PERIOD
@@ -64,6 +81,22 @@ def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float) -
     assert math.hypot(north, east) < min(0.5, 4.0 * math.hypot(estimate["sigma.x"], estimate["sigma.y"]))
 
 
+@pytest.mark.parametrize("torque", [-450.0, 450.0])
+def test_a_car_whose_wheels_are_turned_far_needs_no_longer_to_begin(torque: float) -> None:
+    """Its simulated wheels are straight before, and its first step does not converge: that is no skid."""
+    inputs = DriveInputs(rack=[(0.0, 0.0), (1.0, -0.045)], rear_torque=torque)
+    drive, begin = Drive(Scenario(duration=5.0, inputs=inputs)), 4.0
+    speed, yaw_rate = (abs(drive.truth(np.array([begin]) * SECOND, c)[0]) for c in ("vx", "wz"))
+    assert speed * yaw_rate > 1.0
+    run = Run(prototype(), steps(m for m in drive.measurements(SEED) if m.t > begin * SECOND))
+    assert run.t[0] < (begin + 0.1) * SECOND
+    inside = run.t < 5.0 * SECOND
+    for column in ("yaw", "vy"):
+        assert (
+            np.max(np.abs(run.error(drive, column)) / run[f"sigma.{column}"], where=inside, initial=0.0) < 5.0
+        )
+
+
 def test_fixes_of_a_car_whose_heading_is_not_known_yet_are_within_their_sigma() -> None:
     """It pulls off to the south-west, 2.3 rad from where a heading that is not known begins."""
     inputs = DriveInputs(rear_torque=[(0.5, 0.0), (0.7, 900.0)])
@@ -77,8 +110,11 @@ def test_fixes_of_a_car_whose_heading_is_not_known_yet_are_within_their_sigma() 
     assert np.mean([i.reason == "weighted" for i in positions]) < 0.03
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(("ahead", "sigma"), [(0.05, 0.01), (0.4, 0.0408), (3.0, 0.06)])
-def test_what_accelerometers_measure_at_the_start_may_be_a_slope(ahead: float, sigma: float) -> None:
+def test_what_accelerometers_measure_at_the_start_may_be_a_slope(
+    ahead: float, sigma: float, apart: bool
+) -> None:
     """`ahead`: m/s², of gravity or of a car that gains speed. Roads have slopes of 0.01 rad beside that."""
     estimator = Estimator(prototype())
     values = {
@@ -89,7 +125,8 @@ def test_what_accelerometers_measure_at_the_start_may_be_a_slope(ahead: float, s
         "vehicle.speed": 0.0,
     }
     values |= dict.fromkeys(("imu.wx", "imu.wy", "imu.wz", "imu.ay"), 0.0) | {"imu.ax": ahead, "imu.az": 9.81}
-    estimator.step(PERIOD, [Measurement("car", PERIOD, PERIOD, values)])
+    whole = Measurement("car", PERIOD, PERIOD, values)
+    estimator.step(PERIOD, split_imu(whole) if apart else [whole])
     f = estimator.filter
     assert math.sqrt(f.variances[f.states.index(ATTITUDE, "v1z")]) == pytest.approx(sigma, rel=0.02)
     assert math.sqrt(f.variances[f.states.index(ATTITUDE, "v2z")]) == pytest.approx(0.01, rel=0.02)

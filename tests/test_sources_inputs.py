@@ -114,6 +114,38 @@ def test_a_road_wheel_that_is_not_measured_turns_with_the_other(car):
     assert car.corner_inputs[0, :2] == pytest.approx([0.012, 0.012], abs=1e-7)
 
 
+def test_wheels_that_no_sensor_shows_may_turn_until_the_car_shows_their_angle(car):
+    """Slowly, as a driver does; of a car that stands anywhere; and once it rolls, by what rolling leaves out."""
+    steering = make_inputs(car).steering
+    assert not steering.check(1.0, 10.0, 0.2)
+    rolling = steering.noise
+    steering.check(2.0, 2.0, 0.2)
+    assert steering.noise > 2.0 * rolling
+    assert not steering.is_replaced_anew
+    for t in (3.0, 9.0):
+        steering.check(t, 0.0, 0.0)
+        assert steering.noise == steering.turned == 0.0
+    steering.check(9.1, 1.0, 0.2)
+    assert steering.noise > 2.0 * rolling
+    assert 0.2 < steering.turned < 0.5
+    steering.check(9.2, 1.0, 0.2)
+    assert steering.turned == 0.0
+    for t, is_new in ((10.0, True), (10.1, False)):
+        steering.check(t, 10.0, 0.2)
+        assert steering.noise == rolling
+        assert steering.is_replaced_anew == is_new
+
+
+def test_a_car_that_stands_with_a_steering_sensor_gets_no_other_angle(car):
+    inputs = make_inputs(car)
+    steering = inputs.steering
+    for k in range(100):
+        inputs.take(k * 10_000_000, {"steer.rack": 0.01})
+        assert steering.check(0.01 * k, 0.0 if k < 50 else 1.0, 0.0)
+        assert steering.turned == 0.0
+        assert not steering.is_replaced_anew
+
+
 def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
     inputs = make_inputs(car)
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0, "brake.pressure": 2e6})

@@ -65,6 +65,11 @@ def test_a_silent_sensor_is_replaced_by_the_angle_of_rolling(gyroscope):
         assert instead == (expected if gyroscope else None)
 
 
+def test_backwards_it_is_the_angle_of_rolling_too():
+    health = SteeringHealth(WHEELBASE)
+    assert health.check(1.0, -SPEED, 0.4) == pytest.approx(-WHEELBASE * 0.4 / SPEED)
+
+
 def test_a_sensor_that_repeats_its_sample_in_a_bend_is_distrusted():
     states = list(run(after(8.0, lambda t, r: 0.02), turning))
     first = next(t for t, s, _ in states if s == "distrusted")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -90,11 +90,13 @@ class AdaptiveState(VehicleState):
         prior, groups = np.sqrt(self._table.initial(self._initial)), tuple(groups)
         for group in groups:
             for i in self.states.places(group) if group in self.states and group not in self._closed else ():
-                self._extra[i - self._slow] = self.errors.x[i] = 0.0
-                self.errors.replace(i, float(prior[i]) ** 2)  # the past of others was found with the old one
+                self._prior[self.states.parameters == i] = prior[i]
                 if self._before_loss is not None and i in self._before_loss:
                     self._before_loss[i] = 0.0, float(prior[i]) ** 2
-                self._prior[self.states.parameters == i] = prior[i]
+                    if group is STEERING_OFFSET:
+                        continue  # the angle that is found while no sensor gives one is no parameter
+                self._extra[i - self._slow] = self.errors.x[i] = 0.0
+                self.errors.replace(i, float(prior[i]) ** 2)  # the past of others was found with the old one
         self.errors.matrix = self.states.correlate(self.errors.matrix, groups)
 
     def move_parameter(self, group: Group, by: float) -> None:
@@ -102,8 +104,11 @@ class AdaptiveState(VehicleState):
         if group in self.states:
             self._extra[np.array(self.states.places(group)) - self._slow] += by
 
-    def widen_parameters(self) -> None:
-        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second."""
+    def widen_parameters(self, is_active: Callable[[str], bool]) -> None:
+        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
+
+        `is_active`: of a kind of observation.
+        """
         places, prior, states = self.states.parameters, self._prior, self.states
         limits = states.contradictions * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
         # At walking pace counters and tyres err in ways that last.
@@ -111,6 +116,8 @@ class AdaptiveState(VehicleState):
         if self._before_loss is not None:
             # The offset is then the error of what replaces the sensor, not the sensor's own.
             testable[np.isin(places, states.places(STEERING_OFFSET))] = False
+        for k, kind in states.contradicted_with:
+            testable[k] &= is_active(kind)
         estimate, variance = self._extra[places - self._slow], self.variances[places]
         for k, sigma in self._contradictions.find(estimate, variance, prior, limits, testable).items():
             self._widen(k, sigma)

@@ -27,8 +27,7 @@ def settle_in_turn(filter: EstimatedFilter, yaw_rate: float) -> bool:
     """
     before, begun = filter.save(), filter.read_state().copy()
     for _ in range(round(_TIME / _STEP)):
-        if filter.car.step(_STEP) < 0:
-            break
+        filter.car.step(_STEP)
     steady = filter.read_state()[YAW_RATE]
     if not math.isfinite(steady) or abs(steady - yaw_rate) > _STEADY * abs(yaw_rate):
         filter.restore(before)

@@ -19,6 +19,9 @@ _APART, _APART_SHARE = 1.0, 0.15
 _OLD_NS = 2_000_000_000
 """A speed that was measured so long before what came last is not that of the car any more."""
 
+_TOGETHER_NS = 50_000_000
+"""Between samples of one motion: gyroscopes and accelerometers may come in messages of their own."""
+
 _COURSE_SIGMA = 0.03
 """rad: of a heading that is taken from the first course over ground."""
 
@@ -53,6 +56,8 @@ class StartConditions:
         self.yaw_ns = 0
         """When the latest of these was measured, ns."""
         self._acceleration.reset()
+        self._motion: list[tuple[int, float] | None] = [None, None, None]
+        """Time, ns, with yaw rate, and forces ahead and to the left, since they were last complete."""
         self.forces: tuple[float, float] | None = None
         """m/s², along the car and to the left, as measured last, less speed times yaw rate."""
 
@@ -148,12 +153,18 @@ class StartConditions:
     def take_motion(self, m: Measurement) -> None:
         """What the IMU measures before the filter runs."""
         imu = self._sources.imu
-        if imu is not None:
-            yaw_rate, ahead, left = imu.note_motion(m)
-            if yaw_rate is not None and ahead is not None and left is not None:
-                self.forces = ahead, left - (self.speed or 0.0) * yaw_rate
-                t_ns = m.t - round(imu.settings.latency * 1e9)
-                self._acceleration.take_forces(t_ns * 1e-9, yaw_rate, ahead, left)
+        if imu is None:
+            return
+        t_ns = m.t - round(imu.settings.latency * 1e9)
+        for n, value in enumerate(imu.note_motion(m)):
+            if value is not None:
+                self._motion[n] = t_ns, value
+        measured = [each[1] for each in self._motion if each and abs(t_ns - each[0]) < _TOGETHER_NS]
+        if len(measured) == len(self._motion):
+            yaw_rate, ahead, left = measured
+            self._motion = [None, None, None]
+            self.forces = ahead, left - (self.speed or 0.0) * yaw_rate
+            self._acceleration.take_forces(t_ns * 1e-9, yaw_rate, ahead, left)
 
     def find_alignment(self) -> Alignment | None:
         """Heading and motion of a car that may skid; None where too little is known yet."""

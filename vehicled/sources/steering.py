@@ -27,6 +27,10 @@ HORIZON = 0.1
 _REPLACED, _UNKNOWN = 0.03, 0.1
 """rad/√s: how fast the error changes of the angle that replaces a sensor's; and of the last angle, where nothing
 does: a driver turns the wheels by so much within a second."""
+_STANDING = 0.1
+"""m/s: slower, a car does not show where its wheels point: what its tyres do as they are twisted is no angle."""
+_ANYWHERE = 0.3
+"""rad: σ of wheels that may point anywhere between their stops. It takes a second to turn them."""
 
 
 _ANGLE = Unit("rad", plain=True)
@@ -109,6 +113,12 @@ class Steering(ModelInput[SteeringInput]):
         self.health = SteeringHealth(car.vehicle.wheelbase)
         self.noise = _REPLACED
         """How fast the error of the angle changes while it is not measured, rad/√s."""
+        self._standing_since = math.inf
+        """s, since when it has not been measured while the car stands."""
+        self.turned = 0.0
+        """rad, σ: by how much the wheels may have been turned while the car stood, where that has just ended."""
+        self.is_replaced_anew = False
+        """Whether the angle of rolling has just taken the place of the last one, which had held on."""
 
     @property
     def measured_at(self) -> float:
@@ -158,11 +168,22 @@ class Steering(ModelInput[SteeringInput]):
         `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
         """
         instead = self.health.check(t, ahead, yaw_rate)
-        self.noise = _UNKNOWN if yaw_rate is None else _REPLACED
+        is_measured, is_last = self.health.state == "measured", self.noise != _REPLACED
+        self.is_replaced_anew, self.turned = instead is not None and is_last, 0.0
         if instead is not None:
+            self.noise = _REPLACED
             for n, rod in enumerate(self._rods):
                 rod.update(t, self.geometry.rod(n, instead))
-        return self.health.state == "measured"
+        elif not is_measured and abs(ahead) < _STANDING:
+            self.noise = 0.0
+            self._standing_since = min(self._standing_since, t)
+        else:
+            self.noise = _UNKNOWN
+            if not is_measured and t > self._standing_since:
+                self.turned = _ANYWHERE * min(math.sqrt(t - self._standing_since), 1.0)
+        if self.noise:
+            self._standing_since = math.inf
+        return is_measured
 
     def apply(self, t: float) -> None:
         """Write displacements and rates at t, s, into the car."""

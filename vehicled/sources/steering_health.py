@@ -76,7 +76,7 @@ class SteeringHealth:
         `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
         """
         rolling = None
-        if yaw_rate is not None and ahead > _SLOWEST:
+        if yaw_rate is not None and abs(ahead) > _SLOWEST:
             rolling = self._wheelbase * yaw_rate / ahead
             if abs(ahead * yaw_rate) < _LARGEST_LATERAL:
                 self._compare(t, self._angle - rolling)

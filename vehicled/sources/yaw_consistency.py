@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from vehicled.messages import Measurement
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES, Imu
-from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.parameters import TMeasyTyre, Vehicle
 
 _WINDOW = 1.0
 """s"""
@@ -55,6 +55,8 @@ _LONGEST = 0.2
 """s: after a longer gap nothing is known of the angle meanwhile."""
 _LATEST = 1.0
 """s by which the wheels may be late."""
+_LEAST_SHARE = 0.03
+"""Of an axis of the accelerometers in the direction to the left: with less, gravity along it is less than a bank."""
 
 
 class _Sums(NamedTuple):
@@ -93,6 +95,7 @@ class YawConsistency:
         self.configure(imu)
         place = vehicle.axle(f"{axle}l")
         self._radius, self._track = place.tyre.radius, 2.0 * place.hard_points.wheel_center[1]
+        self._by_load = _calc_load_effect(vehicle, f"{axle}l")
         self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
         self.watched = frozenset(
             (*GYROSCOPES, *ACCELEROMETERS, *(c for pair in self._channels for c in pair))
@@ -105,7 +108,10 @@ class YawConsistency:
     def configure(self, imu: Imu | None) -> None:
         """Other settings, also while running."""
         self._axis = None if imu is None else imu.R_imu_vehicle[:, 2].tolist()
-        self._left_axis = None if imu is None else imu.R_imu_vehicle[:, 1].tolist()
+        self._left_axis = (
+            {} if imu is None else dict(zip(ACCELEROMETERS, imu.R_imu_vehicle[:, 1].tolist(), strict=True))
+        )
+        self._left_channels = {c for c, share in self._left_axis.items() if abs(share) > _LEAST_SHARE}
 
     def reset(self) -> None:
         """The filter begins anew; the offsets stay."""
@@ -147,11 +153,11 @@ class YawConsistency:
             else:
                 continue
             self._wheels_at[n], self._wheels_came[n] = t, m.arrival * 1e-9
-        (x, y, z), get = ACCELEROMETERS, values.get
-        if self._left_axis is not None and x in values and y in values and z in values:
-            a, b, c = self._left_axis
-            self._left, self._left_at = a * values[x] + b * values[y] + c * values[z], t
-        x, y, z = GYROSCOPES
+        if self._left_channels and self._left_channels <= values.keys():
+            self._left, self._left_at = 0.0, t
+            for channel, share in self._left_axis.items():
+                self._left += share * values.get(channel, 0.0)
+        (x, y, z), get = GYROSCOPES, values.get
         if self._axis is None or z not in values:
             return self.is_plausible
         a, b, c = self._axis
@@ -224,7 +230,9 @@ class YawConsistency:
         first = kept[0]
         now, begin = place.sums, first.sums
         gyro, way = now.gyro - begin.gyro, now.way - begin.way
-        others, bounds = [place.wheels - first.wheels, now.steering - begin.steering], [_BOUND, _BOUND]
+        speed = way / (now.t - begin.t)
+        wheels = (place.wheels - first.wheels) / (1.0 + self._by_load * speed * speed)
+        others, bounds = [wheels, now.steering - begin.steering], [_BOUND, _BOUND]
         residuals = [gyro - angle - offset * way for angle, offset in zip(others, self._offsets, strict=True)]
         self._beside_wheels = residuals[0]
         if abs(place.rolled - first.rolled) < (1.0 - _LOCKED) * way:
@@ -251,3 +259,17 @@ class YawConsistency:
             for n, (residual, ratio) in enumerate(zip(residuals[:2], ratios[:2], strict=True)):
                 # A counter that rolls over is no offset.
                 self._offsets[n] += residual / max(1.0, abs(ratio)) / way * since / _OFFSET_TIME
+
+
+def _calc_load_effect(vehicle: Vehicle, wheel: str) -> float:
+    """By how much more than the car the wheels of an axle turn in a bend, as a share per (m/s)².
+
+    The outer tyre is pressed down by v ω m h/(2 b), half of what the car's height h over the track b takes from the
+    inner side, and its rolling radius is smaller by a share of that.
+    """
+    place = vehicle.axle(wheel)
+    tyre, track = place.tyre, 2.0 * place.hard_points.wheel_center[1]
+    if not isinstance(tyre, TMeasyTyre):
+        return 0.0
+    smaller = tyre.rolling_share * vehicle.mass * float(vehicle.center_of_mass()[2]) / tyre.vertical_stiffness
+    return smaller / (track * track * tyre.radius)

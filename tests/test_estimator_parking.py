@@ -1,0 +1,57 @@
+"""Parking by a car whose steering is not measured: it reverses, and its wheels are turned while it stands."""
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Drive, Run, prototype, steps, without
+
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
+
+STANDING = 9.0, 10.0
+"""s: between reversing in a bend and driving on with the wheels turned the other way."""
+
+
+@pytest.fixture(scope="module")
+def parking() -> Drive:
+    torque = [(0.5, 0.0), (0.7, -450.0), (4.0, -450.0), (4.2, -90.0), (6.5, -90.0), (6.7, 0.0)]
+    torque += [(10.0, 0.0), (10.2, 450.0), (13.0, 450.0), (13.2, 200.0), (18.0, 200.0), (18.2, 900.0)]
+    inputs = DriveInputs(
+        rack=[(3.0, 0.0), (4.0, -0.045), (9.0, -0.045), (10.0, 0.05), (16.0, 0.05), (17.0, 0.0)],
+        rear_torque=torque,
+        brake_pressure=[(6.7, 0.0), (7.0, 20e5), (10.0, 20e5), (10.1, 0.0)],
+    )
+    return Drive(Scenario(duration=24.0, inputs=inputs, plant=STANDARD_ERRORS))
+
+
+@pytest.fixture(scope="module")
+def run(parking) -> Run:
+    return Run(prototype(), steps(without(parking.measurements(seed=5), "steer")))
+
+
+def test_the_car_parks(parking):
+    t = np.array([6.0, *STANDING, 15.0, 24.0]) * SECOND
+    speed, yaw_rate = parking.truth(t, "vx"), parking.truth(t, "wz")
+    assert speed[0] < -3.0
+    assert np.abs(speed[1:3]).max() < 0.1
+    assert speed[3] > 3.0
+    assert yaw_rate[0] > 0.3
+    assert yaw_rate[3] > 0.3
+
+
+def test_it_is_followed_without_a_restart(run):
+    status = run.estimator.status()
+    assert status["restarts"] == 0
+    assert run.estimator.condition.state == "running"
+
+
+def test_its_wheels_are_believed(run):
+    for wheel in ("fl", "fr", "rl", "rr"):
+        found = run.of(f"wheel.{wheel}.angle")
+        assert sum(i.fused for i in found) > 0.995 * len(found), wheel
+
+
+def test_after_it_the_car_is_where_it_says(parking, run):
+    after = (run.t > 18 * SECOND) & (run.t < 24 * SECOND)
+    for column in ("x", "y", "vx"):
+        error = np.abs(run.error(parking, column))[after]
+        assert np.max(error / run[f"sigma.{column}"][after]) < 4.0, column
+    assert np.abs(run.error(parking, "yaw"))[after].max() < np.radians(0.6)
