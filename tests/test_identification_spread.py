@@ -18,7 +18,7 @@ from vehicled.identification.vehicle.recorded_inputs import interpolate_inputs, 
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SEEDS = range(12)
 PLANT_NOISE = 0.03
