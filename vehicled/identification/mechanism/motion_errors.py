@@ -1,8 +1,8 @@
 """Unknowns and motion of a run together: the equations correct the splines that its samples were smoothed with.
 
 Accelerations of smoothed samples are noisy, and stand in the regressor W. Least squares with W as it is take that
-noise for motion: masses of a double pendulum came out 3 to 9 % too small, far beyond their standard deviations, most
-of all by the equation of a coordinate that nothing drives, which leaves W θ = 0. What is most probable minimises
+noise for motion: masses of a double pendulum came out up to 21 % too small, far beyond their standard deviations,
+most of all by the equation of a coordinate that nothing drives, which leaves W θ = 0. What is most probable minimises
 ‖(τ − W(c) θ)/σ‖² + ‖(z − B c)/σ_z‖² over θ and the coefficients c of the splines (functional errors in variables;
 Fuller, *Measurement Error Models*, 1987, section 3.1). Of each step of Gauss and Newton the coefficients are
 eliminated, as there are many of them and their equations are banded.
