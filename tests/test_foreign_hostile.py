@@ -151,7 +151,7 @@ MAPPINGS = {
     "expected a unit like rad/s, such as deg/s, got 'warp'",
     "channels: {vehicle.speed: {signal: v, unit: kph}}\n": "m.yaml:1: channels.vehicle.speed.unit: "
     "expected a unit like m/s, such as km/h, got 'kph'",
-    "channels:\n  imu.wz: {column: Yaw_Rte}\n": "m.yaml:2: channels.imu.wz.column: unknown key",
+    "channels:\n  imu.wz: {signal: Yaw_Rte, column: 2}\n": "m.yaml:2: channels.imu.wz.column: unknown key",
     "channels:\n  imu.wx: Yaw_Rte\n  imu.wz: {signal: v, unit: bar}\n": "m.yaml:3: channels.imu.wz.unit: expected",
     "channels:\n  imu.wx: v\n  imu.gz: v\n": "m.yaml:3: channels.imu.gz: unknown channel; did you mean 'imu.",
     "channels: {imu.wz: v}\n": "no column 't'; expected `time: {signal: NAME, unit: s}` in the mapping (Zeit, ",

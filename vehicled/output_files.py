@@ -7,10 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from typing import Any, NamedTuple
 
 from vehicled.errors import UsageError
 
@@ -88,7 +85,7 @@ def _resolve(path: Path) -> Path:
 class OutputStream(io.FileIO):
     """Bytes into a file, unbuffered: an OSError of writing has its name, as of a full disk, too."""
 
-    def write(self, data: ReadableBuffer, /) -> int:
+    def write(self, data: Any, /) -> int:  # whatever io.RawIOBase takes
         """As of any file: how many bytes were written. Raises OSError."""
         try:
             return super().write(data)
