@@ -34,7 +34,7 @@ def delay_velocities(measurements, late: float):
     return changed
 
 
-@pytest.mark.parametrize("late", [0.0, LATE])
+@pytest.mark.parametrize("late", [pytest.param(0.0, marks=pytest.mark.slow), LATE])
 def test_velocities_that_lag_behind_their_fixes_are_found(late):
     drive = mixed(20.0)
     configuration = with_sensors(gnss=replace(prototype().sensors.gnss, latency_sigma=0.05))

@@ -144,6 +144,7 @@ def test_irregular_steps_give_nearly_the_same():
 # -- late measurements -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_fix_that_is_80_ms_late_is_nearly_as_good():
     drive = mixed(10.0)
     timely = Run(prototype(), steps(drive.measurements()))

@@ -108,6 +108,7 @@ def test_states_of_the_suspensions_take_its_place():
     assert not any(estimator.calc_added(int(run.t[-1])))
 
 
+@pytest.mark.slow
 def test_a_smoothed_drive_has_it_too():
     with Smoother(prototype()) as smoother:
         run = RoadRun(prototype(), [], estimator=smoother.estimator)

@@ -239,7 +239,7 @@ class Life(RuleBasedStateMachine):
 
 
 Life.TestCase.settings = settings(
-    max_examples=10,
+    max_examples=6,
     stateful_step_count=15,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

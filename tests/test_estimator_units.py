@@ -96,7 +96,9 @@ def test_positions_stay_in_the_frame_that_they_were_in() -> None:
     assert np.ptp(origins[run.t > 2 * SECOND]) * 111_195.0 < 1.0
 
 
-@pytest.mark.parametrize(("begin", "factor"), [("vehicle.speed", KNOTS), ("gnss.speed", KNOTS)])
+@pytest.mark.parametrize(
+    ("begin", "factor"), [("vehicle.speed", KNOTS), pytest.param("gnss.speed", KNOTS, marks=pytest.mark.slow)]
+)
 def test_a_start_does_not_use_what_was_found_before(begin: str, factor: float) -> None:
     drive, reset_at = northward(), 7 * SECOND
     given = steps(in_unit(drive.measurements(5), begin, factor))
@@ -112,6 +114,7 @@ def test_a_start_does_not_use_what_was_found_before(begin: str, factor: float) -
     assert abs(first["vx"] - drive.truth(np.array([first.t]), "vx")[0]) < 0.5
 
 
+@pytest.mark.slow
 def test_a_unit_that_is_put_right_is_used_again() -> None:
     """After three quarters of the intervals in which it was compared show it."""
     sound = northward(27.0).measurements(5)
@@ -123,6 +126,7 @@ def test_a_unit_that_is_put_right_is_used_again() -> None:
     assert run.estimator.status()["units"] == {}
 
 
+@pytest.mark.slow
 def test_a_vector_of_velocity_in_another_unit_is_rejected_too() -> None:
     def to_vector(m: Measurement) -> Measurement:
         if "gnss.course" not in m.values:

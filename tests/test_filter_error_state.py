@@ -160,6 +160,7 @@ def test_it_is_consistent_on_a_model_of_its_own():
         assert low < np.mean(values) < high
 
 
+@pytest.mark.slow
 def test_a_pendulum_that_turns_over_is_followed_consistently():
     """Errors are fewer than the numbers of the state, and readings jump by a turn."""
     rng = np.random.default_rng(4)

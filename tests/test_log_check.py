@@ -260,6 +260,7 @@ def test_a_channel_that_is_late_at_speed_is_found_beside_slip(begin: str) -> Non
     assert [f.value for f in found] == pytest.approx([0.25] * len(found), abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_weave_at_steady_speed_shows_no_time_offset_of_fixes() -> None:
     """Speeds at different places of the car differ by some parts in a thousand in bends: that looked like 0.1 s."""
     assert (

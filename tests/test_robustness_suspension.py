@@ -87,7 +87,7 @@ def kerb(name: str, h: float = 1e-3) -> np.ndarray:
 
 EXUDYN = pytest.param("exudyn", marks=pytest.mark.slow)
 """It takes seconds; quick tests compare it with MuJoCo in `test_robustness_plants`."""
-OWN_CONTACTS = ["mujoco, own contact", pytest.param("exudyn, own contact", marks=pytest.mark.slow)]
+OWN_CONTACTS = [pytest.param(f"{e}, own contact", marks=pytest.mark.slow) for e in ("mujoco", "exudyn")]
 ENGINES = ["mujoco", EXUDYN, *OWN_CONTACTS]
 
 

@@ -21,7 +21,12 @@ from vehicled.vehicle.parameters import SwingArmAxle, Vehicle
 from vehicled.vehicle.topology import calc_topology
 
 
-@pytest.fixture(scope="module", params=CARS)
+SLOW = "compact"
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(c, marks=pytest.mark.slow) if c == SLOW else c for c in CARS]
+)
 def pair(request) -> Pair:
     return pair_of(request.param)
 
