@@ -20,7 +20,6 @@ from vehicled.vehicle.hard_points import calc_spin_axis
 from vehicled.vehicle.parameters import SwingArmAxle, Vehicle
 from vehicled.vehicle.topology import calc_topology
 
-
 SLOW = "compact"
 
 
