@@ -113,8 +113,10 @@ class Steering(ModelInput[SteeringInput]):
         self.health = SteeringHealth(car.vehicle.wheelbase)
         self.noise = _REPLACED
         """How fast the error of the angle changes while it is not measured, rad/√s."""
+        self._was_shown = False
+        """Whether the car has ever shown by rolling where its wheels point."""
         self._standing_since = math.inf
-        """s, since when it has not been measured while the car stands."""
+        """s, since when it has not been measured while the car stands, after it has driven."""
         self.turned = 0.0
         """rad, σ: by how much the wheels may have been turned while the car stood, where that has just ended."""
         self.is_replaced_anew = False
@@ -171,12 +173,14 @@ class Steering(ModelInput[SteeringInput]):
         is_measured, is_last = self.health.state == "measured", self.noise != _REPLACED
         self.is_replaced_anew, self.turned = instead is not None and is_last, 0.0
         if instead is not None:
-            self.noise = _REPLACED
+            self.noise, self._was_shown = _REPLACED, True
             for n, rod in enumerate(self._rods):
                 rod.update(t, self.geometry.rod(n, instead))
         elif not is_measured and abs(ahead) < _STANDING:
             self.noise = 0.0
-            self._standing_since = min(self._standing_since, t)
+            # A car that has not driven yet mostly starts straight ahead, as the prior of the start says.
+            if self._was_shown:
+                self._standing_since = min(self._standing_since, t)
         else:
             self.noise = _UNKNOWN
             if not is_measured and t > self._standing_since:
