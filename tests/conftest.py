@@ -21,21 +21,29 @@ hypothesis.settings.register_profile("tests", hypothesis.settings.default, deadl
 hypothesis.settings.load_profile("tests")
 
 LONG = (
-    "test_faults_rows.py",
-    "test_identification_estimate.py",
-    "test_identify_command.py",
-    "test_observers_published.py",
-    "test_observers_noise.py",
+    "test_replay_command.py",
+    "test_vehicle_mechanism.py",
     "test_demo.py",
-    "test_bench_robustness.py",
-    "test_filter_kinds.py",
+    "test_observers_noise.py",
     "test_smoothing_drives.py",
-    "test_observers_forces.py",
-    "test_observers_mechanisms.py",
-    "test_identification_cars.py",
-    "test_bench_identify.py",
+    "test_identification_passes.py",
+    "test_filter_kinds.py",
+    "test_estimator_units.py",
+    "test_estimator_faults.py",
+    "test_estimator_life.py",
+    "test_batch.py",
+    "test_bench_observers.py",
+    "test_sources_receivers.py",
+    "test_log_check.py",
+    "test_check.py",
+    "test_faults_rows.py",
+    "test_identification_gradient.py",
+    "test_view_browser.py",
+    "test_docs_examples.py",
+    "test_estimator_unmeasured_drive.py",
 )
-"""These begin first, in this order: one that began last would run on when the other processes have no more to do."""
+"""These begin first, in this order: one that began last would run on when the other processes have no more to do.
+Two that run in real time do not follow each other, as they would run beside each other."""
 
 
 def pytest_addoption(parser):
