@@ -206,7 +206,10 @@ def test_names_and_paths_stand_for_what_they_name(drive, configuration, estimate
     again = vehicled.estimate(drive, "prototype")
     assert np.array_equal(again["x"], estimates["x"], equal_nan=True)
     log, table, truth = (tmp_path / name for name in ("drive.mcap", "estimates.csv", "truth.csv"))
-    simulated = ["simulate", "slalom", "--config", "prototype", "--output", str(log), "--truth", str(truth)]
+    scenario = tmp_path / "short.yaml"
+    scenario.write_text("duration: 3 s\ninitial: {speed: 15}\ninputs: {rear_torque: 90}\n")
+    simulated = ["simulate", str(scenario), "--config", "prototype", "--output", str(log)]
+    simulated += ["--truth", str(truth)]
     assert main(simulated) == 0
     assert main(["replay", str(log), "--config", "prototype", "--fast", "--estimates", str(table)]) == 0
     wanted = vehicled.score(vehicled.Estimates.read(table), vehicled.Estimates.read(truth))

@@ -1,6 +1,7 @@
 """The other kinds of the filter on the vehicle: tyre response in the transition, forces that act, sigma points."""
 
 import dataclasses
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -59,6 +60,12 @@ def driving(kind: Kind) -> VehicleFilter:
 def of_kind(kind: Kind) -> Configuration:
     given = with_known_time()
     return dataclasses.replace(given, filter=dataclasses.replace(given.filter, kind=kind))
+
+
+@lru_cache
+def follow(kind: Kind, gnss: str) -> Run:
+    """The bends."""
+    return Run(of_kind(kind), steps(bends(SECONDS).measurements(1, gnss=gnss)))
 
 
 def planar(f: VehicleFilter) -> list[int]:
@@ -242,12 +249,9 @@ def test_curvature_moves_the_mean_and_widens():
     ],
 )
 def test_all_kinds_follow_the_drive(kind, gnss):
-    truth, seconds = bends(SECONDS), 3.0
-    given = of_kind(kind)
-    measured = [m for m in truth.measurements(1, gnss=gnss) if m.t <= seconds * 1e9]
-    run = Run(given, steps(measured))
+    truth, run = bends(SECONDS), follow(kind, gnss)
     assert run.summary.errors == 0
-    keep = run.t <= seconds * 1e9
+    keep = run.t <= 3.0 * 1e9
     assert np.degrees(rms(run.error(truth, "sideslip")[keep])) < 0.3
     assert np.degrees(rms(run.error(truth, "yaw")[keep])) < (0.3 if gnss == "rtk" else 1.0)
     assert rms(np.hypot(run.error(truth, "x"), run.error(truth, "y"))[keep]) < (
@@ -258,7 +262,7 @@ def test_all_kinds_follow_the_drive(kind, gnss):
 def test_points_know_how_tyre_forces_respond():
     """The plant's tyres are softer than the model's: without that, errors are 0.2 degrees."""
     truth = bends(SECONDS)
-    run = Run(of_kind("UKF"), steps(truth.measurements(1, gnss="rtk")))
+    run = follow("UKF", "rtk")
     error = run.error(truth, "sideslip")
     assert np.degrees(rms(error)) < 0.12
     assert rms(error / run["sigma.sideslip"]) < np.sqrt(3.0)
@@ -335,8 +339,7 @@ def test_estimated_forces_make_sideslip_better():
     truth = bends(SECONDS)
     errors: dict[str, list[float]] = {}
     for kind in ("errorEKF", "errorEKF_EJ", "errorEKF_FE"):
-        given = of_kind(kind)
-        run = Run(given, steps(truth.measurements(1, gnss="rtk")))
+        run = follow(kind, "rtk")
         assert run.summary.errors == 0
         keep = run.t <= SECONDS * 1e9
         errors[kind] = [np.degrees(rms(run.error(truth, c)[keep])) for c in ("sideslip", "yaw")]

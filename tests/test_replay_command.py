@@ -388,9 +388,11 @@ def test_restarts_are_named_with_their_reason_and_time():
 @pytest.mark.parametrize(("car", "share"), [("prototype", 0.0), ("hatchback", 1.0)])
 def test_what_a_drive_without_torques_lacks_is_said(tmp_path, capsys, car, share):
     """Suspension travel was 54 mm off in braking, and nothing but a page of limits said so."""
-    log = tmp_path / "drive.csv"
+    log, drive = tmp_path / "drive.csv", tmp_path / "drive.yaml"
+    inputs = "rear_torque: [[0.5, 0], [1, 500], [2, 500], [2.5, 0]], brake_pressure: [[3, 0], [3.5, 4e6]]"
+    drive.write_text(f"duration: 5 s\ninitial: {{speed: 15 m/s}}\ninputs: {{{inputs}}}\n")
     arguments = ["--gnss", "rtk", "--output", str(log), "--truth", str(tmp_path / "truth.csv")]
-    assert main(["simulate", "acceleration_and_braking", "--config", car, *arguments]) == 0
+    assert main(["simulate", str(drive), "--config", car, *arguments]) == 0
     capsys.readouterr()
     assert replay(log, "--config", car, "--fast", "--json") == 0
     found = json.loads(capsys.readouterr().out)

@@ -292,12 +292,13 @@ def test_missing_keys_are_named() -> None:
         loads("car: {}", Fleet, "cfg")
 
 
-def test_aliases_are_expanded_within_bounds() -> None:
+def test_aliases_are_expanded_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     @dataclass(frozen=True, kw_only=True)
     class Node:
         children: list["Node"] = field(default_factory=list)
 
     Node.__annotations__["children"] = list[Node]
+    monkeypatch.setattr("vehicled.settings.MAX_VALUES", 20_000)
     bomb = "children:\n- &a {}\n"
     for name, previous in zip("bcdefgh", "abcdefg", strict=True):
         bomb += f"- &{name} {{children: [{', '.join(['*' + previous] * 10)}]}}\n"

@@ -113,9 +113,9 @@ def test_an_outage_is_bridged_from_both_sides(gnss, begin, end):
 
 
 def test_a_reset_separates_what_is_before_from_what_is_after():
-    measurements = cruise(4.0).measurements(0, gnss="conventional")
+    measurements = cruise(2.4).measurements(0, gnss="conventional")
     given = on_time(measurements)
-    at = next(i for i, s in enumerate(given) if s.t >= 2 * SECOND)
+    at = next(i for i, s in enumerate(given) if s.t >= 1.2 * SECOND)
     with_reset = [*given[:at], given[at]._replace(commands=(Command("reset", {}),)), *given[at + 1 :]]
     whole, first = Smoothed(with_reset), Smoothed(given[:at])
     assert whole.filtered.estimator.status()["restarts"] == 1
@@ -142,7 +142,7 @@ def test_sigma_after_a_restart_in_a_bend_is_true():
 def test_every_kind_of_filter_can_be_smoothed(kind):
     given = prototype()
     configuration = dataclasses.replace(given, filter=dataclasses.replace(given.filter, kind=kind))
-    drive = cruise(3.0)
+    drive = cruise(2.0)
     run = Smoothed(on_time(drive.measurements(0, gnss="conventional")), configuration)
     assert less_mean(run, drive) < 0.7 * less_mean(run.filtered, drive)
     assert (run["sigma.yaw"] <= run.filtered["sigma.yaw"] * (1.0 + ROUNDING)).all()

@@ -31,7 +31,7 @@ def with_values(m: Measurement, values: dict[str, float]) -> Measurement:
 
 @pytest.mark.parametrize("change", [lambda m: m, spiked, without_an_axis])
 def test_one_call_gives_the_same_bytes_as_its_parts(monkeypatch, change):
-    given = steps(map(change, bends().measurements()))
+    given = steps(map(change, bends(3.0).measurements()))
     done: list[int] = []
     run_chain = VehicleFilter.run_chain
 
