@@ -109,7 +109,9 @@ def test_a_gyroscope_that_wheels_and_steering_contradict_is_left_out(slalom, fau
     assert run.estimator.status()["implausible"] > 0.9 * 250 * (SOUND - FAILS)
 
 
-@pytest.mark.parametrize(("speed", "rack"), [(18.0, 0.010), (25.0, 0.006)])
+@pytest.mark.parametrize(
+    ("speed", "rack"), [pytest.param(18.0, 0.010, marks=pytest.mark.slow), (25.0, 0.006)]
+)
 def test_a_gyroscope_is_not_blamed_for_wheels_that_slip(speed, rack):
     """Braked hard in a turn the unloaded front wheel locks, and the car turns less than it is steered."""
     inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, rack)], brake_pressure=[(3.0, 0.0), (3.2, 90e5)])

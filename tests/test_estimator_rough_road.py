@@ -90,7 +90,7 @@ def test_the_same_rough_road_gives_the_same_bytes_and_a_reset_ends_it():
     assert not any(run.estimator.calc_added(end))
 
 
-@pytest.mark.parametrize("lost", ["imu.a", "imu."])
+@pytest.mark.parametrize("lost", ["imu.a", pytest.param("imu.", marks=pytest.mark.slow)])
 def test_it_fades_without_accelerometers(lost):
     measured = drive().measurements(5)
     until = 5 * SECOND

@@ -37,7 +37,7 @@ def split_imu(m: Measurement) -> list[Measurement]:
     ("drive", "within", "apart"),
     [
         ("corner", 0.2, False),
-        ("slalom", 0.2, False),
+        pytest.param("slalom", 0.2, False, marks=pytest.mark.slow),
         ("reverse", 0.7, False),
         ("skid", 0.6, False),
         ("skid", 0.6, True),
@@ -170,10 +170,10 @@ def test_a_motion_is_held_or_where_no_car_has_it_nothing_changes(
 @pytest.mark.parametrize(
     ("drive", "at", "imu_after", "steering"),
     [
-        pytest.param("corner", 9.0, 0.05, True, id="corner, IMU soon"),
+        pytest.param("corner", 9.0, 0.05, True, id="corner, IMU soon", marks=pytest.mark.slow),
         pytest.param("corner", 9.0, 0.3, False, id="corner, IMU later, no steering"),
         pytest.param("corner", 9.0, math.inf, True, id="corner, no IMU"),
-        pytest.param("slalom", 7.1, 0.0, True, id="slalom"),
+        pytest.param("slalom", 7.1, 0.0, True, id="slalom", marks=pytest.mark.slow),
         pytest.param("slalom", 5.3, 0.3, True, id="slalom, IMU later"),
     ],
 )

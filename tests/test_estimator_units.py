@@ -15,7 +15,7 @@ from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.studies.faults import drives
 
 DEGREES, KNOTS = 180.0 / math.pi, 1.94384
-OFTEN = {(name, "conventional") for name in ("corner", "slalom", "braking", "skid")}
+OFTEN = {(name, "conventional") for name in ("slalom", "skid")}
 """Healthy drives that are not slow tests."""
 BEND = [(8.0, 0.0), (9.0, 0.004), (12.0, 0.004), (13.0, 0.0)]
 FOUND = 7.0

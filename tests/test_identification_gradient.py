@@ -16,8 +16,8 @@ NAMES = (
     *("imu.yaw", "gyro_offset.z", "gyro.noise", "plant.yaw"),
 )
 """As many as the narrowest code for derivatives takes, which other tests compile too."""
-SLOW = ("center_of_mass.z", "gyro_offset.z", "plant.yaw")
-"""Beside another of their kind: of a body, of a sensor's place, of noise."""
+SLOW = ("center_of_mass.z", "rear.wheel_radius", "gyro_offset.z", "plant.yaw")
+"""Beside another of their kind: of a body, of wheels, of a sensor's place, of noise."""
 
 
 def configuration(name: str, theta: float):

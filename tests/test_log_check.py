@@ -175,7 +175,7 @@ def test_an_imu_that_points_to_the_side_is_found_by_its_angle() -> None:
     assert abs(found.value) == pytest.approx(math.pi / 2, abs=0.2)
 
 
-@pytest.mark.parametrize("late", [0.15, 0.3])
+@pytest.mark.parametrize("late", [0.15, pytest.param(0.3, marks=pytest.mark.slow)])
 def test_a_channel_that_is_late_is_found_by_how_much(late: float) -> None:
     measurements = delayed(round(late * 1e9), "vehicle.", "wheel.")
     found = {f.channels[0]: f.value for f in check(measurements) if f.kind == "time offset"}
@@ -193,7 +193,7 @@ def test_a_latency_that_the_configuration_has_is_no_fault() -> None:
     assert [f for f in checker.find().findings if f.kind == "time offset"] == []
 
 
-@pytest.mark.parametrize("late", [0.15, 0.3])
+@pytest.mark.parametrize("late", [0.15, pytest.param(0.3, marks=pytest.mark.slow)])
 def test_fixes_that_are_late_are_found_by_how_much(late: float) -> None:
     late_ones = [f for f in check(delayed(round(late * 1e9), "gnss.lat")) if f.kind == "time offset"]
     (found,) = [f for f in late_ones if "gnss.lat" in f.channels]

@@ -20,7 +20,7 @@ BROKEN = {
 QUICK = {
     *(("four_bar", "encoders", "errorEKF"), ("four_bar", "coupler_gyros", "errorEKF_FE")),
     *(("four_bar", "crank_gyros", "DEKF"), ("five_bar", "encoders", "errorEKF_EJ")),
-    *(("four_bar", "coupler_gyros", "SCKF"), ("five_bar", "encoders", "errorEKF")),
+    ("four_bar", "coupler_gyros", "SCKF"),
 }
 """Each of these filters, mechanisms and sets of sensors; the others differ in how they are combined."""
 

@@ -84,7 +84,7 @@ def test_score_is_the_derivative_of_the_likelihood(monkeypatch):
     check_score(run, logs)
 
 
-@pytest.mark.parametrize("first", [0.2, 5.0])
+@pytest.mark.parametrize("first", [pytest.param(0.2, marks=pytest.mark.slow), 5.0])
 def test_a_known_memory_is_found_from_a_wrong_one(first):
     memory, white, coloured = 0.3, 0.05, 4.0
     noise = ShapedNoise(np.array([3 * white]), np.array([coloured / 3]), first * memory, window=1600)

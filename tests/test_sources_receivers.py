@@ -214,7 +214,7 @@ def test_an_angle_that_is_a_little_wrong_is_found(degrees):
     assert np.degrees(rms(during(run, drive, "yaw", SETTLED, SECONDS))) < 0.3
 
 
-@pytest.mark.parametrize("degrees", [30.0, pytest.param(90.0, marks=pytest.mark.slow), 180.0])
+@pytest.mark.parametrize("degrees", [30.0, *(pytest.param(d, marks=pytest.mark.slow) for d in (90.0, 180.0))])
 def test_a_baseline_that_is_mounted_otherwise_is_refused_and_named(degrees):
     drive = driven()
     given = changed(

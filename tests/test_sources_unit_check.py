@@ -78,8 +78,8 @@ SCENARIOS = tuple(DURATIONS)
 RECEIVERS = ("rtk", "conventional", "none")
 # Each car and each receiver in each scenario: a Latin square.
 HEALTHY = [(car, SCENARIOS[k], RECEIVERS[(k + i) % 3]) for i, car in enumerate(CARS) for k in range(3)]
-QUICK = [h for h in HEALTHY if h[1] == "slalom" or h[0] == "hatchback"]
-"""Each car, and one in all scenarios."""
+QUICK = [h for h in HEALTHY if h[1] == "slalom"]
+"""Each car, and each receiver."""
 
 
 @pytest.mark.parametrize(
