@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -99,15 +100,14 @@ IO = {"can", "mcap", "multiprocessing", "select", "serial", "signal", "socket", 
 MEASURES_COMPILATION = ("vehicled.symbolic.cache", "time")
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
+    """All of the project, read when the first test needs them: each worker imports this file."""
     found = {}
     for path in (p for package in PACKAGES for p in (ROOT / package).rglob("*.py")):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         found[name] = ast.parse(path.read_text(encoding="utf-8"), path)
     return found
-
-
-MODULES = modules()
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
@@ -120,7 +120,7 @@ def imports(tree: ast.Module) -> Iterator[str]:
             assert node.module is not None
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                yield inner if inner in MODULES else node.module
+                yield inner if inner in modules() else node.module
 
 
 def row_of(module: str) -> str:
@@ -132,9 +132,9 @@ def row_of(module: str) -> str:
 def arrows() -> dict[tuple[str, str], list[str]]:
     """(importing row, imported row) → the modules that do it."""
     found = defaultdict(list)
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for imported in imports(tree):
-            if imported in MODULES and row_of(imported) != row_of(module):
+            if imported in modules() and row_of(imported) != row_of(module):
                 found[row_of(module), row_of(imported)].append(f"{module} → {imported}")
     return found
 
@@ -150,7 +150,7 @@ def allowed(importing: str, imported: str) -> bool:
 
 
 def test_every_module_has_its_row():
-    assert {row_of(module) for module in MODULES} <= PLAIN | set(ROWS)
+    assert {row_of(module) for module in modules()} <= PLAIN | set(ROWS)
 
 
 def test_imports_only_point_to_rows_before():
@@ -181,11 +181,11 @@ def test_a_configuration_is_read_without_machine_code():
 def test_within_the_project_names_come_from_their_homes():
     asked = {
         alias.name
-        for tree in MODULES.values()
+        for tree in modules().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module == FACADE
         for alias in node.names
-        if f"{FACADE}.{alias.name}" not in MODULES
+        if f"{FACADE}.{alias.name}" not in modules()
     }
     assert asked == {"__version__"}
 
@@ -193,7 +193,7 @@ def test_within_the_project_names_come_from_their_homes():
 def test_what_the_estimator_consists_of_has_no_input_or_output_and_no_clock():
     found = {
         (module, imported.split(".")[0])
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         if row_of(module) in WITHOUT_IO
         for imported in imports(tree)
     }
@@ -248,7 +248,7 @@ def test_the_daemon_imports_no_large_library_that_it_does_not_need(loaded):
 
 def test_a_public_class_name_stands_once() -> None:
     places = defaultdict(list)
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(module)
