@@ -135,11 +135,14 @@ class Graph:
         return atom
 
     def _make(self, op: str, args: tuple[Atom, ...], rank: int | None = None) -> Atom:
-        key = (op, *[a.id for a in args])
+        key = (op, args)
         known = self._known.get(key)
         if known is None:
             if rank is None:
-                rank = max(a.rank for a in args)
+                rank = 0
+                for a in args:
+                    if a.rank:
+                        rank = 1
             known = self._known[key] = self._append(op, args, rank)
         return known
 

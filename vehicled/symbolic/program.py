@@ -293,6 +293,7 @@ class Program:
         mask = 0
         for p in parameters:
             mask |= p.depends
+        varying = ~mask
         hoisted: dict[int, Atom] = {}
 
         def hoist(a: Atom) -> None:
@@ -303,12 +304,12 @@ class Program:
         for stores in self._pending.values():
             outputs = [e for _, e in stores]
             for e in outputs:
-                if not e.depends & ~mask:
+                if not e.depends & varying:
                     hoist(e)
             for a in graph.reachable(outputs):
-                if a.depends & ~mask:
+                if a.depends & varying:
                     for b in a.args:
-                        if not b.depends & ~mask:
+                        if not b.depends & varying:
                             hoist(b)
         prepare: list[tuple[Atom, Atom]] = []
         for rank in (0, 1):
