@@ -223,7 +223,7 @@ def _load_mechanism(name_or_path: str) -> Mechanism:
     from vehicled.vehicle.mechanism import describe_car
 
     car = Car(load_configuration(name_or_path).vehicle)
-    return Mechanism(CompiledMechanism(describe_car(car)))
+    return Mechanism(CompiledMechanism(describe_car(car), optimisation=0))
 
 
 def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:

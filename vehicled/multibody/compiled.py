@@ -15,6 +15,7 @@ from vehicled.multibody.model import Model
 from vehicled.multibody.step import StepFunction
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Atom
+from vehicled.symbolic.machine import OPTIMISATION
 from vehicled.symbolic.program import KernelHandle, Program
 
 Result = TypeVar("Result")
@@ -71,11 +72,13 @@ class CompiledMechanism:
         *,
         angle_form: AngleForm = add_angle,
         width: int = 1,
+        optimisation: int = OPTIMISATION,
     ) -> None:
         """Compile a description for `width` instances side by side: 1, 2, 4 or a multiple of 8.
 
-        `angle_form`: constraints of angles as another program has them. Raises MechanismError for a description that
-        makes no mechanism.
+        `angle_form`: constraints of angles as another program has them. `optimisation`: 0 for one that is evaluated a
+        few times, not simulated: the code of a car is compiled ten times as fast. Raises MechanismError for a
+        description that makes no mechanism.
         """
         if description.coordinates == "auto":
             description = replace(description, coordinates=choose_form(description, angle_form))
@@ -96,7 +99,7 @@ class CompiledMechanism:
         self.constraints = [name for name, _ in system.constraints]
         self.bodies = list(model.parts)
         self.points = list(model.points)
-        code = compile_program(program, (step.routine,)).functions
+        code = compile_program(program, (step.routine,), optimisation=optimisation).functions
         self.functions = code.kernels
         """On the address of a workspace."""
         self.routine = step.routine

@@ -35,8 +35,14 @@ def make_interface(program: Program, routines: Sequence[Routine], tangents: Tang
 
 
 def compile_program(
-    program: Program, routines: Sequence[Routine] = (), tangents: Tangents | None = None
+    program: Program,
+    routines: Sequence[Routine] = (),
+    tangents: Tangents | None = None,
+    optimisation: int = machine.OPTIMISATION,
 ) -> ProgramCode:
-    """Compiled, or taken from the cache; with `tangents` of the program, the differentiated functions too."""
-    object_code = machine.get_object(emit(program, routines, tangents))
+    """Compiled, or taken from the cache; with `tangents` of the program, the differentiated functions too.
+
+    `optimisation`: 0 for code that is called a few times, which is compiled many times faster.
+    """
+    object_code = machine.get_object(emit(program, routines, tangents), optimisation)
     return ProgramCode(make_interface(program, routines, tangents), object_code)

@@ -32,8 +32,9 @@ class CarMechanism:
     """Follows a car on request."""
 
     def __init__(self, car: Car, form: Form = "natural") -> None:
-        """Code is compiled on first use, which takes half a minute."""
-        self.mechanism = m = Mechanism(CompiledMechanism(replace(describe_car(car), coordinates=form)))
+        """Code is compiled on first use, which takes ten seconds."""
+        description = replace(describe_car(car), coordinates=form)
+        self.mechanism = m = Mechanism(CompiledMechanism(description, optimisation=0))
         self._copy = CarCopy(car, WHEEL_WRENCHES)
         self._wrenches = self._copy.view("wheel_wrenches")
         self._rest_travel = car.get_corner_parameter("rest.travel")
