@@ -60,6 +60,7 @@ def test_the_command_gets_its_arguments_and_gives_the_exit_status(command):
         ),
         (OSError("no device"), 1, "no device"),
         (KeyboardInterrupt(), 130, None),
+        (KeyboardInterrupt("the incomplete file is a.csv.part"), 130, "the incomplete file is a.csv.part"),
         (BrokenPipeError(), 141, None),
     ],
 )
@@ -279,6 +280,14 @@ def test_a_closed_pipe_and_ctrl_c_end_quietly():
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == b""
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_output_of_any_encoding_has_what_it_can(monkeypatch, encoding):
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding))
+    assert main(["check", "prototype"]) == 0
+    assert "degrees of freedom   14 = 91 ? 77" in written.getvalue().decode(encoding)
 
 
 class Terminal(io.StringIO):
