@@ -148,6 +148,18 @@ def test_wheels_that_are_exchanged_on_both_axles_do_not_outvote_the_gyroscope(ca
     assert "against imu.wz, steer.wheel, imu.ay, gnss.course" in found.text
 
 
+@pytest.mark.parametrize("axles", ["f", "fr"])
+def test_exchanged_wheels_are_named_without_a_gyroscope(axles: str) -> None:
+    """A wheel is then the reference, which the others outvote."""
+    sides = {"l": "r", "r": "l"}
+    names = {f"wheel.{a}{s}.speed": f"wheel.{a}{sides[s]}.speed" for a in axles for s in "lr"}
+    (found,) = check(leave_out("imu.", renamed(names)))
+    assert found.kind == "wheels"
+    assert "wheel.fl.speed" in found.channels
+    assert set(found.channels) <= set(names)
+    assert "as if on the other side of the car, against" in found.text
+
+
 def test_wheels_alone_against_a_gyroscope_leave_open_which_of_them_is_wrong() -> None:
     kept = ("wheel.", "imu.wz")
     values = [(m, {c: v for c, v in m.values.items() if c.startswith(kept)}) for m in times(-1.0, "imu.wz")]
