@@ -1,5 +1,6 @@
 """The command line's frame: exit statuses, one-line errors, help, and what a start costs."""
 
+import fcntl
 import importlib
 import io
 import json
@@ -7,8 +8,10 @@ import os
 import pkgutil
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import types
 
 import pytest
@@ -307,6 +310,22 @@ def test_progress_redraws_one_line_in_a_terminal():
     assert 2 <= text.count("\r") < 100
     assert text.rstrip("\n").split("\r")[-1].startswith("\x1b[Ksimulating: [########################] 100 %")
     assert "0 of 10 s, " in text
+
+
+@pytest.mark.parametrize("columns", [30, 60, 0])
+def test_progress_fits_into_a_line_of_the_terminal(columns):
+    leader, follower = os.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with open(follower, "w") as stream:
+        with Progress("fitting", 37.2, "s", stream=stream, passes=True) as progress:
+            progress.update(
+                7.25, "fit 2, pass 6, criterion -224.881, and much more that no line has room for"
+            )
+        shown = os.read(leader, 10_000).decode()
+    os.close(leader)
+    lines = [part.strip("\r\n") for part in shown.split("\r\x1b[K")]
+    assert all(len(line) < (columns or 80) for line in lines)
+    assert lines[-1].startswith("fitting:  19 %, 7.25 of 37.2")
 
 
 def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):

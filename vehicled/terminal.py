@@ -83,8 +83,11 @@ def _join_styled(characters: list[str], styles: list[str]) -> str:
 
 def get_size(terminal: TextIO) -> tuple[int, int]:
     """Columns and rows; 80 and 24 where they are not known, as on a serial console or under `script`."""
-    size = os.get_terminal_size(terminal.fileno())
-    return size.columns or 80, size.lines or 24
+    try:
+        columns, lines = os.get_terminal_size(terminal.fileno())
+    except (OSError, ValueError):
+        columns = lines = 0
+    return columns or 80, lines or 24
 
 
 class Page:
