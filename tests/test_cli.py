@@ -343,6 +343,15 @@ def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):
     assert "1 s left of this pass" in shown[1]
 
 
+def test_the_time_left_does_not_count_what_came_before_the_first_step(monkeypatch):
+    clock, out = iter((0.0, 160.0, 171.0, 171.0)), io.StringIO()
+    monkeypatch.setattr("vehicled.progress.time.monotonic", lambda: next(clock))
+    with Progress("fitting", 40, "s", stream=out, passes=True) as progress:
+        progress.update(0)
+        progress.update(20)
+    assert "11 s left of this pass" in out.getvalue()
+
+
 def test_progress_is_sparse_elsewhere_and_silent_with_json():
     lines, nothing = io.StringIO(), io.StringIO()
     for stream, quiet in ((lines, False), (nothing, True)):

@@ -47,7 +47,7 @@ class Progress:
     def update(self, done: float, note: str = "") -> None:
         """The job has done `done` of `total`; cheap enough to be called at every step."""
         now = time.monotonic()
-        if done < self._done:
+        if done < self._done or done == 0:  # what came before, such as compiling, is not of its pace
             self._pass_begun, self._pass_from = now, done
         self._done = done
         self._note = note
