@@ -10,6 +10,7 @@ lost its power.
 """
 
 import contextlib
+import errno
 import ipaddress
 import os
 import select
@@ -130,6 +131,12 @@ class _Serial:
         # The path is looked up afresh each time, so a device that comes back under its stable name is found.
         try:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=_WRITE_S, exclusive=True)
+        except serial.SerialException as error:  # whose own text has port and reason twice
+            if error.errno is None:
+                raise
+            is_used = error.errno == errno.EAGAIN  # its lock
+            why = "another program uses it" if is_used else os.strerror(error.errno)
+            raise OSError(f"{path}: {why}") from None
         except (
             ValueError,
             OverflowError,

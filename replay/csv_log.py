@@ -34,6 +34,14 @@ ABSURD = {
 }
 """Per unit: no road vehicle's sensor measures more than this magnitude, so it is damage, not data."""
 
+_NO_VALUE = {"", "na", "n/a", "#n/a", "#nv", "null", "none", "-", "--"}
+"""What programs write into a cell without a value, in lower case, beside `nan`, which is a number for Python."""
+
+
+def is_blank(text: str) -> bool:
+    """Whether a cell that is no number says that there is no value."""
+    return text.strip().lower() in _NO_VALUE
+
 
 def is_new(source: str, t: int, latest: dict[str, int], where: str, problems: Problems) -> bool:
     """Whether a sample at t (ns) is another than the last one of its sensor; `latest` is brought up to date."""
@@ -43,7 +51,8 @@ def is_new(source: str, t: int, latest: dict[str, int], where: str, problems: Pr
             # One sensor cannot measure twice at one instant: using both would count it twice.
             problems.add("duplicate", where, f"{source}, t = {format_seconds(t)} s")
             return False
-        problems.add("time goes back", where, f"{source}, t = {format_seconds(t)} s")
+        times = f"t = {format_seconds(t)} s after {format_seconds(before)} s"
+        problems.add("time goes back", where, f"{source}, {times}; expected samples in order of time")
     else:
         latest[source] = t
     return True
@@ -142,12 +151,12 @@ class CsvLog:
                 try:
                     value = float(text)
                 except ValueError:
-                    if text.strip():
+                    if not is_blank(text):
                         self.problems.add("bad number", f"line {number}", f"{channel} = {text[:20]!r}")
                     continue
                 if -absurd <= value <= absurd:
                     values[channel] = value
-                else:
+                elif not math.isnan(value):
                     self.problems.add_absurd(channel, value, f"line {number}")
             if not values:
                 continue
@@ -183,6 +192,12 @@ def _parse_header(path: Path, line: str) -> _Header:
     names = [name.strip().strip('"') for name in line.rstrip("\r\n").split(",")]
     if not line.strip():
         raise UsageError(f"{path}: empty; expected a header line such as t,imu.ax,imu.ay")
+    other = max(";\t", key=line.count)
+    if "t" in line.replace('"', "").split(other):
+        raise UsageError(
+            f"{path}: line 1: expected commas between columns and decimal points; of a table with {other!r}, give "
+            "--mapping FILE with the line `channels: {}`"
+        )
     if "t" not in names:
         raise UsageError(
             f"{path}: line 1: no column 't'; expected a header line such as t,imu.ax,imu.ay, or --mapping FILE "
@@ -194,6 +209,11 @@ def _parse_header(path: Path, line: str) -> _Header:
             raise UsageError(f"{path}: line 1: column {name!r} is there twice")
         if name in ("t", ARRIVAL):
             continue
+        if not name:
+            raise UsageError(
+                f"{path}: line 1: column {index + 1} has no name, as of a pandas index: write with `index=False`, or "
+                "give --mapping FILE with the line `channels: {}`"
+            )
         if name not in CHANNELS:
             raise UsageError(f"{path}: line 1: unknown column {name!r}; {_expected(name, names)}")
         source = source_of(name)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from replay.problems import Problems
+from replay.times import format_seconds
 from vehicled.messages import Command, Measurement, Step
 
 LOOK_AHEAD_NS = 1_000_000_000
@@ -28,7 +29,7 @@ def sort_by_arrival(
         if last is not None and m.arrival < last:
             problems.add(
                 "out of order",
-                f"t = {m.t / 1e9:.9g} s",
+                f"t = {format_seconds(m.t)} s",
                 f"{m.source} is {(last - m.arrival) / 1e9:.3g} s late",
             )
             m = Measurement(m.source, m.t, last, m.values)
@@ -54,7 +55,7 @@ def make_steps(measurements: Iterable[Measurement], period_ns: int, problems: Pr
             step = Step(m.arrival, [])
         elif m.arrival > step.t + MAX_GAP_NS:
             problems.add(
-                "gap", f"t = {step.t / 1e9:.9g} s", f"nothing for {(m.arrival - step.t) / 1e9:.6g} s"
+                "gap", f"t = {format_seconds(step.t)} s", f"nothing for {(m.arrival - step.t) / 1e9:.6g} s"
             )
             yield step
             step = Step(step.t - (step.t - m.arrival) // period_ns * period_ns, [])

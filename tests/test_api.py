@@ -112,6 +112,19 @@ def test_a_recording_has_estimates_and_innovations(drive, estimates, tmp_path):
     assert kept < all_of_them
 
 
+def test_a_drive_describes_itself_in_one_line(drive):
+    assert repr(drive) == (
+        f"<Drive: {len(drive.measurements)} measurements, "
+        f"truth <Estimates: {len(drive.truth)} rows, {len(drive.truth.columns)} columns, 0.000 to 1.500 s>>"
+    )
+
+
+def test_times_are_the_decimal_numbers_that_files_have():
+    t_ns = np.arange(0, 10**9, 4_000_000)
+    estimates = vehicled.Estimates(t_ns, {"x": np.zeros(len(t_ns))})
+    assert estimates.t.tolist() == [k * 4 / 1000 for k in range(250)]
+
+
 def test_estimates_are_near_the_truth(drive, estimates):
     scores = vehicled.score(estimates, drive.truth)
     # At constant speed the latency of the receiver is not observable, which is known to 20 ms.

@@ -1,5 +1,6 @@
 """The command line's frame: exit statuses, one-line errors, help, and what a start costs."""
 
+import fcntl
 import importlib
 import io
 import json
@@ -7,8 +8,10 @@ import os
 import pkgutil
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import types
 
 import pytest
@@ -60,6 +63,7 @@ def test_the_command_gets_its_arguments_and_gives_the_exit_status(command):
         ),
         (OSError("no device"), 1, "no device"),
         (KeyboardInterrupt(), 130, None),
+        (KeyboardInterrupt("the incomplete file is a.csv.part"), 130, "the incomplete file is a.csv.part"),
         (BrokenPipeError(), 141, None),
     ],
 )
@@ -281,6 +285,14 @@ def test_a_closed_pipe_and_ctrl_c_end_quietly():
     assert process.returncode == 130
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_output_of_any_encoding_has_what_it_can(monkeypatch, encoding):
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding))
+    assert main(["check", "prototype"]) == 0
+    assert "degrees of freedom   14 = 91 ? 77" in written.getvalue().decode(encoding)
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -300,6 +312,22 @@ def test_progress_redraws_one_line_in_a_terminal():
     assert "0 of 10 s, " in text
 
 
+@pytest.mark.parametrize("columns", [30, 60, 0])
+def test_progress_fits_into_a_line_of_the_terminal(columns):
+    leader, follower = os.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with open(follower, "w") as stream:
+        with Progress("fitting", 37.2, "s", stream=stream, passes=True) as progress:
+            progress.update(
+                7.25, "fit 2, pass 6, criterion -224.881, and much more that no line has room for"
+            )
+        shown = os.read(leader, 10_000).decode()
+    os.close(leader)
+    lines = [part.strip("\r\n") for part in shown.split("\r\x1b[K")]
+    assert all(len(line) < (columns or 80) for line in lines)
+    assert lines[-1].startswith("fitting:  19 %, 7.25 of 37.2")
+
+
 def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
@@ -313,6 +341,15 @@ def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):
     shown = [line for line in out.getvalue().split("\r\x1b[K") if "left" in line]
     assert "10 s left of this pass" in shown[0]
     assert "1 s left of this pass" in shown[1]
+
+
+def test_the_time_left_does_not_count_what_came_before_the_first_step(monkeypatch):
+    clock, out = iter((0.0, 160.0, 171.0, 171.0)), io.StringIO()
+    monkeypatch.setattr("vehicled.progress.time.monotonic", lambda: next(clock))
+    with Progress("fitting", 40, "s", stream=out, passes=True) as progress:
+        progress.update(0)
+        progress.update(20)
+    assert "11 s left of this pass" in out.getvalue()
 
 
 def test_progress_is_sparse_elsewhere_and_silent_with_json():

@@ -1,6 +1,7 @@
 """Devices over TCP and UDP: names of ports, loss and return, other senders, more than a line carries."""
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -111,6 +112,20 @@ def test_a_tcp_device_is_lost_and_returns():
                 wait_until(lambda round_=round_: driver.counters()["disconnects"] == round_ + 1)
             assert driver.counters()["reconnects"] >= 1
             wait_until(lambda: driver.counters()["truncated"] == 2)
+
+
+def test_a_serial_port_that_cannot_be_opened_says_why_in_a_few_words(tmp_path):
+    missing = tmp_path / "ttyX"
+    with pytest.raises(OSError, match=f"^{missing}: No such file or directory$"):
+        open_port(str(missing), 115200)
+    leader, follower = os.openpty()
+    name = os.ttyname(follower)
+    first = open_port(name, 115200)
+    with pytest.raises(OSError, match=f"^{name}: another program uses it$"):
+        open_port(name, 115200)
+    first.close()
+    for descriptor in (leader, follower):
+        os.close(descriptor)
 
 
 def test_a_tcp_server_that_is_not_there_is_waited_for(caplog):

@@ -114,7 +114,7 @@ def test_other_units_and_other_formats(tmp_path: Path) -> None:
     vbo = tmp_path / "run.vbo"
     vbo.write_text("[column names]\nsats time lat long velocity heading\n[data]\n")
     mapping.write_text("time: {signal: time, unit: iso8601}\n")
-    with pytest.raises(UsageError, match="is of tables in text"):
+    with pytest.raises(UsageError, match=r"is of tables \(\.csv, \.parquet\)"):
         open_log(vbo, mapping=load_mapping(mapping))
 
 
@@ -124,3 +124,59 @@ def test_the_times_of_a_conversion_are_of_1970(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     assert main(["convert", str(table), str(out), "--mapping", str(mapping)]) == 0
     assert out.read_text().splitlines()[1].startswith(f"{NOON // 10**9},")
+
+
+@pytest.mark.parametrize("resolution", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "Europe/Madrid"])
+@pytest.mark.parametrize("mapping", [None, "time: {signal: Time, unit: iso8601}", "time: Time"])
+def test_timestamps_of_parquet_are_times(
+    tmp_path: Path, resolution: str, zone: str | None, mapping: str | None
+) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    name = "t" if mapping is None else "Time"
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[resolution]
+    stamps = arrow.array(
+        [NOON // 10**9 * per_second, None, (NOON // 10**9 + 1) * per_second],
+        arrow.timestamp(resolution, zone),
+    )
+    parquet.write_table(arrow.table({name: stamps, "vehicle.speed": [1.0, 2.0, 3.0]}), tmp_path / "a.parquet")
+    file = tmp_path / "mapping.yaml"
+    file.write_text(f"channels: {{}}\n{mapping}\n")
+    log = open_log(tmp_path / "a.parquet", mapping=None if mapping is None else load_mapping(file))
+    expected = [(NOON, 1.0), (NOON + 10**9, 3.0)]
+    assert [(m.t, m.values["vehicle.speed"]) for m in log.measurements()] == expected
+    assert log.problems.counts == {"no time": 1}
+
+
+def test_numbers_of_parquet_are_no_dates(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"Time": [0.0], "vehicle.speed": [1.0]}), tmp_path / "a.parquet")
+    file = tmp_path / "mapping.yaml"
+    file.write_text("channels: {}\ntime: {signal: Time, unit: iso8601}\n")
+    with pytest.raises(UsageError, match="column 'Time': expected timestamps"):
+        open_log(tmp_path / "a.parquet", mapping=load_mapping(file))
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("Time, s;v, km/h;a, m/s²;Speed", "0,5;1,5;2,5;3,5"),
+        ('"Time, s",Speed', "0.5,3.5"),
+        ("Time, s\tSpeed", "0,5\t3,5"),
+        ("Time, s;Speed", "0;3,5"),
+    ],
+)
+def test_commas_in_names_and_numbers_do_not_part_columns(tmp_path: Path, header: str, row: str) -> None:
+    table, file = write(tmp_path, [row], "time: {signal: 'Time, s', unit: s}", header)
+    (found,) = open_log(table, mapping=load_mapping(file)).measurements()
+    assert found.values["vehicle.speed"] == 3.5
+
+
+@pytest.mark.parametrize("cell", ["", "NaN", "NA", "#NV", "-"])
+def test_cells_of_tables_without_a_value(tmp_path: Path, cell: str) -> None:
+    table, file = write(tmp_path, [f"0,{cell}", "1,2"], "time: Time")
+    log = open_log(table, mapping=load_mapping(file))
+    assert [m.values["vehicle.speed"] for m in log.measurements()] == [2.0]
+    assert not log.problems

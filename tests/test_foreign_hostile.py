@@ -173,6 +173,22 @@ def test_mistakes_in_mapping_files_are_one_line(tmp_path: Path, capsys, text: st
     assert len(shown.splitlines()) == 1
 
 
+def test_all_mistakes_of_a_mapping_are_shown_at_once(tmp_path: Path, capsys) -> None:
+    mapping = tmp_path / "m.yaml"
+    mapping.write_text(
+        "channels:\n  imu.q: x\n  imu.wz: {signal: v, unit: bar}\n  vehicle.speed: {signal: v, unit: kph}\n"
+    )
+    (tmp_path / "a.csv").write_text("t,v\n0,1\n")
+    arguments = [str(tmp_path / "a.csv"), str(tmp_path / "out.mcap"), "--mapping", str(mapping)]
+    assert main(["convert", *arguments]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.removeprefix(f"vehicled: {mapping}:").split(": ")[:2] for line in lines] == [
+        ["2", "channels.imu.q"],
+        ["3", "channels.imu.wz.unit"],
+        ["4", "channels.vehicle.speed.unit"],
+    ]
+
+
 def test_a_table_of_another_program_by_a_mapping(tmp_path: Path) -> None:
     """Semicolons, a decimal comma, milliseconds, and a row of units under the header."""
     (tmp_path / "a.csv").write_text(

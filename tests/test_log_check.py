@@ -130,11 +130,15 @@ def test_the_channel_with_the_wrong_sign_is_named(channel: str) -> None:
     assert found.value < -0.6
 
 
-def test_wheels_that_are_exchanged_left_and_right() -> None:
-    of = "speed" if any("wheel.fl.speed" in m.values for m in drive()) else "angle"
-    names = {f"wheel.rl.{of}": f"wheel.rr.{of}", f"wheel.rr.{of}": f"wheel.rl.{of}"}
-    found = [f for f in check(renamed(names)) if f.kind == "wheels"]
-    assert {c for f in found for c in f.channels} == set(names)
+# Without a gyroscope a wheel is what all are compared with, and is outvoted.
+@pytest.mark.parametrize(("axles", "without"), [("r", "nothing"), ("f", "imu."), ("fr", "imu.")])
+def test_wheels_that_are_exchanged_left_and_right(axles: str, without: str) -> None:
+    names = {f"wheel.{a}{s}.speed": f"wheel.{a}{t}.speed" for a in axles for s, t in ("lr", "rl")}
+    found = [f for f in check(leave_out(without, renamed(names))) if f.kind in ("wheels", "sign")]
+    assert {f.kind for f in found} == {"wheels"}
+    channels = {c for f in found for c in f.channels}
+    assert f"wheel.{axles[0]}l.speed" in channels
+    assert channels <= set(names)
 
 
 @pytest.mark.parametrize("car", [CAR, None])

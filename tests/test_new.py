@@ -267,6 +267,28 @@ def test_signals_of_a_bus_are_proposed_where_name_and_unit_leave_no_doubt(tmp_pa
     assert proposed["brake.pressure"] == "Brake.BrakePressure"
 
 
+def test_german_names_are_understood_and_what_is_in_doubt_is_said(tmp_path, capsys):
+    dbc = tmp_path / "auto.dbc"
+    signals = ("Fzg_Geschw", "km/h"), ("LRW_Winkel", "deg"), ("LRW_Geschw", "deg/s"), ("Druck_1", "bar")
+    dbc.write_text(
+        'VERSION ""\nBU_: X\nBO_ 100 Bremse: 8 X\n'
+        + "".join(
+            f' SG_ {name} : {16 * k}|16@1+ (0.01,0) [0|600] "{u}" X\n' for k, (name, u) in enumerate(signals)
+        )
+    )
+    assert Bus(dbc, 0.3, 0.3).propose() == {
+        "vehicle.speed": "Bremse.Fzg_Geschw",
+        "steer.wheel": "Bremse.LRW_Winkel",
+        "brake.pressure": "Bremse.Druck_1",
+    }
+    status, _ = make(tmp_path, f"dbc: {dbc}\n")
+    assert status == 0
+    lacking = ", ".join(f"wheel.{w}.speed" for w in ("fl", "fr", "rl", "rr"))
+    said = capsys.readouterr().err
+    assert f"no signal, or several, for {lacking}: left out" in said
+    assert "MESSAGE.SIGNAL" not in said
+
+
 def test_wheel_speeds_in_kilometres_per_hour_get_the_radius(tmp_path):
     dbc = tmp_path / "car.dbc"
     dbc.write_text(
@@ -332,7 +354,10 @@ def test_questions_are_asked_again_until_they_are_plausible(tmp_path, start):
     session.expect("expected yes or no")
     session.expect(r"\[yes\]: ", "no")
     session.expect(r"GNSS receiver\? \[yes\]: ", "y")
+    session.expect("from the ground below the middle of the front axle")
     session.expect(r"Place of its antenna \[.*\]: ", "-1.5 0 1.3")
+    enter_until(session, "DBC file")
+    session.expect(r"none\): ", "none")
     enter_until(session, "Folder for recordings")
     session.type("\r")
     status, text = session.end()

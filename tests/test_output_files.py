@@ -83,3 +83,18 @@ def test_what_is_written_is_what_was_given(tmp_path):
     with open_output(path, "ab") as file:
         file.write(b", two")
     assert path.read_bytes() == b"one, two"
+
+
+def test_ctrl_c_sets_what_is_incomplete_aside(tmp_path):
+    paths = [tmp_path / "estimates.csv", tmp_path / "run.mcap"]
+
+    def write():
+        with writing(paths[0]), writing(paths[1]):
+            for path in paths:
+                path.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        write()
+    assert sorted(tmp_path.iterdir()) == [path.with_name(f"{path.name}.part") for path in paths]
+    assert stopped.value.args == tuple(f"the incomplete file is {path}.part" for path in reversed(paths))

@@ -76,7 +76,7 @@ def test_spreadsheets_leave_a_byte_order_mark_and_carriage_returns(tmp_path: Pat
     ("rows", "values", "problem"),
     [
         ("0,1\n0.01,x\n0.02,3\n", [1, 3], "bad number"),
-        ("0,1\n0.01,nan\n0.02,3\n", [1, 3], "not finite"),
+        ("0,1\n0.01,inf\n0.02,3\n", [1, 3], "not finite"),
         ("0,1\n0.01,-inf\n0.02,3\n", [1, 3], "not finite"),
         ("0,1\n0.01,1e300\n0.02,3\n", [1, 3], "absurd value"),
         ("0,1\n0.01,2,9\n0.02,3\n", [1, 3], "bad row"),
@@ -92,6 +92,13 @@ def test_damage_is_counted_and_skipped(tmp_path: Path, rows: str, values: list[f
     samples, problems = read(tmp_path, b"t,imu.ax\n" + rows.encode("latin-1"))
     assert [m.values["imu.ax"] for m in samples] == values
     assert problems == {problem: 1}
+
+
+@pytest.mark.parametrize("cell", ["", " ", "nan", "NaN", "NA", "#N/A", "null", "-"])
+def test_the_words_of_other_programs_for_no_value_are_no_damage(tmp_path: Path, cell: str) -> None:
+    samples, problems = read(tmp_path, f"t,imu.ax\n0,1\n0.01,{cell}\n0.02,3\n")
+    assert [m.values["imu.ax"] for m in samples] == [1, 3]
+    assert problems == {}
 
 
 def test_a_pause_of_the_log_is_no_absurd_time(tmp_path: Path) -> None:
@@ -140,7 +147,11 @@ def test_problems_are_reported_with_line_and_value_up_to_a_limit(tmp_path: Path)
         ("t,imu.axx", "unknown column 'imu.axx'; did you mean 'imu.ax'?"),
         ("t,gnss.latitude", "unknown column 'gnss.latitude'; did you mean"),
         ("t,x,y,yaw", "expected a log of measurements, got a table of estimates"),
-        ("t;imu.ax", "no column 't'"),
+        (
+            "t;imu.ax",
+            "expected commas between columns and decimal points; of a table with ';', give --mapping",
+        ),
+        (",t,imu.ax", "column 1 has no name, as of a pandas index"),
     ],
 )
 def test_a_wrong_header_is_one_clear_line(tmp_path: Path, header: str, message: str) -> None:

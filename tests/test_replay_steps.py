@@ -32,6 +32,22 @@ def test_samples_that_arrived_together_keep_their_order() -> None:
     assert list(sort_by_arrival(samples, Problems("log"))) == samples
 
 
+def test_problems_of_a_log_since_1970_name_their_times_exactly() -> None:
+    day = 1_777_636_800_000_000_000
+    problems = Problems("log")
+    samples = [
+        sample(day + 10_000_000),
+        sample(day + 3_000_000_000),
+        sample(day),
+        sample(day + 20_000_000_000),
+    ]
+    list(make_steps(sort_by_arrival(samples, problems), PERIOD, problems))
+    assert [detail.split(":")[0] for detail in problems.details] == [
+        "t = 1777636800 s",
+        "t = 1777636803.002 s",
+    ]
+
+
 def test_what_comes_far_too_late_arrives_when_the_log_brings_it() -> None:
     times = [i * PERIOD for i in range(1000)]
     problems = Problems("log")

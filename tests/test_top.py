@@ -320,3 +320,12 @@ def test_what_is_no_key_gets_one_line(tmp_path, monkeypatch, capsys, options, me
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(("wanted", "code"), [("", "31"), ("1", "1")])
+def test_no_color_is_heeded(wanted, code):
+    script = "from vehicled.live.lines import style; print(repr(style('gnss silent!')))"
+    shown = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "NO_COLOR": wanted}, capture_output=True, text=True
+    )
+    assert shown.stdout == f"'\\x1b[{code}mgnss silent\\x1b[0m'\n", shown.stderr

@@ -8,6 +8,7 @@ line), `configure(parser)` and `run(args) -> int`; only the one asked for gets i
 import argparse
 import gc
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -98,6 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit status."""
     gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # σ and ² in a terminal that is not UTF-8
     try:
         # Options before the command (--help, --version) take no value, so the first word is the command.
         command = next((word for word in arguments if not word.startswith("-")), None)
@@ -129,7 +132,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename is not None else ""
         return _fail(f"{where}{error.strerror or error}", 1)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        for line in stop.args:
+            _fail(line, 130)
         return 130
 
 

@@ -78,7 +78,7 @@ class Summary:
     @property
     def drive_seconds(self) -> float:
         """How long the drive lasted by the log's clock, s."""
-        return (self.ended_ns - self.begun_ns) * 1e-9
+        return (self.ended_ns - self.begun_ns) / 1e9
 
     def take_innovations(self, innovations: Iterable[Innovation]) -> None:
         """Count those of a step that were not used."""

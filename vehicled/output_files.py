@@ -111,7 +111,7 @@ def write_output(path: Path, content: bytes) -> None:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Within it a file is written; one that an OSError leaves incomplete is renamed, which the error then says.
+    """Within it a file is written; one that an OSError or Ctrl-C leaves incomplete is renamed, which the error says.
 
     Its new name ends in `.part`: half of a table or of a log looks like a whole one.
     """
@@ -119,13 +119,15 @@ def writing(path: str | Path) -> Iterator[None]:
     before = _describe(path)
     try:
         yield
-    except OSError as error:
+    except (OSError, KeyboardInterrupt) as error:
         if _describe(path) == before or not path.is_file():
             raise
         part = path.with_name(path.name + ".part")
         path.rename(part)
-        left = f"{error.strerror or error}; the incomplete file is {part}"
-        raise OSError(error.errno, left, error.filename) from error
+        left = f"the incomplete file is {part}"
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(*error.args, left) from error
+        raise OSError(error.errno, f"{error.strerror or error}; {left}", error.filename) from error
 
 
 def _describe(path: Path) -> tuple[int, ...] | None:

@@ -4,6 +4,8 @@ import sys
 import time
 from typing import Self, TextIO
 
+from vehicled.terminal import get_size
+
 _REDRAW_S = 0.1
 _SPARSE_S = 10.0
 _BAR_CELLS = 24
@@ -45,7 +47,7 @@ class Progress:
     def update(self, done: float, note: str = "") -> None:
         """The job has done `done` of `total`; cheap enough to be called at every step."""
         now = time.monotonic()
-        if done < self._done:
+        if done < self._done or done == 0:  # what came before, such as compiling, is not of its pace
             self._pass_begun, self._pass_from = now, done
         self._done = done
         self._note = note
@@ -70,6 +72,14 @@ class Progress:
         self._stream.flush()
 
     def _line(self, now: float) -> str:
+        if not self._terminal:
+            return self._describe(now, with_bar=False)
+        # Only what fits into one line of the terminal can be redrawn.
+        columns, _ = get_size(self._stream)
+        line = self._describe(now, with_bar=True)
+        return (line if len(line) < columns else self._describe(now, with_bar=False))[: columns - 1]
+
+    def _describe(self, now: float, *, with_bar: bool) -> str:
         elapsed = now - self._begun
         done = f"{self._done:.6g}"
         if self._total is None or self._total <= 0:
@@ -77,7 +87,7 @@ class Progress:
         else:
             fraction = min(max(self._done / self._total, 0.0), 1.0)
             bar = ""
-            if self._terminal:
+            if with_bar:
                 filled = round(fraction * _BAR_CELLS)
                 bar = f" [{'#' * filled}{'.' * (_BAR_CELLS - filled)}]"
             parts = [f"{self._what}:{bar} {100 * fraction:3.0f} %, {done} of {self._total:.6g}{self._unit}"]

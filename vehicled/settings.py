@@ -13,9 +13,9 @@
 - a quantity whose unit another field chooses: `Annotated[float, UnitBy(…, "source")]`
 - `Deferred`: a part whose type is known only later, such as the options of a driver from elsewhere
 
-An annotation holds for every number below it that has none of its own, also within a list or a dataclass.
-`Range`, `Positive` and `NonNegative` from `units` bound numbers; NaN and infinity are always rejected. A
-dataclass may have `check(self)` yielding (key path, message) for what fields must satisfy together.
+An annotation holds for every number below it that has none of its own, also within a list or a dataclass. `Range`,
+`Positive` and `NonNegative` from `units` bound numbers; NaN and infinity are always rejected. A dataclass may have
+`check(self)` yielding (key path, message) of what does not fit together: the first, or all by `INDEPENDENT_CHECKS`.
 
 Scalars follow YAML 1.2: only `true` and `false` are booleans, so `on`, `no` and `12:30` are text. One with
 `SHORT_FORM` = the name of a field takes a plain value in its place for that field alone.
@@ -288,8 +288,12 @@ class _Reader:
         result = cls(**values)
         check = getattr(result, "check", None)
         if callable(check):
-            for where, message in check():  # only the first: others often follow from it
-                self.fail(self._at(node, where), join_path(path, where), message)
+            for where, message in check():
+                with mistakes.part():
+                    self.fail(self._at(node, where), join_path(path, where), message)
+                if not getattr(cls, "INDEPENDENT_CHECKS", False):  # others often follow from the first
+                    break
+            mistakes.raise_any()
         return result
 
     def _choose_unit(

@@ -15,7 +15,8 @@ from typing import Self, TextIO
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Of a Braille cell, by row and column."""
 PLAIN, BOLD, DIM = "\x1b[0m", "\x1b[1m", "\x1b[2m"
-RED, GREEN, BLUE = "\x1b[31m", "\x1b[32m", "\x1b[34m"
+RED, GREEN, BLUE = [BOLD] * 3 if os.environ.get("NO_COLOR") else ["\x1b[31m", "\x1b[32m", "\x1b[34m"]
+"""Bold for those who want no colours (https://no-color.org)."""
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 _OTHER_SCREEN, _FIRST_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 
@@ -83,8 +84,11 @@ def _join_styled(characters: list[str], styles: list[str]) -> str:
 
 def get_size(terminal: TextIO) -> tuple[int, int]:
     """Columns and rows; 80 and 24 where they are not known, as on a serial console or under `script`."""
-    size = os.get_terminal_size(terminal.fileno())
-    return size.columns or 80, size.lines or 24
+    try:
+        columns, lines = os.get_terminal_size(terminal.fileno())
+    except (OSError, ValueError):
+        columns = lines = 0
+    return columns or 80, lines or 24
 
 
 class Page:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from replay.csv_log import read_header
+from replay.csv_log import is_blank, read_header
 from replay.foreign.mapped_log import SignalRecord
 from replay.foreign.mapping import LogMapping, map_own_names
 from replay.lines import LONGEST_LINE, bounded_lines
@@ -15,7 +15,8 @@ from replay.problems import Problems
 from replay.times import ISO_8601, is_date, parse_date, round_seconds
 from vehicled.errors import UsageError
 
-_DELIMITERS = ",;\t"
+_DELIMITERS = "\t;,"
+"""In the order in which they are tried: a comma may also be in numbers, and in names such as `v, km/h`."""
 
 
 class CsvSignals:
@@ -30,7 +31,8 @@ class CsvSignals:
         """The column with the dates that are the times of the rows."""
         with self._open() as file:
             header = read_header(path, file)
-        self._delimiter = max(_DELIMITERS, key=header.count)
+            row = file.readline(LONGEST_LINE)
+        self._delimiter = _find_delimiter(header, row)
         self._names = [name.strip() for name in self._split(header)]
         if len(self._names) < 2:
             got = f", got {header.strip()[:40]!r}" if header.strip() else ""
@@ -43,14 +45,7 @@ class CsvSignals:
         return open(self.path, encoding=self._encoding, errors="replace", newline="\n")
 
     def _split(self, line: str) -> list[str]:
-        """The fields of a line; those in quotes may have delimiters, such as a decimal comma."""
-        line = line.rstrip("\r\n")
-        if '"' not in line:
-            return line.split(self._delimiter)
-        try:
-            return next(csv.reader([line], delimiter=self._delimiter, skipinitialspace=True))
-        except csv.Error:  # a carriage return within a line
-            return line.split(self._delimiter)
+        return _split(line, self._delimiter)
 
     @property
     def has_clock(self) -> bool:
@@ -110,9 +105,31 @@ class CsvSignals:
         try:
             return float(text) if text else math.nan
         except ValueError:
+            if is_blank(text):
+                return math.nan
             date = f", a date: set `time: {{signal: {name}, unit: {ISO_8601}}}`" if is_date(text) else ""
             self.problems.add("bad number", f"line {number}", f"{name} = {text[:40]!r}{date}")
             return math.nan
+
+
+def _split(line: str, delimiter: str) -> list[str]:
+    """The fields of a line; those in quotes may have delimiters, such as a decimal comma."""
+    line = line.rstrip("\r\n")
+    if '"' not in line:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+    except csv.Error:  # a carriage return within a line
+        return line.split(delimiter)
+
+
+def _find_delimiter(header: str, row: str) -> str:
+    """The first that makes as many fields of the header as of the row below it, or else the most in the header."""
+    for delimiter in _DELIMITERS:
+        width = len(_split(header, delimiter))
+        if 1 < width == len(_split(row, delimiter)):
+            return delimiter
+    return max(_DELIMITERS, key=header.count)
 
 
 def _find_encoding(path: Path) -> str:

@@ -118,7 +118,7 @@ class MappedLog:
     def _take_dates(self, signals: SignalLog, units: Mapping[str, str]) -> None:
         column = self._clock.signal or "t"
         if not isinstance(signals, DatedLog):
-            raise UsageError(f"{self.path}: `time: {{unit: {ISO_8601}}}` is of tables in text (.csv)")
+            raise UsageError(f"{self.path}: `time: {{unit: {ISO_8601}}}` is of tables (.csv, .parquet)")
         self._check_name(column, "time", units)
         signals.take_dates(column)
         self._clock_signal = None

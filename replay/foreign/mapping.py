@@ -62,6 +62,8 @@ class MappedClock:
 class LogMapping:
     """A mapping file."""
 
+    INDEPENDENT_CHECKS: ClassVar[bool] = True
+
     channels: dict[str, MappedSignal] = field(default_factory=dict)
     """By channel."""
     time: MappedClock = MappedClock()

@@ -16,7 +16,7 @@ from replay.foreign.mapping import LogMapping, map_own_names
 from replay.log_about import LogAbout
 from replay.problems import Problems
 from replay.rows import ARRIVAL, RowMerger, TableRow
-from replay.times import round_seconds
+from replay.times import ISO_8601, round_seconds
 from vehicled import __version__
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
@@ -123,7 +123,10 @@ class _TableWriter:
 
 
 class ParquetSignals:
-    """The columns of a table with a column `t`: integers in ns, or other numbers in s."""
+    """The columns of a table with a column `t`: timestamps, integers in ns, or other numbers in s.
+
+    Timestamps are s since 1970 UTC; those without a zone are UTC.
+    """
 
     def __init__(self, path: Path) -> None:
         """Reads the schema. UsageError if the file is no such table."""
@@ -132,13 +135,28 @@ class ParquetSignals:
         self._parquet = require("pyarrow.parquet", "parquet", path)
         with self._open() as file:
             schema = file.schema_arrow
+        kinds = {field.name: str(field.type) for field in schema}
+        self._stamps = {name for name, kind in kinds.items() if kind.startswith("timestamp[")}
         self._units = {
             field.name: (field.metadata or {}).get(b"unit", b"").decode("utf-8", "replace")
             for field in schema
-            if str(field.type) in _NUMBERS
+            if kinds[field.name] in _NUMBERS or field.name in self._stamps
         }
-        self.has_clock = "t" in self._units
-        self._is_ns = self.has_clock and "int" in str(schema.field("t").type)
+        self._clock = "t" if "t" in self._units else None
+        self._is_ns = self._clock is not None and "int" in kinds["t"]
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether there is a column `t`, or one of timestamps was taken in its place."""
+        return self._clock is not None
+
+    def take_dates(self, column: str) -> None:
+        """The times of the rows are to be those of a column of timestamps. UsageError if it is of another type."""
+        if column not in self._stamps:
+            raise UsageError(
+                f"{self.path}: column {column!r}: expected timestamps, as `time` has {ISO_8601!r}"
+            )
+        self._clock = column
 
     def _open(self) -> Any:
         try:
@@ -161,13 +179,13 @@ class ParquetSignals:
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per row."""
-        names = [name for name in self._units if name in wanted and name != "t"]
-        columns = [*(["t"] if self.has_clock else []), *names]
+        names = [name for name in self._units if name in wanted and name != self._clock]
+        columns = [*([] if self._clock is None else [self._clock]), *names]
         done = 0
         with self._open() as file:
             try:
                 for batch in file.iter_batches(_ROWS, columns=columns):
-                    lists = [_numbers(batch.column(name)) for name in names]
+                    lists = [self._numbers(batch.column(name), name) for name in names]
                     times = self._times(batch)
                     for t, *values in zip(times, *lists, strict=True):
                         if t is None:
@@ -181,17 +199,29 @@ class ParquetSignals:
                 self.problems.add("unreadable", f"after row {done}", one_line(error))
 
     def _times(self, batch: Any) -> list[int | None]:
-        if not self.has_clock:
+        if self._clock is None:
             return [0] * batch.num_rows
-        times = batch.column("t").to_pylist()
+        column = batch.column(self._clock)
+        if self._clock in self._stamps:
+            return _nanoseconds(column)
+        times = column.to_pylist()
         if self._is_ns:
             return list(times)
         return [None if t is None else round_seconds(t) for t in times]
 
+    def _numbers(self, column: Any, name: str) -> list[float]:
+        if name in self._stamps:
+            return [math.nan if t is None else t / 1e9 for t in _nanoseconds(column)]
+        values: list[float] = np.asarray(column.to_numpy(zero_copy_only=False), dtype=float).tolist()
+        return values
 
+
+_RESOLUTION = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+"""Of timestamps, ns."""
 _NUMBERS = {"double", "float", "halffloat", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
 
 
-def _numbers(column: Any) -> list[float]:
-    values: list[float] = np.asarray(column.to_numpy(zero_copy_only=False), dtype=float).tolist()
-    return values
+def _nanoseconds(column: Any) -> list[int | None]:
+    """Timestamps of any resolution as integers since 1970 UTC."""
+    factor = _RESOLUTION[column.type.unit]
+    return [None if t is None else t * factor for t in column.cast("int64").to_pylist()]

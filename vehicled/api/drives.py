@@ -73,6 +73,9 @@ class Drive:
     truth: Estimates
     """Every 4 ms; NaN where the plant does not know a column."""
 
+    def __repr__(self) -> str:
+        return f"<Drive: {len(self.measurements)} measurements, truth {self.truth!r}>"
+
     def write(self, path: str | Path) -> None:
         """As a measurement log, .mcap or .csv. Raises UsageError for another kind."""
         measured = {channel for m in self.measurements for channel in m.values}

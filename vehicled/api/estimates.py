@@ -68,8 +68,8 @@ class Estimates:
 
     @property
     def t(self) -> np.ndarray:
-        """(n,) float64, s on the clock of the log."""
-        return self.t_ns * 1e-9
+        """(n,) float64, s on the clock of the log: the number nearest to the decimal one, as files have it."""
+        return self.t_ns / 1e9
 
     @property
     def point(self) -> Vector:

@@ -55,6 +55,7 @@ _BEHIND, _SET_BACK = 0.01, 0.1
 """Share of the samples, and s, by which times of a clock that was set go back; a single row does no harm."""
 _COUNTED = 100
 """Samples from which on there is a rate."""
+_OTHER_SIDE = "as if on the other side of the car, against"
 
 _COURSE, _FROM_NORTH = ("gnss.course",), "expected from north, clockwise"
 _COURSES = (
@@ -139,8 +140,13 @@ def find_signs(lags: list[Lag], *, of_turns: bool) -> list[Finding]:
         return [Finding("sign", (*channels, opposite[0].reference), worst, "", text)]
     if len(of_opposite.keys() - of_same.keys()) > len(of_same.keys() - of_opposite.keys()):
         against = ", ".join(f"{lag.channel} ({lag.correlation:.2f})" for lag in opposite)
-        text = f"opposite sign to {against}"
-        return [Finding("sign", (opposite[0].reference,), _find_worst(opposite), "", text)]
+        reference, worst = opposite[0].reference, _find_worst(opposite)
+        if of_turns and reference.startswith("wheel."):  # without a gyroscope a wheel is the reference
+            wheels = (reference, *(lag.channel for lag in same if lag.channel.startswith("wheel.")))
+            return [
+                Finding("wheels", wheels, worst, "", f"{_OTHER_SIDE} {against}: exchanged left and right?")
+            ]
+        return [Finding("sign", (reference,), worst, "", f"opposite sign to {against}")]
     others = [lag.channel for lag in same if not (of_turns and lag.channel.startswith("wheel."))]
     return [
         _describe_sign(found, others, of_turns and source == "wheel") for source, found in of_opposite.items()
@@ -164,7 +170,7 @@ def _describe_sign(lags: list[Lag], others: list[str], of_sides: bool) -> Findin
     channels, worst = tuple(lag.channel for lag in lags), _find_worst(lags)
     against = f"{', '.join([lags[0].reference, *others])}, correlation {worst:.2f}"
     if of_sides:
-        text = f"as if on the other side of the car, against {against}: exchanged left and right?"
+        text = f"{_OTHER_SIDE} {against}: exchanged left and right?"
         return Finding("wheels", channels, worst, "", text)
     return Finding("sign", channels, worst, "", f"opposite sign to {against}")
 

@@ -22,11 +22,11 @@ _CORNERS = {
 CHANNELS: dict[str, tuple[str, ...]] = {
     **{f"wheel.{w}.speed": (r"wh|rad|spe?e?d", _CORNERS[w]) for w in WHEELS},
     "steer.wheel": (
-        r"ste?e?r|sas|lrw",
-        r"ang|wheel",
-        r"^(?!.*(?:rate|speed|vel|torque|motor|road|rack|\bf[lr]\b))",
+        r"ste?e?r|sas|lrw|lenk",
+        r"ang|wheel|winkel",
+        r"^(?!.*(?:rate|speed|vel|geschw|torque|moment|motor|road|rack|\bf[lr]\b))",
     ),
-    "vehicle.speed": (r"veh|ego|car|fzg", r"spe?e?d|vel"),
+    "vehicle.speed": (r"veh|ego|car|fzg|fahrzeug", r"spe?e?d|vel|geschw"),
     "brake.pressure": (r"bra?ke?|brems", r"pre?ss?|druck"),
 }
 """What is asked for, and what is in the name of such a signal: its words, and those of its message, in lower case."""

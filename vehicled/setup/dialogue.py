@@ -15,10 +15,8 @@ from vehicled.setup.text import format_value
 
 _NUMBERS = re.compile(r"[-+\d.,\seE]+")
 _YES, _NO = ("y", "yes", "true"), ("n", "no", "false")
-_HINTS = {
-    "imu_position": "x y z from the ground below the middle of the front axle: forward, left, up",
-    "gnss_antenna": "from the same point; with several antennas the first one",
-}
+_PLACE = "x y z from the ground below the middle of the front axle: forward, left, up"
+_HINTS = {"imu_position": _PLACE, "gnss_antenna": f"{_PLACE}; with several antennas the first one"}
 _WHERE = re.compile(r"answer:\d+: (?:\w+: )?")
 
 
@@ -89,6 +87,8 @@ class Dialogue:
             self.say(f"  {_HINTS[key]}")
         shown = "" if default is None else f" [{format_value(default, question.unit)}]"
         while typed := self._read(f"{question.text}{shown}: ").strip():
+            if default is None and typed == "none":
+                return
             try:
                 self.known[key] = read_answer(question, typed)
             except UsageError as error:

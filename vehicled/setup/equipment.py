@@ -63,18 +63,20 @@ def choose_signals(dialogue: Dialogue, dbc: Path, given: Mapping[str, str] | Non
     bus = Bus(dbc, *radii)
     if given is not None:
         return {channel: bus.find(channel, name) for channel, name in given.items()}
-    dialogue.say("Signals of the bus as MESSAGE.SIGNAL; none: there is no such signal.")
+    if dialogue.asks:
+        dialogue.say("Signals of the bus as MESSAGE.SIGNAL; none: there is no such signal.")
     proposed = bus.propose()
     signals: dict[str, CanSignal] = {}
-    for channel in CHANNELS:
-        if _is_wanted(channel, dialogue):
-            signal = dialogue.ask_text(
-                f"  {channel}",
-                proposed.get(channel, ""),
-                partial(bus.find, channel),
-            )
-            if signal is not None:
-                signals[channel] = signal
+    wanted = [channel for channel in CHANNELS if _is_wanted(channel, dialogue)]
+    for channel in wanted:
+        signal = dialogue.ask_text(f"  {channel}", proposed.get(channel, ""), partial(bus.find, channel))
+        if signal is not None:
+            signals[channel] = signal
+    lacking = [channel for channel in wanted if channel not in signals]
+    if lacking and not dialogue.asks:
+        dialogue.say(
+            f"{dbc}: no signal, or several, for {', '.join(lacking)}: left out; `signals` names them"
+        )
     return signals
 
 

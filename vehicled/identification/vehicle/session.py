@@ -128,13 +128,17 @@ def run(
             f"{name}: the car never moves in it, expected a drive to compare on (--validate LOG)"
         )
     total = sum(d.length for d in drives)
+    fits = 0
     with Progress("fitting", total, "s", quiet, passes=True) as progress:
 
         def report(number: int, seconds: float, best: float) -> None:
             known_yet = f", criterion {best:.6g}" if math.isfinite(best) else ""
-            progress.update(seconds, f"pass {number}{known_yet}")
+            again = f"fit {fits}, " if fits > 1 else ""
+            progress.update(seconds, f"{again}pass {number}{known_yet}")
 
         def find(some: Sequence[Parameter]) -> FitResult:
+            nonlocal fits
+            fits += 1
             return identify(file, text, some, drives, report, executor)
 
         # With inputs and noise as in the car, which may differ from those of the fit.
