@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from vehicled.filter.boundary import Observation, Update
 from vehicled.filter.states import VELOCITY, ErrorStates, Group, NoiseSetting
 from vehicled.messages import WHEELS, Measurement
+from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
 from vehicled.sources.late_speeds import calc_lateness, make_latency
 from vehicled.sources.source import Context, Source, SourceSettings
@@ -171,6 +172,10 @@ class WheelAngleSource(Source[WheelAngles]):
 class WheelSpeedSource(Source[WheelSpeeds]):
     """Rotation rates of the four wheels."""
 
+    def __init__(self, settings: WheelSpeeds, context: Context) -> None:
+        super().__init__(settings, context)
+        self._direction = Direction(self.filter, self.updates)
+
     def register(self) -> None:
         """Register the four rates."""
         for channel in SPEEDS:
@@ -180,7 +185,8 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         """Update with the rates that the measurement has."""
         for channel in SPEEDS:
             if channel in m.values:
-                self.updates.update(m, channel, [m.values[channel]], [self._variances[channel]])
+                rate, doubt = self._direction.resolve(channel, m.values[channel], self.filter.rear_radius)
+                self.updates.update(m, channel, [rate], [self._variances[channel] + doubt])
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Mean of the rear wheels' rates times their radius, m/s; None unless both are present."""
