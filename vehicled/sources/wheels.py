@@ -13,6 +13,7 @@ from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
 from vehicled.sources.late_speeds import calc_lateness, make_latency
 from vehicled.sources.source import Context, Source, SourceSettings
+from vehicled.sources.stamp_jitter import StampJitter
 from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond, Seconds
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class WheelAngleSource(Source[WheelAngles]):
 
     def __init__(self, settings: WheelAngles, context: Context) -> None:
         super().__init__(settings, context)
+        self._jitters: dict[int, StampJitter] = {}
+        """By how many angles come together."""
         self.reset()
 
     def register(self) -> None:
@@ -139,12 +142,20 @@ class WheelAngleSource(Source[WheelAngles]):
 
     def observe(self, m: Measurement) -> None:
         """Update with the angles that the measurement has; the first of a wheel, or after a loss, sets it."""
-        for n, channel in enumerate(ANGLES):
-            if channel in m.values:
-                self._observe_angle(m, n, channel)
+        present = [(n, channel) for n, channel in enumerate(ANGLES) if channel in m.values]
+        if not present:
+            return
+        jitter = self._jitters.get(len(present))
+        if jitter is None:
+            jitter = self._jitters[len(present)] = StampJitter(self._variances[ANGLES[0]] / len(present))
+        jitter.take(m.t * 1e-9, sum(m.values[channel] for _, channel in present) / len(present))
+        # They have their time in common: as often as they count, its error would count less.
+        more = len(present) * jitter.variance
+        for n, channel in present:
+            self._observe_angle(m, n, channel, self._variances[channel] + more)
 
-    def _observe_angle(self, m: Measurement, wheel: int, channel: str) -> None:
-        value, variance = [m.values[channel]], [self._variances[channel]]
+    def _observe_angle(self, m: Measurement, wheel: int, channel: str, given: float) -> None:
+        value, variance = [m.values[channel]], [given]
         if not self._is_set[wheel] or self.updates.health[channel].state == "lost":
             self._is_set[wheel] = True
             self.filter.apply_corrections()
