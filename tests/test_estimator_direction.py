@@ -76,6 +76,22 @@ def test_so_is_one_whose_wheels_send_magnitudes_as_well(backing):
     assert find_worst(run, backing, since=5.5) < 4.0
 
 
+def test_counters_that_count_upwards_in_reverse_are_followed(backing):
+    given, last, counted = [], {}, {}
+    for m in as_magnitudes(backing.measurements(5, gnss="rtk"), "vehicle."):
+        values = dict(m.values)
+        for c in values:
+            if c.startswith("wheel."):
+                counted[c] = counted.get(c, 0.0) + abs(values[c] - last.get(c, values[c]))
+                last[c], values[c] = values[c], counted[c]
+        given.append(Measurement(m.source, m.t, m.arrival, values))
+    run = Run(prototype(), steps(given))
+    assert run.estimator.status()["restarts"] == 0
+    angles = [i for i in run.innovations if i.sensor.startswith("wheel.")]
+    assert sum(not i.fused for i in angles) < 0.01 * len(angles)
+    assert find_worst(run, backing, since=5.5) < 4.0
+
+
 def test_wheels_that_turn_backwards_give_the_direction_of_a_start(reverse):
     given = [m for m in reverse.measurements(5, gnss="rtk") if m.arrival < 1.5 * SECOND]
     run = Run(prototype(), steps(as_magnitudes(given, "vehicle.")))

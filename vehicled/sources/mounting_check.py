@@ -90,7 +90,7 @@ class MountingCheck:
         if self._has_gravity:
             self._upward.append(force[2] / self._gravity)
         self._compare_forces(now, force, rate[2], ahead)
-        self._compare_wheels(now, rate[2], steering)
+        self._compare_wheels(now, rate[2], steering, ahead)
         self.is_reversed = self._is_reversed(ahead)
         if self.is_reversed:
             return
@@ -123,7 +123,7 @@ class MountingCheck:
         self._along = _FADING * self._along + ahead * force[0] + left * force[1]
         self._across = _FADING * self._across + ahead * force[1] - left * force[0]
 
-    def _compare_wheels(self, now: Averages, yaw_rate: float, steering: float | None) -> None:
+    def _compare_wheels(self, now: Averages, yaw_rate: float, steering: float | None, ahead: float) -> None:
         self._turned = _FADING * self._turned + yaw_rate * yaw_rate
         by = {"steering": steering or 0.0, "course": now.course_rate or 0.0}
         for axle, per_turn in self._track.items():
@@ -132,6 +132,8 @@ class MountingCheck:
             ]
             left, right = sides
             by[axle] = 0.0 if left is None or right is None else per_turn * (right - left)
+            if left is not None and right is not None and (left + right) * ahead < 0.0:
+                by[axle] *= -1.0  # magnitudes, of a car that goes backwards
         for name, rate in by.items():
             self._products[name] = _FADING * self._products[name] + rate * yaw_rate
             self._squares[name] = _FADING * self._squares[name] + rate * rate

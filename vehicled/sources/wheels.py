@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -125,6 +126,11 @@ class WheelAngleSource(Source[WheelAngles]):
         super().__init__(settings, context)
         self._jitters: dict[int, StampJitter] = {}
         """By how many angles come together."""
+        self._direction = Direction(self.filter, self.updates)
+        self._before: dict[str, float] = {}
+        """Reading of each wheel's counter."""
+        self._backwards = dict.fromkeys(ANGLES, 0.0)
+        """rad, by which a counter that only counts upwards is ahead of the wheel."""
         self.reset()
 
     def register(self) -> None:
@@ -155,12 +161,25 @@ class WheelAngleSource(Source[WheelAngles]):
             self._observe_angle(m, n, channel, self._variances[channel] + more)
 
     def _observe_angle(self, m: Measurement, wheel: int, channel: str, given: float) -> None:
-        value, variance = [m.values[channel]], [given]
+        value, variance = [self._find_angle(wheel, channel, m.values[channel])], [given]
         if not self._is_set[wheel] or self.updates.health[channel].state == "lost":
             self._is_set[wheel] = True
             self.filter.apply_corrections()
             self.filter.set_wheel_angle(wheel, Observation(channel, m.t, value, variance), _KNOWN_ANGLE)
         self.updates.update(m, channel, value, variance)
+
+    def _find_angle(self, wheel: int, channel: str, reading: float) -> float:
+        """What a counter's reading stands for: many count upwards in reverse, too."""
+        before, self._before[channel] = self._before.get(channel, reading), reading
+        turned = reading - before
+        if turned and abs(turned) < math.pi:
+            # From sample to sample, teeth that are counted are no measure of the speed.
+            truly, doubt = self._direction.resolve(channel, turned, per_reading=0.0)
+            if doubt > 0.0:
+                self._is_set[wheel] = False
+            else:
+                self._backwards[channel] += turned - truly
+        return reading - self._backwards[channel]
 
     def _set_angle(self, wheel: int, observation: Observation, update: Update) -> bool:
         self.filter.reset_wheel_angle(wheel, update.innovation[0], _KNOWN_ANGLE)
