@@ -1,15 +1,17 @@
 """Cars that go backwards, and speeds that do not say so: the buses of most cars send magnitudes."""
 
+import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, prototype, steps, with_sensors, without
+from estimator_rig import SECOND, Drive, Run, equipped, prototype, steps, with_sensors, without
 
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
-from vehicled.simulation.sensor_settings import SimulatedSignal
+from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
+from vehicled.sources.gnss import Baseline
 from vehicled.sources.wheels import WheelSpeeds
 
 UNKNOWN = "torque.", "brake."
@@ -96,6 +98,17 @@ def test_wheels_that_turn_backwards_give_the_direction_of_a_start(reverse):
     given = [m for m in reverse.measurements(5, gnss="rtk") if m.arrival < 1.5 * SECOND]
     run = Run(prototype(), steps(as_magnitudes(given, "vehicle.")))
     assert run.t[0] < 0.15 * SECOND
+    assert run.estimator.status()["restarts"] == 0
+    assert find_worst(run, reverse, since=1.0) < 4.0
+
+
+def test_a_heading_by_two_antennas_gives_the_direction_of_a_start(reverse):
+    """The course is opposite."""
+    configuration = equipped(Baseline())
+    receiver = dataclasses.replace(RTK, heading=0.005)
+    measured = reverse.mounted(configuration).measurements(5, gnss=receiver)
+    given = [m for m in without(measured, "wheel.", *UNKNOWN) if m.arrival < 1.5 * SECOND]
+    run = Run(configuration, steps(as_magnitudes(given, "vehicle.")))
     assert run.estimator.status()["restarts"] == 0
     assert find_worst(run, reverse, since=1.0) < 4.0
 

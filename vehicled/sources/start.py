@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Collection
 from statistics import median
 
 from vehicled.messages import Measurement
@@ -136,10 +137,19 @@ class StartConditions:
         if signed:
             sign = math.copysign(1.0, speeds[min(signed)])
         else:
-            before = self._ahead[0] if self._ahead else 0.0
-            went_back = before < -_APART and any(_agree(-before, v) for v in speeds.values())
-            sign = -1.0 if went_back else 1.0
+            sign = -1.0 if self._goes_back(speeds.values()) else 1.0
         return {n: v if n in signed else sign * abs(v) for n, v in speeds.items()}
+
+    def _goes_back(self, speeds: Collection[float]) -> bool:
+        """Whether a car with such speeds over ground goes backwards: by the estimate, or by heading and course."""
+        before = self._ahead[0] if self._ahead else 0.0
+        if abs(before) > _APART:
+            return before < 0.0 and any(_agree(-before, v) for v in speeds)
+        if self._heading is None or self._course is None:
+            return False
+        course, least, _ = self._course
+        is_opposite = math.cos(0.5 * math.pi - course - self._heading[0]) < 0.0
+        return is_opposite and any(least < v < _FASTEST_BACKWARDS for v in speeds)
 
     def take(self, m: Measurement) -> None:
         """Fix, speed and heading in a measurement, with any of `start_channels`; each from its best source."""
