@@ -89,7 +89,7 @@ def test_a_car_whose_wheels_are_turned_far_needs_no_longer_to_begin(torque: floa
     speed, yaw_rate = (abs(drive.truth(np.array([begin]) * SECOND, c)[0]) for c in ("vx", "wz"))
     assert speed * yaw_rate > 1.0
     run = Run(prototype(), steps(m for m in drive.measurements(SEED) if m.t > begin * SECOND))
-    assert run.t[0] < (begin + 0.1) * SECOND
+    assert run.t[0] < (begin + 0.13) * SECOND  # until the wheels have shown which way they turn
     inside = run.t < 5.0 * SECOND
     for column in ("yaw", "vy"):
         assert (

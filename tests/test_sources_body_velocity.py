@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from estimator_rig import SECOND, Drive, Run, equipped, rms, steps, without
 
+from vehicled.messages import Measurement
 from vehicled.simulation.scenario import PlantErrors, find_scenario
 from vehicled.simulation.sensor_settings import SimulatedSignal
 from vehicled.sources.body_velocity import BodyVelocity
@@ -74,3 +75,25 @@ def test_a_small_error_of_its_angle_is_found_and_a_large_one_is_refused():
         else:
             assert run.sensors["velocity"]["state"] == "distrusted"
             assert [f.source for f in run.estimator.condition.faults] == ["velocity"]
+
+
+def test_a_late_one_is_found_to_be_late_and_leads_the_place_along_the_track_nowhere():
+    """30 ms, and nothing else measures the speed."""
+    late = 30_000_000
+    given = without(
+        wrong_tyres().measurements(41, gnss="rtk", velocity=OPTICAL),
+        "vehicle",
+        "wheel",
+        "gnss.speed",
+        "gnss.course",
+    )
+    given = [
+        Measurement(m.source, m.t + late, m.arrival + late, m.values) if m.source == "velocity" else m
+        for m in given
+    ]
+    run = Run(equipped(velocity=MOUNTED), steps(sorted(given, key=lambda m: m.arrival)))
+    assert run.estimator.parameters()["velocity_latency"].value == pytest.approx(0.03, abs=0.005)
+    later = (run.t > 8 * SECOND) & (run.t < SECONDS * SECOND)
+    for column in ("x", "vx", "vy"):
+        ratio = np.abs(run.error(wrong_tyres(), column))[later] / run[f"sigma.{column}"][later]
+        assert ratio.max() < 4.0, column

@@ -97,3 +97,40 @@ def test_an_imu_that_was_silent_while_the_car_braked_is_not_wrong_in_the_bend_af
         means |= {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": rate}
         found.take(Averages({"vehicle.speed": ahead, **({} if 16 <= k < 21 else means)}), None, ahead)
         assert not found.wrong
+
+
+def find_reversed(*, ahead: float, turn: float = 1.0, gyro: float = 1.0, steering: float = 1.0) -> list[bool]:
+    """Whether a car is found to go the other way than it is taken to, by interval; `turn`: of the IMU's x and y."""
+    configuration = prototype()
+    check = MountingCheck(configuration.sensors, configuration.vehicle)
+    found = []
+    for k in range(40):
+        t = 0.5 * k
+        rate, speed = 0.4 * math.sin(t), abs(ahead) + 0.5 * math.sin(0.8 * t)
+        force = turn * 0.4 * math.cos(0.8 * t), turn * speed * rate, 9.81
+        values = dict(zip(("imu.ax", "imu.ay", "imu.az"), force, strict=True))
+        values |= {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": gyro * rate, "vehicle.speed": speed}
+        check.take(Averages(values, course_rate=rate), steering * rate, ahead)
+        found.append(check.is_reversed)
+    return found
+
+
+def test_a_car_that_goes_the_other_way_than_it_is_taken_to_is_found_in_a_bend():
+    found = find_reversed(ahead=5.0, turn=-1.0, steering=-1.0)
+    assert found.index(True) < 10
+
+
+def test_a_car_that_seems_to_go_backwards_too_fast_goes_forwards():
+    assert any(find_reversed(ahead=-12.0, steering=0.0))
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param({"turn": -1.0}, id="an IMU that is turned by 180°"),
+        pytest.param({"gyro": -1.0}, id="a gyroscope of the other sign"),
+        pytest.param({"steering": -1.0}, id="a steering of the other sign"),
+    ],
+)
+def test_what_is_wired_otherwise_is_no_car_that_goes_the_other_way(what):
+    assert not any(find_reversed(ahead=5.0, **what))

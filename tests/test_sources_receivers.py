@@ -31,6 +31,7 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
 from vehicled.sources.gnss import Baseline, Gnss2
+from vehicled.sources.gnss_model import GNSS2
 
 SEEDS = (31, pytest.param(32, marks=pytest.mark.slow))
 VECTOR = dataclasses.replace(RTK, vector=True, heading=None)
@@ -338,3 +339,46 @@ def test_a_false_fix_is_not_followed_for_want_of_the_speed_that_courses_come_wit
     run = Run(prototype(), steps([change(m) for m in drive.measurements()]))
     assert run.estimator.status()["sensors"]["gnss.position"]["resets"] == 0
     assert np.abs(run.error(drive, "y")).max() < 10.0
+
+
+# Two receivers that differ
+
+
+@pytest.fixture(scope="module")
+def leaving() -> Drive:
+    """It stands with another heading than the one that is assumed, then drives off."""
+    inputs = DriveInputs(rear_torque=[(1.5, 0.0), (1.8, 600.0)], rack=[(5.0, 0.0), (6.0, 0.01)])
+    return Drive(Scenario(duration=8.0, initial=InitialMotion(yaw=0.7), inputs=inputs))
+
+
+def run_both(drive: Drive, east: float = 0.0) -> Run:
+    """`east`: m, by which the second receiver's base station differs."""
+    configuration = equipped(gnss=prototype().sensors.gnss, gnss2=Gnss2(antenna=(-1.2, 0.0, 0.7)))
+    given = drive.mounted(configuration).measurements(5, gnss=RTK, gnss2=RTK)
+    degrees = east / (111_320.0 * math.cos(math.radians(43.33)))
+    return Run(configuration, steps(changed(given, "gnss2.lon", lambda v: v + degrees)))
+
+
+def find_worst(run: Run, drive: Drive) -> float:
+    """Of position and heading, in standard deviations, once the heading is known."""
+    later = (run["sigma.yaw"] < 0.1) & (run.t < 8 * SECOND)
+    return max(
+        np.max(np.abs(run.error(drive, c))[later] / run[f"sigma.{c}"][later]) for c in ("x", "y", "yaw")
+    )
+
+
+def test_two_receivers_of_a_car_whose_heading_is_not_known_do_not_contradict_each_other(leaving):
+    run = run_both(leaving)
+    assert {i.reason for i in run.of("gnss2.position") if i.t < SECOND} == {"not aligned"}
+    antenna = run.estimator.parameters()["antenna.x"]
+    assert abs(antenna.value) < 4.0 * antenna.sigma
+    assert find_worst(run, leaving) < 4.0
+
+
+def test_a_receiver_with_another_base_station_helps_beside_the_first(leaving):
+    """Both claim 2 cm, and are 0.9 m apart."""
+    run = run_both(leaving, east=0.9)
+    assert run.estimator.status()["restarts"] == 0
+    assert run.sensors["gnss.position"]["resets"] == 0
+    assert run.estimator.filter.slow_states(GNSS2.wander)[0] == pytest.approx(0.9, abs=0.1)
+    assert find_worst(run, leaving) < 4.0

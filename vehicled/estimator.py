@@ -178,8 +178,8 @@ class Estimator:
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
             self._restart(t_ns)
-        elif self._screening.has_used_wrong_unit:
-            self._restart_without_wrong_units(t_ns)
+        elif self._screening.has_used_wrong_unit or self._screening.is_reversed:
+            self._restart_at_origin(t_ns)
         if not self._running:
             self._t_ns = t_ns
             if not self._restarts.has_failed:
@@ -220,9 +220,8 @@ class Estimator:
     def _update_condition(self, t_ns: int) -> None:
         if self._running:
             self._watch.check(t_ns)
-        running, aligned = self._running, self._world.aligned
-        faults = self._watch.faults if running else ()
-        self.condition = self._restarts.describe(self.condition, t_ns, running, aligned, faults)
+        faults, aligned = self._watch.faults if self._running else (), self._world.aligned
+        self.condition = self._restarts.describe(self.condition, t_ns, self._running, aligned, faults)
 
     def innovations(self) -> list[Innovation]:
         """Records of the last step."""
@@ -378,12 +377,13 @@ class Estimator:
         self._reset()
         self._first_ns = t_ns
 
-    def _restart_without_wrong_units(self, t_ns: int) -> None:
-        """Begin anew from nothing but the origin: whatever has been found may be of the wrong unit."""
-        origin = self._world.origin
+    def _restart_at_origin(self, t_ns: int) -> None:
+        """Begin anew from nothing but the origin: what has been found is of a wrong unit, or the wrong way round."""
+        origin, ahead = self._world.origin, -self.speed if self._screening.is_reversed else 0.0
         self._restart(t_ns)
         self._world.origin = origin
-        self._screening.has_used_wrong_unit = False
+        self._conditions.keep_direction(ahead)
+        self._screening.begin_anew()
 
     def _predict(self, t_ns: int) -> None:
         assert self._t_ns is not None

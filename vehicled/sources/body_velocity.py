@@ -11,9 +11,10 @@ from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_constant
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
+from vehicled.sources.late_speeds import calc_share_of_change
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Place, Source, SourceSettings
-from vehicled.units import MetresPerSecond, NonNegative, Positive, Radians
+from vehicled.units import MetresPerSecond, NonNegative, Positive, Radians, Seconds
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -23,6 +24,8 @@ _CHANNELS = "velocity.x", "velocity.y"
 _PLACE, _ANGLE = "velocity.place", "velocity.angle"
 """Arrays of the program: place, m in vehicle axes, and angle from ahead to the sensor's x axis, rad to the left."""
 
+_LARGEST_SCALE = 0.1
+"""What is more is no error of its scale, but of where it points."""
 _SMALL_SINE = 0.1
 """Of the mounting angle: with less, the velocity across the sensor makes little of the speed along the car."""
 
@@ -32,6 +35,7 @@ VELOCITY_SCALE: ErrorStates[BodyVelocity | None] = make_constant(
     "–",
     "relative error of the velocity sensor",
     contradiction=10.0,
+    limit=_LARGEST_SCALE,
     sigma=lambda velocity: None if velocity is None else velocity.scale,
 )
 VELOCITY_ANGLE: ErrorStates[BodyVelocity | None] = make_constant(
@@ -41,10 +45,17 @@ VELOCITY_ANGLE: ErrorStates[BodyVelocity | None] = make_constant(
     "heading of the velocity sensor in the car beside the one that is given, to the left",
     sigma=lambda velocity: None if velocity is None else velocity.angle_sigma,
 )
+VELOCITY_LATENCY: ErrorStates[BodyVelocity | None] = make_constant(
+    "velocity_latency",
+    ("",),
+    "s",
+    "by how much the velocity sensor's samples are older than their time",
+    sigma=lambda velocity: None if velocity is None else velocity.latency_sigma,
+)
 
 
 def add_body_velocity(model: ErrorModel) -> None:
-    """Observation `velocity`: velocity of the sensor's place along and across its axes, with a scale of its own."""
+    """Observation `velocity`: velocity of the sensor's place along and across its axes, with scale and latency."""
     # Not imported by a daemon whose code is on disk.
     from vehicled.symbolic.vector import Vector
 
@@ -57,12 +68,16 @@ def add_body_velocity(model: ErrorModel) -> None:
     cos, sin = g.cos(angle), g.sin(angle)
     along, across = cos * velocity.x + sin * velocity.y, cos * velocity.y - sin * velocity.x
     turned = across, -along
+    readings = [along * scale, across * scale]
+    changes = [model.calc_change(model.models.differentiate(reading)) for reading in readings]
+    share, late = calc_share_of_change(model), model.estimates(VELOCITY_LATENCY)[0]
 
     def error(k: int, values: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
         row = s.entries(VELOCITY_SCALE, {0: values[k] / scale})
-        return g.zero, row | s.entries(VELOCITY_ANGLE, {0: turned[k] * scale})
+        row |= s.entries(VELOCITY_LATENCY, {0: -(share * changes[k])})
+        return -late * changes[k], row | s.entries(VELOCITY_ANGLE, {0: turned[k] * scale})
 
-    model.observe_readings("velocity", [along * scale, across * scale], error)
+    model.observe_readings("velocity", readings, error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +85,8 @@ class BodyVelocity(SourceSettings):
     """Settings of a sensor of the velocity over ground, along and across its axes."""
 
     LIMITS: ClassVar[Mapping[str, float]] = dict.fromkeys(_CHANNELS, FASTEST)
-    STATES = (VELOCITY_SCALE, VELOCITY_ANGLE)
+    STATES = (VELOCITY_SCALE, VELOCITY_ANGLE, VELOCITY_LATENCY)
+    LATENCY = VELOCITY_LATENCY
     OBSERVATIONS = (add_body_velocity,)
     NOISE = (
         NoiseSetting(
@@ -94,6 +110,8 @@ class BodyVelocity(SourceSettings):
     """Its scale error, which the filter estimates: 1 σ."""
     noise: Annotated[MetresPerSecond, Positive] = 0.05
     """Along each of its axes."""
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.02
+    """How well `latency` is known, which the filter estimates too: 1 σ."""
     gate: Gate = field(default_factory=Gate)
 
     def make_source(self, context: Context) -> BodyVelocitySource:
@@ -105,8 +123,8 @@ class BodyVelocity(SourceSettings):
         return {"velocity": self.noise**2}
 
     def get_given(self) -> dict[Group, object]:
-        """Angle."""
-        return {VELOCITY_ANGLE: self.angle}
+        """Angle and latency."""
+        return {VELOCITY_ANGLE: self.angle, VELOCITY_LATENCY: self.latency}
 
     def get_arrays(self) -> dict[str, tuple[float, ...]]:
         """Place and angle."""

@@ -185,6 +185,8 @@ class GnssSource(Source[Gnss]):
         self._heading_by_fixes = HeadingByFixes()
         self._placed_ns = 0
         """Time of the last fix."""
+        self._origin_error = 0.0
+        """m, 1 σ per axis: how far its fixes are from those of another receiver, as base stations may differ."""
         super().__init__(settings, context)
         self._latency = self.filter.view_slow_states(self._receiver.latency)
         self._velocity_latency = self.filter.view_slow_states(self._receiver.velocity_latency)
@@ -193,6 +195,7 @@ class GnssSource(Source[Gnss]):
         """The filter begins anew."""
         self._jumps.reset()
         self._heading_by_fixes = HeadingByFixes()
+        self._origin_error = 0.0
 
     def register(self) -> None:
         """Register position, velocity in both forms, and heading."""
@@ -253,11 +256,19 @@ class GnssSource(Source[Gnss]):
         self._check_heading(m.t, v)
         if not self._world.aligned:
             self._align(m, v, fix, moving)
-        if fix is not None:
+        if fix is not None and not self._world.aligned and self._has_preferred:
+            # While the heading is not known, neither is where the antennas are beside each other.
+            self.updates.reject(m, f"{name}position", [], "not aligned")
+        elif fix is not None:
             self._observe_position(m, v, fix)
         self._observe_velocity(m, v, moving)
         if "heading" in v:
             self._observe_heading(m, v)
+
+    @property
+    def _has_preferred(self) -> bool:
+        """Whether the first receiver measures positions, and this is another one."""
+        return self._receiver is not GNSS and self.updates.is_active(f"{GNSS.name}.position")
 
     @property
     def _late(self) -> float:
@@ -398,6 +409,7 @@ class GnssSource(Source[Gnss]):
         """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""
         present = self.filter.get_process(self._receiver.wander).item(1)
         self.filter.set_process_time(self._receiver.wander, time)
+        sigma = math.hypot(sigma, self._origin_error)
         if abs(sigma - present) > _ANOTHER_KIND * max(sigma, present):
             self.filter.restart_process(
                 self._receiver.wander, Process(time, (sigma, sigma, _HEIGHT_RATIO * sigma))
@@ -437,7 +449,7 @@ class GnssSource(Source[Gnss]):
         elif by_fixes is not None:
             f.turn(by_fixes[0])
         f.set_variance(ATTITUDE, "yaw", variance)
-        if fix is not None:
+        if fix is not None and not self._has_preferred:
             f.shift_antenna_to(self._world.to_world_or_level(fix), antenna=self.settings.antenna)
             for axis in ("x", "y"):
                 f.set_variance(POSITION, axis, f.settings.start.position_sigma**2)
@@ -460,8 +472,12 @@ class GnssSource(Source[Gnss]):
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set the position to the fix, after the gate has rejected fixes persistently."""
-        if self._jumps.is_in_doubt(observation.t_ns) or self._has_agreeing_other():
+        if self._jumps.is_in_doubt(observation.t_ns):
             return False
+        if self._has_agreeing_other():
+            # That one decides where the car is; of this one, how it moves is as good as before.
+            self._origin_error = math.hypot(*update.innovation[:2])
+            return True
         self.filter.reset_position(observation, update)
         self._jumps.reset()
         return True

@@ -1,6 +1,7 @@
 """A baseline of two antennas that is mounted otherwise than configured: its heading against the course over ground.
 
-On a straight a car moves along its heading, so that both differ by the error of the mounting angle alone.
+On a straight a car moves along its heading, so that both differ by the error of the mounting angle alone; in a bend
+they do so by less than a half of a right angle.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from vehicled.angles import wrap
 
 _FAST, _STRAIGHT = 3.0, 0.05
 """m/s and rad/s: at a higher speed and a lower yaw rate, sideslip and latencies make no difference of degrees."""
+_SLOW, _GROSS = 2.0, math.radians(45.0)
+"""m/s, and rad: a car that is as fast moves along its heading within that, also in a bend."""
 _LARGEST, _SIGMAS = math.radians(10.0), 4.0
 """rad, and standard deviations of the mounting angle: more is another mounting."""
 _KEPT = 15
@@ -27,7 +30,9 @@ class HeadingCheck:
 
     def __init__(self) -> None:
         self._apart: deque[float] = deque(maxlen=_KEPT)
-        """Magnitudes of the differences, rad."""
+        """Magnitudes of the differences on straights, rad."""
+        self._anyhow: deque[float] = deque(maxlen=_KEPT)
+        """Likewise, in bends too."""
         self._course = 0.0
         self._course_ns = -_TOGETHER_NS
         self.is_wrong = False
@@ -36,6 +41,7 @@ class HeadingCheck:
     def forget(self) -> None:
         """Another mounting angle is configured."""
         self._apart.clear()
+        self._anyhow.clear()
         self.is_wrong = False
 
     def take(
@@ -46,12 +52,16 @@ class HeadingCheck:
         `motion`: speed ahead (m/s) and yaw rate (rad/s) of the car; `angle`: of the baseline, and its σ, rad.
         """
         ahead, yaw_rate = motion
-        if abs(ahead) < _FAST or abs(yaw_rate) > _STRAIGHT:
+        if abs(ahead) < _SLOW:
             return
         if "course" in values:
             self._course_ns, self._course = t_ns, values["course"]
         if "heading" in values and t_ns - self._course_ns < _TOGETHER_NS:
             backwards = math.pi if ahead < 0.0 else 0.0
-            self._apart.append(abs(wrap(values["heading"] + angle[0] - self._course - backwards)))
-            if len(self._apart) == _KEPT:
-                self.is_wrong = median(self._apart) > max(_LARGEST, _SIGMAS * angle[1])
+            apart = abs(wrap(values["heading"] + angle[0] - self._course - backwards))
+            self._anyhow.append(apart)
+            if abs(ahead) > _FAST and abs(yaw_rate) < _STRAIGHT:
+                self._apart.append(apart)
+            limits = (self._apart, max(_LARGEST, _SIGMAS * angle[1])), (self._anyhow, _GROSS)
+            known = [median(kept) > limit for kept, limit in limits if len(kept) == _KEPT]
+            self.is_wrong = any(known) if known else self.is_wrong

@@ -29,9 +29,16 @@ def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[At
 
     Taken as of now, a late speed contradicts a receiver and an IMU whose times are right.
     """
-    g = model.g
-    acceleration = model.calc_change(model.models.jacobians["body_velocity"][0])
-    share = calc_share(g, acceleration, _SMALL_CHANGE)
-    change = by_speed * acceleration
-    row = model.states.entries(latency, {0: -(share * change)})
+    change = by_speed * _calc_acceleration(model)
+    row = model.states.entries(latency, {0: -(calc_share_of_change(model) * change)})
     return model.estimates(latency)[0] * change, row
+
+
+def calc_share_of_change(model: ErrorModel) -> Atom:
+    """By how much the speed changes enough to determine a latency: from 0, at a steady speed, to 1."""
+    return calc_share(model.g, _calc_acceleration(model), _SMALL_CHANGE)
+
+
+def _calc_acceleration(model: ErrorModel) -> Atom:
+    """Of the forward speed, m/s²."""
+    return model.calc_change(model.models.jacobians["body_velocity"][0])

@@ -2,6 +2,9 @@
 
 Gravity gives the upward direction of the IMU; changes of speed, and speed times yaw rate, give ahead and left. Wheels
 of an axle that turn the other way than gyroscope and steering are exchanged. All from averages over half a second.
+
+An IMU that is turned by 180° measures what one does in a car that goes the other way than the estimate, which may
+have begun with a speed without direction. In the latter it turns otherwise than it is steered, too.
 """
 
 from __future__ import annotations
@@ -24,9 +27,15 @@ _FADING = 0.97
 """Per interval, of what is remembered."""
 _ENOUGH_ACCELERATION, _ENOUGH_TURNING = 20.0, 0.08
 """m²/s⁴ and rad²/s²: sums of squares over intervals from which on a direction is known."""
+_ENOUGH_BESIDE_STEERING = 4.0
+"""m²/s⁴: likewise, where the steering agrees with it."""
 _LEAST_COHERENCE = 0.5
 LARGEST_ANGLE = math.radians(50.0)
 """rad, about the vertical axis: beyond it the IMU is mounted otherwise than configured."""
+_OPPOSITE = math.radians(130.0)
+"""rad: beyond it, it may be the car that goes the other way."""
+_FASTEST_BACKWARDS = 8.0
+"""m/s: a car that seems to go backwards faster goes forwards."""
 _COHERENT = 0.8
 """Correlation of yaw rates that are the same but for sign, scale and noise."""
 _SLOWEST = 4.0
@@ -50,18 +59,24 @@ class MountingCheck:
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running: what was found was of other axes."""
+        self.reset()
         imu = sensors.imu
         self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
         accelerometers = None if imu is None else imu.accelerometers
         self._has_gravity = accelerometers is not None and not accelerometers.gravity_removed
+
+    def reset(self) -> None:
+        """Nothing has been compared yet."""
+        self.is_reversed = False
+        """Whether the car goes the other way than the estimate."""
         self._upward: deque[float] = deque(maxlen=_KEPT)
         self._speed: float | None = None
         self._expected, self._along, self._across = 0.0, 0.0, 0.0
         self._turned = 0.0
-        self._products = dict.fromkeys(("f", "r", "steering"), 0.0)
+        self._products = dict.fromkeys(("f", "r", "steering", "course"), 0.0)
         self._squares = dict(self._products)
-        """Sums over intervals: of squares of the yaw rate, of its products with that by wheels and by steering, and
-        of squares of those."""
+        """Sums over intervals: of squares of the yaw rate, of its products with that by wheels, steering and course,
+        and of squares of those."""
 
     def take(self, now: Averages, steering: float | None, ahead: float = 0.0) -> None:
         """Averages of an interval; `steering`: yaw rate by the steering angle now, rad/s; `ahead`: speed, m/s."""
@@ -74,14 +89,20 @@ class MountingCheck:
         )
         if self._has_gravity:
             self._upward.append(force[2] / self._gravity)
-        self._compare_forces(now, force, rate[2], ahead < 0.0)
-        self._compare_wheels(now, rate[2], steering)
-        self.wrong = frozenset(_IMU) if self._is_imu_wrong() else frozenset(self._find_exchanged())
+        self._compare_forces(now, force, rate[2], ahead)
+        self._compare_wheels(now, rate[2], steering, ahead)
+        self.is_reversed = self._is_reversed(ahead)
+        if self.is_reversed:
+            return
+        self.wrong = frozenset(_IMU) if self._is_imu_wrong(ahead) else frozenset(self._find_exchanged())
 
     @property
     def turned_by(self) -> float | None:
         """Angle about the vertical axis from expected to measured accelerations, rad; None where it is not known."""
-        if self._expected < _ENOUGH_ACCELERATION:
+        return self._find_turn(_ENOUGH_ACCELERATION)
+
+    def _find_turn(self, enough: float) -> float | None:
+        if self._expected < enough:
             return None
         coherence = math.hypot(self._along, self._across) / self._expected
         return math.atan2(self._across, self._along) if coherence > _LEAST_COHERENCE else None
@@ -90,49 +111,65 @@ class MountingCheck:
         """The channels of a measurement that are not to be used."""
         return [c for c in m.values if c in self.wrong] if self.wrong else []
 
-    def _compare_forces(self, now: Averages, force: list[float], yaw_rate: float, is_backwards: bool) -> None:
+    def _compare_forces(self, now: Averages, force: list[float], yaw_rate: float, estimate: float) -> None:
         speed = next((now.means[c] for c in _SPEEDS if c in now.means), None)
-        if is_backwards:
-            speed = None  # receivers, and the buses of most cars, give none with a sign
+        if speed is not None:  # receivers, and the buses of most cars, give none with a sign
+            speed = math.copysign(speed, estimate)
         before, self._speed = self._speed, speed
-        if speed is None or before is None or speed < _SLOWEST:
+        if speed is None or before is None or abs(speed) < _SLOWEST or speed * before < 0.0:
             return
         ahead, left = 2.0 * (speed - before), speed * yaw_rate  # of half a second
         self._expected = _FADING * self._expected + ahead * ahead + left * left
         self._along = _FADING * self._along + ahead * force[0] + left * force[1]
         self._across = _FADING * self._across + ahead * force[1] - left * force[0]
 
-    def _compare_wheels(self, now: Averages, yaw_rate: float, steering: float | None) -> None:
+    def _compare_wheels(self, now: Averages, yaw_rate: float, steering: float | None, ahead: float) -> None:
         self._turned = _FADING * self._turned + yaw_rate * yaw_rate
-        by = {"steering": 0.0 if steering is None else steering}
+        by = {"steering": steering or 0.0, "course": now.course_rate or 0.0}
         for axle, per_turn in self._track.items():
             sides = [
                 now.rates.get(f"wheel.{axle}{s}.angle", now.means.get(f"wheel.{axle}{s}.speed")) for s in "lr"
             ]
             left, right = sides
             by[axle] = 0.0 if left is None or right is None else per_turn * (right - left)
+            if left is not None and right is not None and (left + right) * ahead < 0.0:
+                by[axle] *= -1.0  # magnitudes, of a car that goes backwards
         for name, rate in by.items():
             self._products[name] = _FADING * self._products[name] + rate * yaw_rate
             self._squares[name] = _FADING * self._squares[name] + rate * rate
 
-    def _is_imu_wrong(self) -> bool:
+    def _is_reversed(self, ahead: float) -> bool:
+        angle = self._find_turn(_ENOUGH_BESIDE_STEERING)
+        if angle is None or abs(angle) < _OPPOSITE or ahead > _FASTEST_BACKWARDS:
+            return False
+        if ahead < -_FASTEST_BACKWARDS:
+            return True
+        # A gyroscope of the other sign turns otherwise than the course, too, which has the same sense in reverse.
+        is_sound = self._find_coherence("course") > _COHERENT
+        return is_sound and self._find_coherence("steering") < -_COHERENT
+
+    def _is_imu_wrong(self, ahead: float) -> bool:
         if self._upward:
             up = median(self._upward)
             if up < -_UPRIGHT or (len(self._upward) == _KEPT and up < _UPRIGHT):
                 return True
         angle = self.turned_by
-        return angle is not None and abs(angle) > LARGEST_ANGLE
+        if angle is None or abs(angle) < LARGEST_ANGLE:
+            return False
+        # A bend will show whether it is the car that goes the other way.
+        is_open = self._turned < _ENOUGH_TURNING and abs(ahead) < _FASTEST_BACKWARDS
+        return not is_open or abs(angle) < _OPPOSITE
+
+    def _find_coherence(self, by: str) -> float:
+        """Correlation of the yaw rate by wheels or steering with the gyroscope's; 0 before there has been a bend."""
+        if self._turned < _ENOUGH_TURNING:
+            return 0.0
+        return self._products[by] / math.sqrt(max(self._turned * self._squares[by], 1e-12))
 
     def _find_exchanged(self) -> list[str]:
-        if self._turned < _ENOUGH_TURNING:
-            return []
-        coherence = {
-            name: product / math.sqrt(max(self._turned * self._squares[name], 1e-12))
-            for name, product in self._products.items()
-        }
-        opposite = [a for a in "fr" if coherence[a] < -_COHERENT]
+        opposite = [a for a in "fr" if self._find_coherence(a) < -_COHERENT]
         # Otherwise it is the gyroscope that has the other sign.
-        agrees = coherence["steering"] > _COHERENT
+        agrees = self._find_coherence("steering") > _COHERENT
         return (
             [f"wheel.{a}{s}.{of}" for a in opposite for s in "lr" for of in ("angle", "speed")]
             if agrees

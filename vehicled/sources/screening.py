@@ -84,6 +84,17 @@ class Screening:
         self._gyro_jump = None
 
     @property
+    def is_reversed(self) -> bool:
+        """Whether the car goes the other way than the estimate; until `begin_anew`."""
+        return self._mounting.is_reversed
+
+    def begin_anew(self) -> None:
+        """What is of a wrong unit is not used any more, and the direction is the other one."""
+        self.has_used_wrong_unit = False
+        if self.is_reversed:
+            self._mounting.reset()
+
+    @property
     def is_gyroscope_doubtful(self) -> bool:
         """Whether other sensors contradict it."""
         return self._yaw.is_doubtful or not self._yaw.is_plausible

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Collection
 from statistics import median
 
 from vehicled.messages import Measurement
@@ -15,6 +16,11 @@ from vehicled.units import Vector
 
 _APART, _APART_SHARE = 1.0, 0.15
 """m/s, and share of the speed: radii, slip and latency make less of a difference."""
+
+_DIRECTED = 0.3
+"""m/s: a speed below the negative of it is backwards, and not noise."""
+_FASTEST_BACKWARDS = 8.0
+"""m/s: a faster car goes forwards."""
 
 _OLD_NS = 2_000_000_000
 """A speed that was measured so long before what came last is not that of the car any more."""
@@ -47,6 +53,10 @@ class StartConditions:
         """As measured last, by the precedence of the source: time, ns, and speed, m/s."""
         self._speed_ns = 0
         """Time of the one that came last, ns."""
+        self._signed: set[int] = set()
+        """Sources, by their precedence, whose speeds have been negative."""
+        self._awaited: set[int] = set()
+        """Those that have sent something, be it only the first angle of a wheel."""
         self._ahead: deque[float] = deque(maxlen=2)
         """m/s, of the estimate a second ago and before; the last one may have been led astray by then."""
         self._course: tuple[float, float, Vector] | None = None
@@ -105,32 +115,54 @@ class StartConditions:
         Devices are connected one after the other; a car in a turn moves otherwise than one that goes straight on.
         """
         of_speed, imu = self._sources.of_speed, self._sources.imu
-        signed = [s.settings.SPEED_PRECEDENCE for s in of_speed if not isinstance(s, GnssSource)]
-        if signed and not any(n in self._speeds for n in signed):
+        signed = {s.settings.SPEED_PRECEDENCE for s in of_speed if not isinstance(s, GnssSource)}
+        if signed and signed.isdisjoint(self._speeds):
+            return False
+        # What is positive may be a magnitude, as long as another sensor may still show that the car goes backwards.
+        may_be_backwards = _APART < (self.speed or 0.0) < _FASTEST_BACKWARDS
+        if may_be_backwards and not (signed & self._awaited) <= self._speeds.keys():
             return False
         return imu is None or not imu.has_gyroscopes or self._sources.yaw_rate is not None
 
     def _with_signs(self) -> dict[int, float]:
-        """Speeds over ground with the sign of the preferred one of the others, else of the estimate."""
+        """Speeds with the sign of the preferred one of those that have one, else of the estimate.
+
+        A speed that is not negative may be a magnitude: so it is of receivers, and on the buses of most cars.
+        """
         # Settings that were read again may have left a source out; another may have fallen silent.
-        of_speed = {s.settings.SPEED_PRECEDENCE: s for s in self._sources.of_speed}
+        of_speed = {s.settings.SPEED_PRECEDENCE for s in self._sources.of_speed}
         oldest = self._speed_ns - _OLD_NS
         speeds = {n: v for n, (t_ns, v) in self._speeds.items() if n in of_speed and t_ns > oldest}
-        signed = [n for n in speeds if not isinstance(of_speed[n], GnssSource)]
+        signed = [n for n in speeds if n in self._signed]
         if signed:
             sign = math.copysign(1.0, speeds[min(signed)])
         else:
-            before = self._ahead[0] if self._ahead else 0.0
-            went_back = before < -_APART and any(_agree(-before, v) for v in speeds.values())
-            sign = -1.0 if went_back else 1.0
-        return {n: v if n in signed else sign * v for n, v in speeds.items()}
+            sign = -1.0 if self._goes_back(speeds.values()) else 1.0
+        return {n: v if n in signed else sign * abs(v) for n, v in speeds.items()}
+
+    def _goes_back(self, speeds: Collection[float]) -> bool:
+        """Whether a car with such speeds over ground goes backwards: by the estimate, or by heading and course."""
+        before = self._ahead[0] if self._ahead else 0.0
+        if abs(before) > _APART:
+            return before < 0.0 and any(_agree(-before, v) for v in speeds)
+        if self._heading is None or self._course is None:
+            return False
+        course, least, _ = self._course
+        is_opposite = math.cos(0.5 * math.pi - course - self._heading[0]) < 0.0
+        return is_opposite and any(least < v < _FASTEST_BACKWARDS for v in speeds)
 
     def take(self, m: Measurement) -> None:
         """Fix, speed and heading in a measurement, with any of `start_channels`; each from its best source."""
         for source in self._sources.of_speed:
-            speed, precedence = source.measure_speed(m), source.settings.SPEED_PRECEDENCE
-            if speed is not None and precedence is not None:
+            precedence, channels = source.settings.SPEED_PRECEDENCE, source.settings.LIMITS
+            if precedence is None or channels.keys().isdisjoint(m.values):
+                continue
+            self._awaited.add(precedence)
+            speed = source.measure_speed(m)
+            if speed is not None:
                 self._speeds[precedence], self._speed_ns = (m.t, speed), m.t
+                if speed < -_DIRECTED:
+                    self._signed.add(precedence)
         for n, receiver in enumerate(self._sources.receivers):
             fix = receiver.find_fix(m.values)
             if fix is not None and (self.fix is None or n <= self._fix_by):

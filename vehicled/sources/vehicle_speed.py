@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_constant
 from vehicled.messages import Measurement
+from vehicled.sources.coarse_speed import CoarseSpeed
+from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
 from vehicled.sources.late_speeds import calc_lateness, make_latency
 from vehicled.sources.limits import FASTEST
@@ -87,6 +89,11 @@ class VehicleSpeed(SourceSettings):
 class VehicleSpeedSource(Source[VehicleSpeed]):
     """Speed as one observation."""
 
+    def __init__(self, settings: VehicleSpeed, context: Context) -> None:
+        super().__init__(settings, context)
+        self._direction = Direction(self.filter, self.updates)
+        self._steps = CoarseSpeed()
+
     def register(self) -> None:
         """Register `vehicle.speed`."""
         self.updates.register(CHANNEL, self.settings.gate, serves=("vx",))
@@ -94,7 +101,10 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
     def observe(self, m: Measurement) -> None:
         """Update with the speed if the measurement has it."""
         if CHANNEL in m.values:
-            self.updates.update(m, CHANNEL, [m.values[CHANNEL]], [self._variances[CHANNEL]])
+            reading = m.values[CHANNEL]
+            variance = self._steps.find_variance(reading, self._variances[CHANNEL])
+            speed, doubt = self._direction.resolve(CHANNEL, reading)
+            self.updates.update(m, CHANNEL, [speed], [variance + doubt])
 
     def measure_speed(self, m: Measurement) -> float | None:
         """The speed, m/s, if the measurement has it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 from vehicled.filter.boundary import Observation, Update
 from vehicled.filter.states import VELOCITY, ErrorStates, Group, NoiseSetting
 from vehicled.messages import WHEELS, Measurement
+from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
 from vehicled.sources.late_speeds import calc_lateness, make_latency
 from vehicled.sources.source import Context, Source, SourceSettings
+from vehicled.sources.stamp_jitter import StampJitter
 from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond, Seconds
 
 if TYPE_CHECKING:
@@ -121,6 +124,13 @@ class WheelAngleSource(Source[WheelAngles]):
 
     def __init__(self, settings: WheelAngles, context: Context) -> None:
         super().__init__(settings, context)
+        self._jitters: dict[int, StampJitter] = {}
+        """By how many angles come together."""
+        self._direction = Direction(self.filter, self.updates)
+        self._before: dict[str, float] = {}
+        """Reading of each wheel's counter."""
+        self._backwards = dict.fromkeys(ANGLES, 0.0)
+        """rad, by which a counter that only counts upwards is ahead of the wheel."""
         self.reset()
 
     def register(self) -> None:
@@ -138,17 +148,38 @@ class WheelAngleSource(Source[WheelAngles]):
 
     def observe(self, m: Measurement) -> None:
         """Update with the angles that the measurement has; the first of a wheel, or after a loss, sets it."""
-        for n, channel in enumerate(ANGLES):
-            if channel in m.values:
-                self._observe_angle(m, n, channel)
+        present = [(n, channel) for n, channel in enumerate(ANGLES) if channel in m.values]
+        if not present:
+            return
+        jitter = self._jitters.get(len(present))
+        if jitter is None:
+            jitter = self._jitters[len(present)] = StampJitter(self._variances[ANGLES[0]] / len(present))
+        jitter.take(m.t * 1e-9, sum(m.values[channel] for _, channel in present) / len(present))
+        # They have their time in common: as often as they count, its error would count less.
+        more = len(present) * jitter.variance
+        for n, channel in present:
+            self._observe_angle(m, n, channel, self._variances[channel] + more)
 
-    def _observe_angle(self, m: Measurement, wheel: int, channel: str) -> None:
-        value, variance = [m.values[channel]], [self._variances[channel]]
+    def _observe_angle(self, m: Measurement, wheel: int, channel: str, given: float) -> None:
+        value, variance = [self._find_angle(wheel, channel, m.values[channel])], [given]
         if not self._is_set[wheel] or self.updates.health[channel].state == "lost":
             self._is_set[wheel] = True
             self.filter.apply_corrections()
             self.filter.set_wheel_angle(wheel, Observation(channel, m.t, value, variance), _KNOWN_ANGLE)
         self.updates.update(m, channel, value, variance)
+
+    def _find_angle(self, wheel: int, channel: str, reading: float) -> float:
+        """What a counter's reading stands for: many count upwards in reverse, too."""
+        before, self._before[channel] = self._before.get(channel, reading), reading
+        turned = reading - before
+        if turned and abs(turned) < math.pi:
+            # From sample to sample, teeth that are counted are no measure of the speed.
+            truly, doubt = self._direction.resolve(channel, turned, per_reading=0.0)
+            if doubt > 0.0:
+                self._is_set[wheel] = False
+            else:
+                self._backwards[channel] += turned - truly
+        return reading - self._backwards[channel]
 
     def _set_angle(self, wheel: int, observation: Observation, update: Update) -> bool:
         self.filter.reset_wheel_angle(wheel, update.innovation[0], _KNOWN_ANGLE)
@@ -171,6 +202,10 @@ class WheelAngleSource(Source[WheelAngles]):
 class WheelSpeedSource(Source[WheelSpeeds]):
     """Rotation rates of the four wheels."""
 
+    def __init__(self, settings: WheelSpeeds, context: Context) -> None:
+        super().__init__(settings, context)
+        self._direction = Direction(self.filter, self.updates)
+
     def register(self) -> None:
         """Register the four rates."""
         for channel in SPEEDS:
@@ -180,7 +215,8 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         """Update with the rates that the measurement has."""
         for channel in SPEEDS:
             if channel in m.values:
-                self.updates.update(m, channel, [m.values[channel]], [self._variances[channel]])
+                rate, doubt = self._direction.resolve(channel, m.values[channel], self.filter.rear_radius)
+                self.updates.update(m, channel, [rate], [self._variances[channel] + doubt])
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Mean of the rear wheels' rates times their radius, m/s; None unless both are present."""

@@ -1,0 +1,123 @@
+"""Cars that go backwards, and speeds that do not say so: the buses of most cars send magnitudes."""
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Drive, Run, equipped, prototype, steps, with_sensors, without
+
+from vehicled.messages import Measurement
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
+from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
+from vehicled.sources.gnss import Baseline
+from vehicled.sources.wheels import WheelSpeeds
+
+UNKNOWN = "torque.", "brake."
+"""What shows the direction, too."""
+
+
+def as_magnitudes(given: Iterable[Measurement], *beginnings: str) -> list[Measurement]:
+    return [
+        Measurement(
+            m.source,
+            m.t,
+            m.arrival,
+            {c: abs(v) if c.startswith(beginnings) else v for c, v in m.values.items()},
+        )
+        for m in given
+    ]
+
+
+def find_worst(run: Run, drive: Drive, since: float) -> float:
+    """Of position, heading and velocity, in standard deviations."""
+    later = run.t > since * SECOND
+    return max(
+        np.max(np.abs(run.error(drive, c))[later] / run[f"sigma.{c}"][later])
+        for c in ("x", "y", "yaw", "vx", "vy")
+    )
+
+
+@pytest.fixture(scope="module")
+def backing() -> Drive:
+    """It stands, and goes backwards into a bend."""
+    inputs = DriveInputs(
+        rack=[(4.0, 0.0), (5.0, 0.02)], rear_torque=[(1.5, 0.0), (1.8, -450.0), (4.0, -450.0), (4.3, -80.0)]
+    )
+    scenario = Scenario(duration=7.0, initial=InitialMotion(yaw=0.7), inputs=inputs, plant=STANDARD_ERRORS)
+    return Drive(scenario)
+
+
+@pytest.fixture(scope="module")
+def reverse() -> Drive:
+    """It goes backwards from the first instant, and into a bend after 2 s."""
+    inputs = DriveInputs(rack=[(2.0, 0.0), (3.0, 0.02)], rear_torque=-80.0)
+    initial = InitialMotion(speed=-4.0, yaw=0.7)
+    return Drive(Scenario(duration=8.0, initial=initial, inputs=inputs, plant=STANDARD_ERRORS))
+
+
+@pytest.mark.parametrize("receiver", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
+def test_a_car_that_backs_out_is_followed_where_its_speed_is_a_magnitude(backing, receiver):
+    assert backing.truth(np.array([6 * SECOND]), "vx")[0] < -2.0
+    given = as_magnitudes(without(backing.measurements(5, gnss=receiver), "wheel.", *UNKNOWN), "vehicle.")
+    run = Run(prototype(), steps(given))
+    assert run.estimator.status()["restarts"] == 0
+    assert run.sensors["vehicle.speed"]["rejected"] == 0
+    assert find_worst(run, backing, since=5.5) < 4.0
+
+
+@pytest.mark.slow
+def test_so_is_one_whose_wheels_send_magnitudes_as_well(backing):
+    configuration = with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds())
+    given = backing.measurements(
+        5, gnss="rtk", wheel_angles=None, wheel_speeds=SimulatedSignal(rate=50.0, noise=0.05)
+    )
+    run = Run(configuration, steps(as_magnitudes(without(given, *UNKNOWN), "vehicle.", "wheel.")))
+    assert run.estimator.status()["restarts"] == 0
+    assert find_worst(run, backing, since=5.5) < 4.0
+
+
+def test_counters_that_count_upwards_in_reverse_are_followed(backing):
+    given, last, counted = [], {}, {}
+    for m in as_magnitudes(backing.measurements(5, gnss="rtk"), "vehicle."):
+        values = dict(m.values)
+        for c in values:
+            if c.startswith("wheel."):
+                counted[c] = counted.get(c, 0.0) + abs(values[c] - last.get(c, values[c]))
+                last[c], values[c] = values[c], counted[c]
+        given.append(Measurement(m.source, m.t, m.arrival, values))
+    run = Run(prototype(), steps(given))
+    assert run.estimator.status()["restarts"] == 0
+    angles = [i for i in run.innovations if i.sensor.startswith("wheel.")]
+    assert sum(not i.fused for i in angles) < 0.01 * len(angles)
+    assert find_worst(run, backing, since=5.5) < 4.0
+
+
+def test_wheels_that_turn_backwards_give_the_direction_of_a_start(reverse):
+    given = [m for m in reverse.measurements(5, gnss="rtk") if m.arrival < 1.5 * SECOND]
+    run = Run(prototype(), steps(as_magnitudes(given, "vehicle.")))
+    assert run.t[0] < 0.15 * SECOND
+    assert run.estimator.status()["restarts"] == 0
+    assert find_worst(run, reverse, since=1.0) < 4.0
+
+
+def test_a_heading_by_two_antennas_gives_the_direction_of_a_start(reverse):
+    """The course is opposite."""
+    configuration = equipped(Baseline())
+    receiver = dataclasses.replace(RTK, heading=0.005)
+    measured = reverse.mounted(configuration).measurements(5, gnss=receiver)
+    given = [m for m in without(measured, "wheel.", *UNKNOWN) if m.arrival < 1.5 * SECOND]
+    run = Run(configuration, steps(as_magnitudes(given, "vehicle.")))
+    assert run.estimator.status()["restarts"] == 0
+    assert find_worst(run, reverse, since=1.0) < 4.0
+
+
+@pytest.mark.parametrize("speed", ["vehicle.", pytest.param("", marks=pytest.mark.slow)])
+def test_a_bend_shows_that_a_car_began_in_reverse(reverse, speed):
+    """Nothing that has a sign measures its speed; until then it is taken to go forwards."""
+    given = without(reverse.measurements(5, gnss="rtk"), "wheel.", *UNKNOWN, *([] if speed else ["vehicle."]))
+    run = Run(prototype(), steps(as_magnitudes(given, "vehicle.")))
+    assert run["vx"][run.t < 2 * SECOND].min() > 3.0
+    assert run.estimator.condition.state == "running"
+    assert find_worst(run, reverse, since=7.0) < 4.0
