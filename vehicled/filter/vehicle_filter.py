@@ -423,6 +423,8 @@ class VehicleFilter(AdaptiveState):
             self._enter_change("now", k, float(offset[k]), d_offset[k])
             self.errors.set_variance(place, _UNKNOWN_PLACE)
         self._update_below(observation, math.inf)
+        # Where a parameter has been widened since the fix, its past is not quite that of the present.
+        self.repair()
 
     def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
         """Turn a wheel to its counter's reading, unless that is too old."""
