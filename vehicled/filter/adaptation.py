@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -104,11 +104,8 @@ class AdaptiveState(VehicleState):
         if group in self.states:
             self._extra[np.array(self.states.places(group)) - self._slow] += by
 
-    def widen_parameters(self, is_active: Callable[[str], bool]) -> None:
-        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
-
-        `is_active`: of a kind of observation.
-        """
+    def widen_parameters(self) -> None:
+        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second."""
         places, prior, states = self.states.parameters, self._prior, self.states
         limits = states.contradictions * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
         # At walking pace counters and tyres err in ways that last.
@@ -116,8 +113,6 @@ class AdaptiveState(VehicleState):
         if self._before_loss is not None:
             # The offset is then the error of what replaces the sensor, not the sensor's own.
             testable[np.isin(places, states.places(STEERING_OFFSET))] = False
-        for k, kind in states.contradicted_with:
-            testable[k] &= is_active(kind)
         estimate, variance = self._extra[places - self._slow], self.variances[places]
         for k, sigma in self._contradictions.find(estimate, variance, prior, limits, testable).items():
             self._widen(k, sigma)

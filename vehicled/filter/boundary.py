@@ -243,8 +243,8 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def open_states(self, is_active: Callable[[str], bool]) -> None:
         """Begin to estimate the states that need another sensor, where that is active by now."""
 
-    def widen_parameters(self, is_active: Callable[[str], bool]) -> None:
-        """Widen the prior of a parameter that measurements contradict. `is_active`: of a kind of observation."""
+    def widen_parameters(self) -> None:
+        """Widen the prior of a parameter that measurements contradict."""
 
     def set_drive_known(self, known: bool) -> None:
         """Whether drive torque and brake pressure are measured; if not, their force is a state."""

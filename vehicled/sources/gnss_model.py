@@ -69,8 +69,8 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         "place of the antenna beside the one that is given, vehicle axes",
         # Tape measures and signs err by much, and nothing but latency of the IMU has the same effect.
         contradiction=7.0,
-        # Its height shows by how the body rolls and pitches, which the model does not know that well.
-        contradicted_with=(("z", "imu.accel"),),
+        # Its height shows by roll and pitch alone, which on roads that are not level are not known that well.
+        undoubted=("z",),
         sigma=lambda gnss: None if gnss is None else gnss.antenna_sigma,
     )
     latency: ErrorStates[Gnss | None] = make_constant(
