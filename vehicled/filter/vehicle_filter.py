@@ -23,7 +23,6 @@ from vehicled.filter.states import (
     POSITION,
     SUSPENSION,
     WHEEL_ANGLE,
-    Group,
 )
 from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.tangents import Companion
@@ -276,14 +275,6 @@ class VehicleFilter(AdaptiveState):
             total = float(row * row @ prior)
             if variance < MISSING and total > 0.0:
                 added = np.maximum(added, prior * (innovation**2 / total) * (row != 0.0))
-        self.errors.add_variances(added)
-
-    def add_variance(self, group: Group, element: str, variance: float) -> None:
-        """Add an error that is independent of all others to a state, if it is one that waits for no other sensor."""
-        if group in self._closed or group not in self.states:
-            return
-        added = np.zeros(len(self.states))
-        added[self.states.index(group, element)] = variance
         self.errors.add_variances(added)
 
     def decorrelated(self) -> tuple[np.ndarray, np.ndarray]:
