@@ -62,6 +62,19 @@ def test_the_latency_of_late_fixes_settles_from_a_start_at_speed():
 
 
 @pytest.mark.slow
+def test_a_gentle_bend_at_speed_does_not_determine_the_latency():
+    """Of 1500 m at 50 m/s. By courses that were taken as free of a latency, positions knew it to 2 ms after 4 s."""
+    initial = InitialMotion(speed=50.0, yaw=0.5)
+    inputs = DriveInputs(rack=[(0.0, 0.0), (2.0, 5.3e-4)], rear_torque=250.0)
+    drive = Drive(Scenario(duration=6.0, initial=initial, inputs=inputs))
+    assert 0.025 < drive.truth(np.array([6 * SECOND]), "wz")[0] < 0.045
+    run = Run(prototype(), steps(drive.measurements(gnss="rtk")))
+    found = run.estimator.parameters()["gnss_latency"]
+    assert found.sigma > 0.005
+    assert abs(found.value) < 3.0 * found.sigma
+
+
+@pytest.mark.slow
 def test_sigma_of_the_latency_is_honest_after_gentle_braking():
     """Speed and distance have to agree on it: eight noises, from 10 m/s on at less than 1 m/s²."""
     inputs = DriveInputs(rear_torque=-220.0)

@@ -179,6 +179,16 @@ def test_the_bound_follows_kinematics_and_denies_jumps():
     assert not any(found[:40])
 
 
+@pytest.mark.parametrize(("banked", "is_denied"), [(-7.0, False), (0.0, True)])
+def test_gravity_along_a_bank_is_no_jump(banked, is_denied):
+    """Of a test track, at 1.3 g: sideways the accelerometer measures a fifth of what turns the car."""
+    lateral, found = LateralKinematics(), []
+    for _ in range(250):
+        lateral.take(0.26, 35.0 * 0.26 - 7.0)
+        found.append(lateral.advance(0.004, 35.0, 0.0, 0.26, banked))
+    assert any(found) == is_denied
+
+
 def test_a_gyroscope_that_has_fallen_silent_denies_nothing():
     lateral = LateralKinematics()
     lateral.take(0.5, None)

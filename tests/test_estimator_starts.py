@@ -132,6 +132,22 @@ def test_what_accelerometers_measure_at_the_start_may_be_a_slope(
     assert math.sqrt(f.variances[f.states.index(ATTITUDE, "v2z")]) == pytest.approx(0.01, rel=0.02)
 
 
+def test_a_car_that_stands_on_a_bank_stays_banked() -> None:
+    """Of 10 %, for 12 s: with time, roads do not become level below a car that stands."""
+    estimator, random, g = Estimator(prototype()), np.random.default_rng(5), 9.81
+    bank = math.atan(0.1)
+    for k in range(600):
+        t = 20_000_000 * (k + 1)
+        forces = np.array([0.0, g * math.sin(bank), g * math.cos(bank)]) + 0.05 * random.standard_normal(3)
+        rates = 0.002 * random.standard_normal(3)
+        values = dict(zip(("imu.ax", "imu.ay", "imu.az"), forces.tolist(), strict=True))
+        values |= dict(zip(("imu.wx", "imu.wy", "imu.wz"), rates.tolist(), strict=True))
+        fix = {"gnss.lat": 43.33, "gnss.lon": -8.41, "gnss.alt": 0.0, "gnss.quality": 4.0}
+        estimate = estimator.step(t, [Measurement("car", t, t, values | fix | {"vehicle.speed": 0.0})])
+    assert estimate is not None
+    assert math.degrees(estimate["roll"] - bank) == pytest.approx(0.0, abs=1.0)
+
+
 @pytest.mark.parametrize("rolled", ["IMU rolled +3°", "IMU rolled -3°"])
 def test_what_a_standing_car_measures_across_is_left_to_no_state_alone(rolled: str) -> None:
     """Slope, bias and alignment share it; the simulated tyres take the load of a slope within some 0.1 s."""

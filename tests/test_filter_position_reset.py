@@ -73,3 +73,14 @@ def test_it_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):
     least, most = (0.41, 0.5) if white == WHITE else (0.12, 0.2)
     assert ((sigma > least) & (sigma < most)).all()
     assert np.linalg.eigvalsh(after).min() > -1e-9
+
+
+def test_a_covariance_is_definite_afterwards():
+    f = drive()
+    covariance, z = f.covariance, f.states.index(POSITION, "z")
+    covariance[z, z] = -1e-4
+    f.errors.matrix = covariance
+    away = fix(100, [150.0, -80.0, 0.0])
+    f.reset_position(away, f.update(away, NEVER))
+    assert np.linalg.eigvalsh(f.covariance).min() > -1e-9
+    assert f.repairs == 1

@@ -45,7 +45,7 @@ from vehicled.sources.unmeasured_drive import NOTHING_ADDED, Additions
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.watch import SourceWatch
 from vehicled.sources.world import WorldFrame
-from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE, Z
+from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, Z
 from vehicled.vehicle.loads import JointLoads
 
 _LONGEST_STEP_NS = 10_000_000
@@ -214,7 +214,7 @@ class Estimator:
             self._filter.limit_rotation(interval)
             self._filter.adapt_noise(interval)
             self._filter.open_states(self._updates.is_active)
-            self._filter.widen_parameters(self._updates.is_active)
+            self._filter.widen_parameters()
         self._filter.apply_corrections()
 
     def _update_condition(self, t_ns: int) -> None:
@@ -419,8 +419,8 @@ class Estimator:
             return "most sensors contradict it"
         if self._screening.has_misled:
             return "the IMU is mounted otherwise than configured"
-        imu, read = self._sources.imu, self._filter.pose.item
-        impossible = imu is not None and imu.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE))
+        imu = self._sources.imu
+        impossible = imu is not None and imu.denies_motion(dt, self._vehicle.gravity)
         if impossible and not self._screening.is_gyroscope_doubtful:
             return "its lateral motion is impossible beside gyroscope and accelerometer"
         return None

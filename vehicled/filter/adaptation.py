@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Iterable
 
 import numpy as np
 
+from vehicled.filter.boundary import InitialPose
 from vehicled.filter.settings import WITH_TYRES
-from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, STEERING_OFFSET, UNMODELLED, Group, calc_unmodelled
+from vehicled.filter.states import (
+    ANGULAR_RATE,
+    ATTITUDE,
+    STEERING_OFFSET,
+    UNMODELLED,
+    Group,
+    InitialConditions,
+    calc_unmodelled,
+)
 from vehicled.filter.vehicle_state import VehicleState
-from vehicled.vehicle.arrays import AHEAD
+from vehicled.vehicle.arrays import AHEAD, V1Z, V2Z, YAW_RATE
 
 _WITHOUT_TYRES = 2.0
 """Factor on what contradicts a parameter, for filters whose error model has no response of the tyre forces. They
@@ -22,7 +32,13 @@ _ADAPTING_RANGE = 0.3, 3.0
 """Over that of the settings."""
 _ROTATION = 0.0125
 """rad/s: by which roll and pitch rate may differ from the model's."""
+_OF_TILT = 0.005
+"""rad: variance of a turn of the road by a radian, as gyroscopes and springs show it."""
 _SPRINGS = "springs.pitch", "springs.roll"
+_ROLLING = 0.5
+"""m/s: slower, a car is taken to stand."""
+_LEVEL = 4.0
+"""Standard deviations of slope and bank up to which a turn does not make them less certain."""
 _STEEP = 6.0
 """Standard deviations of slope and bank that contradict what is given."""
 _ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
@@ -35,6 +51,20 @@ class AdaptiveState(VehicleState):
     All but `forget_parameters` and `move_parameter` is to be called some ten times a second.
     """
 
+    def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
+        """Begin anew; see `VehicleState`."""
+        super().initialise(t_ns, pose, initial)
+        self._slopes = self.settings.ground_slope**2
+        """Variance of slope and bank, rad²."""
+
+    def add_variance(self, group: Group, element: str, variance: float) -> None:
+        """Add an error that is independent of all others to a state, if it is one that waits for no other sensor."""
+        if group in self._closed or group not in self.states:
+            return
+        added = np.zeros(len(self.states))
+        added[self.states.index(group, element)] = variance
+        self.errors.add_variances(added)
+
     def update_road(self, interval: float) -> None:
         """What is known of roads: slope and bank are small. Call every `interval` seconds.
 
@@ -43,18 +73,38 @@ class AdaptiveState(VehicleState):
         While the road contradicts the σ that is given, σ follows the road.
         """
         p, time, given = self.errors, self.settings.ground_slope_time, self.settings.ground_slope**2
-        places = self.states.places(ATTITUDE)[1:]
-        variance, tilt = 0.5 * time * self._density.item(places[0]), 0.0
+        variance, tilt = self._slopes, 0.0
         p.value[0], p.noise[0] = 0.0, 0.5 * variance * time / interval
         for kind in ("road.slope", "road.bank"):
             self._evaluations[kind]()
             tilt += p.innovation.item(0) ** 2
             p.update(1)
+        if not self.settings.unmodelled.adaptive:
+            return
+        # The road below a car that stands does not become another one, however long it stands.
+        is_rolling = abs(self.pose.item(AHEAD)) > _ROLLING
+        # A plane on which the car turns is slope and bank by turns: both have one variance.
+        found = 0.5 * tilt if tilt > _STEEP**2 * given else given
+        if is_rolling or found > variance:
+            self._slopes = variance + interval / _ADAPTING_TIME * (found - variance)
+        self._density[self.states.places(ATTITUDE)[1:]] = 2.0 * (self._slopes if is_rolling else given) / time
+        # In a turn a climb becomes a bank on a plane, and stays a climb on a ramp or in a hairpin.
+        turned = abs(self.pose.item(YAW_RATE)) * interval * max(tilt - _LEVEL**2 * given, 0.0)
+        for element in ("v1z", "v2z"):
+            self.add_variance(ATTITUDE, element, turned)
+
+    def expect_slopes(self, sigma: float) -> None:
+        """Slope and bank of the road may be as large as σ (rad) at first, until the road shows otherwise."""
         if self.settings.unmodelled.adaptive:
-            # A plane on which the car turns is slope and bank by turns: both have one variance.
-            found = 0.5 * tilt if tilt > _STEEP**2 * given else given
-            variance += interval / _ADAPTING_TIME * (found - variance)
-            self._density[places] = 2.0 * variance / time
+            self._slopes = max(self._slopes, sigma**2)
+
+    def tilt_road(self, slope: float, bank: float) -> None:
+        """The road has turned by these angles (rad), and the car with it: it rises more ahead, and to the left."""
+        places = self.states.places(ATTITUDE)[1:]
+        self.errors.x[places] += slope, bank
+        for element, angle in (("v1z", slope), ("v2z", bank)):
+            self.add_variance(ATTITUDE, element, _OF_TILT * abs(angle))
+        self.expect_slopes(math.hypot(self.pose.item(V1Z), self.pose.item(V2Z)))
 
     def limit_rotation(self, interval: float) -> None:
         """What is known of roll and pitch rate without gyroscopes. Call every `interval` seconds.
@@ -104,11 +154,8 @@ class AdaptiveState(VehicleState):
         if group in self.states:
             self._extra[np.array(self.states.places(group)) - self._slow] += by
 
-    def widen_parameters(self, is_active: Callable[[str], bool]) -> None:
-        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
-
-        `is_active`: of a kind of observation.
-        """
+    def widen_parameters(self) -> None:
+        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second."""
         places, prior, states = self.states.parameters, self._prior, self.states
         limits = states.contradictions * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
         # At walking pace counters and tyres err in ways that last.
@@ -116,8 +163,6 @@ class AdaptiveState(VehicleState):
         if self._before_loss is not None:
             # The offset is then the error of what replaces the sensor, not the sensor's own.
             testable[np.isin(places, states.places(STEERING_OFFSET))] = False
-        for k, kind in states.contradicted_with:
-            testable[k] &= is_active(kind)
         estimate, variance = self._extra[places - self._slow], self.variances[places]
         for k, sigma in self._contradictions.find(estimate, variance, prior, limits, testable).items():
             self._widen(k, sigma)

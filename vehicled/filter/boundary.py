@@ -137,6 +137,10 @@ class ObservedFilter(Protocol):
         """
 
     @property
+    def road_lift(self) -> np.ndarray:
+        """(1,) by which a road that curves upwards accelerates the car, m/s²; to be written."""
+
+    @property
     def rear_radius(self) -> float:
         """Rolling radius of the rear wheels, m."""
 
@@ -181,6 +185,9 @@ class ObservedFilter(Protocol):
 
     def add_variance(self, group: Group, element: str, variance: float) -> None:
         """Add an error that is independent of all others to a state."""
+
+    def tilt_road(self, slope: float, bank: float) -> None:
+        """The road has turned by these angles (rad), and the car with it: it rises more ahead, and to the left."""
 
     def restart_history(self, t_ns: int) -> None:
         """Forget the past: measurements from before `t_ns` are too old from now on."""
@@ -234,6 +241,9 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def update_road(self, interval: float) -> None:
         """What is known of roads: slope and bank are small. Call every `interval` seconds."""
 
+    def expect_slopes(self, sigma: float) -> None:
+        """Slope and bank of the road may be as large as σ (rad) at first, until the road shows otherwise."""
+
     def limit_rotation(self, interval: float) -> None:
         """What is known of roll and pitch rate without gyroscopes. Call every `interval` seconds."""
 
@@ -243,8 +253,8 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def open_states(self, is_active: Callable[[str], bool]) -> None:
         """Begin to estimate the states that need another sensor, where that is active by now."""
 
-    def widen_parameters(self, is_active: Callable[[str], bool]) -> None:
-        """Widen the prior of a parameter that measurements contradict. `is_active`: of a kind of observation."""
+    def widen_parameters(self) -> None:
+        """Widen the prior of a parameter that measurements contradict."""
 
     def set_drive_known(self, known: bool) -> None:
         """Whether drive torque and brake pressure are measured; if not, their force is a state."""

@@ -89,8 +89,8 @@ class ErrorModel:
         self._mass, self._yaw_inertia = self.models.inertia
         (self._h,) = program.array("h", 1)
         self.pose = self.models.pose
-        self.shaking = program.array("shaking", 2)
-        """Roll and pitch acceleration beside the car's of the model, rad/s²."""
+        self.shaking, (self.road_lift,) = program.array("shaking", 2), program.array("road_lift", 1)
+        """Roll and pitch acceleration beside the model's, rad/s²; by which a curved road lifts the car, m/s²."""
         self.measured_rates = program.array("measured_rates", 4)
         """1, or 0 where nothing measures them; and angular velocity as the gyroscopes measure it at the time of
         `pose`, IMU axes, rad/s: their estimated bias is still to be subtracted."""

@@ -34,8 +34,6 @@ class StateVector:
     """(k,) places of those whose σ may be widened."""
     contradictions: np.ndarray
     """(k,) for each of them, how many standard deviations contradict σ."""
-    contradicted_with: list[tuple[int, str]]
-    """Those of them, by number, that only the model contradicts without a kind of observation."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = tuple(groups)
@@ -46,14 +44,14 @@ class StateVector:
             self.names += group.names
         self._index = {name: i for i, name in enumerate(self.names)}
         widened = [
-            (i, g.contradiction) for g in groups if g.contradiction is not None for i in self.places(g)
+            (i, g.contradiction)
+            for g in groups
+            if g.contradiction is not None
+            for i, element in zip(self.places(g), g.elements, strict=True)
+            if element not in g.undoubted
         ]
         self.parameters = np.array([i for i, _ in widened], dtype=np.intp)
         self.contradictions = np.array([limit for _, limit in widened])
-        names = {f"{g.name}.{element}": kind for g in groups for element, kind in g.contradicted_with}
-        self.contradicted_with = [
-            (k, names[n]) for k, (i, _) in enumerate(widened) if (n := self.names[i]) in names
-        ]
 
     def __len__(self) -> int:
         return len(self.names)

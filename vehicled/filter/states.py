@@ -116,8 +116,8 @@ class ErrorStates(Generic[S]):
     contradiction: float | None = None
     """Of an error of something constant that may be given wrongly, such as a sensor's place: how many standard
     deviations of its estimate contradict its initial σ, which is then widened. None for what is never widened."""
-    contradicted_with: tuple[tuple[str, str], ...] = ()
-    """Elements, each with the kind of observation without which nothing contradicts it but the model."""
+    undoubted: tuple[str, ...] = ()
+    """Elements of which that is not so: what contradicts them is rather the model."""
     alike: float = 0.0
     """Correlation of its elements with each other before any measurement."""
 
@@ -136,7 +136,7 @@ def make_constant(
     density: Callable[[S], Values] = lambda _: 0.0,
     needs: tuple[str, ...] = (),
     contradiction: float | None = None,
-    contradicted_with: tuple[tuple[str, str], ...] = (),
+    undoubted: tuple[str, ...] = (),
     alike: float = 0.0,
     limit: float | None = None,
 ) -> ErrorStates[S]:
@@ -154,7 +154,7 @@ def make_constant(
         needs=needs,
         is_known=lambda s: sigma(s) == 0.0,
         contradiction=contradiction,
-        contradicted_with=contradicted_with,
+        undoubted=undoubted,
         alike=alike,
         limit=limit,
     )

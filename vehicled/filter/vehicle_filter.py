@@ -23,7 +23,6 @@ from vehicled.filter.states import (
     POSITION,
     SUSPENSION,
     WHEEL_ANGLE,
-    Group,
 )
 from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.tangents import Companion
@@ -278,14 +277,6 @@ class VehicleFilter(AdaptiveState):
                 added = np.maximum(added, prior * (innovation**2 / total) * (row != 0.0))
         self.errors.add_variances(added)
 
-    def add_variance(self, group: Group, element: str, variance: float) -> None:
-        """Add an error that is independent of all others to a state, if it is one that waits for no other sensor."""
-        if group in self._closed or group not in self.states:
-            return
-        added = np.zeros(len(self.states))
-        added[self.states.index(group, element)] = variance
-        self.errors.add_variances(added)
-
     def decorrelated(self) -> tuple[np.ndarray, np.ndarray]:
         """Innovations of the last observation in directions that are not correlated, and inverse variances.
 
@@ -423,6 +414,8 @@ class VehicleFilter(AdaptiveState):
             self._enter_change("now", k, float(offset[k]), d_offset[k])
             self.errors.set_variance(place, _UNKNOWN_PLACE)
         self._update_below(observation, math.inf)
+        # Where a parameter has been widened since the fix, its past is not quite that of the present.
+        self.repair()
 
     def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
         """Turn a wheel to its counter's reading, unless that is too old."""

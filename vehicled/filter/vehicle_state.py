@@ -97,7 +97,7 @@ class VehicleState:
         self._sums, self._d_sums = view("sums"), car.tangent("sums")
         self._h = view("h")
         # What `ErrorModel` has under this name, for the observations to come.
-        self.measured_rates = view("measured_rates")
+        self.measured_rates, self.road_lift = view("measured_rates"), view("road_lift")
         self._now = self.pose = view("now")
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
         every = np.arange(car.layout.size)

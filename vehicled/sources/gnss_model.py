@@ -69,8 +69,8 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         "place of the antenna beside the one that is given, vehicle axes",
         # Tape measures and signs err by much, and nothing but latency of the IMU has the same effect.
         contradiction=7.0,
-        # Its height shows by how the body rolls and pitches, which the model does not know that well.
-        contradicted_with=(("z", "imu.accel"),),
+        # Its height shows by roll and pitch alone, which on roads that are not level are not known that well.
+        undoubted=("z",),
         sigma=lambda gnss: None if gnss is None else gnss.antenna_sigma,
     )
     latency: ErrorStates[Gnss | None] = make_constant(
@@ -147,22 +147,30 @@ class _ReceiverModel:
                 self._make_error(kind, h),
                 angle=kind in ("course", "heading"),
                 sensor=f"{sensor}_{kind}" if has_model else None,
-                considered=self._find_considered(kind, readings["course"][0]),
+                considered=self._find_considered(kind, h, readings["course"][0]),
             )
 
-    def _find_considered(self, kind: str, course: Atom) -> Considered | None:
-        """In a turn, directions of motion do not correct latencies.
+    def _find_considered(self, kind: str, readings: Sequence[Atom], course: Atom) -> Considered | None:
+        """Directions of motion do not correct latencies in a turn, nor where they hardly change.
 
         A latency turns the course by as much as a sideslip does that the model's tyres get wrong, throughout the
-        turn and opposite in the next one to the other side. Positions and speeds determine it all the same.
+        turn and opposite in the next one to the other side. Positions and speeds determine it all the same. In a
+        gentle bend at speed it turns the course by less than courses are wrong, but positions beside it would
+        determine the latency if they took the course as free of it.
         """
         if kind not in _DIRECTIONS:
             return None
         model, receiver, g = self._model, self._receiver, self._model.g
-        change = model.calc_change(model.models.differentiate(course))
-        share = calc_share(g, change, _FAST_TURN)
+        turning = model.calc_change(model.models.differentiate(course))
+        share = g.max(calc_share(g, turning, _FAST_TURN), 1.0 - self._find_share(kind, readings)[1])
         groups = [group for group in (receiver.latency, receiver.velocity_latency) if group in model.states]
         return Considered([i for group in groups for i in model.states.places(group)], share)
+
+    def _find_share(self, kind: str, readings: Sequence[Atom]) -> tuple[list[Atom], Atom]:
+        """What readings change by within a second, and how far that determines a latency, 0 to 1."""
+        model, g = self._model, self._model.g
+        changes = [model.calc_change(model.models.differentiate(reading)) for reading in readings]
+        return changes, calc_share(g, g.sqrt(sum((c * c for c in changes), g.zero)), _SMALL_CHANGE[kind])
 
     def _predict(self) -> dict[str, list[Atom]]:
         """Readings by kind; position and velocity in world axes."""
@@ -211,11 +219,11 @@ class _ReceiverModel:
         offset, wander = model.estimates(receiver.antenna), model.estimates(receiver.wander)
         baseline = model.estimates(receiver.baseline) if receiver.baseline in s else []
 
-        changes = [model.calc_change(model.models.differentiate(reading)) for reading in readings]
-        fast = g.sqrt(sum((c * c for c in changes), g.zero))
         # At a steady speed, place and latency cannot be distinguished. A row a little shorter than the change would
         # claim that they can, and beside fixes good to centimetres both would drift by metres.
-        share = calc_share(g, fast, _SMALL_CHANGE[kind])
+        changes, share = self._find_share(kind, readings)
+        if kind in _DIRECTIONS:  # of which latencies are considered
+            share = g.one
         latencies = [receiver.latency, *([receiver.velocity_latency] if kind in _OF_VELOCITY else [])]
         found = sum((model.estimates(group)[0] for group in latencies), g.zero)
 

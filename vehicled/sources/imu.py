@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import itemgetter, mul, sub
 from typing import Annotated
 
 import numpy as np
@@ -33,6 +33,7 @@ from vehicled.sources.imu_statistics import (
 from vehicled.sources.imu_timing import LARGE_CHANGE
 from vehicled.sources.late_samples import forget_falsified, move_to_present
 from vehicled.sources.lateral import OLD, LateralKinematics
+from vehicled.sources.road_rotation import RoadRotation
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.sources.time_vote import find_lateness
 from vehicled.units import (
@@ -47,7 +48,7 @@ from vehicled.units import (
     Unit,
     Vector,
 )
-from vehicled.vehicle.arrays import YAW
+from vehicled.vehicle.arrays import AHEAD, LEFT, V2Z, YAW, YAW_RATE
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
@@ -192,9 +193,11 @@ class ImuSource(Source[Imu]):
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
         self._statistics = ImuStatistics(context.filter)
+        self._road = RoadRotation(context.filter)
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
+        self._bias = self.filter.view_slow_states(GYRO_BIAS)
 
     def reset(self) -> None:
         """The filter begins anew: what was found of the samples' noise is forgotten as well."""
@@ -204,6 +207,7 @@ class ImuSource(Source[Imu]):
         self._statistics.reset()
         self._configure_statistics()  # what has been restored may be of older settings
         self._rates.reset()
+        self._road.reset()
 
     def reconfigure(self, settings: SourceSettings) -> None:
         """Take other settings; what has been found beside another latency does not hold any more."""
@@ -215,6 +219,7 @@ class ImuSource(Source[Imu]):
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s = self.settings
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
+        self._axes = s.R_imu_vehicle.T.tolist()
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._channels: set[str] = set()
         """Those of the settings."""
@@ -262,6 +267,12 @@ class ImuSource(Source[Imu]):
     def measures_gravity(self) -> bool:
         """Whether its accelerometers measure gravity along a slope."""
         return not self._gravity_removed
+
+    def denies_motion(self, dt: float, gravity: float) -> bool:
+        """Whether the filter's lateral motion, dt (s) later, is impossible. `gravity`: m/s²."""
+        read = self.filter.pose.item
+        banked = gravity * read(V2Z) if self.measures_gravity else 0.0
+        return self.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE), banked)
 
     def measure_ahead(self, t: float) -> float | None:
         """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
@@ -320,6 +331,9 @@ class ImuSource(Source[Imu]):
         found = statistics.read_found()
         rates, forces, of_rates = list(found[:_AXES]), list(found[_AXES : 2 * _AXES]), found[2 * _AXES]
         self._note_motion(t, found, measured)
+        if not self._given_noise and all(measured[:_AXES]):
+            free = list(map(sub, rates, self._bias))
+            self._road.take(t, [sum(map(mul, row, free)) for row in self._axes])
         if done < RATES_DONE:
             self._observe_rates(m, rates, of_rates, _find_present(measured[:_AXES]))
         else:

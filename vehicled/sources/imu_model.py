@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vehicled.filter.considered import Considered
+from vehicled.filter.factors import calc_share
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
@@ -15,6 +17,7 @@ from vehicled.filter.states import (
     UNMODELLED,
     VELOCITY,
     ErrorStates,
+    Group,
     make_constant,
 )
 from vehicled.messages import WHEELS
@@ -34,6 +37,8 @@ def _accelerometers(imu: Imu | None) -> Accelerometers | None:
     return None if imu is None else imu.accelerometers
 
 
+_MOST_SCALE = 0.1
+"""No accelerometer errs by more, and no body rolls by that share of gravity beside the model's."""
 GYRO_BIAS = ErrorStates["Imu | None"](
     "gyro_bias",
     ("x", "y", "z"),
@@ -64,6 +69,7 @@ ACCELEROMETER_SCALE: ErrorStates[Imu | None] = make_constant(
     "–",
     "relative error of accelerations across the car: of the sensor, and as the body rolls with them",
     needs=("imu.accel",),
+    limit=_MOST_SCALE,
     sigma=lambda imu: None if (a := _accelerometers(imu)) is None else a.scale,
 )
 ALIGNMENT: ErrorStates[Imu | None] = make_constant(
@@ -88,6 +94,23 @@ def misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, d
 
 _SMALL_RATE = 0.1
 """rad/s"""
+_SMALL_TORSION = 0.025
+"""rad/s: slope times yaw rate up to which, and less than at twice that, a road counts as the plane of the model."""
+
+
+def _find_considered(model: ErrorModel, groups: Sequence[Group]) -> Considered:
+    """In a turn on a slope, nothing of it corrects these slow states of the IMU.
+
+    On a plane, the climb that the car comes from becomes a bank; where the road climbs on in the turn, as in hairpins
+    and on ramps, it stays a climb. What the rates differ by lasts throughout the turn, and is that of an IMU which is
+    turned by as much as the road climbs.
+    """
+    g, normal = model.g, model.parts.ground
+    slope = g.sqrt(normal[0] * normal[0] + normal[1] * normal[1])
+    share = calc_share(g, slope * model.models.pose[YAW_RATE], _SMALL_TORSION)
+    return Considered(
+        [i for group in groups if group in model.states for i in model.states.places(group)], share
+    )
 
 
 def add_gyroscopes(model: ErrorModel) -> None:
@@ -105,7 +128,8 @@ def add_gyroscopes(model: ErrorModel) -> None:
         row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: counted[k]})
         return bias[k] + scale * values[k] + turned, row
 
-    model.observe_chassis("imu.gyro", "imu_gyro", error)
+    readings, considered = model.models.readings["imu_gyro"], _find_considered(model, (ALIGNMENT, GYRO_BIAS))
+    model.observe_readings("imu.gyro", readings, error, sensor="imu_gyro", considered=considered)
 
 
 _SMALL_ACCELERATION = 0.3
@@ -178,11 +202,14 @@ def add_accelerometers(model: ErrorModel) -> None:
         row |= by_alignment
         rows.append(row)
         noise.append(late)
-        value = values[k] + bias[k] + turned + r.z * up + r.dot(shaken)
+        value = values[k] + bias[k] + turned + r.z * (up + model.road_lift) + r.dot(shaken)
         value = value + r.y * turning * scale
         # What acts on the car as a force is in the reading already, as it was then.
         ex, ey, e_yaw = (later_ahead, later_left, later_yaw) if model.forces else (ahead, left, yaw)
         value = value + r.x * (ex + later_drive) + share * (r.y * ey + by_yaw * e_yaw)
         value = value + front * later_front + rear * later_rear
         predicted.append(value)
-    model.observe("imu.accel", predicted, rows, noise=noise, sensor="imu_accelerometer")
+    considered = _find_considered(model, (ALIGNMENT, ACCELEROMETER_BIAS, ACCELEROMETER_SCALE))
+    model.observe(
+        "imu.accel", predicted, rows, noise=noise, sensor="imu_accelerometer", considered=considered
+    )

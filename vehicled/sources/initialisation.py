@@ -49,6 +49,8 @@ _OWN_HEADING_SIGMA = 1e-3
 """rad: of the heading where the local frame is the car's own; it is exact but for rounding."""
 _GRAVITY, _SLOPE_SIGMA = 9.81, 0.06
 """m/s², and rad: at most, of slopes that a start may be on. The steepest roads rise by twice that."""
+_ASKEW = 0.05
+"""rad: what is less may as well be an IMU that is mounted askew."""
 _TURNING = 0.5
 """m/s²: speed times yaw rate, beyond which a car is in a turn."""
 _STEERED_SHARE, _STEERED_LEAST = 0.3, 0.05
@@ -166,6 +168,9 @@ class Initialisation:
             sigma = min(abs(force) / _GRAVITY, _SLOPE_SIGMA)
             if f.variances[f.states.index(ATTITUDE, element)] < sigma**2:
                 f.set_variance(ATTITUDE, element, sigma**2)
+            if abs(conditions.speed or 0.0) < _MOVING:
+                beyond = math.sqrt(max((force / _GRAVITY) ** 2 - _ASKEW**2, 0.0))
+                f.expect_slopes(min(beyond, _SLOPE_SIGMA))
 
     def _skid(self, t_ns: int, alignment: Alignment) -> None:
         """Begin in a skid, whose tyres are as loaded as that makes them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 _WINDOW = 0.5
-"""s: over which bank and bias change the lateral velocity by less than the bound."""
+"""s: over which errors of bank and bias change the lateral velocity by less than the bound."""
 _LEAST_BOUND = 1.0
 """m/s"""
 _BOUND_PER_SPEED = 0.05
@@ -20,7 +20,7 @@ OLD = 0.2
 
 
 class LateralKinematics:
-    """Integrates v̇_y = a_y − v_x ω_z, and finds when a filter's lateral motion is impossible beside it.
+    """Integrates v̇_y = a_y − g_y − v_x ω_z, and finds when a filter's lateral motion is impossible beside it.
 
     Samples in vehicle axes; without an accelerometer the yaw rate alone is compared.
     """
@@ -46,13 +46,15 @@ class LateralKinematics:
         if acceleration is not None:
             self._acceleration, self._acceleration_age = acceleration, 0.0
 
-    def advance(self, dt: float, ahead: float, left: float, yaw_rate: float) -> bool:
+    def advance(self, dt: float, ahead: float, left: float, yaw_rate: float, banked: float = 0.0) -> bool:
         """Advance by dt (s) beside a filter's velocities (m/s) and yaw rate (rad/s).
+
+        `banked`: what its bank and roll add to the accelerometer to the left, m/s².
 
         True when these have been impossible for long, which is found at every `_EVERY` seconds.
         """
         if self.yaw_rate is not None and self._acceleration is not None:
-            self._gained += dt * (self._acceleration - ahead * self.yaw_rate)
+            self._gained += dt * (self._acceleration - banked - ahead * self.yaw_rate)
         self._since += dt
         if self._since < _EVERY:
             return False
