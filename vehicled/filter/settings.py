@@ -25,8 +25,8 @@ AngularNoise = Annotated[float, Unit("rad/s²/√Hz"), NonNegative]
 class RateNoise:
     """White noise on the accelerations that the model gets wrong: square roots of spectral densities."""
 
-    longitudinal: AccelerationNoise = 0.2
-    """Along the car: drive and brake torque, resistances."""
+    longitudinal: AccelerationNoise = 0.03
+    """Along the car, beside what `unmodelled` and `drive_force` say of torques and resistances."""
     lateral: AccelerationNoise = 0.01
     """Across the car at standstill, where the tyres leave no doubt."""
     lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.002
@@ -35,7 +35,7 @@ class RateNoise:
     Not in errorEKF_FE, where `unmodelled` says that.
     """
     z: AccelerationNoise = 0.005
-    yaw: AngularNoise = 0.02
+    yaw: AngularNoise = 0.01
     v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05
     """Pitch, as the slope of the chassis' x axis."""
     v2z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05

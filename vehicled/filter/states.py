@@ -192,6 +192,15 @@ ATTITUDE = ErrorStates[Filter](
         _plant("", "slope and bank of roads", "rad", "ground_slope"),
     ),
 )
+def _calc_longitudinal(f: Filter) -> float:
+    """Density of the noise along the car, (m/s²)²/Hz."""
+    density = f.rate_noise.longitudinal**2
+    if f.kind != "errorEKF_FE":
+        # What the model lacks does not move these: white noise as large as it is over long times stands for it.
+        density += 2.0 * f.unmodelled.time * f.unmodelled.longitudinal**2
+    return density
+
+
 WHEEL_ANGLE = ErrorStates[Filter](
     "wheel.angle",
     WHEELS,
@@ -212,7 +221,7 @@ VELOCITY = ErrorStates[Filter](
         _LEVEL**2 + (_SIDESLIP * i.speed) ** 2,
         _LEVEL**2,
     ),
-    density=lambda f: _squares(f.rate_noise.longitudinal, f.rate_noise.lateral, f.rate_noise.z),
+    density=lambda f: (_calc_longitudinal(f), *_squares(f.rate_noise.lateral, f.rate_noise.z)),
     settings=(
         _plant("plant.longitudinal", "acceleration along the car", "m/s²/√Hz", "rate_noise", "longitudinal"),
         _plant("", "acceleration across the car at standstill", "m/s²/√Hz", "rate_noise", "lateral"),
