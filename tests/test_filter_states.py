@@ -372,6 +372,15 @@ def test_a_parameter_that_measurements_contradict_gets_the_prior_that_lets_it_be
     assert f.variances[i] == pytest.approx(expected, rel=1e-6)
 
 
+def test_a_parameter_that_something_else_explains_is_not_doubted():
+    f, sigma = make_waiting(), Unknowns().steering_offset
+    estimate(f, STEERING_OFFSET, -12.0 * sigma, sigma**2 / 3)
+    before = f.variances
+    for _ in range(12):
+        f.widen_parameters([STEERING_OFFSET])
+    assert np.array_equal(f.variances, before)
+
+
 @pytest.mark.parametrize(("element", "is_doubted"), [("x", True), ("z", False)])
 def test_the_height_of_an_antenna_is_not_doubted(element, is_doubted):
     """It shows by roll and pitch alone, which no model of car and road knows that well."""

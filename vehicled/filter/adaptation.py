@@ -154,8 +154,11 @@ class AdaptiveState(VehicleState):
         if group in self.states:
             self._extra[np.array(self.states.places(group)) - self._slow] += by
 
-    def widen_parameters(self) -> None:
-        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second."""
+    def widen_parameters(self, undoubted: Iterable[Group] = ()) -> None:
+        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
+
+        `undoubted`: groups that something else explains better at present.
+        """
         places, prior, states = self.states.parameters, self._prior, self.states
         limits = states.contradictions * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
         # At walking pace counters and tyres err in ways that last.
@@ -163,6 +166,8 @@ class AdaptiveState(VehicleState):
         if self._before_loss is not None:
             # The offset is then the error of what replaces the sensor, not the sensor's own.
             testable[np.isin(places, states.places(STEERING_OFFSET))] = False
+        for group in undoubted:
+            testable[np.isin(places, states.places(group))] = False
         estimate, variance = self._extra[places - self._slow], self.variances[places]
         for k, sigma in self._contradictions.find(estimate, variance, prior, limits, testable).items():
             self._widen(k, sigma)

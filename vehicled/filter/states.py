@@ -192,6 +192,8 @@ ATTITUDE = ErrorStates[Filter](
         _plant("", "slope and bank of roads", "rad", "ground_slope"),
     ),
 )
+
+
 def _calc_longitudinal(f: Filter) -> float:
     """Density of the noise along the car, (m/s²)²/Hz."""
     density = f.rate_noise.longitudinal**2

@@ -50,6 +50,8 @@ _MODEL_ERROR = 0.003
 """s: roll and pitch follow their accelerations late, which has the effect of a latency of this size."""
 _CONTRADICTION = 3.5
 """Standard deviations from which on the configured latency is taken as wrong."""
+_SUSPECTED = 2.0
+"""Likewise from which on it may be, and an antenna that seems to be elsewhere is no evidence that it is."""
 _LARGEST = 0.1
 """s: what seems later is something else, such as a receiver whose latency has not been found yet."""
 _SETTLED = 0.002
@@ -73,6 +75,8 @@ class ImuTiming:
     def forget(self) -> None:
         """Return to the configured latency."""
         self.latency = 0.0
+        self.rules_out_antenna = False
+        """Whether the samples may be late while the antenna is where it is configured, as far as it is known yet."""
         """By how much samples are older than their time, beside what is configured, as far as found."""
         self._found = False
         size = len(_SHARED)
@@ -216,7 +220,9 @@ class ImuTiming:
     def _decide(self) -> float:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
-        change, _, _ = self._solve()
+        change, sigma, _ = self._solve()
+        suspected = abs(change) > _SUSPECTED * math.hypot(sigma, _MODEL_ERROR)
+        self.rules_out_antenna = (self._found or suspected) and not self._has_moved()
         is_wrong = self._found or all(map(self._is_wrong, _LATE_PITCHING[self._was_drive_known]))
         if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
             return 0.0
@@ -238,6 +244,13 @@ class ImuTiming:
         # The problem is linear: what has been summed up becomes that of samples of the new times.
         self._squares += change * (change * self._information[0, 0] - 2.0 * self._vector[0])
         self._vector -= change * self._information[:, 0]
+
+    def _has_moved(self) -> bool:
+        """Whether the antenna is elsewhere by the better explanation, with samples that are late or not."""
+        moved, right = (
+            min(self._solve(late=late, moved=m)[2] for late in (True, False)) for m in (True, False)
+        )
+        return moved < right
 
     def _is_wrong(self, pitching: float) -> bool:
         """Whether the configured latency is, with that σ of late pitching, s."""

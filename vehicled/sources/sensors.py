@@ -19,6 +19,7 @@ from vehicled.messages import Measurement, SlowState
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.gnss import Gnss, Gnss2, GnssSource
+from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import Imu, ImuSource
 from vehicled.sources.model_input import InputSettings
 from vehicled.sources.source import Context, SensorSettings, Source, SourceSettings
@@ -178,6 +179,11 @@ class Sources:
     def antenna_distance(self) -> float:
         """Of the farthest antenna from the vehicle origin, in the plane, m."""
         return max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
+
+    @property
+    def undoubted(self) -> tuple[Group, ...]:
+        """Parameters that look wrong only as far as the time of the IMU is."""
+        return (GNSS.antenna,) if self._context.timing.rules_out_antenna else ()
 
     def reset(self) -> None:
         """The filter begins anew."""
