@@ -59,11 +59,13 @@ class RoadRotation:
         """Upward ends of the axes ahead and to the left at that time: of the estimate, and by how much more they have
         risen by the gyroscopes."""
 
+    def is_due(self, t: float) -> bool:
+        """Whether rates at t (s) are of use: those that follow the last ones closely are not."""
+        return not 0.0 <= t - self._t < _INTERVAL
+
     def take(self, t: float, rates: Sequence[float]) -> None:
-        """Rates at t (s) without bias, rad/s in vehicle axes."""
+        """Rates at t (s), which are due, without bias, rad/s in vehicle axes."""
         since = t - self._t
-        if 0.0 <= since < _INTERVAL:
-            return
         read = self._filter.pose.item
         estimated = ahead, left = read(V1Z), read(V2Z)
         before, self._estimated, self._t = self._estimated, estimated, t
