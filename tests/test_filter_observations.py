@@ -379,11 +379,13 @@ def test_what_is_known_of_roads_settles_at_their_standard_deviation():
 
 
 @pytest.mark.parametrize(
-    ("tilt", "adaptive", "sigma"), [(0.1, True, 0.1), (0.02, True, 0.01), (0.1, False, 0.01)]
+    ("tilt", "adaptive", "speed", "sigma"),
+    [(0.1, True, 10.0, 0.1), (0.1, True, 0.0, 0.01), (0.02, True, 10.0, 0.01), (0.1, False, 10.0, 0.01)],
 )
-def test_a_road_that_contradicts_its_standard_deviation_widens_it(tilt, adaptive, sigma):
-    """Slope and bank of `tilt` for a minute: 10 σ are another road, 2 σ are not."""
+def test_a_road_that_contradicts_its_standard_deviation_widens_it(tilt, adaptive, speed, sigma):
+    """Slope and bank of `tilt` for a minute: 10 σ are another road, 2 σ are none; a car that stands stays on it."""
     f = new_filter(ground_slope=0.01, unmodelled=Unmodelled(adaptive=adaptive))
+    place(f, np.zeros(3), 0.0, speed)
     places = [index(f, ATTITUDE, "v1z"), index(f, ATTITUDE, "v2z")]
     f.car.view("ground")[:3] = np.array([-tilt, -tilt, 1.0]) / np.hypot(1.0, np.hypot(tilt, tilt))
     for _ in range(600):

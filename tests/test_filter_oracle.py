@@ -299,10 +299,11 @@ def calc_course(f: VehicleFilter) -> float:
 
 
 @pytest.mark.parametrize(
-    ("rack", "at_least", "at_most"), [(0.0, 0.0, 0.0), (0.004, 0.1, 0.9), (0.008, 1.0, 1.0)]
+    ("rack", "at_least", "at_most"),
+    [(0.0, 1.0, 1.0), (0.0022, 0.1, 0.9), (0.0032, 0.0, 0.2), (0.004, 0.1, 0.9), (0.008, 1.0, 1.0)],
 )
-def test_a_course_corrects_less_of_latencies_the_faster_it_turns(rack, at_least, at_most):
-    """All of the correction below 0.1 rad/s, none from 0.2 rad/s on."""
+def test_a_course_corrects_latencies_where_it_turns_neither_slowly_nor_fast(rack, at_least, at_most):
+    """None of the correction up to 0.05 rad/s, all at 0.1 rad/s, and none again from 0.2 rad/s on."""
     f = new_filter()
     place(f, np.zeros(3), 0.0, 15.0)
     turn_left(f, 59, rack)
@@ -311,7 +312,8 @@ def test_a_course_corrects_less_of_latencies_the_faster_it_turns(rack, at_least,
     turning = abs(calc_course(f) - before) / H
     assert f.evaluate(Observation("gnss.course", 60 * STEP_NS, [0.0], [1.0])) is not None
     share = f.car.view("gnss.course.considered").item()
-    assert share == pytest.approx(min(max(turning / 0.1 - 1.0, 0.0), 1.0), abs=0.05)
+    slowly, fast = (min(max(turning / bound - 1.0, 0.0), 1.0) for bound in (0.05, 0.1))
+    assert share == pytest.approx(max(1.0 - slowly, fast), abs=0.05)
     assert at_least <= share <= at_most
 
 

@@ -157,7 +157,7 @@ def test_an_adapter_that_was_reset_is_opened_again(monkeypatch):
 def test_the_adapter_is_closed_and_the_port_freed():
     with line() as (end, path):
         reader = open_port(path)
-        with pytest.raises(OSError, match="lock"):
+        with pytest.raises(OSError, match="another program uses it"):
             open_port(path)
         read(end)
         reader.shutdown()

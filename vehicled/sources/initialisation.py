@@ -168,7 +168,7 @@ class Initialisation:
             sigma = min(abs(force) / _GRAVITY, _SLOPE_SIGMA)
             if f.variances[f.states.index(ATTITUDE, element)] < sigma**2:
                 f.set_variance(ATTITUDE, element, sigma**2)
-            if abs(conditions.speed or 0.0) < _MOVING:
+            if conditions.speed is not None and abs(conditions.speed) < _MOVING:
                 beyond = math.sqrt(max((force / _GRAVITY) ** 2 - _ASKEW**2, 0.0))
                 f.expect_slopes(min(beyond, _SLOPE_SIGMA))
 
