@@ -50,8 +50,10 @@ _MODEL_ERROR = 0.003
 """s: roll and pitch follow their accelerations late, which has the effect of a latency of this size."""
 _CONTRADICTION = 3.5
 """Standard deviations from which on the configured latency is taken as wrong."""
-_SUSPECTED = 2.0
+_SUSPECTED = 1.5
 """Likewise from which on it may be, and an antenna that seems to be elsewhere is no evidence that it is."""
+_POSITIVE = 2.0
+"""Of −2 ln of two evidences, the least difference that is evidence (Kass and Raftery, "Bayes factors", 1995)."""
 _LARGEST = 0.1
 """s: what seems later is something else, such as a receiver whose latency has not been found yet."""
 _SETTLED = 0.002
@@ -258,7 +260,7 @@ class ImuTiming:
         # Neither an antenna elsewhere nor nothing must be the better explanation.
         right = min(self._solve(late=False, moved=m, pitching=pitching)[2] for m in (False, True))
         late = min(moved, self._solve(moved=False, pitching=pitching)[2])
-        return abs(change) > _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR) and late < right
+        return abs(change) > _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR) and late < right - _POSITIVE
 
 
 def compare_paths(
