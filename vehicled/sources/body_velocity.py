@@ -11,7 +11,7 @@ from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_constant
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
-from vehicled.sources.late_speeds import calc_share_of_change
+from vehicled.sources.late_speeds import calc_share_of_change, make_latency
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.units import MetresPerSecond, NonNegative, Positive, Radians, Seconds
@@ -45,12 +45,10 @@ VELOCITY_ANGLE: ErrorStates[BodyVelocity | None] = make_constant(
     "heading of the velocity sensor in the car beside the one that is given, to the left",
     sigma=lambda velocity: None if velocity is None else velocity.angle_sigma,
 )
-VELOCITY_LATENCY: ErrorStates[BodyVelocity | None] = make_constant(
+VELOCITY_LATENCY: ErrorStates[BodyVelocity | None] = make_latency(
     "velocity_latency",
-    ("",),
-    "s",
     "by how much the velocity sensor's samples are older than their time",
-    sigma=lambda velocity: None if velocity is None else velocity.latency_sigma,
+    lambda velocity: None if velocity is None else velocity.latency_sigma,
 )
 
 

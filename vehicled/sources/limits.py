@@ -12,6 +12,8 @@ from vehicled.messages import ESTIMATE_COLUMNS, Measurement
 
 FASTEST = 200.0
 """m/s: no car is faster."""
+FASTEST_BACKWARDS = 8.0
+"""m/s: a car that seems to go backwards faster goes forwards."""
 
 
 def find_absurd(m: Measurement, limits: Iterable[float]) -> list[str]:

@@ -16,6 +16,7 @@ from statistics import median
 from vehicled.messages import Measurement
 from vehicled.sources.averages import Averages
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.limits import FASTEST_BACKWARDS
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.parameters import Vehicle
 
@@ -34,8 +35,6 @@ LARGEST_ANGLE = math.radians(50.0)
 """rad, about the vertical axis: beyond it the IMU is mounted otherwise than configured."""
 _OPPOSITE = math.radians(130.0)
 """rad: beyond it, it may be the car that goes the other way."""
-_FASTEST_BACKWARDS = 8.0
-"""m/s: a car that seems to go backwards faster goes forwards."""
 _COHERENT = 0.8
 """Correlation of yaw rates that are the same but for sign, scale and noise."""
 _SLOWEST = 4.0
@@ -140,9 +139,9 @@ class MountingCheck:
 
     def _is_reversed(self, ahead: float) -> bool:
         angle = self._find_turn(_ENOUGH_BESIDE_STEERING)
-        if angle is None or abs(angle) < _OPPOSITE or ahead > _FASTEST_BACKWARDS:
+        if angle is None or abs(angle) < _OPPOSITE or ahead > FASTEST_BACKWARDS:
             return False
-        if ahead < -_FASTEST_BACKWARDS:
+        if ahead < -FASTEST_BACKWARDS:
             return True
         # A gyroscope of the other sign turns otherwise than the course, too, which has the same sense in reverse.
         is_sound = self._find_coherence("course") > _COHERENT
@@ -157,11 +156,11 @@ class MountingCheck:
         if angle is None or abs(angle) < LARGEST_ANGLE:
             return False
         # A bend will show whether it is the car that goes the other way.
-        is_open = self._turned < _ENOUGH_TURNING and abs(ahead) < _FASTEST_BACKWARDS
+        is_open = self._turned < _ENOUGH_TURNING and abs(ahead) < FASTEST_BACKWARDS
         return not is_open or abs(angle) < _OPPOSITE
 
     def _find_coherence(self, by: str) -> float:
-        """Correlation of the yaw rate by wheels or steering with the gyroscope's; 0 before there has been a bend."""
+        """Correlation of a yaw rate (`f` and `r` by wheels) with the gyroscope's; 0 before there has been a bend."""
         if self._turned < _ENOUGH_TURNING:
             return 0.0
         return self._products[by] / math.sqrt(max(self._turned * self._squares[by], 1e-12))

@@ -10,6 +10,7 @@ from statistics import median
 from vehicled.messages import Measurement
 from vehicled.sources.acceleration_heading import AccelerationHeading, Alignment
 from vehicled.sources.gnss import GnssSource
+from vehicled.sources.limits import FASTEST_BACKWARDS
 from vehicled.sources.sensors import Sources
 from vehicled.sources.world import Fix
 from vehicled.units import Vector
@@ -19,8 +20,6 @@ _APART, _APART_SHARE = 1.0, 0.15
 
 _DIRECTED = 0.3
 """m/s: a speed below the negative of it is backwards, and not noise."""
-_FASTEST_BACKWARDS = 8.0
-"""m/s: a faster car goes forwards."""
 
 _OLD_NS = 2_000_000_000
 """A speed that was measured so long before what came last is not that of the car any more."""
@@ -119,7 +118,7 @@ class StartConditions:
         if signed and signed.isdisjoint(self._speeds):
             return False
         # What is positive may be a magnitude, as long as another sensor may still show that the car goes backwards.
-        may_be_backwards = _APART < (self.speed or 0.0) < _FASTEST_BACKWARDS
+        may_be_backwards = _APART < (self.speed or 0.0) < FASTEST_BACKWARDS
         if may_be_backwards and not (signed & self._awaited) <= self._speeds.keys():
             return False
         return imu is None or not imu.has_gyroscopes or self._sources.yaw_rate is not None
@@ -149,7 +148,7 @@ class StartConditions:
             return False
         course, least, _ = self._course
         is_opposite = math.cos(0.5 * math.pi - course - self._heading[0]) < 0.0
-        return is_opposite and any(least < v < _FASTEST_BACKWARDS for v in speeds)
+        return is_opposite and any(least < v < FASTEST_BACKWARDS for v in speeds)
 
     def take(self, m: Measurement) -> None:
         """Fix, speed and heading in a measurement, with any of `start_channels`; each from its best source."""
