@@ -168,9 +168,8 @@ class YawConsistency:
         jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
         if not jumps:
             self._smooth = t, rate
-        has_wheels = (
-            m.arrival * 1e-9 - min(self._wheels_came) < _LONGEST and t - min(self._wheels_at) < _LATEST
-        )
+        wheels_at = min(self._wheels_at)
+        has_wheels = m.arrival * 1e-9 - min(self._wheels_came) < _LONGEST and t - wheels_at < _LATEST
         is_alone = steering is None or not has_wheels
         self._alone_since = min(self._alone_since, t) if is_alone else math.inf
         if t - self._alone_since > _UNKNOWN:
@@ -186,21 +185,23 @@ class YawConsistency:
         self._course += dt * self._left / ahead
         self._slowness += dt / ahead
         self._course_since = min(self._course_since, t) if t - self._left_at < _LONGEST else math.inf
-        now = _Sums(t, self._gyro, self._steering, self._course, self._way, self._slowness)
-        known = min(t, *self._wheels_at)
+        kept, past, known = self._kept, self._past, min(t, wheels_at)
         if not has_wheels:
-            self._kept.clear()
+            kept.clear()
             self._beside_wheels = None
-        elif not self._kept or known - self._kept[-1].t > _EVERY - _SLACK:
-            sums = self._find_sums(known, now)
+        elif not kept or known - kept[-1].t > _EVERY - _SLACK:
+            sums = self._find_sums(known, self._sum_up(t))
             if sums is not None:
                 left, right = (self._radius * angle for angle in self._wheels)
                 self._compare(_Place(known, sums, (right - left) / self._track, 0.5 * (right + left)))
-        if not self._past or t - self._past[-1].t > _EVERY - _SLACK:
-            self._past.append(now)
-            while t - self._past[0].t > _LATEST + _EVERY:
-                self._past.popleft()
+        if not past or t - past[-1].t > _EVERY - _SLACK:
+            past.append(self._sum_up(t))
+            while t - past[0].t > _LATEST + _EVERY:
+                past.popleft()
         return self.is_plausible and not jumps
+
+    def _sum_up(self, t: float) -> _Sums:
+        return _Sums(t, self._gyro, self._steering, self._course, self._way, self._slowness)
 
     def may_have_gained(self, angle: float) -> bool:
         """Whether the wheels agree that the gyroscope has lately turned by an angle (rad) more than the car.
