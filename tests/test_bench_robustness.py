@@ -21,6 +21,7 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.sources.gnss import FixNoise
 from vehicled.studies.robustness import cases, drives, limits, scores, wrongs
+from vehicled.studies.robustness.drawn_cars import find_wrong
 from vehicled.studies.robustness.drives import make_drive, name_recorded
 from vehicled.studies.robustness.kinematic import KinematicSettings
 from vehicled.studies.robustness.kinematic_run import calc_settings, run_kinematic
@@ -191,6 +192,38 @@ def test_draws_combine_two_or_three_different_subjects():
     assert drawn[:20] == list(cases.drawn_cases(20))
     used = {name for case in drawn for name in case.wrongs}
     assert used == {w.name for w in wrongs.WRONGS.values() if w.listed and w.drawn}
+
+
+def test_drawn_cars_are_wrong_by_what_the_defaults_admit():
+    drawn = [find_wrong(f"drawn car {k}") for k in range(1, 41)]
+    radius = PROTOTYPE.vehicle.front.tyre.radius
+    configurations = [wrongs.apply_wrongs([w], PROTOTYPE, [])[0] for w in drawn]
+    shares = np.array([c.vehicle.front.tyre.radius / radius - 1.0 for c in configurations])
+    assert 0.013 < np.sqrt(np.mean(shares**2)) < 0.027  # 0.02, by χ² with 40 degrees of freedom
+    assert any(c.vehicle.front.tyre != c.vehicle.rear.tyre for c in configurations)
+    given = [Measurement("log", 1_000_000_000, 1_000_000_000, dict(SAMPLE_VALUES))]
+    late = [wrongs.apply_wrongs([w], PROTOTYPE, given)[1][0].t - 1_000_000_000 for w in drawn]
+    assert len({w.name for w in drawn}) == len(set(late)) == 40
+    # A measurement that has channels of both devices is late by the sum.
+    assert 0.018e9 < np.sqrt(np.mean(np.square(late, dtype=float))) < 0.038e9
+
+
+def test_a_drawn_car_is_the_same_for_all_counts():
+    assert [*cases.car_cases(3)] == [*cases.car_cases(5)][:3]
+    (first, again) = (wrongs.apply_wrongs([find_wrong("drawn car 2")], PROTOTYPE, [])[0] for _ in range(2))
+    assert first == again
+
+
+def test_consistency_of_drawn_cars_is_their_mean():
+    rows = [
+        {**dict.fromkeys(scores.QUANTITIES, 0.1), "case": f"drawn car {k}", "receiver": "rtk", "seed": 0}
+        | {"estimator": "errorEKF_FE", "nees": {"yaw": nees}, "refused": {}, "restarts": 0}
+        | {"outage": None, "diverged": False, "failed": None}
+        for k, nees in enumerate((0.5, 1.0, 3.0), 1)
+    ]
+    *_, drawn, last = format_rows(rows, [[], [], []])
+    assert "3 runs of drawn cars: 0 diverged, 100 % within" in drawn
+    assert last == "NEES of drawn cars, errorEKF_FE, rtk, mean (median): yaw 1.5 (1)"
 
 
 # -- scores ------------------------------------------------------------------------------------------------

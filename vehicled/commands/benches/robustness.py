@@ -65,6 +65,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="pairs and triples of wrong things drawn at random; none when left out",
     )
     parser.add_argument(
+        "--cars",
+        type=int,
+        default=0,
+        metavar="N",
+        help="cars of which everything is a little wrong, drawn from the σ of default settings; none when left out",
+    )
+    parser.add_argument(
         "--ferrari",
         type=Path,
         metavar="DIR",
@@ -98,8 +105,9 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.studies.robustness.runs import list_jobs, open_ledger
     from vehicled.studies.robustness.tables import format_rows
 
-    if args.draws < 0:
-        raise UsageError(f"--draws: expected at least 0, got {args.draws}")
+    for option, count in (("--draws", args.draws), ("--cars", args.cars)):
+        if count < 0:
+            raise UsageError(f"{option}: expected at least 0, got {count}")
     if min(args.seed) < 0:
         raise UsageError(f"--seed: expected 0 or more, got {min(args.seed)}")
     logs = [Path(path) for log, truth, _ in args.drive for path in (log, truth)]
@@ -176,5 +184,5 @@ def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
         found.append(
             cases.recorded_case(name, "recorded", Path(log), Path(truth), configuration, "conventional")
         )
-    found += cases.drawn_cases(args.draws)
+    found += [*cases.drawn_cases(args.draws), *cases.car_cases(args.cars)]
     return {case.name: case for case in found}

@@ -11,11 +11,14 @@ from typing import Literal
 import numpy as np
 
 from vehicled.studies.robustness import drives
+from vehicled.studies.robustness.drawn_cars import PREFIX, find_wrong
 from vehicled.studies.robustness.drives import Receiver
 from vehicled.studies.robustness.plants import DRIVES
 from vehicled.studies.robustness.wrongs import WRONGS, Wrong
 
-Group = Literal["table", "sensors", "commonroad", "engine", "outage", "draws", "ferrari", "rav4", "recorded"]
+Group = Literal[
+    "table", "sensors", "commonroad", "engine", "outage", "draws", "cars", "ferrari", "rav4", "recorded"
+]
 """Cases that the same limits hold for."""
 NOMINAL = "nominal"
 _AND = " and "
@@ -32,18 +35,18 @@ class RobustnessCase:
     drive: str
     """As `drives` names it."""
     wrongs: tuple[str, ...] = ()
-    """Names of `WRONGS`."""
+    """Names that `find_wrong` knows."""
     receivers: tuple[Receiver, ...] = _BOTH
 
     @property
     def subjects(self) -> set[str]:
         """What is wrong, beside what differs anyway."""
-        return {WRONGS[name].subject for name in self.wrongs}
+        return {find_wrong(name).subject for name in self.wrongs}
 
     @property
     def changes_grip(self) -> bool:
         """Whether the configured tyres differ from those of the car."""
-        return any(WRONGS[name].changes_grip for name in self.wrongs)
+        return any(find_wrong(name).changes_grip for name in self.wrongs)
 
 
 def table_cases() -> Iterable[RobustnessCase]:
@@ -113,6 +116,12 @@ def drawn_cases(count: int) -> Iterable[RobustnessCase]:
         drawn.setdefault(f"draw, {_AND.join(names)}", names)
     for name, wrongs in drawn.items():
         yield RobustnessCase(name, "draws", drives.OWN, wrongs)
+
+
+def car_cases(count: int) -> Iterable[RobustnessCase]:
+    """Cars of which everything is a little wrong; the first ones are the same for all counts."""
+    for name in (f"{PREFIX}{k}" for k in range(1, count + 1)):
+        yield RobustnessCase(name, "cars", drives.OWN, (name,))
 
 
 def _draw(known: list[Wrong], count: int, random: np.random.Generator) -> list[Wrong]:

@@ -23,6 +23,7 @@ from vehicled.messages import Estimate, Innovation, Measurement
 from vehicled.scoring import tabulate
 from vehicled.stepping import run_steps
 from vehicled.studies.robustness.cases import RobustnessCase
+from vehicled.studies.robustness.drawn_cars import find_wrong
 from vehicled.studies.robustness.drives import (
     OUTAGE,
     OUTAGE_TIMES,
@@ -33,7 +34,7 @@ from vehicled.studies.robustness.drives import (
 from vehicled.studies.robustness.kinematic_run import run_kinematic
 from vehicled.studies.robustness.literal_run import run_literal
 from vehicled.studies.robustness.scores import calc_rejected, lost, score_outage, score_run
-from vehicled.studies.robustness.wrongs import WRONGS, apply_wrongs
+from vehicled.studies.robustness.wrongs import apply_wrongs
 
 KINEMATIC, LITERAL = "kinematic", "literal"
 _OF_LOGS = {KINEMATIC: run_kinematic, LITERAL: run_literal}
@@ -68,7 +69,7 @@ def run_job(job: RobustnessJob) -> dict[str, Any]:
     """The row of a job, with keys as `bench robustness --json` has them."""
     drive = make_drive(job.drive, job.receiver, job.seed)
     configured, measurements = apply_wrongs(
-        (WRONGS[name] for name in job.wrongs), drive.configuration, drive.measurements
+        map(find_wrong, job.wrongs), drive.configuration, drive.measurements
     )
     row: dict[str, Any] = dataclasses.asdict(job) | {"code": hash_code()}
     if job.estimator in _OF_LOGS:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean, median
 from typing import Any
 
+from vehicled.studies.robustness.drawn_cars import PREFIX
 from vehicled.studies.robustness.limits import Miss
 from vehicled.studies.robustness.runs import KINEMATIC
-from vehicled.studies.robustness.scores import LATE, QUANTITIES
+from vehicled.studies.robustness.scores import CONSISTENT, LATE, QUANTITIES
 
 _UNITS = {"horizontal": "m", "yaw": "°", "wz": "°/s", "vx": "m/s", "sideslip": "°"}
 _WIDTH = 13
@@ -39,11 +41,22 @@ def format_rows(rows: Sequence[Mapping[str, Any]], misses: Sequence[Sequence[Mis
     scored = [(row, m) for row, m in zip(rows, misses, strict=True) if row["estimator"] != KINEMATIC]
     held, accurate = sum(not m for _, m in scored), sum(_is_accurate(m) for _, m in scored)
     yield f"{held} of {len(scored)} rows hold; {accurate} as far as accuracy goes"
-    drawn = [m for row, m in scored if row["case"].startswith("draw, ")]
-    if drawn:
-        lost = sum(any(x.quantity == "diverged" for x in m) for m in drawn)
-        share = sum(not m for m in drawn) / len(drawn)
-        yield f"{len(drawn)} runs of draws: {lost} diverged, {100 * share:.0f} % within twice the limits"
+    for prefix, of_what in (("draw, ", "draws"), (PREFIX, "drawn cars")):
+        drawn = [m for row, m in scored if row["case"].startswith(prefix)]
+        if drawn:
+            lost = sum(any(x.quantity == "diverged" for x in m) for m in drawn)
+            share = sum(not m for m in drawn) / len(drawn)
+            yield f"{len(drawn)} runs of {of_what}: {lost} diverged, {100 * share:.0f} % within twice the limits"
+    yield from _format_consistency([row for row, _ in scored if row["case"].startswith(PREFIX)])
+
+
+def _format_consistency(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """NEES over many cars, which should be 1 in the mean, by estimator and receiver."""
+    for kind, receiver in dict.fromkeys((row["estimator"], row["receiver"]) for row in rows):
+        found = [row["nees"] for row in rows if (row["estimator"], row["receiver"]) == (kind, receiver)]
+        values = {q: [nees[q] for nees in found if q in nees] for q in CONSISTENT}
+        figures = (f"{q} {fmean(v):.2g} ({median(v):.2g})" for q, v in values.items() if v)
+        yield f"NEES of drawn cars, {kind}, {receiver}, mean (median): {', '.join(figures)}"
 
 
 def _format_row(row: Mapping[str, Any], missed: Sequence[Miss]) -> str:

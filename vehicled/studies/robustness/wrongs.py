@@ -7,7 +7,7 @@ measurements that reach it. A plant is therefore driven once for all of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -53,7 +53,7 @@ def _axles(configuration: Configuration, change: Callable[[AnyAxle], AnyAxle]) -
     )
 
 
-def _scale_radius(share: float, configuration: Configuration) -> Configuration:
+def scale_radius(share: float, configuration: Configuration) -> Configuration:
     """Wheels larger by a share."""
 
     def change(axle: AnyAxle) -> AnyAxle:
@@ -81,7 +81,7 @@ def scale_cornering_stiffness(share: float, configuration: Configuration) -> Con
     return _axles(configuration, change)
 
 
-def _scale_friction(share: float, configuration: Configuration) -> Configuration:
+def scale_friction(share: float, configuration: Configuration) -> Configuration:
     """Greater forces at the same slope, both along and across."""
 
     def change(axle: AnyAxle) -> AnyAxle:
@@ -118,7 +118,7 @@ def scale_mass(share: float, configuration: Configuration) -> Configuration:
     return replace(configuration, vehicle=replace(vehicle, chassis=chassis))
 
 
-def _scale_height(share: float, configuration: Configuration) -> Configuration:
+def scale_height(share: float, configuration: Configuration) -> Configuration:
     """Another height of the whole car's centre of mass, by that of its chassis; sensors stay where they are."""
     vehicle = configuration.vehicle
     chassis = vehicle.chassis
@@ -137,14 +137,17 @@ def _raised(point: tuple[float, float, float], by: float) -> tuple[float, float,
     return point[0], point[1], point[2] + by
 
 
-def _scale_brake_gain(share: float, configuration: Configuration) -> Configuration:
+def scale_brake_gain(share: float, configuration: Configuration) -> Configuration:
+    """More braking torque per pressure, by a share."""
+
     def change(axle: AnyAxle) -> AnyAxle:
         return replace(axle, brake=replace(axle.brake, gain=axle.brake.gain * (1 + share)))
 
     return _axles(configuration, change)
 
 
-def _move_antenna(ahead: float, configuration: Configuration) -> Configuration:
+def move_antenna(ahead: float, configuration: Configuration) -> Configuration:
+    """The antenna of the receiver further ahead, m."""
     gnss = configuration.sensors.gnss
     if gnss is None:
         return configuration
@@ -169,7 +172,7 @@ def _changed(m: Measurement, values: dict[str, float], later: int = 0, arrival: 
     return Measurement(m.source, m.t + later, m.arrival + arrival, values)
 
 
-def _offset_steering(angle: float, configuration: Configuration) -> Reached:
+def offset_steering(angle: float, configuration: Configuration) -> Reached:
     """Road wheels read an angle (rad) to the left of where they are; rack and steering wheel accordingly."""
     geometry = SteeringGeometry(configuration.vehicle)
     rack = geometry.sign * geometry.rack_per_angle * angle
@@ -191,9 +194,9 @@ def _offset_steering(angle: float, configuration: Configuration) -> Reached:
 _AXES = (("imu.ax", "imu.ay", "imu.az"), ("imu.wx", "imu.wy", "imu.wz"))
 
 
-def _roll_imu(angle: float, _: Configuration) -> Reached:
-    """The device is rolled by an angle (rad) against the axes in which it is configured."""
-    R = rotations(np.array([angle]), np.zeros(1), np.zeros(1))[0]
+def turn_imu(angles: Sequence[float], _: Configuration) -> Reached:
+    """The device is turned by roll, pitch and yaw (rad) against the axes in which it is configured."""
+    R = rotations(*(np.array([angle]) for angle in angles))[0]
 
     def reach(m: Measurement) -> Measurement:
         values = dict(m.values)
@@ -206,7 +209,11 @@ def _roll_imu(angle: float, _: Configuration) -> Reached:
     return reach
 
 
-def _scale_gyro(share: float, _: Configuration) -> Reached:
+def _roll_imu(angle: float, configuration: Configuration) -> Reached:
+    return turn_imu((angle, 0.0, 0.0), configuration)
+
+
+def scale_gyro(share: float, _: Configuration) -> Reached:
     """The gyroscope reads more by a share."""
 
     def reach(m: Measurement) -> Measurement:
@@ -217,7 +224,7 @@ def _scale_gyro(share: float, _: Configuration) -> Reached:
     return reach
 
 
-def _delay(device: str, seconds: float, _: Configuration) -> Reached:
+def delay(device: str, seconds: float, _: Configuration) -> Reached:
     """Time stamps are `seconds` too late; a late one delays the arrival, an early one does not advance it."""
     shift = round(seconds * 1e9)
 
@@ -296,28 +303,28 @@ _ABSENT: dict[str, tuple[str, ...]] = {
 
 
 def _make_all() -> Iterable[Wrong]:
-    yield from _signed("steering offset", math.radians(1), "°", 1, reached=_offset_steering)
-    yield from _signed("wheel radius", 0.02, " %", 2, _scale_radius)
+    yield from _signed("steering offset", math.radians(1), "°", 1, reached=offset_steering)
+    yield from _signed("wheel radius", 0.02, " %", 2, scale_radius)
     yield from _signed("cornering stiffness", 0.3, " %", 30, scale_cornering_stiffness, changes_grip=True)
-    yield from _signed("friction", 0.2, " %", 20, _scale_friction, changes_grip=True)
+    yield from _signed("friction", 0.2, " %", 20, scale_friction, changes_grip=True)
     yield from _signed("mass", 0.2, " %", 20, scale_mass)
-    yield from _signed("height of the centre of mass", 0.2, " %", 20, _scale_height)
-    yield from _signed("brake gain", 0.3, " %", 30, _scale_brake_gain)
+    yield from _signed("height of the centre of mass", 0.2, " %", 20, scale_height)
+    yield from _signed("brake gain", 0.3, " %", 30, scale_brake_gain)
     yield from _signed("IMU rolled", math.radians(3), "°", 3, reached=_roll_imu)
-    yield from _signed("gyro scale", 0.01, " %", 1, reached=_scale_gyro)
-    yield from _signed("antenna", 0.5, " m", 0.5, _move_antenna)
+    yield from _signed("gyro scale", 0.01, " %", 1, reached=scale_gyro)
+    yield from _signed("antenna", 0.5, " m", 0.5, move_antenna)
     for name, device, ms in (("GNSS", "gnss.", 100), ("IMU", "imu.", 20)):
         for error, sign in (("late", 1), ("early", -1)):
-            late = partial(_delay, device, sign * ms / 1000)
+            late = partial(delay, device, sign * ms / 1000)
             yield Wrong(f"{name} time stamps {ms} ms {error}", f"{name} latency", reached=late)
     for name, device, ms in (
         ("speed of the car time stamps 40 ms late", "vehicle.speed", 40),
         ("IMU time stamps 20 ms late, speed of the car of unknown time", "imu.", 20),
     ):
-        late = partial(_delay, device, ms / 1000)
+        late = partial(delay, device, ms / 1000)
         yield Wrong(name, "speed latency", _doubt_speed, late, drawn=False)
-    yield from _signed("wheel radius", 0.01, " %", 1, _scale_radius, listed=False)
-    yield from _signed("gyro scale", 0.005, " %", 0.5, reached=_scale_gyro, listed=False)
+    yield from _signed("wheel radius", 0.01, " %", 1, scale_radius, listed=False)
+    yield from _signed("gyro scale", 0.005, " %", 0.5, reached=scale_gyro, listed=False)
     yield Wrong("no torque, no pressure", "inputs", None, _UNMEASURED)
     for name, channels in _ABSENT.items():
         yield Wrong(name, "sensors", None, partial(_drop, channels), listed=False)
