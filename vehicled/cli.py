@@ -10,8 +10,9 @@ import gc
 import importlib
 import io
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from vehicled import __version__
@@ -48,6 +49,9 @@ _PROGRAM = "vehicled"
 _COLLECT_EVERY = 10_000
 """Objects between two collections of the youngest generation. Python's own 700 costs a fifth of the start, in which
 modules and the model make 150,000 objects that all stay."""
+
+_NEGATIVE = re.compile(r"-\.?\d")
+"""How values begin that argparse takes for options, such as `-1.3,0,0.1`; no option of ours does."""
 
 _MOST_MISTAKES = 50
 """Of a settings file that are shown."""
@@ -98,7 +102,7 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit status."""
     gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = _join_negative(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # σ and ² in a terminal that is not UTF-8
     try:
@@ -136,6 +140,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         for line in stop.args:
             _fail(line, 130)
         return 130
+
+
+def _join_negative(arguments: Iterable[str]) -> list[str]:
+    """The arguments, with values that begin with a minus joined to the option before them by `=`."""
+    joined: list[str] = []
+    for word in arguments:
+        if _NEGATIVE.match(word) and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _fail_settings(error: SettingsError) -> int:
