@@ -261,6 +261,19 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys, log, content, status, messa
     assert message in line(capsys)
 
 
+@pytest.mark.parametrize("smooth", [[], ["--smooth"]])
+def test_a_log_without_estimates_leaves_no_table_and_replaces_none(tmp_path, capsys, smooth):
+    log, table = tmp_path / "short.csv", tmp_path / "estimates.csv"
+    log.write_text("t,steer.rack\n0,0\n0.1,0\n")
+    arguments = [log, "--config", "prototype", "--fast", "--estimates", table, *smooth]
+    assert replay(*arguments) == 1
+    assert not table.exists()
+    table.write_text("of another drive\n")
+    assert replay(*arguments) == 1
+    assert table.read_text() == "of another drive\n"
+    assert "the filter never started" in line(capsys)
+
+
 def test_wrong_configurations_and_rates_are_usage_errors(logs, tmp_path, capsys):
     log = logs / "drive.csv"
     assert replay(log, "--config", "spaceship") == 2
