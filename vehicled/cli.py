@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from vehicled import __version__
 from vehicled.errors import SettingsError, UsageError, VehicledError
@@ -73,7 +73,11 @@ exit status: 0 done, 1 the run failed, 2 bad usage or bad configuration.
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports an error in one line, with where to read more."""
+    """Reports an error in one line, with where to read more; takes values that begin with a minus."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of any parser."""
+        return super().parse_known_args(_join_negative(sys.argv[1:] if args is None else args), namespace)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see '{self.prog} --help')")
@@ -102,7 +106,7 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit status."""
     gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])
-    arguments = _join_negative(sys.argv[1:] if argv is None else argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # σ and ² in a terminal that is not UTF-8
     try:
