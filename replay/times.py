@@ -1,4 +1,4 @@
-"""Times of logs: seconds as text or floating-point numbers, dates of ISO 8601, and integer nanoseconds."""
+"""Times of logs: seconds as text or floating-point numbers, dates, and integer nanoseconds."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -35,7 +35,8 @@ def parse_seconds(text: str) -> int:
 ISO_8601 = "iso8601"
 """In place of a unit: a date with the time of day."""
 _DATE = re.compile(
-    r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(?::(\d{2})(?:[.,](\d+))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?",
+    r"(\d{4}-\d{2}-\d{2}|\d{2}\.\d{2}\.\d{4})[T ]"
+    r"(\d{2}:\d{2})(?::(\d{2})(?:[.,](\d+))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?",
     re.IGNORECASE | re.ASCII,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,11 +48,16 @@ def is_date(text: str) -> bool:
 
 
 def parse_date(text: str) -> int:
-    """A date with time of day by ISO 8601 to ns since 1970 UTC, exactly; one without a zone is UTC. ValueError."""
+    """A date with time of day to ns since 1970 UTC, exactly; one without a zone is UTC. ValueError.
+
+    By ISO 8601, or with dots and the day first, as in 01.05.2026 12:00:00.
+    """
     found = _DATE.fullmatch(text.strip())
     if found is None:
-        raise ValueError("not a date and time such as 2026-05-01T12:00:00.250Z")
+        raise ValueError("not a date and time such as 2026-05-01T12:00:00.250Z or 01.05.2026 12:00:00,250")
     day, minutes, seconds, fraction, zone = found.groups()
+    if "." in day:
+        day = "-".join(reversed(day.split(".")))
     leap = seconds == "60"  # which the clock of 1970 does not have
     whole = datetime.fromisoformat(
         f"{day}T{minutes}:{'59' if leap else seconds or '00'}{(zone or 'Z').upper()}"

@@ -51,6 +51,12 @@ def test_the_command_gets_its_arguments_and_gives_the_exit_status(command):
     assert main(["check", "other.yaml"]) == 0
 
 
+@pytest.mark.parametrize("joined", [["--json", "-1.3,0,0.1"], ["--json=-1.3,0,0.1"]])
+def test_a_value_may_begin_with_a_minus(command, joined):
+    command(lambda args: 0 if args.json == "-1.3,0,0.1" else 1)
+    assert main(["check", "car.yaml", *joined]) == 0
+
+
 @pytest.mark.parametrize(
     ("error", "status", "line"),
     [

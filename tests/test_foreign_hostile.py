@@ -173,6 +173,19 @@ def test_mistakes_in_mapping_files_are_one_line(tmp_path: Path, capsys, text: st
     assert len(shown.splitlines()) == 1
 
 
+def test_all_signals_that_are_not_there_are_shown_at_once(tmp_path: Path, capsys) -> None:
+    mapping, table = tmp_path / "m.yaml", tmp_path / "a.csv"
+    mapping.write_text("channels: {imu.wx: Yaw, imu.wz: Yaw_Rte, vehicle.speed: Speed}\ntime: Clock\n")
+    table.write_text("Zeit,Yaw_Rte,v\n0,1,2\n")
+    assert main(["convert", str(table), str(tmp_path / "out.mcap"), "--mapping", str(mapping)]) == 2
+    shown = capsys.readouterr().err.splitlines()
+    assert [line.partition("no signal ")[2].partition(",")[0] for line in shown] == [
+        "'Yaw'",
+        "'Speed'",
+        "'Clock'",
+    ]
+
+
 def test_all_mistakes_of_a_mapping_are_shown_at_once(tmp_path: Path, capsys) -> None:
     mapping = tmp_path / "m.yaml"
     mapping.write_text(

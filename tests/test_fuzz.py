@@ -10,7 +10,7 @@ from fuzz import CORPUS, load, make_targets, replay, run, save
 from fuzz_frames import Frame
 
 TARGETS = make_targets()
-FRAMES = {"mcap": 100, "commands": 500, "configuration": 12, "vbo": 600, "ncom": 250}
+FRAMES = {"mcap": 100, "commands": 500, "configuration": 12, "vbo": 600, "ncom": 250, "csv": 600}
 KEPT = sorted(CORPUS.glob("*.json"))
 
 

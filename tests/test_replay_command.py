@@ -13,7 +13,9 @@ import msgspec
 import pytest
 import zmq
 from estimator_rig import mixed
+from mcap.reader import make_reader
 
+import vehicled
 from replay.log import create_log
 from replay.mcap_log import McapLog
 from replay.mcap_writer import McapWriter
@@ -65,6 +67,18 @@ def test_a_recording_replays_to_the_same_bytes_and_records_to_the_same_bytes(log
     assert replay(logs / "run.mcap", *arguments) == 0
     assert again.read_bytes() == (logs / "estimates.csv").read_bytes()
     assert recorded.read_bytes() == (logs / "run.mcap").read_bytes()
+
+
+def test_a_recording_takes_less_than_500_mb_an_hour(tmp_path):
+    drive, run = tmp_path / "slalom.csv", tmp_path / "run.mcap"
+    vehicled.simulate("slalom", "prototype", seed=1, duration=SECONDS).write(drive)
+    assert replay(drive, "--config", "prototype", "--fast", "--record", run) == 0
+    with open(run, "rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    # What stands once in a file, such as the schemas, does not count.
+    size = sum(c.chunk_length + c.message_index_length for c in summary.chunk_indexes)
+    assert size / SECONDS * 3600 < 490e6
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +259,19 @@ def test_what_is_wrong_is_one_line(tmp_path, capsys, log, content, status, messa
         (tmp_path / log).write_text(content)
     assert replay(tmp_path / log, "--config", "prototype", "--fast") == status
     assert message in line(capsys)
+
+
+@pytest.mark.parametrize("smooth", [[], ["--smooth"]])
+def test_a_log_without_estimates_leaves_no_table_and_replaces_none(tmp_path, capsys, smooth):
+    log, table = tmp_path / "short.csv", tmp_path / "estimates.csv"
+    log.write_text("t,steer.rack\n0,0\n0.1,0\n")
+    arguments = [log, "--config", "prototype", "--fast", "--estimates", table, *smooth]
+    assert replay(*arguments) == 1
+    assert not table.exists()
+    table.write_text("of another drive\n")
+    assert replay(*arguments) == 1
+    assert table.read_text() == "of another drive\n"
+    assert "the filter never started" in line(capsys)
 
 
 def test_wrong_configurations_and_rates_are_usage_errors(logs, tmp_path, capsys):

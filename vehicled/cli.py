@@ -10,9 +10,10 @@ import gc
 import importlib
 import io
 import os
+import re
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
 
 from vehicled import __version__
 from vehicled.errors import SettingsError, UsageError, VehicledError
@@ -49,6 +50,9 @@ _COLLECT_EVERY = 10_000
 """Objects between two collections of the youngest generation. Python's own 700 costs a fifth of the start, in which
 modules and the model make 150,000 objects that all stay."""
 
+_NEGATIVE = re.compile(r"-\.?\d")
+"""How values begin that argparse takes for options, such as `-1.3,0,0.1`; no option of ours does."""
+
 _MOST_MISTAKES = 50
 """Of a settings file that are shown."""
 
@@ -69,7 +73,11 @@ exit status: 0 done, 1 the run failed, 2 bad usage or bad configuration.
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports an error in one line, with where to read more."""
+    """Reports an error in one line, with where to read more; takes values that begin with a minus."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of any parser."""
+        return super().parse_known_args(_join_negative(sys.argv[1:] if args is None else args), namespace)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see '{self.prog} --help')")
@@ -136,6 +144,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         for line in stop.args:
             _fail(line, 130)
         return 130
+
+
+def _join_negative(arguments: Iterable[str]) -> list[str]:
+    """The arguments, with values that begin with a minus joined to the option before them by `=`."""
+    joined: list[str] = []
+    for word in arguments:
+        if _NEGATIVE.match(word) and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def _fail_settings(error: SettingsError) -> int:

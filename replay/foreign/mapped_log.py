@@ -14,7 +14,7 @@ from replay.problems import Problems
 from replay.rows import ARRIVAL, source_of
 from replay.steps import MAX_GAP_NS
 from replay.times import ISO_8601, LONGEST_NS, format_seconds, round_seconds
-from vehicled.errors import UsageError
+from vehicled.errors import SettingsError, UsageError
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.units import UnitError, calc_factor
 
@@ -79,26 +79,35 @@ class MappedLog:
     def __init__(self, signals: SignalLog, mapping: LogMapping) -> None:
         """`mapping` adds to that of the format.
 
-        UsageError for a signal that the log does not have, or whose unit is not the channel's.
+        SettingsError with all signals that the log does not have, or whose unit is not the channel's; UsageError.
         """
         self.path, self.problems = signals.path, signals.problems
         self._signals, self._clock = signals, mapping.time
         self._clock_signal = mapping.time.signal
         self._targets: dict[str, list[_Target]] = {}
         units = signals.units
+        mistakes: list[str] = []
         for channel, mapped in mapping.over(signals.find_mapping()).channels.items():
-            self._check_name(mapped.signal, channel, units)
+            if (fault := self._find_fault(mapped.signal, channel, units)) is not None:
+                mistakes.append(fault)
+                continue
             wanted = TARGETS[channel]
             unit = find_unit(units[mapped.signal]) if mapped.unit is None else mapped.unit
             try:
                 factor = calc_factor(unit, wanted, mapped.radius) if unit else 1.0
             except UnitError as error:
-                raise UsageError(
+                mistakes.append(
                     f"{self.path}: {channel} from {mapped.signal!r}: {error} (`unit` of the signal in the mapping)"
-                ) from None
+                )
+                continue
             absurd = math.inf if channel == ARRIVAL else ABSURD[CHANNELS[channel]]
             target = _Target(channel, source_of(channel), factor * mapped.scale, mapped.offset, absurd)
             self._targets.setdefault(mapped.signal, []).append(target)
+        clock = mapping.time.signal
+        if clock is not None and (fault := self._find_fault(clock, "time", units)) is not None:
+            mistakes.append(fault)
+        if mistakes:
+            raise SettingsError(*mistakes)
         if not self._targets:
             raise UsageError(
                 f"{self.path}: no channel known in it; expected a mapping of its signals ({_list(units)})"
@@ -107,9 +116,7 @@ class MappedLog:
             self._take_dates(signals, units)
             return
         self._time_factor = calc_factor(self._clock.unit, "s")
-        if self._clock.signal is not None:
-            self._check_name(self._clock.signal, "time", units)
-        elif not signals.has_clock:
+        if self._clock.signal is None and not signals.has_clock:
             raise UsageError(
                 f"{self.path}: no column 't'; expected `time: {{signal: NAME, unit: s}}` in the mapping "
                 f"({_list(units)})"
@@ -119,18 +126,21 @@ class MappedLog:
         column = self._clock.signal or "t"
         if not isinstance(signals, DatedLog):
             raise UsageError(f"{self.path}: `time: {{unit: {ISO_8601}}}` is of tables (.csv, .parquet)")
-        self._check_name(column, "time", units)
+        if (fault := self._find_fault(column, "time", units)) is not None:
+            raise UsageError(fault)
         signals.take_dates(column)
         self._clock_signal = None
 
-    def _check_name(self, signal: str, channel: str, units: Mapping[str, str]) -> None:
-        if signal not in units:
-            near = difflib.get_close_matches(signal, units, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"expected one of {_list(units)}"
-            of_groups = [name for name in units if name.endswith(f":{signal}")]
-            if len(of_groups) > 1:
-                hint = f"expected one of {', '.join(map(repr, of_groups))}, which all have that name"
-            raise UsageError(f"{self.path}: no signal {signal!r}, which is to be {channel}; {hint}")
+    def _find_fault(self, signal: str, channel: str, units: Mapping[str, str]) -> str | None:
+        """What is wrong with the name of a signal; None if the log has it."""
+        if signal in units:
+            return None
+        near = difflib.get_close_matches(signal, units, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {_list(units)}"
+        of_groups = [name for name in units if name.endswith(f":{signal}")]
+        if len(of_groups) > 1:
+            hint = f"expected one of {', '.join(map(repr, of_groups))}, which all have that name"
+        return f"{self.path}: no signal {signal!r}, which is to be {channel}; {hint}"
 
     def measurements(self) -> Iterator[Measurement]:
         """One per record and kind of sensor, in the order of the log."""

@@ -47,7 +47,7 @@ class MappedClock:
     signal: str | None = None
     """The signal with the time; without, the log's own time stamps (in CSV the column `t`)."""
     unit: str = "s"
-    """Unit of that signal; `iso8601` of dates such as 2026-05-01T12:00:00.250Z, in tables."""
+    """Unit of that signal; `iso8601` of dates such as 2026-05-01T12:00:00.250Z or 01.05.2026 12:00:00, in tables."""
     offset: Seconds = 0.0
     """Added to all times, s: aligns the log with another one."""
 

@@ -142,6 +142,8 @@ def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
         with Progress("replaying", unit="s", quiet=args.json) as progress:
             summary = play_back(smoother.estimator, steps, [smoother.take], progress=progress.update)
             progress.update(summary.drive_seconds)
+        if summary.estimates == 0:
+            return summary
         with (
             Progress("smoothing", summary.drive_seconds, "s", quiet=args.json) as progress,
             writing(args.estimates),
@@ -175,12 +177,16 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
         outputs = ReplayOutputs[Estimate](stack, estimator)
         if args.estimates is not None:
             point, loads = configuration.point, configuration.loads
-            stack.enter_context(writing(args.estimates))
-            write = stack.enter_context(EstimatesWriter(args.estimates, point, loads=loads)).write
+            writer: EstimatesWriter | None = None
 
             def keep(t: int, measurements: object, estimate: Estimate | None, innovations: object) -> None:
-                if estimate is not None:
-                    write(estimate)
+                nonlocal writer
+                if estimate is None:
+                    return
+                if writer is None:  # A log without estimates leaves no empty table, and replaces none.
+                    stack.enter_context(writing(args.estimates))
+                    writer = stack.enter_context(EstimatesWriter(args.estimates, point, loads=loads))
+                writer.write(estimate)
 
             outputs.sinks.append(keep)
         if args.record is not None:

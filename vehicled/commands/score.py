@@ -58,7 +58,7 @@ examples:
   vehicled score estimates.csv truth.csv
   vehicled score run.mcap truth.csv --json        one JSON object in SI units and radians
   vehicled score run.mcap truth.csv --truth-point rear_axle
-  vehicled score estimates.csv truth.csv --truth-point=-1.32,0,-0.21"""
+  vehicled score estimates.csv truth.csv --truth-point -1.32,0,-0.21"""
     parser.add_argument("estimates", metavar="ESTIMATES", type=Path, help="estimates .csv or recording .mcap")
     parser.add_argument(
         "truth", metavar="TRUTH", type=Path, help="truth .csv: t and any columns of estimates"
@@ -66,8 +66,8 @@ examples:
     parser.add_argument(
         "--truth-point",
         metavar="POINT",
-        help="point of the car that the truth is of: x,y,z in m, or with one unit behind all three (where a sign is "
-        "first: =-1.3,0,0.1 or ='-130,0,10 cm'), rear_axle, front_axle, imu, antenna or center_of_mass",
+        help="point of the car that the truth is of: x,y,z in m, or with one unit behind all three (-1.3,0,0.1 or "
+        "'-130,0,10 cm'), rear_axle, front_axle, imu, antenna or center_of_mass",
     )
     parser.add_argument(
         "--config", metavar="FILE", help="car that a named point is of, where ESTIMATES is not a recording"

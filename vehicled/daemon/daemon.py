@@ -399,7 +399,9 @@ def statistics_line(status: Status) -> str:
         f"{queue['put']} measurements",
         f"{sum(queue['dropped'].values())} dropped",
     ]
-    parts += [f"{name} {device['state']}" for name, device in status.counters["devices"].items()]
+    named = {f.source for f in status.faults}
+    devices = status.counters["devices"].items()
+    parts += [f"{name} {device['state']}" for name, device in devices if name not in named]
     recorder = status.counters["recorder"]
     if recorder is not None and recorder["state"] != "recording":
         parts.append(f"recorder {recorder['state']}")
