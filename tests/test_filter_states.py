@@ -375,8 +375,8 @@ def test_a_parameter_that_measurements_contradict_gets_the_prior_that_lets_it_be
 def test_a_parameter_that_may_have_been_falsified_is_not_contradicted_by_what_was_found_before():
     """Estimates stay, and information about them is taken back: that is not a far larger error, seen vaguely.
 
-    False fixes that had been followed left a latency of 4.5 σ at 0.96 σ²; measurements alone seemed to say 2.3 s, which
-    moved the car by 45 m.
+    False fixes that had been followed left a latency of 4.5 σ at 0.96 σ²; measurements alone seemed to say 2.3 s,
+    which moved the car by 45 m.
     """
     f, sigma = make_waiting(), 0.02
     estimate(f, GNSS.latency, -4.5 * sigma, 0.1 * sigma**2)
