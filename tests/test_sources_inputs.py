@@ -11,7 +11,7 @@ from vehicle_rig import vehicle
 from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.sensors import Sensors
-from vehicled.sources.steering import HORIZON, SteeringInput, Tracker
+from vehicled.sources.steering import HORIZON, Steering, SteeringInput, Tracker
 from vehicled.sources.torques import WheelTorques
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.differential import Differential
@@ -124,16 +124,37 @@ def test_wheels_that_no_sensor_shows_may_turn_until_the_car_shows_their_angle(ca
     assert not steering.is_replaced_anew
     for t in (3.0, 9.0):
         steering.check(t, 0.0, 0.0)
-        assert steering.noise == steering.turned == 0.0
+        assert steering.noise == 0.0
     steering.check(9.1, 1.0, 0.2)
     assert steering.noise > 2.0 * rolling
-    assert 0.2 < steering.turned < 0.5
-    steering.check(9.2, 1.0, 0.2)
-    assert steering.turned == 0.0
     for t, is_new in ((10.0, True), (10.1, False)):
         steering.check(t, 10.0, 0.2)
         assert steering.noise == rolling
         assert steering.is_replaced_anew == is_new
+
+
+def calc_added(steering: Steering, begin: float, way: float, speed: float) -> float:
+    """Variance that the noise adds to the angle on a way (m) from `begin` (s) on, rad²."""
+    dt, added = 0.004, 0.0
+    for k in range(1, round(way / speed / dt) + 1):
+        steering.check(begin + k * dt, speed, 0.0)
+        added += steering.noise**2 * dt
+    return added
+
+
+@pytest.mark.parametrize("speed", [0.15, 1.0])
+def test_wheels_that_were_turned_at_standstill_are_shown_by_a_way_not_at_once(car, speed):
+    """Else a car that pulls away in a jam has its simulated wheels turned to and fro by noise."""
+    steering = make_inputs(car).steering
+    steering.check(1.0, 10.0, 0.2)
+    for t in (2.0, 3.0, 4.0):
+        steering.check(t, 0.0, 0.0)
+    by_driver = 0.1**2 / speed
+    """Per metre."""
+    begin = calc_added(steering, 4.0, 0.1, speed)
+    assert begin < 0.12 * 0.3**2 + 0.1 * by_driver
+    rest = calc_added(steering, 4.0 + 0.1 / speed, 2.9, speed)
+    assert begin + rest == pytest.approx(0.95 * 0.3**2 + 3.0 * by_driver, rel=0.05)
 
 
 def test_a_car_that_stands_with_a_steering_sensor_gets_no_other_angle(car):
@@ -142,7 +163,6 @@ def test_a_car_that_stands_with_a_steering_sensor_gets_no_other_angle(car):
     for k in range(100):
         inputs.take(k * 10_000_000, {"steer.rack": 0.01})
         assert steering.check(0.01 * k, 0.0 if k < 50 else 1.0, 0.0)
-        assert steering.turned == 0.0
         assert not steering.is_replaced_anew
 
 

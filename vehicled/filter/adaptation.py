@@ -58,12 +58,19 @@ class AdaptiveState(VehicleState):
         """Variance of slope and bank, rad²."""
 
     def add_variance(self, group: Group, element: str, variance: float) -> None:
-        """Add an error that is independent of all others to a state, if it is one that waits for no other sensor."""
+        """Add an error that is independent of all others to a state, if it is one that waits for no other sensor.
+
+        A parameter's prior grows by as much. Else its estimate, which stays, would seem to come of the little that
+        its variance still is below the prior: a contradiction, and what measurements alone say out of all proportion.
+        """
         if group in self._closed or group not in self.states:
             return
+        place = self.states.index(group, element)
         added = np.zeros(len(self.states))
-        added[self.states.index(group, element)] = variance
+        added[place] = variance
         self.errors.add_variances(added)
+        of_parameter = self.states.parameters == place
+        self._prior[of_parameter] = np.sqrt(self._prior[of_parameter] ** 2 + variance)
 
     def update_road(self, interval: float) -> None:
         """What is known of roads: slope and bank are small. Call every `interval` seconds.

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from vehicled.filter.boundary import EstimatedFilter
-from vehicled.filter.states import STEERING_OFFSET
 from vehicled.sources.brakes import Brakes
 from vehicled.sources.drive_health import DriveHealth
 from vehicled.sources.model_input import InputSettings, ModelInput
@@ -86,9 +85,6 @@ class Inputs:
             # The last angle, and all that it has been off by while the wheels turned on, are over.
             f.set_steering_known(True, steering.noise)
         f.set_steering_known(is_steered, steering.noise)
-        if steering.turned > 0.0 and STEERING_OFFSET in f.states:
-            present = f.variances.item(f.states.index(STEERING_OFFSET, ""))
-            f.add_variance(STEERING_OFFSET, "", max(steering.turned**2 - present, 0.0))
         self._due = t + _EVERY if is_steered else t
 
     def count_missing(self, counters: Counter[str], f: EstimatedFilter) -> None:

@@ -31,6 +31,9 @@ _STANDING = 0.1
 """m/s: slower, a car does not show where its wheels point: what its tyres do as they are twisted is no angle."""
 _ANYWHERE = 0.3
 """rad: σ of wheels that may point anywhere between their stops. It takes a second to turn them."""
+_SHOWING = 1.0
+"""m: on this way tyres show by how much the wheels have been turned. On a shorter one, what accelerometers seem to
+show of wheels that may point anywhere is noise: it would turn the simulated ones to and fro, which push the car."""
 
 
 _ANGLE = Unit("rad", plain=True)
@@ -115,10 +118,8 @@ class Steering(ModelInput[SteeringInput]):
         """How fast the error of the angle changes while it is not measured, rad/√s."""
         self._was_shown = False
         """Whether the car has ever shown by rolling where its wheels point."""
-        self._standing_since = math.inf
-        """s, since when it has not been measured while the car stands, after it has driven."""
-        self.turned = 0.0
-        """rad, σ: by how much the wheels may have been turned while the car stood, where that has just ended."""
+        self._hidden, self._checked = 0.0, math.inf
+        """rad²: variance of what the wheels may have been turned by and no way has shown; s, the last check."""
         self.is_replaced_anew = False
         """Whether the angle of rolling has just taken the place of the last one, which had held on."""
 
@@ -171,23 +172,28 @@ class Steering(ModelInput[SteeringInput]):
         """
         instead = self.health.check(t, ahead, yaw_rate)
         is_measured, is_last = self.health.state == "measured", self.noise != _REPLACED
-        self.is_replaced_anew, self.turned = instead is not None and is_last, 0.0
+        self.is_replaced_anew = instead is not None and is_last
+        dt, self._checked = max(t - self._checked, 0.0), t
         if instead is not None:
-            self.noise, self._was_shown = _REPLACED, True
+            self.noise, self._was_shown, self._hidden = _REPLACED, True, 0.0
             for n, rod in enumerate(self._rods):
                 rod.update(t, self.geometry.rod(n, instead))
-        elif not is_measured and abs(ahead) < _STANDING:
-            self.noise = 0.0
+        elif is_measured:
+            self.noise, self._hidden = _UNKNOWN, 0.0
+        else:
+            self.noise = self._find_noise(dt, abs(ahead))
+        return is_measured
+
+    def _find_noise(self, dt: float, speed: float) -> float:
+        """Of the last angle, rad/√s, `dt` s after the last check at a speed in m/s."""
+        if speed < _STANDING:
             # A car that has not driven yet mostly starts straight ahead, as the prior of the start says.
             if self._was_shown:
-                self._standing_since = min(self._standing_since, t)
-        else:
-            self.noise = _UNKNOWN
-            if not is_measured and t > self._standing_since:
-                self.turned = _ANYWHERE * min(math.sqrt(t - self._standing_since), 1.0)
-        if self.noise:
-            self._standing_since = math.inf
-        return is_measured
+                self._hidden = min(self._hidden + _ANYWHERE**2 * dt, _ANYWHERE**2)
+            return 0.0
+        shown = self._hidden * speed / _SHOWING
+        self._hidden *= math.exp(-speed * dt / _SHOWING)
+        return math.sqrt(_UNKNOWN**2 + shown)
 
     def apply(self, t: float) -> None:
         """Write displacements and rates at t, s, into the car."""
