@@ -129,5 +129,5 @@ class Additions:
         of_travel = np.array(self._road.read()[: 2 * len(WHEELS)])
         if not of_travel.any():
             return self._drive.forces
-        of_road: np.ndarray = self._road_forces @ of_travel
-        return self._drive.forces + of_road.reshape(self._drive.forces.shape)
+        forces: np.ndarray = self._drive.forces + (self._road_forces @ of_travel).reshape(_NO_FORCES.shape)
+        return forces
