@@ -6,16 +6,18 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from estimator_rig import SECOND, Drive, RoadRun, Run, prototype, rms, steps, without
+from true_loads_rig import TrueLoads
 
 from vehicled.estimator import Estimator
 from vehicled.filter.settings import Suspension
-from vehicled.messages import ESTIMATE_COLUMNS, WHEELS
+from vehicled.messages import ESTIMATE_COLUMNS, LOAD_COLUMNS, WHEELS
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Ground, Scenario
 from vehicled.simulation.sensor_settings import Errors, SimulatedImu
 from vehicled.smoothing.smoother import Smoother
 from vehicled.sources.imu_statistics import AddedTravel
 from vehicled.sources.road_travel import ROAD_PLACES
+from vehicled.sources.unmeasured_drive import Additions
 from vehicled.stepping import play_back
 
 SECONDS = 8.0
@@ -23,16 +25,18 @@ SECONDS = 8.0
 
 @lru_cache
 def drive(roughness: str | None = "C") -> Drive:
+    return Drive(scenario(roughness))
+
+
+def scenario(roughness: str | None) -> Scenario:
     """15 m/s through a bend; the plant is off by the standard errors."""
     inputs = DriveInputs(rack=[(2.0, 0.0), (3.0, 0.004), (6.0, 0.004)], rear_torque=120.0)
-    return Drive(
-        Scenario(
-            duration=SECONDS,
-            initial=InitialMotion(speed=15.0, yaw=0.5),
-            inputs=inputs,
-            plant=STANDARD_ERRORS,
-            ground=Ground(roughness=roughness, seed=4),
-        )
+    return Scenario(
+        duration=SECONDS,
+        initial=InitialMotion(speed=15.0, yaw=0.5),
+        inputs=inputs,
+        plant=STANDARD_ERRORS,
+        ground=Ground(roughness=roughness, seed=4),
     )
 
 
@@ -54,6 +58,29 @@ def test_a_rough_road_is_followed(k, what):
     error = errors(run, of, what)[moving]
     added = run.added[moving][:, 4 * k : 4 * k + 4]
     assert rms(error) < 0.8 * rms(error - added)
+
+
+def test_joints_carry_what_a_rough_road_does_to_springs_dampers_and_bars(monkeypatch):
+    """With a share of the errors that they would have without; none becomes worse."""
+    with_loads = dataclasses.replace(prototype(), loads=True)
+    given, truth = steps(drive().measurements(5)), TrueLoads(scenario("C"))
+    run = Run(with_loads, given)
+    monkeypatch.setattr(Additions, "forces", 0.0)
+    lacking = Run(with_loads, given)
+    moving = (run.t > 2 * SECOND) & (run.t < SECONDS * SECOND)
+    most = {
+        "lower_ball_joint.{}.fz": 0.7,
+        "lower_hinge.{}.fy": 0.85,
+        "lower_hinge.{}.fz": 0.75,
+        "upper_ball_joint.{}.fy": 0.85,
+        "wheel_bearing.{}.fz": 0.8,
+        "spring.{}.force": 0.8,
+        "damper.{}.force": 0.7,
+        "anti_roll_bar.{}.force": 0.85,
+    }
+    for column in {name.replace(".fl.", ".{}.") for name in LOAD_COLUMNS if ".fl." in name}:
+        errors, before = (rms(np.subtract(*truth.compare(r, column, moving))) for r in (run, lacking))
+        assert errors <= most.get(column, 1.02) * before + 1e-6, column
 
 
 def test_an_even_road_stays_even():

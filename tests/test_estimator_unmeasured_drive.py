@@ -6,17 +6,15 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from estimator_rig import SECOND, Drive, RoadRun, Run, prototype, rms, steps, without
+from true_loads_rig import TrueLoads
 
 from vehicled.configuration import Configuration
-from vehicled.messages import ESTIMATE_INDEX, LOAD_COLUMNS, WHEELS
-from vehicled.simulation.drive import STEP_NS, drive_plant
+from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.manoeuvres import InitialMotion
-from vehicled.simulation.plant import MultibodyPlant
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.smoothing.smoother import Smoother
 from vehicled.sources.unmeasured_drive import ADDED_PLACES, Additions, UnmeasuredDrive
 from vehicled.stepping import play_back
-from vehicled.vehicle.loads import JointLoads
 
 SECONDS = 9.0
 UNMEASURED = "torque.", "brake."
@@ -46,33 +44,13 @@ def followed() -> RoadRun:
     return RoadRun(with_loads(), steps(without(drive().measurements(5), *UNMEASURED)))
 
 
-class Witness(MultibodyPlant):
-    """Keeps the loads in its joints at each of its steps."""
-
-    def __init__(self) -> None:
-        super().__init__(prototype(), STANDARD_ERRORS)
-        self._loads = JointLoads(self._car)
-        self.rows: list[np.ndarray] = []
-
-    def truth(self) -> np.ndarray:
-        row = super().truth()
-        self.rows.append(self._loads.calc())
-        return row
-
-
 @lru_cache
-def true_loads() -> np.ndarray:
-    """(steps of the plant + 1, columns)"""
-    plant = Witness()
-    drive_plant(scenario(), plant, None)
-    return np.array(plant.rows[-round(SECONDS * SECOND / STEP_NS) - 1 :])
+def truth() -> TrueLoads:
+    return TrueLoads(scenario())
 
 
 def loads_of(run: Run, name: str, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(estimates, 4) of the wheels in a part of the drive, and the true ones; `name` with {} for the wheel."""
-    columns = [LOAD_COLUMNS.index(name.format(w)) for w in WHEELS]
-    found = np.array([e.loads for e in run.estimates])[part][:, columns]
-    return found, true_loads()[np.rint(run.t[part] / STEP_NS).astype(int)][:, columns]
+    return truth().compare(run, name, part)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +111,10 @@ def test_loads_change_by_the_moment_of_the_force_and_their_sum_does_not() -> Non
 def test_a_measured_drive_adds_nothing_and_the_filter_is_the_same_with_it(monkeypatch) -> None:
     measured = RoadRun(with_loads(), steps(drive().begin(4.0).measurements(5)))
     assert not measured.added[:, 12:].any()
-    monkeypatch.setattr(Additions, "forces", 0.0)
+    monkeypatch.setattr(UnmeasuredDrive, "add", lambda self, t: None)
     plain = Run(with_loads(), steps(drive().begin(4.0).measurements(5)))
     assert [e.loads.tobytes() for e in plain.estimates] == [e.loads.tobytes() for e in measured.estimates]
+    monkeypatch.undo()
     given = steps(without(drive().begin(4.0).measurements(5), *UNMEASURED))
     run = RoadRun(prototype(), given)
     monkeypatch.setattr(UnmeasuredDrive, "add", lambda self, t: None)

@@ -1,7 +1,8 @@
 """Monte Carlo of what `identify` finds: errors beside their standard deviations.
 
-To search in each drive takes minutes. Near the truth the criterion is quadratic, so that one step of Gauss and Newton
-from there has the error of the estimate; the standard deviations are those that a fit reports.
+To search in each drive takes minutes. Near the truth the criterion is quadratic: one step of Gauss and Newton leads
+to the estimate, and from the derivatives there the standard deviations follow that a fit reports. Those at the truth
+are twice as wide: a bias of the steering that is not estimated pulls at all parameters, in each bend the other way.
 """
 
 import dataclasses
@@ -46,20 +47,27 @@ def winding() -> Scenario:
 
 
 def calc_errors(search: Search, seed: int) -> np.ndarray:
-    """(p,) errors of the estimates in their standard deviations, the file's values off by their own."""
+    """(p,) errors of the estimates in their standard deviations, the file's values off by their own.
+
+    Of all but the steering's offset, whose true value is the drawn bias.
+    """
     free = np.ones(len(search.parameters), bool)
-    _, derivatives = search.evaluate(search.theta, free)
-    search.redundancy = search.find_redundancy(derivatives)
-    own, precision = search.of_free(derivatives), np.diag(1.0 / search.sigma**2)
+    precision = np.diag(1.0 / search.sigma**2)
     off = search.sigma * np.random.default_rng(seed).standard_normal(len(free))
-    right = precision @ off - own.gradient / search.redundancy
-    error = np.linalg.solve(own.information / search.redundancy + precision, right)
-    found = make_result(search, derivatives, free, {}, []).found
-    return error / [f.sigma / f.value for f in found]
+    for _ in range(2):
+        _, derivatives = search.evaluate(search.theta, free)
+        search.redundancy = search.find_redundancy(derivatives)
+        own = search.of_free(derivatives)
+        right = precision @ (off - search.theta) - own.gradient / search.redundancy
+        step = np.linalg.solve(own.information / search.redundancy + precision, right)
+        found = make_result(search, derivatives, free, {}, []).found
+        search.theta = search.theta + step
+    kept = [k for k, p in enumerate(search.parameters) if p.positive]
+    return search.theta[kept] / [found[k].sigma / found[k].value for k in kept]
 
 
 def test_parameters_of_cars() -> None:
-    """They are rather too wide: one ratio of correlation, of the worst combination most of all, counts for all."""
+    """Standard deviations are right to a fifth; of one parameter, twelve drives show it to another fifth only."""
     file = without_smoothing(prototype_file())
     names = "mass", "inertia.yaw", "front.tyre_stiffness", "rear.tyre_stiffness"
     errors = []
@@ -68,10 +76,14 @@ def test_parameters_of_cars() -> None:
         scored = ScoredDrive.of(configure(prototype_file(), TEXT), steps)
         inputs = interpolate_inputs(steps, prototype_file().sensors.steering.smoothing)
         exact = dataclasses.replace(scored, steps=inputs)
-        parameters, considered = [PARAMETERS[n] for n in names], choose("torque_gain", file)
+        parameters, considered = (
+            [PARAMETERS[n] for n in (*names, "steering.offset")],
+            choose("torque_gain", file),
+        )
         search = Search(file, TEXT, parameters, considered, [exact], lambda *_: None, None)
         search.plant_noise = PLANT_NOISE
         errors.append(calc_errors(search, seed))
+    assert 0.75 < np.sqrt(np.mean(np.square(errors))) < 1.25
     spread = dict(zip(names, np.sqrt(np.mean(np.square(errors), axis=0)), strict=True))
-    assert all(0.3 < s < 1.3 for s in spread.values()), spread
-    assert np.abs(errors).max() < 3.0
+    assert all(0.45 < s < 1.5 for s in spread.values()), spread
+    assert np.abs(errors).max() < 3.5

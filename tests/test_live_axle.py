@@ -238,7 +238,7 @@ def test_rods_springs_and_tyres_carry_and_move_the_axle(moving):
 
 
 def test_rods_carry_forces_beside_those_of_the_model():
-    """Of the road on the tyres, which the rods and the springs balance together: six equations of the axle."""
+    """Of the road on the tyres and of the bar, which rods and springs balance together: six equations of the axle."""
     rig = rig_of(example()).slope(0.1, np.pi / 2)
     rig.drive(3.0)
     car, axle, points = rig.car, Axle(rig), rig.vehicle.rear.hard_points
@@ -246,7 +246,7 @@ def test_rods_carry_forces_beside_those_of_the_model():
     normal, spin = chassis.T @ car.ground[:3], axle.R[:, 1]
     ahead, down = np.cross(spin, normal), spin * (spin @ normal) - normal
     ahead, down = ahead / np.linalg.norm(ahead), down / np.linalg.norm(down)
-    along, loads = [-900.0, -400.0], [250.0, -100.0]
+    along, loads, bars = [-900.0, -400.0], [250.0, -100.0], [60.0, -60.0]
     needed, struts, columns = np.zeros(6), [], []
 
     def wrench(force: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -258,13 +258,15 @@ def test_rods_carry_forces_beside_those_of_the_model():
         foot = axle.of(mirror * points.spring_axle)
         strut = foot - mirror * points.spring_chassis
         struts.append(wrench(strut / np.linalg.norm(strut), foot))
+    for (_, outer), bar in zip(rods_of(points), bars, strict=False):  # it ends where the links do
+        needed -= wrench(np.array([0.0, 0.0, -bar]), axle.of(outer))
     for inner, outer in rods_of(points):
         rod = inner - axle.of(outer)
         columns.append(wrench(rod / np.linalg.norm(rod), axle.of(outer)))
     left, right, upper, panhard, *springs = np.linalg.solve(np.array([*columns, *struts]).T, needed)
     joints = JointLoads(car)
-    added = np.zeros((4, 4))
-    added[:, 2:] = springs, [0.0, 0.0], loads, along
+    added = np.zeros((5, 4))
+    added[:, 2:] = springs, [0.0, 0.0], bars, loads, along
     change = (joints.calc(added) - joints.calc()).reshape(4, -1)[2:].T
     found = dict(zip(CORNER_LOADS, change, strict=True))
     assert found["tie_rod.force"] == pytest.approx([panhard, upper], abs=0.5)

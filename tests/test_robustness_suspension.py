@@ -156,6 +156,16 @@ def test_a_landing_converges_with_the_step(name, steps):
     assert coarse < 0.1 * np.std(finest)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exudyn", "exudyn, own contact"])
+def test_a_rough_road_is_as_rough_with_half_the_step(name):
+    ground = Ground(roughness="C", seed=1)
+    coarse, fine = (drive(make_engine(name, h), ground, 2.0, 15.0, 0.03, h) for h in (1e-3, 5e-4))
+    rough, difference = fine[1000::2], (coarse - fine[::2])[500:]
+    for columns in (LOADS, DEFLECTIONS, ANGLES):
+        assert np.std(difference[:, columns]) < 0.02 * np.std(rough[:, columns])
+
+
 def test_slopes_are_refused():
     with pytest.raises(UsageError, match="level plane"):
         make_engine("mujoco").reset(InitialMotion(speed=15.0), Ground(slope=0.05))

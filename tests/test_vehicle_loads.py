@@ -25,10 +25,11 @@ def under_way(name: str) -> Rig:
 # -- statics -----------------------------------------------------------------------------------------------
 
 
-def solve_statics(c: Corner, torque: float = 0.0) -> dict[str, np.ndarray]:
+def solve_statics(c: Corner, torque: float = 0.0, bar: float = 0.0) -> dict[str, np.ndarray]:
     """All forces of a corner at rest from points, weights and the tyre's force, by one system of 18 equations.
 
-    `torque`: of the final drive on the wheel about its axis, N·m.
+    `torque`: of the final drive on the wheel about its axis, N·m. `bar`: of the anti-roll bar on the wishbone,
+    downwards, N.
     """
     R = c.R_world_chassis
     columns: list[tuple[str, dict[str, tuple[np.ndarray, np.ndarray]]]] = []
@@ -53,6 +54,8 @@ def solve_statics(c: Corner, torque: float = 0.0) -> dict[str, np.ndarray]:
     known = {b: np.append(weights[b], np.cross(c.moving[b].place, weights[b])) for b in BODIES}
     known["knuckle"] = known["knuckle"] + known["wheel"] + np.append(c.tyre, np.cross(c.contact, c.tyre))
     known["knuckle"] = known["knuckle"] + np.append(np.zeros(3), c.spin_axis * torque)
+    of_bar = -bar * R[:, 2]
+    known["lower_wishbone"] += np.append(of_bar, np.cross(c.joint["lower"], of_bar))
     zero = np.zeros(3), np.zeros(3)
     matrix = [[np.concatenate(both.get(b, zero)) for b in BODIES[:3]] for _, both in columns]
     right = np.concatenate([-known[b] for b in BODIES[:3]])
@@ -86,24 +89,28 @@ def test_at_rest_forces_are_those_of_statics(name):
 @pytest.mark.parametrize("along", [-900.0, 700.0], ids=["braked", "driven"])
 @pytest.mark.parametrize("name", CARS)
 def test_forces_beside_those_of_the_model_are_carried_as_statics_have_it(name, along):
-    """Of the road on the tyres, and of the springs that balance these; brakes hold the wheels, or the final drive."""
+    """Of the road on the tyres, and of the bars and springs that balance these; brakes hold the wheels, or the final
+    drive.
+    """
     rig = Rig(vehicle(name))
     rig.drive(2.0)
     loads, struts, scale = [250.0, -150.0, 80.0, -120.0], [], 1e-6 * rig.vehicle.mass * G / 4
+    bars = [70.0, -70.0, -40.0, 40.0]
     all_corners, by_hand, brakes = corners(rig), [], []
-    for c, load in zip(all_corners, loads, strict=True):
+    for c, load, bar in zip(all_corners, loads, bars, strict=True):
         ahead = np.cross(c.spin_axis, UP) / np.linalg.norm(np.cross(c.spin_axis, UP))
         added = ahead * along + UP * load
         about_axle = np.cross(c.contact - c.centre, added) @ c.spin_axis
         c.tyre = c.tyre + added
-        by_hand.append(solve_statics(c, -about_axle if along > 0.0 else 0.0))
+        by_hand.append(solve_statics(c, -about_axle if along > 0.0 else 0.0, bar))
         struts.append(by_hand[-1]["strut"][0] - c.strut_force)
         brakes.append(about_axle if along < 0.0 else 0.0)
     joints = JointLoads(rig.car)
-    given = np.array([np.multiply(struts, 0.75), np.multiply(struts, 0.25), loads, [along] * 4])
+    given = np.array([np.multiply(struts, 0.75), np.multiply(struts, 0.25), bars, loads, [along] * 4])
     rows = joints.calc(given).reshape(4, len(CORNER_LOADS))
     assert np.abs(struts).min() > 50.0
     assert joints.residual == pytest.approx(0.0, abs=scale)
+    assert rows[:, CORNER_LOADS.index("anti_roll_bar.force")] == pytest.approx(np.negative(bars), abs=scale)
     for c, row, expected, brake in zip(all_corners, rows, by_hand, brakes, strict=True):
         found = dict(zip(CORNER_LOADS, row, strict=True))
 

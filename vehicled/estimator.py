@@ -495,6 +495,6 @@ class Estimator:
             correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
             values[_SIGMA_PLACE] = wider
         points = None if self._points is None else self._points.calc(values, f.pose)
-        forces = 0.0 if additions is None else additions.forces
-        loads = None if self._loads is None else self._loads.calc(forces)
+        added = additions.forces if self._loads and additions else 0.0
+        loads = None if self._loads is None else self._loads.calc(added)
         return Estimate(t_ns, values, points, loads, correlation)

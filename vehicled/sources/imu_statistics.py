@@ -394,3 +394,7 @@ class AddedTravel:
         """(12,) what is added at t (s) to the columns of an estimate at ROAD_PLACES."""
         self.add(t)
         return self._read()
+
+    def read(self) -> tuple[float, ...]:
+        """(12,) what has been added last."""
+        return self._read()

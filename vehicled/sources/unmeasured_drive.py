@@ -19,7 +19,7 @@ from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.sources.imu_statistics import AddedTravel
 from vehicled.sources.road_travel import NOTHING, ROAD_PLACES
 from vehicled.vehicle.arrays import ADDED_FORCES, CORNER_OUTPUTS
-from vehicled.vehicle.ride import calc_travel_modes
+from vehicled.vehicle.ride import calc_road_forces_by_travel, calc_travel_modes
 
 if TYPE_CHECKING:
     from vehicled.filter.vehicle_filter import VehicleFilter
@@ -71,7 +71,7 @@ class UnmeasuredDrive:
         """(5, 4) what has been added last, by wheel: travel, its rate, force of the struts, load and longitudinal
         force of the tyres; m, m/s and N."""
         self.forces = _NO_FORCES
-        """(4, 4) the forces among that in the order of ADDED_FORCES, by wheel, N."""
+        """(5, 4) the forces among that in the order of ADDED_FORCES, by wheel, N."""
 
     def add(self, t: float) -> None:
         """Add them, as they are at t (s), to the car's outputs in the workspace."""
@@ -96,8 +96,9 @@ class UnmeasuredDrive:
         rate = (rest - self._travel) * self._fading
         spring, damper = self._struts[0] * self._travel, self._struts[1] * rate
         along = force * (self._driving if force > 0.0 else self._braking)
-        self.forces = np.array([spring, damper, moving * self._loads, along])
-        return np.array([self._travel, rate, spring + damper, *self.forces[2:]])
+        load = moving * self._loads
+        self.forces = np.array([spring, damper, np.zeros(len(WHEELS)), load, along])
+        return np.array([self._travel, rate, spring + damper, load, along])
 
 
 class Additions:
@@ -105,6 +106,7 @@ class Additions:
 
     def __init__(self, f: VehicleFilter, vehicle: Vehicle) -> None:
         self._road, self._drive = AddedTravel(f.car, vehicle), UnmeasuredDrive(f, vehicle)
+        self._road_forces = calc_road_forces_by_travel(vehicle)
 
     def add(self, t: float) -> None:
         """Add it, as it is at t (s), to the car's outputs in the workspace."""
@@ -119,5 +121,13 @@ class Additions:
 
     @property
     def forces(self) -> np.ndarray:
-        """(4, 4) forces of the drive at the last `add`, in the order of ADDED_FORCES, by wheel, N."""
-        return self._drive.forces
+        """(5, 4) forces of both at the last `add`, in the order of ADDED_FORCES, by wheel, N.
+
+        The load of a rough road is the part that springs, dampers and bars carry. What the wheel's inertia takes up
+        does not reach them.
+        """
+        of_travel = np.array(self._road.read()[: 2 * len(WHEELS)])
+        if not of_travel.any():
+            return self._drive.forces
+        forces: np.ndarray = self._drive.forces + (self._road_forces @ of_travel).reshape(_NO_FORCES.shape)
+        return forces

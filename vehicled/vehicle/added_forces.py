@@ -1,4 +1,4 @@
-"""Forces on a corner beside those of the model: of spring, damper and road, as of a drive that nothing measures."""
+"""Forces on a corner beside those of the model, as of a rough road, and of a drive that nothing measures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Loaded:
 
     corner: CornerParts
     force: Vector
-    """Of road, spring and damper together on wheel carrier and wheel, N."""
+    """Of road, spring, damper and anti-roll bar together on wheel carrier and wheel, N."""
     moment: Vector
     """Of these about the wheel's centre, N·m."""
 
@@ -26,10 +26,11 @@ class Loaded:
 def load_corner(program: Program, parts: Parts) -> Loaded:
     """The corner with the forces in the array `added_forces`, in the order of ADDED_FORCES, per corner."""
     g, corner = program.graph, parts.corner
-    spring, damper, load, along = program.array("added_forces", len(ADDED_FORCES), 1)
+    spring, damper, bar, load, along = program.array("added_forces", len(ADDED_FORCES), 1)
     strut, tyre, spin_axis = corner.strut, corner.tyre, parts.spin_axis.position
     ahead = spin_axis.cross(tyre.up).unit()
     of_road, of_strut = tyre.up * load + ahead * along, strut.direction * -(spring + damper)
+    of_bar = parts.directions[2].position * -bar
     changed = replace(
         corner,
         strut=replace(
@@ -39,11 +40,13 @@ def load_corner(program: Program, parts: Parts) -> Loaded:
             damper=strut.damper - damper,
         ),
         tyre=replace(tyre, force=tyre.force + of_road),
+        bar_force=corner.bar_force + bar,
         brake_torque=corner.brake_torque
         + _calc_brake_torque(g.where_less(along, 0.0, along, 0.0), ahead, parts),
     )
-    to_foot = (strut.foot - corner.centre).position
-    return Loaded(changed, of_road + of_strut, tyre.arm.cross(of_road) + to_foot.cross(of_strut))
+    to_foot, to_bar = ((p - corner.centre).position for p in (strut.foot, parts.linkage.lower.joint))
+    moment = tyre.arm.cross(of_road) + to_foot.cross(of_strut) + to_bar.cross(of_bar)
+    return Loaded(changed, of_road + of_strut + of_bar, moment)
 
 
 def _calc_brake_torque(along: Atom, ahead: Vector, parts: Parts) -> Atom:

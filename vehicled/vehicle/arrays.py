@@ -81,7 +81,7 @@ by rows."""
 ANTENNA, IMU, R_IMU = slice(0, 3), slice(3, 6), slice(6, 15)
 """Of these in MOUNTING."""
 
-ADDED_FORCES = ("spring", "damper", "load", "along")
-"""Of spring and damper on what they stand on, positive in compression; of the road on the tyre, normal to it and in
-the direction of the wheel. N, by corner. One against the direction of the wheel comes from its brake, one in it from
-the final drive."""
+ADDED_FORCES = ("spring", "damper", "bar", "load", "along")
+"""Of spring and damper on what they stand on, positive in compression; of the anti-roll bar on the suspension,
+downwards; of the road on the tyre, normal to it and in the direction of the wheel. N, by corner. One against the
+direction of the wheel comes from its brake, one in it from the final drive."""

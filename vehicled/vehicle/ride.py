@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vehicled.vehicle.arrays import ADDED_FORCES
 from vehicled.vehicle.kinematics import calc_ratios
 from vehicled.vehicle.parameters import AnyAxle, Vehicle
 
@@ -22,6 +23,8 @@ class TravelMode:
     """Force of the strut by the travel of the wheel, N/m."""
     strut_damping: float
     """N·s/m"""
+    bar_stiffness: float
+    """Force of the anti-roll bar on the suspension by the travel of the wheel, N/m."""
 
 
 def calc_travel_modes(axle: AnyAxle) -> tuple[TravelMode, TravelMode]:
@@ -32,13 +35,37 @@ def calc_travel_modes(axle: AnyAxle) -> tuple[TravelMode, TravelMode]:
 def _calc_mode(axle: AnyAxle, right: float) -> TravelMode:
     ratios = calc_ratios(axle.hard_points, right)
     spring, damper = axle.spring.stiffness, 0.5 * (axle.damper.bump + axle.damper.rebound)
-    bar = axle.anti_roll_bar * ratios.bar**2 * (1.0 - right)
+    bar = axle.anti_roll_bar * ratios.bar * (1.0 - right)
     return TravelMode(
-        stiffness=ratios.strut**2 * spring + bar,
+        stiffness=ratios.strut**2 * spring + ratios.bar * bar,
         damping=ratios.strut**2 * damper,
         strut_stiffness=ratios.strut * spring,
         strut_damping=ratios.strut * damper,
+        bar_stiffness=bar,
     )
+
+
+def calc_road_forces_by_travel(vehicle: Vehicle) -> np.ndarray:
+    """(20, 8) forces that a rough road adds, by the travel of the four wheels (m) and its rates (m/s) that it adds.
+
+    Rows: ADDED_FORCES, each by wheel, N. The load is what spring, damper and bar carry, and none is along the wheels.
+    """
+    found = np.zeros((len(ADDED_FORCES), 4, 2, 4))
+    alike = np.full((2, 2), 0.5)
+    apart = 0.5 * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    for n, axle in enumerate((vehicle.front, vehicle.rear)):
+        of = slice(2 * n, 2 * n + 2)
+        for mode, wheels in zip(calc_travel_modes(axle), (alike, apart), strict=True):
+            for name, by_travel, by_rate in (
+                ("spring", mode.strut_stiffness, 0.0),
+                ("damper", 0.0, mode.strut_damping),
+                ("bar", mode.bar_stiffness, 0.0),
+                ("load", mode.stiffness, mode.damping),
+            ):
+                row = found[ADDED_FORCES.index(name), of]
+                row[:, 0, of] += by_travel * wheels
+                row[:, 1, of] += by_rate * wheels
+    return found.reshape(4 * len(ADDED_FORCES), 8)
 
 
 def calc_road_forces(vehicle: Vehicle) -> np.ndarray:
