@@ -12,11 +12,11 @@ from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
 
-N, PLACES = 6, (1, 4)
+N, PLACES, ALWAYS = 6, (1, 4), (3,)
 
 
 class Filter:
-    """A covariance with one kind of observation, of m components, that considers the states PLACES."""
+    """A covariance with one kind of observation, of m components, that considers states: PLACES, and ALWAYS."""
 
     def __init__(self, m: int):
         program = Program(Graph())
@@ -24,7 +24,7 @@ class Filter:
         rows, (share,) = program.array("given", m * N), program.array("share", 1)
         h = [dict(enumerate(rows[k * N : (k + 1) * N])) for k in range(m)]
         observed = kernels.observe("seen", [program.graph.zero] * m, h)
-        added = add_considered(program, kernels, "seen", m, observed, Considered(PLACES, share))
+        added = add_considered(program, kernels, "seen", m, observed, Considered(PLACES, share, ALWAYS))
         update = program.sequence("update", added.evaluate, added.gate)
         by_hand = program.sequence("by_hand", added.evaluate, kernels.updates[m - 1], added.take_back)
         program.finish([])
@@ -51,9 +51,10 @@ def prepare(m: int, share: float, limit: float = np.inf):
 
 
 def calc_joseph(p: np.ndarray, h: np.ndarray, r: np.ndarray, value: np.ndarray, share: float):
-    """x and P with the gain of the considered states less that share."""
+    """x and P with the gain of the considered states less that share, and without that of ALWAYS."""
     gain = p @ h.T @ np.linalg.inv(h @ p @ h.T + r)
     gain[list(PLACES)] *= 1.0 - share
+    gain[list(ALWAYS)] = 0.0
     kept = np.eye(N) - gain @ h
     return gain @ value, kept @ p @ kept.T + gain @ r @ gain.T
 
@@ -74,10 +75,11 @@ def test_wholly_considered_states_keep_estimate_and_covariance():
     tested.update()
     after = np.zeros((N, N))
     after[np.triu_indices(N)] = tested.view("covariance")
-    assert tested.view("x")[list(PLACES)] == pytest.approx(0.0, abs=1e-15)
-    places = np.ix_(PLACES, PLACES)
+    considered = sorted(PLACES + ALWAYS)
+    assert tested.view("x")[considered] == pytest.approx(0.0, abs=1e-15)
+    places = np.ix_(considered, considered)
     assert np.triu(after)[places] == pytest.approx(np.triu(before)[places], abs=1e-12)
-    others = [i for i in range(N) if i not in PLACES]
+    others = [i for i in range(N) if i not in considered]
     assert (after.diagonal()[others] < before.diagonal()[others]).all()
 
 
@@ -86,6 +88,7 @@ def test_gain_that_is_kept_is_the_one_that_it_had():
     tested.update()
     gain = (p @ h.T)[:, 0] / (h @ p @ h.T + r).item()
     gain[list(PLACES)] *= 0.75
+    gain[list(ALWAYS)] = 0.0
     assert tested.view("white")[:N] * tested.view("precision")[0] == pytest.approx(gain)
 
 

@@ -90,8 +90,11 @@ class Considering(ErrorStateKalmanFilter[LinearObservation]):
 
 
 def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
-    """(n,) of the gain of the observation evaluated last: a course in a turn corrects no latency."""
+    """(n,) of the gain of the observation evaluated last: a course in a turn corrects no latency, an IMU none."""
     left_out = np.zeros(len(f.states))
+    if kind.startswith("imu."):
+        for group in f.states.groups:
+            left_out[f.states[group]] = group.is_latency
     if kind == "gnss.course":
         share = f.car.view("gnss.course.considered").item()
         for group in (GNSS.latency, GNSS.velocity_latency):

@@ -5,9 +5,9 @@ state: where both have the same effect, it would falsify the state, and be certa
 state is considered: its variance and its correlations count, it is not corrected (Schmidt 1966, *Application of
 State-Space Methods to Navigation Problems*).
 
-Of the gain K of the whole update, a considered state c has (1 − s) K_c, with the share s that is left out; all others
-have theirs. Then P ← (I − K H) P (I − K H)ᵀ + K R Kᵀ differs from that of the whole update only in the block of the
-considered states, by s² K_c S K_cᵀ.
+Of the gain K of the whole update, a considered state c has (1 − s_c) K_c, with the share s_c that is left out; all
+others have theirs. Then P ← (I − K H) P (I − K H)ᵀ + K R Kᵀ differs from that of the whole update only in the block
+of the considered states, by s_c s_d K_c S K_dᵀ.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Considered:
     """Of the states."""
     share: Atom
     """Of their correction that is left out, 0 to 1, at the time of the observation."""
+    always: Sequence[int] = ()
+    """Places of others, whose correction is left out wholly."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,15 @@ def add_considered(
     white = [arrays["white"][k * n : (k + 1) * n] for k in range(components)]
     found = [*zip(white, arrays["left"], arrays["precision"], strict=False)]
     stores, zero = [], program.graph.zero
-    for a, i in enumerate(considered.places):
+    shares = [*((i, share) for i in considered.places), *((i, program.graph.one) for i in considered.always)]
+    for a, (i, s_i) in enumerate(shares):
         correction = sum((w[i] * precision * left for w, left, precision in found), zero)
-        stores.append((covariance.x[i], covariance.x[i] - share * correction))
+        stores.append((covariance.x[i], covariance.x[i] - s_i * correction))
         # The gain that it has had: what is kept of an observation of the present, for late ones.
-        stores += [(w[i], w[i] - share * w[i]) for w, *_ in found]
-        for j in considered.places[a:]:
+        stores += [(w[i], w[i] - s_i * w[i]) for w, *_ in found]
+        for j, s_j in shares[a:]:
             place, p = covariance.p[i, j], sum((w[i] * w[j] * d for w, _, d in found), zero)
-            stores.append((place, place + share * share * p))
+            stores.append((place, place + s_i * s_j * p))
     take_back = program.kernel(f"take_back.{name}", stores)
     both = program.sequence(f"correct.{name}", covariance.updates[components - 1], take_back)
     (nis,), (limit,) = arrays["nis"], arrays["limit"]

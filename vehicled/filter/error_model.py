@@ -242,7 +242,7 @@ class ErrorModel:
         program, m = self.program, len(rows)
         kernel = self._covariance.observe(f"observe.{name}", predicted, rows, noise=noise, angle=angle)
         gate = self._covariance.gates[m - 1]
-        if considered is not None and considered.places:
+        if considered is not None and (considered.places or considered.always):
             added = add_considered(program, self._covariance, name, m, kernel, considered)
             kernel, gate, self._take_back[name] = added.evaluate, added.gate, added.take_back
         self._observations[name] = kernel

@@ -5,6 +5,7 @@ Which groups there are follows from the configuration: what is taken as known is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +35,8 @@ class StateVector:
     """(k,) places of those whose σ may be widened."""
     contradictions: np.ndarray
     """(k,) for each of them, how many standard deviations contradict σ."""
+    largest: np.ndarray
+    """(k,) for each of them, the largest error that it can have; infinite where there is no such limit."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = tuple(groups)
@@ -44,14 +47,15 @@ class StateVector:
             self.names += group.names
         self._index = {name: i for i, name in enumerate(self.names)}
         widened = [
-            (i, g.contradiction)
+            (i, g.contradiction, math.inf if g.limit is None else g.limit)
             for g in groups
             if g.contradiction is not None
             for i, element in zip(self.places(g), g.elements, strict=True)
             if element not in g.undoubted
         ]
-        self.parameters = np.array([i for i, _ in widened], dtype=np.intp)
-        self.contradictions = np.array([limit for _, limit in widened])
+        self.parameters = np.array([i for i, *_ in widened], dtype=np.intp)
+        self.contradictions = np.array([contradiction for _, contradiction, _ in widened])
+        self.largest = np.array([limit for *_, limit in widened])
 
     def __len__(self) -> int:
         return len(self.names)

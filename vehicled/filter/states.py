@@ -120,6 +120,8 @@ class ErrorStates(Generic[S]):
     """Elements of which that is not so: what contradicts them is rather the model."""
     alike: float = 0.0
     """Correlation of its elements with each other before any measurement."""
+    is_latency: bool = False
+    """Whether it says how late the samples of a sensor are."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -139,6 +141,7 @@ def make_constant(
     undoubted: tuple[str, ...] = (),
     alike: float = 0.0,
     limit: float | None = None,
+    is_latency: bool = False,
 ) -> ErrorStates[S]:
     """Errors of something constant, or that creeps.
 
@@ -157,6 +160,7 @@ def make_constant(
         undoubted=undoubted,
         alike=alike,
         limit=limit,
+        is_latency=is_latency,
     )
 
 

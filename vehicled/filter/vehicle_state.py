@@ -364,7 +364,7 @@ class VehicleState:
         for group in self._closed:
             variances[self.states[group]] = 0.0
         self.errors.initialise(self.states.correlate(np.diag(variances), self.states.groups))
-        self._contradictions = Contradictions(len(self._prior))
+        self._contradictions = Contradictions(self.states.largest)
         # Arrays that kernels carry from one step to the next.
         tyres = "tyre_steady", "tyre_relaxation", "tyre_acceleration", "tyre_deflection"
         for array in ("extra", *tyres, "adjustments", "external_force", "drive_height"):

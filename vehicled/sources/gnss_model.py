@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from vehicled.symbolic.vector import Vector
 
 
+_FARTHEST = 2.0
+"""m from where an antenna is configured: it is in the same car, and measured from another point of it at most."""
 _LATEST, _LATEST_VELOCITY = 0.3, 0.2
 """s: no receiver errs by more. Were both to reach the filter's memory, all that comes would be too old, for ever."""
 
@@ -69,6 +71,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         "place of the antenna beside the one that is given, vehicle axes",
         # Tape measures and signs err by much, and nothing but latency of the IMU has the same effect.
         contradiction=7.0,
+        limit=_FARTHEST,
         # Its height shows by roll and pitch alone, which on roads that are not level are not known that well.
         undoubted=("z",),
         sigma=lambda gnss: None if gnss is None else gnss.antenna_sigma,
@@ -80,6 +83,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         "by how much fixes are older than their time",
         contradiction=10.0,
         limit=_LATEST,
+        is_latency=True,
         sigma=lambda gnss: None if gnss is None else gnss.latency_sigma,
     )
     velocity_latency: ErrorStates[Gnss | None] = make_constant(
@@ -88,6 +92,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         "s",
         "by how much velocities are older than the fix that they come with",
         limit=_LATEST_VELOCITY,
+        is_latency=True,
         sigma=lambda gnss: None if gnss is None else _SMOOTHING * gnss.latency_sigma,
     )
     baseline: ErrorStates[Gnss | None] = make_constant(

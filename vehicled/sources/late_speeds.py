@@ -21,7 +21,9 @@ _SMALL_CHANGE = 0.2
 
 def make_latency(name: str, meaning: str, sigma: Callable[[S], float | None]) -> ErrorStates[S]:
     """States of a latency, s; `sigma` by the configuration, as in `make_constant`."""
-    return make_constant(name, ("",), "s", meaning, contradiction=10.0, limit=_LATEST, sigma=sigma)
+    return make_constant(
+        name, ("",), "s", meaning, contradiction=10.0, limit=_LATEST, is_latency=True, sigma=sigma
+    )
 
 
 def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[Atom, dict[int, Atom]]:
