@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
 
-import numpy as np
-
+from vehicled.filter.boundary import ObservedFilter
 from vehicled.vehicle.arrays import AHEAD, V1Z, V2Z
 
 _MOST = 0.06
@@ -29,25 +27,10 @@ _INTERVAL, _LONGEST = 0.01, 0.2
 """s between samples that are used, and beyond which they are not continuous."""
 
 
-class TiltedFilter(Protocol):
-    """Of a filter, what is needed here."""
-
-    @property
-    def pose(self) -> np.ndarray:
-        """In the order of `vehicle.arrays`."""
-
-    @property
-    def road_lift(self) -> np.ndarray:
-        """(1,) m/s², to be written."""
-
-    def tilt_road(self, slope: float, bank: float) -> None:
-        """The road has turned by these angles, rad: it rises more ahead, and to the left."""
-
-
 class RoadRotation:
     """Adds up what gyroscopes measure beside the estimate, and turns the road by what springs cannot have done."""
 
-    def __init__(self, filter: TiltedFilter) -> None:
+    def __init__(self, filter: ObservedFilter) -> None:
         self._filter = filter
         self.reset()
 
