@@ -12,7 +12,7 @@ from vehicle_rig import vehicle
 from vehicled.filter.boundary import InitialPose, Mounting, Observation
 from vehicled.filter.kinds import make_filter
 from vehicled.filter.settings import Filter, Kind
-from vehicled.filter.states import Group
+from vehicled.filter.states import Group, InitialConditions
 from vehicled.filter.structure import FilterKernels, Structure, make_extension
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.sources.sensors import Sensors
@@ -108,3 +108,11 @@ def without_noise(f: VehicleFilter) -> None:
     """No white noise on any state; processes stay."""
     f.car.view("density")[:] = 0.0
     f.car.view("lateral_per_speed")[:] = 0.0
+
+
+def make_moving() -> VehicleFilter:
+    """The default kind at 10 m/s, of which place and heading are known."""
+    f = new_filter("errorEKF_FE")
+    pose = InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, 10.0)
+    f.initialise(0, pose, InitialConditions(speed=10.0, position_known=True, yaw_variance=0.04))
+    return f

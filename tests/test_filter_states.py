@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from filter_rig import H, index, new_filter, propagate, set_slow_state, slow_states
+from filter_rig import H, index, make_moving, new_filter, propagate, set_slow_state, slow_states
 
 from vehicled.configuration import load_configuration
 from vehicled.estimator import Estimator
@@ -26,7 +26,6 @@ from vehicled.filter.states import (
     UNMODELLED,
     VELOCITY,
     WHEEL_SLIP,
-    Group,
     InitialConditions,
     Process,
     calc_unknown_drive,
@@ -186,12 +185,6 @@ def test_wheels_that_are_all_of_another_size_are_likelier_than_one():
     assert calc_surprise(f, all_of_them) < 0.3
 
 
-def make_waiting() -> VehicleFilter:
-    f = new_filter("errorEKF_FE")
-    f.initialise(0, InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, 10.0), INITIAL)
-    return f
-
-
 @pytest.mark.parametrize(("speed", "learns"), [(0.0, False), (2.0, False), (10.0, True)])
 def test_tyres_are_learnt_of_where_they_slip(speed, learns):
     """Below walking pace they stick: there the errors' model would ascribe to them whatever does not fit."""
@@ -209,7 +202,7 @@ NEEDING = [g for g in table().groups if g.needs]
 
 def test_states_that_need_another_sensor_wait_for_it():
     """Without variance and without process noise; then with those of the table."""
-    f = make_waiting()
+    f = make_moving()
     assert set(NEEDING) == {GYRO_SCALE, ACCELEROMETER_SCALE, ALIGNMENT, TYRE_ERROR}
     closed = [i for g in NEEDING for i in f.states.places(g)]
     assert not f.covariance[closed].any()
@@ -233,7 +226,7 @@ def test_states_that_need_another_sensor_wait_for_it():
 
 
 def test_waiting_states_stay_closed_when_settings_change_or_other_states_are_opened():
-    f = make_waiting()
+    f = make_moving()
     closed = [i for g in NEEDING for i in f.states.places(g)]
     f.configure(f.settings, Sensors().make_setup())
     observation = Observation("imu.gyro", 0, [0.5, -0.4, 0.9], [1e-5] * 3)
@@ -243,7 +236,7 @@ def test_waiting_states_stay_closed_when_settings_change_or_other_states_are_ope
 
 
 def test_a_filter_brought_back_to_a_time_before_waits_again():
-    f = make_waiting()
+    f = make_moving()
     saved = f.save()
     f.open_states(lambda kind: True)
     f.restore(saved)
@@ -253,7 +246,7 @@ def test_a_filter_brought_back_to_a_time_before_waits_again():
 
 
 def test_other_noise_of_the_unknown_drive_force_takes_effect_at_once():
-    f = make_waiting()
+    f = make_moving()
     f.configure(dataclasses.replace(f.settings, drive_force=DriveForce(noise=3.0)), Sensors().make_setup())
     assert f.get_process(DRIVE_FORCE)[1] == pytest.approx(3.0)  # √(τ/2) = 1 √s
     f.set_drive_known(True)
@@ -263,7 +256,7 @@ def test_other_noise_of_the_unknown_drive_force_takes_effect_at_once():
 
 
 def test_a_drive_force_that_is_measured_again_is_not_estimated_beside_that():
-    f = make_waiting()
+    f = make_moving()
     set_slow_state(f, index(f, DRIVE_FORCE), 1.5)
     f.set_drive_known(True)
     assert f.slow_states(DRIVE_FORCE) == [0.0]
@@ -274,7 +267,7 @@ def test_a_drive_force_that_is_measured_again_is_not_estimated_beside_that():
 
 def test_a_drive_force_that_is_measured_again_explains_nothing_from_before():
     """What the speed has gained by the unknown force stays; the next speeds do not find that force again."""
-    f = make_waiting()
+    f = make_moving()
     i, ahead = index(f, DRIVE_FORCE), index(f, VELOCITY, "ahead")
     for k in range(1, 51):
         f.predict(round(k * H * 1e9), H)
@@ -312,7 +305,7 @@ def test_forgotten_parameters_leave_late_observations_sound():
 
 
 def test_a_steering_that_is_not_measured_is_as_uncertain_as_what_replaces_it():
-    f, grown = make_waiting(), []
+    f, grown = make_moving(), []
     i = index(f, STEERING_OFFSET)
     for known, noise in ((False, 0.03), (False, 0.1), (True, 0.0)):
         f.set_steering_known(known, noise)
@@ -325,7 +318,7 @@ def test_a_steering_that_is_not_measured_is_as_uncertain_as_what_replaces_it():
 
 def test_a_late_fix_from_before_the_steering_is_measured_again_leaves_the_covariance_definite():
     """The car has moved by the unknown steering meanwhile, which the fix depends on."""
-    f = make_waiting()
+    f = make_moving()
     f.set_steering_known(False, 0.3)
     steps = 500
     for step in range(1, steps):
@@ -341,105 +334,6 @@ def test_a_late_fix_from_before_the_steering_is_measured_again_leaves_the_covari
     assert np.linalg.eigvalsh(correlation).min() > 0.0
 
 
-def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> None:
-    set_slow_state(f, index(f, group), value)
-    f.set_variance(group, "", variance)
-
-
-def doubt(f: VehicleFilter) -> None:
-    """As long as a contradiction must last."""
-    for _ in range(12):
-        f.widen_parameters()
-        f.apply_corrections()
-
-
-def test_a_parameter_that_measurements_contradict_gets_the_prior_that_lets_it_be_so():
-    """Measurements that make of the prior σ² a third of that have found 1.5 times the estimate, by themselves."""
-    f, sigma = make_waiting(), Unknowns().steering_offset
-    i = index(f, STEERING_OFFSET)
-    estimate(f, STEERING_OFFSET, -12.0 * sigma, sigma**2 / 3)
-    others = np.arange(len(f.states)) != i
-    before = f.variances
-    doubt(f)
-    # Information of 2/σ², at −18 σ, beside a prior of 18 σ.
-    expected = 1.0 / (2.0 / sigma**2 + 1.0 / (18.0 * sigma) ** 2)
-    assert f.variances[i] == pytest.approx(expected, rel=1e-6)
-    assert f.slow_states(STEERING_OFFSET) == pytest.approx(
-        [-18.0 * sigma * 2.0 / sigma**2 * expected], rel=1e-6
-    )
-    assert f.variances[others] == pytest.approx(before[others], rel=1e-9)
-    doubt(f)  # which is not contradicted any more
-    assert f.variances[i] == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_parameter_that_may_have_been_falsified_is_not_contradicted_by_what_was_found_before():
-    """Estimates stay, and information about them is taken back: that is not a far larger error, seen vaguely.
-
-    False fixes that had been followed left a latency of 4.5 σ at 0.96 σ²; measurements alone seemed to say 2.3 s,
-    which moved the car by 45 m.
-    """
-    f, sigma = make_waiting(), 0.02
-    estimate(f, GNSS.latency, -4.5 * sigma, 0.1 * sigma**2)
-    before, place = f.slow_states(GNSS.latency), f.states.index(GNSS.latency, "")
-    f.add_variance(GNSS.latency, "", 0.86 * sigma**2)
-    variances = f.variances
-    doubt(f)
-    assert np.array_equal(f.slow_states(GNSS.latency), before)
-    assert np.array_equal(f.variances, variances)
-    # A contradiction by measurements alone still is one.
-    set_slow_state(f, place, -12.0 * sigma)
-    doubt(f)
-    assert f.variances[place] > 1.5 * variances[place]
-
-
-def test_a_parameter_that_something_else_explains_is_not_doubted():
-    f, sigma = make_waiting(), Unknowns().steering_offset
-    estimate(f, STEERING_OFFSET, -12.0 * sigma, sigma**2 / 3)
-    before = f.variances
-    for _ in range(12):
-        f.widen_parameters([STEERING_OFFSET])
-    assert np.array_equal(f.variances, before)
-
-
-@pytest.mark.parametrize(("element", "is_doubted"), [("x", True), ("z", False)])
-def test_the_height_of_an_antenna_is_not_doubted(element, is_doubted):
-    """It shows by roll and pitch alone, which no model of car and road knows that well."""
-    f = make_waiting()
-    i, before = f.states.index(GNSS.antenna, element), 0.9 * 0.003**2
-    set_slow_state(f, i, -0.03)
-    f.set_variance(GNSS.antenna, element, before)
-    doubt(f)
-    assert (f.variances[i] > 2.0 * before) == is_doubted
-
-
-@pytest.mark.parametrize(("value", "share"), [(9.0, 0.01), (0.9, 0.99), (5.0, 1.0), (5.0, 1.2)])
-def test_what_measurements_do_not_contradict_is_not_doubted(value, share):
-    """An estimate within ten σ of what is known of it; and one that no measurement has made, of any size."""
-    f, sigma = make_waiting(), Unknowns().steering_offset
-    estimate(f, STEERING_OFFSET, value * sigma, share * sigma**2)
-    doubt(f)
-    assert f.variances[index(f, STEERING_OFFSET)] == pytest.approx(share * sigma**2)
-
-
-@pytest.mark.parametrize("days", [0.0, 5.0, 1000.0])
-@pytest.mark.parametrize(("value", "sigma"), [(0.5, 0.98), (0.5, 0.1), (30.0, 0.5), (30.0, 5.0)])
-def test_what_an_earlier_drive_has_found_is_not_doubted_by_itself(value, sigma, days):
-    """In units of the initial σ; also what that drive has doubted itself, and what time has made uncertain."""
-    f, given = make_waiting(), Unknowns().steering_offset
-    f.set_parameters({"steering_offset": SlowState(value * given, sigma * given, "rad")}, days * 86400.0)
-    i, (begin,) = index(f, STEERING_OFFSET), f.slow_states(STEERING_OFFSET)
-    before = f.variances[i]
-    assert (sigma * given) ** 2 <= before * (1.0 + 1e-9)
-    assert before <= max(1.0, value**2 + sigma**2) * given**2 * (1.0 + 1e-9)
-    if days == 0.0:
-        assert (begin, before) == pytest.approx((value * given, (sigma * given) ** 2))
-    if days == 1000.0:
-        assert abs(begin) < 1e-3 * max(1.0, value) * given
-    doubt(f)
-    assert f.variances[i] == pytest.approx(before)
-    assert f.slow_states(STEERING_OFFSET) == pytest.approx([begin])
-
-
 def test_what_is_no_parameter_and_what_is_given_as_certain_is_never_doubted():
     known = table(unknowns=Unknowns(steering_offset=0.0))
     assert STEERING_OFFSET not in known.groups
@@ -453,7 +347,7 @@ def test_what_is_no_parameter_and_what_is_given_as_certain_is_never_doubted():
 
 
 def test_estimates_of_tyres_and_latencies_stay_within_their_limits():
-    f = make_waiting()
+    f = make_moving()
     places = f.states.places(TYRE_ERROR)
     for size, expected in ((5.0, 0.6), (-5.0, -0.6), (0.2, -0.4)):
         f.errors.x[places] = size
@@ -493,7 +387,7 @@ def test_biases_are_published_by_the_name_of_their_group():
 
 def test_noise_of_the_model_follows_what_is_found():
     """σ² goes to x² + P within tens of seconds, for lateral force and yaw moment alone, and within bounds."""
-    f = make_waiting()
+    f = make_moving()
     places, process = f.states.places(UNMODELLED), f.get_process(UNMODELLED)[1:]
     given = process.copy()
     for size, share in ((1.5, 1.5), (100.0, 3.0), (0.0, 0.3)):
