@@ -110,7 +110,7 @@ class ErrorStates(Generic[S]):
     """Kinds of observation of which one at least must be active, or else the states are taken as zero. What only the
     model contradicts is not learned from the model."""
     limit: float | None = None
-    """Estimates stay within ± this."""
+    """Estimates stay within ± this; what seems to be further off is not taken for this error (`contradiction`)."""
     is_known: Callable[[S], bool] = lambda _: False
     """Whether it is taken as zero, with σ of 0, and needs no state."""
     contradiction: float | None = None

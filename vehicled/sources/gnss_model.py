@@ -10,6 +10,7 @@ from vehicled.filter.considered import Considered
 from vehicled.filter.factors import calc_share
 from vehicled.filter.states import ErrorStates, Group, make_constant
 from vehicled.sources.imu_model import GYRO_BIAS, misalign
+from vehicled.sources.late_speeds import make_latency
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 _FARTHEST = 2.0
 """m from where an antenna is configured: it is in the same car, and measured from another point of it at most."""
-_LATEST, _LATEST_VELOCITY = 0.3, 0.2
-"""s: no receiver errs by more. Were both to reach the filter's memory, all that comes would be too old, for ever."""
+_LATEST_VELOCITY = 0.2
+"""s: no receiver errs by more. Were a fix's latency and this to reach the filter's memory together, all that comes
+would be too old, for ever."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,10 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         undoubted=("z",),
         sigma=lambda gnss: None if gnss is None else gnss.antenna_sigma,
     )
-    latency: ErrorStates[Gnss | None] = make_constant(
+    latency: ErrorStates[Gnss | None] = make_latency(
         f"{name}_latency",
-        ("",),
-        "s",
         "by how much fixes are older than their time",
-        contradiction=10.0,
-        limit=_LATEST,
-        is_latency=True,
-        sigma=lambda gnss: None if gnss is None else gnss.latency_sigma,
+        lambda gnss: None if gnss is None else gnss.latency_sigma,
     )
     velocity_latency: ErrorStates[Gnss | None] = make_constant(
         f"{name}_velocity_latency",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 _LATEST = 0.3
-"""s: no speed errs by more."""
+"""s: no speed and no receiver errs by more."""
 _SMALL_CHANGE = 0.2
 """m/s²: slower changes of the speed do not determine a latency, those twice as fast do so wholly."""
 
