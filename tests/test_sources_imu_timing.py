@@ -18,15 +18,15 @@ BIAS = 0.002
 
 def place(t: float) -> complex:
     """A slalom in which the car also accelerates and brakes, m."""
-    return 12.0 * t - 8.0 * math.cos(0.5 * t) + 1j * 4.0 * math.sin(0.9 * t)
+    return 12.0 * t - 8.0 * math.cos(0.5 * t) + 1j * 1.5 * math.sin(1.8 * t)
 
 
 def velocity(t: float) -> complex:
-    return 12.0 + 4.0 * math.sin(0.5 * t) + 3.6j * math.cos(0.9 * t)
+    return 12.0 + 4.0 * math.sin(0.5 * t) + 2.7j * math.cos(1.8 * t)
 
 
 def acceleration(t: float) -> complex:
-    return 2.0 * math.cos(0.5 * t) - 3.24j * math.sin(0.9 * t)
+    return 2.0 * math.cos(0.5 * t) - 4.86j * math.sin(1.8 * t)
 
 
 def yaw(t: float) -> float:
@@ -174,29 +174,35 @@ def test_derivatives_are_those_of_the_path():
     t = np.arange(0.0, 4.0, 1 / RATE) + 6.0
     at = np.arange(6.3, 9.9, 0.1)
 
-    def compare(arm=ARM, yaw0=None, extra=0j, ahead=1.0, left=1.0, turning=0.0, pitch_late=0.0):
+    def compare(
+        arm=ARM, yaw0=None, extra=0j, ahead=1.0, left=1.0, turning=0.0, pitch_late=0.0, roll_late=0.0
+    ):
         rows = []
         for x in t:
             f, rate = forces(x), (forces(x + 1e-4) - forces(x - 1e-4)) / 2e-4
-            force = complex(ahead * f.real + pitch_late * rate.real, left * f.imag) + extra
+            force = (
+                complex(ahead * f.real + pitch_late * rate.real, left * f.imag + roll_late * rate.imag)
+                + extra
+            )
             rows.append((x, yaw_rate(x) + turning, force.real, force.imag))
         fixes = np.array([antenna(x) for x in at])
         return compare_paths(np.array(rows), at, fixes, yaw(6.0) if yaw0 is None else yaw0, arm)
 
     residual, own, shared = compare()
-    assert own.shape == (2 * len(at), 7)
-    assert shared.shape == (2 * len(at), 7)
+    assert own.shape == (2 * len(at), 10)
+    assert shared.shape == (2 * len(at), 5)
     small = 1e-4
     # What makes the integrated path longer leaves as much less to the residual.
     for column, changed in (
         (own[:, 4], compare(yaw0=yaw(6.0) + small)),
         (own[:, 5], compare(extra=small)),
         (own[:, 6], compare(extra=1j * small)),
+        (own[:, 7], compare(ahead=1.0 + small)),
+        (own[:, 8], compare(left=1.0 + small)),
+        (own[:, 9], compare(roll_late=small)),
         (shared[:, 1], compare(arm=ARM + small)),
         (shared[:, 2], compare(arm=ARM + 1j * small)),
-        (shared[:, 3], compare(ahead=1.0 + small)),
-        (shared[:, 4], compare(left=1.0 + small)),
-        (shared[:, 5], compare(turning=small)),
-        (shared[:, 6], compare(pitch_late=small)),
+        (shared[:, 3], compare(turning=small)),
+        (shared[:, 4], compare(pitch_late=small)),
     ):
         assert (residual - changed[0]) / small == pytest.approx(column, rel=0.02, abs=0.02)

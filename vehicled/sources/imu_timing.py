@@ -28,25 +28,30 @@ _SETTLING = 5.0
 _MOST_SAMPLES = 20_000
 _LATENESS = 0.5
 """s: by how much fixes may arrive later than the samples of their time."""
-_OWN = ("x", "y", "vx", "vy", "yaw", "bias ahead", "bias left")
-"""Unknowns of one window: how it begins, and biases of the accelerometers, slope and bank included."""
+_BEGIN = ("x", "y", "vx", "vy", "yaw")
+_BIASES = {"ahead": 0.3, "left": 0.3, "pitching": 0.05, "rolling": 0.05, "late rolling": 0.005}
+"""m/s², relative, and s, 1 σ. Ahead, left: of the accelerometers, slope and bank included. Pitching, rolling: by how
+much forces are greater than measured as the body inclines otherwise than estimated. Late rolling: by how much the
+estimated roll follows too late. The estimate's errors differ from one window to the next."""
+_OWN = (*_BEGIN, *_BIASES)
+"""Unknowns of one window."""
 _YAW = _OWN.index("yaw")
-_OWN_PRIOR = np.eye(len(_OWN))[_YAW + 1 :] / 0.3
-"""Rows that hold the biases: 1/σ, s²/m."""
-_SHARED = ("latency", "antenna ahead", "antenna left", "pitching", "rolling", "gyroscope", "late pitching")
-"""Unknowns of all windows. Pitching, rolling: by how much forces are greater than measured as the body inclines."""
+_OWN_PRIOR = np.diag([0.0] * len(_BEGIN) + [1.0 / sigma for sigma in _BIASES.values()])[len(_BEGIN) :]
+"""Rows that hold the biases."""
+_SHARED = ("latency", "antenna ahead", "antenna left", "gyroscope", "late pitching")
+"""Unknowns of all windows."""
 _MOVED, _NOT_MOVED = 1.0, 0.05
 """m, 1 σ of the antenna's place, if it is elsewhere and if it is where it is configured. Small errors of integrated
 accelerations have the effect of some centimetres."""
-_PRIORS = (0.1, 0.1, 0.001)
-"""1 σ of pitching and rolling (relative) and of what is left of the gyroscope's bias, rad/s."""
+_GYROSCOPE = 0.001
+"""rad/s, 1 σ: what is left of the gyroscope's bias."""
 _LATE_PITCHING = ((0.006, 0.02), (0.002,))
 """s, 1 σ: by how much the estimated pitch follows too late, without (at any time) and with measured drive torque.
 
 Without, that depends on the car: a latency has to follow from either."""
 _NO_ROWS = np.zeros((len(_OWN_PRIOR), len(_SHARED) + 1))
 _ITERATIONS = 3
-_MODEL_ERROR = 0.003
+_MODEL_ERROR = 0.0015
 """s: roll and pitch follow their accelerations late, which has the effect of a latency of this size."""
 _CONTRADICTION = 3.5
 """Standard deviations from which on the configured latency is taken as wrong."""
@@ -83,7 +88,7 @@ class ImuTiming:
         self._found = False
         size = len(_SHARED)
         self._information, self._vector = np.zeros((size, size)), np.zeros(size)
-        self._squares, self._freedom = 0.0, 0
+        self._squares, self._freedom, self._excess = 0.0, 0, 1.0
         self._was_drive_known = True
         """Whether drive torques were measured for each sample."""
         self._given = SlowState(0.0, 0.0, "s")
@@ -192,6 +197,10 @@ class ImuTiming:
         self._vector += products[:-1, -1]
         self._squares += float(products[-1, -1])
         self._freedom += 2 * len(at) - own.shape[1]
+        # Where fixes scatter by more than their σ, the result does as well. That they do not fit an explanation
+        # speaks against that alone: what counts is by how much the best one leaves.
+        best = self._calc_squares(np.linalg.lstsq(self._information, self._vector)[0])
+        self._excess = max(1.0, best / self._freedom)
 
     def _solve(
         self, late: bool = True, moved: bool = True, pitching: float | None = None
@@ -205,19 +214,21 @@ class ImuTiming:
         known = self._given.sigma or self.sigma
         sigmas = [known if late else _MODEL_ERROR, *[_MOVED if moved else _NOT_MOVED] * 2]
         pitching = max(_LATE_PITCHING[self._was_drive_known]) if pitching is None else pitching
-        prior = 1.0 / np.array([*sigmas, *_PRIORS, pitching]) ** 2
+        prior = 1.0 / np.array([*sigmas, _GYROSCOPE, pitching]) ** 2
         mean = np.zeros(len(prior))
         mean[0] = self._given.value - self.latency - self._fix_latency
         matrix = self._information + np.diag(prior)
         inverse = np.linalg.inv(matrix)
         found = inverse @ (self._vector + prior * mean)
-        left = self._squares - 2.0 * found @ self._vector + found @ self._information @ found
-        # Where fixes scatter by more than their σ, the result does as well.
-        excess = max(1.0, float(left) / max(self._freedom, 1))
-        cost = float(left / excess + prior @ (found - mean) ** 2 - np.log(prior).sum())
+        left = self._calc_squares(found)
+        cost = float(left / self._excess + prior @ (found - mean) ** 2 - np.log(prior).sum())
         cost += float(np.linalg.slogdet(matrix).logabsdet)
         change = float(found[0]) + self._fix_latency
-        return change, math.sqrt(inverse[0, 0] * excess), cost
+        return change, math.sqrt(inverse[0, 0] * self._excess), cost
+
+    def _calc_squares(self, found: np.ndarray) -> float:
+        """Sum of the squares that all windows have left, with these values of the shared unknowns."""
+        return self._squares - 2.0 * float(found @ self._vector) + float(found @ self._information @ found)
 
     def _decide(self) -> float:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
@@ -270,8 +281,8 @@ def compare_paths(
 
     Parameters: samples (n, 4) of time, yaw rate, accelerations ahead and to the left; times `at` (m,) and places
     `fixes` (m,) of the antenna; yaw at the first sample, rad; `arm` from IMU to antenna, m. Returns the residuals
-    (2m,), real parts first; their derivatives by the unknowns of the window `_OWN` (2m, 7) and of all
-    windows `_SHARED` (2m, 7).
+    (2m,), real parts first; their derivatives by the unknowns of the window `_OWN` (2m, 10) and of all
+    windows `_SHARED` (2m, 5).
     """
     t, yaw_rate, force = samples[:, 0], samples[:, 1], samples[:, 2] + 1j * samples[:, 3]
 
@@ -292,14 +303,17 @@ def compare_paths(
     turned = sample(heading)
     path = sample(integrate(velocity)) + turned * arm
     one = np.ones(len(at))
-    own = [one, 1j * one, since, 1j * since, 1j * path, travel(heading), travel(1j * heading)]
+    own = [
+        *(one, 1j * one, since, 1j * since, 1j * path),
+        *(travel(heading), travel(1j * heading)),
+        *(travel(heading * force.real), travel(1j * heading * force.imag)),
+        travel(1j * heading * np.gradient(force.imag, t)),
+    ]
     shared = [
         # A sample of t + τ is taken for one of t: the path is as it was τ before.
         sample(velocity) + 1j * sample(yaw_rate) * turned * arm,
         turned,
         1j * turned,
-        travel(heading * force.real),
-        travel(1j * heading * force.imag),
         travel(1j * heading * force * (t - t[0])) + 1j * since * turned * arm,
         travel(heading * np.gradient(force.real, t)),
     ]
