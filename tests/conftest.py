@@ -3,7 +3,6 @@
 import gc
 import os
 import tempfile
-import time
 from pathlib import Path
 
 import hypothesis
@@ -44,25 +43,6 @@ LONG = (
 )
 """These begin first, in this order: one that began last would run on when the other processes have no more to do.
 Two that run in real time do not follow each other, as they would run beside each other."""
-
-
-def pytest_addoption(parser):
-    parser.addoption(
-        "--begin-within",
-        type=float,
-        metavar="SECONDS",
-        help="skip the tests that have not begun by then; default: no limit",
-    )
-
-
-def pytest_configure(config):
-    config.begun = time.monotonic()
-
-
-def pytest_runtest_setup(item):
-    limit = item.config.getoption("begin_within")
-    if limit is not None and time.monotonic() - item.config.begun > limit:
-        pytest.skip(f"not begun within {limit:g} s")
 
 
 def pytest_collection_modifyitems(items):
