@@ -259,7 +259,7 @@ def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
     [
         ("four_bar", "crank_gyros", "SCKF"),
         pytest.param("five_bar", "coupler_gyros", "errorEKF_AFE", marks=pytest.mark.slow),
-        ("five_bar", "encoders", "DEKF"),
+        pytest.param("five_bar", "encoders", "DEKF", marks=pytest.mark.slow),
         pytest.param("four_bar", "encoders", "errorEKF", marks=pytest.mark.slow),
         pytest.param("five_bar", "crank_gyros", "DIEKFpm", marks=pytest.mark.slow),
         pytest.param("five_bar", "coupler_gyros", "UKF-TR", marks=pytest.mark.slow),
