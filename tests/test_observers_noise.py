@@ -272,7 +272,8 @@ def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, senso
     assert 0.7 < row["nis"] / expected < 1.4
 
 
-@pytest.mark.parametrize("name", [pytest.param("DEKF", marks=pytest.mark.slow), "UKF-FE"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DEKF", "UKF-FE"])
 def test_eulers_filters_find_the_five_bar_where_they_followed_a_wrong_motion(name):
     row = bench.run_case(ObserverRun("five_bar", "coupler_gyros", 200, "L2", name, 1))
     assert row["position_relative"] < 0.1

@@ -126,6 +126,7 @@ def test_a_reset_separates_what_is_before_from_what_is_after():
     assert abs(whole["x"][-1] - Smoothed(given)["x"][-1]) > 1e-6
 
 
+@pytest.mark.slow
 def test_sigma_after_a_restart_in_a_bend_is_true():
     """Courses in bends leave latencies of the receiver as they are, and with them part of the gain."""
     drive = mixed(START)
