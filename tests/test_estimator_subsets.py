@@ -1,10 +1,7 @@
 """Any subset of sensors works: no error, nothing but finite numbers, and as good as what is left allows."""
 
-from collections.abc import Iterable
-
 import numpy as np
 import pytest
-from _pytest.mark import ParameterSet
 from estimator_rig import (
     Run,
     bends,
@@ -72,7 +69,7 @@ SLOW = (
 `imu, wheels, speed`."""
 
 
-def mostly_often(names: Iterable[str]) -> list[str | ParameterSet]:
+def mostly_often(names):
     return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
 
 
