@@ -3,7 +3,6 @@
 import gc
 import os
 import tempfile
-import time
 from pathlib import Path
 
 import hypothesis
@@ -22,7 +21,7 @@ hypothesis.settings.load_profile("tests")
 
 LONG = (
     "test_replay_command.py",
-    "test_vehicle_mechanism.py",
+    "test_log_check.py",
     "test_demo.py",
     "test_observers_noise.py",
     "test_smoothing_drives.py",
@@ -34,35 +33,19 @@ LONG = (
     "test_batch.py",
     "test_bench_observers.py",
     "test_sources_receivers.py",
-    "test_log_check.py",
+    "test_vehicle_mechanism.py",
     "test_check.py",
     "test_faults_rows.py",
     "test_identification_gradient.py",
     "test_view_browser.py",
     "test_docs_examples.py",
     "test_estimator_unmeasured_drive.py",
+    "test_vehicle_blueprint.py",
+    "test_robustness_plants.py",
+    "test_suspension_exudyn.py",
 )
 """These begin first, in this order: one that began last would run on when the other processes have no more to do.
 Two that run in real time do not follow each other, as they would run beside each other."""
-
-
-def pytest_addoption(parser):
-    parser.addoption(
-        "--begin-within",
-        type=float,
-        metavar="SECONDS",
-        help="skip the tests that have not begun by then; default: no limit",
-    )
-
-
-def pytest_configure(config):
-    config.begun = time.monotonic()
-
-
-def pytest_runtest_setup(item):
-    limit = item.config.getoption("begin_within")
-    if limit is not None and time.monotonic() - item.config.begun > limit:
-        pytest.skip(f"not begun within {limit:g} s")
 
 
 def pytest_collection_modifyitems(items):

@@ -106,16 +106,18 @@ _longest: dict[str, tuple[float, Drive]] = {}
 
 
 def _begin(name: str, scenario: Scenario, seconds: float) -> Drive:
-    """The longest drive so far begins as the shorter ones do."""
+    """The longest drive so far begins as the shorter ones do; the first is the scenario's own, so that there is
+    seldom a longer one."""
     if name not in _longest or _longest[name][0] < seconds:
-        _longest[name] = seconds, Drive(dataclasses.replace(scenario, duration=seconds))
+        longest = max(seconds, scenario.duration)
+        _longest[name] = longest, Drive(dataclasses.replace(scenario, duration=longest))
     return _longest[name][1].begin(seconds)
 
 
 @lru_cache
 def mixed(seconds: float = 25.0) -> Drive:
     """The first part of the mixed drive: standstill, start, corners; the plant off by the standard errors."""
-    return _begin("mixed", find_scenario("mixed_drive"), seconds)
+    return _begin("mixed", dataclasses.replace(find_scenario("mixed_drive"), duration=25.0), seconds)
 
 
 @lru_cache

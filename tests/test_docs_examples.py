@@ -107,7 +107,7 @@ def test_the_new_driver_decodes_its_lines_and_counts_what_is_damaged():
     assert driver.state == "stopped"
 
 
-@pytest.mark.parametrize("name", ["library.md", "mechanisms.md"])
+@pytest.mark.parametrize("name", ["library.md", pytest.param("mechanisms.md", marks=pytest.mark.slow)])
 def test_the_python_of_a_page_runs(name, capsys):
     text = (EXAMPLES.parent / name).read_text()
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):

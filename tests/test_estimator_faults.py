@@ -70,7 +70,7 @@ def since_fault(run: Run) -> np.ndarray:
     return (run.t > FAILS * SECOND) & (run.t <= SECONDS * SECOND)
 
 
-@pytest.mark.parametrize("fault", [silent, repeating, zero])
+@pytest.mark.parametrize("fault", [silent, repeating, pytest.param(zero, marks=pytest.mark.slow)])
 def test_a_dead_steering_sensor_costs_little(slalom, fault):
     run = run_with(slalom, "steer", fault)
     check(run, slalom, {"sideslip": 0.8, "yaw": 0.8, "wz": 0.5})
@@ -102,7 +102,9 @@ def test_a_dead_inertial_sensor_costs_little(slalom, prefix, fault):
     assert stuck > 100 if fault is repeating else stuck == 0
 
 
-@pytest.mark.parametrize("fault", [lambda v, _: v + 3.0, lambda v, _: v + 0.4])
+@pytest.mark.parametrize(
+    "fault", [lambda v, _: v + 0.4, pytest.param(lambda v, _: v + 3.0, marks=pytest.mark.slow)]
+)
 def test_a_gyroscope_that_wheels_and_steering_contradict_is_left_out(slalom, fault):
     run = run_with(slalom, "imu.wz", fault)
     check(run, slalom, {"sideslip": 1.5, "yaw": 1.5})

@@ -87,7 +87,10 @@ def test_sigma_of_the_latency_is_honest_after_gentle_braking():
     assert rms(np.array(ratios)) < 2.0
 
 
-@pytest.mark.parametrize(("prefix", "state"), [("vehicle.", "speed_latency"), ("wheel.", "wheel_latency")])
+@pytest.mark.parametrize(
+    ("prefix", "state"),
+    [("wheel.", "wheel_latency"), pytest.param("vehicle.", "speed_latency", marks=pytest.mark.slow)],
+)
 def test_late_speeds_are_found_and_falsify_no_other_latency(prefix, state):
     """40 ms late, as control units send them: beside a receiver and an IMU whose times are right."""
     drive, late = mixed(25.0), 0.04

@@ -295,8 +295,8 @@ def test_a_source_that_falls_silent_is_lost_and_comes_back():
 
 # -- damaged values ---------------------------------------------------------------------------------------
 
-WILD = (math.nan, -math.inf, 1e300, 1e9)
-MORE_WILD = (math.inf, -1e300)
+WILD = (math.nan, 1e9)
+MORE_WILD = (math.inf, -math.inf, 1e300, -1e300)
 
 
 @pytest.mark.parametrize("begin", [0, 1], ids=["from the start", "under way"])
@@ -345,8 +345,8 @@ SPOIL = {
 
 @pytest.mark.parametrize(
     "what",
-    ["position", "covariance", "400 m/s"]
-    + [pytest.param(what, marks=pytest.mark.slow) for what in ("rates", "multipliers")],
+    ["covariance", "400 m/s"]
+    + [pytest.param(what, marks=pytest.mark.slow) for what in ("position", "rates", "multipliers")],
 )
 def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
     """Up to a second old, and so at another speed: it takes some seconds to converge."""

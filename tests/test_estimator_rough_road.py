@@ -93,7 +93,7 @@ def test_an_even_road_stays_even():
 def test_an_imu_that_vibrates_is_no_rough_road():
     """Its noise is 20 and 10 times that of its settings, and would be 3 mm of travel."""
     imu = SimulatedImu(accelerometer=Errors(noise=1.0), gyro=Errors(noise=0.02))
-    run = RoadRun(prototype(), steps(drive(None).measurements(5, imu=imu)))
+    run = RoadRun(prototype(), steps(drive(None).begin(5.0).measurements(5, imu=imu)))
     assert rms(run.added[run.t > 2 * SECOND][:, :4]) < 6e-4
 
 
@@ -119,7 +119,7 @@ def test_the_same_rough_road_gives_the_same_bytes_and_a_reset_ends_it():
 
 @pytest.mark.parametrize("lost", ["imu.a", pytest.param("imu.", marks=pytest.mark.slow)])
 def test_it_fades_without_accelerometers(lost):
-    measured = drive().measurements(5)
+    measured = drive().begin(7.0).measurements(5)
     until = 5 * SECOND
     given = [m for m in measured if m.t < until] + without([m for m in measured if m.t >= until], lost)
     run = RoadRun(prototype(), steps(given))

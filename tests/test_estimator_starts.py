@@ -225,16 +225,16 @@ def test_devices_that_are_connected_one_after_the_other_make_no_start_wrong(
 def test_the_place_of_a_car_that_creeps_before_its_heading_is_known_is_within_its_sigma(seed: int) -> None:
     """It never is as fast as courses are used from, and goes the other way than the one that is assumed."""
     inputs = DriveInputs(rear_torque=[(2.0, 0.0), (2.5, 170.0), (5.0, 170.0), (5.5, 20.0)])
-    drive = Drive(Scenario(duration=14.0, initial=InitialMotion(yaw=2.8), inputs=inputs))
+    drive = Drive(Scenario(duration=11.0, initial=InitialMotion(yaw=2.8), inputs=inputs))
     run = Run(prototype(), steps(drive.measurements(seed, gnss="conventional")))
     creeping = (run["sigma.yaw"] > 3.0) & (run.t > 5 * SECOND)
     assert 0.8 < run["vx"][creeping].mean() < 2.0
-    assert creeping.sum() > 1500
+    assert creeping.sum() > 1000
     squares = [(run.error(drive, c) / run[f"sigma.{c}"])[creeping] ** 2 for c in ("x", "y")]
     assert 0.1 < np.mean(squares) < 2.0
 
 
-@pytest.mark.parametrize("receiver", ["conventional", "rtk"])
+@pytest.mark.parametrize("receiver", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
 def test_the_place_of_a_car_whose_receiver_gives_positions_alone_is_within_its_sigma(
     receiver: UsualReceiver,
 ) -> None:

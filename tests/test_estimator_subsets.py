@@ -61,13 +61,19 @@ LEFT = {
 }
 
 
-SLOW = ("no accelerometers", "no yaw gyroscope", "no lateral axis", "no height", "no wheels")
-"""What others include: `no imu`, `vertical axes missing`, `no accuracy and no quality`, `only gnss and inputs`."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in LEFT]
+SLOW = (
+    *("no accelerometers", "no gyroscopes", "no yaw gyroscope", "no lateral axis", "no height", "no wheels"),
+    *("imu and speed", "speed"),
 )
+"""What others include: `no imu`, `vertical axes missing`, `no accuracy and no quality`, `only gnss and inputs`; and
+`imu, wheels, speed`."""
+
+
+def mostly_often(names):
+    return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
+
+
+@pytest.mark.parametrize("name", mostly_often(LEFT))
 def test_with_gnss_the_rest_may_be_missing(name):
     missing, position, yaw, speed = LEFT[name]
     # The first heading is that of a course, or of the way from a standstill.
@@ -92,7 +98,7 @@ DEAD_RECKONING = {
 }
 
 
-@pytest.mark.parametrize("name", DEAD_RECKONING)
+@pytest.mark.parametrize("name", mostly_often(DEAD_RECKONING))
 def test_without_gnss_the_rest_goes_on_in_a_frame_of_its_own(name):
     left, speed, distance = DEAD_RECKONING[name]
     truth = mixed(SECONDS)

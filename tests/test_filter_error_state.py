@@ -147,7 +147,7 @@ def test_it_is_consistent_on_a_model_of_its_own():
     rng = np.random.default_rng(3)
     nis, nees = [], []
     start = np.diag([0.04, 0.04, 0.1, 0.1])
-    for _ in range(150):
+    for _ in range(75):
         x = rng.multivariate_normal(np.zeros(4), start)
         f = ErrorStateKalmanFilter(Oscillator(np.zeros(4)), start)
         for _ in range(40):

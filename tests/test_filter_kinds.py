@@ -1,8 +1,9 @@
 """The other kinds of the filter on the vehicle: tyre response in the transition, forces that act, sigma points."""
 
 import dataclasses
-from functools import lru_cache
+from functools import lru_cache, partial
 
+import filter_rig
 import numpy as np
 import pytest
 from estimator_rig import Run, bends, rms, steps, with_known_time
@@ -11,7 +12,6 @@ from filter_rig import (
     H,
     index,
     kernels,
-    new_filter,
     observation,
     observe_tyres,
     place,
@@ -34,6 +34,8 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.sources.imu_model import GYRO_BIAS
+from vehicled.sources.sensors import Sensors
+from vehicled.sources.vehicle_speed import VehicleSpeed
 from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import BRAKE_PRESSURE, POSE, V1Z
 
@@ -42,6 +44,11 @@ T = 100 * STEP_NS
 TYRES = ((TYRE_FORCE, "front"), (TYRE_FORCE, "rear"))
 SPEEDS = ((VELOCITY, "ahead"), (VELOCITY, "left"), (ANGULAR_RATE, "yaw"))
 AHEAD, LEFT, TURNING = (POSE.index(n) for n in ("ahead", "left", "wz"))
+
+
+SENSORS = Sensors(wheel_speeds=None, vehicle_speed=VehicleSpeed(latency_sigma=0.0))
+"""With the states of the prototype's: what is compiled for its drives serves here too."""
+new_filter = partial(filter_rig.new_filter, sensors=SENSORS)
 
 
 def lasting(sigma: float = 0.0) -> Unmodelled:

@@ -63,7 +63,7 @@ def test_a_cluster_differentiates_the_same(drives):
     file, one = prototype_file(), NOISE["gyro.noise"]
     change = Change(configure(apply(file, [one], [one.step]), TEXT), one.step)
     work = partial(differentiate, configure(file, TEXT), [change])
-    with jobs_rig.start_cluster() as workers, Cluster(workers.scheduler_address) as executor:
+    with jobs_rig.start_cluster(1) as workers, Cluster(workers.scheduler_address) as executor:
         parts = Passes(drives, executor).run(work, lambda _: None)
     for (error, derivatives), (expected, others) in zip(parts, map(work, drives), strict=True):
         assert error == expected

@@ -25,6 +25,8 @@ SAMPLE = SAMPLES / "ferrari_250lm" / "drive.csv"
 WEAVE = SAMPLES / "ten_minutes.yaml"
 CAR = "hatchback"
 DEGREES = 180.0 / math.pi
+SELDOM_UNKNOWN = [CAR, pytest.param(None, marks=pytest.mark.slow)]
+"""Cars of the faults that have many variants."""
 
 
 load = lru_cache(vehicled.load_configuration)
@@ -225,10 +227,8 @@ plant: {tyre_stiffness: -20 %}
 def drive_off_centre(scenario: str) -> tuple[list[Measurement], Configuration]:
     """IMU before and antenna behind the centre of mass by a metre."""
     car = load(CAR)
-    imu, gnss = (
-        replace(car.sensors.imu, position=(1.0, 0.0, 0.0)),
-        replace(car.sensors.gnss, antenna=(-1.2, 0, 1)),
-    )
+    imu = replace(car.sensors.imu, position=(1.0, 0.0, 0.0))
+    gnss = replace(car.sensors.gnss, antenna=(-1.2, 0, 1))
     car = replace(car, sensors=replace(car.sensors, imu=imu, gnss=gnss))
     with NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(scenario)
@@ -236,7 +236,7 @@ def drive_off_centre(scenario: str) -> tuple[list[Measurement], Configuration]:
         return vehicled.simulate(file.name, car, seed=7, gnss="rtk").measurements, car
 
 
-@pytest.mark.parametrize("scenario", [SLOW, FAST])
+@pytest.mark.parametrize("scenario", [pytest.param(SLOW, marks=pytest.mark.slow), FAST])
 @pytest.mark.parametrize("known", [True, False])
 def test_dynamics_of_the_car_are_no_time_offsets(scenario: str, known: bool) -> None:
     """Slip of driven wheels, sideslip at speed and places of sensors were: of 0.1 to 0.4 s in these drives."""
@@ -337,7 +337,7 @@ def test_mistakes_that_a_straight_drive_shows(
 SPEEDS = {f"wheel.{w}.speed" for w in WHEELS}
 
 
-@pytest.mark.parametrize("car", [CAR, None])
+@pytest.mark.parametrize("car", SELDOM_UNKNOWN)
 @pytest.mark.parametrize("without", ["none", "gnss."])
 @pytest.mark.parametrize("factor", [1e-3, 0.05])
 def test_wheel_speeds_that_are_far_too_small(factor: float, without: str, car: str | None) -> None:
@@ -347,7 +347,7 @@ def test_wheel_speeds_that_are_far_too_small(factor: float, without: str, car: s
     assert found.value == pytest.approx(factor, rel=0.15)
 
 
-@pytest.mark.parametrize("car", [CAR, None])
+@pytest.mark.parametrize("car", SELDOM_UNKNOWN)
 @pytest.mark.parametrize("without", ["none", "gnss.", "wheel."])
 @pytest.mark.parametrize("axis", ["imu.ax", "imu.ay"])
 def test_a_single_accelerometer_axis_in_g(axis: str, without: str, car: str | None) -> None:

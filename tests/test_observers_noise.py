@@ -259,7 +259,7 @@ def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
     [
         ("four_bar", "crank_gyros", "SCKF"),
         pytest.param("five_bar", "coupler_gyros", "errorEKF_AFE", marks=pytest.mark.slow),
-        ("five_bar", "encoders", "DEKF"),
+        pytest.param("five_bar", "encoders", "DEKF", marks=pytest.mark.slow),
         pytest.param("four_bar", "encoders", "errorEKF", marks=pytest.mark.slow),
         pytest.param("five_bar", "crank_gyros", "DIEKFpm", marks=pytest.mark.slow),
         pytest.param("five_bar", "coupler_gyros", "UKF-TR", marks=pytest.mark.slow),
@@ -272,7 +272,8 @@ def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, senso
     assert 0.7 < row["nis"] / expected < 1.4
 
 
-@pytest.mark.parametrize("name", [pytest.param("DEKF", marks=pytest.mark.slow), "UKF-FE"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DEKF", "UKF-FE"])
 def test_eulers_filters_find_the_five_bar_where_they_followed_a_wrong_motion(name):
     row = bench.run_case(ObserverRun("five_bar", "coupler_gyros", 200, "L2", name, 1))
     assert row["position_relative"] < 0.1

@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ OUTAGE = 2 * SECOND
 """From then on there is no receiver."""
 
 
+@lru_cache
 def run(yaw: float, point: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Run:
     scenario = Scenario(
         duration=5.0, initial=InitialMotion(speed=15.0, yaw=yaw), inputs=DriveInputs(rear_torque=90.0)

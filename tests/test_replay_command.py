@@ -26,7 +26,7 @@ from vehicled.daemon.recordings import RecordOptions, list_recordings, open_reco
 from vehicled.drive_summary import Summary
 from vehicled.messages import ESTIMATE_COLUMNS, Condition, Measurement, Parameters, SourceFault
 
-SECONDS = 4.0
+SECONDS = 3.5
 UTC_OFFSET_NS = 1_700_000_000_000_000_000
 """As of a clock that is not set between two files, to the nanosecond."""
 
@@ -137,7 +137,7 @@ def test_a_last_file_without_a_step_is_the_end_of_the_run(rotated, tmp_path):
     recording, last = open_recording(tmp_path, "text", 0, UTC_OFFSET_NS)
     recording.writer.close()
     counts = [sum(1 for _ in McapLog(*files).recorded_steps()) for files in (several, [*several, last])]
-    assert counts[0] == counts[1] > 900
+    assert counts[0] == counts[1] > 800
 
 
 def test_files_that_do_not_follow_each_other_are_an_error(rotated, logs, tmp_path, capsys):
@@ -293,7 +293,7 @@ def test_wrong_configurations_and_rates_are_usage_errors(logs, tmp_path, capsys)
 
 def test_a_log_in_another_unit_of_time_is_warned_of_first(tmp_path, capsys):
     log = tmp_path / "slow.csv"
-    log.write_text("t,vehicle.speed\n" + "".join(f"{4 * k},10\n" for k in range(20)))
+    log.write_text("t,vehicle.speed\n" + "".join(f"{4 * k},10\n" for k in range(8)))
     warning = f"{log}: 0.25 Hz is the highest rate: is the time in another unit? (vehicled check --log)"
     assert replay(log, "--config", "prototype", "--fast") == 0
     assert capsys.readouterr().err.splitlines()[0] == warning

@@ -126,6 +126,7 @@ def test_a_reset_separates_what_is_before_from_what_is_after():
     assert abs(whole["x"][-1] - Smoothed(given)["x"][-1]) > 1e-6
 
 
+@pytest.mark.slow
 def test_sigma_after_a_restart_in_a_bend_is_true():
     """Courses in bends leave latencies of the receiver as they are, and with them part of the gain."""
     drive = mixed(START)
@@ -138,7 +139,7 @@ def test_sigma_after_a_restart_in_a_bend_is_true():
         assert (np.abs(run.error(drive, name)[run.t >= 10 * SECOND]) < 4.0 * sigma).all(), name
 
 
-@pytest.mark.parametrize("kind", ["UKF", "DEKF"])
+@pytest.mark.parametrize("kind", ["UKF", pytest.param("DEKF", marks=pytest.mark.slow)])
 def test_every_kind_of_filter_can_be_smoothed(kind):
     given = prototype()
     configuration = dataclasses.replace(given, filter=dataclasses.replace(given.filter, kind=kind))

@@ -87,7 +87,7 @@ def test_a_blueprint_is_made_once_and_read_back_the_same(folder, builds, argumen
     assert read == made
 
 
-@pytest.mark.parametrize("kind", ["errorEKF", "DEKF", "UKF"])
+@pytest.mark.parametrize("kind", ["errorEKF", "UKF", pytest.param("DEKF", marks=pytest.mark.slow)])
 def test_what_a_filter_calls_is_read_back_the_same(folder, kind):
     extensions = (make_extension(structure(kind)),)
     made, read = get(extensions=extensions)[0].results, get(extensions=extensions)[0].results
