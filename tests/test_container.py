@@ -59,7 +59,9 @@ def test_it_runs_vehicled_and_not_as_root():
     assert json.loads(final["ENTRYPOINT"]) == ["vehicled"]
     assert final["USER"] == "vehicled"
     (number,) = re.findall(r"useradd --uid (\d+)", final["RUN"])
-    documented = set(re.findall(r"--userns=([\w:=,-]+)", TEXT + (ROOT / "docs" / "containers.md").read_text()))
+    documented = set(
+        re.findall(r"--userns=([\w:=,-]+)", TEXT + (ROOT / "docs" / "containers.md").read_text())
+    )
     assert documented == {f"keep-id:uid={number},gid={number}"}
 
 
