@@ -64,6 +64,13 @@ def test_sensors_are_those_of_the_configuration(capsys, config):
     assert more == {f"wheel.{w}.speed" for w in ("fl", "fr", "rl", "rr")}
 
 
+def test_a_heading_is_a_sensor_where_two_antennas_are_configured(capsys, config):
+    path = config("heading: null", "heading: {}")
+    _, before, _ = check(capsys, "prototype", "--json")
+    _, after, _ = check(capsys, path, "--json")
+    assert set(json.loads(after)["sensors"]) - set(json.loads(before)["sensors"]) == {"gnss.heading"}
+
+
 def test_check_names_the_driven_axles(capsys, config):
     path = config("driven: rear ", "driven: all\n  torque_split: 30 % ")
     found = json.loads(check(capsys, path, "--json")[1])["drive"]

@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -55,4 +58,17 @@ def test_it_runs_vehicled_and_not_as_root():
     final = dict(instructions()[FINAL:])
     assert json.loads(final["ENTRYPOINT"]) == ["vehicled"]
     assert final["USER"] == "vehicled"
-    assert "useradd --uid" in final["RUN"]
+    (number,) = re.findall(r"useradd --uid (\d+)", final["RUN"])
+    documented = set(
+        re.findall(r"--userns=([\w:=,-]+)", TEXT + (ROOT / "docs" / "containers.md").read_text())
+    )
+    assert documented == {f"keep-id:uid={number},gid={number}"}
+
+
+def test_to_stop_it_is_a_signal_that_python_has_a_handler_for():
+    """The first process of a container does not get one without: a recording would end without its last part."""
+    stop = getattr(signal, dict(instructions()[FINAL:])["STOPSIGNAL"])
+    show = "import signal, sys; print(signal.getsignal(int(sys.argv[1])))"
+    command = [sys.executable, "-c", show, str(int(stop))]
+    handler = subprocess.run(command, check=True, capture_output=True, text=True, env={}).stdout
+    assert "default_int_handler" in handler

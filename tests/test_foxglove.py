@@ -25,7 +25,6 @@ from vehicled.schemas import TOPIC_COLUMNS, encode_estimate
 from vehicled.viewer_messages import VIEWER_TOPICS
 
 UTC = 1_700_000_000_123_456_789
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -170,8 +169,9 @@ def test_a_repaired_recording_keeps_configuration_and_metadata(tmp_path: Path, s
     assert metadata.metadata["schema"] == "1"
 
 
-def test_the_layout_shows_what_recordings_have() -> None:
-    layout = (ROOT / "examples" / "foxglove.json").read_text()
+def test_the_layout_shows_what_recordings_have(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["foxglove", "--layout"]) == 0
+    layout = capsys.readouterr().out
     panels = json.loads(layout)["configById"]
     paths = [p["value"] for panel in panels.values() for p in panel.get("paths", ())]
     assert paths

@@ -231,6 +231,9 @@ def test_a_baseline_that_is_mounted_otherwise_is_refused_and_named(degrees):
 def test_a_heading_without_a_baseline_is_recorded_but_not_used():
     run = Run(prototype(), steps(parked(2.0).measurements(31, gnss=TWO_ANTENNAS)))
     assert {i.reason for i in run.of("gnss.heading")} == {"no baseline"}
+    assert run.estimator.status()["sensors"]["gnss.heading"]["reasons"] == {
+        "no baseline": len(run.of("gnss.heading"))
+    }
     assert run.estimator.condition.state == "aligning"
 
 

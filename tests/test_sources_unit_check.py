@@ -105,6 +105,12 @@ FAULTS = {
 }
 
 
+def test_a_single_axis_is_named_alone() -> None:
+    """As of a yaw rate from the car's own bus beside rates of an IMU."""
+    (found,) = check(load("hatchback"), altered(drive("hatchback", "slalom"), {"imu.wz": DEGREES}))
+    assert found == "imu.wz"
+
+
 def straight(seconds: float, heading: float, course: float) -> Iterator[Measurement]:
     """Fixes at 20 m/s; `heading`: where they move, clockwise from north."""
     for k in range(int(10 * seconds)):

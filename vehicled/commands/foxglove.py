@@ -1,6 +1,7 @@
 """`vehicled foxglove`: a running daemon, live in Foxglove."""
 
 import argparse
+from importlib.resources import files
 from importlib.util import find_spec
 
 from vehicled.addresses import is_loopback
@@ -16,12 +17,11 @@ _PORT = 8765
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `vehicled foxglove`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "--config",
-        required=True,
-        metavar="FILE",
-        help="of the daemon: the car's measures, and where it publishes",
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--config", metavar="FILE", help="of the daemon: the car's measures, and where it publishes"
     )
+    what.add_argument("--layout", action="store_true", help="print the layout for Foxglove, and nothing else")
     parser.add_argument(
         "--endpoint", metavar="ENDPOINT", help="where it publishes, if not as in the configuration"
     )
@@ -39,12 +39,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 examples:
   vehicled foxglove --config my_car.yaml         then in Foxglove: Open connection, ws://localhost:8765
   vehicled replay drive.mcap --config my_car.yaml --publish tcp://127.0.0.1:5550    a drive to show
-
-examples/foxglove.json is a layout with map, car, and plots of sideslip, slip and innovations: Layout, Import."""
+  vehicled foxglove --layout > layout.json       map, car, plots of sideslip, slip and innovations: Layout, Import
+"""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until Ctrl-C. Raises UsageError."""
+    """Serve until Ctrl-C, or print the layout. Raises UsageError."""
+    if args.layout:
+        print(files("vehicled.foxglove").joinpath("layout.json").read_text("utf-8"), end="")
+        return 0
     if not 0 <= args.port < 65536:
         raise UsageError(f"--port {args.port}: expected 0 to 65535")
     if not (args.insecure_public_bind or is_loopback(args.host)):

@@ -209,7 +209,8 @@ class GnssSource(Source[Gnss]):
         register(f"{name}course", s.gate, self._reset_motion, serves=("yaw",))
         velocity = f"{name}vn", f"{name}ve", f"{name}vd"
         register(f"{name}velocity", s.gate, self._reset_motion, velocity, serves=("vx", "yaw"))
-        register(f"{name}heading", (s.heading or Baseline()).gate, serves=("yaw",))
+        if s.heading is not None:
+            register(f"{name}heading", s.heading.gate, serves=("yaw",))
         self._heading_check.forget()
 
     # -- before the filter runs ------------------------------------------------------------------------
@@ -368,6 +369,8 @@ class GnssSource(Source[Gnss]):
     def _observe_heading(self, m: Measurement, v: Mapping[str, float]) -> None:
         baseline, kind = self.settings.heading, f"{self._prefix}heading"
         if baseline is None:
+            if kind not in self.updates.health:  # of which most cars have none
+                self.updates.register(kind, Baseline().gate)
             self.updates.reject(m, kind, [v["heading"]], "no baseline")
         elif self._heading_check.is_wrong:
             self.updates.reject(m, kind, [v["heading"]], "mounting")

@@ -50,6 +50,9 @@ _TURNING, _SLOWEST_TURN = 0.15, 0.05
 _CORNERING, _LEAST_CORNERING = 1.0, 0.1
 """m/s²: likewise of lateral accelerations, which in g are a tenth."""
 
+_LIKELY_TURN = 0.3
+"""Of a gyroscope's axis, averaged: in a car that turns, rolling and pitching are less in rad/s, and more in deg/s."""
+
 _DEGREES = 180.0 / math.pi
 _SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}
 _SETTINGS = {
@@ -218,7 +221,11 @@ class UnitCheck:
         return next((s for s, channels in self._channels.items() if channel in channels), channel)
 
     def _name(self, source: str) -> str:
-        return ", ".join(c for c in self._channels.get(source, (source,)) if c in self._largest)
+        channels = [c for c in self._channels.get(source, (source,)) if c in self._largest]
+        if source == "gyroscopes":
+            # The axis that is compared may be of another device than the others.
+            channels = [c for c in channels if self._largest[c] > _LIKELY_TURN] or channels
+        return ", ".join(channels)
 
     def _describe(self, channels: Sequence[str], unit: str) -> str:
         largest = max(self._largest.get(c, 0.0) for c in channels)
