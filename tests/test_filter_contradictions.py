@@ -22,7 +22,7 @@ def find(largest: float, alone: float, sigma: float) -> dict[int, float]:
     tested, found = Contradictions(np.array([largest])), {}
     for _ in range(CALLS):
         assert not found
-        given = (np.array([x]) for x in (estimate, variance, PRIOR, LIMIT))
+        given = (np.array([x]) for x in (estimate, variance, PRIOR, LIMIT, 0.0))
         found = tested.find(*given, np.array([True]))
     return found
 
@@ -49,7 +49,7 @@ def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> N
 def doubt(f: VehicleFilter) -> None:
     """As long as a contradiction must last."""
     for _ in range(12):
-        f.widen_parameters()
+        f.widen_parameters({})
         f.apply_corrections()
 
 
@@ -92,13 +92,15 @@ def test_a_parameter_that_may_have_been_falsified_is_not_contradicted_by_what_wa
     assert f.variances[place] > 1.05 * 0.1 * sigma**2
 
 
-def test_a_parameter_that_something_else_explains_is_not_doubted():
+@pytest.mark.parametrize(("explained", "is_doubted"), [(17.0, True), (19.0, False)])
+def test_a_parameter_is_doubted_only_beyond_what_something_else_explains(explained, is_doubted):
+    """Measurements alone make 18 σ of it."""
     f, sigma = make_moving(), Unknowns().steering_offset
     estimate(f, STEERING_OFFSET, -12.0 * sigma, sigma**2 / 3)
     before = f.variances
     for _ in range(12):
-        f.widen_parameters([STEERING_OFFSET])
-    assert np.array_equal(f.variances, before)
+        f.widen_parameters({STEERING_OFFSET: explained * sigma})
+    assert np.array_equal(f.variances, before) != is_doubted
 
 
 @pytest.mark.parametrize(("element", "is_doubted"), [("x", True), ("z", False)])

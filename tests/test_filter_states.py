@@ -342,7 +342,7 @@ def test_what_is_no_parameter_and_what_is_given_as_certain_is_never_doubted():
     slow[f.states.parameters - len(f.states)] = 0.0
     slow_states(f)[:] = slow
     before = f.variances
-    f.widen_parameters()
+    f.widen_parameters({})
     assert np.array_equal(f.variances, before)
 
 

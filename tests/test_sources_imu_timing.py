@@ -78,21 +78,22 @@ def test_a_latency_is_found_wherever_the_antenna_is(late, arm):
     assert changes == pytest.approx(timing.latency)
     assert timing.state.value == timing.latency
     assert timing.state.sigma < 0.006
-    assert timing.rules_out_antenna == (arm == ARM)
+    assert timing.antenna_offset == (math.inf if arm == ARM else 0.0)
 
 
 def test_samples_that_may_be_late_rule_an_antenna_elsewhere_out_before_that_is_certain():
     """Between two and three and a half standard deviations, where the configured times are still used."""
     timing = ImuTiming()
     assert drive(timing, 0.016, noise=0.01, seconds=24.0) == 0.0
-    assert timing.rules_out_antenna
+    assert timing.antenna_offset == math.inf
 
 
 @pytest.mark.parametrize("arm", [ARM, ARM - 0.4])
 def test_right_times_are_left_as_they_are(arm):
     timing = ImuTiming()
     assert drive(timing, 0.0, arm, noise=0.01) == timing.latency == 0.0
-    assert not timing.rules_out_antenna
+    # 12 m/s by twice what the time is known to, unless the antenna is known to be elsewhere.
+    assert timing.antenna_offset == (pytest.approx(0.13, abs=0.05) if arm == ARM else 0.0)
 
 
 def test_pitch_that_came_late_once_is_still_among_what_was_summed_up():

@@ -214,7 +214,7 @@ class Estimator:
             self._filter.limit_rotation(interval)
             self._filter.adapt_noise(interval)
             self._filter.open_states(self._updates.is_active)
-            self._filter.widen_parameters(self._sources.undoubted)
+            self._filter.widen_parameters(self._sources.explained)
         self._filter.apply_corrections()
 
     def _update_condition(self, t_ns: int) -> None:

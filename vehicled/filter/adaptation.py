@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -161,10 +161,10 @@ class AdaptiveState(VehicleState):
         if group in self.states:
             self._extra[np.array(self.states.places(group)) - self._slow] += by
 
-    def widen_parameters(self, undoubted: Iterable[Group] = ()) -> None:
+    def widen_parameters(self, explained: Mapping[Group, float]) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
 
-        `undoubted`: groups that something else explains better at present.
+        `explained`: up to which error something else explains that of a group at present.
         """
         places, prior, states = self.states.parameters, self._prior, self.states
         limits = states.contradictions * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
@@ -173,10 +173,12 @@ class AdaptiveState(VehicleState):
         if self._before_loss is not None:
             # The offset is then the error of what replaces the sensor, not the sensor's own.
             testable[np.isin(places, states.places(STEERING_OFFSET))] = False
-        for group in undoubted:
-            testable[np.isin(places, states.places(group))] = False
+        least = np.zeros(len(prior))
+        for group, error in explained.items():
+            if group in states:
+                least[np.isin(places, states.places(group))] = error
         estimate, variance = self._extra[places - self._slow], self.variances[places]
-        for k, sigma in self._contradictions.find(estimate, variance, prior, limits, testable).items():
+        for k, sigma in self._contradictions.find(estimate, variance, prior, limits, least, testable).items():
             self._widen(k, sigma)
 
     def _widen(self, k: int, sigma: float) -> None:

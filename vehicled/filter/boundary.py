@@ -253,7 +253,7 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def open_states(self, is_active: Callable[[str], bool]) -> None:
         """Begin to estimate the states that need another sensor, where that is active by now."""
 
-    def widen_parameters(self, undoubted: Iterable[Group] = ()) -> None:
+    def widen_parameters(self, explained: Mapping[Group, float]) -> None:
         """Widen the prior of a parameter that measurements contradict."""
 
     def set_drive_known(self, known: bool) -> None:

@@ -33,18 +33,19 @@ class Contradictions:
         variance: np.ndarray,
         prior: np.ndarray,
         limits: np.ndarray,
+        least: np.ndarray,
         open_to_doubt: np.ndarray,
     ) -> dict[int, float]:
         """The parameters that have been contradicted for long, with the σ that they should have had.
 
-        All are (k,): estimates, their variances, σ of the priors, by how many of these an estimate may be off, and
-        whether the parameter can be tested at present.
+        All are (k,): estimates, their variances, σ of the priors, by how many of these an estimate may be off, up
+        to which error something else explains it, and whether the parameter can be tested at present.
         """
         informed = np.maximum(1.0 - variance / np.maximum(prior**2, 1e-300), 0.0)
         limit = limits * prior
         alone = np.abs(estimate) / np.maximum(informed, _LEAST_INFORMED)
         contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > limit**2 * informed)
-        contradicted &= alone <= self._largest
+        contradicted &= (least <= alone) & (alone <= self._largest)
         self._lasted = np.where(contradicted & open_to_doubt, self._lasted + 1, 0)
         wrong = np.flatnonzero(self._lasted >= _LASTING)
         self._lasted[wrong] = 0

@@ -40,6 +40,7 @@ _OWN_PRIOR = np.diag([0.0] * len(_BEGIN) + [1.0 / sigma for sigma in _BIASES.val
 """Rows that hold the biases."""
 _SHARED = ("latency", "antenna ahead", "antenna left", "gyroscope", "late pitching")
 """Unknowns of all windows."""
+_AHEAD = _SHARED.index("antenna ahead")
 _MOVED, _NOT_MOVED = 1.0, 0.05
 """m, 1 σ of the antenna's place, if it is elsewhere and if it is where it is configured. Small errors of integrated
 accelerations have the effect of some centimetres."""
@@ -82,8 +83,8 @@ class ImuTiming:
     def forget(self) -> None:
         """Return to the configured latency."""
         self.latency = 0.0
-        self.rules_out_antenna = False
-        """Whether the samples may be late while the antenna is where it is configured, as far as it is known yet."""
+        self.antenna_offset = 0.0
+        """m: by how much the antenna may seem to be elsewhere only because samples are of another time."""
         """By how much samples are older than their time, beside what is configured, as far as found."""
         self._found = False
         size = len(_SHARED)
@@ -230,12 +231,24 @@ class ImuTiming:
         """Sum of the squares that all windows have left, with these values of the shared unknowns."""
         return self._squares - 2.0 * float(found @ self._vector) + float(found @ self._information @ found)
 
+    @property
+    def _alike(self) -> float:
+        """m/s: the offset of an antenna ahead, by a latency, that has the same effect on the windows."""
+        of_antenna = self._information[_AHEAD, _AHEAD]
+        return abs(float(self._information[0, _AHEAD] / of_antenna)) if of_antenna > 0.0 else 0.0
+
     def _decide(self) -> float:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
         change, sigma, _ = self._solve()
-        suspected = abs(change) > _SUSPECTED * math.hypot(sigma, _MODEL_ERROR)
-        self.rules_out_antenna = (self._found or suspected) and not self._has_moved()
+        uncertainty = math.hypot(sigma, _MODEL_ERROR)
+        suspected = abs(change) > _SUSPECTED * uncertainty
+        if self._has_moved():
+            self.antenna_offset = 0.0
+        elif self._found or suspected:
+            self.antenna_offset = math.inf
+        else:
+            self.antenna_offset = self._alike * (abs(change) + 2.0 * uncertainty)
         is_wrong = self._found or all(map(self._is_wrong, _LATE_PITCHING[self._was_drive_known]))
         if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
             return 0.0

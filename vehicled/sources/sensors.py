@@ -181,9 +181,9 @@ class Sources:
         return max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
 
     @property
-    def undoubted(self) -> tuple[Group, ...]:
-        """Parameters that look wrong only as far as the time of the IMU is."""
-        return (GNSS.antenna,) if self._context.timing.rules_out_antenna else ()
+    def explained(self) -> dict[Group, float]:
+        """By how much parameters may look wrong only as far as something else is, such as the time of the IMU."""
+        return {GNSS.antenna: self._context.timing.antenna_offset}
 
     def reset(self) -> None:
         """The filter begins anew."""
