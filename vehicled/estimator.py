@@ -171,10 +171,7 @@ class Estimator:
                 inputs.take(m.t, values)
             # What has waited elsewhere is no start.
             if m.t > oldest:
-                if not self._sources.start_channels.isdisjoint(values):
-                    self._conditions.take(m)
-                if not self._running:
-                    self._conditions.take_motion(m)
+                self._conditions.take(m, self._running)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
             self._restart(t_ns)
