@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from vehicled.angles import wrap
 from vehicled.geodesy import MEAN_RADIUS
 from vehicled.messages import CHANNELS, Measurement
@@ -89,7 +87,7 @@ class Averager:
 
     def _finish(self) -> Averages:
         done = Averages()
-        counts: dict[str, float] = {}
+        counts: dict[str, int] = {}
         for channels, kept in self._kept.items():
             if not _AVERAGED.isdisjoint(channels):
                 _add_up(done, counts, channels, kept)
@@ -118,20 +116,23 @@ class Averager:
 
 
 def _add_up(
-    done: Averages, counts: dict[str, float], channels: Sequence[str], kept: Sequence[tuple[float, ...]]
+    done: Averages, counts: dict[str, int], channels: Sequence[str], kept: Sequence[tuple[float, ...]]
 ) -> None:
     """Add measurements of these channels: values to `means`, as sums, their numbers to `counts`; and rates."""
-    values = np.array(kept)[:, 1:]
-    good = np.abs(values) < _LARGEST
-    sums = np.cumsum(np.where(good, values, 0.0), axis=0)[-1]
-    for k, (channel, count, total) in enumerate(
-        zip(channels, np.count_nonzero(good, axis=0).tolist(), sums.tolist(), strict=True)
-    ):
-        if channel not in _AVERAGED or not count:
+    times, *columns = zip(*kept, strict=True)
+    for channel, values in zip(channels, columns, strict=True):
+        if channel not in _AVERAGED:
             continue
-        counts[channel] = counts.get(channel, 0.0) + count
+        total, at = sum(values), times
+        if not (min(values) > -_LARGEST and max(values) < _LARGEST) or math.isnan(total):
+            good = [
+                (t, value) for t, value in zip(times, values, strict=True) if -_LARGEST < value < _LARGEST
+            ]
+            if not good:
+                continue
+            at, values = zip(*good, strict=True)
+            total = sum(values)
+        counts[channel] = counts.get(channel, 0) + len(values)
         done.means[channel] = done.means.get(channel, 0.0) + total
-        if channel in _ANGLES:
-            first, last = (kept[n] for n in np.flatnonzero(good[:, k])[[0, -1]])
-            if last[0] - first[0] > _SHORTEST * 1e9:
-                done.rates[channel] = (last[k + 1] - first[k + 1]) / ((last[0] - first[0]) * 1e-9)
+        if channel in _ANGLES and at[-1] - at[0] > _SHORTEST * 1e9:
+            done.rates[channel] = (values[-1] - values[0]) / ((at[-1] - at[0]) * 1e-9)
