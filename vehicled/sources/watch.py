@@ -199,7 +199,7 @@ class SourceWatch:
 
     def _find_removal(self, now_ns: int, channels: Iterable[str], arrivals: _Arrivals) -> str | None:
         """Why samples of these channels have not reached the filter lately, if any."""
-        if now_ns - self._removed_ns >= arrivals.recent_ns:
+        if not self._screening.latest or now_ns - self._removed_ns >= arrivals.recent_ns:
             return None
         for channel in channels:
             removed = self._screening.latest.get(channel)
