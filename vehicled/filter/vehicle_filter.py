@@ -306,7 +306,8 @@ class VehicleFilter(AdaptiveState):
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
-        if not np.count_nonzero(self.errors.x):
+        # A method written in C: of the functions of NumPy, each step would wait for Python code around it.
+        if not len(self.errors.x.nonzero()[0]):
             return
         self._apply()
         if self._has_travel:
