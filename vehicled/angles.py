@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 import numpy as np
@@ -11,5 +12,6 @@ Angle = TypeVar("Angle", float, np.ndarray)
 
 def wrap(angle: Angle) -> Angle:
     """The same angle (rad, of any shape) in [−π, π)."""
-    wrapped: Angle = np.remainder(angle + np.pi, 2.0 * np.pi) - np.pi
+    # In Python, not by a function of NumPy, which takes ten times as long of a single number.
+    wrapped: Angle = (angle + math.pi) % (2.0 * math.pi) - math.pi
     return wrapped

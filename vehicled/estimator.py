@@ -34,7 +34,7 @@ from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initialisation
 from vehicled.sources.inputs import MISSING, Inputs
-from vehicled.sources.limits import FASTEST, find_impossible
+from vehicled.sources.limits import FASTEST, PER_BOUND, find_impossible
 from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
 from vehicled.sources.screening import Screening
@@ -100,6 +100,7 @@ class Estimator:
         self._has_output = parts is None
         self._point = configuration.point
         self._filter.set_output_point(self._point)
+        self._filter.set_bounds(PER_BOUND)
         self._points = OutputPoints(configuration.points, self._point) if configuration.points else None
         self._loads = JointLoads(self.filter.car) if self._has_output and configuration.loads else None
         counted = "steps", "starts", "restarts", "position_sets", "alignments", *MISSING
@@ -171,10 +172,7 @@ class Estimator:
                 inputs.take(m.t, values)
             # What has waited elsewhere is no start.
             if m.t > oldest:
-                if not self._sources.start_channels.isdisjoint(values):
-                    self._conditions.take(m)
-                if not self._running:
-                    self._conditions.take_motion(m)
+                self._conditions.take(m, self._running)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
             self._restart(t_ns)
@@ -481,7 +479,8 @@ class Estimator:
         f, world, additions = self._filter, self._world, self._additions
         values = f.output(None if additions is None else partial(additions.add, t_ns * 1e-9))
         correlation = f.correlation
-        if (impossible := find_impossible(values)) is not None:
+        impossible = None if f.is_within_bounds else find_impossible(values)
+        if impossible is not None:
             if not f.is_sound and self._saved is not None:  # place and variances are no more to be kept
                 self._restore_saved()
             self._restart_in_place(t_ns, impossible)

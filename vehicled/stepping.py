@@ -93,7 +93,8 @@ class EstimatorStepper(Generic[E]):
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> StepResult[E]:
         """One step. An error is in the result."""
-        result = StepResult[E](t_ns, measurements)
+        # Without [E]: calling an alias of a generic class raises and catches an exception each time.
+        result: StepResult[E] = StepResult(t_ns, measurements)
         if self._failure is not None:
             return result
         try:

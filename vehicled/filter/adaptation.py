@@ -66,9 +66,7 @@ class AdaptiveState(VehicleState):
         if group in self._closed or group not in self.states:
             return
         place = self.states.index(group, element)
-        added = np.zeros(len(self.states))
-        added[place] = variance
-        self.errors.add_variances(added)
+        self.errors.add_variances(variance, place)
         of_parameter = self.states.parameters == place
         self._prior[of_parameter] = np.sqrt(self._prior[of_parameter] ** 2 + variance)
 
@@ -97,7 +95,7 @@ class AdaptiveState(VehicleState):
         self._density[self.states.places(ATTITUDE)[1:]] = 2.0 * (self._slopes if is_rolling else given) / time
         # In a turn a climb becomes a bank on a plane, and stays a climb on a ramp or in a hairpin.
         turned = abs(self.pose.item(YAW_RATE)) * interval * max(tilt - _LEVEL**2 * given, 0.0)
-        for element in ("v1z", "v2z"):
+        for element in ("v1z", "v2z") if turned > 0.0 else ():
             self.add_variance(ATTITUDE, element, turned)
 
     def expect_slopes(self, sigma: float) -> None:

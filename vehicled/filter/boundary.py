@@ -267,6 +267,11 @@ class EstimatedFilter(ObservedFilter, Protocol):
 
     correlation: float
     """Of the errors of x and y in the last output."""
+    is_within_bounds: bool
+    """Whether each column of that is known to be less than its bound."""
+
+    def set_bounds(self, per_bound: np.ndarray) -> None:
+        """(len(ESTIMATE_COLUMNS),) by column, the inverse of the magnitude that no car reaches."""
 
     def output(self, add: Callable[[], None] | None = None) -> np.ndarray:
         """(len(ESTIMATE_COLUMNS),) the estimate; `add` changes the car's outputs before."""

@@ -422,9 +422,9 @@ class Covariance:
         places: np.ndarray = low * n - low * (low - 1) // 2 + high - low
         return places
 
-    def add_variances(self, added: np.ndarray) -> None:
-        """Add independent errors with the variances (n,)."""
-        self.packed[self._diagonal] += added
+    def add_variances(self, added: np.ndarray | float, states: slice | int = slice(None)) -> None:
+        """Add independent errors with the variances (n,) of all states, or of one of them."""
+        self.packed[self._diagonal[states]] += added
 
     def evaluate_again(self, m: int) -> float:
         """The same with `rows`, `innovation` and noise as they have been changed since."""

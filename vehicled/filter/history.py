@@ -59,6 +59,7 @@ class _Record:
         visits = [make_visit(copies, part.read, part.change) for copies, part in self._visited]
         self.visits = np.concatenate([np.zeros((0, VISIT), dtype=np.int64), *visits])
         """(k, 4), of the parts that kernels visit."""
+        self.packed = self.visits.tobytes()
 
     def copy_now(self, parts: Iterable[int]) -> RecordCopies:
         """Of some parts, where they are in the present."""
@@ -85,22 +86,13 @@ class _Step(_Record):
     def __init__(self, workspace: np.ndarray, before: Sequence[Kept], after: Kept) -> None:
         super().__init__(workspace, [*before, after])
         n = len(before)
-        # Few numbers: NumPy copies them faster than the call of a compiled function takes.
-        self.pose = list(zip(before[0].then, self._split(0), strict=True))
-        self.corrected = list(zip(after.then, self._split(n), strict=True))
-        self.corrected_now = list(zip(after.now, self._split(n), strict=True))
-        """Views of the workspace, and those of the record."""
+        self.pose, self.corrected = self.copy_then([0]), self.copy_then([n])
+        self.corrected_now = self.copy_now([n])
         self.rest = self.copy_then(range(1, n))
         """What observations need beside the pose."""
         self.events: list[_Event] = []
         self.begin = 0
         """The visit of the first of them."""
-
-    def _split(self, part: int) -> list[np.ndarray]:
-        views = self._kept[part].now
-        ends = np.cumsum([view.size for view in views])[:-1]
-        pieces = np.split(self.parts[part], ends)
-        return [piece.reshape(view.shape) for piece, view in zip(pieces, views, strict=True)]
 
 
 class History:
@@ -152,7 +144,7 @@ class History:
             self._drop()
         step = self._free.pop() if self._free else _Step(self._workspace, self._before, self._after)
         step.now.keep()
-        step.begin = self._table.append(step.visits)
+        step.begin = self._table.append(step.packed)
         times.append(t_ns)
         self._steps.append(step)
         self._corrected = False
@@ -171,8 +163,7 @@ class History:
 
     def correct(self) -> None:
         """Keep what the last step's correction has made."""
-        for present, numbers in self._steps[-1].corrected_now:
-            numbers[:] = present
+        self._steps[-1].corrected_now.keep()
         self._corrected = True
 
     def find(self, t_ns: int) -> Moment | None:
@@ -193,10 +184,8 @@ class History:
                 share = min((t_ns - times[after]) / (times[n] - times[after]), 1.0)
             else:
                 after = n
-        for past, numbers in self._steps[after].corrected:
-            past[:] = numbers
-        for past, numbers in self._steps[n].pose:
-            past[:] = numbers
+        self._steps[after].corrected.restore()
+        self._steps[n].pose.restore()
         return Moment(share, times[n] - t_ns, None if n == last else n)
 
     # -- late observations ---------------------------------------------------------------------------------
@@ -219,7 +208,7 @@ class History:
         """Keep the observation that corrects the last step."""
         event = self._keep_event(components)
         self._steps[-1].events.append(event)
-        self._table.append(event.visits)
+        self._table.append(event.packed)
 
     def _make_event(self, components: int) -> _Event:
         return _Event(self._workspace, self._events[components - 1], components)
@@ -251,7 +240,7 @@ class History:
         """Keep the late observation as the first one of a step, and update by it what has been kept since."""
         event, record = self._keep_event(components), self._steps[step]
         record.events.insert(0, event)
-        self._table.insert(record.begin, event.visits)
+        self._table.insert(record.begin, event.packed)
         for later in self._steps[step + 1 :]:
             later.begin += 1
         self._present.keep()

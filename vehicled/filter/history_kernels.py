@@ -20,6 +20,8 @@ class HistoryKernels:
     """The pose at a moment and the corrections since, of `before`, `after`, `share`, `age` and `sums`."""
     sum_corrections: KernelHandle
     """Add the correction `moved` to `sums`."""
+    clear: KernelHandle
+    """Nothing has been corrected: `sums` are zero."""
 
 
 def add_history(
@@ -50,4 +52,5 @@ def add_history(
     return HistoryKernels(
         program.kernel("past_pose", stores),
         program.kernel("sum_corrections", [(s, s + m) for s, m in zip(sums, moved, strict=True)]),
+        program.kernel("clear_corrections", [(s, program.graph.zero) for s in sums]),
     )

@@ -10,13 +10,12 @@ from typing import Protocol
 
 import numpy as np
 
-from vehicled.filter.covariance import MISSING, Covariance, Workspace
+from vehicled.filter.covariance import Covariance, Workspace
 from vehicled.filter.history import History, Kept
 from vehicled.filter.late_kernels import EVENT, OBSERVED, UPDATED, LateKernels
 from vehicled.symbolic.program import KernelHandle, Span
 from vehicled.symbolic.visits import RecordCopies
 
-_BY_COMPONENT = ("crossed", "rows", "more_noise", "innovation")
 POSE, TRANSITION, COVARIANCE, ESTIMATES = range(4)
 """What is kept before a step's correction: numbers of the first parts."""
 
@@ -97,17 +96,13 @@ class LateObservations:
         self._pose, self._name = pose, estimates
         self._errors, self._history = errors, history
         self._whiten = workspace.bind(kernels.whiten)
+        self._leave_out = [workspace.bind(kernel) for kernel in kernels.leave_out]
         self._step = 0
         """Step of the observation evaluated last."""
         views = [workspace.workspace[s.slice] for name in OBSERVED for s in workspace.span(name, name)]
         numbers = np.zeros(sum(view.size for view in views))
         self._at_step = RecordCopies(workspace.workspace, [(numbers, views)])
         """G, C and ν at that step."""
-        components = len(errors.noise)
-        both = [f(name) for name in _BY_COMPONENT for f in (workspace.view, workspace.tangent)]
-        self._by_component = [view.reshape(components, -1) for view in both if view.size]
-        self._expected, d_expected = workspace.view("expected"), workspace.tangent("expected")
-        self._by_pair = [self._expected, *([d_expected] if d_expected.size else [])]
         self._workspace = workspace
         self._rows, self._columns = np.array(kernels.places, dtype=np.intp).reshape(-1, 2).T
         self._estimates = workspace.view(estimates), workspace.tangent(estimates)
@@ -118,17 +113,12 @@ class LateObservations:
 
         `observe`: the kernel that evaluates it, here at the state of that step.
         """
-        self._step, errors, m = step, self._errors, components
+        self._step = step
         self._history.restore(step)
         observe()
         self._history.restore_present()
-        if m < len(errors.noise):
-            # Components that it does not have count as not measured.
-            for view in self._by_component:
-                view[m:] = 0.0
-            for view in self._by_pair:
-                view[m * (m + 1) // 2 :] = 0.0
-            errors.noise[m:] = MISSING
+        if components <= len(self._leave_out):
+            self._leave_out[components - 1]()
         self._at_step.keep()
         self._history.follow(step)
         self._whiten()

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vehicled.filter.covariance import MISSING
 from vehicled.filter.factors import calc_dot, list_pairs
 from vehicled.filter.late_loops import LateLoops
 from vehicled.symbolic.program import KernelHandle, Program
@@ -45,6 +46,8 @@ class LateKernels:
 
     propagate: KernelHandle
     """G ← F G, with the elements of F in `transition`."""
+    leave_out: tuple[KernelHandle, ...]
+    """By number of components of an observation, less one: those that it does not have; but for all of them."""
     whiten: KernelHandle
     """From G, C and ν what an update needs: see `CovarianceKernels.whiten`."""
     correct: KernelHandle
@@ -91,12 +94,24 @@ class _LateModel:
             amend_all.append(program.sequence(f"amend_all{count}", *each))
         return LateKernels(
             propagate=self._propagate(places),
+            leave_out=tuple(self._leave_out(count) for count in range(1, m)),
             whiten=whiten,
             correct=program.sequence("correct_past", whiten, covariance.updates[-1]),
             updates=tuple(program.sequence(f"update_late{c}", *updates[:c]) for c in range(1, m + 1)),
             amend=tuple(amend_all),
             places=tuple(places),
         )
+
+    def _leave_out(self, count: int) -> KernelHandle:
+        arrays, g = self._program.arrays, self._program.graph
+        stores = [(noise, g.constant(MISSING)) for noise in arrays["noise"][count:]]
+        for name, begin in (
+            *((name, count * self._n) for name in ("crossed", "rows")),
+            *((name, count) for name in ("more_noise", "innovation")),
+            ("expected", count * (count + 1) // 2),
+        ):
+            stores += [(number, g.zero) for number in arrays[name][begin:]]
+        return self._program.kernel(f"leave_out{count}", stores)
 
     def _propagate(self, places: Sequence[tuple[int, int]]) -> KernelHandle:
         elements: dict[int, list[tuple[int, Atom]]] = {}

@@ -1,22 +1,37 @@
-"""Where in a workspace the columns of an estimate stand."""
+"""The columns of an estimate, gathered in their order from what the car's outputs are."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING
 
+from vehicled.filter.factors import calc_dot
 from vehicled.filter.structure import SIGMAS
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
-from vehicled.symbolic.program import Layout
+from vehicled.messages import ESTIMATE_COLUMNS, WHEELS
+from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
 
+if TYPE_CHECKING:
+    from vehicled.symbolic.program import Program
 
-def find_columns(layout: Layout) -> np.ndarray:
-    """(len(ESTIMATE_COLUMNS),) where in a workspace each column stands; 0 for those that are not there."""
-    places = np.zeros(len(ESTIMATE_COLUMNS), dtype=np.intp)
-    every = np.arange(layout.size)
-    for names, array in ((ROOT_OUTPUTS, "outputs"), ([f"sigma.{n}" for n in SIGMAS], "sigmas")):
-        places[[ESTIMATE_INDEX[n] for n in names]] = layout.view(every, array)
-    for output, row in zip(CORNER_OUTPUTS, layout.view(every, "corner_outputs"), strict=True):
+ESTIMATE, PER_BOUND, SHARE = "estimate", "estimate.per_bound", "estimate.share"
+"""Arrays: the columns; by column the inverse of the magnitude that no car reaches; and the sum of the squares of
+columns over these magnitudes: where that is less than 1, so is each of them."""
+GATHER = KernelHandle("gather")
+"""Writes columns and sum. What is not the car's, such as the latitude, is zero."""
+
+
+def add_estimate(program: Program) -> None:
+    """Add these arrays and the kernel; called after the outputs have been added."""
+    g = program.graph
+    columns = dict(zip(ROOT_OUTPUTS, program.arrays["outputs"], strict=True))
+    columns |= zip((f"sigma.{name}" for name in SIGMAS), program.arrays["sigmas"], strict=True)
+    for output, row in zip(CORNER_OUTPUTS, program.lanes("corner_outputs"), strict=True):
         group, quantity = output.split(".")
-        places[[ESTIMATE_INDEX[f"{group}.{w}.{quantity}"] for w in WHEELS]] = row
-    return places
+        columns |= {f"{group}.{w}.{quantity}": value for w, value in zip(WHEELS, row, strict=True)}
+    estimate, per_bound = (program.array(name, len(ESTIMATE_COLUMNS)) for name in (ESTIMATE, PER_BOUND))
+    (share,) = program.array(SHARE, 1)
+    values = [columns.get(name, g.zero) for name in ESTIMATE_COLUMNS]
+    shares = [value * p for value, p in zip(values, per_bound, strict=True)]
+    stores = [*zip(estimate, values, strict=True), (share, calc_dot(g, shares, shares))]
+    handle = program.kernel(GATHER.name, stores)
+    assert handle == GATHER

@@ -109,5 +109,8 @@ def add_error_model(program: Program, parts: Parts, structure: Structure) -> Fil
     """What `make_extension` adds."""
     # Code that has been kept on disk needs none of what it was made with.
     from vehicled.filter.error_model import ErrorModel
+    from vehicled.filter.output_columns import add_estimate
 
-    return ErrorModel(program, parts, structure).kernels
+    kernels = ErrorModel(program, parts, structure).kernels
+    add_estimate(program)
+    return kernels

@@ -16,7 +16,7 @@ import numpy as np
 from vehicled.filter.adaptation import AdaptiveState
 from vehicled.filter.boundary import TOO_OLD, Observation, SensorSetup, Update, UpdateLink
 from vehicled.filter.covariance import MISSING
-from vehicled.filter.output_columns import find_columns
+from vehicled.filter.output_columns import ESTIMATE, GATHER, PER_BOUND, SHARE
 from vehicled.filter.output_point import OutputPoint
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import (
@@ -89,7 +89,10 @@ class VehicleFilter(AdaptiveState):
         """Components of the observation evaluated last."""
         self._before_weights: tuple[np.ndarray, ...] | None = None
         """Of the last observation, where some of its components were weighted or rejected: see `decorrelated`."""
-        self._columns = find_columns(self.car.layout)
+        self._gather, view = bind(GATHER), self.car.view
+        self._estimate, self._per_bound, self._share = view(ESTIMATE), view(PER_BOUND), view(SHARE)
+        self.is_within_bounds = False
+        """Whether each column of the last output is known to be less than its bound (`set_bounds`)."""
         self._point: OutputPoint | None = None
         self._correlation = self.car.view("correlation")
         self.correlation = 0.0
@@ -303,7 +306,8 @@ class VehicleFilter(AdaptiveState):
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
-        if not np.count_nonzero(self.errors.x):
+        # A method written in C: of the functions of NumPy, each step would wait for Python code around it.
+        if not len(self.errors.x.nonzero()[0]):
             return
         self._apply()
         if self._has_travel:
@@ -337,11 +341,18 @@ class VehicleFilter(AdaptiveState):
         self._output()
         if add is not None:
             add()
-        values: np.ndarray = self.car.workspace[self._columns]
+        self._gather()
+        values = self._estimate.copy()
+        self.is_within_bounds = self._share.item() < 1.0
         self.correlation = self._correlation.item(0)
         if self._point is not None:
             self.correlation = self._point.move(values, self._pose, self.errors.packed[self._chart_block])
+            self.is_within_bounds = False
         return values
+
+    def set_bounds(self, per_bound: np.ndarray) -> None:
+        """(len(ESTIMATE_COLUMNS),) by column, the inverse of the magnitude that no car reaches."""
+        self._per_bound[:] = per_bound
 
     def set_output_point(self, place: Vector) -> None:
         """Of which point of the chassis the estimate is, m in vehicle axes."""

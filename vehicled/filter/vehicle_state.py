@@ -90,11 +90,10 @@ class VehicleState:
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
-        self._past_pose, self._sum_corrections = map(
-            car.bind, (kernels.history.past_pose, kernels.history.sum_corrections)
+        self._past_pose, self._clear_corrections = map(
+            car.bind, (kernels.history.past_pose, kernels.history.clear)
         )
         self._age, self._d_since = view("age"), car.tangent("since")
-        self._sums, self._d_sums = view("sums"), car.tangent("sums")
         self._h = view("h")
         # What `ErrorModel` has under this name, for the observations to come.
         self.measured_rates, self.road_lift = view("measured_rates"), view("road_lift")
@@ -429,8 +428,7 @@ class VehicleState:
 
     def _begin_step(self, t_ns: int) -> None:
         """The car is in a new step, of which nothing has been corrected yet."""
-        self._sums[:] = 0.0
-        self._d_sums[:] = 0.0
+        self._clear_corrections()
         self.history.step(t_ns)
         self._past = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vehicled.angles import wrap
@@ -15,7 +16,7 @@ _LARGEST = 1e7
 """Beyond it, and NaN, a value is no measurement in any unit."""
 _SHORTEST, _LONGEST = 0.3, 2.5
 """s between the first and the last angle, and between fixes, from which rates are taken."""
-_AVERAGED = tuple(
+_AVERAGED = frozenset(
     c
     for c in CHANNELS
     if c.startswith(("imu.", "wheel.", "steer.", "vehicle.")) or c in ("gnss.speed", "gnss.course")
@@ -48,17 +49,12 @@ class Averager:
 
     def __init__(self) -> None:
         self._begun_ns: int | None = None
-        self._sums = {channel: [0.0, 0.0] for channel in _AVERAGED}
-        """Number of values and sum."""
-        self._ends: dict[str, tuple[int, float, int, float]] = {}
-        """Of angles: time, ns, and value of the first and the last in this interval."""
+        # Looked at all at once: code and sums are then fetched into the caches once for all of them.
+        self._kept: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
+        """By channels: time, ns, and values of the measurements of this interval that have them."""
         self._fix: _Fix | None = None
         self._fix_before: _Fix | None = None
         """The last one of the interval before."""
-
-    def is_over(self, arrival_ns: int) -> bool:
-        """Whether a measurement that comes then ends the interval."""
-        return self._begun_ns is None or arrival_ns - self._begun_ns >= _INTERVAL_NS
 
     def take(self, m: Measurement) -> Averages | None:
         """Those of the interval that a measurement ends, if it does."""
@@ -70,14 +66,11 @@ class Averager:
         elif now - begun >= _INTERVAL_NS:
             done = self._finish()
             self._begin(now)
-        for channel, value in m.values.items():
-            slot = self._sums.get(channel)
-            if slot is not None and -_LARGEST < value < _LARGEST:
-                slot[0] += 1.0
-                slot[1] += value
-                if channel in _ANGLES:
-                    first = self._ends.get(channel, (m.t, value))[:2]
-                    self._ends[channel] = (*first, m.t, value)
+        channels = tuple(m.values)
+        kept = self._kept.get(channels)
+        if kept is None:
+            kept = self._kept[channels] = []
+        kept.append((m.t, *m.values.values()))
         if "gnss.lat" in m.values:
             self._take_fix(m)
         return done
@@ -90,18 +83,16 @@ class Averager:
 
     def _begin(self, arrival_ns: int) -> None:
         self._begun_ns = arrival_ns
-        for slot in self._sums.values():
-            slot[:] = 0.0, 0.0
-        self._ends.clear()
+        self._kept.clear()
 
     def _finish(self) -> Averages:
         done = Averages()
-        for channel, (count, total) in self._sums.items():
-            if count:
-                done.means[channel] = total / count
-        for channel, (first_ns, first, last_ns, last) in self._ends.items():
-            if last_ns - first_ns > _SHORTEST * 1e9:
-                done.rates[channel] = (last - first) / ((last_ns - first_ns) * 1e-9)
+        counts: dict[str, int] = {}
+        for channels, kept in self._kept.items():
+            if not _AVERAGED.isdisjoint(channels):
+                _add_up(done, counts, channels, kept)
+        for channel, count in counts.items():
+            done.means[channel] /= count
         self._compare_fixes(done)
         return done
 
@@ -122,3 +113,26 @@ class Averager:
         if course is not None and before_course is not None:
             done.course_rate = -wrap(course - before_course) / dt
             done.course = before_course + 0.5 * wrap(course - before_course)
+
+
+def _add_up(
+    done: Averages, counts: dict[str, int], channels: Sequence[str], kept: Sequence[tuple[float, ...]]
+) -> None:
+    """Add measurements of these channels: values to `means`, as sums, their numbers to `counts`; and rates."""
+    times, *columns = zip(*kept, strict=True)
+    for channel, values in zip(channels, columns, strict=True):
+        if channel not in _AVERAGED:
+            continue
+        total, at = sum(values), times
+        if not (min(values) > -_LARGEST and max(values) < _LARGEST) or math.isnan(total):
+            good = [
+                (t, value) for t, value in zip(times, values, strict=True) if -_LARGEST < value < _LARGEST
+            ]
+            if not good:
+                continue
+            at, values = zip(*good, strict=True)
+            total = sum(values)
+        counts[channel] = counts.get(channel, 0) + len(values)
+        done.means[channel] = done.means.get(channel, 0.0) + total
+        if channel in _ANGLES and at[-1] - at[0] > _SHORTEST * 1e9:
+            done.rates[channel] = (values[-1] - values[0]) / ((at[-1] - at[0]) * 1e-9)

@@ -28,6 +28,12 @@ class Direction:
         self._signed: set[str] = set()
         """Channels that have been negative."""
 
+    @property
+    def is_forwards(self) -> bool:
+        """Whether the car goes forwards, so that readings which are not negative are as they are."""
+        ahead: float = self._filter.pose.item(AHEAD)
+        return ahead > _SLOW
+
     def resolve(self, channel: str, reading: float, per_reading: float = 1.0) -> tuple[float, float]:
         """A reading with its sign, and the variance of what is not known of that; `per_reading`: speed in m/s."""
         if reading < 0.0:

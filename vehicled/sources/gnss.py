@@ -274,12 +274,14 @@ class GnssSource(Source[Gnss]):
     @property
     def _late(self) -> float:
         """By how much fixes are older than by `latency`, as far as the filter has found, s."""
-        return float(self._latency[0])
+        late: float = self._latency.item(0)
+        return late
 
     @property
     def _velocity_late(self) -> float:
         """The same of velocities, which receivers smooth more, s."""
-        return self._late + float(self._velocity_latency[0])
+        late: float = self._late + self._velocity_latency.item(0)
+        return late
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
         return self.settings.find_noise(v.get("quality", 1.0))

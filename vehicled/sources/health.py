@@ -51,17 +51,24 @@ class Health:
         self.limits = gate.weigh_beyond**2, gate.reject_beyond**2
         """Normalised innovation squared of a component beyond which it is weighted, and rejected."""
         self._timeout_ns = round(gate.timeout * 1e9)
+        self._set_interval(self._interval_ns)
 
     def note_arrival(self, t_ns: int) -> int:
         """A measurement of that time has come. Returns the time, ns, until which the source is not silent."""
-        if self.last_ns is not None and (interval := t_ns - self.last_ns) > 0:
+        if (
+            self.last_ns is not None
+            and (interval := t_ns - self.last_ns) > 0
+            and interval != self._interval_ns
+        ):
             # A pause at most doubles it, a slower sensor soon shows its own.
-            self._interval_ns = min(interval, 2 * (self._interval_ns or interval), _LONGEST_NS)
+            self._set_interval(min(interval, 2 * (self._interval_ns or interval), _LONGEST_NS))
         self.last_ns = t_ns
-        return self._silent_ns(t_ns)
+        return t_ns + self._silence_ns
 
-    def _silent_ns(self, last_ns: int) -> int:
-        return last_ns + max(self._timeout_ns, round(_SILENT * self._interval_ns))
+    def _set_interval(self, interval_ns: int) -> None:
+        self._interval_ns = interval_ns
+        self._silence_ns = max(self._timeout_ns, round(_SILENT * interval_ns))
+        """After the last measurement, for so long the source is not silent."""
 
     def clear_failures(self) -> None:
         """Forget rejections."""
@@ -119,7 +126,7 @@ class Health:
         """
         if self.last_ns is None or self.state == "lost":
             return math.inf
-        due = self._silent_ns(self.last_ns)
+        due = self.last_ns + self._silence_ns
         if now_ns <= due:
             return due
         self.state = "lost"

@@ -332,7 +332,7 @@ class ImuSource(Source[Imu]):
         rates, forces, of_rates = list(found[:_AXES]), list(found[_AXES : 2 * _AXES]), found[2 * _AXES]
         self._note_motion(t, found, measured)
         if self._road.is_due(t) and not self._given_noise and all(measured[:_AXES]):
-            free = list(map(sub, rates, self._bias))
+            free = list(map(sub, rates, self._bias.tolist()))
             self._road.take(t, [sum(map(mul, row, free)) for row in self._axes])
         if done < RATES_DONE:
             self._observe_rates(m, rates, of_rates, _find_present(measured[:_AXES]))

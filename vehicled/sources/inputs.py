@@ -11,7 +11,7 @@ from vehicled.filter.boundary import EstimatedFilter
 from vehicled.sources.brakes import Brakes
 from vehicled.sources.drive_health import DriveHealth
 from vehicled.sources.model_input import InputSettings, ModelInput
-from vehicled.sources.sensors import Sensors, Sources
+from vehicled.sources.sensors import MOST_COMBINATIONS, Sensors, Sources
 from vehicled.sources.steering import Steering
 from vehicled.sources.torques import Torques
 from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE
@@ -40,6 +40,8 @@ class Inputs:
         for array in (self._car.inputs, self._car.corner_inputs):
             array[...] = 0.0
         self._inputs = {name: settings.make_input(self._car) for name, settings in self._settings.items()}
+        self._readers: dict[tuple[str, ...], list[ModelInput[InputSettings]]] = {}
+        """By the channels of a measurement: those that read any of them."""
         self.steering = self._find(Steering)
         self._torques, self._brakes = self._find(Torques), self._find(Brakes)
         self._drive_health = DriveHealth(self._car.vehicle)
@@ -61,7 +63,13 @@ class Inputs:
     def take(self, t_ns: int, values: Mapping[str, float]) -> None:
         """Channels measured at a time; those that are no inputs are left alone."""
         t, self._due = t_ns * 1e-9, -math.inf
-        for each in self._inputs.values():
+        channels = tuple(values)
+        readers = self._readers.get(channels)
+        if readers is None:
+            readers = [each for each in self if not each.settings.LIMITS.keys().isdisjoint(channels)]
+            if len(self._readers) < MOST_COMBINATIONS:
+                self._readers[channels] = readers
+        for each in readers:
             each.take(t, values)
 
     def find_faults(self) -> dict[str, str]:

@@ -46,15 +46,13 @@ def _find_bound(column: str) -> float:
 
 
 _BOUNDS = np.array([_find_bound(column) for column in ESTIMATE_COLUMNS])
-_PER_BOUND = 1.0 / _BOUNDS
+PER_BOUND = 1.0 / _BOUNDS
+"""By column; zero for those that are not the filter's."""
 
 
 def find_impossible(values: np.ndarray) -> str | None:
     """Which column of an estimate no car can have, in words. `values`: in the order of `ESTIMATE_COLUMNS`."""
-    shares = values * _PER_BOUND
-    if shares @ shares < 1.0:
-        return None  # then each is less than its bound
-    impossible = np.flatnonzero(~(np.abs(values) <= _BOUNDS) & (_PER_BOUND > 0.0))
+    impossible = np.flatnonzero(~(np.abs(values) <= _BOUNDS) & (PER_BOUND > 0.0))
     if not len(impossible):
         return None
     column = int(impossible[0])

@@ -159,11 +159,11 @@ class Sources:
         ]
         self._readers: dict[tuple[str, ...], list[tuple[Source[SourceSettings], int]]] = {}
         """By the channels of a measurement: the sources that read any of them, and their latency, ns."""
+        self._speeds: dict[tuple[str, ...], list[Source[SourceSettings]]] = {}
+        """Likewise, those that measure the speed."""
         ranked = [s for s in self._sources.values() if s.settings.SPEED_PRECEDENCE is not None]
         self.of_speed = sorted(ranked, key=lambda s: s.settings.SPEED_PRECEDENCE or 0)
         """Those that measure the speed, the preferred ones first."""
-        self.start_channels = frozenset(c for s in ranked for c in s.settings.LIMITS)
-        """What the filter can start from."""
         self.receivers = [s for s in self._sources.values() if isinstance(s, GnssSource)]
         """Those of GNSS, the first one first."""
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
@@ -198,6 +198,16 @@ class Sources:
         """Begin with what `parameters` gave; names that are not known here are left out."""
         for source in self._sources.values():
             source.set_parameters(given)
+
+    def find_speeds(self, m: Measurement) -> list[Source[SourceSettings]]:
+        """Of those that measure the speed, the ones that read any channel of a measurement."""
+        channels = tuple(m.values)
+        found = self._speeds.get(channels)
+        if found is None:
+            found = [s for s in self.of_speed if not s.settings.LIMITS.keys().isdisjoint(channels)]
+            if len(self._speeds) < MOST_COMBINATIONS:
+                self._speeds[channels] = found
+        return found
 
     def observe(self, m: Measurement) -> None:
         """Update the filter with all that a measurement has."""

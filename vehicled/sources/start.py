@@ -150,18 +150,25 @@ class StartConditions:
         is_opposite = math.cos(0.5 * math.pi - course - self._heading[0]) < 0.0
         return is_opposite and any(least < v < FASTEST_BACKWARDS for v in speeds)
 
-    def take(self, m: Measurement) -> None:
-        """Fix, speed and heading in a measurement, with any of `start_channels`; each from its best source."""
-        for source in self._sources.of_speed:
-            precedence, channels = source.settings.SPEED_PRECEDENCE, source.settings.LIMITS
-            if precedence is None or channels.keys().isdisjoint(m.values):
-                continue
+    def take(self, m: Measurement, is_running: bool) -> None:
+        """Fix, speed, heading and motion in a measurement, each from its best source.
+
+        While the filter runs speeds alone: it would begin anew at its own place.
+        """
+        for source in self._sources.find_speeds(m):
+            precedence = source.settings.SPEED_PRECEDENCE
+            assert precedence is not None
             self._awaited.add(precedence)
             speed = source.measure_speed(m)
             if speed is not None:
                 self._speeds[precedence], self._speed_ns = (m.t, speed), m.t
                 if speed < -_DIRECTED:
                     self._signed.add(precedence)
+        if not is_running:
+            self._take_place(m)
+            self._take_motion(m)
+
+    def _take_place(self, m: Measurement) -> None:
         for n, receiver in enumerate(self._sources.receivers):
             fix = receiver.find_fix(m.values)
             if fix is not None and (self.fix is None or n <= self._fix_by):
@@ -181,7 +188,7 @@ class StartConditions:
             if accelerates and (speed := receiver.measure_speed(m)) is not None:
                 self._acceleration.take_velocity(self.yaw_ns * 1e-9, speed, course, receiver.settings.antenna)
 
-    def take_motion(self, m: Measurement) -> None:
+    def _take_motion(self, m: Measurement) -> None:
         """What the IMU measures before the filter runs."""
         imu = self._sources.imu
         if imu is None:

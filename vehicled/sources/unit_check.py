@@ -41,8 +41,6 @@ _SEARCH_EVERY = 20
 """Intervals between searches for an explanation, while there is none."""
 _CANDIDATES = 5
 """Tried per measurement: a whole search takes milliseconds, and this is part of the real-time step."""
-_TOGETHER = 64
-"""Measurements that are averaged at once: code and sums are then fetched into the caches once for all of them."""
 _MOVING, _SLOWEST = 5.0, 1.0
 """m/s: of the faster and of the slower of two speeds that are compared."""
 _TURNING, _SLOWEST_TURN = 0.15, 0.05
@@ -90,8 +88,6 @@ class UnitCheck:
         self._wheelbase, self._gravity = vehicle.wheelbase, vehicle.gravity
         self._radii = {w: vehicle.axle(w).tyre.radius for w in WHEELS}
         self._averager = Averager()
-        self._waiting: list[Measurement] = []
-        """For the averages."""
         self._ratios: dict[_Pair, deque[float]] = {}
         self._upward: deque[float] = deque(maxlen=_KEPT)
         self._largest: dict[str, float] = {}
@@ -117,7 +113,6 @@ class UnitCheck:
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
-        self._average()  # by the settings until now
         imu, source = sensors.imu, sensors.steering.source
         if source != self._steering.source:
             # Another channel, about which nothing is known yet.
@@ -159,16 +154,9 @@ class UnitCheck:
         """Take a measurement as it came, before anything is removed from it."""
         if self._search is not None and sum(1 for _ in islice(self._search, _CANDIDATES)) < _CANDIDATES:
             self._search = None
-        self._waiting.append(m)
-        if len(self._waiting) >= _TOGETHER or self._averager.is_over(m.arrival):
-            self._average()
-
-    def _average(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for m in waiting:
-            now = self._averager.take(m)
-            if now is not None:
-                self._take_interval(now)
+        now = self._averager.take(m)
+        if now is not None:
+            self._take_interval(now)
 
     def _take_interval(self, now: Averages) -> None:
         self.averages = now

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from operator import sub
 
 from vehicled.filter.boundary import Observation, ObservedFilter, Update
 from vehicled.messages import Innovation, Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.health import Health
+from vehicled.sources.joint import JointUpdates
 
 Reset = Callable[[Observation, Update], bool]
 """Makes the filter begin anew from a source that keeps failing its gate; False where the reset has to wait."""
@@ -98,6 +100,22 @@ class MeasurementUpdates:
                 health.count_reset()
                 reason = "reset"
         self._record(m, kind, value, Update(innovation, expected, nis, (), reason))
+
+    def update_jointly(
+        self, m: Measurement, joint: JointUpdates, values: Mapping[str, float], variances: Sequence[float]
+    ) -> None:
+        """Update the filter with observations of one component each, by kind, in their order."""
+        given = [
+            number
+            for (kind, value), variance in zip(values.items(), variances, strict=True)
+            for number in (value, variance, self.health[kind].limits[0])
+        ]
+        # Who looks at the filter after each observation needs them one by one.
+        updates = joint.run(m.t, tuple(values), given) if self._on_update is None else []
+        for kind, update in zip(values, updates, strict=False):
+            self.accept(m, kind, [values[kind]], update)
+        for kind, variance in islice(zip(values, variances, strict=True), len(updates), None):
+            self.update(m, kind, [values[kind]], [variance])
 
     def accept(self, m: Measurement, kind: str, value: list[float], update: Update) -> None:
         """An observation within all limits has updated the filter (`ObservedFilter.run_chain`)."""

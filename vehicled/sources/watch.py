@@ -61,18 +61,25 @@ class _Arrivals:
         self.age = 0.0
         """Of an input: how old its last sample was when it came, s."""
 
-    def read(self, now_ns: int, last: float) -> None:
-        """`last`: the time of the last sample, in any unit that increases."""
+    def read(self, now_ns: int, last: float) -> bool:
+        """Whether a sample has come. `last`: the time of the last one, in any unit that increases."""
         if last == self.last:
-            return
-        gap = (now_ns - self.arrived_ns) * 1e-9
-        if self.last > -math.inf and gap < max(2.0 * self.interval, _LONGEST):
-            self.interval = max(gap, self.interval - _FORGETTING * (self.interval - gap))
+            return False
+        gap, interval = (now_ns - self.arrived_ns) * 1e-9, self.interval
+        if self.last > -math.inf and (gap < _LONGEST or gap < 2.0 * interval):
+            less = interval - _FORGETTING * (interval - gap)
+            self.interval = gap if gap > less else less
         self.last, self.arrived_ns = last, now_ns
+        return True
 
     def is_silent(self, now_ns: int) -> bool:
         """Whether samples that were to be expected have not come."""
         return (now_ns - self.arrived_ns) * 1e-9 > max(_SILENT, _MISSED * (self.interval or _LONGEST))
+
+    @property
+    def recent_ns(self) -> float:
+        """For so long what has been removed from the samples counts."""
+        return max(_SILENT, _MISSED * self.interval) * 1e9
 
 
 _NEVER = _Arrivals()
@@ -88,17 +95,17 @@ class _Use:
         """When samples were used last, or left out for a reason that is no fault."""
         self.failing_since_ns = math.inf
 
-    def read(self, now_ns: int, health: Health) -> None:
-        """Compare the counts with those before."""
-        harmless = health.rejected != self._rejected and health.last_reason not in _REASONS
-        if health.fused != self._fused or harmless:
+    def read(self, now_ns: int, health: Health) -> bool:
+        """Compare the counts with those before. Returns whether samples have been used, and none was rejected."""
+        fused, rejected, resets = health.fused, health.rejected, health.resets
+        if fused != self._fused or (rejected != self._rejected and health.last_reason not in _REASONS):
             self.used_ns = now_ns
-        self._fused, self._rejected = health.fused, health.rejected
-        if health.failures == 0 and health.resets == self._resets:
+        if health.failures == 0 and resets == self._resets:
             self.failing_since_ns = math.inf
-        else:
-            self.failing_since_ns = min(self.failing_since_ns, now_ns)
-        self._resets = health.resets
+        elif self.failing_since_ns == math.inf:
+            self.failing_since_ns = now_ns
+        self._fused, self._rejected, self._resets = fused, rejected, resets
+        return self.used_ns == now_ns and self.failing_since_ns == math.inf
 
 
 class SourceWatch:
@@ -111,6 +118,8 @@ class SourceWatch:
         self._seen: dict[str, tuple[SourceFault, int]] = {}
         """By source: the fault, and when it was seen last, ns."""
         self._due = self._units_due = 0
+        self._removed_ns = -math.inf
+        """When something was removed last, as far as it has been read."""
         self._units: dict[str, SourceFault] = {}
         """Of channels that seem to be in another unit, by their names."""
         self.faults: tuple[SourceFault, ...] = ()
@@ -143,6 +152,7 @@ class SourceWatch:
             self.faults = faults
 
     def _find(self, now_ns: int) -> Iterator[SourceFault]:
+        self._removed_ns = max((at for at, _ in self._screening.latest.values()), default=-math.inf)
         for kind, health in self._updates.health.items():
             reason = self._find_reason(now_ns, kind, health)
             health.is_used = reason in _USED
@@ -167,11 +177,12 @@ class SourceWatch:
         use = self._uses.get(kind)
         if use is None:
             use = self._uses[kind] = _Use(health, now_ns)
-        if health.last_ns is not None:
-            arrivals.read(now_ns, health.last_ns)
-        use.read(now_ns, health)
+        has_come = health.last_ns is not None and arrivals.read(now_ns, health.last_ns)
+        is_used = use.read(now_ns, health)
         if (removed := self._find_removal(now_ns, health.channels, arrivals)) is not None:
             return removed
+        if has_come and is_used:  # as nearly always
+            return None
         if arrivals.is_silent(now_ns):
             return "silent" if health.is_expected else None
         samples = _TOO_OLD_SAMPLES if health.last_reason == "too old" else _UNUSED_SAMPLES
@@ -188,10 +199,11 @@ class SourceWatch:
 
     def _find_removal(self, now_ns: int, channels: Iterable[str], arrivals: _Arrivals) -> str | None:
         """Why samples of these channels have not reached the filter lately, if any."""
-        recent = max(_SILENT, _MISSED * arrivals.interval) * 1e9
+        if not self._screening.latest or now_ns - self._removed_ns >= arrivals.recent_ns:
+            return None
         for channel in channels:
             removed = self._screening.latest.get(channel)
-            if removed is not None and now_ns - removed[0] < recent:
+            if removed is not None and now_ns - removed[0] < arrivals.recent_ns:
                 return _REASONS[removed[1]]
         return None
 

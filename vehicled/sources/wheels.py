@@ -12,6 +12,7 @@ from vehicled.filter.states import VELOCITY, ErrorStates, Group, NoiseSetting
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
+from vehicled.sources.joint import JointUpdates, add_joint_updates
 from vehicled.sources.late_speeds import calc_lateness, make_latency
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.stamp_jitter import StampJitter
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 ANGLES = tuple(f"wheel.{w}.angle" for w in WHEELS)
 SPEEDS = tuple(f"wheel.{w}.speed" for w in WHEELS)
+_JOINT_ANGLES, _JOINT_SPEEDS = "wheel.angles", "wheel.speeds"
+"""Names of the updates with all wheels."""
 _KNOWN_ANGLE = 1e-4
 """rad²: variance of a wheel angle that has been set to its counter's reading."""
 _TURNING_NS = 100_000_000
@@ -33,6 +36,7 @@ def add_wheel_angles(model: ErrorModel) -> None:
     for k, channel in enumerate(ANGLES):
         angle, row = model.wheel_angle(k)
         model.observe(channel, [angle], [row])
+    add_joint_updates(model, _JOINT_ANGLES, len(ANGLES))
 
 
 WHEEL_LATENCY: ErrorStates[WheelSpeeds | None] = make_latency(
@@ -49,6 +53,7 @@ def add_wheel_speeds(model: ErrorModel) -> None:
         rate, row = model.wheel_rate(k)
         less, by_latency = calc_lateness(model, WHEEL_LATENCY, row[ahead])
         model.observe(channel, [rate - less], [row | by_latency])
+    add_joint_updates(model, _JOINT_SPEEDS, len(SPEEDS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +132,7 @@ class WheelAngleSource(Source[WheelAngles]):
         self._jitters: dict[int, StampJitter] = {}
         """By how many angles come together."""
         self._direction = Direction(self.filter, self.updates)
+        self._joint = JointUpdates(self.filter, _JOINT_ANGLES, len(ANGLES))
         self._before: dict[str, float] = {}
         """Reading of each wheel's counter."""
         self._backwards = dict.fromkeys(ANGLES, 0.0)
@@ -157,16 +163,26 @@ class WheelAngleSource(Source[WheelAngles]):
         jitter.take(m.t * 1e-9, sum(m.values[channel] for _, channel in present) / len(present))
         # They have their time in common: as often as they count, its error would count less.
         more = len(present) * jitter.variance
+        if self._direction.is_forwards and all(self._follows(n, channel) for n, channel in present):
+            angles = {channel: self._find_angle(n, channel, m.values[channel]) for n, channel in present}
+            self.updates.update_jointly(
+                m, self._joint, angles, [self._variances[channel] + more for channel in angles]
+            )
+            return
         for n, channel in present:
             self._observe_angle(m, n, channel, self._variances[channel] + more)
 
-    def _observe_angle(self, m: Measurement, wheel: int, channel: str, given: float) -> None:
-        value, variance = [self._find_angle(wheel, channel, m.values[channel])], [given]
-        if not self._is_set[wheel] or self.updates.health[channel].state == "lost":
+    def _follows(self, wheel: int, channel: str) -> bool:
+        """Whether the angle of a wheel follows those before, and does not set it."""
+        return self._is_set[wheel] and self.updates.health[channel].state != "lost"
+
+    def _observe_angle(self, m: Measurement, wheel: int, channel: str, variance: float) -> None:
+        value = [self._find_angle(wheel, channel, m.values[channel])]
+        if not self._follows(wheel, channel):
             self._is_set[wheel] = True
             self.filter.apply_corrections()
-            self.filter.set_wheel_angle(wheel, Observation(channel, m.t, value, variance), _KNOWN_ANGLE)
-        self.updates.update(m, channel, value, variance)
+            self.filter.set_wheel_angle(wheel, Observation(channel, m.t, value, [variance]), _KNOWN_ANGLE)
+        self.updates.update(m, channel, value, [variance])
 
     def _find_angle(self, wheel: int, channel: str, reading: float) -> float:
         """What a counter's reading stands for: many count upwards in reverse, too."""
@@ -205,6 +221,7 @@ class WheelSpeedSource(Source[WheelSpeeds]):
     def __init__(self, settings: WheelSpeeds, context: Context) -> None:
         super().__init__(settings, context)
         self._direction = Direction(self.filter, self.updates)
+        self._joint = JointUpdates(self.filter, _JOINT_SPEEDS, len(SPEEDS))
 
     def register(self) -> None:
         """Register the four rates."""
@@ -213,10 +230,14 @@ class WheelSpeedSource(Source[WheelSpeeds]):
 
     def observe(self, m: Measurement) -> None:
         """Update with the rates that the measurement has."""
-        for channel in SPEEDS:
-            if channel in m.values:
-                rate, doubt = self._direction.resolve(channel, m.values[channel], self.filter.rear_radius)
-                self.updates.update(m, channel, [rate], [self._variances[channel] + doubt])
+        present = [channel for channel in SPEEDS if channel in m.values]
+        if self._direction.is_forwards:
+            rates = {channel: self._direction.resolve(channel, m.values[channel])[0] for channel in present}
+            self.updates.update_jointly(m, self._joint, rates, [self._variances[c] for c in present])
+            return
+        for channel in present:
+            rate, doubt = self._direction.resolve(channel, m.values[channel], self.filter.rear_radius)
+            self.updates.update(m, channel, [rate], [self._variances[channel] + doubt])
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Mean of the rear wheels' rates times their radius, m/s; None unless both are present."""

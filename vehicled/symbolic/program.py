@@ -192,6 +192,7 @@ class Program:
         """That of functions which these call."""
         self.arrays: dict[str, list[Atom]] = {}
         """Symbols by the name of the array that they are stored as."""
+        self._lanes: dict[str, list[list[Atom]]] = {}
         self._offset: dict[int, int] = {}
         self._pending: dict[KernelHandle, list[tuple[Atom, Atom]]] = {}
 
@@ -212,10 +213,12 @@ class Program:
         return symbols
 
     def lanes(self, name: str) -> list[list[Atom]]:
-        """The lane array `name` as plain numbers, by element and lane: new symbols in the same places.
+        """The lane array `name` as plain numbers, by element and lane: other symbols in the same places.
 
         Not to be read in a kernel that stores the lane vectors themselves, nor the other way round.
         """
+        if name in self._lanes:
+            return self._lanes[name]
         place, layout = self.layout.places[name], self.layout
         symbols = [
             [self.graph.symbol(f"{name}[{i}] of lane {k}") for k in range(layout.lanes)]
@@ -224,6 +227,7 @@ class Program:
         for i, row in enumerate(symbols):
             for k, s in enumerate(row):
                 self._offset[s.id] = place.offset + i * layout.stride(1) + k * layout.width
+        self._lanes[name] = symbols
         return symbols
 
     def sparse_array(self, name: str, count: int, indices: Sequence[int]) -> list[Atom]:

@@ -1,0 +1,79 @@
+"""Observations of one component each and of one moment, such as the angles of four wheels: updates in one call.
+
+A filter takes them one after the other. In a chain that costs no more than one of them alone: each is handed over to
+its update and its results are kept in compiled code, as long as all are within their limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vehicled.filter.boundary import ObservedFilter, Update, UpdateLink
+from vehicled.symbolic.plain_numbers import PlainNumbers
+from vehicled.symbolic.program import KernelHandle
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
+    from vehicled.symbolic.graph import Atom
+    from vehicled.symbolic.program import Program
+    from vehicled.symbolic.visits import Chain
+
+_GIVEN, _RESULTS = ("value", "noise", "limit"), ("innovation", "variance", "nis")
+"""Arrays of which an observation has one number."""
+_SIZE = len(_GIVEN)
+
+
+def add_joint_updates(model: ErrorModel, name: str, count: int) -> None:
+    """Kernels `name.0`, `name.1` … that hand over one of up to `count` observations after the other."""
+    program = model.program
+    given, results = (program.array(f"{name}.{what}", _SIZE * count) for what in ("given", "results"))
+    for k in range(count + 1):
+        stores: list[tuple[Atom, Atom]] = []
+        if k > 0:
+            stores += zip(results[_SIZE * (k - 1) :], _find_numbers(program, _RESULTS), strict=False)
+        if k < count:
+            stores += zip(_find_numbers(program, _GIVEN), given[_SIZE * k :], strict=False)
+        program.kernel(f"{name}.{k}", stores)
+
+
+def _find_numbers(program: Program, names: Sequence[str]) -> list[Atom]:
+    return [program.arrays[name][0] for name in names]
+
+
+class JointUpdates:
+    """Runs these kernels with the updates between them."""
+
+    def __init__(self, f: ObservedFilter, name: str, count: int) -> None:
+        self._filter, self._name, self._count, car = f, name, count, f.car
+        self._chains: dict[tuple[str, ...], Chain] = {}
+        given, results = (
+            PlainNumbers(car.layout, car.workspace, **{f"{name}.{what}": _SIZE * count})
+            for what in ("given", "results")
+        )
+        self._write, self._read = given.write, results.read
+
+    def run(self, t_ns: int, kinds: tuple[str, ...], given: Sequence[float]) -> list[Update]:
+        """Update with observations of t_ns, up to the first one that is not within its limit.
+
+        `given`: value, variance and limit of each. Returns what those that are have done.
+        """
+        chain = self._chains.get(kinds)
+        if chain is None:
+            chain = self._chains[kinds] = self._make_chain(kinds)
+        self._write(*given, *[0.0] * (_SIZE * self._count - len(given)))
+        # Two links for each, and a last one.
+        done = self._filter.run_chain(t_ns, chain) // 2
+        if not done:
+            return []
+        found = self._read()
+        return [
+            Update([found[n]], [found[n + 1]], found[n + 2], (), "fused")
+            for n in range(0, _SIZE * done, _SIZE)
+        ]
+
+    def _make_chain(self, kinds: Sequence[str]) -> Chain:
+        links: list[KernelHandle | UpdateLink] = []
+        for k, kind in enumerate(kinds):
+            links += KernelHandle(f"{self._name}.{k}"), UpdateLink(kind, 1)
+        return self._filter.make_chain([*links, KernelHandle(f"{self._name}.{len(kinds)}")])
