@@ -77,7 +77,8 @@ def test_a_latency_is_found_wherever_the_antenna_is(late, arm):
     assert timing.latency == pytest.approx(late, abs=0.003)
     assert changes == pytest.approx(timing.latency)
     assert timing.state.value == timing.latency
-    assert timing.state.sigma < 0.006
+    assert timing.state.sigma == timing.doubt < 0.006
+    assert timing.has_precise_fixes
     assert timing.antenna_offset == (math.inf if arm == ARM else 0.0)
 
 

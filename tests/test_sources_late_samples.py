@@ -1,4 +1,4 @@
-"""What is forgotten once the latency of the IMU has been found."""
+"""What the latency of the IMU makes uncertain until it is known, and what is forgotten once it has been found."""
 
 import math
 
@@ -7,8 +7,9 @@ import pytest
 from filter_rig import index, new_filter, place, set_slow_state
 
 from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.late_samples import forget_falsified
+from vehicled.sources.late_samples import add_doubt, forget_falsified
 
 SPEED, OFFSET, CHANGE = 15.0, 0.2, 0.02
 
@@ -27,3 +28,19 @@ def test_place_and_heading_are_as_uncertain_as_what_was_made_of_the_samples():
     turned = math.sqrt(added[index(f, ATTITUDE, "yaw")])
     assert 0.2 * CHANGE < turned < 0.5 * CHANGE
     assert math.sqrt(added[index(f, VELOCITY, "left")]) == pytest.approx(SPEED * turned, rel=0.01)
+
+
+@pytest.mark.parametrize("has_precise_fixes", [True, False])
+@pytest.mark.parametrize("yaw_rate", [0.5, -0.5, 0.0])
+def test_a_heading_is_as_uncertain_as_the_car_turns_within_the_latency(yaw_rate, has_precise_fixes):
+    values = np.zeros(len(ESTIMATE_COLUMNS))
+    values[ESTIMATE_INDEX["wz"]], values[ESTIMATE_INDEX["vx"]] = yaw_rate, SPEED
+    before = {"yaw": 0.003, "sideslip": 0.004, "vy": 0.05, "vx": 0.02, "x": 0.01}
+    for name, sigma in before.items():
+        values[ESTIMATE_INDEX[f"sigma.{name}"]] = sigma
+    add_doubt(values, CHANGE, has_precise_fixes)
+    turned = abs(yaw_rate) * CHANGE
+    added = {"yaw": turned} | ({"sideslip": turned, "vy": SPEED * turned} if has_precise_fixes else {})
+    for name, sigma in before.items():
+        expected = math.hypot(sigma, added.get(name, 0.0))
+        assert values[ESTIMATE_INDEX[f"sigma.{name}"]] == pytest.approx(expected)

@@ -485,6 +485,7 @@ class Estimator:
                 self._restore_saved()
             self._restart_in_place(t_ns, impossible)
             return None
+        self._sources.widen(values)
         origin = world.origin if world.known else None
         values[_GEODETIC] = math.nan if origin is None else origin.to_geodetic(values[_POSITION])
         if not world.aligned:

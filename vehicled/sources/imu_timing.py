@@ -93,6 +93,10 @@ class ImuTiming:
         self._was_drive_known = True
         """Whether drive torques were measured for each sample."""
         self._given = SlowState(0.0, 0.0, "s")
+        self.has_precise_fixes = False
+        """Whether there have been any since."""
+        self._doubt: tuple[tuple[float, ...], float] = (), 0.0
+        """What `doubt` was found from, and what it was."""
         self._fix_latency = self._latency_before = 0.0
         """Of the receiver, now and at the end of the last window."""
         self._settling_until: float | None = None
@@ -115,16 +119,23 @@ class ImuTiming:
     @property
     def state(self) -> SlowState | None:
         """The latency with its σ; None if it is not estimated."""
+        return None if self.sigma == 0.0 else SlowState(self.latency, self.doubt, "s")
+
+    @property
+    def doubt(self) -> float:
+        """σ of the latency, s; 0 if it is known. It costs little to be read in every step."""
         if self.sigma == 0.0:
-            return None
-        _, sigma, _ = self._solve()
-        return SlowState(self.latency, math.hypot(sigma, _MODEL_ERROR), "s")
+            return 0.0
+        by = self.sigma, self._given.sigma, self._freedom, self.latency
+        if by != self._doubt[0]:
+            self._doubt = by, math.hypot(self._solve()[1], _MODEL_ERROR)
+        return self._doubt[1]
 
     def take_fix(self, t: float, place: complex, sigma: float, latency: float) -> None:
         """Take a fix: x + i y (m), and what the filter has found of the receiver's latency (s)."""
         if self.sigma == 0.0 or sigma > PRECISE:
             return
-        self._fix_latency = latency
+        self._fix_latency, self.has_precise_fixes = latency, True
         if len(self._fixes) < _MOST_SAMPLES:
             self._fixes.append((t, place.real, place.imag, sigma))
 

@@ -1,12 +1,19 @@
-"""What samples of the IMU that were of another time have falsified, to be forgotten once their latency is found."""
+"""What samples of the IMU that are of another time falsify.
+
+As long as their latency is not known the estimate is less certain; once it is found, what they have falsified is
+forgotten.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
+import numpy as np
+
 from vehicled.filter.boundary import ObservedFilter
 from vehicled.filter.states import ATTITUDE, POSITION, STEERING_OFFSET, TYRE_ERROR, VELOCITY, Group
+from vehicled.messages import ESTIMATE_INDEX
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.vehicle.arrays import AHEAD
@@ -15,6 +22,23 @@ _FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
 """What explains samples of another time as well."""
 _TURNING = 0.3
 """rad/s: of turns, in which the heading is then wrong by as much as the car turns meanwhile."""
+
+_YAW_RATE, _SPEED = ESTIMATE_INDEX["wz"], ESTIMATE_INDEX["vx"]
+_SIGMA_YAW, _SIGMA_LEFT, _SIGMA_SIDESLIP = (ESTIMATE_INDEX[f"sigma.{x}"] for x in ("yaw", "vy", "sideslip"))
+
+
+def add_doubt(values: np.ndarray, sigma: float, has_precise_fixes: bool) -> None:
+    """Add to σ of an estimate what it owes to the latency of samples, itself known to `sigma`, s.
+
+    The filter has no state of that latency. A heading that follows a gyroscope is late by as much, which the car
+    turns meanwhile. Precise fixes hold the direction of the velocity, so that this is an error of the sideslip too;
+    others leave it to the tyres. `values`: (len(ESTIMATE_COLUMNS),), changed here.
+    """
+    turned = values.item(_YAW_RATE) * sigma
+    values[_SIGMA_YAW] = math.hypot(values.item(_SIGMA_YAW), turned)
+    if has_precise_fixes:
+        values[_SIGMA_SIDESLIP] = math.hypot(values.item(_SIGMA_SIDESLIP), turned)
+        values[_SIGMA_LEFT] = math.hypot(values.item(_SIGMA_LEFT), turned * values.item(_SPEED))
 
 
 def forget_falsified(filter: ObservedFilter, change: float) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar, get_args, get_type_hints
 
+import numpy as np
+
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.filter.states import STEERING_OFFSET, Group
 from vehicled.messages import Measurement, SlowState
@@ -21,6 +23,7 @@ from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.gnss import Gnss, Gnss2, GnssSource
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import Imu, ImuSource
+from vehicled.sources.late_samples import add_doubt
 from vehicled.sources.model_input import InputSettings
 from vehicled.sources.source import Context, SensorSettings, Source, SourceSettings
 from vehicled.sources.steering import SteeringInput
@@ -179,6 +182,12 @@ class Sources:
     def antenna_distance(self) -> float:
         """Of the farthest antenna from the vehicle origin, in the plane, m."""
         return max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
+
+    def widen(self, values: np.ndarray) -> None:
+        """Add to σ of an estimate what no state of the filter stands for. `values`: (len(ESTIMATE_COLUMNS),)."""
+        timing = self._context.timing
+        if timing.sigma and self.imu is not None and self.imu.has_gyroscopes:
+            add_doubt(values, timing.doubt, timing.has_precise_fixes)
 
     @property
     def explained(self) -> dict[Group, float]:
