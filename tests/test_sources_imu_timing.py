@@ -117,6 +117,21 @@ def test_pitch_that_came_late_once_is_still_among_what_was_summed_up():
     assert once == pytest.approx(never, rel=1e-6)
 
 
+def test_how_well_it_is_known_does_not_depend_on_when_that_was_read():
+    """Drive torques that fall silent after the last window."""
+
+    def drive_and_lose_torques(is_read: bool) -> float:
+        timing = ImuTiming()
+        drive(timing, noise=0.01, seconds=12.0)
+        found = [timing.doubt] if is_read else []
+        timing.is_drive_known = False
+        force = forces(12.0)
+        timing.take_means(12.0, yaw_rate(12.0), force.real, force.imag, yaw(12.0), BIAS)
+        return [*found, timing.doubt][-1]
+
+    assert drive_and_lose_torques(True) == drive_and_lose_torques(False)
+
+
 def test_the_latency_of_fixes_is_subtracted_when_it_has_been_found():
     """Fixes 50 ms late, of which the filter knows from the third window on: the samples' times are right."""
     timing = ImuTiming()

@@ -83,9 +83,9 @@ class ImuTiming:
     def forget(self) -> None:
         """Return to the configured latency."""
         self.latency = 0.0
+        """s: by how much samples are older than their time, beside what is configured, as far as found."""
         self.antenna_offset = 0.0
         """m: by how much the antenna may seem to be elsewhere only because samples are of another time."""
-        """By how much samples are older than their time, beside what is configured, as far as found."""
         self._found = False
         size = len(_SHARED)
         self._information, self._vector = np.zeros((size, size)), np.zeros(size)
@@ -94,9 +94,9 @@ class ImuTiming:
         """Whether drive torques were measured for each sample."""
         self._given = SlowState(0.0, 0.0, "s")
         self.has_precise_fixes = False
-        """Whether there have been any since."""
+        """Whether any of them have come, of at most `PRECISE`."""
         self._doubt: tuple[tuple[float, ...], float] = (), 0.0
-        """What `doubt` was found from, and what it was."""
+        """All that `doubt` depends on when it was calculated last, and its value, s."""
         self._fix_latency = self._latency_before = 0.0
         """Of the receiver, now and at the end of the last window."""
         self._settling_until: float | None = None
@@ -126,7 +126,8 @@ class ImuTiming:
         """σ of the latency, s; 0 if it is known. It costs little to be read in every step."""
         if self.sigma == 0.0:
             return 0.0
-        by = self.sigma, self._given.sigma, self._freedom, self.latency
+        # With the degrees of freedom the information of windows changes, and with nothing else.
+        by = self.sigma, self._given.sigma, self._freedom, self._was_drive_known
         if by != self._doubt[0]:
             self._doubt = by, math.hypot(self._solve()[1], _MODEL_ERROR)
         return self._doubt[1]
@@ -244,7 +245,7 @@ class ImuTiming:
 
     @property
     def _alike(self) -> float:
-        """m/s: the offset of an antenna ahead, by a latency, that has the same effect on the windows."""
+        """m/s: by how much an antenna further ahead has the effect of a latency on the windows, over that latency."""
         of_antenna = self._information[_AHEAD, _AHEAD]
         return abs(float(self._information[0, _AHEAD] / of_antenna)) if of_antenna > 0.0 else 0.0
 
