@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 import pytest
+from estimator_rig import Run, bends, steps, with_sensors, without
 from filter_rig import index, new_filter, place, set_slow_state
 
 from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.sources.gnss_model import GNSS
+from vehicled.sources.imu import Imu
 from vehicled.sources.late_samples import add_doubt, forget_falsified
 
 SPEED, OFFSET, CHANGE = 15.0, 0.2, 0.02
@@ -44,3 +46,21 @@ def test_a_heading_is_as_uncertain_as_the_car_turns_within_the_latency(yaw_rate,
     for name, sigma in before.items():
         expected = math.hypot(sigma, added.get(name, 0.0))
         assert values[ESTIMATE_INDEX[f"sigma.{name}"]] == pytest.approx(expected)
+
+
+def test_a_sideslip_is_never_less_certain_than_any_angle():
+    values = np.zeros(len(ESTIMATE_COLUMNS))
+    values[ESTIMATE_INDEX["wz"]], values[ESTIMATE_INDEX["sigma.sideslip"]] = 0.5, math.pi
+    add_doubt(values, CHANGE, True)
+    assert values[ESTIMATE_INDEX["sigma.sideslip"]] == math.pi
+
+
+@pytest.mark.parametrize("lost", ["imu.w", "none"])
+def test_only_a_heading_that_follows_gyroscopes_is_as_late_as_they_are(lost):
+    """What is published without and with a latency that is not known."""
+    given = steps(without(bends(3.0).measurements(gnss="conventional"), lost))
+    known, unknown = (Run(with_sensors(imu=Imu(latency_sigma=s)), given) for s in (0.0, CHANGE))
+    added = np.sqrt(unknown["sigma.yaw"] ** 2 - known["sigma.yaw"] ** 2)
+    turned = np.abs(known["wz"]) * CHANGE if lost == "none" else 0.0
+    assert added[250:] == pytest.approx(turned[250:] if lost == "none" else 0.0, rel=0.01, abs=1e-6)
+    assert np.array_equal(unknown["sigma.sideslip"], known["sigma.sideslip"])

@@ -37,7 +37,8 @@ def add_doubt(values: np.ndarray, sigma: float, has_precise_fixes: bool) -> None
     turned = values.item(_YAW_RATE) * sigma
     values[_SIGMA_YAW] = math.hypot(values.item(_SIGMA_YAW), turned)
     if has_precise_fixes:
-        values[_SIGMA_SIDESLIP] = math.hypot(values.item(_SIGMA_SIDESLIP), turned)
+        # At standstill sideslip is anything.
+        values[_SIGMA_SIDESLIP] = min(math.hypot(values.item(_SIGMA_SIDESLIP), turned), math.pi)
         values[_SIGMA_LEFT] = math.hypot(values.item(_SIGMA_LEFT), turned * values.item(_SPEED))
 
 

@@ -185,13 +185,17 @@ class Sources:
 
     def widen(self, values: np.ndarray) -> None:
         """Add to σ of an estimate what no state of the filter stands for. `values`: (len(ESTIMATE_COLUMNS),)."""
-        timing = self._context.timing
-        if timing.sigma and self.imu is not None and self.imu.has_gyroscopes:
+        timing, gyroscopes = self._context.timing, self._context.updates.health.get("imu.gyro")
+        # A heading that no gyroscope has ever corrected does not follow one.
+        if timing.sigma and gyroscopes is not None and gyroscopes.state != "waiting":
             add_doubt(values, timing.doubt, timing.has_precise_fixes)
 
     @property
     def explained(self) -> dict[Group, float]:
-        """By how much parameters may look wrong only as far as something else is, such as the time of the IMU."""
+        """By parameters: up to which error of theirs something else is a better explanation, in their unit.
+
+        Of the antenna, m: samples of the IMU that are of another time.
+        """
         return {GNSS.antenna: self._context.timing.antenna_offset}
 
     def reset(self) -> None:
