@@ -162,7 +162,7 @@ class AdaptiveState(VehicleState):
     def widen_parameters(self, explained: Mapping[Group, float]) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
 
-        `explained`: up to which error something else explains that of a group at present.
+        `explained`: by group, up to which error something else is a better explanation at present, in its unit.
         """
         places, prior, states = self.states.parameters, self._prior, self.states
         limits = states.contradictions * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)

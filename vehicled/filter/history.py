@@ -60,6 +60,7 @@ class _Record:
         self.visits = np.concatenate([np.zeros((0, VISIT), dtype=np.int64), *visits])
         """(k, 4), of the parts that kernels visit."""
         self.packed = self.visits.tobytes()
+        """The same as the table takes them."""
 
     def copy_now(self, parts: Iterable[int]) -> RecordCopies:
         """Of some parts, where they are in the present."""

@@ -1,7 +1,7 @@
 """Observations of one component each and of one moment, such as the angles of four wheels: updates in one call.
 
-A filter takes them one after the other. In a chain that costs no more than one of them alone: each is handed over to
-its update and its results are kept in compiled code, as long as all are within their limits.
+The filter is updated with one after the other, as by single updates. Compiled code hands each over to its update and
+keeps the results, as long as all are within their limits, so that the call from Python is paid once for all of them.
 """
 
 from __future__ import annotations

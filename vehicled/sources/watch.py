@@ -96,7 +96,10 @@ class _Use:
         self.failing_since_ns = math.inf
 
     def read(self, now_ns: int, health: Health) -> bool:
-        """Compare the counts with those before. Returns whether samples have been used, and none was rejected."""
+        """Compare the counts with those before.
+
+        Returns whether samples have been used, or left out for a reason that is no fault, and none fails its gate.
+        """
         fused, rejected, resets = health.fused, health.rejected, health.resets
         if fused != self._fused or (rejected != self._rejected and health.last_reason not in _REASONS):
             self.used_ns = now_ns
