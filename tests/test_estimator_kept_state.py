@@ -75,6 +75,25 @@ def test_found_values_that_are_written_into_the_settings_count_once(configuratio
     assert after["imu_latency"].value == 0.0
 
 
+def test_settings_by_which_the_latency_is_known_end_what_has_been_found_of_it(
+    configuration: Configuration,
+) -> None:
+    estimator, sensors = Estimator(configuration), configuration.sensors
+    found = {"imu_latency": {"value": 0.015, "sigma": 0.002, "unit": "s"}}
+    estimator.command("set_parameters", {"parameters": found, "age": 0.0})
+    imu = dataclasses.replace(sensors.imu, latency_sigma=0.0)
+    known = dataclasses.replace(configuration, sensors=dataclasses.replace(sensors, imu=imu))
+    lateness = set()
+    for k, (t, given) in enumerate(drive_straight(1.2, 10.0)):
+        if k == 150:
+            estimator.command("reload_noise", known.noise_arguments())
+        estimator.step(t, given)
+        times = {m.t for m in given if "imu.wz" in m.values}
+        lateness |= {(k >= 150, max(times) - i.t) for i in estimator.innovations() if i.sensor == "imu.gyro"}
+    assert {late for is_known, late in lateness if not is_known} == {15_000_000}
+    assert {late for is_known, late in lateness if is_known} == {0}
+
+
 def test_settings_without_a_source_of_speed_are_taken_before_the_start(configuration: Configuration) -> None:
     estimator = Estimator(configuration)
     wheels = {f"wheel.{wheel}.angle": 0.0 for wheel in ("fl", "fr", "rl", "rr")}

@@ -219,6 +219,8 @@ class ImuSource(Source[Imu]):
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s = self.settings
         self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
+        if s.latency_sigma == 0.0:
+            self._timing.forget()  # what has been found of it does not hold any more
         self._axes = s.R_imu_vehicle.T.tolist()
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._channels: set[str] = set()
