@@ -36,11 +36,11 @@ def test_place_and_heading_are_as_uncertain_as_what_was_made_of_the_samples():
 @pytest.mark.parametrize("yaw_rate", [0.5, -0.5, 0.0])
 def test_a_heading_is_as_uncertain_as_the_car_turns_within_the_latency(yaw_rate, has_precise_fixes):
     values = np.zeros(len(ESTIMATE_COLUMNS))
-    values[ESTIMATE_INDEX["wz"]], values[ESTIMATE_INDEX["vx"]] = yaw_rate, SPEED
+    values[ESTIMATE_INDEX["vx"]] = SPEED
     before = {"yaw": 0.003, "sideslip": 0.004, "vy": 0.05, "vx": 0.02, "x": 0.01}
     for name, sigma in before.items():
         values[ESTIMATE_INDEX[f"sigma.{name}"]] = sigma
-    add_doubt(values, CHANGE, has_precise_fixes)
+    add_doubt(values, yaw_rate * CHANGE, has_precise_fixes)
     turned = abs(yaw_rate) * CHANGE
     added = {"yaw": turned} | ({"sideslip": turned, "vy": SPEED * turned} if has_precise_fixes else {})
     for name, sigma in before.items():
@@ -50,8 +50,8 @@ def test_a_heading_is_as_uncertain_as_the_car_turns_within_the_latency(yaw_rate,
 
 def test_a_sideslip_is_never_less_certain_than_any_angle():
     values = np.zeros(len(ESTIMATE_COLUMNS))
-    values[ESTIMATE_INDEX["wz"]], values[ESTIMATE_INDEX["sigma.sideslip"]] = 0.5, math.pi
-    add_doubt(values, CHANGE, True)
+    values[ESTIMATE_INDEX["sigma.sideslip"]] = math.pi
+    add_doubt(values, 0.01, True)
     assert values[ESTIMATE_INDEX["sigma.sideslip"]] == math.pi
 
 

@@ -122,6 +122,7 @@ class Estimator:
         self.condition = Condition()
         """What it is doing; the same object until that changes."""
         self._given = SetParameters({}, 0.0)
+        self.late_turn = 0.0, False  # of the last estimate, by `Sources.widen`
         self._reset()
 
     def make_filter(self) -> VehicleFilter:
@@ -479,13 +480,12 @@ class Estimator:
         f, world, additions = self._filter, self._world, self._additions
         values = f.output(None if additions is None else partial(additions.add, t_ns * 1e-9))
         correlation = f.correlation
-        impossible = None if f.is_within_bounds else find_impossible(values)
-        if impossible is not None:
+        if (impossible := None if f.is_within_bounds else find_impossible(values)) is not None:
             if not f.is_sound and self._saved is not None:  # place and variances are no more to be kept
                 self._restore_saved()
             self._restart_in_place(t_ns, impossible)
             return None
-        self._sources.widen(values)
+        self.late_turn = self._sources.widen(values)
         origin = world.origin if world.known else None
         values[_GEODETIC] = math.nan if origin is None else origin.to_geodetic(values[_POSITION])
         if not world.aligned:

@@ -17,6 +17,7 @@ from vehicled.filter.backward_pass import BackwardPass
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
 from vehicled.smoothing.tape_file import EntryKind, TapeFile
+from vehicled.sources.late_samples import add_doubt
 from vehicled.sources.unmeasured_drive import ADDED_PLACES
 
 _COLUMNS = len(ESTIMATE_COLUMNS)
@@ -24,10 +25,10 @@ _GEODETIC = [ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")]
 _SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
 _REPORT_EVERY = 250
 """Rows between reports of progress."""
-_ADDED = slice(2, 2 + len(ADDED_PLACES))
+_ADDED = slice(4, 4 + len(ADDED_PLACES))
 _HEAD = _ADDED.stop
-"""Numbers of a row before the motion: of its origin, σ of a heading that is not known yet, else NaN, and what road
-and unmeasured drive have added, which is no state."""
+"""Numbers of a row before the motion: of its origin, σ of a heading that is not known yet, else NaN, the two of
+`Estimator.late_turn`, and what road and unmeasured drive have added, which is no state."""
 
 
 class Smoother:
@@ -72,7 +73,8 @@ class Smoother:
         self._times.append(t)
         sigma_yaw = math.nan if world.aligned else estimate["sigma.yaw"]
         added = self.estimator.calc_added(t)
-        self._tape.add_row(np.array([number, sigma_yaw, *added]), f.save_motion(), f.errors.packed)
+        head = np.array([number, sigma_yaw, *self.estimator.late_turn, *added])
+        self._tape.add_row(head, f.save_motion(), f.errors.packed)
 
     def smooth(self, progress: Callable[[float], None] | None = None) -> Iterator[Estimate]:
         """The smoothed estimates in the order of time, after the pass backwards, which uses up the estimator.
@@ -98,13 +100,14 @@ class Smoother:
         """(columns,) of one step: the car as the filter had it, corrected by later measurements."""
         f = self._filter
         size = len(f.errors.packed)
-        number, sigma_yaw = values[: _ADDED.start]
+        number, sigma_yaw, turned, has_precise_fixes = values[: _ADDED.start]
         f.restore_motion(values[_HEAD:-size])
         f.errors.restore(values[-size:])
         f.errors.set_estimate(*backward.smooth(f.errors.matrix))
         f.apply_corrections()
         row = f.output()
         row[ADDED_PLACES] += values[_ADDED]
+        add_doubt(row, turned, has_precise_fixes > 0.0)
         row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])
         if not math.isnan(sigma_yaw):
             row[_SIGMA_YAW] = sigma_yaw

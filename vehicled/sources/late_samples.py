@@ -23,18 +23,17 @@ _FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
 _TURNING = 0.3
 """rad/s: of turns, in which the heading is then wrong by as much as the car turns meanwhile."""
 
-_YAW_RATE, _SPEED = ESTIMATE_INDEX["wz"], ESTIMATE_INDEX["vx"]
+_SPEED = ESTIMATE_INDEX["vx"]
 _SIGMA_YAW, _SIGMA_LEFT, _SIGMA_SIDESLIP = (ESTIMATE_INDEX[f"sigma.{x}"] for x in ("yaw", "vy", "sideslip"))
 
 
-def add_doubt(values: np.ndarray, sigma: float, has_precise_fixes: bool) -> None:
-    """Add to σ of an estimate what it owes to the latency of samples, itself known to `sigma`, s.
+def add_doubt(values: np.ndarray, turned: float, has_precise_fixes: bool) -> None:
+    """Add to σ of an estimate what the latency of samples leaves uncertain, of which the filter has no state.
 
-    The filter has no state of that latency. A heading that follows a gyroscope is late by as much, which the car
-    turns meanwhile. Precise fixes hold the direction of the velocity, so that this is an error of the sideslip too;
-    others leave it to the tyres. `values`: (len(ESTIMATE_COLUMNS),), changed here.
+    A heading that follows a gyroscope is late by as much: it is wrong by the angle that the car turns meanwhile.
+    Precise fixes hold the direction of the velocity, so that this is an error of the sideslip too; others leave it to
+    the tyres. `values`: (len(ESTIMATE_COLUMNS),), changed here; `turned`: σ of the latency times the yaw rate, rad.
     """
-    turned = values.item(_YAW_RATE) * sigma
     values[_SIGMA_YAW] = math.hypot(values.item(_SIGMA_YAW), turned)
     if has_precise_fixes:
         # At standstill sideslip is anything.

@@ -17,7 +17,7 @@ import numpy as np
 
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.filter.states import STEERING_OFFSET, Group
-from vehicled.messages import Measurement, SlowState
+from vehicled.messages import ESTIMATE_INDEX, Measurement, SlowState
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.gnss import Gnss, Gnss2, GnssSource
@@ -134,6 +134,8 @@ def find_input_limits() -> dict[str, float]:
     return {channel: limit for kind in find_inputs().values() for channel, limit in kind.LIMITS.items()}
 
 
+_YAW_RATE = ESTIMATE_INDEX["wz"]
+
 MOST_COMBINATIONS = 256
 """Of channels in a measurement, for which is kept what to do with them: more than devices have."""
 
@@ -183,12 +185,18 @@ class Sources:
         """Of the farthest antenna from the vehicle origin, in the plane, m."""
         return max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
 
-    def widen(self, values: np.ndarray) -> None:
-        """Add to σ of an estimate what no state of the filter stands for. `values`: (len(ESTIMATE_COLUMNS),)."""
+    def widen(self, values: np.ndarray) -> tuple[float, bool]:
+        """Add to σ of an estimate what no state of the filter stands for. `values`: (len(ESTIMATE_COLUMNS),).
+
+        Returns what `add_doubt` has been given, for others that estimate the same moment.
+        """
         timing, gyroscopes = self._context.timing, self._context.updates.health.get("imu.gyro")
         # A heading that no gyroscope has ever corrected does not follow one.
-        if timing.sigma and gyroscopes is not None and gyroscopes.state != "waiting":
-            add_doubt(values, timing.doubt, timing.has_precise_fixes)
+        if not timing.sigma or gyroscopes is None or gyroscopes.state == "waiting":
+            return 0.0, False
+        given = values.item(_YAW_RATE) * timing.doubt, timing.has_precise_fixes
+        add_doubt(values, *given)
+        return given
 
     @property
     def explained(self) -> dict[Group, float]:
