@@ -274,14 +274,12 @@ class GnssSource(Source[Gnss]):
     @property
     def _late(self) -> float:
         """By how much fixes are older than by `latency`, as far as the filter has found, s."""
-        late: float = self._latency.item(0)
-        return late
+        return float(self._latency.item(0))
 
     @property
     def _velocity_late(self) -> float:
         """The same of velocities, which receivers smooth more, s."""
-        late: float = self._late + self._velocity_latency.item(0)
-        return late
+        return self._late + float(self._velocity_latency.item(0))
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
         return self.settings.find_noise(v.get("quality", 1.0))
