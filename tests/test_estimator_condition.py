@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+import filter_rig
 import msgspec
 import numpy as np
 import pytest
@@ -14,9 +16,9 @@ from vehicled.estimator import Estimator
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Condition, Measurement, SourceFault
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
-from vehicled.sources.limits import find_impossible
+from vehicled.sources.limits import PER_BOUND, find_impossible
 from vehicled.sources.restarts import Restarts
-from vehicled.vehicle.arrays import CHART_SIZE, LEFT, YAW_RATE
+from vehicled.vehicle.arrays import CHART_SIZE, LEFT, ROOT_OUTPUTS, YAW_RATE
 
 BEGIN, END, SECONDS = 3.0, 4.5, 7.0
 
@@ -156,6 +158,18 @@ def test_impossible_estimates_are_found():
         assert column in find_impossible(wrong)
     values[ESTIMATE_INDEX["lat"]] = np.nan
     assert find_impossible(values) is None
+
+
+@pytest.mark.parametrize(("speed", "is_within"), [(20.0, True), (201.0, False), (math.nan, False)])
+def test_an_estimate_is_within_bounds_only_if_no_column_is_beyond_its_own(speed, is_within):
+    f = filter_rig.new_filter()
+    f.set_bounds(PER_BOUND)
+    filter_rig.place(f, np.array([0.0, 0.0, f.car.design_height]), 0.3, 20.0)
+    f.output()
+    assert f.is_within_bounds
+    values = f.output(lambda: f.car.view("outputs").__setitem__(ROOT_OUTPUTS.index("vx"), speed))
+    assert values[ESTIMATE_INDEX["vx"]] == pytest.approx(speed, nan_ok=True)
+    assert f.is_within_bounds == is_within
 
 
 def test_what_has_waited_in_a_buffer_is_no_start(bend):
