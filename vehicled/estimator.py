@@ -122,7 +122,7 @@ class Estimator:
         self.condition = Condition()
         """What it is doing; the same object until that changes."""
         self._given = SetParameters({}, 0.0)
-        self.late_turn = 0.0, False  # of the last estimate, by `Sources.widen`
+        self.late_turn = 0.0, False  # what `Sources.widen` has given `add_doubt` for the last estimate
         self._reset()
 
     def make_filter(self) -> VehicleFilter:

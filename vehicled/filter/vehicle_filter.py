@@ -306,7 +306,7 @@ class VehicleFilter(AdaptiveState):
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
-        # A method written in C: of the functions of NumPy, each step would wait for Python code around it.
+        # `any` and `count_nonzero` run Python code of NumPy around the loop in C, in each step.
         if not len(self.errors.x.nonzero()[0]):
             return
         self._apply()

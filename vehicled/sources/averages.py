@@ -16,6 +16,8 @@ _LARGEST = 1e7
 """Beyond it, and NaN, a value is no measurement in any unit."""
 _SHORTEST, _LONGEST = 0.3, 2.5
 """s between the first and the last angle, and between fixes, from which rates are taken."""
+_MOST = 10_000
+"""Measurements that are kept of an interval, five times as many as sensors send: a log may have one time for all."""
 _AVERAGED = frozenset(
     c
     for c in CHANNELS
@@ -52,6 +54,8 @@ class Averager:
         # Looked at all at once: code and sums are then fetched into the caches once for all of them.
         self._kept: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
         """By channels: time, ns, and values of the measurements of this interval that have them."""
+        self._room = _MOST
+        """For measurements of this interval."""
         self._fix: _Fix | None = None
         self._fix_before: _Fix | None = None
         """The last one of the interval before."""
@@ -66,11 +70,9 @@ class Averager:
         elif now - begun >= _INTERVAL_NS:
             done = self._finish()
             self._begin(now)
-        channels = tuple(m.values)
-        kept = self._kept.get(channels)
-        if kept is None:
-            kept = self._kept[channels] = []
-        kept.append((m.t, *m.values.values()))
+        if self._room > 0:
+            self._room -= 1
+            self._kept.setdefault(tuple(m.values), []).append((m.t, *m.values.values()))
         if "gnss.lat" in m.values:
             self._take_fix(m)
         return done
@@ -82,7 +84,7 @@ class Averager:
             self._fix = m.t, lat, lon, course if abs(course) < _LARGEST else None
 
     def _begin(self, arrival_ns: int) -> None:
-        self._begun_ns = arrival_ns
+        self._begun_ns, self._room = arrival_ns, _MOST
         self._kept.clear()
 
     def _finish(self) -> Averages:

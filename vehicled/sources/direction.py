@@ -38,9 +38,9 @@ class Direction:
         """A reading with its sign, and the variance of what is not known of that; `per_reading`: speed in m/s."""
         if reading < 0.0:
             self._signed.add(channel)
-        ahead = self._filter.pose.item(AHEAD)
-        if reading <= 0.0 or ahead > _SLOW or channel in self._signed:
+        if reading <= 0.0 or self.is_forwards or channel in self._signed:
             return reading, 0.0
+        ahead = self._filter.pose.item(AHEAD)
         sigma = math.sqrt(self._filter.variances.item(self._filter.states.index(VELOCITY, "ahead")))
         if ahead < -_CERTAIN * sigma:
             return -reading, 0.0

@@ -53,7 +53,7 @@ Without, that depends on the car: a latency has to follow from either."""
 _NO_ROWS = np.zeros((len(_OWN_PRIOR), len(_SHARED) + 1))
 _ITERATIONS = 3
 _MODEL_ERROR = 0.0015
-"""s: roll and pitch follow their accelerations late, which has the effect of a latency of this size."""
+"""s, 1 σ: what errors of roll and pitch that no unknown describes have the effect of."""
 _CONTRADICTION = 3.5
 """Standard deviations from which on the configured latency is taken as wrong."""
 _SUSPECTED = 1.5

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from vehicled.filter.boundary import EstimatedFilter
 from vehicled.sources.brakes import Brakes
+from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.drive_health import DriveHealth
 from vehicled.sources.model_input import InputSettings, ModelInput
-from vehicled.sources.sensors import MOST_COMBINATIONS, Sensors, Sources
+from vehicled.sources.sensors import Sensors, Sources
 from vehicled.sources.steering import Steering
 from vehicled.sources.torques import Torques
 from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE
@@ -40,8 +41,7 @@ class Inputs:
         for array in (self._car.inputs, self._car.corner_inputs):
             array[...] = 0.0
         self._inputs = {name: settings.make_input(self._car) for name, settings in self._settings.items()}
-        self._readers: dict[tuple[str, ...], list[ModelInput[InputSettings]]] = {}
-        """By the channels of a measurement: those that read any of them."""
+        self._readers = ByChannels(self._find_readers)
         self.steering = self._find(Steering)
         self._torques, self._brakes = self._find(Torques), self._find(Brakes)
         self._drive_health = DriveHealth(self._car.vehicle)
@@ -63,14 +63,12 @@ class Inputs:
     def take(self, t_ns: int, values: Mapping[str, float]) -> None:
         """Channels measured at a time; those that are no inputs are left alone."""
         t, self._due = t_ns * 1e-9, -math.inf
-        channels = tuple(values)
-        readers = self._readers.get(channels)
-        if readers is None:
-            readers = [each for each in self if not each.settings.LIMITS.keys().isdisjoint(channels)]
-            if len(self._readers) < MOST_COMBINATIONS:
-                self._readers[channels] = readers
-        for each in readers:
+        for each in self._readers[tuple(values)]:
             each.take(t, values)
+
+    def _find_readers(self, channels: tuple[str, ...]) -> list[ModelInput[InputSettings]]:
+        """Those that read any of them."""
+        return [each for each in self if not each.settings.LIMITS.keys().isdisjoint(channels)]
 
     def find_faults(self) -> dict[str, str]:
         """What is wrong with inputs that are measured, in words, by name."""

@@ -11,12 +11,13 @@ from vehicled.filter.states import ATTITUDE, VELOCITY
 from vehicled.messages import Measurement
 from vehicled.sources import bias_steps
 from vehicled.sources.bias_steps import BiasSteps
+from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.course_consistency import WATCHED, BiasJump, CourseConsistency
 from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.mounting_check import MountingCheck
-from vehicled.sources.sensors import MOST_COMBINATIONS, Sensors, find_limits
+from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.updates import MeasurementUpdates
@@ -61,7 +62,7 @@ class Screening:
         """Channels."""
         self.has_used_wrong_unit = False
         """Whether channels that have been used are in another unit; to be cleared where the filter begins anew."""
-        self._checks: dict[tuple[str, ...], _Checks] = {}
+        self._checks = ByChannels(self._find_checks)
         """By the channels of a measurement."""
         self.removed = {"future": 0, "absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0, "unit": 0}
         """How many values, by reason."""
@@ -140,8 +141,7 @@ class Screening:
             m = self._without(m, other, "unit")
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
-        channels = tuple(m.values)
-        checks = self._checks.get(channels) or self._find_checks(channels)
+        checks = self._checks[tuple(m.values)]
         if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
         if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead)):
@@ -165,10 +165,7 @@ class Screening:
             not watched.isdisjoint(channels)
             for watched in (self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED)
         ]
-        checks = _Checks(limits, *watched)
-        if len(self._checks) < MOST_COMBINATIONS:
-            self._checks[channels] = checks
-        return checks
+        return _Checks(limits, *watched)
 
     def _without_steps(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
         """Less the steps of biases; what may have stepped is left out, and is no fault yet."""

@@ -20,6 +20,7 @@ from vehicled.filter.states import STEERING_OFFSET, Group
 from vehicled.messages import ESTIMATE_INDEX, Measurement, SlowState
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.brakes import BrakePressure
+from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.gnss import Gnss, Gnss2, GnssSource
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import Imu, ImuSource
@@ -136,9 +137,6 @@ def find_input_limits() -> dict[str, float]:
 
 _YAW_RATE = ESTIMATE_INDEX["wz"]
 
-MOST_COMBINATIONS = 256
-"""Of channels in a measurement, for which is kept what to do with them: more than devices have."""
-
 
 class Sources:
     """The sources of all sensors that are used."""
@@ -162,13 +160,11 @@ class Sources:
         self._by_channels = [
             (frozenset(s.settings.LIMITS), s, round(s.settings.latency * 1e9)) for s in self._sources.values()
         ]
-        self._readers: dict[tuple[str, ...], list[tuple[Source[SourceSettings], int]]] = {}
-        """By the channels of a measurement: the sources that read any of them, and their latency, ns."""
-        self._speeds: dict[tuple[str, ...], list[Source[SourceSettings]]] = {}
-        """Likewise, those that measure the speed."""
+        self._readers = ByChannels(self._find_readers)
         ranked = [s for s in self._sources.values() if s.settings.SPEED_PRECEDENCE is not None]
         self.of_speed = sorted(ranked, key=lambda s: s.settings.SPEED_PRECEDENCE or 0)
         """Those that measure the speed, the preferred ones first."""
+        self._speeds = ByChannels(self._find_speeds)
         self.receivers = [s for s in self._sources.values() if isinstance(s, GnssSource)]
         """Those of GNSS, the first one first."""
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
@@ -222,21 +218,16 @@ class Sources:
 
     def find_speeds(self, m: Measurement) -> list[Source[SourceSettings]]:
         """Of those that measure the speed, the ones that read any channel of a measurement."""
-        channels = tuple(m.values)
-        found = self._speeds.get(channels)
-        if found is None:
-            found = [s for s in self.of_speed if not s.settings.LIMITS.keys().isdisjoint(channels)]
-            if len(self._speeds) < MOST_COMBINATIONS:
-                self._speeds[channels] = found
-        return found
+        return self._speeds[tuple(m.values)]
+
+    def _find_speeds(self, channels: tuple[str, ...]) -> list[Source[SourceSettings]]:
+        return [s for s in self.of_speed if not s.settings.LIMITS.keys().isdisjoint(channels)]
+
+    def _find_readers(self, channels: tuple[str, ...]) -> list[tuple[Source[SourceSettings], int]]:
+        """The sources that read any of them, and their latency, ns."""
+        return [(s, late) for own, s, late in self._by_channels if not own.isdisjoint(channels)]
 
     def observe(self, m: Measurement) -> None:
         """Update the filter with all that a measurement has."""
-        channels = tuple(m.values)
-        readers = self._readers.get(channels)
-        if readers is None:
-            readers = [(s, late) for own, s, late in self._by_channels if not own.isdisjoint(channels)]
-            if len(self._readers) < MOST_COMBINATIONS:
-                self._readers[channels] = readers
-        for source, late_ns in readers:
+        for source, late_ns in self._readers[tuple(m.values)]:
             source.observe(Measurement(m.source, m.t - late_ns, m.arrival, m.values) if late_ns else m)

@@ -49,7 +49,7 @@ _CORNERING, _LEAST_CORNERING = 1.0, 0.1
 """m/s²: likewise of lateral accelerations, which in g are a tenth."""
 
 _LIKELY_TURN = 0.3
-"""Of a gyroscope's axis, averaged: in a car that turns, rolling and pitching are less in rad/s, and more in deg/s."""
+"""rad/s, of the means of a gyroscope: roll and pitch rates of a car are less, but more where they come in deg/s."""
 
 _DEGREES = 180.0 / math.pi
 _SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}

@@ -1,0 +1,38 @@
+"""Averages of measurements, and what is kept of them until an interval ends."""
+
+import pytest
+
+from vehicled.messages import Measurement
+from vehicled.sources.averages import _MOST, Averager
+from vehicled.sources.by_channels import ByChannels
+
+
+def test_means_are_those_of_the_interval():
+    averager = Averager()
+    for k in range(60):
+        done = averager.take(Measurement("can", k * 10_000_000, k * 10_000_000, {"vehicle.speed": float(k)}))
+        if done is not None:
+            break
+    assert k == 50
+    assert done is not None
+    assert done.means["vehicle.speed"] == pytest.approx(24.5)
+
+
+def test_a_log_with_one_time_for_all_of_it_fills_no_memory():
+    averager, count = Averager(), 2 * _MOST
+    for k in range(count):
+        averager.take(Measurement("can", 0, 0, {"vehicle.speed": float(k < _MOST)}))
+    done = averager.take(Measurement("can", 600_000_000, 600_000_000, {"vehicle.speed": 3.0}))
+    assert done is not None
+    assert done.means["vehicle.speed"] == 1.0
+
+
+def test_plans_are_made_once_and_those_of_endless_combinations_are_not_kept():
+    made = []
+    plans = ByChannels(lambda channels: made.append(channels) or len(made))
+    assert plans["a", "b"] == plans["a", "b"] == 1
+    assert plans["b", "a"] == 2
+    for k in range(10_000):
+        assert plans[(f"{k}",)] == k + 3
+    assert len(plans) < 1_000
+    assert plans["a", "b"] == 1
