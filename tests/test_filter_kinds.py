@@ -37,7 +37,7 @@ from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.vehicle_speed import VehicleSpeed
 from vehicled.symbolic.program import KernelHandle
-from vehicled.vehicle.arrays import BRAKE_PRESSURE, POSE, V1Z
+from vehicled.vehicle.arrays import ADJUSTMENTS, BRAKE_PRESSURE, POSE, V1Z
 
 SECONDS = 6.5
 T = 100 * STEP_NS
@@ -315,6 +315,20 @@ def test_unknown_drive_force_acts_in_all_kinds(kind):
             f.errors.x[:] = 0.0
         speeds.append(f.pose[AHEAD])
     assert speeds[1] - speeds[0] == pytest.approx(0.5 * 0.96, rel=0.03)
+
+
+@pytest.mark.parametrize("force", [2.0, -4.0])
+def test_an_unknown_drive_force_takes_grip_from_the_wheels_that_have_it(force):
+    """Driven ones, those at the rear; all when braking, both of an axle alike."""
+    f = new_filter("errorEKF_FE")
+    place(f, np.zeros(3), 0.0, 15.0)
+    set_slow_state(f, index(f, DRIVE_FORCE), force)
+    f.predict(STEP_NS, H)
+    along = f.car.view("adjustments")[ADJUSTMENTS.index("along")]
+    assert along.sum() == pytest.approx(f.car.vehicle.mass * force, rel=1e-6)
+    assert along[0] == pytest.approx(along[1])
+    assert along[2] == pytest.approx(along[3])
+    assert (along[:2] == 0.0).all() if force > 0.0 else (along[:2] < along[2:]).all()
 
 
 def test_a_car_goes_on_to_pitch_when_its_brakes_are_no_longer_measured():

@@ -37,7 +37,8 @@ def test_what_a_filter_adds_acts_on_all_cars(rig):
     """Force, moment and changed tyres: all cars go where the single one goes."""
     car, before = rig.car, rig.car.workspace.copy()
     car.view("external_force")[:] = 800.0, -500.0, 300.0, 400.0
-    car.view("adjustments")[:] = 0.02 * np.arange(5.0)[:, None] * [0.0, 1.0, 1.0, 1.0]
+    given = np.array([0.0, 0.02, 0.04, 0.06, 0.08, 800.0])
+    car.view("adjustments")[:] = given[:, None] * [0.0, 1.0, 1.0, 1.0]
     batch = CarBatch(car, WIDTH)
     for cars in (car, batch):
         for _ in range(20):

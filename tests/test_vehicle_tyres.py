@@ -10,11 +10,12 @@ from vehicle_rig import vehicle
 
 from vehicled.messages import WHEELS
 from vehicled.symbolic import python
+from vehicled.symbolic.evaluate import FLOAT, evaluate
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
 from vehicled.vehicle.model_parameters import corner_parameters
 from vehicled.vehicle.parameters import TMeasyTyre
-from vehicled.vehicle.tyres import LAWS, Contact
+from vehicled.vehicle.tyres import LAWS, Contact, share_lateral
 
 INPUTS = (
     "v_t",
@@ -280,3 +281,27 @@ def test_friction_scales_the_longitudinal_curve_and_stiffness_does_not(kind):
         slip = share * peak
         assert force(slip, stiffness=1.4) == pytest.approx(force(slip), rel=1e-9)
         assert force(slip, friction=0.8) == pytest.approx(0.8 * force(slip / 0.8), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("used", [-0.3, 0.4, 0.6])
+def test_a_longitudinal_force_from_elsewhere_leaves_the_lateral_force_of_combined_slip(kind, used):
+    """By the share of friction that it leaves, as by the slip that it would take: within 6 % of the greatest."""
+    bench, load, peak = steady_bench(kind)
+    greatest = 0.9 * load if kind == "linear" else tmeasy()[1].longitudinal.fm[0]
+    g = Graph()
+    share = share_lateral(g, g.constant(used * greatest), g.constant(greatest))
+    (friction,) = evaluate([share], {}, FLOAT)
+    assert friction == pytest.approx(np.sqrt(1 - used * used))
+    for slip in np.array([0.1, 0.3, 0.5, 0.7]) * peak:
+        low, high = 0.0, 4.0
+        for _ in range(30):
+            middle = 0.5 * (low + high)
+            v_t = -np.sign(used) * middle
+            rolling = 20.0 - v_t if kind == "linear" else 20.0
+            fx, fy = bench.steady(load, v_t=v_t, v_l=-20.0 * slip, rolling=rolling)[:2]
+            low, high = (low, middle) if abs(fx) > abs(used) * greatest else (middle, high)
+        assert fx == pytest.approx(used * greatest, rel=1e-3)
+        assert bench.steady(load, v_l=-20.0 * slip, friction=friction)[1] == pytest.approx(
+            fy, abs=0.06 * greatest
+        )

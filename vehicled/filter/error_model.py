@@ -439,13 +439,12 @@ class ErrorModel:
         Drive force that nothing measures acts on the chassis: torque on the wheels would accelerate the car only
         after wheels and tyres have followed, later than the accelerometer that the force is known from. Where it
         replaces torques and a pressure that were measured, the car goes on to pitch by it as by a force on the road:
-        `drive_height` is that of its origin over the road then, m, else 0. The slip that goes with it is that of the
-        driven wheels, of all brakes when braking. Further the rotation of the wheels; and, where tyres respond in the
-        errors' model, the angle of the front wheels and the tyres' stiffness and friction.
+        `drive_height` is that of its origin over the road then, m, else 0. Slip and grip that go with it are those of
+        the driven wheels, of all brakes when braking. Further the rotation of the wheels; and, where tyres respond in
+        the errors' model, the angle of the front wheels and the tyres' stiffness and friction.
         """
         g, program = self.g, self.program
-        (rod_per_angle,) = program.array("rod_per_angle", 1)
-        (height,) = program.array("drive_height", 1)
+        (rod_per_angle,), (height,) = (program.array(name, 1) for name in ("rod_per_angle", "drive_height"))
         (drive,) = self.estimates(DRIVE_FORCE)
         ahead, left, moment = drive, g.zero, g.zero
         if self.forces:
@@ -457,9 +456,10 @@ class ErrorModel:
         stores = [*zip(program.arrays["external_force"], force, strict=True)]
         adjustments = dict(zip(ADJUSTMENTS, program.lanes("adjustments"), strict=True))
         stores += zip(adjustments["wheel"], self.estimates(ROLLING_RADIUS), strict=True)
-        slips = (program.array(name, len(WHEELS)) for name in ("slip_per_drive", "slip_per_braking"))
-        for place, driving, braking in zip(adjustments["slip"], *slips, strict=True):
-            stores.append((place, drive * g.where_less(g.zero, drive, driving, braking)))
+        for row, what in ("slip", "slip"), ("along", "force"):
+            kinds = (program.array(f"{what}_per_{name}", len(WHEELS)) for name in ("drive", "braking"))
+            for place, driving, braking in zip(adjustments[row], *kinds, strict=True):
+                stores.append((place, drive * g.where_less(g.zero, drive, driving, braking)))
         if self.exact:
             by_front, by_rear, friction = self.estimates(TYRE_ERROR)
             rod = rod_per_angle * self.estimates(STEERING_OFFSET)[0]

@@ -144,8 +144,10 @@ class VehicleState:
         stiffness = car.slip_stiffness
         front = vehicle.calc_front_share(stiffness)
         for axle, share in ((slice(2), front), (slice(2, 4), 1.0 - front)):
-            view("slip_per_drive")[axle] = vehicle.mass * share / stiffness[axle].sum()
-        view("slip_per_braking")[:] = vehicle.mass * vehicle.calc_brake_shares(radius, stiffness) / stiffness
+            view("force_per_drive")[axle] = vehicle.mass * share * stiffness[axle] / stiffness[axle].sum()
+        view("force_per_braking")[:] = vehicle.mass * vehicle.calc_brake_shares(radius, stiffness)
+        for kind in ("drive", "braking"):
+            view(f"slip_per_{kind}")[:] = view(f"force_per_{kind}") / stiffness
         view("rod_per_angle")[0] = SteeringGeometry(vehicle).rack_per_angle
         places = np.stack([car.get_corner_parameter(f"wheel.centre.{a}") for a in "xy"], axis=1)
         self._body_fit = np.linalg.pinv(np.column_stack([np.ones(len(WHEELS)), places]))

@@ -59,9 +59,7 @@ class UnmeasuredDrive:
         """N by wheel, per m/s² of drive force over mass."""
         self._rest = self._loads / k
         """m likewise: where springs carry that."""
-        self._driving, self._braking = (
-            car.view(name) * car.slip_stiffness for name in ("slip_per_drive", "slip_per_braking")
-        )
+        self._driving, self._braking = car.view("force_per_drive"), car.view("force_per_braking")
         """N likewise, along the wheels."""
         self._height = car.view("drive_height")
         self._outputs = car.corner_outputs

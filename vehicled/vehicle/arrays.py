@@ -64,10 +64,11 @@ FRONT, REAR = slice(0, 2), slice(2, 4)
 TYRE_CAUSES = ("ahead", "left", "wz", "steering", "stiffness.front", "stiffness.rear", "friction")
 """What tyre forces respond to: rates of the car, m/s and rad/s; the angle of the front wheels beside what is
 measured, rad to the left; relative changes of an axle's cornering stiffness and of all friction."""
-ADJUSTMENTS = ("rod", "stiffness", "friction", "wheel", "slip")
+ADJUSTMENTS = ("rod", "stiffness", "friction", "wheel", "slip", "along")
 """What a filter adds per corner to inputs and parameters: displacement of the tie rod (m);
 relative changes of lateral tyre stiffness, of greatest tyre forces, and of the angle that the wheel turns over a
-given distance; slip ratio beside the simulated one. Zero changes nothing."""
+given distance; slip ratio beside the simulated one, and the longitudinal force on the tyre that goes with it, which
+acts elsewhere (N). Zero changes nothing."""
 COMPONENTS = 3
 """Number of components of the largest sensor."""
 

@@ -183,7 +183,7 @@ def _describe(made: VehicleProgram) -> Iterator[tuple[str, ArrayText]]:
     )
     yield "corner_inputs", ArrayText(text, (), _list(CORNER_INPUTS, _INPUT_UNITS))
     text = "Changes of inputs and parameters, by corner: zero changes nothing"
-    yield "adjustments", ArrayText(text, (), _list(ADJUSTMENTS, {"rod": "m", "*": "1"}))
+    yield "adjustments", ArrayText(text, (), _list(ADJUSTMENTS, {"rod": "m", "along": "N", "*": "1"}))
     yield (
         "ground",
         ArrayText(

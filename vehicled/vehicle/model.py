@@ -33,7 +33,7 @@ from vehicled.vehicle.interface import CarKernels, Names
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.suspension import Linkage
 from vehicled.vehicle.symbols import ParameterSymbols
-from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw
+from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw, share_lateral
 
 AIR_DENSITY = 1.225
 """kg/m³, ISO 2533 at sea level."""
@@ -290,6 +290,7 @@ class _Builder:
         pressed = vertical_stiffness * self.penetration
         damped = pressed - vertical_damping * (contact_velocity.dot(up) - self.road_rate)
         load = g.max(g.min(damped, 2.0 * pressed), 0.0)
+        friction, greatest = 1.0 + self.adjustments["friction"], self.law.calc_greatest(g, load, cp)
         self.contact = Contact(
             v_t=material_velocity(down * rolling_radius).dot(ahead),
             v_l=contact_velocity.dot(self.left),
@@ -299,7 +300,7 @@ class _Builder:
             penetration=self.penetration,
             radius=radius,
             stiffness=1.0 + self.adjustments["stiffness"],
-            friction=1.0 + self.adjustments["friction"],
+            friction=friction * share_lateral(g, self.adjustments["along"], friction * greatest),
             h=self.h,
         )
         self.tyre_forces = tyre = self.law.forces(g, self.contact, cp, self.states)

@@ -63,6 +63,20 @@ class Symbols(Protocol):
         """The symbol of that name, per wheel."""
 
 
+_LEAST_SHARE = 0.45
+"""Also a tyre that spins or locks keeps some lateral force."""
+
+
+def share_lateral(g: Graph, along: Atom, greatest: Atom) -> Atom:
+    """Share of the greatest lateral force that a longitudinal force leaves, by the friction ellipse.
+
+    `along`: that force, `greatest`: its limit, N. Scaling the friction by it leaves the slope at the origin (Hindiyeh
+    and Gerdes 2014, *A controller framework for autonomous drifting*: derating of the lateral force).
+    """
+    used = along / (greatest + 1e-3)
+    return g.sqrt(g.max(1.0 - used * used, _LEAST_SHARE * _LEAST_SHARE))
+
+
 _AT_ONCE = 1e4
 """1/s"""
 
@@ -82,6 +96,10 @@ class LinearLaw:
     def steady_lateral(self, g: Graph, c: Contact, parameter: Symbols) -> Atom:
         """Lateral force without transients, N."""
         return self.forces(g, c, parameter, parameter).fy
+
+    def calc_greatest(self, g: Graph, load: Atom, parameter: Symbols) -> Atom:
+        """Greatest longitudinal force at a load (N), N."""
+        return parameter("tyre.friction") * load
 
     def calc_relaxation(self, g: Graph, damping: Atom, parameter: Symbols) -> Atom:
         """As `TMeasyLaw`; forces follow within a step."""
@@ -144,11 +162,10 @@ class TMeasyLaw:
 
         With a factor c on the stiffness and μ on the greatest force, the curve F(s) becomes μ F(c s/μ).
         """
-        ratio = g.min(c.load / parameter("tyre.nominal_load"), self.greatest_load_ratio)
+        ratio = self._calc_ratio(g, c.load, parameter)
 
         def degressive(axis: str, p: str) -> Atom:
-            one, two = parameter(f"tyre.{axis}.{p}1"), parameter(f"tyre.{axis}.{p}2")
-            return ratio * ((2.0 * one - 0.5 * two) - (one - 0.5 * two) * ratio)
+            return _grow(parameter, f"tyre.{axis}.{p}", ratio)
 
         def linear(axis: str, p: str) -> Atom:
             one, two = parameter(f"tyre.{axis}.{p}1"), parameter(f"tyre.{axis}.{p}2")
@@ -188,6 +205,13 @@ class TMeasyLaw:
         falling = (peak - (peak - slide) * (u * u * (3.0 - 2.0 * u))) / s
         gain = g.where_less(s, s_peak, rising, g.where_less(s, s_slide, falling, slide / s))
         return slip, v_star, {"x": gain, "y": gain * c.stiffness}, scale
+
+    def calc_greatest(self, g: Graph, load: Atom, parameter: Symbols) -> Atom:
+        """Greatest longitudinal force at a load (N), N."""
+        return _grow(parameter, "tyre.x.fm", self._calc_ratio(g, load, parameter))
+
+    def _calc_ratio(self, g: Graph, load: Atom, parameter: Symbols) -> Atom:
+        return g.min(load / parameter("tyre.nominal_load"), self.greatest_load_ratio)
 
     def calc_relaxation(self, g: Graph, damping: Atom, parameter: Symbols) -> Atom:
         """By how much of the rest the lateral force approaches its steady value, 1/s.
@@ -246,6 +270,12 @@ class TMeasyLaw:
         )
         mz = -(parameter("tyre.trail") * length * fading * forces["y"])
         return TyreForces(forces["x"], forces["y"], mz, dampings["x"], dampings["y"], states)
+
+
+def _grow(parameter: Symbols, name: str, ratio: Atom) -> Atom:
+    """The parabola through its values without load, at the nominal load and at twice that; `ratio` to the nominal."""
+    one, two = parameter(f"{name}1"), parameter(f"{name}2")
+    return ratio * ((2.0 * one - 0.5 * two) - (one - 0.5 * two) * ratio)
 
 
 LAWS = {law.kind: law for law in (LinearLaw(), TMeasyLaw())}
