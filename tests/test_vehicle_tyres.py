@@ -15,7 +15,7 @@ from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
 from vehicled.vehicle.model_parameters import corner_parameters
 from vehicled.vehicle.parameters import TMeasyTyre
-from vehicled.vehicle.tyres import LAWS, Contact, share_lateral
+from vehicled.vehicle.tyres import LAWS, Contact, calc_left, calc_used
 
 INPUTS = (
     "v_t",
@@ -290,8 +290,8 @@ def test_a_longitudinal_force_from_elsewhere_leaves_the_lateral_force_of_combine
     bench, load, peak = steady_bench(kind)
     greatest = 0.9 * load if kind == "linear" else tmeasy()[1].longitudinal.fm[0]
     g = Graph()
-    share = share_lateral(g, g.constant(used * greatest), g.constant(greatest))
-    (friction,) = evaluate([share], {}, FLOAT)
+    left = calc_left(g, calc_used(g, g.constant(used * greatest), g.constant(greatest)))
+    (friction,) = evaluate([left], {}, FLOAT)
     assert friction == pytest.approx(np.sqrt(1 - used * used))
     for slip in np.array([0.1, 0.3, 0.5, 0.7]) * peak:
         low, high = 0.0, 4.0
@@ -305,3 +305,28 @@ def test_a_longitudinal_force_from_elsewhere_leaves_the_lateral_force_of_combine
         assert bench.steady(load, v_l=-20.0 * slip, friction=friction)[1] == pytest.approx(
             fy, abs=0.06 * greatest
         )
+
+
+@pytest.mark.parametrize(("kind", "rel"), [("linear", 0.1), ("tmeasy", 1e-3)])
+@pytest.mark.parametrize("used", [0.2, 0.5, 0.8])
+def test_excess_is_that_of_the_curve_over_slip_in_proportion(kind, rel, used):
+    bench, load, _ = steady_bench(kind)
+    greatest = 0.9 * load if kind == "linear" else tmeasy()[1].longitudinal.fm[0]
+    g, known = Graph(), {}
+
+    def parameter(name: str) -> Atom:
+        return g.constant(known[name])
+
+    known |= corner_parameters(vehicle("prototype" if kind == "tmeasy" else "reference_vehicle"), WHEELS[0])
+    excess = LAWS[kind].calc_excess(g, calc_used(g, g.constant(used), g.one), g.constant(load), parameter)
+    (found,) = evaluate([excess], {}, FLOAT)
+
+    def force(slip: float) -> float:
+        rolling = 20.0 * (1.0 + slip) if kind == "linear" else 20.0
+        return bench.steady(load, v_t=-20.0 * slip, rolling=rolling)[0]
+
+    low, high = 0.0, 0.2
+    for _ in range(30):
+        slip = 0.5 * (low + high)
+        low, high = (low, slip) if force(slip) > used * greatest else (slip, high)
+    assert found * used * greatest / (force(1e-5) / 1e-5) == pytest.approx(slip, rel=rel + 2e-3)

@@ -67,8 +67,8 @@ measured, rad to the left; relative changes of an axle's cornering stiffness and
 ADJUSTMENTS = ("rod", "stiffness", "friction", "wheel", "slip", "along")
 """What a filter adds per corner to inputs and parameters: displacement of the tie rod (m);
 relative changes of lateral tyre stiffness, of greatest tyre forces, and of the angle that the wheel turns over a
-given distance; slip ratio beside the simulated one, and the longitudinal force on the tyre that goes with it, which
-acts elsewhere (N). Zero changes nothing."""
+given distance; slip ratio beside the simulated one, as if in proportion to force, and the longitudinal force on the
+tyre that goes with it, which acts elsewhere (N). Zero changes nothing."""
 COMPONENTS = 3
 """Number of components of the largest sensor."""
 

@@ -33,7 +33,7 @@ from vehicled.vehicle.interface import CarKernels, Names
 from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.suspension import Linkage
 from vehicled.vehicle.symbols import ParameterSymbols
-from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw, share_lateral
+from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw, calc_left, calc_used
 
 AIR_DENSITY = 1.225
 """kg/m³, ISO 2533 at sea level."""
@@ -168,8 +168,6 @@ class _Builder:
         ev, sv = self.e.position, self.s.position
         self.wheel_rate = self.spin.qd - self.e.velocity.dot(sv.cross(ev))
         self.last_wheel_rate = self.states("wheel.rate")
-        self.more_slip = self.adjustments["slip"]
-        self.wheel_scale = 1.0 + self.adjustments["wheel"] + self.more_slip
 
     # -- forces within the car ------------------------------------------------------------------------
 
@@ -291,6 +289,7 @@ class _Builder:
         damped = pressed - vertical_damping * (contact_velocity.dot(up) - self.road_rate)
         load = g.max(g.min(damped, 2.0 * pressed), 0.0)
         friction, greatest = 1.0 + self.adjustments["friction"], self.law.calc_greatest(g, load, cp)
+        used = calc_used(g, self.adjustments["along"], friction * greatest)
         self.contact = Contact(
             v_t=material_velocity(down * rolling_radius).dot(ahead),
             v_l=contact_velocity.dot(self.left),
@@ -300,9 +299,11 @@ class _Builder:
             penetration=self.penetration,
             radius=radius,
             stiffness=1.0 + self.adjustments["stiffness"],
-            friction=friction * share_lateral(g, self.adjustments["along"], friction * greatest),
+            friction=friction * calc_left(g, used),
             h=self.h,
         )
+        self.more_slip = self.adjustments["slip"] * self.law.calc_excess(g, used, load, cp)
+        self.wheel_scale = 1.0 + self.adjustments["wheel"] + self.more_slip
         self.tyre_forces = tyre = self.law.forces(g, self.contact, cp, self.states)
         force = ahead * tyre.fx + self.left * tyre.fy + up * load
         system.force(self.centre, force)

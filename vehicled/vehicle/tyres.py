@@ -63,20 +63,26 @@ class Symbols(Protocol):
         """The symbol of that name, per wheel."""
 
 
-_LEAST_SHARE = 0.45
+_MOST_USED = 0.89
 """Also a tyre that spins or locks keeps some lateral force."""
 
 
-def share_lateral(g: Graph, along: Atom, greatest: Atom) -> Atom:
-    """Share of the greatest lateral force that a longitudinal force leaves, by the friction ellipse.
+def calc_used(g: Graph, along: Atom, greatest: Atom) -> Atom:
+    """Share of the `greatest` longitudinal force that the force `along` takes, N."""
+    return g.min(g.abs(along) / (greatest + 1e-3), _MOST_USED)
 
-    `along`: that force, `greatest`: its limit, N. Scaling the friction by it leaves the slope at the origin (Hindiyeh
-    and Gerdes 2014, *A controller framework for autonomous drifting*: derating of the lateral force).
+
+def calc_left(g: Graph, used: Atom) -> Atom:
+    """Share of the greatest lateral force that is left by the friction ellipse, `used` as of `calc_used`.
+
+    Scaling the friction by it leaves the slope at the origin (Hindiyeh and Gerdes 2014, *A controller framework for
+    autonomous drifting*: derating of the lateral force).
     """
-    used = along / (greatest + 1e-3)
-    return g.sqrt(g.max(1.0 - used * used, _LEAST_SHARE * _LEAST_SHARE))
+    return g.sqrt(1.0 - used * used)
 
 
+_LEAST_RATIO = 0.1
+"""To the nominal load: the shape of the curve below that is the one at it."""
 _AT_ONCE = 1e4
 """1/s"""
 
@@ -100,6 +106,13 @@ class LinearLaw:
     def calc_greatest(self, g: Graph, load: Atom, parameter: Symbols) -> Atom:
         """Greatest longitudinal force at a load (N), N."""
         return parameter("tyre.friction") * load
+
+    def calc_excess(self, g: Graph, used: Atom, load: Atom, parameter: Symbols) -> Atom:
+        """Slip ratio over that which is in proportion to the force, `used` as of `calc_used`.
+
+        By F = 2 s/(1 + s²), in shares of the greatest force: that of tanh differs by a tenth at 0.8 of it.
+        """
+        return 2.0 / (1.0 + calc_left(g, used))
 
     def calc_relaxation(self, g: Graph, damping: Atom, parameter: Symbols) -> Atom:
         """As `TMeasyLaw`; forces follow within a step."""
@@ -209,6 +222,15 @@ class TMeasyLaw:
     def calc_greatest(self, g: Graph, load: Atom, parameter: Symbols) -> Atom:
         """Greatest longitudinal force at a load (N), N."""
         return _grow(parameter, "tyre.x.fm", self._calc_ratio(g, load, parameter))
+
+    def calc_excess(self, g: Graph, used: Atom, load: Atom, parameter: Symbols) -> Atom:
+        """As `LinearLaw`; by the rising part of the curve, F = k s/(1 + s (s + k − 2))."""
+        ratio = g.max(self._calc_ratio(g, load, parameter), _LEAST_RATIO)
+        one, two = parameter("tyre.x.sm1"), parameter("tyre.x.sm2")
+        slope, greatest = (_grow(parameter, f"tyre.x.{name}", ratio) for name in ("df0", "fm"))
+        k = slope * ((2.0 * one - two) + (two - one) * ratio) / (greatest + 1e-6)
+        b = k - (k - 2.0) * used
+        return 2.0 * k / (b + g.sqrt(g.max(b * b - 4.0 * used * used, 0.0)))
 
     def _calc_ratio(self, g: Graph, load: Atom, parameter: Symbols) -> Atom:
         return g.min(load / parameter("tyre.nominal_load"), self.greatest_load_ratio)
