@@ -55,9 +55,12 @@ _ITERATIONS = 3
 _MODEL_ERROR = 0.0015
 """s, 1 σ: what errors of roll and pitch that no unknown describes have the effect of."""
 _CONTRADICTION = 3.5
-"""Standard deviations from which on the configured latency is taken as wrong."""
+"""Standard deviations from which on the configured latency is taken as wrong, and up to which one that windows find
+explains an antenna that seems to be elsewhere."""
 _SUSPECTED = 1.5
-"""Likewise from which on it may be, and an antenna that seems to be elsewhere is no evidence that it is."""
+"""Likewise from which on it may be wrong."""
+_ENOUGH = 5
+"""Windows: what fewer of them suspect is left open. More of them have decided, or do not distinguish it."""
 _POSITIVE = 2.0
 """Of −2 ln of two evidences, the least difference that is evidence (Kass and Raftery, "Bayes factors", 1995)."""
 _LARGEST = 0.1
@@ -90,6 +93,8 @@ class ImuTiming:
         size = len(_SHARED)
         self._information, self._vector = np.zeros((size, size)), np.zeros(size)
         self._squares, self._freedom, self._excess = 0.0, 0, 1.0
+        self._windows = 0
+        """That have been compared."""
         self._was_drive_known = True
         """Whether drive torques were measured for each sample."""
         self._given = SlowState(0.0, 0.0, "s")
@@ -210,6 +215,7 @@ class ImuTiming:
         self._vector += products[:-1, -1]
         self._squares += float(products[-1, -1])
         self._freedom += 2 * len(at) - own.shape[1]
+        self._windows += 1
         # Where fixes scatter by more than their σ, the result does as well. That they do not fit an explanation
         # speaks against that alone: what counts is by how much the best one leaves.
         best = self._calc_squares(np.linalg.lstsq(self._information, self._vector)[0])
@@ -253,20 +259,23 @@ class ImuTiming:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
         change, sigma, _ = self._solve()
-        uncertainty = math.hypot(sigma, _MODEL_ERROR)
-        suspected = abs(change) > _SUSPECTED * uncertainty
-        if self._has_moved():
-            self.antenna_offset = 0.0
-        elif self._found or suspected:
-            self.antenna_offset = math.inf
-        else:
-            self.antenna_offset = self._alike * (abs(change) + 2.0 * uncertainty)
+        self.antenna_offset = 0.0 if self._has_moved() else self._find_offset(change, sigma)
         is_wrong = self._found or all(map(self._is_wrong, _LATE_PITCHING[self._was_drive_known]))
         if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
             return 0.0
         self._found = True
         self._move(change)
         return change
+
+    def _find_offset(self, change: float, sigma: float) -> float:
+        """Up to where a wrong time explains where the antenna seems to be, m; with what `_solve` gives at present."""
+        uncertainty = math.hypot(sigma, _MODEL_ERROR)
+        if not self._found and abs(change) <= _SUSPECTED * uncertainty:
+            return self._alike * (abs(change) + 2.0 * uncertainty)
+        if self._windows < _ENOUGH:
+            return math.inf
+        late, sigma, _ = self._solve(moved=False)
+        return self._alike * (abs(late) + _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR))
 
     def set_by_others(self, change: float) -> None:
         """Take samples as older by `change`, s, as other sensors than receivers show; begin another window.
