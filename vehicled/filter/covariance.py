@@ -375,6 +375,10 @@ class Covariance:
         variances: np.ndarray = self.packed[self._diagonal]
         return variances
 
+    def get_variance(self, i: int) -> float:
+        """Of state i."""
+        return float(self.packed.item(self._diagonal.item(i)))
+
     def initialise(self, covariance: np.ndarray) -> None:
         """Begin anew with a covariance (n, n), and no correction."""
         if self.tape is not None:
@@ -429,8 +433,7 @@ class Covariance:
     def evaluate_again(self, m: int) -> float:
         """The same with `rows`, `innovation` and noise as they have been changed since."""
         self._evaluations[m - 1]()
-        nis: float = self.nis.item()
-        return nis
+        return float(self.nis.item())
 
     def update(self, m: int, take_back: Callable[[], None] | None = None) -> None:
         """Update P and x with the observation of m components evaluated last, and what `take_back` leaves of it."""

@@ -224,7 +224,7 @@ class VehicleState:
         have been to let x be found.
         """
         kept = math.exp(-age / _FORGETTING_TIME)
-        parameters = self.states.parameters.tolist()
+        parameters = self.states.parameters
         for group in self.states.groups:
             closed = self._closed.get(group)
             for k, i in enumerate(self.states.places(group)):
@@ -357,7 +357,7 @@ class VehicleState:
         self.place(pose)
         self._tangents.place(pose)
         variances = self._table.initial(initial)
-        self._prior = np.sqrt(variances[self.states.parameters])
+        self._prior = np.sqrt(variances[self.states.parameters]).tolist()
         """(k,) σ of the parameters before any measurement."""
         self._closed = {g: variances[self.states[g]].copy() for g in self.states.groups if g.needs}
         for group in self._closed:
