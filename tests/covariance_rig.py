@@ -48,6 +48,8 @@ class Dense:
         self._layout, self.workspace = program.layout, program.layout.allocate()
         self.propagate, self._angle = self.bind(propagate), self.bind(angle)
         self.observations = [self.bind(kernel) for kernel in observations]
+        self.observed = [self.address(kernel) for kernel in observations]
+        """Their addresses."""
         self.gated = [self.address(kernel) for kernel in gated]
         """Addresses of kernels that evaluate an observation and update with it if `nis` is less than `limit`."""
         self.gate = self._layout.places["nis"].offset, self._layout.places["limit"].offset

@@ -77,6 +77,8 @@ class VehicleFilter(AdaptiveState):
         self._gated_updates = {
             kind: self.car.address(kernel) for kind, kernel in kernels.gated_updates.items()
         }
+        self._observations = {kind: self.car.address(kernel) for kind, kernel in kernels.observations.items()}
+        """By kind: addresses of kernels."""
         self._single_updates: dict[str, Chain] = {}
         """By kind: chains of one update."""
         self._take_back = {kind: bind(kernel) for kind, kernel in kernels.take_back.items()}
@@ -172,14 +174,13 @@ class VehicleFilter(AdaptiveState):
             if taped and self.errors.nis.item() < limit:
                 self._correct(observation.kind)
             return True
-        self._late.evaluate(self._late_step, self._evaluations[observation.kind], m)
-        if self.errors.nis.item() < limit:
-            self._correct(observation.kind)
+        if self._late.observe(self._late_step, self._observations[observation.kind], m):
+            self._reconsider(observation.kind)
         return True
 
     def make_chain(self, links: Sequence[KernelHandle | UpdateLink]) -> Chain:
         """For `run_chain`: kernels, and updates with observations whose arrays those before have written."""
-        return Chain(
+        return self.history.make_chain(
             [
                 (self._gated_updates[link.kind], link.components)
                 if isinstance(link, UpdateLink)
@@ -206,13 +207,16 @@ class VehicleFilter(AdaptiveState):
 
     def _correct(self, kind: str) -> None:
         """Update with the observation evaluated last, of that kind."""
-        take_back = self._take_back.get(kind)
         if self._late_step is None:
-            self.errors.update(self._evaluated, take_back)
+            self.errors.update(self._evaluated, self._take_back.get(kind))
             return
         self._late.update(self._evaluated)
-        if take_back is not None:
-            take_back()
+        self._reconsider(kind)
+
+    def _reconsider(self, kind: str) -> None:
+        """Take back what an update with a late observation of that kind is not to correct."""
+        if kind in self._take_back:
+            self._take_back[kind]()
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation.
