@@ -33,7 +33,7 @@ class LinearFilter:
         self.dense = dense = Dense(N, COUPLING)
         self.errors = dense.errors
         before, after, events = keep_arrays(dense, dense.late, ["now"], [("estimates", "estimates")])
-        self.history = History(memory, dense.workspace, before, after, events, dense.gate)
+        self.history = History(memory, dense.workspace, before, after, dense.moment, events, dense.gate)
         self.late = LateObservations(dense, dense.late, self.errors, self.history, ["now"], "estimates")
         self.errors.past = self.late
         self.errors.matrix = random_covariance(rng, N)
@@ -88,11 +88,9 @@ class LinearFilter:
 
     def _find(self, fix: Fix) -> tuple[int, int, int]:
         """Its step, the address of the kernel that evaluates it, and the number of its components."""
-        moment = self.history.find(fix.step * H_NS)
-        assert moment is not None
-        assert moment.late is not None
-        m = len(fix.rows)
-        return moment.late, self.dense.observed[m - 1], m
+        step, m = self.history.find(fix.step * H_NS, 0.0), len(fix.rows)
+        assert step >= 0
+        return step, self.dense.observed[m - 1], m
 
     def apply(self) -> None:
         """The state, corrected by what has been found; a step ends with it."""

@@ -8,7 +8,8 @@ import pytest
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
-from vehicled.symbolic.scripts import Do, RecordCopies, Script, make_visit
+from vehicled.symbolic.record_code import Do
+from vehicled.symbolic.scripts import RecordCopies, Script, make_visit
 from vehicled.symbolic.visits import Chain, VisitTable
 
 

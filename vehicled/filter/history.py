@@ -6,13 +6,14 @@ into it one after the other, from any step on up to the present, for the kernels
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.symbolic.scripts import VISIT, RecordCopies, make_visit
+from vehicled.symbolic.moments import MomentPlaces, MomentTable
+from vehicled.symbolic.record_code import VISIT
+from vehicled.symbolic.scripts import RecordCopies, make_visit
 from vehicled.symbolic.visits import Chain, VisitTable
 
 FASTEST = 2000
@@ -32,17 +33,6 @@ class Kept(NamedTuple):
     """Addresses of those that visits run (`late.py`), 0 for one that does not; none: the record is not visited."""
     changes: bool = True
     """Whether these change it."""
-
-
-class Moment(NamedTuple):
-    """A time between two steps."""
-
-    share: float
-    """Of the way from the step before it to the step after."""
-    age_ns: int
-    """By how much it is before the step after it; negative after the last one."""
-    late: int | None
-    """That step, to be given to the methods for late observations; None for the last one."""
 
 
 class LatePlace(NamedTuple):
@@ -102,8 +92,8 @@ class _Step(_Record):
         self.rest = self.copy_then(range(1, n))
         """What observations need beside the pose."""
         self.events: list[_Event] = []
-        self.begin = 0
-        """The visit of the first of them."""
+        self.t_ns = self.begin = 0
+        """Its time, and the visit of the first of its observations."""
 
 
 class History:
@@ -115,20 +105,20 @@ class History:
         workspace: np.ndarray,
         before: Sequence[Kept],
         after: Kept,
+        moment: MomentPlaces,
         events: Sequence[Kept] = (),
         gate: tuple[int, int] = (0, 0),
     ) -> None:
         """`memory`: how far back it reaches, s, at up to FASTEST steps per second.
 
-        Kept are `before` and `after` a step's correction, the pose first; and of an observation that of `events` by
-        the number of its components less one. `gate`: places of two numbers, of which the first is less where a
-        kernel of `update` has corrected.
+        `moment`: where the time goes to of which a past pose is. Kept are `before` and `after` a step's correction,
+        the pose first; and of an observation that of `events` by the number of its components less one. `gate`:
+        places of two numbers, of which the first is less where a kernel of `update` has corrected.
         """
         self._memory_ns = round(memory * 1e9)
         self._most = int(np.ceil(memory * FASTEST)) + 2
         self._workspace, self._before, self._after = workspace, before, after
         self._events = events
-        self._times: list[int] = []
         self._steps: list[_Step] = []
         # What has been allocated is used again, so that nothing is while the filter runs.
         self._free: list[_Step] = []
@@ -137,6 +127,7 @@ class History:
         self._count = 0
         """Observations that are kept."""
         self._corrected = False
+        self._moments = MomentTable(workspace, self._memory_ns, moment)
         self.gate, self._table = gate, VisitTable()
         self.present = _Record(workspace, before[1:]).now
         """For `LateObservations`: what was before the present step's correction, but for the pose."""
@@ -145,24 +136,26 @@ class History:
 
     def clear(self) -> None:
         """Forget all steps, as the filter begins anew."""
-        while self._times:
+        while self._steps:
             self._drop()
         self._table.clear()
 
     def step(self, t_ns: int) -> None:
         """Keep a new step, before any correction."""
-        times, limit = self._times, t_ns - self._memory_ns
-        while len(times) > 1 and (times[1] <= limit or len(times) >= self._most or self._count > MOST_EVENTS):
+        steps, limit = self._steps, t_ns - self._memory_ns
+        while len(steps) > 1 and (
+            steps[1].t_ns <= limit or len(steps) >= self._most or self._count > MOST_EVENTS
+        ):
             self._drop()
         step = self._free.pop() if self._free else _Step(self._workspace, self._before, self._after)
         step.now.keep()
-        step.begin = self._table.append(step.packed)
-        times.append(t_ns)
-        self._steps.append(step)
+        step.t_ns, step.begin = t_ns, self._table.append(step.packed)
+        steps.append(step)
+        self._moments.add(t_ns, step.pose, step.corrected)
         self._corrected = False
 
     def _drop(self) -> None:
-        self._times.pop(0)
+        self._moments.drop(1)
         step = self._steps.pop(0)
         self._free.append(step)
         self._count -= len(step.events)
@@ -178,27 +171,14 @@ class History:
         self._steps[-1].corrected_now.keep()
         self._corrected = True
 
-    def find(self, t_ns: int) -> Moment | None:
-        """Restore the pose of the step at or after a time, uncorrected, and that of the step before it, corrected.
+    def find(self, t_ns: int, latency: float) -> int:
+        """Restore the pose of a time, between that before a step and that after the correction of the step before it.
 
-        None when too old. At a time after the last step, it is the last one.
+        At a time after the last step, it is that of the last one. `latency`: that the time was found with, s. Returns
+        the number of the step at or after it, for the methods for late observations; LAST for the last step, and
+        TOO_OLD where there is none.
         """
-        times = self._times
-        n = last = len(times) - 1
-        share, now = 1.0, times[last]
-        if t_ns < now - self._memory_ns or t_ns < times[0]:
-            return None
-        after = last
-        if t_ns < now or self._corrected:
-            n = min(bisect_left(times, t_ns), last)
-            if n > 0:
-                after = n - 1
-                share = min((t_ns - times[after]) / (times[n] - times[after]), 1.0)
-            else:
-                after = n
-        self._steps[after].corrected.restore()
-        self._steps[n].pose.restore()
-        return Moment(share, times[n] - t_ns, None if n == last else n)
+        return self._moments.seek(t_ns, latency, self._corrected)
 
     # -- observations --------------------------------------------------------------------------------------
 

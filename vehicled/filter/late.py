@@ -14,9 +14,12 @@ from vehicled.filter.covariance import Covariance, Workspace
 from vehicled.filter.history import History, Kept
 from vehicled.filter.late_kernels import EVENT, OBSERVED, UPDATED, LateKernels
 from vehicled.filter.late_script import LateScript
+from vehicled.symbolic.moments import MomentPlaces
 from vehicled.symbolic.program import KernelHandle, Span
 from vehicled.symbolic.scripts import RecordCopies
 
+_LONGEST_LEAD = 0.2
+"""s: further ahead no motion is extrapolated."""
 POSE, TRANSITION, COVARIANCE, ESTIMATES = range(4)
 """What is kept before a step's correction: numbers of the first parts."""
 
@@ -81,6 +84,13 @@ def keep_arrays(
         arrays = view_components(UPDATED, m + 1), view_components(EVENT, m + 1)
         events.append(Kept(*arrays, follow + amend))
     return before, Kept(now, view_past("after")), events
+
+
+def place_moment(workspace: LateWorkspace, past_pose: KernelHandle) -> MomentPlaces:
+    """Where the time goes to of which a past pose is: arrays of the filter's program, and its kernel."""
+    names = "age", "lead", "latency", "share"
+    age, lead, latency, share = (workspace.span(name, name)[0].place for name in names)
+    return MomentPlaces(age, lead, latency, share, workspace.address(past_pose), _LONGEST_LEAD)
 
 
 class LateObservations:

@@ -9,7 +9,8 @@ import numpy as np
 from vehicled.filter.history import LatePlace
 from vehicled.filter.late_kernels import LateKernels
 from vehicled.symbolic.program import KernelHandle
-from vehicled.symbolic.scripts import Do, RecordCopies, Script
+from vehicled.symbolic.record_code import Do
+from vehicled.symbolic.scripts import RecordCopies, Script
 from vehicled.symbolic.visits import ROW
 
 

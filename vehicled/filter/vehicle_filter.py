@@ -28,6 +28,8 @@ from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.tangents import Companion
 from vehicled.messages import WHEELS
 from vehicled.points import ORIGIN
+from vehicled.symbolic.moments import LAST
+from vehicled.symbolic.moments import TOO_OLD as TOO_OLD_TIME
 from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.visits import Chain
@@ -48,8 +50,6 @@ from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.travel import TravelMotion
 
-_LONGEST_LEAD = 0.2
-"""s: further ahead no motion is extrapolated."""
 _UNKNOWN_PLACE = 1e6
 """m²: of a position before it begins anew."""
 
@@ -83,7 +83,6 @@ class VehicleFilter(AdaptiveState):
         """By kind: chains of one update."""
         self._take_back = {kind: bind(kernel) for kind, kernel in kernels.take_back.items()}
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
-        self._moment = PlainNumbers(layout, workspace, age=1, lead=1, latency=1, share=1)
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
         self._found = [PlainNumbers(layout, workspace, innovation=m, variance=m, nis=1) for m in sizes]
         """By number of components less one: what goes into a kernel of an observation, and what comes out."""
@@ -141,14 +140,11 @@ class VehicleFilter(AdaptiveState):
 
     def _go_back(self, t_ns: int, latency: float) -> bool:
         """Pose and corrections as they were then into the arrays that kernels read; False when that is too old."""
-        moment = self.history.find(t_ns)
-        if moment is None:
+        step = self.history.find(t_ns, latency)
+        if step == TOO_OLD_TIME:
             return False
-        age = moment.age_ns * 1e-9
-        self._moment.write(max(age, 0.0), min(max(-age, 0.0), _LONGEST_LEAD), latency, moment.share)
-        self._past_pose()
-        self._past, self._past_latency, self._late_step = t_ns, latency, moment.late
-        if moment.late is not None:
+        self._past, self._past_latency, self._late_step = t_ns, latency, None if step == LAST else step
+        if step != LAST:
             self._since[:] = 0.0  # what has been corrected since that step, the observation is followed past
             self._d_since[:] = 0.0
         return True

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vehicled.symbolic.scripts import VISIT, Do, RecordCopies, Script
+from vehicled.symbolic.record_code import VISIT, Do
+from vehicled.symbolic.row_table import RowTable
+from vehicled.symbolic.scripts import RecordCopies, Script
 
 ROW = 8 * VISIT
 """Bytes of a visit."""
@@ -52,27 +54,16 @@ class Chain:
         """By record: takes these numbers."""
 
 
-class VisitTable:
+class VisitTable(RowTable):
     """Visits in an order. They are known by numbers that count from the first one ever, and grow with each."""
 
     def __init__(self) -> None:
-        self._allocate(256)
-        self._first = self._begin = self._end = 0
+        super().__init__(VISIT)
+        self._first = 0
 
-    def _allocate(self, rows: int) -> None:
-        self._rows = np.zeros((rows, VISIT), dtype=np.int64)
-        self._address = self._rows.ctypes.data
-        # So a few rows are written in a fraction of the time that NumPy takes.
-        self._bytes = self._rows.data.cast("B")
-
-    def append(self, visits: bytes) -> int:
+    def append(self, rows: bytes) -> int:
         """Add visits, one after the other. Returns the number that the next one gets."""
-        count = len(visits) // ROW
-        self.make_room(count)
-        begin = ROW * self._end
-        self._bytes[begin : begin + len(visits)] = visits
-        self._end += count
-        return self._first + self._end - self._begin
+        return self._first + super().append(rows)
 
     def run_chain(self, chain: Chain, records: Sequence[tuple[RecordCopies, int]]) -> int:
         """Run a chain until one of its kernels does not pass the gate; keep its records, and add their visits.
@@ -80,38 +71,28 @@ class VisitTable:
         `records`: copies, and address of the visit. Returns how many operations are done.
         """
         self.make_room(len(records))
-        slot = self._address + ROW * self._end
+        slot = self.find(self.count)
         for write, (copies, visit) in zip(chain.write, records, strict=True):
             write(copies.address, copies.count, 0, 0, _MOVE, slot, visit)
             slot += ROW
         done = chain.run()
-        self._end += chain.records_done[done]
+        self.count += chain.records_done[done]
         return done
-
-    def make_room(self, count: int) -> None:
-        """For so many visits more. Where others lie is not known before."""
-        if self._end + count <= len(self._rows):
-            return
-        kept = self._rows[self._begin : self._end].copy()
-        if 2 * (len(kept) + count) > len(self._rows):
-            self._allocate(2 * (len(self._rows) + count))
-        self._begin, self._end = 0, len(kept)
-        self._rows[: len(kept)] = kept
 
     def locate(self, number: int) -> tuple[int, int]:
         """Address of a visit, and how many there are from it on."""
-        place = self._begin + number - self._first
-        return self._address + ROW * place, self._end - place
+        place = number - self._first
+        return self.find(place), self.count - place
 
     def count_inserted(self) -> None:
         """A script has put one among the others, and those behind it one further: these count one more."""
-        self._end += 1
+        self.count += 1
 
     def drop_before(self, number: int) -> None:
         """Forget the visits up to before that number."""
-        self._begin += number - self._first
+        self.drop(number - self._first)
         self._first = number
 
     def clear(self) -> None:
         """Forget all."""
-        self.drop_before(self._first + self._end - self._begin)
+        self.drop_before(self._first + self.count)
