@@ -339,7 +339,8 @@ class VehicleState:
     @property
     def rear_radius(self) -> float:
         """Rolling radius of the rear wheels, m."""
-        return float(self.car.rolling_radius[2:].mean())
+        read: Callable[[int], float] = self.car.rolling_radius.item
+        return 0.5 * (read(2) + read(3))
 
     def repair(self) -> None:
         """Make the covariance definite; what rounding took from it is counted."""
