@@ -8,8 +8,9 @@ from vehicled.filter.history import History, Kept
 from vehicled.filter.history_kernels import add_history
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
-from vehicled.symbolic.moments import TOO_OLD, MomentPlaces
+from vehicled.symbolic.moments import MomentPlaces
 from vehicled.symbolic.program import Program
+from vehicled.symbolic.record_code import NO_MOMENT
 
 
 class PastPoses:
@@ -46,6 +47,6 @@ class PastPoses:
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Pose then, and the corrections (Δz, Δż) that have been made of the last step; None when too old."""
-        if self.history.find(t_ns, 0.0) == TOO_OLD:
+        if self.history.find(t_ns, 0.0) == NO_MOMENT:
             return None
         return self.view("pose").copy(), self.view("since").copy()

@@ -9,7 +9,7 @@ from late_rig import H_NS as H
 from late_rig import STEPS, Fix, LinearFilter, make_fixes
 
 from vehicled.filter.covariance import MISSING
-from vehicled.symbolic.moments import TOO_OLD
+from vehicled.symbolic.record_code import NO_MOMENT
 
 DELAYS = {
     "one": [1],
@@ -112,7 +112,7 @@ def test_a_flood_of_observations_shortens_the_memory(monkeypatch):
         for fix in make_fixes(step, [1])[:5]:
             history.observe(dataclasses.replace(fix, step=step), step)
     assert history.history.find(35 * H, 0.0) >= 0
-    assert history.history.find(33 * H, 0.0) == TOO_OLD
+    assert history.history.find(33 * H, 0.0) == NO_MOMENT
 
 
 def test_an_observation_beyond_its_limit_is_as_good_as_none():

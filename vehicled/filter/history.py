@@ -175,8 +175,8 @@ class History:
         """Restore the pose of a time, between that before a step and that after the correction of the step before it.
 
         At a time after the last step, it is that of the last one. `latency`: that the time was found with, s. Returns
-        the number of the step at or after it, for the methods for late observations; LAST for the last step, and
-        TOO_OLD where there is none.
+        the number of the step at or after it, for the methods for late observations; LAST_MOMENT for the last step,
+        and NO_MOMENT where there is none.
         """
         return self._moments.seek(t_ns, latency, self._corrected)
 

@@ -28,10 +28,9 @@ from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.tangents import Companion
 from vehicled.messages import WHEELS
 from vehicled.points import ORIGIN
-from vehicled.symbolic.moments import LAST
-from vehicled.symbolic.moments import TOO_OLD as TOO_OLD_TIME
 from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import KernelHandle
+from vehicled.symbolic.record_code import LAST_MOMENT, NO_MOMENT
 from vehicled.symbolic.visits import Chain
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import (
@@ -141,10 +140,10 @@ class VehicleFilter(AdaptiveState):
     def _go_back(self, t_ns: int, latency: float) -> bool:
         """Pose and corrections as they were then into the arrays that kernels read; False when that is too old."""
         step = self.history.find(t_ns, latency)
-        if step == TOO_OLD_TIME:
+        if step == NO_MOMENT:
             return False
-        self._past, self._past_latency, self._late_step = t_ns, latency, None if step == LAST else step
-        if step != LAST:
+        self._past, self._past_latency, self._late_step = t_ns, latency, None if step == LAST_MOMENT else step
+        if step != LAST_MOMENT:
             self._since[:] = 0.0  # what has been corrected since that step, the observation is followed past
             self._d_since[:] = 0.0
         return True

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.symbolic.record_code import LAST, MOMENT, TOO_OLD, load
+from vehicled.symbolic.record_code import MOMENT, load
 from vehicled.symbolic.row_table import RowTable
 from vehicled.symbolic.scripts import RecordCopies
 
-__all__ = ["LAST", "TOO_OLD", "MomentPlaces", "MomentTable"]
 _pack_moment = struct.Struct(f"={MOMENT}q").pack_into
 _ASKED, _FIXED = struct.Struct("=4qd"), struct.Struct("=3qd5q")
 """What is looked for, which changes from call to call; and what does not."""
@@ -63,7 +62,8 @@ class MomentTable(RowTable):
         """Restore what was before the moment at or after a time, and what was after the one before it.
 
         `has_changed`: whether what is after the last moment is kept by now. Returns the number of the former, counted
-        from the first that is kept; LAST for the last one, and TOO_OLD where there is none, and nothing is done.
+        from the first that is kept; LAST_MOMENT for the last one, and NO_MOMENT where there is none, and nothing is
+        done.
         """
         self._ask(self.find(0), self.count, t_ns, has_changed, latency)
         return self._seek()

@@ -29,7 +29,7 @@ OPERATION = 5
 """Numbers of an operation of a script: which one, and up to four that it is given."""
 MOMENT = 3
 """Numbers of a moment: its time, and addresses of the copies of what was before it and of what was after it."""
-TOO_OLD, LAST = -2, -1
+NO_MOMENT, LAST_MOMENT = -2, -1
 """Of `find_moment`, in place of the number of the moment at or after a time."""
 
 
@@ -301,7 +301,7 @@ define internal void @put(ptr %w, ptr %p_place, double %value) nounwind alwaysin
 _NUMBERS = {
     **{"DO_VISIT": Do.VISIT, "VISIT": VISIT, "COPY": COPY, "OPERATION": OPERATION, "MOMENT": MOMENT},
     **{each.name: each for each in Do if each is not Do.VISIT},
-    **{"TOO_OLD": TOO_OLD, "LAST": LAST},
+    **{"TOO_OLD": NO_MOMENT, "LAST": LAST_MOMENT},
 }
 
 
