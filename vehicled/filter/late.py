@@ -88,8 +88,8 @@ def keep_arrays(
 
 def place_moment(workspace: LateWorkspace, past_pose: KernelHandle) -> MomentPlaces:
     """Where the time goes to of which a past pose is: arrays of the filter's program, and its kernel."""
-    names = "age", "lead", "latency", "share"
-    age, lead, latency, share = (workspace.span(name, name)[0].place for name in names)
+    begin, names = workspace.workspace.ctypes.data, ("age", "lead", "latency", "share")
+    age, lead, latency, share = ((workspace.view(n).ctypes.data - begin) // 8 for n in names)
     return MomentPlaces(age, lead, latency, share, workspace.address(past_pose), _LONGEST_LEAD)
 
 
