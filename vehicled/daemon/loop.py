@@ -228,6 +228,7 @@ class Loop:
         if result.error is not None:
             self._estimator_errors += 1
             self._log_error(t, "the estimator failed and is reset", result.error)
+        self._deliver(t, self._publisher.publish_step, result.estimate, result.innovations)
         if self._recorder is not None:
             self._deliver(
                 t,
@@ -241,8 +242,6 @@ class Loop:
         self._phase.take(t, [m.arrival for m in measurements])
         for m in measurements:
             self._waiting.add(t - m.arrival)
-        # At the end: this wakes the publisher's thread, which needs the interpreter that this one is about to leave.
-        self._deliver(t, self._publisher.publish_step, result.estimate, result.innovations)
 
     def _execute(self, t: int, name: str, arguments: dict[str, Any], future: Future[dict[str, Any]]) -> None:
         try:
