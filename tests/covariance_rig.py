@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from vehicled.filter.covariance import Covariance, CovarianceKernels
+from vehicled.filter.late import place_moment
 from vehicled.filter.late_kernels import add_late
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.evaluate import FLOAT, evaluate
@@ -42,15 +43,21 @@ class Dense:
         program.array("now", 1)
         program.array("estimates", 0)
         self.late = add_late(program, kernels, places)
+        for name in ("age", "lead", "latency", "share"):
+            program.array(name, 1)
+        past_pose = program.kernel("past_pose", [])
         program.finish([])
         self.program = program
         self._functions = compile_program(program).functions.kernels
         self._layout, self.workspace = program.layout, program.layout.allocate()
         self.propagate, self._angle = self.bind(propagate), self.bind(angle)
         self.observations = [self.bind(kernel) for kernel in observations]
+        self.observed = [self.address(kernel) for kernel in observations]
+        """Their addresses."""
         self.gated = [self.address(kernel) for kernel in gated]
         """Addresses of kernels that evaluate an observation and update with it if `nis` is less than `limit`."""
         self.gate = self._layout.places["nis"].offset, self._layout.places["limit"].offset
+        self.moment = place_moment(self, past_pose)
         self.errors = Covariance(n, self, kernels.updates)
         self.view("diagonal")[:] = 1.0
 

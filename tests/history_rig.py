@@ -1,12 +1,16 @@
 """A history with its kernels compiled, of poses that are given."""
 
+import ctypes
+
 import numpy as np
 
 from vehicled.filter.history import History, Kept
 from vehicled.filter.history_kernels import add_history
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.moments import MomentPlaces
 from vehicled.symbolic.program import Program
+from vehicled.symbolic.record_code import NO_MOMENT
 
 
 class PastPoses:
@@ -16,13 +20,16 @@ class PastPoses:
         program = Program(Graph())
         program.array("now", size)
         pose, since = program.array("pose", size), program.array("since", 2 * pairs)
-        (age,) = program.array("age", 1)
+        (age,), _, _ = (program.array(name, 1) for name in ("age", "lead", "latency"))
         kernels = add_history(program, [pose], since, pairs, age)
         program.finish([])
         self._functions, self._kernels = compile_program(program).functions.kernels, kernels
         self._layout, self._workspace = program.layout, program.layout.allocate()
         now, before, after = ((self.view(name),) for name in ("now", "before.0", "after.0"))
-        self.history = History(memory, self._workspace, [Kept(now, before)], Kept(now, after))
+        places = (self._layout.places[name].offset for name in ("age", "lead", "latency", "share"))
+        past_pose = ctypes.cast(self._functions[kernels.past_pose], ctypes.c_void_p).value or 0
+        moment = MomentPlaces(*places, past_pose, longest=0.2)
+        self.history = History(memory, self._workspace, [Kept(now, before)], Kept(now, after), moment)
 
     def view(self, name: str) -> np.ndarray:
         return self._layout.view(self._workspace, name)
@@ -40,9 +47,6 @@ class PastPoses:
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
         """Pose then, and the corrections (Δz, Δż) that have been made of the last step; None when too old."""
-        moment = self.history.find(t_ns)
-        if moment is None:
+        if self.history.find(t_ns, 0.0) == NO_MOMENT:
             return None
-        self.view("share")[0], self.view("age")[0] = moment.share, max(moment.age_ns, 0) * 1e-9
-        self._functions[self._kernels.past_pose](self._workspace.ctypes.data)
         return self.view("pose").copy(), self.view("since").copy()

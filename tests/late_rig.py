@@ -8,7 +8,6 @@ from covariance_rig import COMPONENTS, Dense, random_covariance
 
 from vehicled.filter.history import History
 from vehicled.filter.late import LateObservations, keep_arrays
-from vehicled.symbolic.visits import Chain
 
 N, STEPS = 7, 60
 H_NS = 4_000_000
@@ -34,7 +33,7 @@ class LinearFilter:
         self.dense = dense = Dense(N, COUPLING)
         self.errors = dense.errors
         before, after, events = keep_arrays(dense, dense.late, ["now"], [("estimates", "estimates")])
-        self.history = History(memory, dense.workspace, before, after, events, dense.gate)
+        self.history = History(memory, dense.workspace, before, after, dense.moment, events, dense.gate)
         self.late = LateObservations(dense, dense.late, self.errors, self.history, ["now"], "estimates")
         self.errors.past = self.late
         self.errors.matrix = random_covariance(rng, N)
@@ -62,13 +61,10 @@ class LinearFilter:
         """Update with it if its normalised innovation squared is less than a limit; whether it is."""
         m = len(fix.rows)
         self.dense.view("limit")[0] = limit
+        self._give(fix)
         if fix.step == now:
-            self._give(fix)
-            return self.history.run_chain(Chain([(self.dense.gated[m - 1], m)])) == 1
-        self._evaluate(fix, now)
-        if is_less := self.errors.nis.item() < limit:
-            self.late.update(m)
-        return is_less
+            return self.history.run_chain(self.history.make_chain([(self.dense.gated[m - 1], m)])) == 1
+        return self.late.observe(*self._find(fix))
 
     def evaluate(self, fix: Fix, now: int) -> float:
         """Its normalised innovation squared."""
@@ -88,10 +84,13 @@ class LinearFilter:
         if fix.step == now:
             dense.observations[m - 1]()
             return
-        moment = self.history.find(fix.step * H_NS)
-        assert moment is not None
-        assert moment.late is not None
-        self.late.evaluate(moment.late, dense.observations[m - 1], m)
+        self.late.evaluate(*self._find(fix))
+
+    def _find(self, fix: Fix) -> tuple[int, int, int]:
+        """Its step, the address of the kernel that evaluates it, and the number of its components."""
+        step, m = self.history.find(fix.step * H_NS, 0.0), len(fix.rows)
+        assert step >= 0
+        return step, self.dense.observed[m - 1], m
 
     def apply(self) -> None:
         """The state, corrected by what has been found; a step ends with it."""

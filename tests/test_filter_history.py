@@ -5,6 +5,7 @@ import pytest
 from history_rig import PastPoses
 
 from vehicled.filter.history import FASTEST
+from vehicled.symbolic.record_code import LAST_MOMENT
 
 H = 4_000_000
 
@@ -100,6 +101,6 @@ def test_corrections_of_the_last_step_are_added_up_with_the_drift_that_they_make
 
 def test_only_what_is_before_the_last_step_is_late():
     history = filled(8).history
-    assert history.find(7 * H).late is None
-    assert history.find(6 * H + 1).late is None
-    assert history.find(6 * H).late is not None
+    assert history.find(7 * H, 0.0) == LAST_MOMENT
+    assert history.find(6 * H + 1, 0.0) == LAST_MOMENT
+    assert history.find(6 * H, 0.0) == 6

@@ -339,7 +339,7 @@ def test_what_is_no_parameter_and_what_is_given_as_certain_is_never_doubted():
     assert STEERING_OFFSET not in known.groups
     f = new_filter("errorEKF_FE")
     slow = np.full(len(slow_states(f)), 10.0)
-    slow[f.states.parameters - len(f.states)] = 0.0
+    slow[np.array(f.states.parameters) - len(f.states)] = 0.0
     slow_states(f)[:] = slow
     before = f.variances
     f.widen_parameters({})

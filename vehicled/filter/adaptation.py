@@ -16,7 +16,6 @@ from vehicled.filter.states import (
     UNMODELLED,
     Group,
     InitialConditions,
-    calc_unmodelled,
 )
 from vehicled.filter.vehicle_state import VehicleState
 from vehicled.vehicle.arrays import AHEAD, V1Z, V2Z, YAW_RATE
@@ -41,8 +40,6 @@ _LEVEL = 4.0
 """Standard deviations of slope and bank up to which a turn does not make them less certain."""
 _STEEP = 6.0
 """Standard deviations of slope and bank that contradict what is given."""
-_ADAPTING = [UNMODELLED.elements.index(e) for e in ("left", "yaw")]
-"""What tyres make; accelerations ahead and upwards are measured almost directly."""
 
 
 class AdaptiveState(VehicleState):
@@ -67,8 +64,9 @@ class AdaptiveState(VehicleState):
             return
         place = self.states.index(group, element)
         self.errors.add_variances(variance, place)
-        of_parameter = self.states.parameters == place
-        self._prior[of_parameter] = np.sqrt(self._prior[of_parameter] ** 2 + variance)
+        if place in self.states.parameters:
+            k = self.states.parameters.index(place)
+            self._prior[k] = math.sqrt(self._prior[k] * self._prior[k] + variance)
 
     def update_road(self, interval: float) -> None:
         """What is known of roads: slope and bank are small. Call every `interval` seconds.
@@ -130,28 +128,30 @@ class AdaptiveState(VehicleState):
         Of a process e ~ N(0, σ²), estimates x with variances P have the mean of x² + P = σ² only where σ is true; to
         replace σ² by that mean is a step of expectation–maximisation (Shumway and Stoffer, 1982).
         """
-        if not self.settings.unmodelled.adaptive or self.pose[AHEAD] < _MOVING:
+        if not self.settings.unmodelled.adaptive or self.pose.item(AHEAD) < _MOVING:
             return
-        given = np.array(calc_unmodelled(self.settings).sigma)[_ADAPTING]
-        places = np.array(self.states.places(UNMODELLED))[_ADAPTING]
-        estimate = self._extra[places - self._slow] + self.errors.x[places]
-        process = self._processes[UNMODELLED.name][1:]
-        before, found = process[_ADAPTING] ** 2, estimate**2 + self.variances[places]
-        sigma = np.sqrt(before + interval / _ADAPTING_TIME * (found - before))
-        process[_ADAPTING] = np.clip(sigma, _ADAPTING_RANGE[0] * given, _ADAPTING_RANGE[1] * given)
+        errors, process, given = self.errors, self._processes[UNMODELLED.name], self.settings.unmodelled
+        # What tyres make; accelerations ahead and upwards are measured almost directly.
+        for element, usual in (("left", given.lateral), ("yaw", given.yaw)):
+            k, place = 1 + UNMODELLED.elements.index(element), self.states.index(UNMODELLED, element)
+            estimate, before = self._extra.item(place - self._slow) + errors.x.item(place), process.item(k)
+            found, square = estimate * estimate + errors.get_variance(place), before * before
+            sigma = math.sqrt(square + interval / _ADAPTING_TIME * (found - square))
+            process[k] = min(max(sigma, _ADAPTING_RANGE[0] * usual), _ADAPTING_RANGE[1] * usual)
 
     def forget_parameters(self, groups: Iterable[Group]) -> None:
         """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
-        prior, groups = np.sqrt(self._table.initial(self._initial)), tuple(groups)
+        prior, groups = np.sqrt(self._table.initial(self._initial)).tolist(), tuple(groups)
         for group in groups:
+            for k in self.states.find_parameters(group) if group not in self._closed else ():
+                self._prior[k] = prior[self.states.parameters[k]]
             for i in self.states.places(group) if group in self.states and group not in self._closed else ():
-                self._prior[self.states.parameters == i] = prior[i]
                 if self._before_loss is not None and i in self._before_loss:
-                    self._before_loss[i] = 0.0, float(prior[i]) ** 2
+                    self._before_loss[i] = 0.0, prior[i] ** 2
                     if group is STEERING_OFFSET:
                         continue  # the angle that is found while no sensor gives one is no parameter
                 self._extra[i - self._slow] = self.errors.x[i] = 0.0
-                self.errors.replace(i, float(prior[i]) ** 2)  # the past of others was found with the old one
+                self.errors.replace(i, prior[i] ** 2)  # the past of others was found with the old one
         self.errors.matrix = self.states.correlate(self.errors.matrix, groups)
 
     def move_parameter(self, group: Group, by: float) -> None:
@@ -164,19 +164,23 @@ class AdaptiveState(VehicleState):
 
         `explained`: by group, up to which error something else is a better explanation at present, in its unit.
         """
-        places, prior, states = self.states.parameters, self._prior, self.states
-        limits = states.contradictions * (1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES)
+        states, places = self.states, self.states.parameters
+        factor = 1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES
         # At walking pace counters and tyres err in ways that last.
-        testable = np.full(len(prior), self.pose[AHEAD] > _MOVING)
+        testable = [self.pose.item(AHEAD) > _MOVING] * len(places)
         if self._before_loss is not None:
             # The offset is then the error of what replaces the sensor, not the sensor's own.
-            testable[np.isin(places, states.places(STEERING_OFFSET))] = False
-        least = np.zeros(len(prior))
+            for k in states.find_parameters(STEERING_OFFSET):
+                testable[k] = False
+        least = [0.0] * len(places)
         for group, error in explained.items():
-            if group in states:
-                least[np.isin(places, states.places(group))] = error
-        estimate, variance = self._extra[places - self._slow], self.variances[places]
-        for k, sigma in self._contradictions.find(estimate, variance, prior, limits, least, testable).items():
+            for k in states.find_parameters(group):
+                least[k] = error
+        estimate = [self._extra.item(i - self._slow) for i in places]
+        variance = [self.errors.get_variance(i) for i in places]
+        limits = [factor * limit for limit in states.contradictions]
+        given = estimate, variance, self._prior, limits, least, testable
+        for k, sigma in self._contradictions.find(*given).items():
             self._widen(k, sigma)
 
     def _widen(self, k: int, sigma: float) -> None:
@@ -184,7 +188,7 @@ class AdaptiveState(VehicleState):
 
         Its prior of zero has held the estimate back, by the information that is taken back now.
         """
-        place = int(self.states.parameters[k])
+        place = self.states.parameters[k]
         less = 1.0 / self._prior[k] ** 2 - 1.0 / sigma**2
         self.errors.remove_information(place, less, -float(self._extra[place - self._slow]))
         self._prior[k] = sigma

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
 _LEAST_INFORMED = 1e-5
 """Least share of a parameter's variance that measurements must have taken: less is rounding."""
@@ -21,32 +21,41 @@ class Contradictions:
     the parameter does not depend on that: where it is more than the parameter can be off by, something else is wrong.
     """
 
-    def __init__(self, largest: np.ndarray) -> None:
+    def __init__(self, largest: Sequence[float]) -> None:
         """`largest`: (k,) errors that the parameters can have."""
         self._largest = largest
-        self._lasted = np.zeros(len(largest), dtype=int)
+        self._lasted = [0] * len(largest)
         """(k,) for how many calls in a row measurements have contradicted each."""
 
     def find(
         self,
-        estimate: np.ndarray,
-        variance: np.ndarray,
-        prior: np.ndarray,
-        limits: np.ndarray,
-        least: np.ndarray,
-        open_to_doubt: np.ndarray,
+        estimate: Sequence[float],
+        variance: Sequence[float],
+        prior: Sequence[float],
+        limits: Sequence[float],
+        least: Sequence[float],
+        open_to_doubt: Sequence[bool],
     ) -> dict[int, float]:
         """The parameters that have been contradicted for long, with the σ that they should have had.
 
         All are (k,): estimates, their variances, σ of the priors, by how many of these an estimate may be off, up
         to which error something else explains it, and whether the parameter can be tested at present.
         """
-        informed = np.maximum(1.0 - variance / np.maximum(prior**2, 1e-300), 0.0)
-        limit = limits * prior
-        alone = np.abs(estimate) / np.maximum(informed, _LEAST_INFORMED)
-        contradicted = (informed > _LEAST_INFORMED) & (estimate**2 > limit**2 * informed)
-        contradicted &= (least <= alone) & (alone <= self._largest)
-        self._lasted = np.where(contradicted & open_to_doubt, self._lasted + 1, 0)
-        wrong = np.flatnonzero(self._lasted >= _LASTING)
-        self._lasted[wrong] = 0
-        return {k: max(float(alone[k]), 2.0 * float(prior[k])) for k in wrong.tolist()}
+        # Plain numbers: this comes in the midst of a step, and so few of them take NumPy several times as long.
+        found, given = (
+            {},
+            zip(estimate, variance, prior, limits, least, self._largest, open_to_doubt, strict=True),
+        )
+        for k, (x, p, sigma, limit, explained, largest, is_open) in enumerate(given):
+            informed, bound = 1.0 - p / max(sigma * sigma, 1e-300), limit * sigma
+            contradicted = (
+                is_open
+                and informed > _LEAST_INFORMED
+                and x * x > bound * bound * informed
+                and explained <= abs(x) / informed <= largest
+            )
+            self._lasted[k] = self._lasted[k] + 1 if contradicted else 0
+            if self._lasted[k] >= _LASTING:
+                self._lasted[k] = 0
+                found[k] = max(abs(x) / informed, 2.0 * sigma)
+        return found

@@ -268,9 +268,9 @@ class CovarianceKernels:
             ]
         return lower, [*stores, (self._nis, total)]
 
-    def whiten_text(self, name: str) -> str:
-        """The function that takes the place of a kernel of what `whiten` stores, of all components."""
-        return self._loops.whiten(name, self.components, KernelHandle(f"factorise{self.components}"))
+    def whiten_text(self, name: str, m: int) -> str:
+        """The function that takes the place of a kernel of what `whiten` stores, of m components."""
+        return self._loops.whiten(name, m, KernelHandle(f"factorise{m}"))
 
     def _factorise(self, m: int) -> KernelHandle:
         """Kernel `factoriseM`, in the midst of `CovarianceLoops.weigh`."""
@@ -375,6 +375,10 @@ class Covariance:
         variances: np.ndarray = self.packed[self._diagonal]
         return variances
 
+    def get_variance(self, i: int) -> float:
+        """Of state i."""
+        return float(self.packed.item(self._diagonal.item(i)))
+
     def initialise(self, covariance: np.ndarray) -> None:
         """Begin anew with a covariance (n, n), and no correction."""
         if self.tape is not None:
@@ -429,8 +433,7 @@ class Covariance:
     def evaluate_again(self, m: int) -> float:
         """The same with `rows`, `innovation` and noise as they have been changed since."""
         self._evaluations[m - 1]()
-        nis: float = self.nis.item()
-        return nis
+        return float(self.nis.item())
 
     def update(self, m: int, take_back: Callable[[], None] | None = None) -> None:
         """Update P and x with the observation of m components evaluated last, and what `take_back` leaves of it."""
@@ -446,18 +449,18 @@ class Covariance:
         if self.tape is not None:
             self.tape.update(self.decorrelated[:m], self.precision[:m], self.rows[:m], self._white[:m])
 
-    def update_late(self) -> None:
+    def update_late(self, m: int) -> None:
         """Update P and x with an observation of the past whose gain, in `white`, has been found (`late.py`)."""
         if self.tape is not None:
-            self._record_late(self.tape)
-        self._updates[-1]()
+            self._record_late(self.tape, m)
+        self._updates[m - 1]()
 
-    def _record_late(self, tape: Tape) -> None:
+    def _record_late(self, tape: Tape, m: int) -> None:
         """As an observation of the present that has this gain: rows h with P hᵀ = `white`, and as much more noise."""
         p = self.matrix
         known = np.flatnonzero(p.diagonal() > 0.0)
         scale = np.sqrt(p.diagonal()[known])
-        for left, precision, white in zip(self.decorrelated, self.precision, self._white, strict=True):
+        for left, precision, white in zip(self.decorrelated[:m], self.precision, self._white, strict=False):
             rows = np.zeros((1, self.size))
             scaled = p[np.ix_(known, known)] / np.outer(scale, scale)
             rows[0, known] = np.linalg.lstsq(scaled, white[known] / scale, rcond=1e-12)[0] / scale

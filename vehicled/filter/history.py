@@ -6,13 +6,15 @@ into it one after the other, from any step on up to the present, for the kernels
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.symbolic.visits import VISIT, Chain, RecordCopies, VisitTable, make_visit
+from vehicled.symbolic.moments import MomentPlaces, MomentTable
+from vehicled.symbolic.record_code import VISIT
+from vehicled.symbolic.scripts import RecordCopies, make_visit
+from vehicled.symbolic.visits import Chain, VisitTable
 
 FASTEST = 2000
 """Steps per second for which the memory suffices: the highest rate that the daemon takes."""
@@ -27,21 +29,21 @@ class Kept(NamedTuple):
     """Views of the workspace: values, and their tangents if there are any."""
     then: tuple[np.ndarray, ...]
     """Where kernels read those of the past; of the same shapes."""
-    read: int = 0
-    """Address of a kernel that brings a late observation past the record; 0: none, it is not visited."""
-    change: int = 0
-    """The same of one that updates the record by the late observation as well."""
+    kernels: Sequence[int] = ()
+    """Addresses of those that visits run (`late.py`), 0 for one that does not; none: the record is not visited."""
+    changes: bool = True
+    """Whether these change it."""
 
 
-class Moment(NamedTuple):
-    """A time between two steps."""
+class LatePlace(NamedTuple):
+    """Of what is kept of the past."""
 
-    share: float
-    """Of the way from the step before it to the step after."""
-    age_ns: int
-    """By how much it is before the step after it; negative after the last one."""
-    late: int | None
-    """That step, to be given to the methods for late observations; None for the last one."""
+    rest: RecordCopies
+    """What was before a step's correction, but for the pose."""
+    visits: int
+    """Address of those from that step on; behind them there is room for one more."""
+    number: int
+    """Of these visits."""
 
 
 class _Record:
@@ -53,12 +55,10 @@ class _Record:
         self.now = self.copy_now(range(len(kept)))
         """All parts, where they are in the present."""
         # These must not be freed before the visits are, which have their addresses.
-        self._visited = [
-            (self.copy_then([k]), part) for k, part in enumerate(kept) if part.read or part.change
-        ]
-        visits = [make_visit(copies, part.read, part.change) for copies, part in self._visited]
+        self._visited = [(self.copy_then([k]), part) for k, part in enumerate(kept) if part.kernels]
+        visits = [make_visit(copies, part.kernels, part.changes) for copies, part in self._visited]
         self.visits = np.concatenate([np.zeros((0, VISIT), dtype=np.int64), *visits])
-        """(k, 4), of the parts that kernels visit."""
+        """(k, VISIT), of the parts that kernels visit."""
         self.packed = self.visits.tobytes()
         """The same as the table takes them."""
 
@@ -92,8 +92,8 @@ class _Step(_Record):
         self.rest = self.copy_then(range(1, n))
         """What observations need beside the pose."""
         self.events: list[_Event] = []
-        self.begin = 0
-        """The visit of the first of them."""
+        self.t_ns = self.begin = 0
+        """Its time, and the visit of the first of its observations."""
 
 
 class History:
@@ -105,20 +105,20 @@ class History:
         workspace: np.ndarray,
         before: Sequence[Kept],
         after: Kept,
+        moment: MomentPlaces,
         events: Sequence[Kept] = (),
         gate: tuple[int, int] = (0, 0),
     ) -> None:
         """`memory`: how far back it reaches, s, at up to FASTEST steps per second.
 
-        Kept are `before` and `after` a step's correction, the pose first; and of an observation that of `events` by
-        the number of its components less one. `gate`: places of two numbers, of which the first is less where a
-        kernel of `update` has corrected.
+        `moment`: where the time goes to of which a past pose is. Kept are `before` and `after` a step's correction,
+        the pose first; and of an observation that of `events` by the number of its components less one. `gate`:
+        places of two numbers, of which the first is less where a kernel of `update` has corrected.
         """
         self._memory_ns = round(memory * 1e9)
         self._most = int(np.ceil(memory * FASTEST)) + 2
         self._workspace, self._before, self._after = workspace, before, after
         self._events = events
-        self._times: list[int] = []
         self._steps: list[_Step] = []
         # What has been allocated is used again, so that nothing is while the filter runs.
         self._free: list[_Step] = []
@@ -127,31 +127,35 @@ class History:
         self._count = 0
         """Observations that are kept."""
         self._corrected = False
-        self._table = VisitTable(workspace, gate)
-        self._present = _Record(workspace, before[1:]).now
+        self._moments = MomentTable(workspace, self._memory_ns, moment)
+        self.gate, self._table = gate, VisitTable()
+        self.present = _Record(workspace, before[1:]).now
+        """For `LateObservations`: what was before the present step's correction, but for the pose."""
 
     # -- steps ---------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
         """Forget all steps, as the filter begins anew."""
-        while self._times:
+        while self._steps:
             self._drop()
         self._table.clear()
 
     def step(self, t_ns: int) -> None:
         """Keep a new step, before any correction."""
-        times, limit = self._times, t_ns - self._memory_ns
-        while len(times) > 1 and (times[1] <= limit or len(times) >= self._most or self._count > MOST_EVENTS):
+        steps, limit = self._steps, t_ns - self._memory_ns
+        while len(steps) > 1 and (
+            steps[1].t_ns <= limit or len(steps) >= self._most or self._count > MOST_EVENTS
+        ):
             self._drop()
         step = self._free.pop() if self._free else _Step(self._workspace, self._before, self._after)
         step.now.keep()
-        step.begin = self._table.append(step.packed)
-        times.append(t_ns)
-        self._steps.append(step)
+        step.t_ns, step.begin = t_ns, self._table.append(step.packed)
+        steps.append(step)
+        self._moments.add(t_ns, step.pose, step.corrected)
         self._corrected = False
 
     def _drop(self) -> None:
-        self._times.pop(0)
+        self._moments.drop(1)
         step = self._steps.pop(0)
         self._free.append(step)
         self._count -= len(step.events)
@@ -167,29 +171,20 @@ class History:
         self._steps[-1].corrected_now.keep()
         self._corrected = True
 
-    def find(self, t_ns: int) -> Moment | None:
-        """Restore the pose of the step at or after a time, uncorrected, and that of the step before it, corrected.
+    def find(self, t_ns: int, latency: float) -> int:
+        """Restore the pose of a time, between that before a step and that after the correction of the step before it.
 
-        None when too old. At a time after the last step, it is the last one.
+        At a time after the last step, it is that of the last one. `latency`: that the time was found with, s. Returns
+        the number of the step at or after it, for the methods for late observations; LAST_MOMENT for the last step,
+        and NO_MOMENT where there is none.
         """
-        times = self._times
-        n = last = len(times) - 1
-        share, now = 1.0, times[last]
-        if t_ns < now - self._memory_ns or t_ns < times[0]:
-            return None
-        after = last
-        if t_ns < now or self._corrected:
-            n = min(bisect_left(times, t_ns), last)
-            if n > 0:
-                after = n - 1
-                share = min((t_ns - times[after]) / (times[n] - times[after]), 1.0)
-            else:
-                after = n
-        self._steps[after].corrected.restore()
-        self._steps[n].pose.restore()
-        return Moment(share, times[n] - t_ns, None if n == last else n)
+        return self._moments.seek(t_ns, latency, self._corrected)
 
-    # -- late observations ---------------------------------------------------------------------------------
+    # -- observations --------------------------------------------------------------------------------------
+
+    def make_chain(self, links: Sequence[tuple[int, int]]) -> Chain:
+        """For `run_chain`: addresses of kernels, and the number of components of what each observes; 0: nothing."""
+        return Chain(self._workspace, self.gate, links)
 
     def run_chain(self, chain: Chain) -> int:
         """Run kernels of which some correct the last step with an observation if that is within limits; keep it then.
@@ -198,55 +193,52 @@ class History:
         """
         events = [self._take_event(components) for components in chain.records]
         done = self._table.run_chain(chain, [event.link for event in events])
-        kept = chain.count_records[done]
+        kept = chain.records_done[done]
         self._steps[-1].events += events[:kept]
         self._count += kept
         for event in events[kept:]:
-            self._free_events[event.components - 1].append(event)
-        return done
+            self._give_back(event)
+        return chain.links_done[done]
 
     def note(self, components: int) -> None:
         """Keep the observation that corrects the last step."""
-        event = self._keep_event(components)
-        self._steps[-1].events.append(event)
-        self._table.append(event.packed)
-
-    def _make_event(self, components: int) -> _Event:
-        return _Event(self._workspace, self._events[components - 1], components)
-
-    def _take_event(self, components: int) -> _Event:
-        free = self._free_events[components - 1]
-        return free.pop() if free else self._make_event(components)
-
-    def _keep_event(self, components: int) -> _Event:
         event = self._take_event(components)
         event.now.keep()
         self._count += 1
-        return event
+        self._steps[-1].events.append(event)
+        self._table.append(event.packed)
 
-    def restore(self, step: int) -> None:
-        """Put the state before a step's correction in the place of the present one, until `restore_present`."""
-        self._present.keep()
-        self._steps[step].rest.restore()
+    def _take_event(self, components: int) -> _Event:
+        free = self._free_events[components - 1]
+        return free.pop() if free else _Event(self._workspace, self._events[components - 1], components)
 
-    def restore_present(self) -> None:
-        """Undo `restore`."""
-        self._present.restore()
+    def _give_back(self, event: _Event) -> None:
+        self._free_events[event.components - 1].append(event)
 
-    def follow(self, step: int) -> None:
-        """Bring a late observation from before a step's correction to the present."""
-        self._table.read(self._steps[step].begin)
+    # -- late observations ---------------------------------------------------------------------------------
 
-    def enter(self, step: int, components: int) -> None:
-        """Keep the late observation as the first one of a step, and update by it what has been kept since."""
-        event, record = self._keep_event(components), self._steps[step]
+    def locate(self, step: int) -> LatePlace:
+        """What a script needs that evaluates an observation of the time just before a step."""
+        record = self._steps[step]
+        self._table.make_room(1)
+        return LatePlace(record.rest, *self._table.locate(record.begin))
+
+    def enter(self, step: int, components: int, script: Callable[[RecordCopies, int], bool]) -> bool:
+        """Keep a late observation as the first one of a step, unless a script does not do that.
+
+        `script`: enters its visit in front of those that `locate` has given, and the late observation into all that
+        has been kept since. It is given the copies of its record, and the address of the visit. Returns its result.
+        """
+        event, record = self._take_event(components), self._steps[step]
+        if not script(*event.link):
+            self._give_back(event)
+            return False
+        self._count += 1
         record.events.insert(0, event)
-        self._table.insert(record.begin, event.packed)
+        self._table.count_inserted()
         for later in self._steps[step + 1 :]:
             later.begin += 1
-        self._present.keep()
-        self._table.change(record.begin + 1)
-        self.restore_present()
+        return True
 
     def parts_of_steps(self, part: int) -> Iterator[np.ndarray]:
         """Of each step what is kept of a part of `before`, by its number; to be changed in place."""

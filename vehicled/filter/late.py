@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -13,9 +13,13 @@ import numpy as np
 from vehicled.filter.covariance import Covariance, Workspace
 from vehicled.filter.history import History, Kept
 from vehicled.filter.late_kernels import EVENT, OBSERVED, UPDATED, LateKernels
+from vehicled.filter.late_script import LateScript
+from vehicled.symbolic.moments import MomentPlaces
 from vehicled.symbolic.program import KernelHandle, Span
-from vehicled.symbolic.visits import RecordCopies
+from vehicled.symbolic.scripts import RecordCopies
 
+_LONGEST_LEAD = 0.2
+"""s: further ahead no motion is extrapolated."""
 POSE, TRANSITION, COVARIANCE, ESTIMATES = range(4)
 """What is kept before a step's correction: numbers of the first parts."""
 
@@ -43,7 +47,7 @@ def keep_arrays(
     `others`: first and last of arrays that lie one after the other, which observations read and which change from
     step to step. The first pair has the states that are estimates of their own.
     """
-    address, span, tangent = workspace.address, workspace.span, workspace.tangent
+    span, tangent = workspace.span, workspace.tangent
     components = len(kernels.updates)
 
     def view(*arrays: str) -> tuple[np.ndarray, ...]:
@@ -61,20 +65,32 @@ def keep_arrays(
         return view(*names)[0], *(d for d in tangents if d.size)
 
     now = view(*pose)[0], *(tangent(name) for name in pose if tangent(name).size)
-    propagate, correct = address(kernels.propagate), address(kernels.correct)
+
+    def find(kernels: Iterable[KernelHandle]) -> list[int]:
+        return [workspace.address(kernel) for kernel in kernels]
+
+    by_size = kernels.updates
+    propagate, correct = find(late.propagate for late in by_size), find(late.correct for late in by_size)
     transition, covariance = view("transition"), view("covariance", "x")
     before = [
         Kept(now, view_past("before")),
-        Kept(transition, transition, propagate, propagate),
-        Kept(covariance, covariance, 0, correct),
+        Kept(transition, transition, propagate * 2, changes=False),
+        Kept(covariance, covariance, [0] * components + correct),
         *(Kept(view(*arrays), view(*arrays)) for arrays in others),
     ]
-    kernels_of_events = zip(kernels.updates, kernels.amend, strict=True)
-    events = [
-        Kept(view_components(UPDATED, m), view_components(EVENT, m), address(read), address(change))
-        for m, (read, change) in enumerate(kernels_of_events, 1)
-    ]
+    events = []
+    for m in range(components):
+        follow, amend = find(late.follow[m] for late in by_size), find(late.amend[m] for late in by_size)
+        arrays = view_components(UPDATED, m + 1), view_components(EVENT, m + 1)
+        events.append(Kept(*arrays, follow + amend))
     return before, Kept(now, view_past("after")), events
+
+
+def place_moment(workspace: LateWorkspace, past_pose: KernelHandle) -> MomentPlaces:
+    """Where the time goes to of which a past pose is: arrays of the filter's program, and its kernel."""
+    begin, names = workspace.workspace.ctypes.data, ("age", "lead", "latency", "share")
+    age, lead, latency, share = ((workspace.view(n).ctypes.data - begin) // 8 for n in names)
+    return MomentPlaces(age, lead, latency, share, workspace.address(past_pose), _LONGEST_LEAD)
 
 
 class LateObservations:
@@ -95,41 +111,48 @@ class LateObservations:
         """
         self._pose, self._name = pose, estimates
         self._errors, self._history = errors, history
-        self._whiten = workspace.bind(kernels.whiten)
-        self._leave_out = [workspace.bind(kernel) for kernel in kernels.leave_out]
-        self._step = 0
-        """Step of the observation evaluated last."""
+        self._evaluated = 0, 0
+        """Step of the observation evaluated last, and the kernel that evaluates it."""
+        self._workspace = workspace
+        self._limit = workspace.view("limit")
         views = [workspace.workspace[s.slice] for name in OBSERVED for s in workspace.span(name, name)]
         numbers = np.zeros(sum(view.size for view in views))
-        self._at_step = RecordCopies(workspace.workspace, [(numbers, views)])
-        """G, C and ν at that step."""
-        self._workspace = workspace
+        at_step = RecordCopies(workspace.workspace, [(numbers, views)])
+        given = workspace.workspace, history.gate, (history.present, at_step), kernels, workspace.address
+        self._scripts = [LateScript(*given, m) for m in range(1, len(kernels.updates) + 1)]
+        """By number of components less one."""
         self._rows, self._columns = np.array(kernels.places, dtype=np.intp).reshape(-1, 2).T
         self._estimates = workspace.view(estimates), workspace.tangent(estimates)
         self._first_estimate = errors.size - len(self._estimates[0])
 
-    def evaluate(self, step: int, observe: Callable[[], None], components: int) -> None:
-        """Evaluate an observation of the time just before a step; innovation, S, NIS and gain are of the present.
+    def observe(self, step: int, kernel: int, components: int) -> bool:
+        """Evaluate an observation of the time just before a step, and update with it if its NIS is within the limit.
 
-        `observe`: the kernel that evaluates it, here at the state of that step.
+        `kernel`: address of the one that evaluates it, here at the state of that step. Returns whether it is within.
         """
-        self._step = step
-        self._history.restore(step)
-        observe()
-        self._history.restore_present()
-        if components <= len(self._leave_out):
-            self._leave_out[components - 1]()
-        self._at_step.keep()
-        self._history.follow(step)
-        self._whiten()
+        if self._errors.tape is None:
+            script = self._locate(step, kernel, components)
+            return self._history.enter(step, components, script.observe)
+        self.evaluate(step, kernel, components)
+        is_within: bool = self._errors.nis.item() < self._limit.item()
+        if is_within:
+            self.update(components)
+        return is_within
+
+    def evaluate(self, step: int, kernel: int, components: int) -> None:
+        """Only evaluate it; innovation, S, NIS and gain are then of the present."""
+        self._locate(step, kernel, components).evaluate()
 
     def update(self, components: int) -> None:
         """Update P and x with the observation evaluated last, and enter it into the past."""
-        self._at_step.restore()
-        self._whiten()
-        self._history.enter(self._step, components)
-        self._whiten()
-        self._errors.update_late()
+        script = self._locate(*self._evaluated, components)
+        self._history.enter(self._evaluated[0], components, script.enter)
+        self._errors.update_late(components)
+
+    def _locate(self, step: int, kernel: int, components: int) -> LateScript:
+        self._evaluated, script = (step, kernel), self._scripts[components - 1]
+        script.give(self._history.locate(step), kernel)
+        return script
 
     def note(self, components: int) -> None:
         """Keep the observation evaluated last, which corrects the present."""

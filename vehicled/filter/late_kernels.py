@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vehicled.filter.covariance import MISSING
 from vehicled.filter.factors import calc_dot, list_pairs
 from vehicled.filter.late_loops import LateLoops
 from vehicled.symbolic.program import KernelHandle, Program
@@ -41,21 +40,29 @@ OBSERVED = ("crossed", "expected", "innovation")
 
 
 @dataclass(frozen=True)
-class LateKernels:
-    """For three components. Those that a late observation does not have are zero, with the noise MISSING."""
+class LateUpdates:
+    """For late observations of so many components."""
 
     propagate: KernelHandle
     """G ← F G, with the elements of F in `transition`."""
-    leave_out: tuple[KernelHandle, ...]
-    """By number of components of an observation, less one: those that it does not have; but for all of them."""
     whiten: KernelHandle
     """From G, C and ν what an update needs: see `CovarianceKernels.whiten`."""
+    update: KernelHandle
+    """That of P and x with it."""
     correct: KernelHandle
-    """`whiten`, and the update of P and x."""
-    updates: tuple[KernelHandle, ...]
+    """Both."""
+    follow: tuple[KernelHandle, ...]
     """By number of components of an observation in EVENT, less one: update G, C and ν by it."""
     amend: tuple[KernelHandle, ...]
     """The same, and update that observation by the late one."""
+
+
+@dataclass(frozen=True)
+class LateKernels:
+    """What late observations need."""
+
+    updates: tuple[LateUpdates, ...]
+    """By number of their components less one."""
     places: tuple[tuple[int, int], ...]
     """Row and column of each element of `transition`."""
 
@@ -64,54 +71,59 @@ def add_late(
     program: Program, covariance: CovarianceKernels, places: Sequence[tuple[int, int]]
 ) -> LateKernels:
     """Arrays EVENT and the kernels. `places`: row and column of each element of the array `transition`."""
-    return _LateModel(program, covariance).add(places)
+    n, components = covariance.size, covariance.components
+    for name, count in zip(EVENT, (components * n, components * n, components, components), strict=True):
+        program.array(name, count)
+    sizes = range(1, components + 1)
+    return LateKernels(tuple(_LateModel(program, covariance, m).add(places) for m in sizes), tuple(places))
 
 
 class _LateModel:
-    def __init__(self, program: Program, covariance: CovarianceKernels) -> None:
+    """Of late observations of m components. Names of their kernels end with that."""
+
+    def __init__(self, program: Program, covariance: CovarianceKernels, m: int) -> None:
         self._program, self._covariance, arrays = program, covariance, program.arrays
-        self._n, self._m = n, m = covariance.size, covariance.components
-        counts = m * n, m * n, m, m
-        rows, white, self._left, self._precision = map(program.array, EVENT, counts)
-        self._rows, self._white = ([a[k * n : (k + 1) * n] for k in range(m)] for a in (rows, white))
-        self._crossed = [arrays["crossed"][c * n : (c + 1) * n] for c in range(m)]
-        self._pairs = dict(zip(list_pairs(m), arrays["expected"], strict=True))
-        self._loops = LateLoops(program, n, m)
+        self._n, self._m, self._components = covariance.size, m, covariance.components
+        self._rows, self._white, late = (
+            self._split(name, count)
+            for name, count in ((EVENT[0], self._components), (EVENT[1], self._components), ("white", m))
+        )
+        self._late, self._crossed = late, self._split("crossed", m)
+        self._left, self._precision = arrays[EVENT[2]], arrays[EVENT[3]]
+        self._innovation = arrays["innovation"][:m]
+        self._pairs = dict(zip(list_pairs(m), arrays["expected"], strict=False))
+        self._loops = LateLoops(program, self._n, m)
 
-    def add(self, places: Sequence[tuple[int, int]]) -> LateKernels:
+    def _split(self, name: str, count: int) -> list[list[Atom]]:
+        return [self._program.arrays[name][k * self._n : (k + 1) * self._n] for k in range(count)]
+
+    def add(self, places: Sequence[tuple[int, int]]) -> LateUpdates:
         program, covariance, m = self._program, self._covariance, self._m
-        arrays = program.arrays
         whiten = program.kernel(
-            "whiten",
-            covariance.whiten(self._crossed, self._pairs, arrays["innovation"], arrays["more_noise"]),
+            f"whiten{m}",
+            covariance.whiten(self._crossed, self._pairs, self._innovation, program.arrays["more_noise"]),
         )
-        program.replace(whiten, covariance.whiten_text(whiten.name))
-        updates = [self._update(k) for k in range(m)]
-        amend = [self._amend(k) for k in range(m)]
-        amend_all = []
-        for count in range(1, m + 1):
-            each = [kernel for k in range(count) for kernel in (whiten, updates[k], amend[k])]
-            amend_all.append(program.sequence(f"amend_all{count}", *each))
-        return LateKernels(
+        program.replace(whiten, covariance.whiten_text(whiten.name, m))
+        sizes = range(self._components)
+        follow, amend = [self._follow(k) for k in sizes], [self._amend(k) for k in sizes]
+        sequences = []
+        for count in range(1, self._components + 1):
+            each = [kernel for k in range(count) for kernel in (whiten, follow[k], amend[k])]
+            sequences.append(
+                (
+                    program.sequence(f"follow_late{m}.{count}", *follow[:count]),
+                    program.sequence(f"amend_all{m}.{count}", *each),
+                )
+            )
+        update = covariance.updates[m - 1]
+        return LateUpdates(
             propagate=self._propagate(places),
-            leave_out=tuple(self._leave_out(count) for count in range(1, m)),
             whiten=whiten,
-            correct=program.sequence("correct_past", whiten, covariance.updates[-1]),
-            updates=tuple(program.sequence(f"update_late{c}", *updates[:c]) for c in range(1, m + 1)),
-            amend=tuple(amend_all),
-            places=tuple(places),
+            update=update,
+            correct=program.sequence(f"correct_past{m}", whiten, update),
+            follow=tuple(each for each, _ in sequences),
+            amend=tuple(each for _, each in sequences),
         )
-
-    def _leave_out(self, count: int) -> KernelHandle:
-        arrays, g = self._program.arrays, self._program.graph
-        stores = [(noise, g.constant(MISSING)) for noise in arrays["noise"][count:]]
-        for name, begin in (
-            *((name, count * self._n) for name in ("crossed", "rows")),
-            *((name, count) for name in ("more_noise", "innovation")),
-            ("expected", count * (count + 1) // 2),
-        ):
-            stores += [(number, g.zero) for number in arrays[name][begin:]]
-        return self._program.kernel(f"leave_out{count}", stores)
 
     def _propagate(self, places: Sequence[tuple[int, int]]) -> KernelHandle:
         elements: dict[int, list[tuple[int, Atom]]] = {}
@@ -125,42 +137,39 @@ class _LateModel:
                 for j, f in more:
                     total = total + f * g[j]
                 stores.append((g[i], total))
-        return self._program.kernel("propagate_late", stores)
+        return self._program.kernel(f"propagate_late{self._m}", stores)
 
-    def _update(self, k: int) -> KernelHandle:
-        """Kernel `update_late_byK`: G, C and ν by component k of an observation."""
+    def _follow(self, k: int) -> KernelHandle:
+        """Kernel `update_lateM_byK`: G, C and ν by component k of an observation."""
         w, white = self._precision[k], self._white[k]
         shared = [self._dot(self._rows[k], g) for g in self._crossed]
         gains = [w * a for a in shared]
         stores = []
-        for c, (g, innovation) in enumerate(
-            zip(self._crossed, self._program.arrays["innovation"], strict=True)
-        ):
+        for c, (g, innovation) in enumerate(zip(self._crossed, self._innovation, strict=True)):
             stores.append((innovation, innovation - gains[c] * self._left[k]))
             stores += [(x, x - gains[c] * v) for x, v in zip(g, white, strict=True)]
         stores += [(s, s - gains[c] * shared[d]) for (c, d), s in self._pairs.items()]
-        kernel = self._program.kernel(f"update_late_by{k}", stores)
+        kernel = self._program.kernel(f"update_late{self._m}_by{k}", stores)
         self._program.replace(kernel, self._loops.update(kernel.name, k))
         return kernel
 
     def _amend(self, k: int) -> KernelHandle:
-        """Kernel `amendK`: component k of an observation by the late one."""
-        arrays, n = self._program.arrays, self._n
-        late = [arrays["white"][c * n : (c + 1) * n] for c in range(self._m)]
-        shared = [self._dot(self._rows[k], g) for g in late]
-        gains = [w * a for w, a in zip(arrays["precision"], shared, strict=True)]
+        """Kernel `amendM_K`: component k of an observation by the late one."""
+        arrays = self._program.arrays
+        shared = [self._dot(self._rows[k], g) for g in self._late]
+        gains = [w * a for w, a in zip(arrays["precision"], shared, strict=False)]
         variance = 1.0 / self._precision[k]
         left = self._left[k]
-        for gain, a, nu in zip(gains, shared, arrays["left"], strict=True):
+        for gain, a, nu in zip(gains, shared, arrays["left"], strict=False):
             variance = variance - gain * a
             left = left - gain * nu
         stores = [(self._precision[k], 1.0 / variance), (self._left[k], left)]
         for i, value in enumerate(self._white[k]):
             total = value
-            for gain, g in zip(gains, late, strict=True):
+            for gain, g in zip(gains, self._late, strict=True):
                 total = total - gain * g[i]
             stores.append((value, total))
-        kernel = self._program.kernel(f"amend{k}", stores)
+        kernel = self._program.kernel(f"amend{self._m}_{k}", stores)
         self._program.replace(kernel, self._loops.amend(kernel.name, k))
         return kernel
 

@@ -31,11 +31,11 @@ T = TypeVar("T")
 class StateVector:
     """Where each error state stands in the vector. A group that is taken as known has no place in it."""
 
-    parameters: np.ndarray
+    parameters: list[int]
     """(k,) places of those whose σ may be widened."""
-    contradictions: np.ndarray
+    contradictions: list[float]
     """(k,) for each of them, how many standard deviations contradict σ."""
-    largest: np.ndarray
+    largest: list[float]
     """(k,) for each of them, the largest error that it can have; infinite where there is no such limit."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
@@ -53,9 +53,9 @@ class StateVector:
             for i, element in zip(self.places(g), g.elements, strict=True)
             if element not in g.undoubted
         ]
-        self.parameters = np.array([i for i, *_ in widened], dtype=np.intp)
-        self.contradictions = np.array([contradiction for _, contradiction, _ in widened])
-        self.largest = np.array([limit for *_, limit in widened])
+        self.parameters = [i for i, *_ in widened]
+        self.contradictions = [contradiction for _, contradiction, _ in widened]
+        self.largest = [limit for *_, limit in widened]
 
     def __len__(self) -> int:
         return len(self.names)
@@ -73,6 +73,11 @@ class StateVector:
             return range(0)
         place = self[group]
         return range(place.start, place.stop)
+
+    def find_parameters(self, group: Group) -> list[int]:
+        """Where in `parameters` the elements of a group are; none where it is left out."""
+        places = self.places(group)
+        return [k for k, i in enumerate(self.parameters) if i in places]
 
     def entries(self, group: Group, values: Mapping[int, T]) -> dict[int, T]:
         """Values by number of the element in its group as values by index; nothing where the group is left out."""

@@ -30,6 +30,7 @@ from vehicled.messages import WHEELS
 from vehicled.points import ORIGIN
 from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import KernelHandle
+from vehicled.symbolic.record_code import LAST_MOMENT, NO_MOMENT
 from vehicled.symbolic.visits import Chain
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import (
@@ -48,8 +49,6 @@ from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.travel import TravelMotion
 
-_LONGEST_LEAD = 0.2
-"""s: further ahead no motion is extrapolated."""
 _UNKNOWN_PLACE = 1e6
 """m²: of a position before it begins anew."""
 
@@ -77,11 +76,12 @@ class VehicleFilter(AdaptiveState):
         self._gated_updates = {
             kind: self.car.address(kernel) for kind, kernel in kernels.gated_updates.items()
         }
+        self._observations = {kind: self.car.address(kernel) for kind, kernel in kernels.observations.items()}
+        """By kind: addresses of kernels."""
         self._single_updates: dict[str, Chain] = {}
         """By kind: chains of one update."""
         self._take_back = {kind: bind(kernel) for kind, kernel in kernels.take_back.items()}
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
-        self._moment = PlainNumbers(layout, workspace, age=1, lead=1, latency=1, share=1)
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
         self._found = [PlainNumbers(layout, workspace, innovation=m, variance=m, nis=1) for m in sizes]
         """By number of components less one: what goes into a kernel of an observation, and what comes out."""
@@ -139,14 +139,11 @@ class VehicleFilter(AdaptiveState):
 
     def _go_back(self, t_ns: int, latency: float) -> bool:
         """Pose and corrections as they were then into the arrays that kernels read; False when that is too old."""
-        moment = self.history.find(t_ns)
-        if moment is None:
+        step = self.history.find(t_ns, latency)
+        if step == NO_MOMENT:
             return False
-        age = moment.age_ns * 1e-9
-        self._moment.write(max(age, 0.0), min(max(-age, 0.0), _LONGEST_LEAD), latency, moment.share)
-        self._past_pose()
-        self._past, self._past_latency, self._late_step = t_ns, latency, moment.late
-        if moment.late is not None:
+        self._past, self._past_latency, self._late_step = t_ns, latency, None if step == LAST_MOMENT else step
+        if step != LAST_MOMENT:
             self._since[:] = 0.0  # what has been corrected since that step, the observation is followed past
             self._d_since[:] = 0.0
         return True
@@ -172,14 +169,13 @@ class VehicleFilter(AdaptiveState):
             if taped and self.errors.nis.item() < limit:
                 self._correct(observation.kind)
             return True
-        self._late.evaluate(self._late_step, self._evaluations[observation.kind], m)
-        if self.errors.nis.item() < limit:
-            self._correct(observation.kind)
+        if self._late.observe(self._late_step, self._observations[observation.kind], m):
+            self._reconsider(observation.kind)
         return True
 
     def make_chain(self, links: Sequence[KernelHandle | UpdateLink]) -> Chain:
         """For `run_chain`: kernels, and updates with observations whose arrays those before have written."""
-        return Chain(
+        return self.history.make_chain(
             [
                 (self._gated_updates[link.kind], link.components)
                 if isinstance(link, UpdateLink)
@@ -206,13 +202,16 @@ class VehicleFilter(AdaptiveState):
 
     def _correct(self, kind: str) -> None:
         """Update with the observation evaluated last, of that kind."""
-        take_back = self._take_back.get(kind)
         if self._late_step is None:
-            self.errors.update(self._evaluated, take_back)
+            self.errors.update(self._evaluated, self._take_back.get(kind))
             return
         self._late.update(self._evaluated)
-        if take_back is not None:
-            take_back()
+        self._reconsider(kind)
+
+    def _reconsider(self, kind: str) -> None:
+        """Take back what an update with a late observation of that kind is not to correct."""
+        if kind in self._take_back:
+            self._take_back[kind]()
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation.

@@ -11,7 +11,7 @@ from vehicled.filter.boundary import InitialPose, SensorSetup
 from vehicled.filter.contradictions import Contradictions
 from vehicled.filter.covariance import Covariance
 from vehicled.filter.history import History
-from vehicled.filter.late import LateObservations, keep_arrays
+from vehicled.filter.late import LateObservations, keep_arrays, place_moment
 from vehicled.filter.settings import Filter
 from vehicled.filter.state_table import StateVector, make_table
 from vehicled.filter.states import (
@@ -90,9 +90,7 @@ class VehicleState:
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
-        self._past_pose, self._clear_corrections = map(
-            car.bind, (kernels.history.past_pose, kernels.history.clear)
-        )
+        self._clear_corrections = car.bind(kernels.history.clear)
         self._age, self._d_since = view("age"), car.tangent("since")
         self._h = view("h")
         # What `ErrorModel` has under this name, for the observations to come.
@@ -127,7 +125,8 @@ class VehicleState:
         self._d_innovation = car.tangent("innovation")
         before, after, events = keep_arrays(car, kernels.late, _POSE, _READ)
         gate = car.layout.places["nis"].offset, car.layout.places["limit"].offset
-        self.history = History(settings.memory, car.workspace, before, after, events, gate)
+        moment = place_moment(car, kernels.history.past_pose)
+        self.history = History(settings.memory, car.workspace, before, after, moment, events, gate)
         self._late = LateObservations(car, kernels.late, self.errors, self.history, _POSE, "extra")
         self.errors.past = self._late
         self.configure(settings, sensors)
@@ -226,7 +225,7 @@ class VehicleState:
         have been to let x be found.
         """
         kept = math.exp(-age / _FORGETTING_TIME)
-        parameters = self.states.parameters.tolist()
+        parameters = self.states.parameters
         for group in self.states.groups:
             closed = self._closed.get(group)
             for k, i in enumerate(self.states.places(group)):
@@ -342,7 +341,8 @@ class VehicleState:
     @property
     def rear_radius(self) -> float:
         """Rolling radius of the rear wheels, m."""
-        return float(self.car.rolling_radius[2:].mean())
+        read: Callable[[int], float] = self.car.rolling_radius.item
+        return 0.5 * (read(2) + read(3))
 
     def repair(self) -> None:
         """Make the covariance definite; what rounding took from it is counted."""
@@ -359,7 +359,7 @@ class VehicleState:
         self.place(pose)
         self._tangents.place(pose)
         variances = self._table.initial(initial)
-        self._prior = np.sqrt(variances[self.states.parameters])
+        self._prior = np.sqrt(variances[self.states.parameters]).tolist()
         """(k,) σ of the parameters before any measurement."""
         self._closed = {g: variances[self.states[g]].copy() for g in self.states.groups if g.needs}
         for group in self._closed:

@@ -108,7 +108,7 @@ class StuckChannels:
             if True not in map(eq, sample, before):
                 self._sample, self._whole_ns = sample, m.t
                 return _NOTHING
-        if before is not None:
+        if before is not None and not _IMU.isdisjoint(values):
             self._enter(before)
         stuck = self._find(m, speed)
         if is_imu and not self._whole and all(run.begun_ns == m.t for run in self._axes.values()):

@@ -17,9 +17,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from vehicled.messages import Measurement
+from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES, Imu
 from vehicled.vehicle.parameters import TMeasyTyre, Vehicle
 
@@ -86,17 +89,28 @@ class _Place(NamedTuple):
     """m"""
 
 
+class _Parts(NamedTuple):
+    """What a measurement with certain channels has of what is compared."""
+
+    wheels: list[tuple[int, str]]
+    """Number and channel of each wheel that it has: the angle, or else the speed."""
+    lateral: list[tuple[str, float]]
+    """Channels of the accelerometers, with their shares in the lateral acceleration, if these are complete."""
+    turn: list[tuple[str, float]]
+    """The same of gyroscopes and yaw rate."""
+
+
 class YawConsistency:
     """Compares the gyroscope with the wheels of an axle, the steering and the lateral acceleration."""
 
     def __init__(self, imu: Imu | None, vehicle: Vehicle) -> None:
         # Driven wheels slip; the axle that is not driven is better, the rear one else.
         axle = "f" if vehicle.driven == "rear" else "r"
+        self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
         self.configure(imu)
         place = vehicle.axle(f"{axle}l")
         self._radius, self._track = place.tyre.radius, 2.0 * place.hard_points.wheel_center[1]
         self._by_load = _calc_load_effect(vehicle, f"{axle}l")
-        self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
         self.watched = frozenset(
             (*GYROSCOPES, *ACCELEROMETERS, *(c for pair in self._channels for c in pair))
         )
@@ -107,11 +121,25 @@ class YawConsistency:
 
     def configure(self, imu: Imu | None) -> None:
         """Other settings, also while running."""
-        self._axis = None if imu is None else imu.R_imu_vehicle[:, 2].tolist()
-        self._left_axis = (
-            {} if imu is None else dict(zip(ACCELEROMETERS, imu.R_imu_vehicle[:, 1].tolist(), strict=True))
+        self._parts = ByChannels(partial(self._find_parts, imu))
+        """By the channels of a measurement."""
+
+    def _find_parts(self, imu: Imu | None, channels: tuple[str, ...]) -> _Parts:
+        wheels = []
+        for n, (angle, speed) in enumerate(self._channels):
+            if angle in channels or speed in channels:
+                wheels.append((n, angle) if angle in channels else (n, speed))
+        if imu is None:
+            return _Parts(wheels, [], [])
+        (_, to_left, to_yaw), there = imu.R_imu_vehicle.T.tolist(), set(channels)
+        left = [*zip(ACCELEROMETERS, to_left, strict=True)]
+        turn = [*zip(GYROSCOPES, to_yaw, strict=True)]
+        has_left = {c for c, share in left if abs(share) > _LEAST_SHARE} <= there
+        return _Parts(
+            wheels,
+            [each for each in left if has_left and each[0] in there],
+            [each for each in turn if GYROSCOPES[2] in there and each[0] in there],
         )
-        self._left_channels = {c for c, share in self._left_axis.items() if abs(share) > _LEAST_SHARE}
 
     def reset(self) -> None:
         """The filter begins anew; the offsets stay."""
@@ -137,6 +165,8 @@ class YawConsistency:
         """s, when they were measured."""
         self._wheels_came = [-math.inf, -math.inf]
         """s, when they arrived."""
+        self._known_at = self._came_at = -math.inf
+        """The earlier ones of these times."""
 
     def take(self, m: Measurement, ahead: float, steering: float | None) -> bool:
         """Whether the gyroscopes among the channels are plausible.
@@ -144,32 +174,26 @@ class YawConsistency:
         `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured.
         """
         t, values = m.t * 1e-9, m.values
-        for n, (angle, speed) in enumerate(self._channels):
-            if angle in values:
-                self._wheels[n] = values[angle]
-            elif speed in values:
-                dt = t - self._wheels_at[n]
-                self._wheels[n] += values[speed] * dt if 0.0 < dt < _LONGEST else 0.0
-            else:
-                continue
-            self._wheels_at[n], self._wheels_came[n] = t, m.arrival * 1e-9
-        if self._left_channels and self._left_channels <= values.keys():
+        wheels, lateral, turn = self._parts[tuple(values)]
+        if wheels:
+            self._take_wheels(t, m, wheels)
+        if lateral:
             self._left, self._left_at = 0.0, t
-            for channel, share in self._left_axis.items():
-                self._left += share * values.get(channel, 0.0)
-        (x, y, z), get = GYROSCOPES, values.get
-        if self._axis is None or z not in values:
+            for channel, share in lateral:
+                self._left += share * values[channel]
+        if not turn:
             return self.is_plausible
-        a, b, c = self._axis
-        rate = a * get(x, 0.0) + b * get(y, 0.0) + c * values[z]
+        rate = 0.0
+        for channel, share in turn:
+            rate += share * values[channel]
         dt, self._t = t - self._t, t
         before, smooth = self._smooth
         # A sample that arrives late is older than that before it.
         jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
         if not jumps:
             self._smooth = t, rate
-        wheels_at = min(self._wheels_at)
-        has_wheels = m.arrival * 1e-9 - min(self._wheels_came) < _LONGEST and t - wheels_at < _LATEST
+        wheels_at = self._known_at
+        has_wheels = m.arrival * 1e-9 - self._came_at < _LONGEST and t - wheels_at < _LATEST
         is_alone = steering is None or not has_wheels
         self._alone_since = min(self._alone_since, t) if is_alone else math.inf
         if t - self._alone_since > _UNKNOWN:
@@ -199,6 +223,16 @@ class YawConsistency:
             while t - past[0].t > _LATEST + _EVERY:
                 past.popleft()
         return self.is_plausible and not jumps
+
+    def _take_wheels(self, t: float, m: Measurement, wheels: Sequence[tuple[int, str]]) -> None:
+        for n, channel in wheels:
+            if channel == self._channels[n][0]:
+                self._wheels[n] = m.values[channel]
+            else:
+                dt = t - self._wheels_at[n]
+                self._wheels[n] += m.values[channel] * dt if 0.0 < dt < _LONGEST else 0.0
+            self._wheels_at[n], self._wheels_came[n] = t, m.arrival * 1e-9
+        self._known_at, self._came_at = min(self._wheels_at), min(self._wheels_came)
 
     def _sum_up(self, t: float) -> _Sums:
         return _Sums(t, self._gyro, self._steering, self._course, self._way, self._slowness)

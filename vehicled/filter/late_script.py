@@ -1,0 +1,98 @@
+"""A late observation in one call: `late_kernels.py` on what `history.py` keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from vehicled.filter.history import LatePlace
+from vehicled.filter.late_kernels import LateKernels
+from vehicled.symbolic.program import KernelHandle
+from vehicled.symbolic.record_code import Do
+from vehicled.symbolic.scripts import RecordCopies, Script
+from vehicled.symbolic.visits import ROW
+
+
+class LateScript:
+    """Evaluates late observations of m components, and enters them into the past and the present."""
+
+    def __init__(
+        self,
+        workspace: np.ndarray,
+        gate: tuple[int, int],
+        records: tuple[RecordCopies, RecordCopies],
+        kernels: LateKernels,
+        address: Callable[[KernelHandle], int],
+        m: int,
+    ) -> None:
+        """`gate`: places of NIS and limit. `address`: of a kernel.
+
+        `records`: of what was before the present step's correction; and of G, C and ν.
+        """
+        self._records = records  # they must not be freed before their addresses are
+        present, at_step = ((each.address, each.count) for each in records)
+        late, size = kernels.updates[m - 1], len(kernels.updates)
+        whiten = Do.RUN, address(late.whiten)
+        evaluation: list[tuple[int, ...]] = [
+            (Do.KEEP, *present),
+            (Do.RESTORE,),
+            (Do.RUN,),
+            (Do.KEEP, *at_step),
+            (Do.VISIT, 0, 0, m - 1, 0),
+            whiten,
+        ]
+        entry: list[tuple[int, ...]] = [
+            (Do.RESTORE, *at_step),
+            whiten,
+            (Do.KEEP,),
+            (Do.MOVE,),
+            (Do.MOVE, 0, 0, ROW),
+            (Do.VISIT, 0, 0, size + m - 1, 1),
+            (Do.RESTORE, *present),
+            whiten,
+        ]
+        update = Do.RUN, address(late.update)
+        script = Script(workspace, [*evaluation, (Do.PASS, *gate), *entry, update])
+        begin, end = len(evaluation) + 1, len(evaluation) + 1 + len(entry)
+        self._all, self._end = script.part(0, end + 1), end + 1
+        self._evaluate, self._return = script.part(0, len(evaluation)), records[0].restore
+        self._enter = script.part(begin, end)
+        self._write_rest, self._write_kernel = script.writer(1, 2), script.writer(2, 1)
+        self._write_followed, self._write_event = script.writer(4, 2), script.writer(begin + 2, 2)
+        self._write_moved, self._write_visit = script.writer(begin + 3, 3), script.writer(begin + 4, 2)
+        self._write_amended = script.writer(begin + 5, 2)
+        self._visits = 0
+
+    def give(self, place: LatePlace, kernel: int) -> None:
+        """Where the observation is entered, and the address of the kernel that evaluates it."""
+        rest, visits, count = place
+        self._write_rest(rest.address, rest.count)
+        self._write_kernel(kernel)
+        self._write_followed(visits, count)
+        self._write_moved(visits + ROW, visits, count * ROW)
+        self._write_amended(visits + ROW, count)
+        self._visits = visits
+
+    def evaluate(self) -> None:
+        """Innovation, S, NIS and gain of the present."""
+        self._evaluate()
+        self._return()
+
+    def observe(self, event: RecordCopies, visit: int) -> bool:
+        """Evaluate, and where that is within the limit enter it as an event, and update P and x; whether it is."""
+        self._give_event(event, visit)
+        if self._all() == self._end:
+            return True
+        self._return()
+        return False
+
+    def enter(self, event: RecordCopies, visit: int) -> bool:
+        """Enter what has just been evaluated. The update of the present, as after an evaluation, is left to do."""
+        self._give_event(event, visit)
+        self._enter()
+        return True
+
+    def _give_event(self, event: RecordCopies, visit: int) -> None:
+        self._write_event(event.address, event.count)
+        self._write_visit(self._visits, visit)
