@@ -248,7 +248,9 @@ class ImuSource(Source[Imu]):
             if isinstance(settings, Gyroscopes):
                 of_model[place] = [e * e for e in settings.model_error]
         self._statistics.configure(least, of_model, known, limits, self._given_noise)
-        self._statistics.set_least_turning(self.filter.settings.rate_noise.yaw**2)
+        if not self._given_noise:
+            # Else it is as configured, with its derivatives where these are carried along.
+            self._statistics.set_least_turning(self.filter.settings.rate_noise.yaw**2)
 
     def parameters(self) -> dict[str, SlowState]:
         """The latency of its samples beside the configured one."""
