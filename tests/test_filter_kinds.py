@@ -355,6 +355,17 @@ def test_a_car_goes_on_to_pitch_when_its_brakes_are_no_longer_measured():
     assert pitched - level == pytest.approx(slope - level, rel=0.15)
 
 
+def test_speed_is_less_certain_where_torques_take_over_from_an_estimated_force():
+    """Tyres and wheels take 20 ms to give it."""
+    f = new_filter("errorEKF_FE")
+    place(f, np.zeros(3), 0.0, 20.0)
+    set_slow_state(f, index(f, DRIVE_FORCE), -3.0)
+    speed = index(f, VELOCITY, "ahead")
+    before = f.variances[speed]
+    f.set_drive_known(True)
+    assert f.variances[speed] - before == pytest.approx(0.06**2)
+
+
 def test_estimated_forces_make_sideslip_better():
     """The plant's tyres are softer and grip less than the model's: force errors."""
     truth = bends(SECONDS)

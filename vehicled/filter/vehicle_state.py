@@ -55,6 +55,8 @@ _HEADING_SIGMA = 1e-3
 _AT_REST = InitialConditions(speed=0.0, position_known=False, yaw_variance=_HEADING_SIGMA**2)
 _LEAST_SIGMA = 1e-6
 """In the unit of a state: of a process that has no noise, so that the covariance remains definite."""
+_TYRE_TIME = 0.02
+"""s, that tyres and wheels take to give a force."""
 
 
 class VehicleState:
@@ -274,7 +276,8 @@ class VehicleState:
             self.set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
             if known:
                 self.car.view("drive_height")[0] = self.car.design_height
-                i = self.states[DRIVE_FORCE].start
+                i, ahead = self.states[DRIVE_FORCE].start, self.states.index(VELOCITY, "ahead")
+                self.errors.add_variances((_TYRE_TIME * self._extra.item(i - self._slow)) ** 2, ahead)
                 self._extra[i - self._slow] = self.car.tangent("extra")[i - self._slow] = 0.0
                 # It would come on top of what it has replaced: there is none, whatever it has explained. At a start
                 # it has explained nothing, and late observations have no past in which it is another.
@@ -385,9 +388,8 @@ class VehicleState:
         `is_active`: of a kind of observation.
         """
         for group in [g for g in self._closed if any(map(is_active, g.needs))]:
-            for place, variance in zip(
-                self.states.places(group), self._closed.pop(group).tolist(), strict=True
-            ):
+            variances = self._closed.pop(group).tolist()
+            for place, variance in zip(self.states.places(group), variances, strict=True):
                 self.errors.set_variance(place, variance)
             for other, process in self._table.processes():
                 if other is group and process is not None:
