@@ -42,10 +42,8 @@ class Contradictions:
         to which error something else explains it, and whether the parameter can be tested at present.
         """
         # Plain numbers: this comes in the midst of a step, and so few of them take NumPy several times as long.
-        found, given = (
-            {},
-            zip(estimate, variance, prior, limits, least, self._largest, open_to_doubt, strict=True),
-        )
+        found = {}
+        given = zip(estimate, variance, prior, limits, least, self._largest, open_to_doubt, strict=True)
         for k, (x, p, sigma, limit, explained, largest, is_open) in enumerate(given):
             informed, bound = 1.0 - p / max(sigma * sigma, 1e-300), limit * sigma
             contradicted = (

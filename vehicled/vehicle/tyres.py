@@ -68,7 +68,7 @@ _MOST_USED = 0.89
 
 
 def calc_used(g: Graph, along: Atom, greatest: Atom) -> Atom:
-    """Share of the `greatest` longitudinal force that the force `along` takes, N."""
+    """Share, 0 to 1, of the `greatest` longitudinal force (N) that the force `along` (N) takes."""
     return g.min(g.abs(along) / (greatest + 1e-3), _MOST_USED)
 
 
@@ -181,8 +181,7 @@ class TMeasyLaw:
             return _grow(parameter, f"tyre.{axis}.{p}", ratio)
 
         def linear(axis: str, p: str) -> Atom:
-            one, two = parameter(f"tyre.{axis}.{p}1"), parameter(f"tyre.{axis}.{p}2")
-            return (2.0 * one - two) + (two - one) * ratio
+            return _shift(parameter, f"tyre.{axis}.{p}", ratio)
 
         df0 = {a: degressive(a, "df0") for a in "xy"}
         fm = {a: degressive(a, "fm") for a in "xy"}
@@ -226,9 +225,8 @@ class TMeasyLaw:
     def calc_excess(self, g: Graph, used: Atom, load: Atom, parameter: Symbols) -> Atom:
         """As `LinearLaw`; by the rising part of the curve, F = k s/(1 + s (s + k − 2))."""
         ratio = g.max(self._calc_ratio(g, load, parameter), _LEAST_RATIO)
-        one, two = parameter("tyre.x.sm1"), parameter("tyre.x.sm2")
         slope, greatest = (_grow(parameter, f"tyre.x.{name}", ratio) for name in ("df0", "fm"))
-        k = slope * ((2.0 * one - two) + (two - one) * ratio) / (greatest + 1e-6)
+        k = slope * _shift(parameter, "tyre.x.sm", ratio) / (greatest + 1e-6)
         b = k - (k - 2.0) * used
         return 2.0 * k / (b + g.sqrt(g.max(b * b - 4.0 * used * used, 0.0)))
 
@@ -298,6 +296,12 @@ def _grow(parameter: Symbols, name: str, ratio: Atom) -> Atom:
     """The parabola through its values without load, at the nominal load and at twice that; `ratio` to the nominal."""
     one, two = parameter(f"{name}1"), parameter(f"{name}2")
     return ratio * ((2.0 * one - 0.5 * two) - (one - 0.5 * two) * ratio)
+
+
+def _shift(parameter: Symbols, name: str, ratio: Atom) -> Atom:
+    """The line through its values at the nominal load and at twice that; `ratio` to the nominal."""
+    one, two = parameter(f"{name}1"), parameter(f"{name}2")
+    return (2.0 * one - two) + (two - one) * ratio
 
 
 LAWS = {law.kind: law for law in (LinearLaw(), TMeasyLaw())}
