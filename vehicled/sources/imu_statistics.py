@@ -54,7 +54,7 @@ _FOUND, _NOISE = {"imu.found": 2 * _AXES + 13}, {"imu.noise": 2 * _AXES}
 _ZERO = (
     *(f"imu.{kind}.{what}" for kind in ("gyro", "accel") for what in ("floor", "interval")),
     *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking"),
-    *(f"{_ROAD}.turning", f"{_ROAD}.state"),
+    *(f"{_ROAD}.{what}" for what in ("turning", "state", "kept")),
 )
 _TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at", "imu.gyro.interval.at", "imu.accel.interval.at"
 """Arrays that hold what has been found: at the start zero, and long ago."""
@@ -288,7 +288,7 @@ class _Builder:
         left = self._turn(self.innovation, "y")
         return [
             *self.excess.take(heave, expected),
-            *self.road.take(self.t, heave + up, left, self.of_accel, self.is_whole),
+            *self.road.take(self.t, heave + up, left, self.of_accel, self.model.now[AHEAD], self.is_whole),
         ]
 
 
