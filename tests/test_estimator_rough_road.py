@@ -50,14 +50,16 @@ def errors(run: Run, of: Drive, what: str) -> np.ndarray:
     return np.stack([run.error(of, f"suspension.{w}.{what}") for w in WHEELS], axis=1)
 
 
-@pytest.mark.parametrize(("k", "what"), [(0, "deflection"), (1, "rate"), (2, "force")])
-def test_a_rough_road_is_followed(k, what):
-    """Of four modes of motion one is not observed, so that at best half is left: at least a fifth goes."""
+@pytest.mark.parametrize(
+    ("k", "what", "most"), [(0, "deflection", 0.55), (1, "rate", 0.7), (2, "force", 0.7)]
+)
+def test_a_rough_road_is_followed(k, what, most):
+    """What is left of the error: more of what is fast, of which samples are late and wheels move by themselves."""
     run, of = followed(), drive()
     moving = run.t > 2 * SECOND
     error = errors(run, of, what)[moving]
     added = run.added[moving][:, 4 * k : 4 * k + 4]
-    assert rms(error) < 0.8 * rms(error - added)
+    assert rms(error) < most * rms(error - added)
 
 
 def test_joints_carry_what_a_rough_road_does_to_springs_dampers_and_bars(monkeypatch):
