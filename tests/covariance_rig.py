@@ -1,11 +1,12 @@
 """A compiled covariance whose model is given as numbers, and a history of it."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
+from vehicled.filter.considered import Considered, add_considered
 from vehicled.filter.covariance import Covariance, CovarianceKernels
 from vehicled.filter.late import place_moment
 from vehicled.filter.late_kernels import add_late
@@ -21,7 +22,8 @@ COMPONENTS = 3
 class Dense:
     """A compiled covariance whose F, Q and observations are all inputs."""
 
-    def __init__(self, n: int, coupling: tuple[tuple[int, int], ...] = ()):
+    def __init__(self, n: int, coupling: tuple[tuple[int, int], ...] = (), considered: Sequence[int] = ()):
+        """`considered`: states that some observations do not correct."""
         program = Program(Graph())
         kernels = CovarianceKernels(program, n, COMPONENTS)
         diagonal, coupled = program.array("diagonal", n), program.array("coupled", max(len(coupling), 1))
@@ -32,11 +34,14 @@ class Dense:
         propagate, places = kernels.propagate(rows, program.array("q", n), [(count, count + 1.0)])
         given = program.array("given", COMPONENTS * n)
         predicted, more = program.array("predicted", COMPONENTS), program.array("more", COMPONENTS)
-        observations, gated = [], []
+        observations, gated, considering = [], [], []
         for m in range(1, COMPONENTS + 1):
             h = [dict(enumerate(given[k * n : (k + 1) * n])) for k in range(m)]
             observations.append(kernels.observe(f"dense{m}", predicted[:m], h, noise=more[:m]))
             gated.append(program.sequence(f"gated{m}", observations[-1], kernels.gates[m - 1]))
+            left_out = Considered((), program.graph.zero, considered)
+            added = add_considered(program, kernels, f"dense{m}", m, observations[-1], left_out)
+            considering.append(program.sequence(f"considering{m}", added.evaluate, added.gate))
         angle = kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)
         program.array("before.0", 1)
         program.array("after.0", 1)
@@ -56,6 +61,8 @@ class Dense:
         """Their addresses."""
         self.gated = [self.address(kernel) for kernel in gated]
         """Addresses of kernels that evaluate an observation and update with it if `nis` is less than `limit`."""
+        self.considering = [self.address(kernel) for kernel in considering]
+        """The same, without a correction of those states."""
         self.gate = self._layout.places["nis"].offset, self._layout.places["limit"].offset
         self.moment = place_moment(self, past_pose)
         self.errors = Covariance(n, self, kernels.updates)

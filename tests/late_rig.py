@@ -12,6 +12,8 @@ from vehicled.filter.late import LateObservations, keep_arrays
 N, STEPS = 7, 60
 H_NS = 4_000_000
 COUPLING = ((0, 3), (1, 0), (2, 6), (4, 1), (3, 5))
+CONSIDERED = 4
+"""A state that moves no other."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Fix:
     rows: np.ndarray
     noise: np.ndarray
     value: np.ndarray
+    corrects_all: bool = True
+    """Or else all but the state CONSIDERED; only for one that is in time."""
 
 
 class LinearFilter:
@@ -30,7 +34,7 @@ class LinearFilter:
 
     def __init__(self, seed: int, memory: float = 1.0):
         self._rng = rng = np.random.default_rng(seed)
-        self.dense = dense = Dense(N, COUPLING)
+        self.dense = dense = Dense(N, COUPLING, (CONSIDERED,))
         self.errors = dense.errors
         before, after, events = keep_arrays(dense, dense.late, ["now"], [("estimates", "estimates")])
         self.history = History(memory, dense.workspace, before, after, dense.moment, events, dense.gate)
@@ -63,7 +67,8 @@ class LinearFilter:
         self.dense.view("limit")[0] = limit
         self._give(fix)
         if fix.step == now:
-            return self.history.run_chain(self.history.make_chain([(self.dense.gated[m - 1], m)])) == 1
+            kernels = self.dense.gated if fix.corrects_all else self.dense.considering
+            return self.history.run_chain(self.history.make_chain([(kernels[m - 1], m)])) == 1
         return self.late.observe(*self._find(fix))
 
     def evaluate(self, fix: Fix, now: int) -> float:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from late_rig import CONSIDERED, STEPS, Fix, LinearFilter, make_fixes
 from late_rig import H_NS as H
-from late_rig import STEPS, Fix, LinearFilter, make_fixes
 
 from vehicled.filter.covariance import MISSING
 from vehicled.symbolic.record_code import NO_MOMENT
@@ -29,6 +29,24 @@ def test_late_observations_are_as_good_as_timely_ones(delays):
     assert late.state == pytest.approx(oracle.state, rel=1e-9, abs=1e-9)
     assert late.covariance == pytest.approx(oracle.covariance, rel=1e-9, abs=1e-9)
     assert np.abs(without.covariance - oracle.covariance).max() > 1e-7
+
+
+def test_what_others_do_not_correct_leaves_late_observations_exact():
+    """As samples of an IMU do, which do not depend on the latency of fixes: all else is that of the fix in time."""
+
+    def leave_out(fix: Fix) -> Fix:
+        rows = fix.rows.copy()
+        rows[:, CONSIDERED] = 0.0
+        return dataclasses.replace(fix, rows=rows, corrects_all=False)
+
+    *timely, late = make_fixes(1, [40])
+    samples, in_time = list(map(leave_out, timely)), dataclasses.replace(late, arrival=late.step)
+    assert late.rows[:, CONSIDERED].any()
+    found, oracle, without = (LinearFilter(7).drive([*each, *samples]) for each in ([late], [in_time], []))
+    others = np.arange(len(found.state)) != CONSIDERED
+    assert found.state[others] == pytest.approx(oracle.state[others], rel=1e-9, abs=1e-9)
+    assert found.covariance[others] == pytest.approx(oracle.covariance[others], rel=1e-9, abs=1e-9)
+    assert np.abs(without.covariance - oracle.covariance)[others].max() > 1e-7
 
 
 def test_evaluating_a_late_observation_changes_nothing():

@@ -66,8 +66,6 @@ def add_considered(
     for a, (i, s_i) in enumerate(shares):
         correction = sum((w[i] * precision * left for w, left, precision in found), zero)
         stores.append((covariance.x[i], covariance.x[i] - s_i * correction))
-        # The gain that it has had: what is kept of an observation of the present, for late ones.
-        stores += [(w[i], w[i] - s_i * w[i]) for w, *_ in found]
         for j, s_j in shares[a:]:
             place, p = covariance.p[i, j], sum((w[i] * w[j] * d for w, _, d in found), zero)
             stores.append((place, place + s_i * s_j * p))

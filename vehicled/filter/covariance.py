@@ -442,7 +442,7 @@ class Covariance:
         if take_back is not None:
             take_back()
         if self.past is not None:
-            self.past.note(m)  # with the gain that considered states have had
+            self.past.note(m)
 
     def _record(self, m: int) -> None:
         """Write an update with the observation evaluated last, as a whole, to the tape."""

@@ -7,7 +7,8 @@ innovation that a timely observation would have had. From there they change with
 
 - A prediction with the transition F: G ← F G.
 - An observation with the row h, the innovation μ and its variance 1/w, which has corrected e by P hᵀ w μ. Its
-  covariance with H e(s) is a = h G: G ← G − P hᵀ w a, C ← C − aᵀ w a, ν ← ν − aᵀ w μ.
+  covariance with H e(s) is a = h G: G ← G − P hᵀ w a, C ← C − aᵀ w a, ν ← ν − aᵀ w μ. That is so however much of
+  the gain it has had (`considered.py`), as what H e(s) is left with is independent of μ.
 
 With S = C + R, the present update has the gain G S⁻¹. The result is that of a filter which had the observation in
 time, however many steps have passed: stochastic cloning (Roumeliotis and Burdick, 2002) of H e(s) alone.
