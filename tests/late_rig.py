@@ -63,7 +63,7 @@ class LinearFilter:
         self.dense.view("limit")[0] = limit
         self._give(fix)
         if fix.step == now:
-            return self.history.run_chain(self.history.make_chain([(self.dense.gated[m - 1], m)])) == 1
+            return self.history.make_chain([(self.dense.gated[m - 1], m)]).run() == 1
         return self.late.observe(*self._find(fix))
 
     def evaluate(self, fix: Fix, now: int) -> float:

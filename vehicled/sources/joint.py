@@ -16,8 +16,8 @@ from vehicled.symbolic.program import KernelHandle
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
     from vehicled.symbolic.graph import Atom
+    from vehicled.symbolic.past_moments import Chain
     from vehicled.symbolic.program import Program
-    from vehicled.symbolic.visits import Chain
 
 _GIVEN, _RESULTS = ("value", "noise", "limit"), ("innovation", "variance", "nis")
 """Arrays of which an observation has one number."""
