@@ -13,6 +13,7 @@ from vehicled.sources import bias_steps
 from vehicled.sources.bias_steps import BiasSteps
 from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.course_consistency import WATCHED, BiasJump, CourseConsistency
+from vehicled.sources.ground_velocity import VECTORS, add_speed_and_course
 from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
@@ -35,6 +36,8 @@ class _Checks(NamedTuple):
 
     limits: list[float]
     """By channel."""
+    has_vector: bool
+    """Whether speed and course follow from a velocity."""
     may_be_stuck: bool
     may_step: bool
     has_yaw: bool
@@ -126,7 +129,15 @@ class Screening:
         return self._units.find()
 
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
-        """The rest of a measurement. `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s."""
+        """The rest of a measurement, with the speed and course that follow from a velocity.
+
+        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s.
+        """
+        checks = self._checks[tuple(m.values)]
+        if checks.has_vector:
+            m = add_speed_and_course(m)
+            checks = self._checks[tuple(m.values)]
+        given = m
         if m.t - self._updates.step_ns > _AHEAD_NS:
             return self._without(m, list(m.values), "future")
         self._units.take(m)
@@ -141,7 +152,8 @@ class Screening:
             m = self._without(m, other, "unit")
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
-        checks = self._checks[tuple(m.values)]
+        if m is not given:
+            checks = self._checks[tuple(m.values)]
         if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
         if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead)):
@@ -165,7 +177,7 @@ class Screening:
             not watched.isdisjoint(channels)
             for watched in (self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED)
         ]
-        return _Checks(limits, *watched)
+        return _Checks(limits, not VECTORS.isdisjoint(channels), *watched)
 
     def _without_steps(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
         """Less the steps of biases; what may have stepped is left out, and is no fault yet."""
