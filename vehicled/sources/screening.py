@@ -160,7 +160,12 @@ class Screening:
             m = self._without(m, repeated, "stuck")
             self._steps.forget(repeated)
         if checks.may_step:
-            m = self._without_steps(m, ahead, steering)
+            if self._steps.present:
+                m = self._steps.subtract(m)
+            if doubtful := self._steps.find(m, ahead, steering):  # which is no fault yet
+                m = self._without(m, doubtful, "implausible", is_fault=False)
+            for channel in self._steps.present:
+                self.latest[channel] = self._updates.step_ns, "step"
         if checks.has_yaw and not self._yaw.take(m, ahead, steering):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
         jump = self._course.take(m, ahead) if checks.has_course else None
@@ -178,15 +183,6 @@ class Screening:
             for watched in (self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED)
         ]
         return _Checks(limits, not VECTORS.isdisjoint(channels), *watched)
-
-    def _without_steps(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
-        """Less the steps of biases; what may have stepped is left out, and is no fault yet."""
-        m = self._steps.subtract(m)
-        if doubtful := self._steps.find(m, ahead, steering):
-            m = self._without(m, doubtful, "implausible", is_fault=False)
-        for channel in self._steps.present:
-            self.latest[channel] = self._updates.step_ns, "step"
-        return m
 
     def _without(
         self, m: Measurement, channels: Sequence[str], reason: str, is_fault: bool = True
