@@ -8,7 +8,7 @@ from vehicled.filter.history import History, Kept
 from vehicled.filter.history_kernels import add_history
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
-from vehicled.symbolic.moments import MomentPlaces
+from vehicled.symbolic.past_moments import MomentPlaces
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.record_code import NO_MOMENT
 

@@ -68,7 +68,7 @@ class LinearFilter:
         self._give(fix)
         if fix.step == now:
             kernels = self.dense.gated if fix.corrects_all else self.dense.considering
-            return self.history.run_chain(self.history.make_chain([(kernels[m - 1], m)])) == 1
+            return self.history.make_chain([(kernels[m - 1], m)]).run() == 1
         return self.late.observe(*self._find(fix))
 
     def evaluate(self, fix: Fix, now: int) -> float:

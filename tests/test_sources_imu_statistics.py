@@ -7,7 +7,7 @@ from estimator_rig import SECOND, Run, bends, prototype, steps
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import Measurement
 from vehicled.sources.imu_statistics import ALL_DONE, RATES_DONE, SAMPLE_DONE
-from vehicled.symbolic.visits import Chain
+from vehicled.symbolic.past_moments import Chain
 
 
 def spiked(m: Measurement) -> Measurement:

@@ -52,7 +52,7 @@ def test_one_call_gives_the_same_bytes_as_single_updates(
 
     def count(joint: JointUpdates, t_ns: int, kinds: tuple[str, ...], numbers: list[float]) -> list:
         updates = run(joint, t_ns, kinds, numbers)
-        done.append((len(updates), len(kinds)))
+        done.append((len(updates) // 3, len(kinds)))
         return updates
 
     monkeypatch.setattr(JointUpdates, "run", count)

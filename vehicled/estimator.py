@@ -29,7 +29,6 @@ from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, Measurement, SlowState
 from vehicled.number_faults import find_fault
 from vehicled.requests import SetParameters, SetPosition
-from vehicled.sources.ground_velocity import add_speed_and_course
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initialisation
@@ -38,7 +37,7 @@ from vehicled.sources.limits import FASTEST, PER_BOUND, find_impossible
 from vehicled.sources.output_points import OutputPoints
 from vehicled.sources.restarts import Restarts
 from vehicled.sources.screening import Screening
-from vehicled.sources.sensors import Sensors, Sources
+from vehicled.sources.sensors import Readers, Sensors, Sources
 from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
 from vehicled.sources.unmeasured_drive import NOTHING_ADDED, Additions
@@ -166,14 +165,15 @@ class Estimator:
         steering = inputs.steering.health.calc_yaw_rate(speed)
         oldest = t_ns - self._filter_settings.memory * 1e9
         for given in measurements:
-            m = self._screening.remove(add_speed_and_course(given), speed, steering)
-            sound.append(m)
+            m = self._screening.remove(given, speed, steering)
             values = m.values
+            readers = self._sources.readers[tuple(values)]
+            sound.append((m, readers))
             if not inputs.channels.isdisjoint(values):
                 inputs.take(m.t, values)
             # What has waited elsewhere is no start.
             if m.t > oldest:
-                self._conditions.take(m, self._running)
+                self._conditions.take(m, readers, self._running)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
             self._restart(t_ns)
@@ -192,15 +192,15 @@ class Estimator:
         self._counters["steps"] += self._running
         return estimate
 
-    def _advance(self, t_ns: int, before: int, measurements: list[Measurement]) -> None:
+    def _advance(self, t_ns: int, before: int, measurements: list[tuple[Measurement, Readers]]) -> None:
         """Predict from `before` to `t_ns`, and update. Does less where the filter fails."""
         self._predict(t_ns)
         if not self._running:
             return
         self._inputs.count_missing(self._counters, self._filter)
         self._screening.widen_biases(self._filter)
-        for m in measurements:
-            self._sources.observe(m)
+        for m, readers in measurements:
+            self._sources.observe(m, readers)
         if (lost := self._find_loss((t_ns - before) * 1e-9)) is not None:
             self._restart_in_place(t_ns, lost)
             if not self._running:

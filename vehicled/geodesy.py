@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import sub
 from typing import Protocol
 
 import numpy as np
@@ -57,7 +58,7 @@ class WorldOrigin:
     def to_world(self, latitude: float, longitude: float, height: float) -> np.ndarray:
         """(3,) east, north, up in m."""
         # In plain numbers, as fixes come in the midst of a step of the filter.
-        x, y, z = (a - b for a, b in zip(_to_ecef(latitude, longitude, height), self._ecef, strict=True))
+        x, y, z = map(sub, _to_ecef(latitude, longitude, height), self._ecef)
         (cos_lat, sin_lat), (cos_lon, sin_lon) = self._directions
         outwards = cos_lon * x + sin_lon * y
         return np.array(

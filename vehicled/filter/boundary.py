@@ -18,8 +18,8 @@ from vehicled.messages import SlowState
 from vehicled.units import Vector
 
 if TYPE_CHECKING:
+    from vehicled.symbolic.past_moments import Chain
     from vehicled.symbolic.program import KernelHandle
-    from vehicled.symbolic.visits import Chain
     from vehicled.vehicle.car import Car
 
 

@@ -14,9 +14,9 @@ from vehicled.filter.covariance import Covariance, Workspace
 from vehicled.filter.history import History, Kept
 from vehicled.filter.late_kernels import EVENT, OBSERVED, UPDATED, LateKernels
 from vehicled.filter.late_script import LateScript
-from vehicled.symbolic.moments import MomentPlaces
+from vehicled.symbolic.kept_records import KeptRecord
+from vehicled.symbolic.past_moments import MomentPlaces
 from vehicled.symbolic.program import KernelHandle, Span
-from vehicled.symbolic.scripts import RecordCopies
 
 _LONGEST_LEAD = 0.2
 """s: further ahead no motion is extrapolated."""
@@ -116,8 +116,7 @@ class LateObservations:
         self._workspace = workspace
         self._limit = workspace.view("limit")
         views = [workspace.workspace[s.slice] for name in OBSERVED for s in workspace.span(name, name)]
-        numbers = np.zeros(sum(view.size for view in views))
-        at_step = RecordCopies(workspace.workspace, [(numbers, views)])
+        at_step = KeptRecord(workspace.workspace, views)
         given = workspace.workspace, history.gate, (history.present, at_step), kernels, workspace.address
         self._scripts = [LateScript(*given, m) for m in range(1, len(kernels.updates) + 1)]
         """By number of components less one."""

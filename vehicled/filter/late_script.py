@@ -8,10 +8,11 @@ import numpy as np
 
 from vehicled.filter.history import LatePlace
 from vehicled.filter.late_kernels import LateKernels
+from vehicled.symbolic.kept_records import KeptRecord
+from vehicled.symbolic.past_moments import ROW
 from vehicled.symbolic.program import KernelHandle
-from vehicled.symbolic.record_code import Do
-from vehicled.symbolic.scripts import RecordCopies, Script
-from vehicled.symbolic.visits import ROW
+from vehicled.symbolic.record_code import VISIT, Do
+from vehicled.symbolic.scripts import Script
 
 
 class LateScript:
@@ -21,7 +22,7 @@ class LateScript:
         self,
         workspace: np.ndarray,
         gate: tuple[int, int],
-        records: tuple[RecordCopies, RecordCopies],
+        records: tuple[KeptRecord, KeptRecord],
         kernels: LateKernels,
         address: Callable[[KernelHandle], int],
         m: int,
@@ -31,7 +32,7 @@ class LateScript:
         `records`: of what was before the present step's correction; and of G, C and ν.
         """
         self._records = records  # they must not be freed before their addresses are
-        present, at_step = ((each.address, each.count) for each in records)
+        present, at_step = ((each.address, each.layout) for each in records)
         late, size = kernels.updates[m - 1], len(kernels.updates)
         whiten = Do.RUN, address(late.whiten)
         evaluation: list[tuple[int, ...]] = [
@@ -62,12 +63,13 @@ class LateScript:
         self._write_followed, self._write_event = script.writer(4, 2), script.writer(begin + 2, 2)
         self._write_moved, self._write_visit = script.writer(begin + 3, 3), script.writer(begin + 4, 2)
         self._write_amended = script.writer(begin + 5, 2)
-        self._visits = 0
+        visit = np.zeros(VISIT, dtype=np.int64)
+        self._visits, self._visit, self._visit_address = 0, visit.data, visit.ctypes.data
 
     def give(self, place: LatePlace, kernel: int) -> None:
         """Where the observation is entered, and the address of the kernel that evaluates it."""
         rest, visits, count = place
-        self._write_rest(rest.address, rest.count)
+        self._write_rest(*rest)
         self._write_kernel(kernel)
         self._write_followed(visits, count)
         self._write_moved(visits + ROW, visits, count * ROW)
@@ -79,20 +81,24 @@ class LateScript:
         self._evaluate()
         self._return()
 
-    def observe(self, event: RecordCopies, visit: int) -> bool:
-        """Evaluate, and where that is within the limit enter it as an event, and update P and x; whether it is."""
-        self._give_event(event, visit)
+    def observe(self, record: int, layout: int, kind: int) -> bool:
+        """Evaluate, and where that is within the limit enter it as an event, and update P and x; whether it is.
+
+        Takes the addresses of the event's record, of its layout and of its kind.
+        """
+        self._give_event(record, layout, kind)
         if self._all() == self._end:
             return True
         self._return()
         return False
 
-    def enter(self, event: RecordCopies, visit: int) -> bool:
+    def enter(self, record: int, layout: int, kind: int) -> bool:
         """Enter what has just been evaluated. The update of the present, as after an evaluation, is left to do."""
-        self._give_event(event, visit)
+        self._give_event(record, layout, kind)
         self._enter()
         return True
 
-    def _give_event(self, event: RecordCopies, visit: int) -> None:
-        self._write_event(event.address, event.count)
-        self._write_visit(self._visits, visit)
+    def _give_event(self, record: int, layout: int, kind: int) -> None:
+        self._write_event(record, layout)
+        self._visit[0], self._visit[1] = record, kind
+        self._write_visit(self._visits, self._visit_address)

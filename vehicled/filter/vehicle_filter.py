@@ -28,10 +28,10 @@ from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.tangents import Companion
 from vehicled.messages import WHEELS
 from vehicled.points import ORIGIN
+from vehicled.symbolic.past_moments import Chain
 from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.record_code import LAST_MOMENT, NO_MOMENT
-from vehicled.symbolic.visits import Chain
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import (
     AHEAD,
@@ -165,7 +165,7 @@ class VehicleFilter(AdaptiveState):
             if chain is None:
                 chain = self.make_chain([UpdateLink(observation.kind, m)])
                 self._single_updates[observation.kind] = chain
-            self.history.run_chain(chain)
+            chain.run()
             if taped and self.errors.nis.item() < limit:
                 self._correct(observation.kind)
             return True
@@ -193,7 +193,7 @@ class VehicleFilter(AdaptiveState):
         if not self.chains or not (is_at_hand or self._go_back(t_ns, 0.0)) or self._late_step is not None:
             return 0
         self._before_weights = None
-        return self.history.run_chain(chain)
+        return chain.run()
 
     @property
     def chains(self) -> bool:

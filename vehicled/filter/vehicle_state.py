@@ -92,7 +92,6 @@ class VehicleState:
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
-        self._clear_corrections = car.bind(kernels.history.clear)
         self._age, self._d_since = view("age"), car.tangent("since")
         self._h = view("h")
         # What `ErrorModel` has under this name, for the observations to come.
@@ -128,7 +127,8 @@ class VehicleState:
         before, after, events = keep_arrays(car, kernels.late, _POSE, _READ)
         gate = car.layout.places["nis"].offset, car.layout.places["limit"].offset
         moment = place_moment(car, kernels.history.past_pose)
-        self.history = History(settings.memory, car.workspace, before, after, moment, events, gate)
+        clear = car.address(kernels.history.clear)
+        self.history = History(settings.memory, car.workspace, before, after, moment, events, gate, clear)
         self._late = LateObservations(car, kernels.late, self.errors, self.history, _POSE, "extra")
         self.errors.past = self._late
         self.configure(settings, sensors)
@@ -432,7 +432,6 @@ class VehicleState:
 
     def _begin_step(self, t_ns: int) -> None:
         """The car is in a new step, of which nothing has been corrected yet."""
-        self._clear_corrections()
         self.history.step(t_ns)
         self._past = None
 

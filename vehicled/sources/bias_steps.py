@@ -182,8 +182,6 @@ class BiasSteps:
 
     def subtract(self, m: Measurement) -> Measurement:
         """A measurement less the steps of its channels."""
-        if not self.present:
-            return m
         axes = self._axes
         values = {c: v - axes[c].offset if c in axes else v for c, v in m.values.items()}
         return Measurement(m.source, m.t, m.arrival, values)

@@ -19,7 +19,7 @@ from vehicled.filter.states import (
     Group,
     Process,
 )
-from vehicled.messages import Measurement
+from vehicled.messages import CHANNELS, Measurement
 from vehicled.sources.fix_jumps import FixJumps, PlacedFix
 from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss, add_gnss2
@@ -176,12 +176,13 @@ class GnssSource(Source[Gnss]):
     """Position, velocity and heading of one receiver."""
 
     def __init__(self, settings: Gnss, context: Context) -> None:
-        self._given_noise = context.given_noise
+        self._given_noise, self._rates = context.given_noise, context.rates
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
-        self._rates = context.rates
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
         self._receiver = settings.RECEIVER
-        self._prefix = f"{self._receiver.name}."
+        self._prefix = prefix = f"{self._receiver.name}."
+        self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
+        """Its channels, and what they are of any receiver."""
         self._heading_by_fixes = HeadingByFixes()
         self._placed_ns = 0
         """Time of the last fix."""
@@ -245,8 +246,8 @@ class GnssSource(Source[Gnss]):
 
     def observe(self, m: Measurement) -> None:
         """Find or align the world where that is still to be done, then update with all that it has."""
-        name = self._prefix
-        v = {c.removeprefix(name): value for c, value in m.values.items() if c.startswith(name)}
+        name, own = self._prefix, self._own
+        v = {own[c]: value for c, value in m.values.items() if c in own}
         fix = self.find_fix(m.values)
         if fix is None and ("lat" in v or v.get("quality", 1.0) < 1.0):
             self.updates.reject(m, f"{name}position", [], "no fix")

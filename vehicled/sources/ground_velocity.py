@@ -13,13 +13,13 @@ from vehicled.sources.limits import FASTEST
 _RECEIVERS = tuple(
     tuple(f"{name}.{what}" for what in ("vn", "ve", "speed", "course")) for name in ("gnss", "gnss2")
 )
+VECTORS = frozenset(north for north, *_ in _RECEIVERS)
+"""Channels without which there is no such vector."""
 
 
 def add_speed_and_course(m: Measurement) -> Measurement:
     """A measurement with those that follow from its vector, where a car can have it; its own values stay."""
     values = m.values
-    if "gnss.vn" not in values and "gnss2.vn" not in values:
-        return m
     for north, east, speed, course in _RECEIVERS:
         if north in values and east in values:
             vn, ve = values[north], values[east]

@@ -50,25 +50,15 @@ class Health:
         self.gate = gate
         self.limits = gate.weigh_beyond**2, gate.reject_beyond**2
         """Normalised innovation squared of a component beyond which it is weighted, and rejected."""
-        self._timeout_ns = round(gate.timeout * 1e9)
-        self._set_interval(self._interval_ns)
+        self.timeout_ns = round(gate.timeout * 1e9)
+        """After a measurement, for so long the source is in no case silent."""
 
-    def note_arrival(self, t_ns: int) -> int:
-        """A measurement of that time has come. Returns the time, ns, until which the source is not silent."""
-        if (
-            self.last_ns is not None
-            and (interval := t_ns - self.last_ns) > 0
-            and interval != self._interval_ns
-        ):
+    def note_arrival(self, t_ns: int) -> None:
+        """A measurement of that time has come."""
+        if self.last_ns is not None and (interval := t_ns - self.last_ns) > 0:
             # A pause at most doubles it, a slower sensor soon shows its own.
-            self._set_interval(min(interval, 2 * (self._interval_ns or interval), _LONGEST_NS))
+            self._interval_ns = min(interval, 2 * self._interval_ns or interval, _LONGEST_NS)
         self.last_ns = t_ns
-        return t_ns + self._silence_ns
-
-    def _set_interval(self, interval_ns: int) -> None:
-        self._interval_ns = interval_ns
-        self._silence_ns = max(self._timeout_ns, round(_SILENT * interval_ns))
-        """After the last measurement, for so long the source is not silent."""
 
     def clear_failures(self) -> None:
         """Forget rejections."""
@@ -126,7 +116,7 @@ class Health:
         """
         if self.last_ns is None or self.state == "lost":
             return math.inf
-        due = self.last_ns + self._silence_ns
+        due = self.last_ns + max(self.timeout_ns, round(_SILENT * self._interval_ns))
         if now_ns <= due:
             return due
         self.state = "lost"

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import numpy as np
 
-from vehicled.filter.boundary import Update
 from vehicled.filter.states import Group, NoiseSetting
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.gate import Gate
@@ -178,8 +177,8 @@ class Imu(SourceSettings):
 
 
 _AXES = 3
-_RESULTS = 2 * _AXES + 1
-"""Numbers of the result of an update."""
+_OF_FORCES, _OF_VARIANCES = (slice(n * _AXES + 1, (n + 1) * _AXES + 1) for n in (2, 3))
+"""Of the results of both updates: innovations of accelerometers, and variances of these."""
 _CHANNELS = (*GYROSCOPES, *ACCELEROMETERS)
 _ALL = (1.0,) * len(_CHANNELS)
 _get_all = itemgetter(*_CHANNELS)
@@ -343,11 +342,13 @@ class ImuSource(Source[Imu]):
         else:
             results = statistics.read_results()
             self._rates.take(t, rates, math.sqrt(of_rates))
-            self.updates.accept(m, "imu.gyro", rates, _make_update(results[:_RESULTS]))
+            innovation, variance = list(results[:_AXES]), list(results[_AXES : 2 * _AXES])
+            self.updates.accept(m, "imu.gyro", rates, innovation, variance, results[2 * _AXES])
         if done < ALL_DONE:
             self._observe_forces(m, forces, _find_present(measured[_AXES:]))
         else:
-            self.updates.accept(m, "imu.accel", forces, _make_update(results[_RESULTS:]))
+            innovation, variance = list(results[_OF_FORCES]), list(results[_OF_VARIANCES])
+            self.updates.accept(m, "imu.accel", forces, innovation, variance, results[-1])
 
     def _note_motion(self, t: float, found: Sequence[float], measured: Sequence[float]) -> None:
         """Keep what others use of a sample at t (s), as the statistics have found it."""
@@ -385,11 +386,6 @@ class ImuSource(Source[Imu]):
         record = self.updates.records[-1]
         if present is None and record.innovation and not self._given_noise:
             self._statistics.take_forces(record.reason in _WHOLE, record.innovation, record.variance)
-
-
-def _make_update(results: Sequence[float]) -> Update:
-    """Innovation and variance by axis, and NIS, of an observation that was within all limits."""
-    return Update(list(results[:_AXES]), list(results[_AXES : 2 * _AXES]), results[-1], (), "fused")
 
 
 def _find_present(measured: Sequence[float]) -> list[int] | None:

@@ -96,8 +96,10 @@ class Inputs:
     def count_missing(self, counters: Counter[str], f: EstimatedFilter) -> None:
         """Count a step without steering, and one without torques or pressure."""
         steering, drive = MISSING
-        counters[steering] += self.steering.health.state != "measured"
-        counters[drive] += not f.is_drive_known
+        if self.steering.health.state != "measured":
+            counters[steering] += 1
+        if not f.is_drive_known:
+            counters[drive] += 1
 
     def check_drive(self, t: float, ahead: float, measured: float | None) -> bool:
         """Find whether torques and pressure at t (s) agree with the accelerometer; if not, they count as zero.

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vehicled.filter.boundary import ObservedFilter, Update, UpdateLink
+from vehicled.filter.boundary import ObservedFilter, UpdateLink
 from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import KernelHandle
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
     from vehicled.symbolic.graph import Atom
+    from vehicled.symbolic.past_moments import Chain
     from vehicled.symbolic.program import Program
-    from vehicled.symbolic.visits import Chain
 
 _GIVEN, _RESULTS = ("value", "noise", "limit"), ("innovation", "variance", "nis")
 """Arrays of which an observation has one number."""
@@ -45,7 +45,8 @@ class JointUpdates:
     """Runs these kernels with the updates between them."""
 
     def __init__(self, f: ObservedFilter, name: str, count: int) -> None:
-        self._filter, self._name, self._count, car = f, name, count, f.car
+        self._filter, self._name, car = f, name, f.car
+        self._unused = [0.0] * (_SIZE * count)
         self._chains: dict[tuple[str, ...], Chain] = {}
         given, results = (
             PlainNumbers(car.layout, car.workspace, **{f"{name}.{what}": _SIZE * count})
@@ -53,24 +54,18 @@ class JointUpdates:
         )
         self._write, self._read = given.write, results.read
 
-    def run(self, t_ns: int, kinds: tuple[str, ...], given: Sequence[float]) -> list[Update]:
+    def run(self, t_ns: int, kinds: tuple[str, ...], given: Sequence[float]) -> Sequence[float]:
         """Update with observations of t_ns, up to the first one that is not within its limit.
 
-        `given`: value, variance and limit of each. Returns what those that are have done.
+        `given`: value, variance and limit of each. Returns innovation, its variance and NIS of each that is.
         """
         chain = self._chains.get(kinds)
         if chain is None:
             chain = self._chains[kinds] = self._make_chain(kinds)
-        self._write(*given, *[0.0] * (_SIZE * self._count - len(given)))
+        self._write(*given, *self._unused[len(given) :])
         # Two links for each, and a last one.
         done = self._filter.run_chain(t_ns, chain) // 2
-        if not done:
-            return []
-        found = self._read()
-        return [
-            Update([found[n]], [found[n + 1]], found[n + 2], (), "fused")
-            for n in range(0, _SIZE * done, _SIZE)
-        ]
+        return self._read()[: _SIZE * done]
 
     def _make_chain(self, kinds: Sequence[str]) -> Chain:
         links: list[KernelHandle | UpdateLink] = []

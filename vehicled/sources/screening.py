@@ -13,6 +13,7 @@ from vehicled.sources import bias_steps
 from vehicled.sources.bias_steps import BiasSteps
 from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.course_consistency import WATCHED, BiasJump, CourseConsistency
+from vehicled.sources.ground_velocity import VECTORS, add_speed_and_course
 from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
@@ -35,6 +36,8 @@ class _Checks(NamedTuple):
 
     limits: list[float]
     """By channel."""
+    has_vector: bool
+    """Whether speed and course follow from a velocity."""
     may_be_stuck: bool
     may_step: bool
     has_yaw: bool
@@ -126,7 +129,15 @@ class Screening:
         return self._units.find()
 
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
-        """The rest of a measurement. `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s."""
+        """The rest of a measurement, with the speed and course that follow from a velocity.
+
+        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s.
+        """
+        checks = self._checks[tuple(m.values)]
+        if checks.has_vector:
+            m = add_speed_and_course(m)
+            checks = self._checks[tuple(m.values)]
+        given = m
         if m.t - self._updates.step_ns > _AHEAD_NS:
             return self._without(m, list(m.values), "future")
         self._units.take(m)
@@ -141,14 +152,20 @@ class Screening:
             m = self._without(m, other, "unit")
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
-        checks = self._checks[tuple(m.values)]
+        if m is not given:
+            checks = self._checks[tuple(m.values)]
         if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
         if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead)):
             m = self._without(m, repeated, "stuck")
             self._steps.forget(repeated)
         if checks.may_step:
-            m = self._without_steps(m, ahead, steering)
+            if self._steps.present:
+                m = self._steps.subtract(m)
+            if doubtful := self._steps.find(m, ahead, steering):  # which is no fault yet
+                m = self._without(m, doubtful, "implausible", is_fault=False)
+            for channel in self._steps.present:
+                self.latest[channel] = self._updates.step_ns, "step"
         if checks.has_yaw and not self._yaw.take(m, ahead, steering):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
         jump = self._course.take(m, ahead) if checks.has_course else None
@@ -165,16 +182,7 @@ class Screening:
             not watched.isdisjoint(channels)
             for watched in (self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED)
         ]
-        return _Checks(limits, *watched)
-
-    def _without_steps(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
-        """Less the steps of biases; what may have stepped is left out, and is no fault yet."""
-        m = self._steps.subtract(m)
-        if doubtful := self._steps.find(m, ahead, steering):
-            m = self._without(m, doubtful, "implausible", is_fault=False)
-        for channel in self._steps.present:
-            self.latest[channel] = self._updates.step_ns, "step"
-        return m
+        return _Checks(limits, not VECTORS.isdisjoint(channels), *watched)
 
     def _without(
         self, m: Measurement, channels: Sequence[str], reason: str, is_fault: bool = True

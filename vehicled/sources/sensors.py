@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeVar, get_args, get_type_hints
+from typing import NamedTuple, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
@@ -138,6 +138,15 @@ def find_input_limits() -> dict[str, float]:
 _YAW_RATE = ESTIMATE_INDEX["wz"]
 
 
+class Readers(NamedTuple):
+    """Which sources read any of certain channels."""
+
+    speeds: list[Source[SourceSettings]]
+    """Those that measure the speed, the preferred ones first."""
+    sources: list[tuple[Source[SourceSettings], int]]
+    """All of them, and their latency, ns."""
+
+
 class Sources:
     """The sources of all sensors that are used."""
 
@@ -160,11 +169,11 @@ class Sources:
         self._by_channels = [
             (frozenset(s.settings.LIMITS), s, round(s.settings.latency * 1e9)) for s in self._sources.values()
         ]
-        self._readers = ByChannels(self._find_readers)
+        self.readers = ByChannels(self._find_readers)
+        """By the channels of a measurement."""
         ranked = [s for s in self._sources.values() if s.settings.SPEED_PRECEDENCE is not None]
         self.of_speed = sorted(ranked, key=lambda s: s.settings.SPEED_PRECEDENCE or 0)
         """Those that measure the speed, the preferred ones first."""
-        self._speeds = ByChannels(self._find_speeds)
         self.receivers = [s for s in self._sources.values() if isinstance(s, GnssSource)]
         """Those of GNSS, the first one first."""
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
@@ -216,18 +225,13 @@ class Sources:
         for source in self._sources.values():
             source.set_parameters(given)
 
-    def find_speeds(self, m: Measurement) -> list[Source[SourceSettings]]:
-        """Of those that measure the speed, the ones that read any channel of a measurement."""
-        return self._speeds[tuple(m.values)]
+    def _find_readers(self, channels: tuple[str, ...]) -> Readers:
+        return Readers(
+            [s for s in self.of_speed if not s.settings.LIMITS.keys().isdisjoint(channels)],
+            [(s, late) for own, s, late in self._by_channels if not own.isdisjoint(channels)],
+        )
 
-    def _find_speeds(self, channels: tuple[str, ...]) -> list[Source[SourceSettings]]:
-        return [s for s in self.of_speed if not s.settings.LIMITS.keys().isdisjoint(channels)]
-
-    def _find_readers(self, channels: tuple[str, ...]) -> list[tuple[Source[SourceSettings], int]]:
-        """The sources that read any of them, and their latency, ns."""
-        return [(s, late) for own, s, late in self._by_channels if not own.isdisjoint(channels)]
-
-    def observe(self, m: Measurement) -> None:
-        """Update the filter with all that a measurement has."""
-        for source, late_ns in self._readers[tuple(m.values)]:
+    def observe(self, m: Measurement, readers: Readers) -> None:
+        """Update the filter with all that a measurement has, for those that `readers` has."""
+        for source, late_ns in readers.sources:
             source.observe(Measurement(m.source, m.t - late_ns, m.arrival, m.values) if late_ns else m)

@@ -11,7 +11,7 @@ from vehicled.messages import Measurement
 from vehicled.sources.acceleration_heading import AccelerationHeading, Alignment
 from vehicled.sources.gnss import GnssSource
 from vehicled.sources.limits import FASTEST_BACKWARDS
-from vehicled.sources.sensors import Sources
+from vehicled.sources.sensors import Readers, Sources
 from vehicled.sources.world import Fix
 from vehicled.units import Vector
 
@@ -150,12 +150,12 @@ class StartConditions:
         is_opposite = math.cos(0.5 * math.pi - course - self._heading[0]) < 0.0
         return is_opposite and any(least < v < FASTEST_BACKWARDS for v in speeds)
 
-    def take(self, m: Measurement, is_running: bool) -> None:
+    def take(self, m: Measurement, readers: Readers, is_running: bool) -> None:
         """Fix, speed, heading and motion in a measurement, each from its best source.
 
-        While the filter runs speeds alone: it would begin anew at its own place.
+        `readers`: of its channels. While the filter runs speeds alone: it would begin anew at its own place.
         """
-        for source in self._sources.find_speeds(m):
+        for source in readers.speeds:
             precedence = source.settings.SPEED_PRECEDENCE
             assert precedence is not None
             self._awaited.add(precedence)

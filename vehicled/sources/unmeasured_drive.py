@@ -82,13 +82,15 @@ class UnmeasuredDrive:
         self._t = t
         f = self._filter
         force = 0.0 if f.is_drive_known else float(f.view_slow_states(DRIVE_FORCE)[0])
+        if not force:
+            if self.added is _NONE:  # as in nearly all steps of a car whose torques are measured
+                return _NONE
+            if np.abs(self._travel).max() < _LEAST_TRAVEL:
+                self._travel[:] = 0.0
+                self.forces = _NO_FORCES
+                return _NONE
         # Where torques and pressure have been measured before, the car itself pitches by it.
         moving = 0.0 if self._height[0] else force
-        at_rest = self.added is _NONE or np.abs(self._travel).max() < _LEAST_TRAVEL
-        if not force and at_rest:
-            self._travel[:] = 0.0
-            self.forces = _NO_FORCES
-            return _NONE
         rest = moving * self._rest
         self._travel = rest + (self._travel - rest) * np.exp(-h * self._fading)
         rate = (rest - self._travel) * self._fading

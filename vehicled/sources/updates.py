@@ -99,7 +99,7 @@ class MeasurementUpdates:
             if health.fail(update.rejected, update.accepted) and self._resets[kind](observation, update):
                 health.count_reset()
                 reason = "reset"
-        self._record(m, kind, value, Update(innovation, expected, nis, (), reason))
+        self._record(m, kind, health, value, innovation, expected, nis, reason)
 
     def update_jointly(
         self, m: Measurement, joint: JointUpdates, values: Mapping[str, float], variances: Sequence[float]
@@ -111,21 +111,39 @@ class MeasurementUpdates:
             for number in (value, variance, self.health[kind].limits[0])
         ]
         # Who looks at the filter after each observation needs them one by one.
-        updates = joint.run(m.t, tuple(values), given) if self._on_update is None else []
-        for kind, update in zip(values, updates, strict=False):
-            self.accept(m, kind, [values[kind]], update)
-        for kind, variance in islice(zip(values, variances, strict=True), len(updates), None):
+        found = joint.run(m.t, tuple(values), given) if self._on_update is None else ()
+        # Of each: innovation, its variance and NIS.
+        for n, (kind, value) in zip(range(0, len(found), 3), values.items(), strict=False):
+            self.accept(m, kind, [value], [found[n]], [found[n + 1]], found[n + 2])
+        for kind, variance in islice(zip(values, variances, strict=True), len(found) // 3, None):
             self.update(m, kind, [values[kind]], [variance])
 
-    def accept(self, m: Measurement, kind: str, value: list[float], update: Update) -> None:
+    def accept(
+        self,
+        m: Measurement,
+        kind: str,
+        value: list[float],
+        innovation: list[float],
+        variance: list[float],
+        nis: float,
+    ) -> None:
         """An observation within all limits has updated the filter (`ObservedFilter.run_chain`)."""
         health = self.health[kind]
         self._note_arrival(m.t, health)
         health.accept()
-        self._record(m, kind, value, update)
+        self._record(m, kind, health, value, innovation, variance, nis, "fused")
 
-    def _record(self, m: Measurement, kind: str, value: list[float], update: Update) -> None:
-        innovation, nis, reason = update.innovation, update.nis, update.reason
+    def _record(
+        self,
+        m: Measurement,
+        kind: str,
+        health: Health,
+        value: list[float],
+        innovation: list[float],
+        variance: list[float],
+        nis: float,
+        reason: str,
+    ) -> None:
         record = Innovation(
             m.t,
             self.step_ns,
@@ -134,9 +152,9 @@ class MeasurementUpdates:
             value,
             list(map(sub, value, innovation)),
             innovation,
-            update.variance,
+            variance,
             nis,
-            nis / (len(value) * self.health[kind].limits[1]),
+            nis / (len(value) * health.limits[1]),
             reason != "gate",
             reason,
         )
@@ -156,9 +174,10 @@ class MeasurementUpdates:
         self.record(m, kind, value, reason)
 
     def _note_arrival(self, t_ns: int, health: Health) -> None:
-        silent_ns = health.note_arrival(t_ns)
-        if silent_ns < self._silent_ns:
-            self._silent_ns = silent_ns
+        health.note_arrival(t_ns)
+        due = t_ns + health.timeout_ns
+        if due < self._silent_ns:
+            self._silent_ns = due
 
     def record(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
         """Keep the innovation record of an observation that was not evaluated, with the reason."""

@@ -148,43 +148,53 @@ class WheelAngleSource(Source[WheelAngles]):
 
     def reset(self) -> None:
         """The filter begins anew: the next reading of each wheel sets its angle again."""
-        self._is_set = [False] * len(WHEELS)
+        self._set: set[str] = set()
+        """Channels whose wheels have been set to their readings."""
         self._turned: tuple[int, float] | None = None
         """Time, ns, and mean angle of the rear wheels, from which the speed is measured."""
 
     def observe(self, m: Measurement) -> None:
         """Update with the angles that the measurement has; the first of a wheel, or after a loss, sets it."""
-        present = [(n, channel) for n, channel in enumerate(ANGLES) if channel in m.values]
-        if not present:
+        readings = {channel: m.values[channel] for channel in ANGLES if channel in m.values}
+        if not readings:
             return
-        jitter = self._jitters.get(len(present))
+        count = len(readings)
+        jitter = self._jitters.get(count)
         if jitter is None:
-            jitter = self._jitters[len(present)] = StampJitter(self._variances[ANGLES[0]] / len(present))
-        jitter.take(m.t * 1e-9, sum(m.values[channel] for _, channel in present) / len(present))
+            jitter = self._jitters[count] = StampJitter(self._variances[ANGLES[0]] / count)
+        jitter.take(m.t * 1e-9, sum(readings.values()) / count)
         # They have their time in common: as often as they count, its error would count less.
-        more = len(present) * jitter.variance
-        if self._direction.is_forwards and all(self._follows(n, channel) for n, channel in present):
-            angles = {channel: self._find_angle(n, channel, m.values[channel]) for n, channel in present}
-            self.updates.update_jointly(
-                m, self._joint, angles, [self._variances[channel] + more for channel in angles]
-            )
+        variance = self._variances[ANGLES[0]] + count * jitter.variance
+        if self._direction.is_forwards and all(map(self._follows, readings)):
+            angles = self._follow_forwards(readings)
+            self.updates.update_jointly(m, self._joint, angles, [variance] * count)
             return
-        for n, channel in present:
-            self._observe_angle(m, n, channel, self._variances[channel] + more)
+        for channel, reading in readings.items():
+            self._observe_angle(m, channel, reading, variance)
 
-    def _follows(self, wheel: int, channel: str) -> bool:
+    def _follows(self, channel: str) -> bool:
         """Whether the angle of a wheel follows those before, and does not set it."""
-        return self._is_set[wheel] and self.updates.health[channel].state != "lost"
+        return channel in self._set and self.updates.health[channel].state != "lost"
 
-    def _observe_angle(self, m: Measurement, wheel: int, channel: str, variance: float) -> None:
-        value = [self._find_angle(wheel, channel, m.values[channel])]
-        if not self._follows(wheel, channel):
-            self._is_set[wheel] = True
+    def _observe_angle(self, m: Measurement, channel: str, reading: float, variance: float) -> None:
+        value = [self._find_angle(channel, reading)]
+        if not self._follows(channel):
+            self._set.add(channel)
             self.filter.apply_corrections()
-            self.filter.set_wheel_angle(wheel, Observation(channel, m.t, value, [variance]), _KNOWN_ANGLE)
+            observation = Observation(channel, m.t, value, [variance])
+            self.filter.set_wheel_angle(ANGLES.index(channel), observation, _KNOWN_ANGLE)
         self.updates.update(m, channel, value, [variance])
 
-    def _find_angle(self, wheel: int, channel: str, reading: float) -> float:
+    def _follow_forwards(self, readings: dict[str, float]) -> dict[str, float]:
+        """What the readings stand for while the car goes forwards: as counted."""
+        for channel, reading in readings.items():
+            if reading < self._before.get(channel, reading):
+                return {c: self._find_angle(c, r) for c, r in readings.items()}
+        self._before |= readings
+        backwards = self._backwards
+        return {channel: reading - backwards[channel] for channel, reading in readings.items()}
+
+    def _find_angle(self, channel: str, reading: float) -> float:
         """What a counter's reading stands for: many count upwards in reverse, too."""
         before, self._before[channel] = self._before.get(channel, reading), reading
         turned = reading - before
@@ -192,7 +202,7 @@ class WheelAngleSource(Source[WheelAngles]):
             # From sample to sample, teeth that are counted are no measure of the speed.
             truly, doubt = self._direction.resolve(channel, turned, per_reading=0.0)
             if doubt > 0.0:
-                self._is_set[wheel] = False
+                self._set.discard(channel)
             else:
                 self._backwards[channel] += turned - truly
         return reading - self._backwards[channel]

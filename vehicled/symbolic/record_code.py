@@ -1,13 +1,23 @@
 """Machine code that brings records from outside of a workspace into it, and runs kernels on them.
 
 Kernels work on fixed places. Where there are many equal things, each is a record that is copied to these places, and
-back after a kernel that has changed it. What the functions are given lies in tables of integers; `scripts.py` and
-`moments.py` make them.
+back after a kernel that has changed it. What the functions are given lies in tables of integers; `kept_records.py`,
+`scripts.py` and `past_moments.py` make them.
+
+Tables:
+
+- a layout: the number of pieces, and of each its place in the workspace and how many numbers it has, which lie one
+  after the other in a record,
+- a kind of records: `OfKind`,
+- records that are free: how many, and the address of their addresses,
+- rows that are added at the end and forgotten from the beginning on: `OfRows`,
+- a past: `OfPast`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from collections.abc import Callable
 from enum import IntEnum
@@ -15,22 +25,94 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vehicled.symbolic.machine import MachineCode, get_object
+from vehicled.symbolic.past_text import PAST
 
-COPY = 3
-"""Numbers of a copy: address in a record, place in the workspace, count."""
 KEEP, RESTORE = 0, 1
-"""What is done with the copies of a record: it takes what the workspace has, or that is put back."""
+"""What is done with a record: it takes what the workspace has, or that is put back."""
 KERNELS = 6
-"""Of a visit, at most."""
-VISIT = 3 + KERNELS
-"""Numbers of a visit: address and number of the copies of its record, how many of these are copied back where kernels
-change records, and addresses of kernels; 0 where there is none, and nothing is done."""
+"""Of a kind, at most."""
+VISIT = 2
+"""Numbers of a visit: addresses of a record and of its kind."""
 OPERATION = 5
 """Numbers of an operation of a script: which one, and up to four that it is given."""
 MOMENT = 3
-"""Numbers of a moment: its time, and addresses of the copies of what was before it and of what was after it."""
+"""Numbers of a moment: its time, address of its record, and number of the first visit of its observations."""
 NO_MOMENT, LAST_MOMENT = -2, -1
 """Of `find_moment`, in place of the number of the moment at or after a time."""
+
+
+class OfKind(IntEnum):
+    """Numbers of a kind of records."""
+
+    LAYOUT = 0
+    """Address of that of what kernels read."""
+    CHANGES = 1
+    """1 where some kernels change that, which is then copied back."""
+    PRESENT = 2
+    """Address of the layout of what is kept, of an observation,"""
+    FREE = 3
+    """and of the records that are free."""
+    KERNEL = 4
+    """Address of the first kernel; 0 where there is none, and nothing is done. The others follow."""
+
+
+class OfRows(IntEnum):
+    """Numbers of a table of rows."""
+
+    FIRST = 0
+    """Address of the first row."""
+    COUNT = 1
+    LIMIT = 2
+    """Address behind the last row for which there is room."""
+    DROPPED = 3
+    """How many have been forgotten."""
+
+
+class OfPast(IntEnum):
+    """Numbers of a past: moments, each with a record and with the observations that have corrected it."""
+
+    T = 0
+    """ns: of the moment that begins, or that is looked for."""
+    LATENCY = 1
+    """s, as a floating-point number: what is given beside the latter."""
+    CHANGED = 2
+    """Whether what was after the last moment is kept by now."""
+    MEMORY = 3
+    """ns"""
+    MOST_MOMENTS = 4
+    MOST_EVENTS = 5
+    MOMENTS = 6
+    """Addresses of the tables."""
+    VISITS = 7
+    FREE_RECORDS = 8
+    RECORD = 9
+    """Layout of the record of a moment as it begins."""
+    BEFORE = 10
+    """Layouts of what is read of it to find a moment, of before and of after it;"""
+    AFTER = 11
+    AFTER_BEGIN = 12
+    """where the latter begins in a record, numbers;"""
+    CORRECTED = 13
+    """and layout of that as it is kept."""
+    KERNEL_OF_BEGIN = 14
+    """Address; 0: none."""
+    LONGEST = 15
+    """s, as a floating-point number: by how much a time may be after the last moment."""
+    AGE = 16
+    """Places of numbers where a moment goes to: see `MomentPlaces`."""
+    LEAD = 17
+    LATENCY_PLACE = 18
+    SHARE = 19
+    KERNEL_OF_MOMENT = 20
+    LOCATED = 21
+    """Of a moment: address of its record,"""
+    LOCATED_VISITS = 22
+    """address of the visit of its first observation, and"""
+    LOCATED_COUNT = 23
+    """how many visits there are from that one on."""
+    OWN = 24
+    """How many visits each moment itself has; from the next number on, of each where in the record it begins, and its
+    kind."""
 
 
 class Do(IntEnum):
@@ -39,7 +121,7 @@ class Do(IntEnum):
     RUN = 0
     """Address of a kernel."""
     KEEP = 1
-    """Address and number of the copies of a record: it takes what the workspace has."""
+    """Addresses of a record and its layout: it takes what the workspace has."""
     RESTORE = 2
     """The same: it is put back."""
     PASS = 3
@@ -48,37 +130,100 @@ class Do(IntEnum):
     """Addresses to and from, and bytes, which may overlap."""
     VISIT = 5
     """Address and number of visits, which of their kernels, and 1 if these change the records."""
+    NOTE = 6
+    """Addresses of a past and of a kind: keep a record of that kind, and add a visit of it. The script ends where
+    there is no room for that."""
 
 
 _IR = """
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 
-define void @copy(ptr %w, ptr %table, i64 %count, i64 %restore) nounwind {
+define internal i64 @get(ptr %table, i64 %k) nounwind alwaysinline {
+  %p = getelementptr i64, ptr %table, i64 %k
+  %value = load i64, ptr %p, align 8
+  ret i64 %value
+}
+
+define internal ptr @get_ptr(ptr %table, i64 %k) nounwind alwaysinline {
+  %p = getelementptr i64, ptr %table, i64 %k
+  %value = load ptr, ptr %p, align 8
+  ret ptr %value
+}
+
+define internal void @set(ptr %table, i64 %k, i64 %value) nounwind alwaysinline {
+  %p = getelementptr i64, ptr %table, i64 %k
+  store i64 %value, ptr %p, align 8
+  ret void
+}
+
+define internal void @put(ptr %w, ptr %past, i64 %k, double %value) nounwind alwaysinline {
+  %place = call i64 @get(ptr %past, i64 %k)
+  %there = getelementptr double, ptr %w, i64 %place
+  store double %value, ptr %there, align 8
+  ret void
+}
+
+define void @copy(ptr %w, ptr %record, ptr %layout, i64 %restore) nounwind {
 entry:
   %restores = icmp ne i64 %restore, 0
+  %count = load i64, ptr %layout, align 8
+  br label %top
+top:
+  %i = phi i64 [0, %entry], [%following, %next]
+  %part = phi ptr [%record, %entry], [%behind, %next]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %end
+body:
+  %twice = shl i64 %i, 1
+  %k1 = add i64 %twice, 1
+  %k2 = add i64 %twice, 2
+  %place = call i64 @get(ptr %layout, i64 %k1)
+  %numbers = call i64 @get(ptr %layout, i64 %k2)
+  %there = getelementptr double, ptr %w, i64 %place
+  %bytes = shl i64 %numbers, 3
+  br i1 %restores, label %back, label %keep
+keep:
+  call void @llvm.memcpy.p0.p0.i64(ptr %part, ptr %there, i64 %bytes, i1 false)
+  br label %next
+back:
+  call void @llvm.memcpy.p0.p0.i64(ptr %there, ptr %part, i64 %bytes, i1 false)
+  br label %next
+next:
+  %behind = getelementptr double, ptr %part, i64 %numbers
+  %following = add i64 %i, 1
+  br label %top
+end:
+  ret void
+}
+
+define void @visit(ptr %w, ptr %rows, i64 %count, i64 %which, i64 %change) nounwind {
+entry:
+  %column = add i64 %which, KIND_KERNEL
   br label %top
 top:
   %i = phi i64 [0, %entry], [%following, %next]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %body, label %end
 body:
-  %begin = mul i64 %i, COPY
-  %row = getelementptr i64, ptr %table, i64 %begin
-  %address = load i64, ptr %row, align 8
-  %p1 = getelementptr i64, ptr %row, i64 1
-  %place = load i64, ptr %p1, align 8
-  %p2 = getelementptr i64, ptr %row, i64 2
-  %numbers = load i64, ptr %p2, align 8
-  %record = inttoptr i64 %address to ptr
-  %there = getelementptr double, ptr %w, i64 %place
-  %bytes = shl i64 %numbers, 3
-  br i1 %restores, label %back, label %keep
-keep:
-  call void @llvm.memcpy.p0.p0.i64(ptr %record, ptr %there, i64 %bytes, i1 false)
-  br label %next
+  %k0 = mul i64 %i, VISIT
+  %k1 = add i64 %k0, 1
+  %kind = call ptr @get_ptr(ptr %rows, i64 %k1)
+  %kernel = call i64 @get(ptr %kind, i64 %column)
+  %none = icmp eq i64 %kernel, 0
+  br i1 %none, label %next, label %visit
+visit:
+  %record = call ptr @get_ptr(ptr %rows, i64 %k0)
+  %layout = call ptr @get_ptr(ptr %kind, i64 KIND_LAYOUT)
+  %function = inttoptr i64 %kernel to ptr
+  call void @copy(ptr %w, ptr %record, ptr %layout, i64 1)
+  call void %function(ptr %w)
+  %of_kind = call i64 @get(ptr %kind, i64 KIND_CHANGES)
+  %both = and i64 %of_kind, %change
+  %changes = icmp ne i64 %both, 0
+  br i1 %changes, label %back, label %next
 back:
-  call void @llvm.memcpy.p0.p0.i64(ptr %there, ptr %record, i64 %bytes, i1 false)
+  call void @copy(ptr %w, ptr %record, ptr %layout, i64 0)
   br label %next
 next:
   %following = add i64 %i, 1
@@ -87,41 +232,81 @@ end:
   ret void
 }
 
-define void @visit(ptr %w, ptr %table, i64 %count, i64 %which, i64 %change) nounwind {
-entry:
-  %changes = icmp ne i64 %change, 0
-  %column = add i64 %which, 3
-  br label %top
-top:
-  %i = phi i64 [0, %entry], [%following, %next]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %body, label %end
-body:
-  %begin = mul i64 %i, VISIT
-  %row = getelementptr i64, ptr %table, i64 %begin
-  %kernels = getelementptr i64, ptr %row, i64 %column
-  %kernel = load i64, ptr %kernels, align 8
-  %none = icmp eq i64 %kernel, 0
-  br i1 %none, label %next, label %visit
-visit:
-  %address = load i64, ptr %row, align 8
-  %copies = inttoptr i64 %address to ptr
-  %p1 = getelementptr i64, ptr %row, i64 1
-  %number = load i64, ptr %p1, align 8
-  %function = inttoptr i64 %kernel to ptr
-  call void @copy(ptr %w, ptr %copies, i64 %number, i64 1)
-  call void %function(ptr %w)
-  br i1 %changes, label %back, label %next
-back:
-  %p2 = getelementptr i64, ptr %row, i64 2
-  %changed = load i64, ptr %p2, align 8
-  call void @copy(ptr %w, ptr %copies, i64 %changed, i64 0)
-  br label %next
-next:
-  %following = add i64 %i, 1
-  br label %top
-end:
+define internal ptr @find_end(ptr %rows, i64 %numbers) nounwind alwaysinline {
+  %first = call ptr @get_ptr(ptr %rows, i64 ROWS_FIRST)
+  %count = call i64 @get(ptr %rows, i64 ROWS_COUNT)
+  %behind = mul i64 %count, %numbers
+  %end = getelementptr i64, ptr %first, i64 %behind
+  ret ptr %end
+}
+
+define internal i1 @has_room(ptr %rows, i64 %numbers, i64 %count) nounwind alwaysinline {
+  %end = call ptr @find_end(ptr %rows, i64 %numbers)
+  %more = mul i64 %count, %numbers
+  %then = getelementptr i64, ptr %end, i64 %more
+  %limit = call ptr @get_ptr(ptr %rows, i64 ROWS_LIMIT)
+  %fits = icmp ule ptr %then, %limit
+  ret i1 %fits
+}
+
+define internal void @count_added(ptr %rows, i64 %added) nounwind alwaysinline {
+  %count = call i64 @get(ptr %rows, i64 ROWS_COUNT)
+  %now = add i64 %count, %added
+  call void @set(ptr %rows, i64 ROWS_COUNT, i64 %now)
   ret void
+}
+
+define internal void @drop_rows(ptr %rows, i64 %numbers, i64 %count) nounwind alwaysinline {
+  %first = call ptr @get_ptr(ptr %rows, i64 ROWS_FIRST)
+  %by = mul i64 %count, %numbers
+  %now = getelementptr i64, ptr %first, i64 %by
+  store ptr %now, ptr %rows, align 8
+  %less = sub i64 0, %count
+  call void @count_added(ptr %rows, i64 %less)
+  %dropped = call i64 @get(ptr %rows, i64 ROWS_DROPPED)
+  %total = add i64 %dropped, %count
+  call void @set(ptr %rows, i64 ROWS_DROPPED, i64 %total)
+  ret void
+}
+
+define internal void @release(ptr %free, i64 %record) nounwind alwaysinline {
+  %count = load i64, ptr %free, align 8
+  %records = call ptr @get_ptr(ptr %free, i64 1)
+  call void @set(ptr %records, i64 %count, i64 %record)
+  %more = add i64 %count, 1
+  store i64 %more, ptr %free, align 8
+  ret void
+}
+
+define internal ptr @take(ptr %free) nounwind alwaysinline {
+  %count = load i64, ptr %free, align 8
+  %less = sub i64 %count, 1
+  store i64 %less, ptr %free, align 8
+  %records = call ptr @get_ptr(ptr %free, i64 1)
+  %record = call ptr @get_ptr(ptr %records, i64 %less)
+  ret ptr %record
+}
+
+define internal i1 @note(ptr %w, ptr %past, ptr %kind) nounwind {
+  %visits = call ptr @get_ptr(ptr %past, i64 OF_VISITS)
+  %free = call ptr @get_ptr(ptr %kind, i64 KIND_FREE)
+  %records = load i64, ptr %free, align 8
+  %has_record = icmp sgt i64 %records, 0
+  %has_row = call i1 @has_room(ptr %visits, i64 VISIT, i64 1)
+  %has_both = and i1 %has_record, %has_row
+  br i1 %has_both, label %keep, label %end
+keep:
+  %record = call ptr @take(ptr %free)
+  %layout = call ptr @get_ptr(ptr %kind, i64 KIND_PRESENT)
+  call void @copy(ptr %w, ptr %record, ptr %layout, i64 0)
+  %row = call ptr @find_end(ptr %visits, i64 VISIT)
+  store ptr %record, ptr %row, align 8
+  %p = getelementptr i64, ptr %row, i64 1
+  store ptr %kind, ptr %p, align 8
+  call void @count_added(ptr %visits, i64 1)
+  br label %end
+end:
+  ret i1 %has_both
 }
 
 define i32 @run(ptr %w, ptr %operations, i64 %count) nounwind {
@@ -135,25 +320,23 @@ body:
   %begin = mul i64 %i, OPERATION
   %row = getelementptr i64, ptr %operations, i64 %begin
   %which = load i64, ptr %row, align 8
-  %p1 = getelementptr i64, ptr %row, i64 1
-  %a = load i64, ptr %p1, align 8
-  %p2 = getelementptr i64, ptr %row, i64 2
-  %b = load i64, ptr %p2, align 8
-  %p3 = getelementptr i64, ptr %row, i64 3
-  %c = load i64, ptr %p3, align 8
-  %p4 = getelementptr i64, ptr %row, i64 4
-  %d = load i64, ptr %p4, align 8
+  %a = call i64 @get(ptr %row, i64 1)
+  %b = call i64 @get(ptr %row, i64 2)
+  %c = call i64 @get(ptr %row, i64 3)
+  %d = call i64 @get(ptr %row, i64 4)
   %there = inttoptr i64 %a to ptr
-  switch i64 %which, label %end [i64 RUN, label %run i64 KEEP, label %keep i64 RESTORE, label %restore
-                                 i64 PASS, label %pass i64 MOVE, label %move i64 DO_VISIT, label %visit]
+  %other = inttoptr i64 %b to ptr
+  switch i64 %which, label %end [i64 DO_RUN, label %run i64 DO_KEEP, label %keep i64 DO_RESTORE, label %restore
+                                 i64 DO_PASS, label %pass i64 DO_MOVE, label %move i64 DO_VISIT, label %visit
+                                 i64 DO_NOTE, label %note]
 run:
   call void %there(ptr %w)
   br label %next
 keep:
-  call void @copy(ptr %w, ptr %there, i64 %b, i64 0)
+  call void @copy(ptr %w, ptr %there, ptr %other, i64 0)
   br label %next
 restore:
-  call void @copy(ptr %w, ptr %there, i64 %b, i64 1)
+  call void @copy(ptr %w, ptr %there, ptr %other, i64 1)
   br label %next
 pass:
   %p_number = getelementptr double, ptr %w, i64 %a
@@ -163,12 +346,14 @@ pass:
   %is_less = fcmp olt double %number, %bound
   br i1 %is_less, label %next, label %end
 move:
-  %from = inttoptr i64 %b to ptr
-  call void @llvm.memmove.p0.p0.i64(ptr %there, ptr %from, i64 %c, i1 false)
+  call void @llvm.memmove.p0.p0.i64(ptr %there, ptr %other, i64 %c, i1 false)
   br label %next
 visit:
   call void @visit(ptr %w, ptr %there, i64 %b, i64 %c, i64 %d)
   br label %next
+note:
+  %noted = call i1 @note(ptr %w, ptr %there, ptr %other)
+  br i1 %noted, label %next, label %end
 next:
   %following = add i64 %i, 1
   br label %top
@@ -176,154 +361,47 @@ end:
   %done = trunc i64 %i to i32
   ret i32 %done
 }
-
-define i64 @find_moment(ptr %w, ptr %given) nounwind {
-entry:
-  %moments = load ptr, ptr %given, align 8
-  %p1 = getelementptr i64, ptr %given, i64 1
-  %count = load i64, ptr %p1, align 8
-  %p2 = getelementptr i64, ptr %given, i64 2
-  %t = load i64, ptr %p2, align 8
-  %p3 = getelementptr i64, ptr %given, i64 3
-  %changed = load i64, ptr %p3, align 8
-  %p4 = getelementptr i64, ptr %given, i64 4
-  %latency = load double, ptr %p4, align 8
-  %p5 = getelementptr i64, ptr %given, i64 5
-  %memory = load i64, ptr %p5, align 8
-  %last = sub i64 %count, 1
-  %last_begin = mul i64 %last, MOMENT
-  %p_now = getelementptr i64, ptr %moments, i64 %last_begin
-  %now = load i64, ptr %p_now, align 8
-  %first = load i64, ptr %moments, align 8
-  %oldest = sub i64 %now, %memory
-  %is_forgotten = icmp slt i64 %t, %oldest
-  %is_before = icmp slt i64 %t, %first
-  %is_too_old = or i1 %is_forgotten, %is_before
-  br i1 %is_too_old, label %none, label %begin
-none:
-  ret i64 TOO_OLD
-begin:
-  %is_past = icmp slt i64 %t, %now
-  %has_changed = icmp ne i64 %changed, 0
-  %lies_between = or i1 %is_past, %has_changed
-  br i1 %lies_between, label %top, label %found
-top:
-  %low = phi i64 [0, %begin], [%next_low, %halve]
-  %high = phi i64 [%count, %begin], [%next_high, %halve]
-  %more = icmp slt i64 %low, %high
-  br i1 %more, label %halve, label %end
-halve:
-  %sum = add i64 %low, %high
-  %middle = ashr i64 %sum, 1
-  %middle_begin = mul i64 %middle, MOMENT
-  %p_middle = getelementptr i64, ptr %moments, i64 %middle_begin
-  %t_middle = load i64, ptr %p_middle, align 8
-  %is_earlier = icmp slt i64 %t_middle, %t
-  %above = add i64 %middle, 1
-  %next_low = select i1 %is_earlier, i64 %above, i64 %low
-  %next_high = select i1 %is_earlier, i64 %high, i64 %middle
-  br label %top
-end:
-  %is_within = icmp slt i64 %low, %last
-  %at = select i1 %is_within, i64 %low, i64 %last
-  %is_first = icmp eq i64 %at, 0
-  br i1 %is_first, label %found, label %between
-between:
-  %one_before = sub i64 %at, 1
-  %before_begin = mul i64 %one_before, MOMENT
-  %p_before = getelementptr i64, ptr %moments, i64 %before_begin
-  %t_before = load i64, ptr %p_before, align 8
-  %at_begin = mul i64 %at, MOMENT
-  %p_at = getelementptr i64, ptr %moments, i64 %at_begin
-  %t_at = load i64, ptr %p_at, align 8
-  %since = sub i64 %t, %t_before
-  %step = sub i64 %t_at, %t_before
-  %since_double = sitofp i64 %since to double
-  %step_double = sitofp i64 %step to double
-  %quotient = fdiv double %since_double, %step_double
-  %is_share = fcmp olt double %quotient, 1.0
-  %limited = select i1 %is_share, double %quotient, double 1.0
-  br label %found
-found:
-  %k = phi i64 [%last, %begin], [%at, %end], [%at, %between]
-  %after = phi i64 [%last, %begin], [%at, %end], [%one_before, %between]
-  %share = phi double [1.0, %begin], [1.0, %end], [%limited, %between]
-  %p6 = getelementptr i64, ptr %given, i64 6
-  %copies_before = load i64, ptr %p6, align 8
-  %p7 = getelementptr i64, ptr %given, i64 7
-  %copies_after = load i64, ptr %p7, align 8
-  %after_begin = mul i64 %after, MOMENT
-  %p_after = getelementptr i64, ptr %moments, i64 %after_begin
-  %p_corrected = getelementptr i64, ptr %p_after, i64 2
-  %corrected = load ptr, ptr %p_corrected, align 8
-  call void @copy(ptr %w, ptr %corrected, i64 %copies_after, i64 1)
-  %k_begin = mul i64 %k, MOMENT
-  %p_k = getelementptr i64, ptr %moments, i64 %k_begin
-  %t_k = load i64, ptr %p_k, align 8
-  %p_pose = getelementptr i64, ptr %p_k, i64 1
-  %pose = load ptr, ptr %p_pose, align 8
-  call void @copy(ptr %w, ptr %pose, i64 %copies_before, i64 1)
-  %age_ns = sub i64 %t_k, %t
-  %age_number = sitofp i64 %age_ns to double
-  %age = fmul double %age_number, NANO
-  %is_behind = fcmp ogt double %age, 0.0
-  %behind = select i1 %is_behind, double %age, double 0.0
-  %minus = fneg double %age
-  %is_ahead = fcmp ogt double %minus, 0.0
-  %ahead = select i1 %is_ahead, double %minus, double 0.0
-  %p8 = getelementptr i64, ptr %given, i64 8
-  %longest = load double, ptr %p8, align 8
-  %is_near = fcmp olt double %ahead, %longest
-  %lead = select i1 %is_near, double %ahead, double %longest
-  %p9 = getelementptr i64, ptr %given, i64 9
-  call void @put(ptr %w, ptr %p9, double %behind)
-  %p10 = getelementptr i64, ptr %given, i64 10
-  call void @put(ptr %w, ptr %p10, double %lead)
-  %p11 = getelementptr i64, ptr %given, i64 11
-  call void @put(ptr %w, ptr %p11, double %latency)
-  %p12 = getelementptr i64, ptr %given, i64 12
-  call void @put(ptr %w, ptr %p12, double %share)
-  %p13 = getelementptr i64, ptr %given, i64 13
-  %kernel = load ptr, ptr %p13, align 8
-  call void %kernel(ptr %w)
-  %is_last = icmp eq i64 %k, %last
-  %result = select i1 %is_last, i64 LAST, i64 %k
-  ret i64 %result
-}
-
-define internal void @put(ptr %w, ptr %p_place, double %value) nounwind alwaysinline {
-  %place = load i64, ptr %p_place, align 8
-  %there = getelementptr double, ptr %w, i64 %place
-  store double %value, ptr %there, align 8
-  ret void
-}
 """
+_TABLES: dict[str, type[IntEnum]] = {"KIND": OfKind, "ROWS": OfRows, "OF": OfPast, "DO": Do}
+"""By how their names begin in the text."""
 _NUMBERS = {
-    **{"DO_VISIT": Do.VISIT, "VISIT": VISIT, "COPY": COPY, "OPERATION": OPERATION, "MOMENT": MOMENT},
-    **{each.name: each for each in Do if each is not Do.VISIT},
+    **{f"{name}_{each.name}": each for name, table in _TABLES.items() for each in table},
+    **{"OF_FIRST_VISIT": OfPast.OWN + 1, "VISIT": VISIT, "OPERATION": OPERATION, "MOMENT": MOMENT},
     **{"TOO_OLD": NO_MOMENT, "LAST": LAST_MOMENT},
 }
+_NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 
 
 class _Functions(NamedTuple):
     copy: Callable[..., None]
-    """Workspace, address and number of copies, KEEP or RESTORE."""
+    """Workspace, addresses of a record and of its layout, KEEP or RESTORE."""
     run: Callable[..., int]
     """Workspace, address and number of operations; returns how many are done."""
+    begin: Callable[..., int]
+    """Workspace and past: forget moments that are too old, and begin one; 0 where there is no room for it."""
+    correct: Callable[..., None]
+    """Workspace and past: keep what is after the last moment."""
+    locate: Callable[..., int]
+    """Past and number of a moment: into the numbers from LOCATED on; 0 where there is no room for a visit more."""
+    count_inserted: Callable[..., None]
+    """The same: an observation has been put in front of those of that moment, and visits behind it one further."""
     find_moment: Callable[..., int]
-    """Workspace, and address of what `MomentTable` gives."""
+    """Workspace and past: restore what was before the moment at or after a time, and after the one before it."""
 
 
 @lru_cache
 def load() -> _Functions:
     """The functions, compiled once for all workspaces."""
-    ir = _IR.replace("NANO", f"0x{struct.unpack('=Q', struct.pack('=d', 1e-9))[0]:016X}")
-    for name, number in _NUMBERS.items():
-        ir = ir.replace(name, str(int(number)))
-    code = MachineCode(get_object(ir))
+    numbers = {name: str(int(number)) for name, number in _NUMBERS.items()}
+    numbers["NANO"] = f"0x{struct.unpack('=Q', struct.pack('=d', 1e-9))[0]:016X}"
+    code = MachineCode(get_object(_NAME.sub(lambda name: numbers[name[0]], _IR + PAST)))
     pointer, integer = ctypes.c_void_p, ctypes.c_longlong
     return _Functions(
-        code.function("copy", None, pointer, pointer, integer, integer, keeps_lock=True),
+        code.function("copy", None, pointer, pointer, pointer, integer, keeps_lock=True),
         code.function("run", ctypes.c_int, pointer, pointer, integer, keeps_lock=True),
+        code.function("begin", ctypes.c_int, pointer, pointer, keeps_lock=True),
+        code.function("correct", None, pointer, pointer, keeps_lock=True),
+        code.function("locate", ctypes.c_int, pointer, integer, keeps_lock=True),
+        code.function("count_inserted", None, pointer, integer, keeps_lock=True),
         code.function("find_moment", integer, pointer, pointer, keeps_lock=True),
     )

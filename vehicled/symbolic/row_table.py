@@ -4,53 +4,56 @@ from __future__ import annotations
 
 import numpy as np
 
-_SIZE = 8
-"""Bytes of a number."""
+from vehicled.symbolic.record_code import OfRows
+
+_FIRST, _COUNT, _LIMIT, _DROPPED = map(int, OfRows)
+"""As plain numbers, which are faster."""
 
 
 class RowTable:
-    """Rows of so many numbers of 64 bits, one after the other in memory."""
+    """Rows of so many numbers of 64 bits, one after the other in memory; compiled code adds and forgets them."""
 
     def __init__(self, numbers: int) -> None:
-        self._numbers, self._bytes_of_row = numbers, _SIZE * numbers
-        self._begin = self.count = 0
+        self._numbers, self._bytes_of_row = numbers, 8 * numbers
+        head = np.zeros(len(OfRows), dtype=np.int64)
+        self.address = head.ctypes.data
+        """Of the table `OfRows`."""
+        # So a few numbers are read in a fraction of the time that NumPy takes.
+        self._head = head.data
         self._allocate(256)
 
     def _allocate(self, rows: int) -> None:
         self._rows = np.zeros((rows, self._numbers), dtype=np.int64)
-        self._address, self._room = self._rows.ctypes.data, rows
-        # So a few rows are written in a fraction of the time that NumPy takes.
-        self.bytes = self._rows.data.cast("B")
-
-    def find(self, place: int) -> int:
-        """Address of a row, counted from the first one on. Adding rows may move all of them."""
-        return self._address + self._bytes_of_row * (self._begin + place)
+        self._address = self._rows.ctypes.data
+        self._head[_FIRST], self._head[_LIMIT] = self._address, self._address + self._rows.nbytes
 
     @property
-    def end(self) -> int:
-        """Behind the last row, in `bytes`."""
-        return self._bytes_of_row * (self._begin + self.count)
+    def count(self) -> int:
+        """Of the rows."""
+        return self._head[_COUNT]
 
-    def append(self, rows: bytes) -> int:
-        """Add rows. Returns how many there are."""
-        count = len(rows) // self._bytes_of_row
-        self.make_room(count)
-        begin = self.end
-        self.bytes[begin : begin + len(rows)] = rows
-        self.count += count
-        return self.count
+    @property
+    def rows(self) -> np.ndarray:
+        """(count, numbers) a view; making room may move them."""
+        begin = (self._head[_FIRST] - self._address) // self._bytes_of_row
+        return self._rows[begin : begin + self.count]
+
+    def find(self, place: int) -> int:
+        """Address of a row, counted from the first one on."""
+        return self._head[_FIRST] + self._bytes_of_row * place
 
     def make_room(self, count: int) -> None:
         """For so many rows more."""
-        if self._begin + self.count + count <= self._room:
+        if self.find(self.count + count) <= self._head[_LIMIT]:
             return
-        kept = self._rows[self._begin : self._begin + self.count].copy()
-        if 2 * (self.count + count) > self._room:
-            self._allocate(2 * (self._room + count))
-        self._begin = 0
-        self._rows[: self.count] = kept
+        kept = self.rows.copy()
+        if 2 * (len(kept) + count) > len(self._rows):
+            self._allocate(2 * (len(self._rows) + count))
+        self._head[_FIRST] = self._address
+        self._rows[: len(kept)] = kept
 
-    def drop(self, count: int) -> None:
-        """Forget so many, the first ones."""
-        self._begin += count
-        self.count -= count
+    def clear(self) -> None:
+        """Forget all."""
+        self._head[_FIRST] = self.find(self.count)
+        self._head[_DROPPED] += self.count
+        self._head[_COUNT] = 0

@@ -7,10 +7,13 @@ import pytest
 
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.kept_records import KeptLayout, ObservationKind
+from vehicled.symbolic.past_moments import Limits, MomentPlaces, MomentRecord, PastMoments
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.record_code import Do
-from vehicled.symbolic.scripts import RecordCopies, Script, make_visit
-from vehicled.symbolic.visits import Chain, VisitTable
+from vehicled.symbolic.scripts import Script
+
+SECOND = 1_000_000_000
 
 
 class Chained:
@@ -29,30 +32,32 @@ class Chained:
             ctypes.cast(self._functions[k], ctypes.c_void_p).value for k in (add, gather)
         )
         x, limit = (program.layout.places[name].offset for name in ("x", "limit"))
-        self.table = VisitTable()
-        links = [(address, 0), (address, 1), (address, 0), (address, 1), (address, 0)]
-        self.chain = Chain(self.workspace, (x, limit), links)
-        self.kept: list[tuple[np.ndarray, RecordCopies, RecordCopies, np.ndarray]] = []
+        whole = KeptLayout(self.workspace, [self["x"]])
+        record = MomentRecord(whole, whole, whole, whole, 0, [])
+        self.past = PastMoments(
+            self.workspace, Limits(SECOND, 100, 1000), record, MomentPlaces(0, 0, 0, 0, self._gather, 0.0)
+        )
+        self.past.begin(0)
+        self._kind = ObservationKind(self.workspace, [self["count"]], [self["seen"]], [self._gather], False)
+        links = [(address, self._kind if k % 2 else None) for k in range(5)]
+        self._chain = self.past.make_chain((x, limit), links)
+        self.run = self._chain.run
+        """How many links are done."""
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._layout.view(self.workspace, name)
 
-    def run(self) -> int:
-        """How many links are done."""
-        records = []
-        for _ in self.chain.records:
-            numbers = np.zeros(1)
-            now, then = (RecordCopies(self.workspace, [(numbers, [self[n]])]) for n in ("count", "seen"))
-            visit = make_visit(then, [self._gather], changes=False)
-            self.kept.append((numbers, now, then, visit))
-            records.append((now, visit.ctypes.data))
-        return self.chain.links_done[self.table.run_chain(self.chain, records)]
-
     def gather(self) -> float:
-        """The sum of all records that the table lists."""
+        """The sum of all records that are listed."""
         self["total"][:] = 0.0
-        Script(self.workspace, [(Do.VISIT, *self.table.locate(0), 0, 0)]).part(0, 1)()
+        _, *visits = self.past.locate(0)
+        Script(self.workspace, [(Do.VISIT, *visits, 0, 0)]).part(0, 1)()
         return self["total"].item()
+
+    @property
+    def kept(self) -> list[float]:
+        """The numbers of all records."""
+        return [self._kind.store.rows[record].item() for _, record in self.past.list_events()]
 
 
 @pytest.mark.parametrize(
@@ -73,5 +78,23 @@ def test_records_of_many_chains_are_listed_in_their_order():
     for _ in range(200):
         assert chained.run() == 5
     expected = [5.0 * k + n for k in range(200) for n in (2.0, 4.0)]
-    assert [numbers.item() for numbers, *_ in chained.kept] == expected
+    assert chained.kept == expected
     assert chained.gather() == sum(expected)
+
+
+def test_records_of_forgotten_moments_are_used_again():
+    chained = Chained()
+    chained["limit"][:] = np.inf
+    for k in range(1, 400):
+        chained.past.begin(k * SECOND // 10)
+        for _ in range(7):
+            chained.run()
+        # Eleven moments within the memory, and the one before them.
+        assert chained.past.moments.count == min(k + 1, 11)
+    assert len(chained.kept) == 11 * 14
+    assert chained.kept == [
+        chained["count"].item() - 5.0 * (77 - k) + n for k in range(77) for n in (2.0, 4.0)
+    ]
+    assert len(chained.past.records.rows) == 64
+    chained.past.clear()
+    assert chained.kept == []
