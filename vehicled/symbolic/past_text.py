@@ -1,6 +1,7 @@
 """Text of the functions of a past, which `record_code.py` compiles with its own: their tables are described there."""
 
 PAST = """
+; Forget the oldest moment: its record, and those of its observations, which follow its own visits, are free again.
 define internal void @drop_moment(ptr %past, ptr %moments, ptr %visits, i64 %own) nounwind {
 entry:
   %first = call ptr @get_ptr(ptr %moments, i64 ROWS_FIRST)
@@ -33,6 +34,9 @@ end:
   ret void
 }
 
+; Begin the moment OF_T: forget those that are older than OF_MEMORY or too many, keep a record of the workspace, list
+; its own visits, and run the kernel of the begin. Returns 0, and has done nothing more, where a table has no room:
+; it is enlarged, and this is called again.
 define i32 @begin(ptr %w, ptr %past) nounwind {
 entry:
   %t = call i64 @get(ptr %past, i64 OF_T)
@@ -119,6 +123,7 @@ end:
   ret i32 1
 }
 
+; Keep what the correction of the last moment has made.
 define void @correct(ptr %w, ptr %past) nounwind {
   %moments = call ptr @get_ptr(ptr %past, i64 OF_MOMENTS)
   %end = call ptr @find_end(ptr %moments, i64 MOMENT)
@@ -132,6 +137,8 @@ define void @correct(ptr %w, ptr %past) nounwind {
   ret void
 }
 
+; Write where the record of a moment is, and the visits from its first observation on. Returns 0 without room for one
+; more visit.
 define i32 @locate(ptr %past, i64 %moment) nounwind {
   %visits = call ptr @get_ptr(ptr %past, i64 OF_VISITS)
   %has_room = call i1 @has_room(ptr %visits, i64 VISIT, i64 1)
@@ -159,6 +166,7 @@ find:
   ret i32 1
 }
 
+; After a visit was inserted at a moment: the visits of later moments begin one further on.
 define void @count_inserted(ptr %past, i64 %moment) nounwind {
 entry:
   %visits = call ptr @get_ptr(ptr %past, i64 OF_VISITS)
@@ -183,6 +191,9 @@ end:
   ret void
 }
 
+; Restore the pose of the time OF_T: a share of the way from that after the correction of the moment before (after) to
+; that before the correction of the moment at or after it (k), which a binary search finds. Behind the last moment it
+; is that of the last one, and how far ahead the time is (lead) is written too.
 define i64 @find_moment(ptr %w, ptr %past) nounwind {
 entry:
   %table = call ptr @get_ptr(ptr %past, i64 OF_MOMENTS)

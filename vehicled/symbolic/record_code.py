@@ -139,12 +139,14 @@ _IR = """
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 
+; Number k of a table.
 define internal i64 @get(ptr %table, i64 %k) nounwind alwaysinline {
   %p = getelementptr i64, ptr %table, i64 %k
   %value = load i64, ptr %p, align 8
   ret i64 %value
 }
 
+; The same as an address.
 define internal ptr @get_ptr(ptr %table, i64 %k) nounwind alwaysinline {
   %p = getelementptr i64, ptr %table, i64 %k
   %value = load ptr, ptr %p, align 8
@@ -157,6 +159,7 @@ define internal void @set(ptr %table, i64 %k, i64 %value) nounwind alwaysinline 
   ret void
 }
 
+; Write a value to the place in the workspace that number k of a past names.
 define internal void @put(ptr %w, ptr %past, i64 %k, double %value) nounwind alwaysinline {
   %place = call i64 @get(ptr %past, i64 %k)
   %there = getelementptr double, ptr %w, i64 %place
@@ -164,6 +167,7 @@ define internal void @put(ptr %w, ptr %past, i64 %k, double %value) nounwind alw
   ret void
 }
 
+; Copy between a record and the places of its layout in the workspace: there (restore), or from there.
 define void @copy(ptr %w, ptr %record, ptr %layout, i64 %restore) nounwind {
 entry:
   %restores = icmp ne i64 %restore, 0
@@ -197,6 +201,7 @@ end:
   ret void
 }
 
+; Bring each record of some visits into the workspace, run one of its kernels, and copy back what changes.
 define void @visit(ptr %w, ptr %rows, i64 %count, i64 %which, i64 %change) nounwind {
 entry:
   %column = add i64 %which, KIND_KERNEL
@@ -232,6 +237,7 @@ end:
   ret void
 }
 
+; Address behind the last row.
 define internal ptr @find_end(ptr %rows, i64 %numbers) nounwind alwaysinline {
   %first = call ptr @get_ptr(ptr %rows, i64 ROWS_FIRST)
   %count = call i64 @get(ptr %rows, i64 ROWS_COUNT)
@@ -240,6 +246,7 @@ define internal ptr @find_end(ptr %rows, i64 %numbers) nounwind alwaysinline {
   ret ptr %end
 }
 
+; Whether so many rows can be added.
 define internal i1 @has_room(ptr %rows, i64 %numbers, i64 %count) nounwind alwaysinline {
   %end = call ptr @find_end(ptr %rows, i64 %numbers)
   %more = mul i64 %count, %numbers
@@ -256,6 +263,7 @@ define internal void @count_added(ptr %rows, i64 %added) nounwind alwaysinline {
   ret void
 }
 
+; Forget rows from the beginning on: the first one is further on then.
 define internal void @drop_rows(ptr %rows, i64 %numbers, i64 %count) nounwind alwaysinline {
   %first = call ptr @get_ptr(ptr %rows, i64 ROWS_FIRST)
   %by = mul i64 %count, %numbers
@@ -269,6 +277,7 @@ define internal void @drop_rows(ptr %rows, i64 %numbers, i64 %count) nounwind al
   ret void
 }
 
+; Put a record among the free ones.
 define internal void @release(ptr %free, i64 %record) nounwind alwaysinline {
   %count = load i64, ptr %free, align 8
   %records = call ptr @get_ptr(ptr %free, i64 1)
@@ -278,6 +287,7 @@ define internal void @release(ptr %free, i64 %record) nounwind alwaysinline {
   ret void
 }
 
+; Take the last free record: there must be one.
 define internal ptr @take(ptr %free) nounwind alwaysinline {
   %count = load i64, ptr %free, align 8
   %less = sub i64 %count, 1
@@ -287,6 +297,7 @@ define internal ptr @take(ptr %free) nounwind alwaysinline {
   ret ptr %record
 }
 
+; Keep an observation of a kind, and list its visit; false without room or a free record.
 define internal i1 @note(ptr %w, ptr %past, ptr %kind) nounwind {
   %visits = call ptr @get_ptr(ptr %past, i64 OF_VISITS)
   %free = call ptr @get_ptr(ptr %kind, i64 KIND_FREE)
@@ -309,6 +320,7 @@ end:
   ret i1 %has_both
 }
 
+; Run the operations of a script; returns how many have been done.
 define i32 @run(ptr %w, ptr %operations, i64 %count) nounwind {
 entry:
   br label %top
