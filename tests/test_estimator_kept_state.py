@@ -12,6 +12,7 @@ from vehicled.estimator import Estimator
 from vehicled.filter.states import STEERING_OFFSET, TYRE_ERROR
 from vehicled.messages import ESTIMATE_INDEX, Measurement
 from vehicled.sources.imu_model import GYRO_BIAS
+from vehicled.sources.sensors import Readers
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +153,8 @@ def test_an_update_that_is_not_finite_costs_one_estimate(configuration: Configur
     estimator, missing = Estimator(configuration), 0
     observe = estimator._sources.observe
 
-    def spoil(m: Measurement) -> None:
-        observe(m)
+    def spoil(m: Measurement, readers: Readers) -> None:
+        observe(m, readers)
         estimator.filter.car.view("q")[0] = math.nan
         estimator._sources.observe = observe
 
