@@ -218,6 +218,31 @@ def test_a_wave_of_two_wheelbases_does_not_roll_the_body():
     assert np.std(after[:, :4] - true[:, :4]) < 1.02 * np.std(before[:, :4] - true[:, :4])
 
 
+def drive_over(travel: Travel, begin: int, end: int, speed: float) -> np.ndarray:
+    """(samples, 4) deflections, of samples of a road that rolls the body, from one number up to another."""
+    found = []
+    for n in range(begin, end):
+        travel.take_rates(n * H, (0.1 * np.sin(0.09 * n), 0.0), (0.0, 0.0), QUIET[1])
+        travel.take(n * H, 0.0, 0.0, QUIET[0], speed)
+        found.append(calc(travel, n * H)[:4])
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("pause", "speed"), [(30, SPEED), (0, -SPEED)])
+def test_heights_from_before_a_pause_or_a_reverse_are_forgotten(pause, speed):
+    """Until the front wheels have led by a wheelbase again, both axles are taken to roll alike."""
+    travel, standing = made(), made()
+    drive_over(travel, 0, 100, SPEED)
+    drive_over(standing, 0, 100, 0.0)
+    if speed < 0.0:
+        drive_over(travel, 100, 120, speed)
+        drive_over(standing, 100, 120, 0.0)
+    begin, wheelbase = 120 + pause, int(0.8 * BASE / SPEED / H)
+    after, alike = (drive_over(t, begin, begin + 60, v) for t, v in ((travel, SPEED), (standing, 0.0)))
+    assert np.abs(after - alike)[2:wheelbase].max() < 0.02 * np.abs(alike).max()
+    assert np.abs(after - alike).max() > 0.1 * np.abs(alike).max()
+
+
 def test_what_the_model_does_itself_is_not_added():
     """A body that rolls as the model's does."""
     travel = made()

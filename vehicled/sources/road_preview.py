@@ -12,7 +12,7 @@ and do not roll it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,14 @@ def calc_preview(vehicle: Vehicle) -> np.ndarray:
     return np.array([front - rear, half_front, half_rear, stiffness[1] / stiffness[0]])
 
 
+class Age(NamedTuple):
+    """Of the last sample: s as far as it holds and beyond; 1 where it holds, else 0."""
+
+    held: Atom
+    free: Atom
+    holds: Atom
+
+
 class RoadPreview:
     """Keeps the heights over which the front wheels have driven: expressions of the car's program."""
 
@@ -56,45 +64,46 @@ class RoadPreview:
         self._roll_rate, self._roll = state[-4:-2]
         """Of the body beside the model's, rad/s and rad."""
         self._twist, self._target = state[-2:]
-        """Travel of the right rear wheel, at the last sample and after the low pass, m."""
+        """What is added to the travel of the right rear wheel, m: at the last sample, and where that leads to."""
 
-    def take(self, h: Atom, speed: Atom, rolling: Atom, front: Atom, rear: Atom) -> Stores:
-        """A sample h (s) after the last one: speed (m/s), roll acceleration (rad/s²), travel of the left wheels (m).
+    def take(self, age: Age, speed: Atom, rolling: Atom, front: Atom, rear: Atom) -> Stores:
+        """A sample: speed (m/s), roll acceleration (rad/s²), travel of the left wheels (m). `age`: of the last one.
 
         The last three beside the model's; travel as it would be if the axles rolled alike.
         """
-        g = self._g
-        kept = g.exp(-(h * (1.0 / _ROLL_TIME)))
-        rate = kept * self._roll_rate + h * rolling
-        roll = kept * self._roll + h * rate
+        g, h = self._g, age.held
+        # After a pause, and in reverse, the front wheels begin anew.
+        goes_on = age.holds * g.where_less(speed, 0.0, 0.0, 1.0)
         # Without a road that rolls the body, nothing of what noise has made lasts.
-        rate, roll = (g.where_less(0.0, rolling * rolling, r, 0.0) for r in (rate, roll))
+        rolls = goes_on * g.where_less(0.0, rolling * rolling, 1.0, 0.0)
+        kept = g.exp(-(h * (1.0 / _ROLL_TIME)))
+        rate = rolls * (kept * self._roll_rate + h * rolling)
+        roll = rolls * (kept * self._roll + h * rate)
         way = self._way + h * g.max(speed, 0.0)
         height, is_known = self._find_height(way - self._base + _SMOOTHING * speed)
         # A roll moment of the rear axle is not to become a greater one at the front, and come back as that.
-        share = is_known * _SHARE / g.max(self._ratio, 1.0)
+        share = rolls * is_known * _SHARE / g.max(self._ratio, 1.0)
         twist = share * (rear - height + self._half_rear * roll)
         left = front + self._ratio * twist + self._half_front * roll
         stores: Stores = [(self._way, way), (self._roll_rate, rate), (self._roll, roll)]
-        stores += [(self._twist, self._find_twist(h, g.zero)), (self._target, twist)]
+        stores += [(self._twist, self._find_twist(age)), (self._target, twist)]
         further = g.where_less(self._base * (1.0 / _KEPT), way - self._places[0], 1.0, 0.0)
         for values, newest in (self._places, way), (self._heights, left):
             for old, new in zip(values, [newest, *values[:-1]], strict=True):
-                stores.append((old, g.where_less(0.5, further, new, old)))
+                kept_now = g.where_less(0.5, further, new, old)
+                # Places that are all alike have nothing between them.
+                stores.append((old, g.where_less(0.5, goes_on, kept_now, newest)))
         return stores
 
-    def calc(self, held: Atom, free: Atom, holds: Atom) -> tuple[tuple[Atom, Atom], tuple[Atom, Atom]]:
-        """What is added to the travel of the left wheels, front and rear (m), and to its rates (m/s).
-
-        By the time since the last sample as far as that holds, the time after it (s), and 1 in the former.
-        """
-        twist = self._find_twist(held, free)
-        rate = (holds * self._target - twist) * (1.0 / _SMOOTHING)
+    def calc(self, age: Age) -> tuple[tuple[Atom, Atom], tuple[Atom, Atom]]:
+        """What is added to the travel of the left wheels, front and rear (m), and to its rates (m/s)."""
+        twist = self._find_twist(age)
+        rate = (age.holds * self._target - twist) * (1.0 / _SMOOTHING)
         return (self._ratio * twist, -twist), (self._ratio * rate, -rate)
 
-    def _find_twist(self, held: Atom, free: Atom) -> Atom:
-        fading = [self._g.exp(-(t * (1.0 / _SMOOTHING))) for t in (held, free)]
-        return (self._target + (self._twist - self._target) * fading[0]) * fading[1]
+    def _find_twist(self, age: Age) -> Atom:
+        under, free = (self._g.exp(-(t * (1.0 / _SMOOTHING))) for t in (age.held, age.free))
+        return (self._target + (self._twist - self._target) * under) * free
 
     def _find_height(self, way: Atom) -> tuple[Atom, Atom]:
         """The height at a distance driven, m, by the places next to it; and 1, or 0 where none was kept there."""

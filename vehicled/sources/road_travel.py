@@ -9,7 +9,7 @@ published.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from vehicled.filter.factors import calc_dot
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
 from vehicled.sources.noise_floor import SPIKE
 from vehicled.sources.rate_differences import HELD, Differences
-from vehicled.sources.road_preview import RoadPreview, calc_preview
+from vehicled.sources.road_preview import Age, RoadPreview, calc_preview
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.ride import calc_road_forces, calc_travel_modes
 
@@ -30,8 +30,6 @@ _LEAST_TIME = 1e-3
 """s: least time constant c/k."""
 _MEMORY = 3.0
 """s over which mean squares are averaged."""
-_CHANCE = 1.8
-"""Beyond the variance of the noise: mean squares below are no road (three standard deviations over _MEMORY)."""
 _LEAST_TRAVEL = 1e-6
 """m: less is none."""
 _MODES = 4
@@ -56,14 +54,6 @@ def calc_road_arrays(vehicle: Vehicle, name: str) -> dict[str, np.ndarray]:
         f"{name}.struts": np.array([(m.strut_stiffness, m.strut_damping) for m in modes]).ravel(),
         f"{name}.axles": calc_preview(vehicle),
     }
-
-
-class _Age(NamedTuple):
-    """Of the last sample: s as far as it holds and beyond; 1 where it holds, else 0."""
-
-    held: Atom
-    free: Atom
-    holds: Atom
 
 
 class RoadTravel:
@@ -116,7 +106,10 @@ class RoadTravel:
         held = g.where_less(t - self._turned_at, HELD, 1.0, 0.0)
         measured = heave, left, *(held * a for a in self._turning)
         # The low pass of the first mode; a difference of rates becomes these rates less their low pass.
-        rate, h = self._fading[0], g.min(t - self._t, HELD)
+        age = self._calc_age(t)
+        rate, h = self._fading[0], age.held
+        # Mean squares of noise are below, but for three standard deviations: it differs _MEMORY · rate times.
+        chance = 1.0 + 3.0 * g.sqrt(2.0 / (_MEMORY * rate))
         share, kept = 1.0 - g.exp(-(rate * h)), h * (1.0 / _MEMORY)
         of_force, of_turning = 0.5 * share * variance, rate * rate * self._of_turning
         shown, slow, squares = [], [], []
@@ -127,27 +120,27 @@ class RoadTravel:
             square = low * low
             mean = before + (g.min(square, SPIKE * g.max(before, noise)) - before) * kept
             most = g.max(mean, square * (1.0 / SPIKE))
-            part = g.where_less(_CHANCE * noise, most, value * (1.0 - noise / most), 0.0)
+            part = g.where_less(chance * noise, most, value * (1.0 - noise / most), 0.0)
             shown.append(g.where_less(0.0, square, part, 0.0))
             slow.append(low)
             squares.append(g.where_less(0.0, square, mean, before))
         rest = [calc_dot(g, row, shown) for row in self._by_acceleration]
         travel = [
             g.where_less(g.max(g.abs(s), g.abs(r)), _LEAST_TRAVEL, 0.0, s)
-            for s, r in zip(self._find(self._calc_age(t))[0], rest, strict=True)
+            for s, r in zip(self._find(age)[0], rest, strict=True)
         ]
-        stores = self._preview.take(h, speed, shown[2], travel[1], travel[3])
+        stores = self._preview.take(age, speed, shown[2], travel[1], travel[3])
         old = [*self._travel, *self._rest, *self._slow, *self._squares, self._t]
         new = [*travel, *rest, *slow, *squares, t]
         stores += zip(old, new, strict=True)
         return [(o, g.where_less(0.5, taken, n, o)) for o, n in stores]
 
-    def _calc_age(self, t: Atom) -> _Age:
+    def _calc_age(self, t: Atom) -> Age:
         g = self._g
         age = g.max(t - self._t, 0.0)
-        return _Age(g.min(age, HELD), g.max(age - HELD, 0.0), g.where_less(HELD, age, 0.0, 1.0))
+        return Age(g.min(age, HELD), g.max(age - HELD, 0.0), g.where_less(HELD, age, 0.0, 1.0))
 
-    def _find(self, age: _Age) -> tuple[list[Atom], list[Atom]]:
+    def _find(self, age: Age) -> tuple[list[Atom], list[Atom]]:
         """Travel of the modes and that to which the forces lead, m: without a sample for long, none.
 
         After h seconds under the same forces F/k + (s − F/k) exp(−k h/c).
@@ -164,7 +157,7 @@ class RoadTravel:
         age = self._calc_age(t)
         travel, rest = self._find(age)
         rates = [(r - s) * f for s, r, f in zip(travel, rest, self._fading, strict=True)]
-        for modes, twists in zip((travel, rates), self._preview.calc(*age), strict=True):
+        for modes, twists in zip((travel, rates), self._preview.calc(age), strict=True):
             modes[1::2] = [mode + twist for mode, twist in zip(modes[1::2], twists, strict=True)]
         forces = [k * s + c * v for (k, c), s, v in zip(self._of_struts, travel, rates, strict=True)]
         return [wheel for modes in (travel, rates, forces) for wheel in _to_wheels(modes)]

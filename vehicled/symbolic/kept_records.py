@@ -60,7 +60,6 @@ class RecordStore:
         self._numbers = numbers
         self.rows: dict[int, np.ndarray] = {}
         """(numbers,) each, by address."""
-        self._chunks: list[np.ndarray] = []
         head = np.zeros(2, dtype=np.int64)
         self.address = head.ctypes.data
         """Of those that are free."""
@@ -73,7 +72,6 @@ class RecordStore:
         if self._head[0]:
             return
         chunk = np.zeros((_CHUNK, self._numbers))
-        self._chunks.append(chunk)
         added = {row.ctypes.data: row for row in chunk}
         self.rows |= added
         free = np.zeros(len(self.rows), dtype=np.int64)
