@@ -1,4 +1,7 @@
-"""Parking by a car whose steering is not measured: it reverses, and its wheels are turned while it stands."""
+"""Parking by a car whose steering is not measured: it reverses, and its wheels are turned while it stands.
+
+With wheels that are measured, and by IMU and receiver alone.
+"""
 
 import numpy as np
 import pytest
@@ -55,3 +58,16 @@ def test_after_it_the_car_is_where_it_says(parking, run):
         error = np.abs(run.error(parking, column))[after]
         assert np.max(error / run[f"sigma.{column}"][after]) < 4.0, column
     assert np.abs(run.error(parking, "yaw"))[after].max() < np.radians(0.6)
+
+
+@pytest.mark.parametrize(("receiver", "place"), [("conventional", 2.5), ("rtk", 0.1)])
+@pytest.mark.parametrize("seed", [5, 6])
+def test_by_imu_and_receiver_alone(parking, receiver, place, seed):
+    # Which have no sign of the speed but that of the acceleration, and of course and heading beside each other.
+    measurements = parking.measurements(seed=seed, gnss=receiver)
+    run = Run(prototype(), steps(without(measurements, "steer", "wheel", "vehicle", "torque", "brake")))
+    assert run.estimator.status()["restarts"] == 0
+    assert np.max(np.abs(run.error(parking, "vx")) / run["sigma.vx"]) < 4.0
+    found = (run.t > 4 * SECOND) & (run.t < 18 * SECOND)
+    for column, bound in (("x", place), ("y", place), ("vx", 0.3), ("yaw", np.radians(2.0))):
+        assert np.abs(run.error(parking, column))[found].max() < bound, column

@@ -52,16 +52,17 @@ class ErrorDynamics:
         graph: Graph,
         states: StateVector,
         rolling: Sequence[Atom],
-        tyres: TyreResponse | None = None,
-        is_forced: bool = False,
+        tyres: TyreResponse | None,
+        is_forced: bool,
+        unsteered: Atom,
     ) -> None:
         """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls.
 
         `tyres`: how their forces respond; left out for errors that grow as those of free masses do. `is_forced`:
-        whether what the model lacks acts on the car as a force.
+        whether what the model lacks acts on the car as a force. `unsteered`: 1 while no steering is measured, else 0.
         """
         self._graph, self._states, self._rolling = graph, states, rolling
-        self._tyres, self._is_forced = tyres, is_forced
+        self._tyres, self._is_forced, self._unsteered = tyres, is_forced, unsteered
         self._errors = [graph.symbol(f"error of {name}") for name in states.names]
 
     def calc_rates(self, pose: Sequence[Atom]) -> list[Atom]:
@@ -100,6 +101,10 @@ class ErrorDynamics:
             causes = [
                 zero if i is None else rolls * e[i] if i in of_tyres else e[i] for i in find_tyre_causes(s)
             ]
+            # Wheels that are turned as rolling asks for, by yaw rate over speed, are turned less at a higher speed:
+            # their force does not depend on it. And that angle has the noise of the samples which the force is
+            # compared with, on straights nothing else: a sensitivity of it would be correlated with innovations.
+            causes[0] = (1.0 - self._unsteered) * causes[0]
             forces = self._errors_of(TYRE_FORCE)
             for place, force, steady, relaxation in zip(
                 s.places(TYRE_FORCE), forces, tyres.steady, tyres.relaxation, strict=True

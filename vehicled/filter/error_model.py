@@ -98,12 +98,12 @@ class ErrorModel:
         self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
         (self.age,), (self.lead,) = program.array("age", 1), program.array("lead", 1)
         """By how much an observation is of later than the last step, s: where a latency is negative."""
-        (self.latency,) = program.array("latency", 1)
-        """The estimate of a latency that the time of an observation was found with, s."""
+        (self.latency,), (self.unsteered,) = program.array("latency", 1), program.array("unsteered", 1)
+        """The estimate of a latency that the time of an observation was found with, s; 1 without steering, else 0."""
         poses = self.pose, self.past_wheels
         self._history = add_history(program, poses, self.since, self.pairs, self.age)
         tyres = self.models.tyres if self.exact else None
-        self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces)
+        self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces, self.unsteered)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
         self._gated_updates: dict[str, KernelHandle] = {}

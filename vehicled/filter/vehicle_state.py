@@ -93,7 +93,7 @@ class VehicleState:
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
         self._age, self._d_since = view("age"), car.tangent("since")
-        self._h = view("h")
+        self._h, self._unsteered = view("h"), view("unsteered")
         # What `ErrorModel` has under this name, for the observations to come.
         self.measured_rates, self.road_lift = view("measured_rates"), view("road_lift")
         self._now = self.pose = view("now")
@@ -286,6 +286,7 @@ class VehicleState:
 
     def set_steering_known(self, known: bool, noise: float) -> None:
         """Whether the steering is measured; if not, the error of what replaces it changes by `noise`, rad/√s."""
+        self._unsteered[0] = not known
         if STEERING_OFFSET not in self.states or (known and self._before_loss is None):
             return
         if self._before_loss is None:
@@ -371,7 +372,7 @@ class VehicleState:
         self._contradictions = Contradictions(self.states.largest)
         # Arrays that kernels carry from one step to the next.
         tyres = "tyre_steady", "tyre_relaxation", "tyre_acceleration", "tyre_deflection"
-        for array in ("extra", *tyres, "adjustments", "external_force", "drive_height"):
+        for array in ("extra", *tyres, "adjustments", "external_force", "drive_height", "unsteered"):
             self.car.view(array)[...] = 0.0
             self.car.clear_tangents(array)
         for group, process in self._table.processes():

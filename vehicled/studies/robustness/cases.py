@@ -14,7 +14,7 @@ from vehicled.studies.robustness import drives
 from vehicled.studies.robustness.drawn_cars import PREFIX, find_wrong
 from vehicled.studies.robustness.drives import Receiver
 from vehicled.studies.robustness.plants import DRIVES
-from vehicled.studies.robustness.wrongs import WRONGS, Wrong
+from vehicled.studies.robustness.wrongs import ALONE, WRONGS, Wrong
 
 Group = Literal[
     "table", "sensors", "commonroad", "engine", "outage", "draws", "cars", "ferrari", "rav4", "recorded"
@@ -90,12 +90,13 @@ def engine_cases() -> Iterable[RobustnessCase]:
 
 
 def outage_cases() -> Iterable[RobustnessCase]:
-    """A minute without GNSS after a minute with it."""
+    """A minute without GNSS after a minute with it; with one of these cars, by its IMU alone."""
     yield RobustnessCase("outage, nominal", "outage", drives.OUTAGE)
     for names in product(
         ("wheel radius +1 %", "wheel radius -1 %"), ("gyro scale +0.5 %", "gyro scale -0.5 %")
     ):
         yield RobustnessCase(f"outage, {_AND.join(names)}", "outage", drives.OUTAGE, names)
+    yield RobustnessCase(f"outage, {ALONE}", "outage", drives.OUTAGE, (ALONE,))
 
 
 def recorded_case(

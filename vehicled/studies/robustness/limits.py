@@ -10,6 +10,7 @@ from typing import Any
 from vehicled.studies.robustness.cases import RobustnessCase
 from vehicled.studies.robustness.runs import KINEMATIC
 from vehicled.studies.robustness.scores import LATE, QUANTITIES
+from vehicled.studies.robustness.wrongs import ALONE
 
 WORSE_THAN_KINEMATIC = 1.05
 """No figure may exceed the kinematic filter's by more than this factor."""
@@ -69,8 +70,8 @@ _LIMITS: dict[str, dict[str, float]] = {
     "outage": {},
     "recorded": {},
 }
-_OUTAGE_SHARE = 0.003
-"""Of the distance driven without GNSS."""
+_OUTAGE_SHARE, _OUTAGE_SHARE_ALONE = 0.003, 0.01
+"""Of the distance driven without GNSS; by the IMU alone."""
 
 
 def find_misses(
@@ -84,8 +85,9 @@ def find_misses(
         for quantity, bound in find_limits(case, row["receiver"]).items()
         if row[quantity] is not None and row[quantity] > bound
     ]
-    if row["outage"] is not None and row["outage"]["share"] > _OUTAGE_SHARE:
-        found.append(Miss("outage", row["outage"]["share"], _OUTAGE_SHARE, "limit"))
+    most = _OUTAGE_SHARE_ALONE if ALONE in case.wrongs else _OUTAGE_SHARE
+    if row["outage"] is not None and row["outage"]["share"] > most:
+        found.append(Miss("outage", row["outage"]["share"], most, "limit"))
     if case.group in _AT_RANDOM:
         return found
     if kinematic is not None and not kinematic["diverged"]:

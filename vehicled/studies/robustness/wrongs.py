@@ -289,6 +289,7 @@ def _signed(
 _UNMEASURED = partial(_drop, ("torque.", "brake."))
 
 
+ALONE = "IMU and GNSS alone"
 _ABSENT: dict[str, tuple[str, ...]] = {
     "no roll and pitch gyroscopes, no vertical accelerometer": ("imu.wx", "imu.wy", "imu.az"),
     "no gyroscopes": ("imu.w",),
@@ -297,7 +298,7 @@ _ABSENT: dict[str, tuple[str, ...]] = {
     "no wheels, no vehicle speed": ("wheel.", "vehicle."),
     "no steering": ("steer.",),
     "no speed and course of GNSS": ("gnss.speed", "gnss.course"),
-    "IMU and GNSS alone": ("wheel.", "vehicle.", "steer.", "torque.", "brake."),
+    ALONE: ("wheel.", "vehicle.", "steer.", "torque.", "brake."),
 }
 """Sensors that a car does not have: the channels that are missing."""
 
