@@ -12,6 +12,7 @@ from vehicled.estimator import Estimator
 from vehicled.filter.settings import Suspension
 from vehicled.messages import ESTIMATE_COLUMNS, LOAD_COLUMNS, WHEELS
 from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.road import Edge
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Ground, Scenario
 from vehicled.simulation.sensor_settings import Errors, SimulatedImu
 from vehicled.smoothing.smoother import Smoother
@@ -148,3 +149,16 @@ def test_a_smoothed_drive_has_it_too():
     assert np.abs(run.added[-1][:4]).max() > 1e-4
     assert last[:4] == pytest.approx(filtered[:4], abs=1e-5)
     assert last[8:] == pytest.approx(filtered[8:], abs=1e-2 * scale)
+
+
+def test_a_step_in_the_road_is_no_latency_of_the_receiver():
+    # As the car hits it, the antenna on the roof swings: its velocity changes within the ten milliseconds that clocks
+    # of gyroscope and receiver may differ by. At a steady speed nothing else determines the latency.
+    step = Ground(edges=[Edge(at=20.0, height=0.05)])
+    inputs, initial = DriveInputs(rear_torque=60.0), InitialMotion(speed=12.0)
+    drive = Drive(Scenario(duration=6.0, initial=initial, inputs=inputs, ground=step, plant=STANDARD_ERRORS))
+    for seed in (4, 7):
+        run = Run(prototype(), steps(drive.measurements(seed=seed, gnss="rtk")))
+        assert np.abs(run.error(drive, "x")).max() < 0.35
+        latency = run.estimator.parameters()["gnss_latency"]
+        assert abs(latency.value) < 2.0 * latency.sigma

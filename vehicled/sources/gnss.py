@@ -53,8 +53,6 @@ _LEAST_WHITE = 0.25
 """Least share of the variance of heights that is white, whatever the receiver reports of horizontal positions."""
 _ANOTHER_KIND = 0.2
 """Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
-
-
 _FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
 """Beside the receiver's own: states that a wrong heading has led astray."""
 
@@ -328,7 +326,8 @@ class GnssSource(Source[Gnss]):
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
         """Update with the vector, or else with speed and course."""
         updates, name, s = self.updates, self._prefix, self.settings
-        of_rates = self.filter.measured_rates.item(0) * self._rates.sigma * self._arm
+        swing = self._rates.find_change(m.t * 1e-9 - self._velocity_late)
+        of_rates = self.filter.measured_rates.item(0) * self._arm * math.hypot(self._rates.sigma, swing)
         sigma = math.hypot(self._find_velocity_noise(v), of_rates)
         is_vector = "vn" in v and "ve" in v and self._world.aligned
         # A position alone says nothing of velocities: they may come in messages of their own.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 
@@ -9,6 +10,8 @@ _KEPT = 1024
 """Samples: a second of fast gyroscopes."""
 _GAP = 0.05
 """s: what is further from a sample is not measured."""
+_MISTIMED = 0.01
+"""s: clocks of gyroscopes and receivers, which average over a while, agree no better than to that."""
 
 
 class MeasuredRates:
@@ -30,6 +33,11 @@ class MeasuredRates:
             return
         samples.append((t, rates))
         self.sigma = sigma
+
+    def find_change(self, t: float) -> float:
+        """By how much they differ at t (s) and `_MISTIMED` before, rad/s; 0 if that is not measured."""
+        now, before = self.find(t), self.find(t - _MISTIMED)
+        return 0.0 if now is None or before is None else math.dist(now, before)
 
     def find(self, t: float) -> Sequence[float] | None:
         """At t (s), linear between samples; the last one for a time just behind it; None where there is none near."""
