@@ -189,6 +189,15 @@ def test_gravity_along_a_bank_is_no_jump(banked, is_denied):
     assert any(found) == is_denied
 
 
+def test_the_noise_of_a_broken_gyroscope_is_no_motion():
+    random, found = np.random.default_rng(1), []
+    lateral = LateralKinematics()
+    for _ in range(5000):
+        lateral.take(random.normal(), 0.0)
+        found.append(lateral.advance(0.004, 20.0, 0.0, 0.0))
+    assert not any(found)
+
+
 def test_a_gyroscope_that_has_fallen_silent_denies_nothing():
     lateral = LateralKinematics()
     lateral.take(0.5, None)

@@ -113,3 +113,28 @@ def test_samples_that_are_always_sent_again_are_left_out_in_the_first_run_at_mos
 
 def test_ten_times_the_rate_is_no_repetition_of_a_stuck_imu():
     assert repeat(sent=10, rate=2500.0) == []
+
+
+def of_speed(k: int, value: float, channel: str = "vehicle.speed") -> Measurement:
+    return Measurement("can", k * 10_000_000, k * 10_000_000, {channel: value})
+
+
+@pytest.mark.parametrize("channel", ["vehicle.speed", "gnss.speed"])
+def test_a_speed_that_stays_while_the_car_brakes_is_stuck(channel):
+    stuck = StuckChannels()
+    found = [bool(stuck.find(of_speed(k, 15.0, channel), 15.0 - 0.05 * k)) for k in range(40)]
+    assert found == [k > 20 for k in range(40)]
+    assert stuck.find(of_speed(40, 13.0, channel), 13.0) == []
+
+
+def test_a_coarse_speed_that_steps_is_not_stuck():
+    stuck = StuckChannels()
+    for k in range(400):
+        speed = 15.0 - 0.03 * k
+        assert stuck.find(of_speed(k, round(speed / 0.447) * 0.447), speed) == []
+
+
+def test_a_speed_that_is_zero_below_walking_pace_is_not_stuck():
+    stuck = StuckChannels()
+    for k in range(100):
+        assert stuck.find(of_speed(k, 0.0), 0.015 * k) == []

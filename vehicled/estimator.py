@@ -142,10 +142,9 @@ class Estimator:
         self._initialisation.reset()
         self._saved: np.ndarray | None = None
         """The whole filter in a good state."""
-        self._saved_ns = 0
+        self._saved_ns = self._since_road_ns = 0
         self._found: deque[dict[str, SlowState]] = deque(maxlen=2)  # at the last save and at that before
         self._restarts.reset()
-        self._since_road_ns = 0
 
     # -- the loop's interface ----------------------------------------------------------------------
 
@@ -177,7 +176,7 @@ class Estimator:
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns):
             self._restart(t_ns)
-        elif self._screening.has_used_wrong_unit or self._screening.is_reversed:
+        elif self._screening.has_used_wrong_unit or self._screening.is_reversed or self._world.is_lost:
             self._restart_at_origin(t_ns)
         if not self._running:
             self._t_ns = t_ns
@@ -377,8 +376,10 @@ class Estimator:
         self._first_ns = t_ns
 
     def _restart_at_origin(self, t_ns: int) -> None:
-        """Begin anew from nothing but the origin: what has been found is of a wrong unit, or the wrong way round."""
+        """Begin anew from nothing but the origin, and where only the heading has been lost, parameters."""
         origin, ahead = self._world.origin, -self.speed if self._screening.is_reversed else 0.0
+        if self._world.is_lost and self._found:
+            self._given = SetParameters(self._found[0], 0.0)
         self._restart(t_ns)
         self._world.origin = origin
         self._conditions.keep_direction(ahead)
@@ -433,7 +434,7 @@ class Estimator:
         """Begin anew at the last known place, at the speed and yaw rate that are measured now.
 
         Biases and parameters are kept, unless they come from an IMU that is mounted otherwise; forces are not, for
-        they may be what led the filter away. Where that does not help, it begins anew from nothing after a while.
+        they may be what led the filter away. If that does not help, it begins anew from nothing after a while.
         """
         if not self._restarts.request(t_ns, reason):
             self._running = False
@@ -495,6 +496,5 @@ class Estimator:
             correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
             values[_SIGMA_PLACE] = wider
         points = None if self._points is None else self._points.calc(values, f.pose)
-        added = additions.forces if self._loads and additions else 0.0
-        loads = None if self._loads is None else self._loads.calc(added)
+        loads = None if self._loads is None else self._loads.calc(additions.forces if additions else 0.0)
         return Estimate(t_ns, values, points, loads, correlation)

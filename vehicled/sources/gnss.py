@@ -254,6 +254,9 @@ class GnssSource(Source[Gnss]):
         if fix is not None and not self._world.known:
             self._join_world(fix)
         self._check_heading(m.t, v)
+        yaw = self.filter.states.index(ATTITUDE, "yaw")
+        if moving and fix is not None and self._world.is_heading_lost(float(self.filter.variances[yaw])):
+            return  # the filter begins anew
         if not self._world.aligned:
             self._align(m, v, fix, moving)
         if fix is not None and not self._world.aligned and self._has_preferred:
@@ -361,10 +364,7 @@ class GnssSource(Source[Gnss]):
     def _write_rates(self, t: float) -> None:
         """What the gyroscopes measured at t (s), which the antenna's velocity is predicted with."""
         rates, written = self._rates.find(t), self.filter.measured_rates
-        if rates is None:
-            written[0] = 0.0
-        else:
-            written[:] = (1.0, *rates)
+        written[:] = (0.0, 0.0, 0.0, 0.0) if rates is None else (1.0, *rates)
 
     def _observe_heading(self, m: Measurement, v: Mapping[str, float]) -> None:
         baseline, kind = self.settings.heading, f"{self._prefix}heading"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 _WINDOW = 0.5
@@ -11,6 +12,8 @@ _LEAST_BOUND = 1.0
 _BOUND_PER_SPEED = 0.05
 _YAW_RATE_BOUND = 0.5
 """rad/s"""
+_SAMPLES = 20
+"""From whose differences the noise of the gyroscope is found; that of a broken one is no motion."""
 _LASTING = 0.2
 """s"""
 _EVERY = 0.02
@@ -35,6 +38,8 @@ class LateralKinematics:
         self._acceleration: float | None = None
         self._yaw_rate_age = self._acceleration_age = 0.0
         """s"""
+        self._variance = 0.0
+        """Of a sample's yaw rate, (rad/s)²."""
         self._time = self._gained = self._impossible_for = self._since = 0.0
         self._unexplained: deque[tuple[float, float]] = deque()
         """Time, s, and lateral velocity less what the sensors have integrated, m/s, within the window."""
@@ -42,6 +47,8 @@ class LateralKinematics:
     def take(self, yaw_rate: float | None, acceleration: float | None) -> None:
         """The latest samples: yaw rate (rad/s) and lateral specific force (m/s²); None where not measured."""
         if yaw_rate is not None:
+            if self.yaw_rate is not None:
+                self._variance += (0.5 * (yaw_rate - self.yaw_rate) ** 2 - self._variance) / _SAMPLES
             self.yaw_rate, self._yaw_rate_age = yaw_rate, 0.0
         if acceleration is not None:
             self._acceleration, self._acceleration_age = acceleration, 0.0
@@ -69,7 +76,8 @@ class LateralKinematics:
         if self.yaw_rate is None:
             self._impossible_for = 0.0
             return False
-        impossible = abs(yaw_rate - self.yaw_rate) > _YAW_RATE_BOUND
+        noise = math.sqrt(self._variance)
+        impossible = abs(yaw_rate - self.yaw_rate) > _YAW_RATE_BOUND + 4.0 * noise
         if self._acceleration is not None:
             self._time += since
             kept = self._unexplained
@@ -77,6 +85,7 @@ class LateralKinematics:
             while self._time - kept[0][0] > _WINDOW:
                 kept.popleft()
             jump = abs(kept[-1][1] - kept[0][1])
-            impossible = impossible or jump > _LEAST_BOUND + _BOUND_PER_SPEED * abs(ahead)
+            integrated = 4.0 * noise * math.sqrt(_WINDOW * _EVERY)
+            impossible = impossible or jump > _LEAST_BOUND + (_BOUND_PER_SPEED + integrated) * abs(ahead)
         self._impossible_for = self._impossible_for + since if impossible else 0.0
         return self._impossible_for > _LASTING

@@ -37,6 +37,8 @@ _OPPOSITE = math.radians(130.0)
 """rad: beyond it, it may be the car that goes the other way."""
 _COHERENT = 0.8
 """Correlation of yaw rates that are the same but for sign, scale and noise."""
+_LONGEST_SPIN = 4
+"""Intervals: a car that spins goes backwards for a shorter time."""
 _SLOWEST = 4.0
 """m/s"""
 _IMU = (*ACCELEROMETERS, *GYROSCOPES)
@@ -69,6 +71,8 @@ class MountingCheck:
         self.is_reversed = False
         """Whether the car goes the other way than the estimate."""
         self._upward: deque[float] = deque(maxlen=_KEPT)
+        self._backwards = 0
+        """Intervals without an IMU in which the car has seemed to go backwards faster than any does."""
         self._speed: float | None = None
         self._expected, self._along, self._across = 0.0, 0.0, 0.0
         self._turned = 0.0
@@ -81,6 +85,8 @@ class MountingCheck:
         """Averages of an interval; `steering`: yaw rate by the steering angle now, rad/s; `ahead`: speed, m/s."""
         if self._axes is None or any(c not in now.means for c in _IMU):
             self._speed = None  # over a longer time, a change of speed is no acceleration
+            self._backwards = self._backwards + 1 if ahead < -FASTEST_BACKWARDS else 0
+            self.is_reversed = self._backwards >= _LONGEST_SPIN
             return
         force, rate = (
             [sum(r * now.means[c] for r, c in zip(row, channels, strict=True)) for row in self._axes]

@@ -101,7 +101,9 @@ class Screening:
     @property
     def is_gyroscope_doubtful(self) -> bool:
         """Whether other sensors contradict it."""
-        return self._yaw.is_doubtful or not self._yaw.is_plausible
+        health = self._updates.health.get("imu.gyro")
+        is_used = health is None or health.is_used
+        return self._yaw.is_doubtful or not self._yaw.is_plausible or not is_used
 
     def widen_biases(self, f: EstimatedFilter) -> None:
         """What has been found since the step before makes biases less certain; a jump also what it has falsified."""

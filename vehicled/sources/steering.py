@@ -27,6 +27,9 @@ HORIZON = 0.1
 _REPLACED, _UNKNOWN = 0.03, 0.1
 """rad/√s: how fast the error changes of the angle that replaces a sensor's; and of the last angle, where nothing
 does: a driver turns the wheels by so much within a second."""
+_TURNING = 4.0
+"""m/s²/√s: how fast lateral acceleration changes in bends. At speed wheels that turned as they do in a car park would
+make the simulated car skid."""
 _STANDING = 0.1
 """m/s: slower, a car does not show where its wheels point: what its tyres do as they are twisted is no angle."""
 _ANYWHERE = 0.3
@@ -193,7 +196,8 @@ class Steering(ModelInput[SteeringInput]):
             return 0.0
         shown = self._hidden * speed / _SHOWING
         self._hidden *= math.exp(-speed * dt / _SHOWING)
-        return math.sqrt(_UNKNOWN**2 + shown)
+        unknown = min(_UNKNOWN, _TURNING * self._car.vehicle.wheelbase / speed**2)
+        return math.sqrt(unknown**2 + shown)
 
     def apply(self, t: float) -> None:
         """Write displacements and rates at t, s, into the car."""

@@ -31,6 +31,10 @@ _ROUNDING = 1e-5
 """m: smaller numbers are zero."""
 _DEGREE = 111e3
 """m on the ground."""
+_SPEEDS = "vehicle.speed", "gnss.speed", "gnss2.speed"
+_CHANGED = 1.0
+"""m/s: by which the estimated speed has changed since a speed began to repeat itself, at least. Those of a mile per
+hour repeat themselves for less; near standstill speeds are zero."""
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _IMU = frozenset(_AXES)
 _get_axes = itemgetter(*_AXES)
@@ -78,12 +82,33 @@ class _Place(_Run):
         self._last = change
 
 
+class _Speed(_Run):
+    """Speeds that are the same, and how fast the car was when they began to be."""
+
+    __slots__ = ("estimated",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.estimated = 0.0
+
+    def is_stuck(self, value: float, t: int, estimated: float) -> bool:
+        """Take a sample beside an estimate, m/s."""
+        if value != self.value:
+            self.value, self.begun_ns, self.repetitions, self.estimated = value, t, 0, estimated
+            return False
+        self.repetitions += 1
+        least = _CHANGED if value else max(_CHANGED, _MOVING)
+        return self.repetitions >= _FIXES and abs(estimated - self.estimated) > least
+
+
 class StuckChannels:
     """Finds samples that only repeat those before, while the car moves."""
 
     def __init__(self) -> None:
         self._receivers = [kind for kind in find_kinds().values() if issubclass(kind, Gnss)]
-        self.watched = frozenset((*_AXES, *(channel for kind in self._receivers for channel in kind.PLACE)))
+        self.watched = frozenset(
+            (*_AXES, *_SPEEDS, *(channel for kind in self._receivers for channel in kind.PLACE))
+        )
         """Channels that can be stuck."""
         self.reset()
 
@@ -91,6 +116,7 @@ class StuckChannels:
         """Nothing has been measured yet."""
         self._axes = {channel: _Run() for channel in _AXES}
         self._fixes = [(kind.PLACE, kind.LIMITS, _Place()) for kind in self._receivers]
+        self._speeds = {channel: _Speed() for channel in _SPEEDS}
         self._sample: tuple[float, ...] | None = None
         """Of the whole IMU, as long as none of its axes has repeated itself: the runs do not know it yet."""
         self._whole, self._whole_ns = 0, 0
@@ -144,6 +170,9 @@ class StuckChannels:
             if t - self._whole_ns < _TIME * 1e9:
                 self._usual = max(self._usual, self._whole)
             self._whole, self._whole_ns = 0, t
+        for channel, of_speed in self._speeds.items():
+            if channel in values and of_speed.is_stuck(values[channel], t, abs(speed)):
+                stuck.append(channel)
         for place, channels, run in self._fixes:
             if place[0] not in values or place[1] not in values:
                 continue

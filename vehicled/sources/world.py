@@ -12,6 +12,9 @@ from vehicled.geodesy import WorldOrigin
 _FARTHEST = 1e5
 """m: a given origin farther away than this is not meant for this drive; a tangent plane is no map of a country."""
 
+_LOST = 0.5
+"""rad: a heading that has become less certain cannot be corrected, as errors are linearised."""
+
 Fix = tuple[float, float, float]
 """Latitude and longitude (degrees) and height (m; NaN where a fix has none)."""
 
@@ -30,6 +33,13 @@ class WorldFrame:
         """Whether the estimates are about `origin`, and not in a frame of their own."""
         self.aligned = False
         """Whether the heading is known."""
+        self.is_lost = False
+        """Whether it is not known any more, as nothing has measured it for seconds; the filter then begins anew."""
+
+    def is_heading_lost(self, variance: float) -> bool:
+        """Whether the heading, whose variance in rad² is given, has to be found anew; noted in `is_lost`."""
+        self.is_lost = self.aligned and variance > _LOST**2
+        return self.is_lost
 
     def find_origin(self, fix: Fix) -> None:
         """The first fix, unless an origin is given that is not on the other side of the country."""
