@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from vehicled.daemon.learned import LearnedFile, LearnedKeeper
 from vehicled.errors import UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import SlowState
+from vehicled.sources.learnable import find_bounds
 
 CONFIGURATION = "vehicle: {mass: 1 t}\nsensors: {imu: {}}\nfilter: {kind: UKF}"
 LEARNED = {
@@ -21,6 +23,9 @@ LEARNED = {
     "tyre_error.friction": SlowState(0.9, 0.01, "–"),
     "of another version": SlowState(1.0, 1.0, ""),
 }
+
+
+MOVED = {"value": 0.05, "sigma": 0.001, "unit": "rad"}
 
 
 def test_what_is_saved_is_loaded(tmp_path):
@@ -63,10 +68,73 @@ def test_a_file_that_cannot_be_used_is_ignored_with_a_message(tmp_path, caplog, 
         message = "learned before is not used"
     else:
         change(content)
+        del content["checksum"]
         path.write_text(json.dumps(content))
     with caplog.at_level(logging.WARNING):
         assert file.load() is None
     assert message in caplog.text
+
+
+def test_one_changed_digit_is_found_by_the_checksum(tmp_path, caplog):
+    path = tmp_path / "learned.json"
+    file = LearnedFile(path, CONFIGURATION)
+    file.save({"gyro_bias.z": SlowState(-0.0012, 1e-4, "rad/s")})
+    path.write_text(path.read_text().replace("-0.0012", "-9.0012"))
+    assert file.load() is None
+    assert f"{path}: what was learned before is not used: its checksum" in caplog.text
+
+
+def test_a_file_of_an_older_version_has_no_checksum(tmp_path):
+    path = tmp_path / "learned.json"
+    file = LearnedFile(path, CONFIGURATION)
+    file.save(LEARNED)
+    content = json.loads(path.read_text())
+    del content["checksum"]
+    path.write_text(json.dumps(content))
+    assert file.load()["parameters"].keys() == LEARNED.keys()
+
+
+def test_parameters_that_cannot_be_are_left_out_with_one_message(tmp_path, caplog):
+    path, given = tmp_path / "learned.json", prototype()
+    file = LearnedFile(path, CONFIGURATION, find_bounds(given.sensors, given.filter))
+    wrong = {
+        "gyro_bias.z": SlowState(-9.0012, 1e-4, "rad/s"),
+        "antenna.x": SlowState(0.1, 0.01, "cm"),
+        "rolling_radius.fl": SlowState(0.01, 50.0, "–"),
+    }
+    file.save(LEARNED | wrong | {"gyro_bias.x": SlowState(-0.0012, 1e-4, "rad/s")})
+    loaded = file.load()
+    assert loaded is not None
+    assert loaded["parameters"].keys() == {*LEARNED, "gyro_bias.x"} - {"tyre_error.friction"}
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{path}: not used of what was learned before: ")
+    assert "gyro_bias.z: expected at most ±0.1 rad/s, got -9.0012 with σ 0.0001" in record.getMessage()
+    assert "antenna.x: expected the unit 'm', got 'cm'" in record.getMessage()
+
+
+def test_a_file_from_the_future_is_of_unknown_age(tmp_path, monkeypatch, caplog):
+    file = LearnedFile(tmp_path / "learned.json", CONFIGURATION)
+    file.save(LEARNED)
+    now = time.time()
+    monkeypatch.setattr(learned.time, "time", lambda: now - 30.0)
+    assert file.load()["age"] == 0.0
+    monkeypatch.setattr(learned.time, "time", lambda: now - 86400.0)
+    assert file.load()["age"] == 30 * 86400.0
+    assert "its age counts as 30 days" in caplog.text
+
+
+def test_a_restart_soon_after_the_start_is_without_them(caplog):
+    estimator, measured = Estimator(prototype()), steps(cruise().measurements()[:1500])
+    estimator.command("set_parameters", {"parameters": {"imu_alignment.z": MOVED}, "age": 60.0})
+    found = []
+    for k, step in enumerate(measured):
+        estimator.step(step.t, step.measurements)
+        if k == 150:
+            found.append(estimator.parameters()["imu_alignment.z"].value)
+            estimator.command("reset", {})
+    found.append(estimator.parameters()["imu_alignment.z"].value)
+    assert found == [pytest.approx(MOVED["value"], abs=0.01), pytest.approx(0.0, abs=0.01)]
+    assert caplog.text.count("they are left out") == 1
 
 
 def test_a_disk_that_fails_is_reported_once_and_when_it_works_again(tmp_path, caplog):
