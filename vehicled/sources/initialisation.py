@@ -113,7 +113,7 @@ class Initialisation:
         initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
         if self._is_trusted(t_ns, given):
-            f.set_parameters(given.parameters, given.age)
+            f.set_parameters(given.parameters, given.age, switched_on=True)
             self._sources.set_parameters(given.parameters)
         if alignment is not None:
             self._skid(t_ns, alignment)
