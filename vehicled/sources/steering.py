@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
-from vehicled.sources.source import Latency
 from vehicled.sources.steering_health import SILENT, SteeringHealth
+from vehicled.sources.tracker import Tracker
 from vehicled.units import Positive, Seconds, Unit, UnitBy
 from vehicled.vehicle.arrays import RACK, RACK_RATE, ROD, ROD_RATE
 from vehicled.vehicle.steering import SteeringGeometry
@@ -22,8 +22,6 @@ _ONE_SIDED = 0.3
 """s: after that without a sample, only the other road wheel is measured."""
 _RODS, _ROD_RATES = (range(row * len(WHEELS), row * len(WHEELS) + 2) for row in (ROD, ROD_RATE))
 """Places of the front wheels in the flat inputs of corners."""
-HORIZON = 0.1
-"""s: a steering signal is extrapolated no further; after that the last value holds."""
 _REPLACED, _UNKNOWN = 0.03, 0.1
 """rad/√s: how fast the error changes of the angle that replaces a sensor's; and of the last angle, where nothing
 does: a driver turns the wheels by so much within a second."""
@@ -54,50 +52,12 @@ class SteeringInput(InputSettings):
     """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
     offset: Annotated[float, UnitBy(_UNITS, "source")] = 0.0
     """Of the source when driving straight on: a length of the rack (a plain number: m), otherwise an angle (rad)."""
-    latency: Latency = 0.0
-    """By how much its measurements are older than the time that they come with."""
     smoothing: Annotated[Seconds, Positive] = 0.02
     """Memory of the tracker that finds value and rate between samples."""
 
     def make_input(self, car: Car) -> Steering:
         """The input that uses this section."""
         return Steering(self, car)
-
-
-class Tracker:
-    """Value and rate of a sampled signal between its samples: a critically damped g-h filter.
-
-    Its memory is a time, not a number of samples, so that any rate of samples will do.
-    """
-
-    def __init__(self, memory: float) -> None:
-        self._memory = memory
-        self._t: float | None = None
-        self.value = self.rate = 0.0
-
-    def update(self, t: float, measured: float) -> None:
-        """A sample measured at t (s). One that is not newer than the last is left out."""
-        if self._t is None:
-            self._t, self.value, self.rate = t, measured, 0.0
-            return
-        dt = t - self._t
-        if dt <= 0.0:
-            return
-        theta = math.exp(-dt / self._memory)
-        predicted = self.value + self.rate * dt
-        error = measured - predicted
-        self.value = predicted + (1.0 - theta * theta) * error
-        self.rate += (1.0 - theta) ** 2 / dt * error
-        self._t = t
-
-    def at(self, t: float) -> tuple[float, float]:
-        """Value and rate at t, extrapolated from the last sample by no more than HORIZON."""
-        if self._t is None:
-            return 0.0, 0.0
-        ahead = t - self._t
-        if ahead > HORIZON:
-            return self.value + self.rate * HORIZON, 0.0
-        return self.value + self.rate * ahead, self.rate
 
 
 class Steering(ModelInput[SteeringInput]):
