@@ -12,7 +12,7 @@ _FORGETTING_TIME = 30 * 86400.0
 """s: over which what was found of a car is no longer so."""
 
 
-class Kept(NamedTuple):
+class KeptState(NamedTuple):
     """What a slow state begins with."""
 
     value: float
@@ -23,7 +23,7 @@ class Kept(NamedTuple):
 
 def calc_kept(
     group: Group, found: SlowState, age: float, before: float, is_widened: bool, switched_on: bool
-) -> Kept:
+) -> KeptState:
     """What was found `age` seconds ago of a state of a group, whose variance would be `before` without that.
 
     With time it becomes as one of which nothing is known: with a = exp(−age/τ), x → √a x and σ² → a σ² + (1 − a) σ₀².
@@ -37,4 +37,4 @@ def calc_kept(
     variance = kept * min(found.sigma**2, prior) + (1.0 - kept) * prior
     if switched_on:
         variance = min(variance + group.turn_on**2 * before, prior)
-    return Kept(math.sqrt(kept) * value, variance, math.sqrt(prior))
+    return KeptState(math.sqrt(kept) * value, variance, math.sqrt(prior))
