@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -34,9 +34,10 @@ _SHOWING = 1.0
 show of wheels that may point anywhere is noise: it would turn the simulated ones to and fro, which push the car."""
 
 
-_ANGLE = Unit("rad", plain=True)
-_UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
-"""By source."""
+_ANGLE = Unit("rad")
+_UNITS = {"rack": Unit("m"), "wheel": _ANGLE, "road_wheels": _ANGLE}
+_MOST = {"rack": (0.3, "m"), "wheel": (20.0, "rad"), "road_wheels": (1.0, "rad")}
+"""By source: of its offset."""
 _RACK, _WHEEL, _ROAD_WHEELS = "steer.rack", "steer.wheel", ("steer.fl", "steer.fr")
 CHANNELS_BY_SOURCE = {"rack": (_RACK,), "wheel": (_WHEEL,), "road_wheels": _ROAD_WHEELS}
 """What each source reads."""
@@ -51,9 +52,15 @@ class SteeringInput(InputSettings):
     source: Literal["rack", "wheel", "road_wheels"] = "rack"
     """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
     offset: Annotated[float, UnitBy(_UNITS, "source")] = 0.0
-    """Of the source when driving straight on: a length of the rack (a plain number: m), otherwise an angle (rad)."""
+    """Of the source when driving straight on: a length of the rack, otherwise an angle."""
     smoothing: Annotated[Seconds, Positive] = 0.02
     """Memory of the tracker that finds value and rate between samples."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for an offset beyond what the source can measure."""
+        most, unit = _MOST[self.source]
+        if not abs(self.offset) <= most:
+            yield "offset", f"expected at most ±{most:g} {unit} of {self.source}, got {self.offset:g} {unit}"
 
     def make_input(self, car: Car) -> Steering:
         """The input that uses this section."""
