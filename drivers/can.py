@@ -44,7 +44,7 @@ from drivers.serial_port import nanoseconds
 from drivers.slcan import BITRATES, SlcanPort, check_channel
 from vehicled.bounded_file import read_bounded
 from vehicled.errors import OptionError, UsageError
-from vehicled.messages import CHANNELS, Measurement
+from vehicled.messages import CHANNELS, WHEELS, Measurement
 from vehicled.units import (
     Metres,
     Positive,
@@ -67,6 +67,10 @@ OFFSET_UNITS = {
     channel: Unit(unit, plain=True) for channel, unit in CHANNELS.items() if unit not in ("", "deg")
 }
 """Of channels in SI units. Settings arrive in these, so that an offset in degrees of latitude is a plain number."""
+
+WHEEL_SPEEDS = frozenset(f"wheel.{wheel}.speed" for wheel in WHEELS)
+"""Channels that a `radius` is for."""
+NO_SCALE = "expected a number other than 0, with which all values would be the same, got 0"
 
 RollingRadius = Annotated[Metres, Range(0.1, 2.0)]
 """Of a wheel, from karts to lorries: a number in mm given as m makes speeds of a thousandth."""
@@ -94,7 +98,9 @@ class CanSignal:
     """For a wheel's speed in m/s or km/h: the rolling radius that it was calculated with."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) unless roll_over and pulses_per_revolution are both given or both left out."""
+        """Yield (key, what is wrong) for a scale of 0, and one of roll_over and pulses_per_revolution alone."""
+        if self.scale == 0.0:
+            yield "scale", NO_SCALE
         if (self.roll_over is None) != (self.pulses_per_revolution is None):
             yield "", "expected roll_over and pulses_per_revolution together, or neither"
 
@@ -122,9 +128,11 @@ class CanOptions:
             yield "bitrate", f"expected one of {', '.join(map(str, BITRATES))} with slcan, got {self.bitrate}"
         if self.interface == "slcan" and (wrong := check_channel(self.channel)):
             yield "channel", wrong
-        for channel in self.signals:
+        for channel, signal in self.signals.items():
             if channel not in CHANNELS:
                 yield f"signals.{channel}", f"unknown channel; expected one of {', '.join(CHANNELS)}"
+            elif signal.radius is not None and channel not in WHEEL_SPEEDS:
+                yield f"signals.{channel}.radius", f"expected only for {', '.join(sorted(WHEEL_SPEEDS))}"
 
 
 class _Counter:
@@ -284,7 +292,7 @@ def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
         return 1.0
     text = dbc_unit if signal.unit is None else signal.unit
     try:
-        return calc_factor(text or "", CHANNELS[channel], signal.radius)
+        return calc_factor(text or "", CHANNELS[channel], signal.radius, channel in WHEEL_SPEEDS)
     except UnitError as error:
         raise OptionError(f"signals.{channel}", f"{error} (`unit` of the signal)") from None
 

@@ -135,6 +135,14 @@ def test_a_truth_that_does_not_fit_leaves_the_rest_of_its_row(here, drives, tmp_
     assert row["nis"]
 
 
+def test_a_truth_of_another_origin_is_in_the_notes_of_its_row(here, drives, tmp_path, capsys):
+    truth = tmp_path / "truth.csv"
+    lines = (drives / "a.truth.csv").read_text().splitlines()
+    truth.write_text("\n".join([lines[0] + ",lat,lon", *(line + ",43.4,-8.4" for line in lines[1:])]))
+    [row] = batch(capsys, drives / "a.mcap", "--config", "prototype", "--truth", truth)
+    assert any(note.startswith("the origins of x and y are ") for note in row["notes"])
+
+
 def test_a_run_goes_on_from_its_file_and_tries_failures_again(here, drives, tmp_path, capsys):
     log, rows = tmp_path / "late.csv", tmp_path / "rows.jsonl"
     log.write_text("t,imu.wz\n")

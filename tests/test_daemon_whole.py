@@ -277,8 +277,13 @@ def test_requests_to_reload_without_end_do_not_hold_up_the_watchdog(
 def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estimator, monkeypatch, capsys):
     """`vehicled run` with a stand-in for the vehicle and its filter."""
     text = configuration.replace("FOLDER", str(socket_folder))
+    car = load_configuration("prototype")
     loaded = types.SimpleNamespace(
-        daemon=settings.loads(text, DaemonOptions), text=text, vehicle=load_configuration("prototype").vehicle
+        daemon=settings.loads(text, DaemonOptions),
+        text=text,
+        vehicle=car.vehicle,
+        sensors=car.sensors,
+        filter=car.filter,
     )
     load = {"car.yaml": loaded}.__getitem__
     for name, member, value in (

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import vehicled
 from replay.csv_log import EstimatesWriter, Table
 from replay.problems import Problems
 from vehicled.cli import main
@@ -14,7 +15,8 @@ from vehicled.daemon.recorder import Recorder
 from vehicled.errors import RunError
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
-from vehicled.scoring import calc_origin_distance, compare, score, score_receiver, score_sensors
+from vehicled.report.data import load_run
+from vehicled.scoring import compare, find_notes, score, score_receiver, score_sensors
 
 SECOND = 1_000_000_000
 
@@ -232,9 +234,10 @@ def test_origins_that_differ_are_found() -> None:
     for origin in (*origins, origins[0]):
         x, y, _ = origin.to_world(*place)
         tables.append(table([0.0, 1.0], x=[x, x], y=[y, y], lat=[place[0]] * 2, lon=[place[1]] * 2))
-    assert calc_origin_distance(tables[0], tables[1]) == pytest.approx(500.0, abs=0.5)
-    assert calc_origin_distance(tables[0], tables[2]) == pytest.approx(0.0, abs=1e-6)
-    assert calc_origin_distance(tables[0], table([0.0], x=[1.0], y=[2.0])) is None
+    (note,) = find_notes(tables[0], tables[1])
+    assert note.startswith("the origins of x and y are 499.9 m apart")
+    assert find_notes(tables[0], tables[2]) == ()
+    assert find_notes(tables[0], table([0.0], x=[1.0], y=[2.0])) == ()
 
 
 def test_command_warns_of_origins_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,3 +246,25 @@ def test_command_warns_of_origins_that_differ(tmp_path: Path, capsys: pytest.Cap
         (tmp_path / f"{name}.csv").write_text(f"t,x,y,lat,lon\n{rows}")
     assert main(["score", str(tmp_path / "estimates.csv"), str(tmp_path / "truth.csv")]) == 0
     assert "the origins of x and y are 20.0 m apart" in capsys.readouterr().err
+
+
+def test_notes_are_in_all_that_scores_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / f"{name}.csv" for name in ("estimates", "truth")]
+    for path, x in zip(paths, (5.0, 25.0), strict=True):
+        path.write_text("t,x,y,lat,lon\n" + "".join(f"{t},{x},0,43.33,-8.41\n" for t in (0, 1, 2)))
+    assert main(["score", *map(str, paths), "--json"]) == 0
+    (note,) = json.loads(capsys.readouterr().out)["notes"]
+    assert note.startswith("the origins of x and y are 20.0 m apart")
+    assert vehicled.score(*paths).notes == (note,)
+    run = load_run(*paths)
+    assert run.scores is not None
+    assert run.scores.notes == (note,)
+    assert main(["report", str(paths[0]), "--truth", str(paths[1]), "-o", str(tmp_path / "a.html")]) == 0
+    assert "20.0 m apart in the two files" in (tmp_path / "a.html").read_text()
+
+
+def test_a_point_of_the_truth_is_one_of_the_car(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "estimates.csv"
+    path.write_text("t,x,y\n0,0,0\n1,0,0\n")
+    assert main(["score", str(path), str(path), "--truth-point", "1e9,0,0"]) == 2
+    assert "--truth-point 1e9,0,0: expected a point of the car, at most 20 m" in capsys.readouterr().err

@@ -182,6 +182,7 @@ def test_the_command_writes_the_smoothed_estimates(tmp_path, capsys):
     [
         (["--publish", "tcp://127.0.0.1:1", "--estimates", "o.csv"], "--publish"),
         (["--record", "o.mcap", "--estimates", "o.csv"], "--record"),
+        (["--rate", "2", "--estimates", "o.csv"], "--rate"),
         ([], "--estimates"),
     ],
 )

@@ -11,8 +11,10 @@ from vehicle_rig import vehicle
 from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.sensors import Sensors
-from vehicled.sources.steering import HORIZON, Steering, SteeringInput, Tracker
-from vehicled.sources.torques import WheelTorques
+from vehicled.sources.steering import Steering, SteeringInput
+from vehicled.sources.torques import Torques, WheelTorques
+from vehicled.sources.tracker import HORIZON, Tracker
+from vehicled.vehicle.arrays import BRAKE_PRESSURE, DRIVE_TORQUE
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.differential import Differential
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
@@ -306,3 +308,22 @@ def test_other_settings_take_effect_with_the_next_samples(car):
     inputs.apply(0.0)
     assert not car.corner_inputs[3:].any()
     assert not car.corner_inputs[:2].any()
+
+
+def test_late_torques_and_pressures_count_at_their_own_time(car):
+    """Of a ramp that is 60 ms late, the value of now; of a step, the impulse that the car has had by then."""
+    late = 0.06
+    sensors = Sensors(wheel_torques=WheelTorques(latency=late), brake_pressure=BrakePressure(latency=late))
+    inputs, torque, pressure = Inputs(car, sensors), [], []
+    for k in range(200):
+        t = k * 0.01
+        of = min(max(t - late - 0.3, 0.0), 0.8) / 0.8
+        inputs.take(round(t * 1e9), {"torque.rl": 1000.0 * of, "torque.rr": 0.0, "brake.pressure": 5e6 * of})
+        inputs.apply(t)
+        torque.append(car.corner_inputs[DRIVE_TORQUE, 2])
+        pressure.append(car.corner_inputs[BRAKE_PRESSURE, 0])
+    true = np.clip((np.arange(200) * 0.01 - 0.3) / 0.8, 0.0, 1.0)
+    assert torque[60] == pytest.approx(1000.0 * true[60], rel=0.01)
+    assert pressure[60] == pytest.approx(5e6 * true[60], rel=0.01)
+    assert sum(torque) == pytest.approx(1000.0 * true.sum(), rel=0.01)
+    assert inputs._find(Torques).measured_at == pytest.approx(1.99)

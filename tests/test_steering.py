@@ -75,10 +75,9 @@ def test_the_multibody_models_wheels_turn_as_the_geometry_says(name, angle):
     ("text", "offset"),
     [
         ("{offset: 2 mm}", 0.002),
-        ("{offset: 0.002}", 0.002),
         ("{source: wheel, offset: 1.5 deg}", np.radians(1.5)),
         ("{offset: -1.5°, source: road_wheels}", -np.radians(1.5)),
-        ("{source: wheel, offset: 0.02}", 0.02),
+        ("{source: wheel, offset: 20 rad}", 20.0),
     ],
 )
 def test_the_offset_has_the_unit_of_its_source(text, offset):
@@ -91,3 +90,21 @@ def test_an_offset_of_the_wrong_dimension_is_refused():
         loads("steering:\n  source: wheel\n  offset: 2 mm", Sensors)
     with pytest.raises(SettingsError, match=r"a length such as .*, as steering\.source is rack, got '2 deg'"):
         loads("steering: {offset: 2 deg}", Sensors)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{offset: 2}", "steering.offset: expected a length such as '0.35 m', as .*got '2'"),
+        ("{source: wheel, offset: 0.02}", "steering.offset: expected an angle such as '3 deg'"),
+        ("{offset: 2 m}", "steering.offset: expected at most ±0.3 m of rack, got 2 m"),
+        (
+            "{source: wheel, offset: 7200 deg}",
+            "steering.offset: expected at most ±20 rad of wheel, got 125.664 rad",
+        ),
+        ("{source: road_wheels, offset: 720 deg}", "steering.offset: expected at most ±1 rad of road_wheels"),
+    ],
+)
+def test_an_offset_that_no_steering_has_is_refused(text, message):
+    with pytest.raises(SettingsError, match=message):
+        loads(f"steering: {text}", Sensors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -78,3 +79,20 @@ class SetParameters(msgspec.Struct, forbid_unknown_fields=True):
                     f"{name}: expected a value within ±{_LARGEST:g} and a standard deviation from 0 to "
                     f"{_LARGEST:g}, got {p.value:g} and {p.sigma:g}"
                 )
+
+
+@dataclass(frozen=True)
+class SlowBound:
+    """What a slow state can be."""
+
+    largest: float
+    """Magnitude of its value, and its standard deviation, at most."""
+    unit: str
+
+    def find_fault(self, found: SlowState) -> str | None:
+        """What is wrong with what was found, and what was expected; None if nothing is."""
+        if found.unit != self.unit:
+            return f"expected the unit {self.unit!r}, got {found.unit!r}"
+        if abs(found.value) <= self.largest and found.sigma <= self.largest:
+            return None
+        return f"expected at most ±{self.largest:g} {self.unit}, got {found.value:g} with σ {found.sigma:g}"

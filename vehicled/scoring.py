@@ -31,6 +31,9 @@ SLOWEST_SLIP = 1.0
 _SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": ("–", 1.0)}
 """What a table for people shows instead of the SI unit."""
 
+_SAME_ORIGIN = 0.5
+"""m: origins that are less far apart, by rounding of latitude and longitude, are the same."""
+
 _HOLE = 5.0
 """Truth is interpolated over at most this many of its usual periods; a longer hole is not scored."""
 
@@ -72,6 +75,8 @@ class Scores:
     """Of the GNSS receiver alone: `horizontal` and `yaw`, where known."""
     point: Vector = ORIGIN
     """That position, velocity and sideslip were compared at: m, vehicle axes."""
+    notes: tuple[str, ...] = ()
+    """What to know of these numbers, in words."""
 
     def as_json(self) -> dict[str, Any]:
         """What `vehicled score --json` prints."""
@@ -99,6 +104,7 @@ class Scores:
         if self.point != ORIGIN:
             result["point"] = {**dict(zip("xyz", self.point, strict=True)), "unit": "m"}
         result["overlap"] = {"from": self.overlap[0], "to": self.overlap[1], "unit": "s"}
+        result["notes"] = list(self.notes)
         return result
 
     def __str__(self) -> str:
@@ -139,6 +145,8 @@ class Comparison:
     """(n,) standard deviation of a column where the filter gives one."""
     point: Vector = ORIGIN
     """That position, velocity and sideslip were compared at: m, vehicle axes."""
+    notes: tuple[str, ...] = ()
+    """What to know of these errors, in words."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +235,7 @@ def compare(estimates: Table, truth: Table) -> Comparison:
             error = np.pi - np.mod(np.pi - error, 2 * np.pi)
         errors[column] = np.where(moving, error, np.nan) if _needs_motion(column) else error
     sigmas = {c: values[f"sigma.{c}"] for c in columns if np.isfinite(values.get(f"sigma.{c}", np.nan)).any()}
-    return Comparison(t, at_estimates, errors, sigmas, point)
+    return Comparison(t, at_estimates, errors, sigmas, point, find_notes(estimates, truth))
 
 
 def find_compared_point(estimates: Table, truth: Table) -> Vector:
@@ -235,13 +243,19 @@ def find_compared_point(estimates: Table, truth: Table) -> Vector:
     return find_point(truth.columns) or find_point(estimates.columns) or ORIGIN
 
 
-def calc_origin_distance(estimates: Table, truth: Table) -> float | None:
-    """How far apart the origins of x and y are in two tables, m; None where one has not both x, y and lat, lon."""
+def find_notes(estimates: Table, truth: Table) -> tuple[str, ...]:
+    """That the origins of x and y in two tables are apart; nothing where one has not both x, y and lat, lon."""
     one, other = _find_origin(estimates), _find_origin(truth)
     if one is None or other is None:
-        return None
+        return ()
     east, north, _ = one.to_world(other.latitude, other.longitude, other.height)
-    return math.hypot(east, north)
+    apart = math.hypot(east, north)
+    if apart <= _SAME_ORIGIN:
+        return ()
+    return (
+        f"the origins of x and y are {apart:.1f} m apart in the two files, "
+        "which is in all errors of position (`world` in the configuration sets the origin)",
+    )
 
 
 def _find_origin(table: Table) -> WorldOrigin | None:
@@ -304,7 +318,9 @@ def score(comparison: Comparison, innovations: Iterable[Innovation] = ()) -> Sco
     compared = np.any([np.isfinite(e) for e in errors.values()], axis=0)
     first, last = comparison.t[compared][[0, -1]] / 1e9
     overlap = float(first), float(last)
-    return Scores(quantities, score_sensors(innovations), overlap, point=comparison.point)
+    return Scores(
+        quantities, score_sensors(innovations), overlap, point=comparison.point, notes=comparison.notes
+    )
 
 
 def _normalise(error: np.ndarray, sigma: np.ndarray) -> np.ndarray:

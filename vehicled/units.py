@@ -162,7 +162,7 @@ def _add(a: Dimension, b: Dimension, times: Fraction) -> Dimension:
     return a[0] + times * b[0], a[1] + times * b[1], a[2] + times * b[2], a[3] + times * b[3]
 
 
-_SPEED, _TURNING = _dimension(length=1, time=-1), _dimension(time=-1, angle=1)
+_SPEED = _dimension(length=1, time=-1)
 
 
 @lru_cache(maxsize=1024)
@@ -191,10 +191,11 @@ _ALSO_USUAL = {
 """By the unit of a channel: another one in which it is often measured."""
 
 
-def calc_factor(unit: str, wanted: str, radius: float | None = None) -> float:
+def calc_factor(unit: str, wanted: str, radius: float | None = None, rolls: bool = False) -> float:
     """What a number in `unit` is multiplied by to be in `wanted`; empty texts are dimensionless.
 
-    `radius`, m, turns a speed into the rate of a wheel that rolls at it. Raises UnitError.
+    `radius`, m, turns a speed into the rate of a wheel that rolls at it; `rolls`: whether it is one of a wheel.
+    Raises UnitError, also for a radius that has no effect.
     """
     to_factor, to_dimension = parse_unit(wanted or "1")
     example = f", such as {_ALSO_USUAL[wanted]}" if wanted in _ALSO_USUAL else ""
@@ -204,10 +205,14 @@ def calc_factor(unit: str, wanted: str, radius: float | None = None) -> float:
         factor, dimension = parse_unit(unit or "1")
     except UnitError:
         raise UnitError(f"{expected}, {got}") from None
-    if radius is not None and dimension == _SPEED and to_dimension == _TURNING:
+    if radius is not None:
+        if not rolls:
+            raise UnitError("expected `radius` only beside the speed of a wheel")
+        if dimension != _SPEED:
+            raise UnitError(f"expected a unit like m/s or km/h beside `radius`, {got}")
         return factor / radius / to_factor
     if dimension != to_dimension:
-        also = ", or a speed with a radius" if to_dimension == _TURNING else ""
+        also = ", or a speed with a radius" if rolls else ""
         raise UnitError(f"{expected}{also}, {got}")
     return factor / to_factor
 

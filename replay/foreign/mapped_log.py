@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from drivers.can import WHEEL_SPEEDS
 from replay.csv_log import ABSURD, is_new
 from replay.foreign.mapping import TARGETS, LogMapping
 from replay.foreign.spellings import find_unit
@@ -94,7 +95,10 @@ class MappedLog:
             wanted = TARGETS[channel]
             unit = find_unit(units[mapped.signal]) if mapped.unit is None else mapped.unit
             try:
-                factor = calc_factor(unit, wanted, mapped.radius) if unit else 1.0
+                # Without any unit, a number is in that of the channel; beside a radius, nobody knows in which.
+                is_plain = not unit and mapped.radius is None
+                rolls = channel in WHEEL_SPEEDS
+                factor = 1.0 if is_plain else calc_factor(unit, wanted, mapped.radius, rolls)
             except UnitError as error:
                 mistakes.append(
                     f"{self.path}: {channel} from {mapped.signal!r}: {error} (`unit` of the signal in the mapping)"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from drivers.can import OFFSET_UNITS, RollingRadius
+from drivers.can import NO_SCALE, OFFSET_UNITS, WHEEL_SPEEDS, RollingRadius
 from replay.rows import ARRIVAL
 from replay.times import ISO_8601
 from vehicled.expectations import suggest
@@ -37,6 +37,11 @@ class MappedSignal:
     radius: RollingRadius | None = None
     """For a wheel's speed in m/s or km/h: the rolling radius that it was calculated with."""
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for a scale of 0."""
+        if self.scale == 0.0:
+            yield "scale", NO_SCALE
+
 
 @dataclass(frozen=True, kw_only=True)
 class MappedClock:
@@ -53,7 +58,7 @@ class MappedClock:
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong) for what is no unit of time."""
-        fault = None if self.unit == ISO_8601 else _find_unit_fault(self.unit, "s", None)
+        fault = None if self.unit == ISO_8601 else _find_unit_fault(self.unit, "s")
         if fault is not None:
             yield "unit", f"{fault}; dates have `{ISO_8601}`"
 
@@ -73,8 +78,12 @@ class LogMapping:
         for channel, mapped in self.channels.items():
             if channel not in TARGETS:
                 yield f"channels.{channel}", f"unknown channel; {suggest(channel, list(TARGETS))}"
+            elif mapped.radius is not None and channel not in WHEEL_SPEEDS:
+                yield f"channels.{channel}.radius", f"expected only for {', '.join(sorted(WHEEL_SPEEDS))}"
             elif mapped.unit is not None:
-                fault = _find_unit_fault(mapped.unit, TARGETS[channel], mapped.radius)
+                fault = _find_unit_fault(
+                    mapped.unit, TARGETS[channel], mapped.radius, channel in WHEEL_SPEEDS
+                )
                 if fault is not None:
                     yield f"channels.{channel}.unit", fault
 
@@ -118,9 +127,9 @@ RIGHT_DOWN_IMU: Mapping[str, str | MappedSignal] = {
 """Of an IMU with axes forward, right, down, for `map_names`."""
 
 
-def _find_unit_fault(unit: str, wanted: str, radius: float | None) -> str | None:
+def _find_unit_fault(unit: str, wanted: str, radius: float | None = None, rolls: bool = False) -> str | None:
     try:
-        calc_factor(unit, wanted, radius)
+        calc_factor(unit, wanted, radius, rolls)
     except UnitError as error:
         return str(error)
     return None

@@ -187,7 +187,9 @@ def _fill(row: dict[str, Any], job: BatchJob) -> None:
     if summary.estimates == 0:
         raise RunError(f"the filter never started: {summary.line()}")
     if truth is not None:
-        row["errors"] = _list_errors(score(compare(at_point(kept.table(), job.configuration), truth)))
+        scores = score(compare(at_point(kept.table(), job.configuration), truth))
+        row["errors"] = _list_errors(scores)
+        row["notes"] += scores.notes
 
 
 def _enter_summary(

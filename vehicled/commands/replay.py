@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML file, or a shipped one's name")
     add_mapping_argument(parser)
     pace = parser.add_mutually_exclusive_group()
-    pace.add_argument("--rate", type=float, default=1.0, metavar="R", help="times real time (default 1)")
+    pace.add_argument("--rate", type=float, metavar="R", help="times real time (default 1)")
     pace.add_argument("--fast", action="store_true", help="as fast as the machine can")
     parser.add_argument(
         "--smooth",
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.output_files import OutputFile, check_outputs
     from vehicled.settings import config_path
 
-    if not args.rate > 0.0:
+    if args.rate is not None and not args.rate > 0.0:
         raise UsageError(f"--rate {args.rate}: expected a number above 0")
     if args.smooth:
         _check_smooth(args)
@@ -120,6 +120,8 @@ def _describe(args: argparse.Namespace, log: Log, summary: Summary) -> dict[str,
 def _check_smooth(args: argparse.Namespace) -> None:
     from vehicled.errors import UsageError
 
+    if args.rate is not None:
+        raise UsageError("--rate: not with --smooth, which goes as fast as the machine can")
     if args.record is not None or args.publish is not None:
         option = "--publish" if args.record is None else "--record"
         raise UsageError(f"{option}: not with --smooth, whose estimates come after the last measurement")
@@ -171,7 +173,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
 
     steps = read_steps(log, configuration.daemon.loop.period)
     if not args.fast:
-        steps = play(steps, args.rate)
+        steps = play(steps, 1.0 if args.rate is None else args.rate)
     estimator = Estimator(configuration)
     with contextlib.ExitStack() as stack:
         outputs = ReplayOutputs[Estimate](stack, estimator)

@@ -36,6 +36,7 @@ def _run(args: argparse.Namespace) -> int:
     from vehicled.daemon.noise_reader import read_noise
     from vehicled.estimator import Estimator
     from vehicled.foxglove.scene import Scene
+    from vehicled.sources.learnable import find_bounds
 
     configuration = load_daemon_configuration(args.config)
     with Logging(logging.DEBUG if args.verbose else logging.INFO) as log:
@@ -46,5 +47,6 @@ def _run(args: argparse.Namespace) -> int:
             read_noise=lambda: read_noise(args.config),
             counters=lambda: {"log": {"dropped": log.dropped}},
             scene=Scene(configuration.vehicle),
+            bounds=find_bounds(configuration.sensors, configuration.filter),
         ).run()
     return 0

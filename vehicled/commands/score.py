@@ -18,7 +18,6 @@ from vehicled.points import ORIGIN, find_point, format_point, with_point
 from vehicled.scoring import (
     Score,
     Scored,
-    calc_origin_distance,
     compare,
     find_compared_point,
     read_run,
@@ -30,10 +29,9 @@ from vehicled.units import Vector
 
 HELP = "compare estimates with the truth"
 
+_FARTHEST = 20.0
+"""m: as of places of sensors; with it a number in mm given as m is found."""
 _MOVED = "estimates are moved there; accelerations are not compared"
-
-_SAME_ORIGIN = 0.5
-"""m: origins that are less far apart, by rounding of latitude and longitude, are the same."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -81,13 +79,9 @@ def run(args: argparse.Namespace) -> int:
     truth = _place_truth(args, run, truth)
     for table in (run.estimates, truth):
         table.problems.show(sys.stderr)
-    apart = calc_origin_distance(run.estimates, truth)
-    if apart is not None and apart > _SAME_ORIGIN:
-        _warn(
-            f"the origins of x and y are {apart:.1f} m apart in the two files, "
-            "which is in all errors of position (`world` in the configuration sets the origin)"
-        )
     scores = score(compare(run.estimates, truth), run.innovations)
+    for note in scores.notes:
+        _warn(note)
     scores = dataclasses.replace(scores, receiver=_receiver(run, truth))
     if args.json:
         print(json.dumps(_without_nan(scores.as_json())))
@@ -124,6 +118,9 @@ def _locate(args: argparse.Namespace, run: Scored) -> Vector:
     except UsageError as error:
         raise UsageError(f"--truth-point {error}") from None
     if not isinstance(point, str):
+        if max(map(abs, point)) > _FARTHEST:
+            expected = f"expected a point of the car, at most {_FARTHEST:g} m from its origin"
+            raise UsageError(f"--truth-point {args.truth_point}: {expected}")
         return point
     configuration = run.configuration if args.config is None else load_configuration(args.config)
     if point == "center_of_mass":

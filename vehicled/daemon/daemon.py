@@ -35,6 +35,7 @@ from vehicled.errors import OptionError, RunError, SettingsError, UsageError
 from vehicled.foxglove.scene import Scene
 from vehicled.messages import AnyEstimate, Measurement, SourceFault, Status
 from vehicled.mistakes import Mistakes
+from vehicled.requests import SlowBound
 from vehicled.settings import Deferred
 from vehicled.stepping import SteppedEstimator
 from vehicled.units import Hertz, Positive
@@ -108,15 +109,17 @@ class Daemon:
         read_noise: Callable[[], dict[str, Any]],
         counters: Callable[[], dict[str, Any]] = dict,
         scene: Scene | None = None,
+        bounds: Mapping[str, SlowBound] | None = None,
     ) -> None:
         """Nothing is opened before `start`.
 
         `configuration`: the text that is written to the recording. `read_noise` reads the noise settings again
         and gives the arguments of the estimator's command `reload_noise`; it may raise VehicledError.
         `counters`: further counters for `status`, beside the daemon's own. `scene` draws the car in recordings.
+        `bounds`: what parameters of an earlier drive can be.
         """
         self._options = options
-        self._scene = scene
+        self._scene, self._bounds = scene, bounds
         self._configuration = configuration
         self._read_noise = read_noise
         self._estimator = estimator
@@ -253,7 +256,7 @@ class Daemon:
     def _load_learned(self, opened: contextlib.ExitStack) -> None:
         """Have the estimator begin with what was learned in earlier drives."""
         if self._options.learned is not None:
-            self._learned = LearnedKeeper(self._options.learned, self._configuration)
+            self._learned = LearnedKeeper(self._options.learned, self._configuration, self._bounds)
             opened.callback(self._learned.close)
             before = self._learned.load()
             if before is not None:

@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,7 +20,7 @@ import yaml
 from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
 from vehicled.messages import SlowState
-from vehicled.requests import SetParameters
+from vehicled.requests import SetParameters, SlowBound
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +29,10 @@ _LARGEST = 1 << 20
 """Bytes: no such file is larger."""
 _LONGEST_S = 365 * 86400.0
 """What is older than a year is not used."""
+_UNKNOWN_AGE_S = 30 * 86400.0
+"""Taken for a file from the future: the machine's clock is behind, or was ahead."""
+_CLOCK_S = 60.0
+"""By so much a clock may be corrected from one start to the next."""
 _LOAD_WITHIN_S = 2.0
 _END_WITHIN_S = 3.0
 
@@ -39,14 +44,24 @@ class _Learned(msgspec.Struct, forbid_unknown_fields=True):
     utc: float
     """When it was written, s since 1970."""
     parameters: dict[str, SlowState]
+    checksum: str = ""
+    """Of all that is above; empty in files of older versions, which have none."""
+
+    def calc_checksum(self) -> str:
+        """What `checksum` has to be."""
+        content = msgspec.json.encode([self.version, self.configuration, self.utc, self.parameters])
+        return hashlib.sha256(content).hexdigest()[:16]
 
 
 class LearnedFile:
     """Reads and writes the file. A file that cannot be used is ignored with a message, never an error."""
 
-    def __init__(self, path: Path, configuration: str) -> None:
-        """`configuration`: the text (YAML) of the vehicle and the sensors that the parameters are of."""
-        self._path = path
+    def __init__(self, path: Path, configuration: str, bounds: Mapping[str, SlowBound] | None = None) -> None:
+        """`configuration`: the text (YAML) of the vehicle and the sensors that the parameters are of.
+
+        `bounds`: by name, what a parameter can be; others are not bounded.
+        """
+        self._path, self._bounds = path, bounds or {}
         self._failed = False
         """Whether the last attempt to save failed, which has then been logged."""
         sections = yaml.safe_load(configuration)
@@ -60,7 +75,7 @@ class LearnedFile:
         try:
             learned = msgspec.json.decode(read_bounded(self._path, _LARGEST), type=_Learned)
             self._check(learned)
-            arguments = SetParameters(learned.parameters, max(time.time() - learned.utc, 0.0))
+            arguments = SetParameters(self._select(learned.parameters), self._calc_age(learned.utc))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, UsageError, msgspec.DecodeError) as error:
@@ -74,14 +89,40 @@ class LearnedFile:
             raise ValueError(f"version {learned.version}, expected {_VERSION}")
         if learned.configuration != self._configuration:
             raise ValueError("it belongs to another vehicle or other sensors")
+        if learned.checksum and learned.checksum != learned.calc_checksum():
+            raise ValueError("its checksum is not that of its content: it is damaged, or has been edited")
         if time.time() - learned.utc > _LONGEST_S:
             raise ValueError("older than a year")
+
+    def _calc_age(self, utc: float) -> float:
+        age = time.time() - utc
+        if age < -_CLOCK_S:
+            _log.warning(
+                "%s: written %.0f s from now by the clock of this machine: its age counts as 30 days",
+                self._path,
+                -age,
+            )
+            return _UNKNOWN_AGE_S
+        return max(age, 0.0)
+
+    def _select(self, parameters: dict[str, SlowState]) -> dict[str, SlowState]:
+        """Those that can be; the others are ignored, with one message."""
+        faults = {
+            name: fault
+            for name, parameter in parameters.items()
+            if name in self._bounds and (fault := self._bounds[name].find_fault(parameter)) is not None
+        }
+        if faults:
+            listed = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
+            _log.warning("%s: not used of what was learned before: %s", self._path, listed)
+        return {name: parameter for name, parameter in parameters.items() if name not in faults}
 
     def save(self, parameters: dict[str, SlowState]) -> None:
         """Replace the file as a whole; nothing when nothing is known yet."""
         if not parameters:
             return
         learned = _Learned(_VERSION, self._configuration, time.time(), parameters)
+        learned.checksum = learned.calc_checksum()
         part = self._path.with_name(self._path.name + ".part")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,10 +144,10 @@ class LearnedFile:
 class LearnedKeeper:
     """Loads the file, then saves to it, in a thread of its own: a disk that hangs holds up nobody else."""
 
-    def __init__(self, path: Path, configuration: str) -> None:
+    def __init__(self, path: Path, configuration: str, bounds: Mapping[str, SlowBound] | None = None) -> None:
         """The arguments of `LearnedFile`. Begins to load."""
         self._path = path
-        self._file = LearnedFile(path, configuration)
+        self._file = LearnedFile(path, configuration, bounds)
         self._loaded: Future[dict[str, Any] | None] = Future()
         self._queue: SimpleQueue[dict[str, SlowState] | None] = SimpleQueue()
         self._late = False

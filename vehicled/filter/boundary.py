@@ -232,8 +232,11 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
         """Begin anew on level ground, with the variances and correlations of the table of states."""
 
-    def set_parameters(self, given: Mapping[str, SlowState], age: float) -> None:
-        """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out."""
+    def set_parameters(self, given: Mapping[str, SlowState], age: float, switched_on: bool = False) -> None:
+        """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out.
+
+        `switched_on`: whether the sensors have been switched on since.
+        """
 
     def predict(self, t_ns: int, h: float) -> None:
         """Simulate h seconds, up to t_ns, and propagate the covariance of the errors."""

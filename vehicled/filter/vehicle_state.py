@@ -11,6 +11,7 @@ from vehicled.filter.boundary import InitialPose, SensorSetup
 from vehicled.filter.contradictions import Contradictions
 from vehicled.filter.covariance import Covariance
 from vehicled.filter.history import History
+from vehicled.filter.kept import calc_kept
 from vehicled.filter.late import LateObservations, keep_arrays, place_moment
 from vehicled.filter.settings import Filter
 from vehicled.filter.state_table import StateVector, make_table
@@ -48,8 +49,6 @@ _READ = ("extra", "extra"), ("ground", "ground"), ("tyre_steady", "tyre_accelera
 """Arrays that observations read beside the pose and what is constant, from one to another."""
 _NOT_YET = Process(1.0, 0.0)
 """Of a group whose process is set while running."""
-_FORGETTING_TIME = 30 * 86400.0
-"""s: over which what was found of a car is no longer so."""
 _HEADING_SIGMA = 1e-3
 """rad: of a car that is initialised along the world's x axis; not zero, which would leave the covariance singular."""
 _AT_REST = InitialConditions(speed=0.0, position_known=False, yaw_variance=_HEADING_SIGMA**2)
@@ -219,35 +218,29 @@ class VehicleState:
             if i >= self._slow
         }
 
-    def set_parameters(self, given: Mapping[str, SlowState], age: float) -> None:
+    def set_parameters(self, given: Mapping[str, SlowState], age: float, switched_on: bool = False) -> None:
         """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out.
 
-        With time they become as those of which nothing is known: with a = exp(−age/τ), x → √a x and
-        σ² → a σ² + (1 − a) σ₀². So x remains N(0, σ₀² − σ²) (see `widen_parameters`), where σ₀ is as wide as it must
-        have been to let x be found.
+        `switched_on`: whether the sensors have been switched on since (see `calc_kept`).
         """
-        kept = math.exp(-age / _FORGETTING_TIME)
         parameters = self.states.parameters
         for group in self.states.groups:
             closed = self._closed.get(group)
             for k, i in enumerate(self.states.places(group)):
-                parameter = given.get(self.states.names[i])
-                if parameter is None or i < self._slow:
+                found = given.get(self.states.names[i])
+                if found is None or i < self._slow:
                     continue
                 before = float(self.variances[i] if closed is None else closed[k])
                 if before <= 0.0:
                     continue
-                limit = math.inf if group.limit is None else group.limit
-                value = min(max(parameter.value, -limit), limit)
-                prior = max(before, parameter.sigma**2 + value**2) if i in parameters else before
-                variance = kept * min(parameter.sigma**2, prior) + (1.0 - kept) * prior
-                self._extra[i - self._slow] = math.sqrt(kept) * value
+                kept = calc_kept(group, found, age, before, i in parameters, switched_on)
+                self._extra[i - self._slow] = kept.value
                 if i in parameters:
-                    self._prior[parameters.index(i)] = math.sqrt(prior)
+                    self._prior[parameters.index(i)] = kept.prior
                 if closed is None:
-                    self.errors.set_variance(i, variance)
+                    self.errors.set_variance(i, kept.variance)
                 else:
-                    closed[k] = variance
+                    closed[k] = kept.variance
         self.errors.matrix = self.states.correlate(self.errors.matrix, self.states.groups)
 
     def forget_slow_states(self) -> None:

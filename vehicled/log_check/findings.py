@@ -205,9 +205,7 @@ def find_offsets(lags: list[Lag], sensors: Sensors) -> list[Finding]:
 
 def _find_latency(channel: str, sensors: Sensors) -> float:
     """s, that the configuration has for a channel."""
-    if channel.startswith("steer."):
-        return sensors.steering.latency
-    settings = (settings for _, settings in sensors.items() if channel in settings.LIMITS)
+    settings = (s for _, s in (*sensors.items(), *sensors.inputs()) if channel in s.LIMITS)
     return next((s.latency for s in settings), 0.0)
 
 

@@ -281,7 +281,8 @@ def _scores_table(run: RunData) -> str:
         return [_text(name), rmse, largest, _text(largest_unit), nees]
 
     rows = [row(name, s) for name, s in run.scores.quantities.items()]
-    return _table(["error of", "RMSE", "largest", "", "NEES"], rows)
+    notes = "".join(f"<p>{_text(note)}</p>" for note in run.scores.notes)
+    return _table(["error of", "RMSE", "largest", "", "NEES"], rows) + notes
 
 
 def _mark_consistency(consistency: float) -> str:

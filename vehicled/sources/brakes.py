@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
+from vehicled.sources.tracker import EXTRAPOLATED_OVER, Tracker
 from vehicled.units import Pascals
 from vehicled.vehicle.arrays import BRAKE_PRESSURE
 
@@ -50,7 +51,7 @@ class Brakes(ModelInput[BrakePressure]):
     def __init__(self, settings: BrakePressure, car: Car) -> None:
         super().__init__(settings, car)
         self._inputs = car.flat_corner_inputs
-        self.pressure = 0.0
+        self._pressure, self._tracker = 0.0, Tracker(EXTRAPOLATED_OVER)
         """As measured last, Pa."""
         self._measured_at = self._applied_at = -math.inf
 
@@ -62,16 +63,23 @@ class Brakes(ModelInput[BrakePressure]):
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Keep the line pressure (Pa, less `offset`) if it is among the channels; below zero counts as zero."""
         if _CHANNEL in values:
-            self.pressure = max(values[_CHANNEL] - self.settings.offset, 0.0)
+            self._pressure = max(values[_CHANNEL] - self.settings.offset, 0.0)
+            self._tracker.update(t - self.settings.latency, self._pressure)
             self._measured_at = t
 
     def is_measured(self, t: float) -> bool:
         """Whether it was measured shortly before t, s."""
         return t - self._measured_at < TIMEOUT
 
+    def find(self, t: float) -> float:
+        """At t, s, Pa; 0 where it is not measured. Late samples are extrapolated."""
+        if not self.is_measured(t):
+            return 0.0
+        return max(self._tracker.at(t)[0], 0.0) if self.settings.latency else self._pressure
+
     def apply(self, t: float) -> None:
         """Write it into the car, as fast as it can rise; none where it is not measured at t, s."""
-        pressure, before = self.pressure if self.is_measured(t) else 0.0, self._inputs[_PRESSURES.start]
+        pressure, before = self.find(t), self._inputs[_PRESSURES.start]
         if pressure != before:
             pressure = min(pressure, before + _FASTEST * (t - self._applied_at))
             self._inputs[_PRESSURES] = array("d", [pressure] * len(WHEELS))

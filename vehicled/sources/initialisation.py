@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import numpy as np
@@ -26,6 +27,8 @@ from vehicled.sources.sensors import Sources
 from vehicled.sources.start import StartConditions
 from vehicled.sources.world import WorldFrame
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
+
+_log = logging.getLogger(__name__)
 
 LATERAL_SIGMA = (0.5, 0.05)
 """m/s, and that per speed: of a lateral velocity of which nothing is known."""
@@ -57,6 +60,8 @@ _STEERED_SHARE, _STEERED_LEAST = 0.3, 0.05
 """Share, and rad/s: σ of a yaw rate by the steering. Cars understeer, and follow it late; its zero is not known."""
 _ANY_TURN, _MOVING = 3.0, 2.0
 """m/s²: σ of speed times yaw rate of a car that moves, faster than so many m/s, where nothing measures that."""
+_TRIED_NS = 120_000_000_000
+"""A filter that begins anew sooner after a start with given parameters may have failed by them."""
 
 
 class Initialisation:
@@ -68,6 +73,9 @@ class Initialisation:
         """Whether the car turns otherwise than it is steered; None until that has been found."""
         self._begun_ns = 0
         """When it began last."""
+        self._tried: tuple[SetParameters, int] | None = None
+        """Given parameters that it has begun with, and when first."""
+        self._refused: SetParameters | None = None
 
     def reset(self) -> None:
         """Nothing has been measured yet."""
@@ -104,8 +112,9 @@ class Initialisation:
             yaw_sigma = min(yaw_sigma, _OWN_HEADING_SIGMA)
         initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
-        f.set_parameters(given.parameters, given.age)
-        self._sources.set_parameters(given.parameters)
+        if self._is_trusted(t_ns, given):
+            f.set_parameters(given.parameters, given.age, switched_on=True)
+            self._sources.set_parameters(given.parameters)
         if alignment is not None:
             self._skid(t_ns, alignment)
         else:
@@ -126,6 +135,20 @@ class Initialisation:
             f.shift_antenna_to(world.to_world_or_level(fix), further, place)
         f.restart_history(t_ns)
         self._skids, self._begun_ns = None, t_ns
+
+    def _is_trusted(self, t_ns: int, given: SetParameters) -> bool:
+        """Whether to begin with given parameters: no more, once the filter has begun anew soon after it had them."""
+        if given is self._refused or not given.parameters:
+            return False
+        if self._tried is None or self._tried[0] is not given:
+            self._tried = given, t_ns
+        elif 0 < t_ns - self._tried[1] < _TRIED_NS:
+            self._refused = given
+            _log.warning(
+                "a restart soon after a start with parameters of an earlier drive: they are left out"
+            )
+            return False
+        return True
 
     def settle(self, t_ns: int) -> None:
         """Tyres have the forces of their slips 0.1 s after `begin`; to be called from then on, ten times a second."""

@@ -110,7 +110,7 @@ class Inputs:
         torques, brakes, health = self._torques, self._brakes, self._drive_health
         has_torques, has_brakes = torques.is_measured(t), brakes.is_measured(t)
         if has_torques or has_brakes:
-            health.check(t, torques.find_sum(t), brakes.pressure if has_brakes else 0.0, ahead, measured)
+            health.check(t, torques.find_sum(t), brakes.find(t), ahead, measured)
         return health.is_healthy and has_torques and has_brakes
 
     def forget_contradictions(self) -> None:

@@ -52,6 +52,9 @@ class SensorSettings(ABC):
     LIMITS: ClassVar[Mapping[str, float]]
     """Channels that it reads, with the largest magnitude that can be a measurement, in the channel's unit."""
 
+    latency: Latency = 0.0
+    """By how much its measurements are older than the time that they come with."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings(SensorSettings):
@@ -69,9 +72,6 @@ class SourceSettings(SensorSettings):
     """Among its states, that of its latency."""
     SPEED_PRECEDENCE: ClassVar[int | None] = None
     """Where it measures the speed: the least number is preferred when the filter starts."""
-
-    latency: Latency = 0.0
-    """By how much its measurements are older than the time that they come with."""
 
     @abstractmethod
     def make_source(self, context: Context) -> Source[SourceSettings]:

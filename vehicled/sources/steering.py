@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
-from vehicled.sources.source import Latency
 from vehicled.sources.steering_health import SILENT, SteeringHealth
+from vehicled.sources.tracker import Tracker
 from vehicled.units import Positive, Seconds, Unit, UnitBy
 from vehicled.vehicle.arrays import RACK, RACK_RATE, ROD, ROD_RATE
 from vehicled.vehicle.steering import SteeringGeometry
@@ -22,8 +22,6 @@ _ONE_SIDED = 0.3
 """s: after that without a sample, only the other road wheel is measured."""
 _RODS, _ROD_RATES = (range(row * len(WHEELS), row * len(WHEELS) + 2) for row in (ROD, ROD_RATE))
 """Places of the front wheels in the flat inputs of corners."""
-HORIZON = 0.1
-"""s: a steering signal is extrapolated no further; after that the last value holds."""
 _REPLACED, _UNKNOWN = 0.03, 0.1
 """rad/√s: how fast the error changes of the angle that replaces a sensor's; and of the last angle, where nothing
 does: a driver turns the wheels by so much within a second."""
@@ -39,9 +37,10 @@ _SHOWING = 1.0
 show of wheels that may point anywhere is noise: it would turn the simulated ones to and fro, which push the car."""
 
 
-_ANGLE = Unit("rad", plain=True)
-_UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
-"""By source."""
+_ANGLE = Unit("rad")
+_UNITS = {"rack": Unit("m"), "wheel": _ANGLE, "road_wheels": _ANGLE}
+_MOST = {"rack": (0.3, "m"), "wheel": (20.0, "rad"), "road_wheels": (1.0, "rad")}
+"""By source: of its offset."""
 _RACK, _WHEEL, _ROAD_WHEELS = "steer.rack", "steer.wheel", ("steer.fl", "steer.fr")
 CHANNELS_BY_SOURCE = {"rack": (_RACK,), "wheel": (_WHEEL,), "road_wheels": _ROAD_WHEELS}
 """What each source reads."""
@@ -56,51 +55,19 @@ class SteeringInput(InputSettings):
     source: Literal["rack", "wheel", "road_wheels"] = "rack"
     """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
     offset: Annotated[float, UnitBy(_UNITS, "source")] = 0.0
-    """Of the source when driving straight on: a length of the rack (a plain number: m), otherwise an angle (rad)."""
-    latency: Latency = 0.0
-    """By how much its measurements are older than the time that they come with."""
+    """Of the source when driving straight on: a length of the rack, otherwise an angle."""
     smoothing: Annotated[Seconds, Positive] = 0.02
     """Memory of the tracker that finds value and rate between samples."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for an offset beyond what the source can measure."""
+        most, unit = _MOST[self.source]
+        if not abs(self.offset) <= most:
+            yield "offset", f"expected at most ±{most:g} {unit} of {self.source}, got {self.offset:g} {unit}"
 
     def make_input(self, car: Car) -> Steering:
         """The input that uses this section."""
         return Steering(self, car)
-
-
-class Tracker:
-    """Value and rate of a sampled signal between its samples: a critically damped g-h filter.
-
-    Its memory is a time, not a number of samples, so that any rate of samples will do.
-    """
-
-    def __init__(self, memory: float) -> None:
-        self._memory = memory
-        self._t: float | None = None
-        self.value = self.rate = 0.0
-
-    def update(self, t: float, measured: float) -> None:
-        """A sample measured at t (s). One that is not newer than the last is left out."""
-        if self._t is None:
-            self._t, self.value, self.rate = t, measured, 0.0
-            return
-        dt = t - self._t
-        if dt <= 0.0:
-            return
-        theta = math.exp(-dt / self._memory)
-        predicted = self.value + self.rate * dt
-        error = measured - predicted
-        self.value = predicted + (1.0 - theta * theta) * error
-        self.rate += (1.0 - theta) ** 2 / dt * error
-        self._t = t
-
-    def at(self, t: float) -> tuple[float, float]:
-        """Value and rate at t, extrapolated from the last sample by no more than HORIZON."""
-        if self._t is None:
-            return 0.0, 0.0
-        ahead = t - self._t
-        if ahead > HORIZON:
-            return self.value + self.rate * HORIZON, 0.0
-        return self.value + self.rate * ahead, self.rate
 
 
 class Steering(ModelInput[SteeringInput]):

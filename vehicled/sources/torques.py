@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
+from vehicled.sources.tracker import EXTRAPOLATED_OVER, Tracker
 from vehicled.units import NonNegative, Positive
 from vehicled.vehicle.arrays import DRIVE_TORQUE, TRANSFER_LIMIT
 from vehicled.vehicle.parameters import Vehicle
@@ -56,11 +57,13 @@ class _AxleTorques:
         self.is_driven = vehicle.driven in (axle, "all")
         self._calc_limit = getattr(vehicle, axle).differential.calc_limit
         self._torques = [0.0, 0.0, 0.0]
+        self._trackers = [Tracker(EXTRAPOLATED_OVER) for _ in self.channels]
         self._until = [-math.inf, -math.inf, -math.inf]
 
-    def take(self, n: int, t: float, torque: float) -> None:
-        """Keep a torque, N·m, of the channel at that place."""
+    def take(self, n: int, t: float, latency: float, torque: float) -> None:
+        """Keep a torque, N·m, of the channel at that place, which came at t, s."""
         self._torques[n] = torque
+        self._trackers[n].update(t - latency, torque)
         self._until[n] = t + TIMEOUT
 
     @property
@@ -68,12 +71,12 @@ class _AxleTorques:
         """When the last of them is no longer known, s."""
         return max(self._until)
 
-    def find(self, t: float) -> tuple[float, float, float, float]:
+    def find(self, t: float, latency: float) -> tuple[float, float, float, float]:
         """At t, s: the torques of both wheels and what the differential can move between them, N·m.
 
         And the time until which they are measured, −∞ if they are not.
         """
-        left, right, both = self._torques
+        left, right, both = [k.at(t)[0] for k in self._trackers] if latency else self._torques
         left_until, right_until, until = self._until
         if t < left_until and t < right_until:
             return left, right, 0.0, min(left_until, right_until)
@@ -101,7 +104,7 @@ class Torques(ModelInput[WheelTorques]):
         for channel, value in values.items():
             if channel in self._places:
                 axle, n = self._places[channel]
-                axle.take(n, t, self.settings.gain * value)
+                axle.take(n, t, self.settings.latency, self.settings.gain * value)
                 self._next = -math.inf
 
     @property
@@ -129,11 +132,16 @@ class Torques(ModelInput[WheelTorques]):
         self._inputs[_TRANSFER_LIMITS] = self._limits
 
     def _find(self, t: float) -> None:
-        left, right, limit, front_until = self._front.find(t)
-        rear_left, rear_right, rear_limit, rear_until = self._rear.find(t)
+        latency = self.settings.latency
+        left, right, limit, front_until = self._front.find(t, latency)
+        rear_left, rear_right, rear_limit, rear_until = self._rear.find(t, latency)
         self._torques = array("d", (left, right, rear_left, rear_right))
         self._limits = array("d", (limit, limit, rear_limit, rear_limit))
         front, rear = t < front_until, t < rear_until
         self._is_measured = (front or not self._front.is_driven) and (rear or not self._rear.is_driven)
-        # Nothing changes before the first of them is no longer measured.
-        self._next = min(front_until if front else math.inf, rear_until if rear else math.inf)
+        # Nothing changes before the first of them is no longer measured, but for late ones, which are extrapolated.
+        self._next = (
+            -math.inf
+            if latency
+            else min(front_until if front else math.inf, rear_until if rear else math.inf)
+        )

@@ -14,10 +14,11 @@ def choose(names: Sequence[str], patterns: Sequence[str] | None, what: str) -> l
     if patterns is None:
         return list(names)
     for pattern in patterns:
-        if not any(_matches(name, pattern) for name in names):
+        if not any(matches(name, pattern) for name in names):
             raise UsageError(f"--only: no {what} is called {pattern!r}; known: {'; '.join(names)}")
-    return [name for name in names if any(_matches(name, pattern) for pattern in patterns)]
+    return [name for name in names if any(matches(name, pattern) for pattern in patterns)]
 
 
-def _matches(name: str, pattern: str) -> bool:
+def matches(name: str, pattern: str) -> bool:
+    """Whether a pattern with `*` is one of a name, in capitals or not."""
     return fnmatchcase(name.casefold(), pattern.casefold())

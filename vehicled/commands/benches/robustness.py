@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,10 @@ examples:
 _RECEIVERS = ("rtk", "conventional")
 _KINDS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF", "literal")
 _KINEMATIC = "kinematic"
+_FILES = {"ferrari": ("drive.csv", "drive_truth.csv"), "rav4": ("drive.csv", "truth.csv")}
+"""Of the folders of recorded drives, by option: log and truth."""
+_RECORDED = {"ferrari": "Ferrari 250 LM", "rav4": "RAV4"}
+"""Cases of these options."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -114,7 +119,9 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(
         [OutputFile("--resume", args.resume), OutputFile("--plot", args.plot, PLOTS)], {"drive": logs}
     )
+    _check_drives(args)
     known = _known_cases(args)
+    _check_recorded(args, known)
     cases = {name: known[name] for name in choose(list(known), args.only, "case")}
     _report_missing()
     estimators = [*dict.fromkeys(args.kind), _KINEMATIC]
@@ -165,6 +172,38 @@ def _report_missing() -> None:
         print(f"without {missing} cases: pip install 'vehicled[bench]' adds them", file=sys.stderr)
 
 
+def _check_drives(args: argparse.Namespace) -> None:
+    """Before hundreds of runs. Raises UsageError, also for a configuration that cannot be read."""
+    from vehicled.configuration import load_configuration
+    from vehicled.errors import UsageError
+
+    for option, names in _FILES.items():
+        folder = getattr(args, option)
+        for name in names if folder is not None else ():
+            if not (folder / name).is_file():
+                raise UsageError(f"--{option} {folder}: no file {name} there; expected {' and '.join(names)}")
+    for log, truth, configuration in args.drive:
+        for path in (log, truth):
+            if not Path(path).exists():
+                raise UsageError(f"--drive: {path}: no such file; expected LOG TRUTH CONFIG")
+        load_configuration(configuration)
+
+
+def _check_recorded(args: argparse.Namespace, known: Collection[str]) -> None:
+    """Raises UsageError for a pattern that only a recorded drive matches, which is not given."""
+    from vehicled.errors import UsageError
+    from vehicled.studies.patterns import matches
+
+    for pattern in args.only or ():
+        if any(matches(name, pattern) for name in known):
+            continue
+        for option, case in _RECORDED.items():
+            if matches(case, pattern):
+                raise UsageError(
+                    f"--only: {pattern!r} is a recorded drive; expected --{option} DIR with its files"
+                )
+
+
 def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
     """All that can be run here, by name: plants of others need their packages, recorded drives their files."""
     from vehicled.studies.robustness import cases
@@ -174,11 +213,13 @@ def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
     found += [case for case in (*cases.commonroad_cases(), *cases.engine_cases()) if is_installed(case.drive)]
     found += cases.outage_cases()
     if args.ferrari is not None:
-        log, truth = args.ferrari / "drive.csv", args.ferrari / "drive_truth.csv"
-        found.append(cases.recorded_case("Ferrari 250 LM", "ferrari", log, truth, "ferrari_250lm", "none"))
+        log, truth = (args.ferrari / name for name in _FILES["ferrari"])
+        found.append(
+            cases.recorded_case(_RECORDED["ferrari"], "ferrari", log, truth, "ferrari_250lm", "none")
+        )
     if args.rav4 is not None:
-        log, truth = args.rav4 / "drive.csv", args.rav4 / "truth.csv"
-        found.append(cases.recorded_case("RAV4", "rav4", log, truth, "rav4", "conventional"))
+        log, truth = (args.rav4 / name for name in _FILES["rav4"])
+        found.append(cases.recorded_case(_RECORDED["rav4"], "rav4", log, truth, "rav4", "conventional"))
     for log, truth, configuration in args.drive:
         name = f"recorded {log}"
         found.append(
