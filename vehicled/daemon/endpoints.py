@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from zmq.auth.thread import ThreadAuthenticator
 
 
-_MAX_WAITING = 16
+MAX_WAITING = 16
 """Requests of one client that wait for their turn; of its further ones, its own system keeps what has room there."""
 _BACKLOG = 100
 """Clients that wait to be accepted."""
@@ -121,7 +121,7 @@ class Endpoints:
         socket = self._context.socket(kind)
         socket.linger = 200
         socket.sndhwm = self._options.high_water_mark
-        socket.rcvhwm = _MAX_WAITING
+        socket.rcvhwm = MAX_WAITING
         socket.setsockopt(zmq.MAXMSGSIZE, max_message)
         socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_WITHIN_MS)
         if self._keys is not None:
