@@ -28,7 +28,7 @@ from vehicled.configuration import load_configuration
 from vehicled.daemon import learned, live_recorder
 from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
 from vehicled.daemon.signals import Signals, hold_reload
-from vehicled.errors import UsageError
+from vehicled.errors import RunError, UsageError
 from vehicled.messages import Measurement, SlowState
 from vehicled.stepping import run_steps
 
@@ -347,7 +347,7 @@ def test_a_start_that_fails_leaves_nothing_open(make):
     with make():
         second = make()  # its results at a free port, its commands where those of the first are
         before = threading.active_count()
-        with pytest.raises(UsageError, match=r"commands: cannot be bound: Address already in use"):
+        with pytest.raises(RunError, match=r"commands: cannot be bound: Address already in use"):
             second.start()
         assert threading.active_count() == before
 

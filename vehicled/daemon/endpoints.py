@@ -15,7 +15,7 @@ import zmq
 
 from vehicled.addresses import is_local
 from vehicled.curve import is_key, read_pair
-from vehicled.errors import UsageError
+from vehicled.errors import RunError, UsageError
 from vehicled.expectations import printable
 from vehicled.units import Range
 
@@ -111,13 +111,15 @@ class Endpoints:
     def bind(self, kind: int, endpoint: str, max_message: int) -> zmq.Socket[bytes]:
         """A bound socket of the ZeroMQ type `kind` that takes no message larger than `max_message` bytes.
 
-        Raises UsageError.
+        Raises UsageError; RunError where somebody else listens, as that may end.
         """
         try:
             listener = _listen(endpoint)
         except (OSError, ValueError) as error:  # ValueError: no name of a host or file, Unicode's included
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-            raise UsageError(f"{printable(endpoint)}: cannot be bound: {reason}") from None
+            is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
+            failure = RunError if is_taken else UsageError
+            raise failure(f"{printable(endpoint)}: cannot be bound: {reason}") from None
         socket = self._context.socket(kind)
         socket.linger = 200
         socket.sndhwm = self._options.high_water_mark
