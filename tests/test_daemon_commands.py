@@ -113,6 +113,9 @@ def test_an_error_of_the_estimator_is_the_reply(ask):
         ({"command": "set_position", "lat": "48", "lon": 0}, "Expected `float | null`, got `str`"),
         (b'{"command": "set_position", "x": NaN, "y": 0}', "malformed"),
         (b'{"command": "set_position", "x": 1e999, "y": 0}', "out of range"),
+        ({"command": "set_position", "x": 0, "y": 0, "z": 1e7}, r"<= 100000.0 - at `\$\.z`"),
+        ({"command": "set_position", "x": 0, "y": 0, "sigma": 1e-300}, r">= 0.001 - at `\$\.sigma`"),
+        ({"command": "set_position", "x": 0, "y": 0, "yaw": 0, "yaw_sigma": 1e-300}, r">= 0.0001 - at"),
         (b"[" * 10_000, "recursion|depth|truncated|Expected"),
     ],
 )
