@@ -212,6 +212,20 @@ def test_a_path_that_is_too_long_for_a_socket_is_one_line(socket_folder):
     endpoints.close()
 
 
+def test_only_a_daemons_own_socket_is_removed_at_its_end(socket_folder):
+    path = socket_folder / "commands"
+    first, second = Endpoints(PublishOptions()), Endpoints(PublishOptions())
+    bound = first.bind(zmq.ROUTER, f"ipc://{path}", 1000)
+    path.rename(socket_folder / "away")  # so that its inode is not used again
+    other = second.bind(zmq.ROUTER, f"ipc://{path}", 1000)
+    bound.close()
+    first.close()
+    assert path.is_socket()
+    other.close()
+    second.close()
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("endpoint", ["tcp://a..b:5550", f"tcp://{'x' * 70}:5550", "ipc:///tmp/a\0b"])
 def test_a_name_that_none_can_be_is_one_line(endpoint):
     endpoints = Endpoints(PublishOptions(endpoint=endpoint, insecure_public_bind=True))

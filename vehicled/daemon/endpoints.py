@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket as sockets
@@ -96,7 +97,8 @@ class Endpoints:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._keys: tuple[bytes, bytes] | None = None
-        self._files: list[str] = []
+        self._files: list[tuple[str, tuple[int, int]]] = []
+        """Sockets of this process: path, device and inode."""
         if options.curve_secret_key_file is not None:
             file = options.curve_secret_key_file
             self._keys = read_pair(file, f"publish.curve_secret_key_file: {file}")
@@ -130,7 +132,8 @@ class Endpoints:
             socket.curve_server = True
             socket.curve_publickey, socket.curve_secretkey = self._keys
         if endpoint.startswith("ipc:"):
-            self._files.append(endpoint.removeprefix("ipc://"))
+            path = endpoint.removeprefix("ipc://")
+            self._files.append((path, _identify(path)))
         socket.setsockopt(zmq.USE_FD, listener.detach())
         socket.bind(endpoint)
         return socket
@@ -140,8 +143,16 @@ class Endpoints:
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
-        for file in self._files:
-            Path(file).unlink(missing_ok=True)
+        for path, own in self._files:
+            with contextlib.suppress(OSError):  # somebody has removed it
+                if _identify(path) == own:  # not of another daemon that has been started since
+                    os.unlink(path)
+
+
+def _identify(path: str) -> tuple[int, int]:
+    """Device and inode of a file. Raises OSError."""
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino
 
 
 def endpoint_of(socket: zmq.Socket[bytes]) -> str:
