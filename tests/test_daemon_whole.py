@@ -282,7 +282,11 @@ def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estima
     )
     load = {"car.yaml": loaded}.__getitem__
     for name, member, value in (
-        ("vehicled.daemon.noise_reader", "read_noise", {"car.yaml": {"imu.gyro": 0.5}}.__getitem__),
+        (
+            "vehicled.daemon.noise_reader",
+            "read_noise",
+            lambda name, running: {("car.yaml", text): {"imu.gyro": 0.5}}[name, running],
+        ),
         ("vehicled.daemon.configuration", "load_daemon_configuration", load),
         ("vehicled.estimator", "Estimator", lambda c: estimator),
     ):
