@@ -133,7 +133,9 @@ class _Serial:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=_WRITE_S, exclusive=True)
         except serial.SerialException as error:  # whose own text has port and reason twice
             if error.errno is None:
-                raise
+                code = getattr(error.__context__, "args", (None,))[0]
+                why = "expected a serial port" if code == errno.ENOTTY else str(error)
+                raise OSError(f"{path}: {why}") from None
             is_used = error.errno == errno.EAGAIN  # its lock
             why = "another program uses it" if is_used else os.strerror(error.errno)
             raise OSError(f"{path}: {why}") from None

@@ -172,11 +172,18 @@ def _contents(chunk: Chunk) -> bytes:
 
     Whatever the head of a compressed frame declares, no more is decompressed than that of the chunk does.
     """
-    size, packed = chunk.uncompressed_size, chunk.data
+    data = unpack(chunk.compression, chunk.data, chunk.uncompressed_size)
+    if chunk.uncompressed_crc not in (0, zlib.crc32(data)):
+        raise ValueError("wrong checksum")
+    return data
+
+
+def unpack(compression: str, packed: bytes, size: int) -> bytes:
+    """The `size` bytes that were compressed. Raises ValueError where it is not that many, or more than can be."""
     most = min(LARGEST, max(_SMALL, _LARGEST_RATIO * len(packed)))
     if size > most:
         raise ValueError(f"{size} bytes from {len(packed)}, expected at most {most}")
-    match chunk.compression:
+    match compression:
         case "zstd":
             decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST)
             data = decompressor.stream_reader(packed).read(size + 1)
@@ -190,8 +197,6 @@ def _contents(chunk: Chunk) -> bytes:
             raise ValueError(f"compression {other[:20]!r}, expected zstd or lz4")
     if len(data) != size:
         raise ValueError(f"{'more' if len(data) > size else 'less'} than the {size} bytes that it declares")
-    if chunk.uncompressed_crc not in (0, zlib.crc32(data)):
-        raise ValueError("wrong checksum")
     return data
 
 

@@ -39,6 +39,8 @@ class Recovered(NamedTuple):
     messages: int
     removed: int
     """Bytes of an incomplete chunk, and of an incomplete end, that are no longer in the file."""
+    unreadable: int = 0
+    """Chunks before the end that are damaged, and not in the index."""
 
 
 class _Chunk(NamedTuple):
@@ -52,13 +54,16 @@ class _Chunk(NamedTuple):
     """First byte behind its last message index."""
 
 
-def recover(path: Path) -> Recovered | None:
+def recover(path: Path, check_all: bool = False) -> Recovered | None:
     """End a file behind its last intact chunk, with an index, in place; None if it has one already.
 
-    Only the last chunks are decompressed: what stands before them had been written long before. A repair that is
-    itself interrupted can be repeated. UsageError if the file is no recording, or has no complete head;
+    Only the last chunks are decompressed, as what stands before them had been written long before; with `check_all`
+    every one is, and damaged ones are left out of the index. A repair that is itself interrupted can be repeated.
+    UsageError if the file is no recording, or has no complete head;
     BlockingIOError while it is being written; OSError if it cannot be read or written.
     """
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path}: expected a recording (an MCAP file), but it is no regular file")
     with open(path, "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         size = file.seek(0, os.SEEK_END)
@@ -76,8 +81,12 @@ def recover(path: Path) -> Recovered | None:
         while chunks and not _is_intact(file, chunks[-1]):
             chunks.pop()
         end = chunks[-1].end if chunks else end
+        unreadable = 0
         while chunks:  # One by one: freeing all at once would hold the interpreter's lock for long.
             chunk = chunks.popleft()
+            if check_all and chunks and _decompress(file, chunk) is None:
+                unreadable += 1
+                continue
             summary.add(chunk.record, chunk.counts)
         # The old end is cut off last: until then a second attempt finds what this one has found.
         file.seek(end)
@@ -86,7 +95,7 @@ def recover(path: Path) -> Recovered | None:
         file.truncate()
         os.fsync(file.fileno())
         unindexed = size == end + len(UNINDEXED_END)
-        return Recovered(summary.messages, 0 if unindexed else size - end)
+        return Recovered(summary.messages, 0 if unindexed else size - end, unreadable)
 
 
 def _has_index(file: io.BufferedRandom, size: int) -> bool:
@@ -198,16 +207,22 @@ def _read_chunk(file: io.BufferedRandom, size: int) -> _Chunk | None:
 
 def _is_intact(file: io.BufferedRandom, chunk: _Chunk) -> bool:
     """Whether a chunk can be decompressed to what was compressed, and has all of its message indexes."""
+    records = _decompress(file, chunk)
+    return records is not None and dict(_count(records)) == chunk.counts
+
+
+def _decompress(file: io.BufferedRandom, chunk: _Chunk) -> bytes | None:
+    """The records in a chunk; None if they are not those that were compressed."""
     file.seek(chunk.data[0])
     data = file.read(chunk.data[1])
     size = chunk.record.uncompressed_size
     try:
         if zstandard.frame_content_size(data) != size or size > LARGEST:
-            return False
+            return None
         records = zstandard.ZstdDecompressor().decompress(data)
     except zstandard.ZstdError:
-        return False
-    return zlib.crc32(records) == chunk.crc and dict(_count(records)) == chunk.counts
+        return None
+    return records if zlib.crc32(records) == chunk.crc else None
 
 
 def _count(records: bytes) -> Counter[int]:

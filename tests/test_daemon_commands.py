@@ -113,6 +113,9 @@ def test_an_error_of_the_estimator_is_the_reply(ask):
         ({"command": "set_position", "lat": "48", "lon": 0}, "Expected `float | null`, got `str`"),
         (b'{"command": "set_position", "x": NaN, "y": 0}', "malformed"),
         (b'{"command": "set_position", "x": 1e999, "y": 0}', "out of range"),
+        ({"command": "set_position", "x": 0, "y": 0, "z": 1e7}, r"<= 100000.0 - at `\$\.z`"),
+        ({"command": "set_position", "x": 0, "y": 0, "sigma": 1e-300}, r">= 0.001 - at `\$\.sigma`"),
+        ({"command": "set_position", "x": 0, "y": 0, "yaw": 0, "yaw_sigma": 1e-300}, r">= 0.0001 - at"),
         (b"[" * 10_000, "recursion|depth|truncated|Expected"),
     ],
 )
@@ -195,8 +198,9 @@ def test_the_socket_belongs_to_owner_and_group(server):
 def test_a_socket_that_is_in_use_is_not_taken_away(server, ask):
     options = PublishOptions(command_endpoint=server.server.endpoint)
     endpoints = Endpoints(options)
-    with pytest.raises(UsageError, match="commands: cannot be bound: Address already in use"):
+    with pytest.raises(RunError, match="commands: cannot be bound: Address already in use") as caught:
         endpoints.bind(zmq.ROUTER, server.server.endpoint, 1000)
+    assert caught.value.exit_status == 1  # the service tries again; after 2 it would not
     endpoints.close()
     assert ask({"command": "reset"})["ok"]
 
@@ -206,6 +210,20 @@ def test_a_path_that_is_too_long_for_a_socket_is_one_line(socket_folder):
     with pytest.raises(UsageError, match="cannot be bound: AF_UNIX path too long"):
         endpoints.bind(zmq.ROUTER, f"ipc://{socket_folder}/{'x' * 120}", 1000)
     endpoints.close()
+
+
+def test_only_a_daemons_own_socket_is_removed_at_its_end(socket_folder):
+    path = socket_folder / "commands"
+    first, second = Endpoints(PublishOptions()), Endpoints(PublishOptions())
+    bound = first.bind(zmq.ROUTER, f"ipc://{path}", 1000)
+    path.rename(socket_folder / "away")  # so that its inode is not used again
+    other = second.bind(zmq.ROUTER, f"ipc://{path}", 1000)
+    bound.close()
+    first.close()
+    assert path.is_socket()
+    other.close()
+    second.close()
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("endpoint", ["tcp://a..b:5550", f"tcp://{'x' * 70}:5550", "ipc:///tmp/a\0b"])

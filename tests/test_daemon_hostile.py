@@ -6,13 +6,18 @@ import os
 import socket as sockets
 import struct
 import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
 import zmq
 from live_rig import wait_until
 
+from vehicled.daemon.client_memory import Received
+from vehicled.daemon.commands import CommandServer
 from vehicled.daemon.connections import MAX_CONNECTIONS
+from vehicled.daemon.endpoints import Endpoints, PublishOptions
+from vehicled.daemon.publisher import Publisher
 from vehicled.daemon.subscribers import MAX_BYTES, MAX_SUBSCRIPTIONS
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Status
 from vehicled.schemas import PUBLISHED
@@ -33,19 +38,90 @@ def receive_t(subscriber):
     return json.loads(subscriber.recv_multipart()[1])["t"]
 
 
-def handshake(endpoint):
-    """A connection that speaks ZMTP 3.0 (rfc.zeromq.org/spec/23) as XSUB, but keeps nothing of what it sends."""
-    host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
-    connection = sockets.create_connection((host, int(port)))
+def handshake(endpoint, kind=b"XSUB"):
+    """A connection that speaks ZMTP 3.0 (rfc.zeromq.org/spec/23), but keeps nothing of what it sends."""
+    if endpoint.startswith("ipc://"):
+        connection = sockets.socket(sockets.AF_UNIX)
+        connection.connect(endpoint.removeprefix("ipc://"))
+    else:
+        host, port = endpoint.removeprefix("tcp://").rsplit(":", 1)
+        connection = sockets.create_connection((host, int(port)))
     connection.settimeout(5.0)
-    ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", 4) + b"XSUB"
+    ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(kind)) + kind
     connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+    connection.recv(64, sockets.MSG_WAITALL)
     connection.sendall(b"\x04" + bytes([len(ready)]) + ready)
+    connection.recv(64)
     return connection
 
 
 def frame(message):
     return b"\x02" + struct.pack(">Q", len(message)) + message
+
+
+def send_endless(connection, megabytes, pause_s=0.0):
+    """Frames of one message that does not end; returns whether the connection was ended."""
+    part = (b"\x03" + struct.pack(">Q", 500) + bytes(500)) * 200
+    connection.settimeout(1.0)
+    try:
+        for _ in range(int(megabytes * MB / len(part))):
+            connection.sendall(part)
+            time.sleep(pause_s)
+    except (
+        ConnectionError,
+        TimeoutError,
+    ):  # a full TCP connection learns of its end only when it asks for room
+        return True
+    return False
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.01])
+def test_a_message_without_an_end_costs_its_sender_the_connection(publisher, connect, pause_s):
+    good = connect(zmq.SUB, publisher.endpoint)
+    good.subscribe("position")
+    wait_until(lambda: publisher.counters()["subscribed"] == ["position"])
+    before = resident_bytes()
+    for t in range(3):
+        with handshake(publisher.endpoint) as hostile:
+            assert send_endless(hostile, 300 if pause_s == 0.0 else 20, pause_s)
+        publish(publisher, t)
+        assert receive_t(good) == t
+    assert publisher.counters()["refused"] == 3
+    assert resident_bytes() - before < 100 * MB
+
+
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_over_ipc_too_and_the_others_connect_again(socket_folder, connect, is_fast, caplog, monkeypatch):
+    if not is_fast:  # as if ZeroMQ had always read everything: nobody can be named
+        monkeypatch.setattr(Received, "waiting", lambda received: 0)
+    options = PublishOptions(
+        endpoint=f"ipc://{socket_folder}/results", command_endpoint=f"ipc://{socket_folder}/c"
+    )
+    endpoints = Endpoints(options)
+    publisher = Publisher(endpoints, options)
+    server = CommandServer(endpoints, options, lambda *_: Future(), lambda: None, dict)
+    publisher.start()
+    server.start()
+    good = connect(zmq.SUB, publisher.endpoint)
+    good.subscribe("position")
+    wait_until(lambda: publisher.counters()["subscribed"] == ["position"])
+    before = resident_bytes()
+    try:
+        for kind, endpoint in ((b"XSUB", publisher.endpoint), (b"DEALER", server.endpoint)):
+            with handshake(endpoint, kind) as hostile:
+                assert send_endless(hostile, 600, 0.0 if is_fast else 0.001)
+            wait_until(lambda: resident_bytes() - before < 40 * MB)
+        assert publisher.counters()["refused"]
+        assert server.counters()["refused"]
+        # A client's ZeroMQ asks again only while it is used.
+        wait_until(lambda: not good.poll(1) and publisher.counters()["subscribed"] == ["position"])
+        publish(publisher, 7)
+        assert receive_t(good) == 7
+        assert "cut off: the memory grew" in caplog.text
+    finally:
+        server.close()
+        publisher.close()
+        endpoints.close()
 
 
 @pytest.mark.parametrize(("count", "size"), [(2000, 4000), (4000, 400), (50_000, 16)])

@@ -215,7 +215,7 @@ def test_failing_outputs_do_not_touch_the_estimator():
     assert len([r for r in rig.collector.recorded if r[0] == "step"]) == 4
 
 
-def test_commands_are_executed_before_a_step_and_recorded():
+def test_commands_are_executed_before_a_step_and_recorded(caplog):
     rig = Rig()
     future = rig.loop.submit("set_position", {"x": 1.0, "y": 2.0})
     rejected = rig.loop.submit("set_position", {"x": 13.0, "y": 2.0})
@@ -224,6 +224,9 @@ def test_commands_are_executed_before_a_step_and_recorded():
     assert future.result(0) == {"executed": "set_position"}
     with pytest.raises(RunError, match="no luck"):
         rejected.result(0)
+    (line,) = [r for r in caplog.records if "set_position" in r.getMessage()]
+    assert (line.levelname, line.exc_info) == ("WARNING", None)
+    assert line.getMessage() == "the command set_position was refused: no luck there"
     events = [r for r in rig.collector.recorded if r[0] not in ("status", "parameters")]
     assert events[0] == ("command", rig.times[0], "set_position", {"x": 1.0, "y": 2.0})
     assert [e[0] for e in events[1:]] == ["step", "step"]

@@ -14,6 +14,8 @@ from vehicled.filter.settings import Filter
 from vehicled.settings import shipped_folder
 from vehicled.sources.sensors import Sensors
 
+RUNNING = (shipped_folder() / "prototype.yaml").read_text()
+
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
@@ -21,11 +23,22 @@ def _patience(monkeypatch):
     monkeypatch.setattr(noise_reader, "_WITHIN_S", 60.0)
 
 
+def test_what_needs_a_restart_is_named(tmp_path, caplog):
+    path = tmp_path / "car.yaml"
+    path.write_text(RUNNING.replace("memory: 0.6 s", "memory: 0.5 s"))
+    read_noise(str(path), RUNNING)
+    assert not caplog.records
+    path.write_text(RUNNING)
+    read_noise(str(path), RUNNING.replace("rate: 250 Hz", "rate: 100 Hz", 1))
+    (line,) = caplog.messages
+    assert line == f"{path}: changed, but not taken before a restart: daemon.loop.rate"
+
+
 def test_it_is_what_the_file_says(tmp_path):
     path = tmp_path / "car.yaml"
     shutil.copy(shipped_folder() / "prototype.yaml", path)
     path.write_text(path.read_text().replace("memory: 0.6 s", "memory: 0.5 s"))
-    arguments = read_noise(str(path))
+    arguments = read_noise(str(path), RUNNING)
     expected = load_configuration(path)
     assert msgspec.convert(arguments["sensors"], Sensors, strict=False) == expected.sensors
     assert msgspec.convert(arguments["filter"], Filter, strict=False) == expected.filter
@@ -36,14 +49,14 @@ def test_what_is_no_configuration_is_one_line(tmp_path):
     path = tmp_path / "car.yaml"
     os.mkfifo(path)
     with pytest.raises(UsageError, match=r"^\S*car\.yaml: expected a regular file, got a pipe$"):
-        read_noise(str(path))
+        read_noise(str(path), RUNNING)
     path.unlink()
     path.write_text("vehicle: {}\nfilter: {memory: -1 s}\n")
     with pytest.raises(UsageError, match=r"^\S*car\.yaml:1: vehicle[^\n]*$"):
-        read_noise(str(path))
+        read_noise(str(path), RUNNING)
 
 
 def test_a_process_that_does_not_end_is_ended(monkeypatch):
     monkeypatch.setattr(noise_reader, "_WITHIN_S", 0.01)
     with pytest.raises(RunError, match=r"^prototype: not read within 0\.01 s$"):
-        read_noise("prototype")
+        read_noise("prototype", RUNNING)

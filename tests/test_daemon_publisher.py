@@ -15,7 +15,7 @@ from live_rig import wait_until
 
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
 from vehicled.daemon.publisher import Publisher
-from vehicled.errors import UsageError
+from vehicled.errors import RunError, UsageError
 from vehicled.messages import (
     ESTIMATE_COLUMNS,
     LOAD_COLUMNS,
@@ -218,7 +218,7 @@ def test_bad_endpoints(endpoint):
 def test_a_port_in_use_is_one_clear_line(publisher):
     options = PublishOptions(endpoint=publisher.endpoint)
     endpoints = Endpoints(options)
-    with pytest.raises(UsageError, match=r"127\.0\.0\.1.*cannot be bound"):
+    with pytest.raises(RunError, match=r"127\.0\.0\.1.*cannot be bound"):
         Publisher(endpoints, options)
     endpoints.close()
 
@@ -273,6 +273,11 @@ def test_only_listed_clients_may_connect(certificates, connect):
         (lambda path: path.chmod(0o604), "others can read it"),
         (lambda path: path.unlink(), "No such file"),
         (lambda path: path.write_text("nonsense"), "expected a CURVE certificate"),
+        (lambda path: (path.unlink(), os.mkfifo(path, 0o600)), "expected a regular file, got a pipe"),
+        (
+            lambda path: path.write_bytes(bytes(2 << 20)),
+            "larger than 1 MiB; expected a CURVE certificate file",
+        ),
         (lambda path: path.write_bytes(os.urandom(500)), "expected a CURVE certificate"),
         (lambda path: path.write_text(path.read_text()[:-3] + '"'), "expected two keys of 40 Z85 characters"),
         (lambda path: path.write_bytes(path.with_suffix(".key").read_bytes()), "with the secret key"),

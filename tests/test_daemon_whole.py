@@ -28,7 +28,7 @@ from vehicled.configuration import load_configuration
 from vehicled.daemon import learned, live_recorder
 from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
 from vehicled.daemon.signals import Signals, hold_reload
-from vehicled.errors import UsageError
+from vehicled.errors import RunError, UsageError
 from vehicled.messages import Measurement, SlowState
 from vehicled.stepping import run_steps
 
@@ -287,7 +287,11 @@ def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estima
     )
     load = {"car.yaml": loaded}.__getitem__
     for name, member, value in (
-        ("vehicled.daemon.noise_reader", "read_noise", {"car.yaml": {"imu.gyro": 0.5}}.__getitem__),
+        (
+            "vehicled.daemon.noise_reader",
+            "read_noise",
+            lambda name, running: {("car.yaml", text): {"imu.gyro": 0.5}}[name, running],
+        ),
         ("vehicled.daemon.configuration", "load_daemon_configuration", load),
         ("vehicled.estimator", "Estimator", lambda c: estimator),
     ):
@@ -352,7 +356,7 @@ def test_a_start_that_fails_leaves_nothing_open(make):
     with make():
         second = make()  # its results at a free port, its commands where those of the first are
         before = threading.active_count()
-        with pytest.raises(UsageError, match=r"commands: cannot be bound: Address already in use"):
+        with pytest.raises(RunError, match=r"commands: cannot be bound: Address already in use"):
             second.start()
         assert threading.active_count() == before
 

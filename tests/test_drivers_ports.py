@@ -118,6 +118,11 @@ def test_a_serial_port_that_cannot_be_opened_says_why_in_a_few_words(tmp_path):
     missing = tmp_path / "ttyX"
     with pytest.raises(OSError, match=f"^{missing}: No such file or directory$"):
         open_port(str(missing), 115200)
+    (tmp_path / "file").write_bytes(b"")
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path / "file", tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(OSError, match=f"^{other}: expected a serial port$"):
+            open_port(str(other), 115200)
     leader, follower = os.openpty()
     name = os.ttyname(follower)
     first = open_port(name, 115200)

@@ -2,12 +2,14 @@
 
 import dataclasses
 import math
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+import zstandard
 from foreign_rig import drive, vbo_head, write_bag, write_mdf, write_ncom
 from test_foreign_devices import GUIDE, write_segment
 
@@ -300,3 +302,29 @@ def test_parquet_has_times_of_day_in_seconds_and_none_that_is_too_long(tmp_path:
         assert log.problems.total == 2
         if name == "seconds":
             assert [t for t, _ in found] == [1_700_000_000_000_000_000 + i * 500_000_000 for i in range(3)]
+
+
+@pytest.mark.parametrize("declared", [300 << 20, 1000])
+def test_a_compression_bomb_in_a_bag_is_not_decompressed(tmp_path: Path, declared: int, monkeypatch) -> None:
+    from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer, storage_mcap
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    kind = "std_msgs/msg/Float64"
+    writer = Writer(tmp_path / "bag", version=9, storage_plugin=StoragePlugin.MCAP)
+    writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
+    with writer:
+        topic = writer.add_connection("/speed", kind, typestore=store)
+        for i in range(5):
+            writer.write(topic, i * 10**7, store.serialize_cdr(store.types[kind](i / 2), kind))
+    (file,) = (tmp_path / "bag").glob("*.mcap")
+    bomb = zstandard.compress(bytes(300 << 20))
+    real = storage_mcap.decompress
+    monkeypatch.setattr(
+        storage_mcap, "decompress", lambda data, kind, size, crc: real(bomb, kind, declared, 0)
+    )
+    mapping = LogMapping(channels={"vehicle.speed": MappedSignal(signal="/speed:data")})
+    log = open_log(file, mapping=mapping)
+    assert not list(log.measurements())
+    # Of the library itself: nothing at all, or what it says once it has all of it.
+    assert re.search("expected at most|more than the 1000 bytes", log.problems.details[0])

@@ -1,6 +1,7 @@
 """Recordings that were cut off anywhere are repaired: any reader then opens them, and finds all that was complete."""
 
 import fcntl
+import os
 import tracemalloc
 
 import pytest
@@ -66,6 +67,28 @@ def test_a_last_chunk_of_which_the_disk_has_only_the_length_is_left_out(tmp_path
     recovered = recover(path)
     assert recovered is not None
     assert recovered.removed == last.chunk_length + last.message_index_length
+    assert 0 < len(read_recording(path)) < 300
+
+
+def test_a_damaged_chunk_in_the_middle_is_left_out_and_other_files_go_on(tmp_path, capsys):
+    path, pipe, text = tmp_path / "run.mcap", tmp_path / "pipe.mcap", tmp_path / "text.mcap"
+    whole = bytearray(write_recording(path))
+    with open(path, "rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    damaged = summary.chunk_indexes[1]
+    middle = damaged.chunk_start_offset + damaged.chunk_length // 2
+    whole[middle : middle + 100] = bytes(100)
+    path.write_bytes(whole[:-10])
+    os.mkfifo(pipe)
+    text.write_text("no recording")
+    assert main(["recover", str(pipe), str(text), str(path)]) == 2
+    output = capsys.readouterr()
+    assert output.err.splitlines() == [
+        f"vehicled: {pipe}: expected a recording (an MCAP file), but it is no regular file",
+        f"vehicled: {text}: expected a recording (an MCAP file), but it does not start as one",
+    ]
+    assert "; 1 damaged chunks left out of the index" in output.out
     assert 0 < len(read_recording(path)) < 300
 
 

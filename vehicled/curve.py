@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 import zmq
-import zmq.auth
 import zmq.utils.z85
 
+from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
+
+_EXPECTED = "a CURVE certificate file"
+_LARGEST_FILE = 1 << 20
+"""Bytes: a certificate has 500, and its metadata may be any."""
+_KEY = re.compile(
+    rb"""^[ \t]*(?P<name>public|secret)-key[ \t]*=[ \t]*["']?(?P<key>[^\r\n]*?)["']?[ \t]*\r?$""",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +76,15 @@ def read_pair(path: Path, name: str) -> tuple[bytes, bytes]:
 
 def _load(path: Path, name: str) -> tuple[bytes, bytes | None]:
     try:
-        public, secret = zmq.auth.load_certificate(path)
+        data = read_bounded(path, _LARGEST_FILE, _EXPECTED)
     except OSError as error:
-        raise UsageError(f"{name}: {error.strerror or 'expected a CURVE certificate file'}") from None
-    except ValueError:
-        raise UsageError(f"{name}: expected a CURVE certificate file") from None
+        raise UsageError(f"{name}: {error.strerror or f'expected {_EXPECTED}'}") from None
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
+    keys = {match["name"]: match["key"] for match in _KEY.finditer(data)}
+    public, secret = keys.get(b"public"), keys.get(b"secret")
+    if public is None:
+        raise UsageError(f"{name}: expected {_EXPECTED}")
     if not is_key(public):
         raise UsageError(f"{name}: expected keys of 40 Z85 characters")
     return public, secret

@@ -12,8 +12,10 @@ from vehicled.messages import SlowState
 
 _LARGEST = 100.0
 """No slow state or standard deviation of one is larger: m, rad, s, m/s² or relative."""
-_FARTHEST = 1e7
-"""m: half-way around the Earth."""
+_FARTHEST, _HIGHEST = 1e7, 1e5
+"""m: half-way around the Earth, and what `sources.limits` lets an estimate have."""
+_LEAST_SIGMA, _LEAST_YAW_SIGMA = 1e-3, 1e-4
+"""m and rad: nobody knows it better, and the filter's covariance would no longer be one."""
 
 LONGEST_MARK = 200
 """Characters."""
@@ -35,13 +37,13 @@ class SetPosition(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     """m east of the world's origin."""
     y: _Coordinate | None = None
     """m north of the world's origin."""
-    z: _Coordinate | None = None
+    z: Annotated[float, msgspec.Meta(ge=-_HIGHEST, le=_HIGHEST)] | None = None
     """m above the world's origin."""
     yaw: Annotated[float, msgspec.Meta(ge=-7, le=7)] | None = None
     """rad from east, counter-clockwise."""
-    sigma: Annotated[float, msgspec.Meta(gt=0, le=1e5)] = 0.1
+    sigma: Annotated[float, msgspec.Meta(ge=_LEAST_SIGMA, le=1e5)] = 0.1
     """m: standard deviation of x and y."""
-    yaw_sigma: Annotated[float, msgspec.Meta(gt=0, le=4)] = 0.05
+    yaw_sigma: Annotated[float, msgspec.Meta(ge=_LEAST_YAW_SIGMA, le=4)] = 0.05
     """rad: standard deviation of `yaw`."""
 
     def __post_init__(self) -> None:

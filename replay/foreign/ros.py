@@ -8,7 +8,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from replay.foreign.extras import one_line, require
 from replay.foreign.mapped_log import SignalRecord
 from replay.foreign.mapping import LogMapping, map_names
 from replay.mcap_format import MAGIC
+from replay.mcap_messages import unpack
 from replay.problems import Problems
 from replay.steps import MAX_GAP_NS
 from vehicled.errors import UsageError
@@ -168,6 +169,7 @@ class _Bag:
     def __enter__(self) -> Any:
         try:
             stores = require("rosbags.typesys", "ros", self._path)
+            _bound(require("rosbags.rosbag2.storage_mcap", "ros", self._path))
             known = stores.get_typestore(stores.Stores.LATEST)
             self._reader = self._library.AnyReader([self._path], default_typestore=known)
             self._reader.open()
@@ -177,6 +179,15 @@ class _Bag:
 
     def __exit__(self, *_: object) -> None:
         self._reader.close()
+
+
+def _bound(mcap: Any) -> None:
+    """Have the library decompress no more of a chunk than this program does of its own recordings'.
+
+    It reads chunks where the file's index says, so that to look at the chunks beforehand would not be enough.
+    """
+    for name in ("zstd", "lz4"):
+        mcap.DECOMPRESSORS[name] = partial(unpack, name)
 
 
 def _find_fields(store: Any, kind: str) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """`vehicled recover`: recordings that power loss has cut off, made whole."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from replay.mcap_recovery import recover
-from vehicled.errors import RunError
+from vehicled.errors import RunError, VehicledError
 
 HELP = "Repair recordings that power loss or a full disk has cut off, in place: any reader then opens them."
 
@@ -23,14 +24,29 @@ example:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Repair each file; returns the exit status. Raises UsageError, RunError and OSError."""
+    """Repair each file, also after one that cannot be; returns the exit status."""
+    status = 0
     for path in args.recordings:
         try:
-            recovered = recover(path)
-        except BlockingIOError:
-            raise RunError(f"{path}: is being written; expected a recording that has ended") from None
-        if recovered is None:
-            print(f"{path}: complete, not changed")
-        else:
-            print(f"{path}: {recovered.messages:,} messages; {recovered.removed:,} incomplete bytes removed")
-    return 0
+            print(_repair(path))
+        except VehicledError as error:
+            print(f"vehicled: {error}", file=sys.stderr)
+            status = max(status, error.exit_status)
+        except OSError as error:
+            print(f"vehicled: {path}: {error.strerror or error}", file=sys.stderr)
+            status = max(status, 1)
+    return status
+
+
+def _repair(path: Path) -> str:
+    """What was done, in a line. Raises UsageError, RunError and OSError."""
+    try:
+        recovered = recover(path, check_all=True)
+    except BlockingIOError:
+        raise RunError(f"{path}: is being written; expected a recording that has ended") from None
+    if recovered is None:
+        return f"{path}: complete, not changed"
+    line = f"{path}: {recovered.messages:,} messages; {recovered.removed:,} incomplete bytes removed"
+    return line + f"; {recovered.unreadable} damaged chunks left out of the index" * bool(
+        recovered.unreadable
+    )

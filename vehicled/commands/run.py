@@ -44,7 +44,7 @@ def _run(args: argparse.Namespace) -> int:
             configuration.daemon,
             Estimator(configuration),
             configuration.text,
-            read_noise=lambda: read_noise(args.config),
+            read_noise=lambda: read_noise(args.config, configuration.text),
             counters=lambda: {"log": {"dropped": log.dropped}},
             scene=Scene(configuration.vehicle),
             bounds=find_bounds(configuration.sensors, configuration.filter),

@@ -13,8 +13,8 @@ from typing import Any, get_args
 import msgspec
 import zmq
 
-from vehicled.daemon.connections import Connections
-from vehicled.daemon.endpoints import Endpoints, PublishOptions, endpoint_of
+from vehicled.daemon.connections import CHECK_EVERY_MS, Connections
+from vehicled.daemon.endpoints import MAX_WAITING, Endpoints, PublishOptions, endpoint_of
 from vehicled.daemon.runtime_folder import default_command_endpoint
 from vehicled.errors import VehicledError
 from vehicled.messages import Status
@@ -82,7 +82,7 @@ class CommandServer:
         # its next reply.
         endpoint = options.command_endpoint or default_command_endpoint()
         self._socket = endpoints.bind(zmq.ROUTER, endpoint, _MAX_REQUEST)
-        self._connections = Connections(self._socket, lambda: None)
+        self._connections = Connections(self._socket, lambda: None, 2 * MAX_WAITING * _MAX_REQUEST)
         self.endpoint = endpoint_of(self._socket)
         self._submit = submit
         self._status = status
@@ -100,8 +100,9 @@ class CommandServer:
         self._thread.start()
 
     def counters(self) -> dict[str, Any]:
-        """Its `endpoint`; requests `done` and `refused`."""
-        return {"endpoint": self.endpoint, "done": self._done, "refused": self._refused}
+        """Its `endpoint`; requests `done`; requests and connections `refused`."""
+        refused = self._refused + self._connections.refused
+        return {"endpoint": self.endpoint, "done": self._done, "refused": refused}
 
     def close(self) -> None:
         """End the thread; returns when it has ended."""
@@ -118,19 +119,23 @@ class CommandServer:
         pause.register(self._wake, zmq.POLLIN)
         try:
             while True:
-                ready = dict(poller.poll())
+                # Without clients there is nothing to look after.
+                ready = dict(poller.poll(CHECK_EVERY_MS if self._connections.needs_check else None))
                 if self._wake in ready:
                     return
                 self._connections.update()
+                self._connections.check()
                 if self._socket not in ready:
                     continue
                 if not self._requests.take(time.monotonic_ns()):
                     pause.poll(math.ceil(1e3 * self._requests.wait_s(time.monotonic_ns())))
                     continue
                 try:
-                    frames = self._socket.recv_multipart(zmq.DONTWAIT)
+                    message = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
                 except zmq.Again:
                     continue
+                self._connections.of(message)  # counts it
+                frames = [frame.bytes for frame in message]
                 # Address of the client, an empty frame, and the request.
                 if len(frames) < 3 or frames[1] != b"":
                     self._refused += 1

@@ -1,22 +1,33 @@
 """The connections of a bound ZeroMQ socket, by file descriptor: how many at most, and how one is cut off.
 
-ZeroMQ itself bounds neither connections nor what subscriptions occupy. It reports on a monitor socket which
-connections begin and end, and a message has the descriptor of the connection that it came from; a connection whose
-descriptor is shut down ends as if its client had gone.
+ZeroMQ itself bounds neither connections nor what subscriptions and incomplete messages occupy. It reports on a
+monitor socket which connections begin and end, and a message has the descriptor of the connection that it came from;
+a connection whose descriptor is shut down ends as if its client had gone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from vehicled.daemon.client_memory import MemoryGuard, Received
+
+_log = logging.getLogger(__name__)
+
 MAX_CONNECTIONS = 64
 """Per socket: programs that use the daemon, several times over."""
+CHECK_EVERY_MS = 20
+"""Between looks at the memory that clients occupy: an endless message adds some 10 MB."""
+_LOG_EVERY_NS = 10_000_000_000
+_FRAMING = 64
+"""Bytes around a frame, at most: those of CURVE, with the name of its command."""
 
 C = TypeVar("C")
 
@@ -27,17 +38,26 @@ class Connections(Generic[C]):
     For the thread that owns the socket, which polls `monitor` and calls `update`.
     """
 
-    def __init__(self, bound: zmq.Socket[bytes], make: Callable[[], C]) -> None:
-        """`make` gives the data of a new connection."""
+    def __init__(self, bound: zmq.Socket[bytes], make: Callable[[], C], most_waiting: int) -> None:
+        """`make` gives the data of a new connection; `most_waiting`: bytes of its messages that nobody has taken."""
         self.monitor = bound.get_monitor_socket(zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED)
         """Readable when connections began or ended."""
         self._bound = bound
         self._make = make
         self._present: dict[int, C] = {}
         self._cut: set[int] = set()
+        self._most_waiting = most_waiting
+        self._received: dict[int, Received] = {}
+        self._guard = MemoryGuard()
+        self._check_due = self._log_due = 0
         self._address = _local_address(bound)
         self.refused = 0
         """Connections cut off: one too many, or `cut_off` was called."""
+
+    @property
+    def needs_check(self) -> bool:
+        """Whether `check` has to be called though nothing comes."""
+        return bool(self._present) or self._guard.is_pending
 
     def update(self) -> list[C]:
         """Add connections that began, remove those that ended; returns the data of the latter."""
@@ -48,21 +68,42 @@ class Connections(Generic[C]):
             # A descriptor that begins again has ended, whether that was reported or not.
             if descriptor in self._present:
                 gone.append(self._present.pop(descriptor))
+                del self._received[descriptor]
             self._cut.discard(descriptor)
             if event["event"] == zmq.Event.ACCEPTED:
                 if len(self._present) < MAX_CONNECTIONS:
                     self._present[descriptor] = self._make()
+                    self._received[descriptor] = Received(descriptor, time.monotonic_ns())
                 else:
                     self.cut_off(descriptor)
         return gone
 
-    def of(self, frame: zmq.Frame) -> tuple[int, C] | None:
-        """Descriptor and data of the connection that a frame came from; None if it ends or has ended."""
+    def check(self) -> None:
+        """Cut off clients that fill the memory; to be called often."""
+        now = time.monotonic_ns()
+        if now < self._check_due:
+            return
+        self._check_due = now + CHECK_EVERY_MS * 1_000_000
+        clients = {d: r for d, r in self._received.items() if d not in self._cut}
+        endless = [d for d, r in clients.items() if r.is_incomplete(self._most_waiting, now)]
+        guilty = {*endless, *self._guard.find_guilty(clients, now)}
+        for descriptor in guilty:
+            self.cut_off(descriptor)
+        if guilty and now >= self._log_due:
+            self._log_due = now + _LOG_EVERY_NS
+            where = self._bound.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+            why = "messages without an end" if endless else "the memory grew while they were connected"
+            _log.warning("%s: %d connections cut off: %s", where, len(guilty), why)
+
+    def of(self, frames: list[zmq.Frame]) -> tuple[int, C] | None:
+        """Descriptor and data of the connection that a message came from; None if it ends or has ended."""
         try:
-            descriptor: int = frame.get(zmq.SRCFD)
+            descriptor: int = frames[-1].get(zmq.SRCFD)
         except zmq.ZMQError:  # of no connection: ZeroMQ itself unsubscribes for one that has ended
             return None
         data = self._present.get(descriptor)
+        if descriptor in self._received:
+            self._received[descriptor].in_messages += sum(len(frame) + _FRAMING for frame in frames)
         return None if data is None or descriptor in self._cut else (descriptor, data)
 
     def cut_off(self, descriptor: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket as sockets
@@ -15,7 +16,7 @@ import zmq
 
 from vehicled.addresses import is_local
 from vehicled.curve import is_key, read_pair
-from vehicled.errors import UsageError
+from vehicled.errors import RunError, UsageError
 from vehicled.expectations import printable
 from vehicled.units import Range
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from zmq.auth.thread import ThreadAuthenticator
 
 
-_MAX_WAITING = 16
+MAX_WAITING = 16
 """Requests of one client that wait for their turn; of its further ones, its own system keeps what has room there."""
 _BACKLOG = 100
 """Clients that wait to be accepted."""
@@ -96,7 +97,8 @@ class Endpoints:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator: ThreadAuthenticator | None = None
         self._keys: tuple[bytes, bytes] | None = None
-        self._files: list[str] = []
+        self._files: list[tuple[str, tuple[int, int]]] = []
+        """Sockets of this process: path, device and inode."""
         if options.curve_secret_key_file is not None:
             file = options.curve_secret_key_file
             self._keys = read_pair(file, f"publish.curve_secret_key_file: {file}")
@@ -111,24 +113,27 @@ class Endpoints:
     def bind(self, kind: int, endpoint: str, max_message: int) -> zmq.Socket[bytes]:
         """A bound socket of the ZeroMQ type `kind` that takes no message larger than `max_message` bytes.
 
-        Raises UsageError.
+        Raises UsageError; RunError where somebody else listens, as that may end.
         """
         try:
             listener = _listen(endpoint)
         except (OSError, ValueError) as error:  # ValueError: no name of a host or file, Unicode's included
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-            raise UsageError(f"{printable(endpoint)}: cannot be bound: {reason}") from None
+            is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
+            failure = RunError if is_taken else UsageError
+            raise failure(f"{printable(endpoint)}: cannot be bound: {reason}") from None
         socket = self._context.socket(kind)
         socket.linger = 200
         socket.sndhwm = self._options.high_water_mark
-        socket.rcvhwm = _MAX_WAITING
+        socket.rcvhwm = MAX_WAITING
         socket.setsockopt(zmq.MAXMSGSIZE, max_message)
         socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_WITHIN_MS)
         if self._keys is not None:
             socket.curve_server = True
             socket.curve_publickey, socket.curve_secretkey = self._keys
         if endpoint.startswith("ipc:"):
-            self._files.append(endpoint.removeprefix("ipc://"))
+            path = endpoint.removeprefix("ipc://")
+            self._files.append((path, _identify(path)))
         socket.setsockopt(zmq.USE_FD, listener.detach())
         socket.bind(endpoint)
         return socket
@@ -138,8 +143,16 @@ class Endpoints:
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
-        for file in self._files:
-            Path(file).unlink(missing_ok=True)
+        for path, own in self._files:
+            with contextlib.suppress(OSError):  # somebody has removed it
+                if _identify(path) == own:  # not of another daemon that has been started since
+                    os.unlink(path)
+
+
+def _identify(path: str) -> tuple[int, int]:
+    """Device and inode of a file. Raises OSError."""
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino
 
 
 def endpoint_of(socket: zmq.Socket[bytes]) -> str:

@@ -14,6 +14,7 @@ from vehicled.daemon.clock import Clock, tighten_timers
 from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.phase import Phase
 from vehicled.daemon.queue import MeasurementQueue
+from vehicled.errors import VehicledError
 from vehicled.garbage import collector_off
 from vehicled.messages import (
     AnyEstimate,
@@ -248,7 +249,10 @@ class Loop:
             result = self._stepper.execute(name, arguments)
         except Exception as error:
             future.set_exception(error)
-            self._log_error(t, f"the command {name} failed", error)
+            if isinstance(error, VehicledError):  # whoever asked has made a mistake, and gets the same text
+                _log.warning("the command %s was refused: %s", name, error)
+            else:
+                self._log_error(t, f"the command {name} failed", error)
             return
         future.set_result(result)
         self._deliver(t, self._publisher.publish_command, t, name, arguments)

@@ -4,32 +4,42 @@ To parse YAML takes tens of milliseconds, during which Python's interpreter serv
 included; and whatever the file has become by now, the daemon goes on.
 """
 
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from vehicled.errors import RunError, UsageError, VehicledError
 
+_log = logging.getLogger(__name__)
+
 _WITHIN_S = 10.0
+_TAKEN = ("sensors", "filter")
+_MOST_NAMED = 8
+"""Settings that a line of the log names."""
 
 
-def read_noise(name_or_path: str) -> dict[str, Any]:
+def read_noise(name_or_path: str, running: str) -> dict[str, Any]:
     """Arguments of the estimator's command `reload_noise`, from a file or the shipped configuration of that name.
 
+    Logs what else differs from the configuration that the daemon was started with, whose text is `running`.
     Raises UsageError for a bad configuration, RunError if it cannot be read within ten seconds.
     """
     command = [sys.executable, "-P", "-m", __name__, name_or_path]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=_WITHIN_S
+            command, env=environment, input=running.encode(), capture_output=True, timeout=_WITHIN_S
         )
     except subprocess.TimeoutExpired:
         raise RunError(f"{name_or_path}: not read within {_WITHIN_S:g} s") from None
     if done.returncode == 0:
+        if done.stderr:
+            _log.warning("%s: %s", name_or_path, done.stderr.decode(errors="replace").strip())
         arguments: dict[str, Any] = msgspec.json.decode(done.stdout)
         return arguments
     lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
@@ -39,18 +49,39 @@ def read_noise(name_or_path: str) -> dict[str, Any]:
 
 
 def main(name_or_path: str) -> int:
-    """The process: writes the arguments to stdout as JSON, or one line to stderr; returns the exit status."""
+    """The process: writes the arguments to stdout as JSON, or one line to stderr; returns the exit status.
+
+    Reads the text of the running configuration from stdin.
+    """
     # The daemon's scheduling is inherited, and would let this go before other programs.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    import yaml
+
     from vehicled.configuration import load_configuration
 
     try:
-        arguments = load_configuration(name_or_path).noise_arguments()
+        configuration = load_configuration(name_or_path)
+        arguments = configuration.noise_arguments()
     except VehicledError as error:
         print(error, file=sys.stderr)
         return error.exit_status
+    changed = list(find_changed(yaml.safe_load(sys.stdin.buffer.read()), yaml.safe_load(configuration.text)))
+    if changed:
+        named = ", ".join(changed[:_MOST_NAMED]) + ", …" * (len(changed) > _MOST_NAMED)
+        print(f"changed, but not taken before a restart: {named}", file=sys.stderr)
     sys.stdout.buffer.write(msgspec.json.encode(arguments))
     return 0
+
+
+def find_changed(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Keys of settings that differ and are not read again."""
+    if path in _TAKEN:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in {**old, **new}:
+            yield from find_changed(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+    elif old != new:
+        yield path
 
 
 if __name__ == "__main__":

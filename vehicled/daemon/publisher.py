@@ -173,6 +173,7 @@ class Publisher:
             self._errors += 1
 
     def _take_subscriptions(self) -> None:
+        self._subscribers.check()
         if (int(self._socket.get(_EVENTS)) | int(self._subscribers.monitor.get(_EVENTS))) & _POLLIN:
             for topic in self._subscribers.update():
                 if topic in self._last:

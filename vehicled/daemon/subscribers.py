@@ -40,7 +40,7 @@ class Subscribers:
     def __init__(self, bound: zmq.Socket[bytes], topics: Sequence[str]) -> None:
         self._socket = bound
         self._topics = {topic: topic.encode() for topic in topics}
-        self._connections = Connections(bound, _Subscriptions)
+        self._connections = Connections(bound, _Subscriptions, MAX_BYTES)
         self._welcomes = TokenBucket(_WELCOMES_PER_S, _WELCOMES_AT_ONCE)
         self._holders: dict[bytes, int] = {}
         self.monitor = self._connections.monitor
@@ -61,6 +61,10 @@ class Subscribers:
         """Before the socket is closed."""
         self._connections.close()
 
+    def check(self) -> None:
+        """Cut off clients that fill the memory; to be called often."""
+        self._connections.check()
+
     def update(self) -> list[str]:
         """Take what has come; returns the topics whose last value a new subscriber is to get, in their order."""
         welcome: set[str] = set()
@@ -80,7 +84,7 @@ class Subscribers:
         return [topic for topic in self._topics if topic in welcome]
 
     def _take(self, frames: list[zmq.Frame]) -> set[str]:
-        sender = self._connections.of(frames[0])
+        sender = self._connections.of(frames)
         if sender is None:
             return set()
         descriptor, client = sender

@@ -37,8 +37,8 @@ _SHOWING = 1.0
 show of wheels that may point anywhere is noise: it would turn the simulated ones to and fro, which push the car."""
 
 
-_ANGLE = Unit("rad")
-_UNITS = {"rack": Unit("m"), "wheel": _ANGLE, "road_wheels": _ANGLE}
+_ANGLE = Unit("rad", plain=True)
+_UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
 _MOST = {"rack": (0.3, "m"), "wheel": (20.0, "rad"), "road_wheels": (1.0, "rad")}
 """By source: of its offset."""
 _RACK, _WHEEL, _ROAD_WHEELS = "steer.rack", "steer.wheel", ("steer.fl", "steer.fr")
@@ -55,7 +55,7 @@ class SteeringInput(InputSettings):
     source: Literal["rack", "wheel", "road_wheels"] = "rack"
     """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
     offset: Annotated[float, UnitBy(_UNITS, "source")] = 0.0
-    """Of the source when driving straight on: a length of the rack, otherwise an angle."""
+    """Of the source when driving straight on: a length of the rack (a plain number: m), otherwise an angle (rad)."""
     smoothing: Annotated[Seconds, Positive] = 0.02
     """Memory of the tracker that finds value and rate between samples."""
 
