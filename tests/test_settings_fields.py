@@ -128,7 +128,7 @@ class Number(NamedTuple):
     def value(self) -> float:
         """One that is allowed, SI."""
         bounds = find_metadata(self.metadata, Range)
-        return next(v for v in (0.05, 1.5, 40.0, 1e3, 40e3) if bounds is None or v in bounds)
+        return next(v for v in (0.05, 0.5, 1.5, 40.0, 1e3, 40e3, 1e-3) if bounds is None or v in bounds)
 
     def read(self, text: str) -> Any:
         """What the reader makes of a text there."""

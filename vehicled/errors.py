@@ -36,3 +36,7 @@ class OptionError(UsageError):
 
 class RunError(VehicledError):
     """The job was asked for correctly but failed."""
+
+
+class NoRestError(UsageError, RunError):
+    """A car that does not come to rest: by its file, or as a trial of an identification, which goes on without it."""

@@ -166,6 +166,9 @@ def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
 
 def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     from vehicled.estimator import Estimator
+    from vehicled.expectations import join_path
+    from vehicled.vehicle.doubts import find_doubts
+    from vehicled.vehicle.steering import SteeringGeometry
     from vehicled.vehicle.topology import calc_topology
 
     begun = time.perf_counter()
@@ -191,10 +194,13 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
         "drive": _describe_drive(car),
         "mass": configuration.vehicle.mass,
         "design_height": car.design_height,
+        "rest_height": car.output("z"),
         "wheel_loads": dict(zip(WHEELS, car.corner_output("tyre.fz").tolist(), strict=True)),
+        "rack_per_angle": SteeringGeometry(car.vehicle).rack_per_angle,
         "point": list(configuration.point),
         "rate": configuration.daemon.loop.rate,
         "ready_seconds": seconds,
+        "doubtful": [{"key": join_path("vehicle", key), "text": text} for key, text in find_doubts(car)],
     }
 
 
@@ -298,18 +304,28 @@ def _lines(found: dict[str, Any]) -> list[str]:
         ("constraints", f"{found['constraints']}, of rank {found['rank']}"),
         ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
         ("mass", f"{found['mass']:.6g} kg"),
-        ("origin over ground", f"{found['design_height']:.4g} m, at design height"),
+        (
+            "origin over ground",
+            f"{found['rest_height']:.4g} m at rest, {found['design_height']:.4g} m in design position",
+        ),
         ("static wheel loads", loads),
         ("tyres", found["tyre"]),
         ("drive", "; ".join(drive)),
         ("steering from", found["steering"]),
+        ("rack", _rack_text(found["rack_per_angle"])),
         ("sensors", ", ".join(found["sensors"]) or "none"),
         ("devices", ", ".join(f"{n} ({d})" for n, d in found["devices"].items()) or "none"),
         ("estimates are of", f"({', '.join(f'{p:.4g}' for p in found['point'])}) m from the origin"),
         ("rate", f"{found['rate']:g} Hz"),
         ("estimator ready in", f"{found['ready_seconds']:.2f} s"),
     ]
-    return [f"{name:<20} {value}" for name, value in rows]
+    lines = [f"{name:<20} {value}" for name, value in rows]
+    return lines + [f"doubtful: {doubt['key']}: {doubt['text']}" for doubt in found["doubtful"]]
+
+
+def _rack_text(per_angle: float) -> str:
+    side = "left" if per_angle > 0.0 else "right"
+    return f"moves {side} to steer left, {1e3 * abs(per_angle) * math.radians(1.0):.2g} mm per degree of the wheels"
 
 
 def _gather(names: list[str]) -> str:

@@ -26,7 +26,7 @@ from vehicled.units import (
     SquareMetres,
     Unit,
 )
-from vehicled.vehicle.handbook import (
+from vehicled.vehicle.ranges import (
     CenterOfMassHeight,
     CorneringStiffness,
     Friction,

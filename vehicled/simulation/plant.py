@@ -200,7 +200,7 @@ def _spoil(car: Car, errors: PlantErrors) -> None:
     names = car.compiled.names
     car.parameters *= [factor(n) for n in names.parameters]
     car.corner_parameters *= np.array([[factor(n)] for n in names.corner_parameters])
-    car.settle(find_preload=False)
+    car.settle(find_preload=False, part="plant")
 
 
 def _handling(vehicle: Vehicle, geometry: SteeringGeometry, front_share: float) -> Handling:

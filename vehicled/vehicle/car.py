@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
 
+from vehicled.errors import NoRestError
 from vehicled.messages import WHEELS
 from vehicled.multibody.step import StepFunction
 from vehicled.symbolic.code import ProgramCode
@@ -31,6 +33,16 @@ iterations of a step, and 4/h² times what they are missed by is an acceleration
 _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
+_MOST_SETTLING = 10
+"""Times `_SETTLING_STEPS` more for a car that still moves."""
+_STILL = 5e-3
+"""m/s, or rad/s: largest rate of the body's height, roll and pitch and of the struts of a car at rest."""
+_BEYOND_STOPS = 0.15
+"""m: where springs and stops do not hold the wheels."""
+_UNBALANCED = 0.01
+"""Largest difference of wheel loads and weight at rest, over the weight."""
+_MET = 1e-6
+"""m: what constraints are missed by at most."""
 STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
 """Arrays that hold the state of motion of a car."""
 PRESENT = (*STATE, "ground", "inputs", "corner_inputs", "external_force", "adjustments")
@@ -350,11 +362,13 @@ class Car(Instances):
         found = self.workspace, self.rolling_radius, self.slip_stiffness
         _settled[key] = tuple(a.copy() for a in found)
 
-    def settle(self, find_preload: bool = True) -> None:
+    def settle(self, find_preload: bool = True, part: str = "vehicle") -> None:
         """Find the equilibrium at rest on level ground.
 
         Springs without a given preload get the one that carries the car at design height; `suspension.deflection`
         is zero in this state, and `rest` brings the car back to it.
+
+        Raises NoRestError, in which `part` names the section of a file that has the figures.
         """
         free = np.array([find_preload and self.vehicle.axle(w).spring.preload is None for w in WHEELS])
         preload = self.get_corner_parameter("spring.preload")
@@ -367,16 +381,21 @@ class Car(Instances):
             self.call(self.kernels.prepare)
             self.restart()
             for _ in range(2):
-                # At standstill tyres keep the lateral deflection from first contact: it is cleared half-way.
-                self.states[:] = 0.0
-                for _ in range(_SETTLING_STEPS):
-                    self.step(_SETTLING_STEP)
-            self.report()
+                self._let_settle()
             if n + 1 < rounds:
                 force = self.corner_output("suspension.force")
                 # The strut's force hardly changes with travel: its value at rest also holds in design position.
                 symmetric = 0.5 * (force + force[[1, 0, 3, 2]])
                 preload[free] = symmetric[free]
+        for _ in range(_MOST_SETTLING):
+            if (unrest := self._find_unrest()) is None:
+                break
+            self._let_settle()
+        else:
+            raise NoRestError(
+                f"{part}: the car does not come to rest on level ground, {unrest}: expected masses, places, springs, "
+                "dampers and tyres that carry it"
+            )
         travel[:] = self.corner_output("suspension.deflection")
         self.rolling_radius = self._rolling_radius()
         """(4,) of the wheels at rest, m."""
@@ -386,6 +405,38 @@ class Car(Instances):
         self.view("qd")[:] = 0.0
         self.view("branch.qd")[:] = 0.0
         self._rest = self.workspace.copy()
+
+    def _let_settle(self) -> None:
+        # At standstill tyres keep the lateral deflection from first contact: it is cleared in between.
+        self.states[:] = 0.0
+        for _ in range(_SETTLING_STEPS):
+            self.step(_SETTLING_STEP)
+        self.report()
+
+    def _find_unrest(self) -> str | None:
+        """What outputs show that the car does not stand, else None; it may roll, as nothing holds it."""
+        load, names = float(self.corner_output("tyre.fz").sum()), self.compiled.names
+        mass = sum(self.parameters[n] for n, name in enumerate(names.parameters) if name.endswith(".mass"))
+        for n, name in enumerate(names.corner_parameters):
+            if name.endswith(".mass"):
+                mass += self.corner_parameters[n].sum()
+        weight = float(mass * -self.parameters[self._parameter["gravity.z"]])
+        rates = np.abs([*map(self.output, ("vz", "wx", "wy")), *self.corner_output("suspension.rate")])
+        if not math.isfinite(load) or not np.isfinite(rates).all():
+            return "its motion grows beyond all bounds"
+        if self.constraint_violation() > _MET:
+            return "its suspensions come apart"
+        if abs(load - weight) > _UNBALANCED * weight:
+            return f"its wheels carry {load:.0f} N of {weight:.0f} N"
+        travel = self.corner_output("suspension.deflection")
+        bump, droop = map(self.get_corner_parameter, ("stop.bump", "stop.droop"))
+        beyond = float(np.maximum(travel - bump, -travel - droop).max())
+        if beyond > _BEYOND_STOPS:
+            return f"its struts end {1e3 * beyond:.0f} mm beyond their stops"
+        if rates.max() > _STILL:
+            body, struts = 1e3 * rates[:3].max(), 1e3 * rates[3:].max()
+            return f"its body moves at {body:.2g} mm/s and its struts at {struts:.2g} mm/s"
+        return None
 
     def _rolling_radius(self) -> np.ndarray:
         radius = self.get_corner_parameter("tyre.radius").copy()

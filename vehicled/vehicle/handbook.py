@@ -16,22 +16,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from vehicled.units import (
-    Hertz,
-    Kilograms,
-    KilogramSquareMetres,
-    KilogramSquareMetresVector,
-    Metres,
-    MetresPerSecondSquared,
-    NewtonMetresPerPascal,
-    NewtonMetresPerRadian,
-    NewtonSecondsPerMetre,
-    NewtonsPerMetre,
-    NewtonsPerRadian,
-    NonNegative,
-    Positive,
-    Range,
-)
+from vehicled.units import KilogramSquareMetresVector, Metres, Positive, Range
 from vehicled.vehicle.differential import Differential, Driven, check_drive
 from vehicled.vehicle.hard_points import HardPoints
 from vehicled.vehicle.kinematics import Corner, calc_rates, moved
@@ -49,6 +34,30 @@ from vehicled.vehicle.parameters import (
     Vehicle,
     Wheel,
 )
+from vehicled.vehicle.ranges import (
+    BrakeGain,
+    CenterOfMassHeight,
+    CorneringStiffness,
+    Damping,
+    DampingRatio,
+    Friction,
+    Gravity,
+    Mass,
+    PartMass,
+    RelaxationLength,
+    RideFrequency,
+    RollCenterHeight,
+    RollingResistance,
+    RollStiffness,
+    SpringStiffness,
+    SteeringRatio,
+    Track,
+    Travel,
+    TyreStiffness,
+    Wheelbase,
+    WheelInertia,
+    WheelRadius,
+)
 
 _ROLL_PER_G = math.radians(7.0)
 """Of the body at a lateral acceleration of 1 g where no bar is given: that of middle-market saloons (Milliken and
@@ -58,59 +67,48 @@ _ROUNDS = 20
 _DIFFERENCE = 1e-6
 """In wheel radii."""
 
-Mass = Annotated[Kilograms, Range(150.0, 8000.0)]
-Wheelbase = Annotated[Metres, Range(1.2, 5.0)]
-Track = Annotated[Metres, Range(0.8, 2.4)]
-CenterOfMassHeight = Annotated[Metres, Range(0.15, 2.0)]
-CorneringStiffness = Annotated[NewtonsPerRadian, Range(10e3, 1e6)]
-"""Of an axle."""
-SteeringRatio = Annotated[float, Range(1.0, 35.0)]
-"""Steering-wheel angle over road-wheel angle; 1 of a kart."""
-Friction = Annotated[float, Range(0.1, 2.5)]
-"""Greatest force over wheel load."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class HandbookAxle:
     """One axle; figures hold for one wheel unless they say axle."""
 
     track: Track
-    wheel_radius: Annotated[Metres, Positive]
+    wheel_radius: WheelRadius
     """Of the undeformed tyre."""
-    wheel_rate: Annotated[NewtonsPerMetre, Positive] | None = None
+    wheel_rate: SpringStiffness | None = None
     """Stiffness of the springs referred to the wheel, without tyre and anti-roll bar."""
-    ride_frequency: Annotated[Hertz, Positive] | None = None
+    ride_frequency: RideFrequency | None = None
     """Of the sprung mass on its springs, in place of `wheel_rate`; default 1.4 Hz."""
-    damping: Annotated[NewtonSecondsPerMetre, NonNegative] | None = None
+    damping: Damping | None = None
     """Of one damper referred to the wheel, mean of bump and rebound."""
-    damping_ratio: Annotated[float, NonNegative] | None = None
+    damping_ratio: DampingRatio | None = None
     """Of the sprung mass, in place of `damping`; default 0.3."""
-    roll_stiffness: Annotated[NewtonMetresPerRadian, NonNegative] | None = None
+    roll_stiffness: RollStiffness | None = None
     """Of the axle's anti-roll bar, without the springs; default: what the car lacks to roll by 7° at 1 g, shared by
     the axles' loads."""
-    roll_center_height: Metres = 0.05
+    roll_center_height: RollCenterHeight = 0.05
     """Over the ground, at rest."""
-    bump_travel: Annotated[Metres, Positive] = 0.08
+    bump_travel: Travel = 0.08
     """Of the wheel, from rest to the bump stop."""
-    droop_travel: Annotated[Metres, Positive] = 0.08
-    unsprung_mass: Annotated[Kilograms, Positive] | None = None
+    droop_travel: Travel = 0.08
+    unsprung_mass: PartMass | None = None
     """Of one corner: wheel, knuckle, brake, wishbones; default 3 % of the car's mass."""
-    wheel_inertia: Annotated[KilogramSquareMetres, Positive] | None = None
+    wheel_inertia: WheelInertia | None = None
     """Of all that turns with one wheel, about its axis; default m (0.8 r)² with half the unsprung mass."""
-    tyre_stiffness: Annotated[NewtonsPerMetre, Positive] = 2e5
+    tyre_stiffness: TyreStiffness = 2e5
     """Vertical."""
-    tyre_damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 300.0
+    tyre_damping: Damping = 300.0
     """Vertical."""
     cornering_stiffness: CorneringStiffness
     """Of the axle (both tyres) at its static load."""
-    slip_stiffness_ratio: Annotated[float, Positive] = 1.6
+    slip_stiffness_ratio: Annotated[float, Range(0.1, 10.0)] = 1.6
     """Longitudinal force per slip over lateral force per slip angle."""
     friction: Friction = 1.0
     """At static load."""
-    relaxation_length: Annotated[Metres, Positive] | None = None
+    relaxation_length: RelaxationLength | None = None
     """Default 1.3 wheel radii."""
-    rolling_resistance: Annotated[float, NonNegative] = 0.012
-    brake_gain: Annotated[NewtonMetresPerPascal, NonNegative] | None = None
+    rolling_resistance: RollingResistance = 0.012
+    brake_gain: BrakeGain | None = None
     """Torque of one wheel per line pressure; default: 1 g at 80 bar, distributed between front and rear as their
     loads are then."""
     differential: Differential = field(default_factory=Differential)
@@ -146,7 +144,7 @@ class Handbook:
     torque_split: Annotated[float, Range(0.01, 0.99)] | None = None
     """With `driven: all`, the front axle's share of the torque; default: all wheels slip alike."""
     aerodynamics: Aerodynamics = field(default_factory=Aerodynamics)
-    gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
+    gravity: Gravity = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for figures that no car has together."""

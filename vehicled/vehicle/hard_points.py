@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from vehicled.units import MetresVector, Radians
+from vehicled.units import MetresVector, Range, Unit
+from vehicled.vehicle.ranges import Place, WheelAngle
 
 Suspension = Literal["double_wishbone", "macpherson", "swing_arm", "live_axle"]
 Suspensions = tuple[Suspension, Suspension]
@@ -21,6 +22,9 @@ Point = tuple[float, float, float]
 
 _SMALL = 0.02
 """Least lever arm (m) and least sine of an angle at which a joint or a rod holds a wheel."""
+_HALF_TRACK = Range(0.3, 1.5)
+_NEAR, _FAR = 0.9, 3.0
+"""m, most distance of a wheel's centre from points of its carrier, and from others of its suspension."""
 _ABOVE = 0.2
 """m, height over the wheel centre of the second point that marks the arm's attitude."""
 
@@ -29,26 +33,68 @@ _ABOVE = 0.2
 class WheelPlace:
     """Where the wheel is, whatever holds it."""
 
-    wheel_center: MetresVector
-    toe: Radians = 0.0
+    ON_CARRIER: ClassVar[tuple[str, ...]] = ()
+    """Points that move with the wheel."""
+    MIDDLE: ClassVar[tuple[str, ...]] = ()
+    """Points that are not mirrored, as there is one of a kind."""
+
+    wheel_center: Place
+    toe: WheelAngle = 0.0
     """Toe-in of the wheel in design position."""
-    camber: Radians = 0.0
+    camber: WheelAngle = 0.0
     """Negative when the top of the wheel leans inwards."""
+
+    def check(self) -> Iterable[tuple[str, str]]:
+        """Yield (key, what is wrong) for a wheel on the other side, and for points that no suspension of it has."""
+        y = self.wheel_center[1]
+        if y not in _HALF_TRACK:
+            expected = f"expected the left wheel, y {_HALF_TRACK.describe(Unit('m'))}"
+            yield "wheel_center", f"{expected}, got {y:.4g} m"
+        points, far = self.points(), []
+        for name, place in points.items():
+            most = _NEAR if name in self.ON_CARRIER else _FAR
+            distance = _length(np.subtract(place, self.wheel_center))
+            if distance > most:
+                far.append((name, f"{distance:.4g} m from wheel_center: expected at most {most:g} m"))
+        if len(far) > len(points) / 2:
+            yield "wheel_center", f"far from the other points: {far[0][0]} is {far[0][1]}"
+        yield from far
+        for name, place in points.items():
+            # Any point of a hinge's axis may be given, also one that the axis has in the ground.
+            if place[2] < 0.0 and not name.endswith("hinge"):
+                yield name, f"expected a point over the ground, got z {place[2]:.4g} m"
+
+    def points(self) -> dict[str, Point]:
+        """All but the wheel's centre, by key."""
+        keys = [f.name for f in fields(self) if not f.name.endswith("_axis") and f.name != "wheel_center"]
+        return {key: point for key in keys if isinstance(point := getattr(self, key), tuple)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteeredPoints(WheelPlace):
     """What double wishbones and MacPherson struts have alike: a lower wishbone, and a tie rod."""
 
-    lower_hinge: MetresVector
+    lower_hinge: Place
     """Lower wishbone on the chassis: any point of its hinge axis."""
     lower_axis: MetresVector = (1.0, 0.0, 0.0)
     """Direction of that hinge axis, of any length."""
-    lower_ball_joint: MetresVector
-    tie_rod_inner: MetresVector
+    lower_ball_joint: Place
+    tie_rod_inner: Place
     """On the rack (front) or on the chassis (rear)."""
-    tie_rod_outer: MetresVector
+    tie_rod_outer: Place
     """On the knuckle."""
+
+    def _check_guides(self, upper: Point) -> Iterable[tuple[str, str]]:
+        """Of what holds the wheel beside `upper`, the second point of the steering axis."""
+        yield from _check_hinge(
+            self.lower_hinge, self.lower_axis, self.lower_ball_joint, "lower_axis", "lower_ball_joint"
+        )
+        ball = np.array(self.lower_ball_joint)
+        kingpin = upper - ball
+        rod = np.array(self.tie_rod_outer) - self.tie_rod_inner
+        moment = np.cross(np.array(self.tie_rod_outer) - ball, rod) @ kingpin
+        if abs(moment) < _SMALL * _length(rod) * _length(kingpin):
+            yield "tie_rod_outer", "the tie rod does not hold the knuckle: its line meets the steering axis"
 
     def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter, of a corner on that side (1: left, -1: right), mirrored to the left."""
@@ -68,18 +114,28 @@ class SteeredPoints(WheelPlace):
 class HardPoints(SteeredPoints):
     """Double wishbones."""
 
-    upper_hinge: MetresVector
+    ON_CARRIER: ClassVar = ("lower_ball_joint", "upper_ball_joint", "tie_rod_outer")
+
+    upper_hinge: Place
     upper_axis: MetresVector = (1.0, 0.0, 0.0)
-    upper_ball_joint: MetresVector
-    spring_chassis: MetresVector
-    spring_wishbone: MetresVector
+    upper_ball_joint: Place
+    spring_chassis: Place
+    spring_wishbone: Place
     """Foot of spring and damper, on the lower wishbone."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for a spring without length."""
+        """Yield (key, what is wrong) for points that do not hold the wheel, or a spring without length."""
+        yield from super().check()
         yield from _check_length(
             self.spring_chassis, self.spring_wishbone, "spring_chassis", "spring_wishbone"
         )
+        yield from _check_length(
+            self.lower_ball_joint, self.upper_ball_joint, "lower_ball_joint", "upper_ball_joint"
+        )
+        yield from _check_hinge(
+            self.upper_hinge, self.upper_axis, self.upper_ball_joint, "upper_axis", "upper_ball_joint"
+        )
+        yield from self._check_guides(self.upper_ball_joint)
 
     def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter."""
@@ -99,13 +155,16 @@ class HardPoints(SteeredPoints):
 class MacphersonPoints(SteeredPoints):
     """MacPherson strut: the lower part of the strut is one body with the knuckle."""
 
-    strut_top: MetresVector
+    ON_CARRIER: ClassVar = ("lower_ball_joint", "strut_foot", "tie_rod_outer")
+
+    strut_top: Place
     """Bearing of the strut in the chassis; the strut's axis always passes through it."""
-    strut_foot: MetresVector
+    strut_foot: Place
     """Lower end of spring and damper: a point of the strut's axis on the knuckle."""
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for points that make no strut, or one that does not hold its wheel."""
+        yield from super().check()
         ball, top = np.array(self.lower_ball_joint), np.array(self.strut_top)
         strut, kingpin = top - self.strut_foot, top - ball
         if strut[2] <= _SMALL:
@@ -114,13 +173,7 @@ class MacphersonPoints(SteeredPoints):
             yield "strut_top", "the strut lies: expected its axis within 60° of the vertical"
         if strut @ kingpin < 0.5 * _length(strut) * _length(kingpin):
             yield "strut_top", "the strut cannot slide: its axis lies across the line to lower_ball_joint"
-        yield from _check_hinge(
-            self.lower_hinge, self.lower_axis, self.lower_ball_joint, "lower_axis", "lower_ball_joint"
-        )
-        rod = np.array(self.tie_rod_outer) - self.tie_rod_inner
-        moment = np.cross(np.array(self.tie_rod_outer) - ball, rod) @ kingpin
-        if abs(moment) < _SMALL * _length(rod) * _length(kingpin):
-            yield "tie_rod_outer", "the tie rod does not hold the knuckle: its line meets the steering axis"
+        yield from self._check_guides(self.strut_top)
 
     def places(self, side: float) -> dict[str, Point]:
         """By name of the model's parameter."""
@@ -135,17 +188,18 @@ class MacphersonPoints(SteeredPoints):
 class SwingArmPoints(WheelPlace):
     """One arm on a hinge of the chassis, which carries the wheel."""
 
-    hinge: MetresVector
+    hinge: Place
     """Any point of the hinge axis."""
     hinge_axis: MetresVector
     """Its direction, of any length: across the car for a trailing arm, oblique for a semi-trailing arm, along the car
     for a swing axle."""
-    spring_chassis: MetresVector
-    spring_arm: MetresVector
+    spring_chassis: Place
+    spring_arm: Place
     """Foot of spring and damper, on the arm."""
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for an arm on which the wheel has no travel, or a spring without length."""
+        yield from super().check()
         yield from _check_hinge(self.hinge, self.hinge_axis, self.wheel_center, "hinge_axis", "wheel_center")
         yield from _check_length(self.spring_chassis, self.spring_arm, "spring_chassis", "spring_arm")
 
@@ -172,20 +226,23 @@ class LiveAxlePoints(WheelPlace):
     Upper link and Panhard rod are one of a kind, and their points not mirrored.
     """
 
-    link_chassis: MetresVector
-    link_axle: MetresVector
+    MIDDLE: ClassVar = ("upper_link_chassis", "upper_link_axle", "panhard_chassis", "panhard_axle")
+
+    link_chassis: Place
+    link_axle: Place
     """Trailing link: the left one, as what else is mirrored."""
-    upper_link_chassis: MetresVector
-    upper_link_axle: MetresVector
+    upper_link_chassis: Place
+    upper_link_axle: Place
     """What keeps the axle from turning about itself."""
-    panhard_chassis: MetresVector
-    panhard_axle: MetresVector
-    spring_chassis: MetresVector
-    spring_axle: MetresVector
+    panhard_chassis: Place
+    panhard_axle: Place
+    spring_chassis: Place
+    spring_axle: Place
     """Foot of spring and damper, on the axle."""
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for rods that do not leave the axle heave and roll alone, or without length."""
+        yield from super().check()
         yield from _check_length(self.spring_chassis, self.spring_axle, "spring_chassis", "spring_axle")
         short = [
             wrong

@@ -8,30 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from vehicled.inertia import find_impossible
 from vehicled.messages import WHEELS
-from vehicled.units import (
-    Kilograms,
-    KilogramSquareMetres,
-    KilogramSquareMetresVector,
-    Metres,
-    MetresPerSecond,
-    MetresPerSecondSquared,
-    MetresVector,
-    NewtonMetresPerPascal,
-    Newtons,
-    NewtonSecondsPerMetre,
-    NewtonsPerMetre,
-    NonNegative,
-    Positive,
-    Range,
-    SquareMetres,
-    Unit,
-)
+from vehicled.units import KilogramSquareMetresVector, Positive, Range, Unit
 from vehicled.vehicle.differential import Differential, Driven, check_drive
 from vehicled.vehicle.hard_points import (
     HardPoints,
@@ -39,6 +22,40 @@ from vehicled.vehicle.hard_points import (
     MacphersonPoints,
     Suspensions,
     SwingArmPoints,
+)
+from vehicled.vehicle.proportions import check_proportions
+from vehicled.vehicle.ranges import (
+    GYRATION,
+    AntiRollBar,
+    BrakeDamping,
+    BrakeGain,
+    BrakeStiffness,
+    Damping,
+    DragArea,
+    DragHeight,
+    FinalDrive,
+    ForcePair,
+    Friction,
+    Gravity,
+    LeastSpeed,
+    LiftArea,
+    PartMass,
+    Place,
+    Preload,
+    RackRatio,
+    RollingResistance,
+    SlipPair,
+    SlipStiffness,
+    SlipStiffnessPair,
+    SpringStiffness,
+    StopSoftness,
+    StopStiffness,
+    TrailSlip,
+    Travel,
+    TyreLoad,
+    TyreStiffness,
+    WheelInertia,
+    WheelRadius,
 )
 
 LEFT_RIGHT = {"fl": 1.0, "fr": -1.0, "rl": 1.0, "rr": -1.0}
@@ -48,8 +65,8 @@ LEFT_RIGHT = {"fl": 1.0, "fr": -1.0, "rl": 1.0, "rr": -1.0}
 class BodyParameters:
     """A rigid body."""
 
-    mass: Annotated[Kilograms, Positive]
-    center_of_mass: MetresVector
+    mass: PartMass
+    center_of_mass: Place
     """Design frame; of the left one where there are two."""
     inertia: Annotated[KilogramSquareMetresVector, Positive]
     """Ixx, Iyy, Izz about the centre of mass, in design axes."""
@@ -58,16 +75,20 @@ class BodyParameters:
         """Yield (key, what is wrong) for moments of inertia that no body has."""
         if (wrong := find_impossible(self.inertia)) is not None:
             yield "inertia", wrong
+        gyration = float(np.sqrt(max(self.inertia) / self.mass))
+        if gyration not in GYRATION:
+            expected = GYRATION.describe(Unit("m"))
+            yield "inertia", f"with this mass a radius of gyration of {gyration:.3g} m: expected {expected}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wheel:
     """Wheel with tyre: axisymmetric, its centre of mass at the wheel centre."""
 
-    mass: Annotated[Kilograms, Positive]
-    axial_inertia: Annotated[KilogramSquareMetres, Positive]
+    mass: PartMass
+    axial_inertia: WheelInertia
     """About the spin axis, with all that turns with the wheel."""
-    transverse_inertia: Annotated[KilogramSquareMetres, Positive]
+    transverse_inertia: WheelInertia
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for moments of inertia that no body has."""
@@ -82,9 +103,9 @@ class Wheel:
 class SuspensionSpring:
     """Coil spring between chassis and lower wishbone."""
 
-    stiffness: Annotated[NewtonsPerMetre, Positive]
+    stiffness: SpringStiffness
     """At the spring."""
-    preload: Newtons | None = None
+    preload: Preload | None = None
     """Force in design position; left out: what carries the car at design height."""
 
 
@@ -92,30 +113,30 @@ class SuspensionSpring:
 class Damper:
     """Damper beside the spring."""
 
-    bump: Annotated[NewtonSecondsPerMetre, NonNegative]
-    rebound: Annotated[NewtonSecondsPerMetre, NonNegative]
+    bump: Damping
+    rebound: Damping
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stops:
     """Rubber stops at the strut, soft over their first few millimetres."""
 
-    bump: Annotated[Metres, Positive] = 0.08
+    bump: Travel = 0.08
     """Compression of the strut from design position at which the bump stop is met."""
-    droop: Annotated[Metres, Positive] = 0.08
-    stiffness: Annotated[NewtonsPerMetre, NonNegative] = 2e5
-    softness: Annotated[Metres, Positive] = 5e-3
+    droop: Travel = 0.08
+    stiffness: StopStiffness = 2e5
+    softness: StopSoftness = 5e-3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Brake:
     """Disc brake."""
 
-    gain: Annotated[NewtonMetresPerPascal, NonNegative] = 0.0
+    gain: BrakeGain = 0.0
     """Torque of one wheel per line pressure."""
-    stiffness: Annotated[float, Unit("N·m/rad"), Positive] = 4e4
+    stiffness: BrakeStiffness = 4e4
     """Torsional stiffness of the mounting of a stuck disc."""
-    damping: Annotated[float, Unit("N·m·s/rad"), NonNegative] = 60.0
+    damping: BrakeDamping = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,34 +144,34 @@ class LinearTyre:
     """Friction-limited linear slip law, as used for the published reference vehicle."""
 
     kind: Literal["linear"]
-    radius: Annotated[Metres, Positive]
-    vertical_stiffness: Annotated[NewtonsPerMetre, Positive]
-    vertical_damping: Annotated[NewtonSecondsPerMetre, NonNegative]
-    slip_stiffness_x: Annotated[Newtons, Positive]
+    radius: WheelRadius
+    vertical_stiffness: TyreStiffness
+    vertical_damping: Damping
+    slip_stiffness_x: SlipStiffness
     """Force per longitudinal slip."""
-    slip_stiffness_y: Annotated[Newtons, Positive]
+    slip_stiffness_y: SlipStiffness
     """Force per lateral slip (tangent of the slip angle)."""
-    friction: Annotated[float, Positive]
-    least_speed: Annotated[MetresPerSecond, Positive] = 2.0
+    friction: Friction
+    least_speed: LeastSpeed = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Characteristic:
     """TMeasy steady-state force over slip along one axis, at nominal load and at twice that."""
 
-    df0: Annotated[tuple[float, float], Unit("N"), Positive]
+    df0: SlipStiffnessPair
     """Initial slope, force per slip."""
-    fm: Annotated[tuple[float, float], Unit("N"), Positive]
+    fm: ForcePair
     """Greatest force."""
-    fs: Annotated[tuple[float, float], Unit("N"), Positive]
+    fs: ForcePair
     """Force of full sliding."""
-    sm: Annotated[tuple[float, float], Unit("1"), Positive]
+    sm: SlipPair
     """Slip at the greatest force."""
-    ss: Annotated[tuple[float, float], Unit("1"), Positive]
+    ss: SlipPair
     """Slip at which sliding begins."""
-    stiffness: Annotated[NewtonsPerMetre, Positive] = 1.5e5
+    stiffness: TyreStiffness = 1.5e5
     """Of the tyre's deflection along this axis; with df0 it makes the relaxation length."""
-    damping: Annotated[NewtonSecondsPerMetre, NonNegative] = 300.0
+    damping: Damping = 300.0
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for points through which there is no curve in this order."""
@@ -168,20 +189,20 @@ class TMeasyTyre:
     """TMeasy (Rill, Road Vehicle Dynamics, chapter 3)."""
 
     kind: Literal["tmeasy"]
-    radius: Annotated[Metres, Positive]
-    vertical_stiffness: Annotated[NewtonsPerMetre, Positive]
-    vertical_damping: Annotated[NewtonSecondsPerMetre, NonNegative]
-    nominal_load: Annotated[Newtons, Positive]
+    radius: WheelRadius
+    vertical_stiffness: TyreStiffness
+    vertical_damping: Damping
+    nominal_load: TyreLoad
     longitudinal: Characteristic
     lateral: Characteristic
-    rolling_share: Annotated[float, NonNegative] = 0.33
+    rolling_share: Annotated[float, Range(0.0, 1.0)] = 0.33
     """Share of the deflection by which the rolling radius is smaller than the undeformed one."""
-    rolling_resistance: Annotated[float, NonNegative] = 0.012
-    trail: Annotated[float, NonNegative] = 0.18
+    rolling_resistance: RollingResistance = 0.012
+    trail: Annotated[float, Range(0.0, 2.0)] = 0.18
     """Pneumatic trail at zero slip over the contact length."""
-    trail_zero: Annotated[float, Positive] = 0.2
+    trail_zero: TrailSlip = 0.2
     """Lateral slip at which the trail vanishes."""
-    trail_end: Annotated[float, Positive] = 0.5
+    trail_end: TrailSlip = 0.5
     """Lateral slip at which it stays zero."""
 
 
@@ -189,11 +210,14 @@ class TMeasyTyre:
 class AxleParts:
     """What every axle has, by its left side."""
 
+    BODIES: ClassVar[tuple[str, ...]] = ()
+    """Keys of the bodies that only this kind has."""
+
     wheel: Wheel
     spring: SuspensionSpring
     damper: Damper
     stops: Stops = field(default_factory=Stops)
-    anti_roll_bar: Annotated[NewtonsPerMetre, NonNegative] = 0.0
+    anti_roll_bar: AntiRollBar = 0.0
     """Vertical force at one lower ball joint (of a swing arm: wheel centre; of a live axle: end of the trailing link)
     per difference of the two heights."""
     brake: Brake = field(default_factory=Brake)
@@ -204,6 +228,8 @@ class AxleParts:
 @dataclass(frozen=True, kw_only=True)
 class Axle(AxleParts):
     """One axle with double wishbones."""
+
+    BODIES: ClassVar = ("lower_wishbone", "upper_wishbone", "knuckle")
 
     suspension: Literal["double_wishbone"] = "double_wishbone"
     hard_points: HardPoints
@@ -224,6 +250,8 @@ class Axle(AxleParts):
 class MacphersonAxle(AxleParts):
     """One axle with MacPherson struts."""
 
+    BODIES: ClassVar = ("lower_wishbone", "knuckle")
+
     suspension: Literal["macpherson"]
     hard_points: MacphersonPoints
     lower_wishbone: BodyParameters
@@ -238,6 +266,8 @@ class MacphersonAxle(AxleParts):
 @dataclass(frozen=True, kw_only=True)
 class SwingArmAxle(AxleParts):
     """One axle with trailing or semi-trailing arms, or a swing axle."""
+
+    BODIES: ClassVar = ("arm",)
 
     suspension: Literal["swing_arm"]
     hard_points: SwingArmPoints
@@ -259,12 +289,14 @@ class SwingArmAxle(AxleParts):
 class LiveAxle(AxleParts):
     """A rigid axle on rods, with the differential in it."""
 
+    BODIES: ClassVar = ("axle",)
+
     suspension: Literal["live_axle"]
     hard_points: LiveAxlePoints
     axle: BodyParameters
     """Both halves with all that is fixed to them, but for the wheels. Rods have no mass: half of theirs is to be
     counted here, half of it in the chassis."""
-    final_drive: Annotated[float, Positive] = 4.0
+    final_drive: FinalDrive = 4.0
     """Ratio; the drive torque over it is what the propeller shaft turns the axle with, about the car's x axis."""
 
     def bodies(self) -> dict[str, BodyParameters]:
@@ -280,12 +312,12 @@ AnyAxle = Axle | MacphersonAxle | SwingArmAxle | LiveAxle
 class Aerodynamics:
     """Forces of the air on the chassis, from the speed along x; ρ = 1.225 kg/m³."""
 
-    drag_area: Annotated[SquareMetres, NonNegative] = 0.0
+    drag_area: DragArea = 0.0
     """Drag coefficient times frontal area."""
-    front_lift_area: SquareMetres = 0.0
+    front_lift_area: LiftArea = 0.0
     """Lift coefficient times area at the front axle; negative for downforce."""
-    rear_lift_area: SquareMetres = 0.0
-    drag_height: Metres | None = None
+    rear_lift_area: LiftArea = 0.0
+    drag_height: DragHeight | None = None
     """Over the ground; left out: at the vehicle origin."""
 
 
@@ -293,7 +325,7 @@ class Aerodynamics:
 class SteeringParameters:
     """Rack-and-pinion steering."""
 
-    ratio: Annotated[float, Unit("m/rad"), Positive] = 0.0095
+    ratio: RackRatio = 0.0095
     """Rack displacement per steering-wheel angle."""
 
 
@@ -312,7 +344,7 @@ class Vehicle:
     """Axles that the engine drives."""
     torque_split: Annotated[float, Range(0.01, 0.99)] | None = None
     """With `driven: all`, the front axle's share of the torque; default: all wheels slip alike."""
-    gravity: Annotated[MetresPerSecondSquared, Positive] = 9.81
+    gravity: Gravity = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
         """Yield (key, what is wrong) for axles that do not fit together."""
@@ -323,6 +355,8 @@ class Vehicle:
             yield "rear.tyre.kind", "both axles take the same tyre law"
         if self.front.hard_points.wheel_center[0] <= self.rear.hard_points.wheel_center[0]:
             yield "front.hard_points.wheel_center", "the front wheels must lie before the rear wheels"
+            return
+        yield from check_proportions(self)
         differentials = {"front": self.front.differential, "rear": self.rear.differential}
         yield from check_drive(self.driven, self.torque_split, differentials)
 

@@ -35,6 +35,8 @@ class SteeringGeometry:
         the axle."""
         self.sign = float(np.sign(self.rack_per_angle))
         """Displacement along y of a rack that steers left."""
+        self.reach = float(min(min(-a[0], a[-1]) for a, _ in self._tables))
+        """Largest angle to which tie rods turn either wheel in either direction, rad; of those looked at."""
         self._angles = [LinearTable(u * self.sign, a) for a, u in self._tables]
 
     @staticmethod
