@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from replay.mcap_recovery import recover
-from vehicled.errors import RunError
+from vehicled.errors import RunError, UsageError
 
 HELP = "Repair recordings that power loss or a full disk has cut off, in place: any reader then opens them."
 
@@ -27,6 +27,8 @@ def run(args: argparse.Namespace) -> int:
     for path in args.recordings:
         try:
             recovered = recover(path)
+        except (FileNotFoundError, IsADirectoryError) as error:
+            raise UsageError(f"{path}: {error.strerror}; expected a recording (.mcap)") from None
         except BlockingIOError:
             raise RunError(f"{path}: is being written; expected a recording that has ended") from None
         if recovered is None:
