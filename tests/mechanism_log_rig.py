@@ -7,12 +7,39 @@ from pathlib import Path
 import numpy as np
 
 from vehicled.identification.mechanism.estimate import Recorded
+from vehicled.identification.mechanism.unknowns import MechanismUnknowns
+from vehicled.identification.regressors import Regressor, spring_columns
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 
 STEP = 1e-3
 EVERY = 4
 """Steps from one sample to the next."""
+
+ARM = """\
+# An arm with a return spring.
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {A: 0 0 m}}
+points: {P: 0.5 0 m}
+angles: {theta: {between: [x, [A, P]], start: 0 deg}}
+bodies:
+  arm:
+    kind: rigid
+    points: {A: 0 0 m, P: 0.5 0 m}
+    mass: 1 kg                          # weighed
+    center_of_mass: 200 50 mm
+    inertia: 0.05 kg·m²
+  tip: {kind: point_mass, point: P, mass: 0.3 kg}
+forces:
+  return: {kind: torsion_spring, angle: theta, stiffness: 8 N·m/rad, damping: 0.3 N·m·s/rad, free_angle: 30 deg}
+independent: [theta]
+"""
+
+
+def make_unknowns(mechanism: Mechanism) -> MechanismUnknowns:
+    """All that the file has."""
+    return MechanismUnknowns(Regressor(mechanism, spring_columns(mechanism)))
 
 
 def record(

@@ -143,6 +143,8 @@ def test_the_command_reports_what_it_did(tmp_path, capsys):
         fcntl.flock(file, fcntl.LOCK_EX)
         assert main(["recover", str(path)]) == 1
     assert "is being written" in capsys.readouterr().err
+    assert main(["recover", str(tmp_path / "none.mcap")]) == 2
+    assert "none.mcap: No such file or directory; expected a recording" in capsys.readouterr().err
 
 
 def test_the_index_of_a_long_run_is_complete_and_takes_little_memory(tmp_path):

@@ -270,7 +270,7 @@ def test_drives_and_live_options_are_refused(tmp_path, capsys):
 
 def test_a_log_without_the_channels_is_an_error(tmp_path, truth, capsys):
     write_log(tmp_path / "log.csv", truth[:5], ["joint.1.angle"])
-    assert follow(tmp_path, SENSORS, "--log", str(tmp_path / "log.csv"), "--fast") == 1
+    assert follow(tmp_path, SENSORS, "--log", str(tmp_path / "log.csv"), "--fast") == 2
     assert "none of the channels of `sensors` in it: imu.wz" in capsys.readouterr().err
 
 

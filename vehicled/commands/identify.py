@@ -18,12 +18,9 @@ if TYPE_CHECKING:
     from replay.foreign.mapping import LogMapping
     from vehicled.daemon.daemon import DaemonOptions
     from vehicled.identification.mechanism.estimate import Recorded
-    from vehicled.identification.mechanism.motion_errors import RunEquations
-    from vehicled.identification.mechanism.unknowns import MechanismUnknowns
     from vehicled.identification.vehicle.names import Parameter
     from vehicled.identification.vehicle.session import Recording
     from vehicled.multibody.mechanism import Mechanism
-    from vehicled.progress import Progress
 
 HELP = (
     "Find parameters of a car (masses, tyres, springs, mounting of sensors) from recorded drives, or those of a "
@@ -46,7 +43,8 @@ The new file differs from the old one in the values that were found, and nothing
 `--mechanism` takes a mechanism's file instead, and CSV logs of its motion: t (s), each independent coordinate by its
 name (m, rad), and NAME.force (N, N·m) for each one that is driven. Masses, centres of mass, inertia, springs, dampers
 and friction are found together, from where the file has them (its values count as known to 30 %); what no motion can
-distinguish, and what this one does not determine, is named.
+distinguish, what this one does not determine, and what makes the prediction of the log of --validate worse, is named
+and keeps the file's value. Logs in other units, and such whose forces the mechanism does not explain, are refused.
 
 examples:
   vehicled identify drive.mcap --config my_car.yaml --output found.yaml
@@ -56,7 +54,7 @@ examples:
   vehicled identify motion.csv --mechanism four_bar --output found.yaml --validate other.csv
 """
 
-_ONLY_CARS = ("parameters", "mapping", "list", "plots", "anyway", "workers", "scheduler")
+_ONLY_CARS = ("parameters", "mapping", "list", "plots", "workers", "scheduler")
 """Options that do not go with a mechanism."""
 _FORCE = ".force"
 """Ending of a log's channels."""
@@ -91,7 +89,9 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_mapping_argument(parser, "all logs")
     add_executor_arguments(parser)
-    parser.add_argument("--anyway", action="store_true", help="use logs whose length or units are in doubt")
+    parser.add_argument(
+        "--anyway", action="store_true", help="use logs that are in doubt, as by length or units"
+    )
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
@@ -194,14 +194,13 @@ def _run_mechanism(args: argparse.Namespace) -> int:
     """Estimate a mechanism's parameters from logs; returns the exit status. Raises UsageError, RunError."""
     from vehicled import settings
     from vehicled.errors import UsageError
-    from vehicled.identification.mechanism.estimate import calc_error, estimate
-    from vehicled.identification.mechanism.report import as_json, format_estimate
+    from vehicled.identification.mechanism.report import as_json, format_session
+    from vehicled.identification.mechanism.session import run as run_session
     from vehicled.identification.mechanism.text import write
     from vehicled.identification.mechanism.unknowns import MechanismUnknowns
     from vehicled.identification.regressors import Regressor, spring_columns
     from vehicled.multibody.files import mechanism_path
     from vehicled.multibody.mechanism import Mechanism
-    from vehicled.progress import Progress
 
     for option in _ONLY_CARS:
         if getattr(args, option):
@@ -218,28 +217,18 @@ def _run_mechanism(args: argparse.Namespace) -> int:
             f"make the coordinates that they drive independent"
         )
     unknowns = MechanismUnknowns(Regressor(mechanism, spring_columns(mechanism)))
-    logs = [*args.logs, *([] if args.validate is None else [args.validate])]
-    runs = [read_motion(log, mechanism) for log in logs]
-    total = float(sum(len(run.t) for run in runs))
-    with Progress("equations", total, "samples", quiet=args.json) as progress:
-        equations = _calc_all(unknowns, runs, progress)
-    held_out = None if args.validate is None else equations.pop()
-    found = estimate(unknowns, equations)
-    validation = (
-        None
-        if held_out is None
-        else [calc_error([held_out], theta) for theta in (unknowns.prior, found.theta)]
-    )
+    runs = [read_motion(log, mechanism) for log in args.logs]
+    validate = None if args.validate is None else read_motion(args.validate, mechanism)
+    session = run_session(unknowns, runs, validate, args.anyway, args.json)
     if args.output is not None:
         from vehicled.output_files import write_output
 
-        found_text = write(text, found.quantities, ", ".join(log.name for log in args.logs))
+        found_text = write(text, session.estimate.quantities, ", ".join(log.name for log in args.logs))
         write_output(args.output, found_text.encode())
-    coordinates = [mechanism.coordinate_names[k] for k in mechanism.independent]
     if args.json:
-        print(json.dumps(as_json(found, coordinates, validation), ensure_ascii=False))
+        print(json.dumps(as_json(session), ensure_ascii=False))
         return 0
-    print("\n".join(format_estimate(found, coordinates, runs[-1].name, validation)))
+    print("\n".join(format_session(session)))
     if args.output is not None:
         print(f"{args.output}: written")
     return 0
@@ -248,8 +237,8 @@ def _run_mechanism(args: argparse.Namespace) -> int:
 def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
     """A CSV log: `t`, each independent coordinate by its name, and `NAME.force` where something drives it.
 
-    s, m or rad, N or N·m. Rows without all of these are left out. Raises UsageError for columns that are missing or
-    not known, and where nothing drives the mechanism.
+    s, m or rad, N or N·m. Rows without all of these are left out. Raises UsageError for a file that cannot be read,
+    for columns that are missing, not known or without numbers, and where nothing drives the mechanism.
     """
     import numpy as np
 
@@ -260,7 +249,10 @@ def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
     coordinates = [mechanism.coordinate_names[k] for k in mechanism.independent]
     forces = [name + _FORCE for name in coordinates]
     known = ["t", *coordinates, *forces]
-    signals = CsvSignals(path)
+    try:
+        signals = CsvSignals(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
     columns = list(signals.units)
     for name in columns:
         if name not in known:
@@ -273,31 +265,19 @@ def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
         raise UsageError(f"{path}: no force: expected a column {' or '.join(forces)}")
     wanted = [name for name in known if name in columns]
     table = np.array([[r.values[name] for name in wanted] for r in signals.records(wanted)], dtype=float)
-    table = table.reshape(-1, len(wanted))
-    table = table[np.all(np.isfinite(table), axis=1)]
     signals.problems.show(sys.stderr)
+    table = table.reshape(-1, len(wanted))
+    given = np.isfinite(table)
+    whole = given.all(axis=1)
+    if not whole.all():
+        lacking = [f"{name} ({n})" for name, n in zip(wanted, np.sum(~given, axis=0), strict=True) if n]
+        left_out = f"{path}: {np.sum(~whole)} of {len(table)} rows have no number in {', '.join(lacking)}"
+        if not whole.any():
+            raise UsageError(f"{left_out}: expected one in every column of a row")
+        print(f"{left_out}, and are left out", file=sys.stderr)
+    table = table[whole]
     by_name = dict(zip(wanted, table.T, strict=True))
     t = by_name["t"]
     z = np.column_stack([by_name[name] for name in coordinates])
     applied = np.column_stack([by_name.get(name, np.zeros(len(t))) for name in forces])
     return Recorded(str(path), t, z, applied)
-
-
-def _calc_all(unknowns: MechanismUnknowns, runs: list[Recorded], progress: Progress) -> list[RunEquations]:
-    from vehicled.errors import RunError, UsageError
-    from vehicled.identification.mechanism.estimate import calc_equations
-
-    equations: list[RunEquations] = []
-    done = 0
-    for run in runs:
-
-        def report(count: int, before: int = done) -> None:
-            progress.update(before + count)
-
-        try:
-            equations.append(calc_equations(unknowns, run, report))
-        except (UsageError, RunError) as error:
-            raise type(error)(f"{run.name}: {error}") from None
-        done += len(run.t)
-        progress.update(done)
-    return equations

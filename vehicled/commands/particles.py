@@ -129,7 +129,7 @@ def _replay(
     import sys
 
     from replay.log import log_devices, open_log
-    from vehicled.errors import RunError
+    from vehicled.errors import UsageError
     from vehicled.particles.table import format_estimate
 
     mapping = read_mapping(args)
@@ -138,7 +138,7 @@ def _replay(
     log.problems.show(sys.stderr)
     if last is None:
         wanted = ", ".join(sorted({c for channels in configuration.sensors.values() for c in channels}))
-        raise RunError(f"{log.path}: none of the channels of `sensors` in it: {wanted}")
+        raise UsageError(f"{log.path}: none of the channels of `sensors` in it: {wanted}")
     print("\n".join(summary.lines()))
     print("\n".join(format_estimate(last)))
 

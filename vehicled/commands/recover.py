@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from replay.mcap_recovery import recover
-from vehicled.errors import RunError, VehicledError
+from vehicled.errors import RunError, UsageError, VehicledError
 
 HELP = "Repair recordings that power loss or a full disk has cut off, in place: any reader then opens them."
 
@@ -42,6 +42,8 @@ def _repair(path: Path) -> str:
     """What was done, in a line. Raises UsageError, RunError and OSError."""
     try:
         recovered = recover(path, check_all=True)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise UsageError(f"{path}: {error.strerror}; expected a recording (.mcap)") from None
     except BlockingIOError:
         raise RunError(f"{path}: is being written; expected a recording that has ended") from None
     if recovered is None:

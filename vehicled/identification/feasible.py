@@ -77,8 +77,6 @@ class FeasibleEstimate:
     """(p,)"""
     deviation: float
     """Root mean square of the residuals, in units of the deviations given."""
-    units: np.ndarray
-    """(p,) of the parameters, in which the prior's standard deviations are all alike."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +116,16 @@ def _body_cone(span: slice, prior: np.ndarray, size: int) -> tuple[_Cone, np.nda
     return _Cone(span, basis * units[:, None, None] / unit, start), units
 
 
+def calc_units(prior: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """(p,) units of the parameters, in which the prior's standard deviations are all alike.
+
+    Arguments and errors as of `estimate_feasible`.
+    """
+    spans = _spans(sizes)
+    bodies = [_body_cone(span, prior[span], k)[1] for span, k in zip(spans, sizes, strict=True)]
+    return np.concatenate([*bodies, prior[spans[-1].stop if spans else 0 :]])
+
+
 def estimate_feasible(
     w: np.ndarray,
     forces: np.ndarray,
@@ -154,7 +162,7 @@ def estimate_feasible(
     x = _follow_barrier(*compress(squares[:, :p], squares[:, p]), cones, _GAP * prior_weight**2)
     values = x * units
     left = (forces - w @ values) * weight
-    return FeasibleEstimate(values, float(np.sqrt(left @ left / rows)), units)
+    return FeasibleEstimate(values, float(np.sqrt(left @ left / rows)))
 
 
 def _follow_barrier(matrix: np.ndarray, target: np.ndarray, cones: Sequence[_Cone], gap: float) -> np.ndarray:

@@ -2,13 +2,15 @@
 
 All unknowns are estimated at once, weighted by the noise of each force, of bodies that are physically possible
 (`feasible`). The values of the file are priors with a standard deviation of their own: the equations of a mechanism
-with few degrees of freedom are so ill-conditioned that without any prior the noise of the forces decides.
+with few degrees of freedom are so ill-conditioned that without any prior the noise of the forces decides. What the
+runs do not determine then has the file's value, and the rest is estimated again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -20,13 +22,11 @@ from vehicled.identification.mechanism.findings import (
     PRIOR_DEVIATION,
     FoundCombination,
     FoundQuantity,
-    describe_base,
-    describe_quantities,
-    find_base,
-    find_contradictions,
+    FreeDirections,
+    find_far,
 )
 from vehicled.identification.mechanism.motion_errors import MotionFit, RunEquations
-from vehicled.identification.mechanism.smoothing import smooth
+from vehicled.identification.mechanism.smoothing import SmoothMotion, smooth
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
 
 _PASSES = 20
@@ -63,6 +63,11 @@ class Recorded:
     forces: np.ndarray
     """(N, f) N, N·m; zero where nothing drives a coordinate."""
 
+    @cached_property
+    def smoothed(self) -> SmoothMotion:
+        """Its motion. Raises UsageError for samples that cannot be smoothed."""
+        return smooth(self.t, self.z)
+
 
 @dataclass(frozen=True)
 class UnknownsEstimate:
@@ -78,6 +83,9 @@ class UnknownsEstimate:
     before: float
     """Error of the predicted forces (`calc_error`) with the file's values, and with those found."""
     after: float
+    unexplained: np.ndarray
+    """(runs, f) what all unknowns together cannot explain of each force and is no noise, as a share of that force in
+    all runs; zero where nothing drives a coordinate."""
     notes: list[str]
     """What contradicts the file so much that log or file may be wrong."""
 
@@ -89,7 +97,7 @@ def calc_equations(
 
     Raises UsageError for samples that cannot be smoothed, RunError for positions that the mechanism does not have.
     """
-    smoothed = smooth(run.t, run.z)
+    smoothed = run.smoothed
     used = smoothed.used
     motion = np.stack([smoothed.z, smoothed.zd, smoothed.zdd])
     few = _choose_few(used, smoothed.errors.on_samples.shape[1] // run.z.shape[1])
@@ -99,7 +107,7 @@ def calc_equations(
 
     def observe(x: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         nonlocal done
-        found = _observe(unknowns, run.t[used[rows]], x, run.forces[used[rows]])
+        found = observe_motion(unknowns, run.t[used[rows]], x, run.forces[used[rows]])
         done += len(rows)
         progress(done * len(used) // evaluations)
         return found
@@ -120,15 +128,17 @@ def calc_equations(
     return RunEquations(w, forces, slopes, smoothed.errors)
 
 
-def _observe(
+def observe_motion(
     unknowns: MechanismUnknowns, t: np.ndarray, motion: np.ndarray, forces: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """W (N, f, n) and τ (N, f) at times t (N,) of z, ż and z̈ (3, N, f)."""
+    """W (N, f, n) and τ (N, f) at times t (N,) of z, ż and z̈ (3, N, f). RunError for positions that cannot be."""
     mechanism = unknowns.regressor.mechanism
     home = mechanism.get_state()
-    solved = motions.solve_motion(mechanism, t, *motion)
-    w, known = motions.observe(unknowns.regressor, solved, forces).on_coordinates()
-    mechanism.set_state(home)
+    try:
+        solved = motions.solve_motion(mechanism, t, *motion)
+        w, known = motions.observe(unknowns.regressor, solved, forces).on_coordinates()
+    finally:
+        mechanism.set_state(home)
     return w @ unknowns.matrix, known
 
 
@@ -139,45 +149,91 @@ def _choose_few(used: np.ndarray, coefficients: int) -> np.ndarray:
     return np.unique([*range(0, len(used), stride), len(used) - 1, *ends, *(ends + 1)])
 
 
-def estimate(unknowns: MechanismUnknowns, runs: Sequence[RunEquations]) -> UnknownsEstimate:
-    """The unknowns from the equations of one or more runs."""
+def estimate(
+    unknowns: MechanismUnknowns, runs: Sequence[RunEquations], left: Collection[int] = ()
+) -> UnknownsEstimate:
+    """The unknowns from the equations of one or more runs.
+
+    Base parameters that the runs do not determine have the file's values, as those have, by number, that are `left`.
+    """
     w = np.concatenate([run.w for run in runs])
     forces = np.concatenate([run.forces for run in runs])
     # Terms of the equations, not forces: nothing drives some coordinates, where terms are in balance.
     size = _calc_size(w, unknowns.prior)
     loaded = _is_loaded(forces, size)
+    free = FreeDirections(unknowns, left)
+    found = _solve(unknowns, runs, free.basis, size, loaded)
+    whole = np.where(loaded, _rms(forces), np.inf)
+    unexplained = np.array([fit.calc_lasting() for fit in found.fits]) / whole
+    if free.narrow(found.theta, found.covariance):
+        found = _solve(unknowns, runs, free.basis, size, loaded)
+    return UnknownsEstimate(
+        found.theta,
+        found.covariance * np.outer(unknowns.units, unknowns.units),
+        found.noise,
+        quantities := free.describe_quantities(found.theta, found.covariance),
+        free.describe_base(found.theta, found.covariance),
+        calc_error(runs, unknowns.prior),
+        calc_error(runs, found.theta),
+        unexplained,
+        find_far(quantities),
+    )
+
+
+@dataclass(frozen=True)
+class _Solution:
+    """θ (n,) with its covariance (n, n) in units; noise (f,) of the forces; the motions, corrected for it."""
+
+    theta: np.ndarray
+    covariance: np.ndarray
+    noise: np.ndarray
+    fits: list[MotionFit]
+
+
+def _solve(
+    unknowns: MechanismUnknowns,
+    runs: Sequence[RunEquations],
+    basis: np.ndarray,
+    size: np.ndarray,
+    loaded: np.ndarray,
+) -> _Solution:
+    """Changes along `basis` (n, s), in units, that are most probable; (f,) sizes, and what is driven."""
+    w = np.concatenate([run.w for run in runs])
     fits = [MotionFit(run) for run in runs]
     theta, noise = unknowns.prior, _FIRST_NOISE * size
     for _ in range(_PASSES):
         balanced = loaded | _is_balanced(w, theta)
         linear = [fit.linearise(theta, np.where(balanced, noise, _IGNORED * size)) for fit in fits]
         information, gradient = (np.sum(part, axis=0) for part in zip(*linear, strict=True))
-        found = feasible.estimate_feasible(
-            *_calc_rows(information, information @ theta + gradient),
-            unknowns.sizes,
-            unknowns.prior,
-            None,
-            1.0 / PRIOR_DEVIATION,
-        )
-        squares = np.sum([fit.advance(found.values) for fit in fits], axis=0)
+        values = _improve(unknowns, theta, information, gradient, basis)
+        squares = np.sum([fit.advance(values) for fit in fits], axis=0)
         before, noise = noise, np.maximum(np.sqrt(squares / len(w)), _LEAST_NOISE * size)
-        change, theta = found.values - theta, found.values
+        change, theta = values - theta, values
         if change @ information @ change < _SETTLED and np.abs(np.log(noise / before)).max() < _SETTLED:
             break
     balanced = loaded | _is_balanced(w, theta)
-    covariance = _calc_covariance(fits, found, np.where(balanced, noise, _IGNORED * size))
-    base = find_base(unknowns)
-    quantities = describe_quantities(unknowns, base, found.values, found.units, covariance)
-    return UnknownsEstimate(
-        found.values,
-        covariance,
-        noise,
-        quantities,
-        describe_base(unknowns, base, found.values, found.units, covariance),
-        calc_error(runs, unknowns.prior),
-        calc_error(runs, found.values),
-        find_contradictions(unknowns, quantities, noise, np.where(loaded, forces, 0.0)),
-    )
+    used = np.where(balanced, noise, _IGNORED * size)
+    return _Solution(theta, _calc_covariance(unknowns.units, fits, theta, used, basis), noise, fits)
+
+
+def _improve(
+    unknowns: MechanismUnknowns,
+    theta: np.ndarray,
+    information: np.ndarray,
+    gradient: np.ndarray,
+    basis: np.ndarray,
+) -> np.ndarray:
+    """The unknowns (n,) by the information (n, n) and gradient (n,) at θ (n,); the file's values across `basis`."""
+    if not basis.shape[1]:
+        return unknowns.prior
+    # The runs pull along the basis only, the prior in all directions.
+    out, back = unknowns.units[:, None] * basis, basis / unknowns.units[:, None]
+    along = out.T @ information @ out
+    w, right = _calc_rows(along, along @ (back.T @ theta) + out.T @ gradient)
+    weight = 1.0 / PRIOR_DEVIATION
+    return feasible.estimate_feasible(
+        w @ back.T, right, unknowns.sizes, unknowns.prior, prior_weight=weight
+    ).values
 
 
 def _calc_rows(information: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -224,28 +280,35 @@ def _calc_size(w: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 
 def _calc_covariance(
-    fits: Sequence[MotionFit], found: feasible.FeasibleEstimate, noise: np.ndarray
+    units: np.ndarray, fits: Sequence[MotionFit], theta: np.ndarray, noise: np.ndarray, basis: np.ndarray
 ) -> np.ndarray:
-    """(n, n), larger where gradients are correlated in time, as those of friction that the file lacks are.
+    """(n, n) in units, of an estimate along `basis` (n, s).
 
-    H⁻¹ with the information H, P of the prior included; or H⁻¹ (Ω + P) H⁻¹ with the covariance Ω of the gradients by
-    Bartlett's weights (Newey and West 1987) over 1.3 √N samples (Lazarus, Lewis, Stock and Watson, "HAC inference",
-    2018). The latter is smaller by chance as often as not, and is then not believed.
+    Larger where gradients are correlated in time, as those of friction that the file lacks are.
+
+    H⁻¹ along the basis with the information H, P of the prior included; or H⁻¹ (Ω + P) H⁻¹ with the covariance Ω of
+    the gradients by Bartlett's weights (Newey and West 1987) over 1.3 √N samples (Lazarus, Lewis, Stock and Watson,
+    "HAC inference", 2018). The latter is smaller by chance as often as not, and is then not believed. What has the
+    file's value has the file's standard deviation, and passes it on to the rest (Schmidt 1966).
     """
-    n = len(found.values)
+    n = len(theta)
     information, scatter = np.zeros((n, n)), np.zeros((n, n))
     for fit in fits:
-        information += fit.linearise(found.values, noise)[0]
+        information += fit.linearise(theta, noise)[0]
         pulls = fit.calc_pulls()
         window = int(np.ceil(1.3 * np.sqrt(len(pulls))))
         # Sums over a moving window: their products are Bartlett's weighted sum.
         sums = np.cumsum(np.vstack([np.zeros((window, n)), pulls, np.zeros((window - 1, n))]), axis=0)
         moving = sums[window:] - sums[:-window]
         scatter += moving.T @ moving / window
-    units = np.outer(found.units, found.units)
-    prior = np.eye(n) / PRIOR_DEVIATION**2
-    inverse = scipy.linalg.inv(information * units + prior)
-    correlated = np.diag(inverse @ (scatter * units + prior) @ inverse)
-    scale = np.sqrt(np.maximum(correlated / np.diag(inverse), 1.0) * np.diag(units))
-    covariance: np.ndarray = inverse * np.outer(scale, scale)
+    information, scatter = (matrix * np.outer(units, units) for matrix in (information, scatter))
+    prior = np.eye(basis.shape[1]) / PRIOR_DEVIATION**2
+    own = scipy.linalg.inv(basis.T @ information @ basis + prior)
+    rest = scipy.linalg.null_space(basis.T)
+    errors = rest - basis @ (own @ basis.T @ information @ rest)
+    passed_on = PRIOR_DEVIATION**2 * errors @ errors.T
+    whole = basis @ own @ basis.T + passed_on
+    correlated = basis @ (own @ (basis.T @ scatter @ basis + prior) @ own) @ basis.T + passed_on
+    scale = np.sqrt(np.maximum(np.diag(correlated) / np.diag(whole), 1.0))
+    covariance: np.ndarray = whole * np.outer(scale, scale)
     return covariance

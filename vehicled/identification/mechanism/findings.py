@@ -2,33 +2,31 @@
 
 It follows from two questions. Can any motion distinguish a parameter from the others? That is answered by the base
 parameters of the mechanism, without the data. Does this motion determine it? It does where its standard deviation is
-less than half of the prior's.
+less than half of the prior's. What it does not determine keeps the file's value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 
-from vehicled.identification.base import BaseSet, find_base_by_qr
 from vehicled.identification.mechanism.unknowns import FileQuantity, MechanismUnknowns
-from vehicled.identification.symbolic_base import find_symbolic_base
 
 PRIOR_DEVIATION = 0.3
 """Of the file's values: of a mass as a share of itself, of moments in terms of the body's mass and size."""
 IDENTIFIED = 0.5
 """Share of its prior standard deviation below which a parameter counts as identified."""
+FAR = 3.0
+"""Prior standard deviations beyond which a value contradicts the file."""
 _STRUCTURAL = 1e-6
-"""Share of a parameter in changes without effect that counts as none."""
+"""Share of a parameter in some changes that counts as none."""
 _NAMED = 2
 """Parameters that a reason names, those that it is coupled with most."""
-_FAR = 3.0
-"""Prior standard deviations beyond which a value contradicts the file."""
-_UNEXPLAINED = 0.5
-"""Share of a force that is left, above which the mechanism is not that of the log."""
+_NOT_DETERMINED = "the motion does not determine it better than the file"
+_NOT_VALIDATED = "its estimate does not hold on the log that was not used"
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class FoundQuantity:
     sigma: float
     reason: str
     """Why it is not identified; empty where it is."""
-    has_influence: bool
-    """Whether any motion has information on it, by itself or together with others."""
+    changes: bool
+    """Whether the estimate changes it, by itself or together with others. Otherwise it has the file's value."""
 
     @property
     def identified(self) -> bool:
@@ -59,94 +57,138 @@ class FoundCombination:
     prior: float
     value: float
     sigma: float
-    identified: bool
+    reason: str
+    """Why it has the file's value; empty where it is identified."""
+
+    @property
+    def identified(self) -> bool:
+        """Whether the runs determine it."""
+        return not self.reason
 
 
-def find_base(unknowns: MechanismUnknowns) -> BaseSet:
-    """Of the unknowns: by the base parameters of the bodies, which follow from the mechanism's joints.
+class FreeDirections:
+    """Changes of the unknowns, in their units, that an estimate may make. All others keep the file's values."""
 
-    Springs, dampers and friction count as determined; whether a motion determines them, the data shows.
-    """
-    inertial = find_symbolic_base(unknowns.regressor.mechanism).base.matrix
-    p = inertial.shape[1]
-    further = len(unknowns.regressor.names) - p
-    return find_base_by_qr(scipy.linalg.block_diag(inertial, np.eye(further)) @ unknowns.matrix)
+    def __init__(self, unknowns: MechanismUnknowns, left: Collection[int] = ()) -> None:
+        """All with an effect on motions, but for those of the base parameters `left`, by number."""
+        self._unknowns, self._left = unknowns, sorted(left)
+        null = unknowns.base.calc_null_space() / unknowns.units[:, None]
+        self._null = np.linalg.qr(null)[0] if null.shape[1] else null
+        """(n, d) orthonormal: without effect on any motion."""
+        rows = unknowns.base.matrix * unknowns.units
+        self._slopes = np.linalg.norm(rows, axis=1)
+        self._rows = rows / self._slopes[:, None]
+        """(r, n) directions of the base parameters."""
+        self._undetermined = np.zeros((0, len(unknowns.prior)))
+        """(k, n) directions of what the runs do not determine."""
+        self._left_quantities: set[int] = set()
+        self.basis = self._exclude(self._rows[self._left])
+        """(n, s) orthonormal."""
 
+    def _exclude(self, rows: np.ndarray) -> np.ndarray:
+        """(n, s) orthonormal: changes with an effect on motions that leave what has these directions (k, n)."""
+        left = np.vstack([self._null.T, self._undetermined, rows])
+        found: np.ndarray = scipy.linalg.null_space(left, rcond=_STRUCTURAL)
+        return found
 
-def find_contradictions(
-    unknowns: MechanismUnknowns, quantities: Sequence[FoundQuantity], noise: np.ndarray, forces: np.ndarray
-) -> list[str]:
-    """What contradicts the file so much that log or file may be wrong.
+    def narrow(self, theta: np.ndarray, covariance: np.ndarray) -> bool:
+        """Exclude what an estimate θ (n,) with its covariance (n, n), in units, leaves undetermined.
 
-    `noise` (f,): what is left of the forces (N, f), N, N·m.
-    """
-    notes = []
-    mechanism = unknowns.regressor.mechanism
-    size = np.sqrt(np.mean(forces**2, axis=0))
-    for k, left, whole in zip(mechanism.independent, noise, size, strict=True):
-        if left > _UNEXPLAINED * whole > 0.0:
-            notes.append(
-                f"{mechanism.coordinate_names[k]}: {left / whole:.0%} of its force is not explained; "
-                "check signs, units and geometry"
+        Returns whether that is more than before.
+        """
+        gradients, _ = self._calc_gradients(theta)
+        poor = self._find_poor(gradients, covariance)
+        # A number that only counts together with others may change, as long as what they make together is known.
+        poor &= np.linalg.norm(gradients @ self._null, axis=1) <= _STRUCTURAL
+        self._left_quantities |= set(np.flatnonzero(poor).tolist())
+        base = self._rows[self._find_poor(self._rows, covariance)]
+        count = self.basis.shape[1]
+        self._undetermined = np.vstack([self._undetermined, base, gradients[poor]])
+        self.basis = self._exclude(self._rows[self._left])
+        return bool(self.basis.shape[1] < count)
+
+    def _find_poor(self, directions: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+        """(k,) which directions (k, n) an estimate has changed without determining them."""
+        moved = np.linalg.norm(directions @ self.basis, axis=1) > _STRUCTURAL
+        poor: np.ndarray = moved & (_calc_sigmas(directions, covariance) > IDENTIFIED * PRIOR_DEVIATION)
+        return poor
+
+    def _calc_gradients(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(quantities, n) of the numbers of the file by the unknowns in their units, of length one; their lengths."""
+        gradients = self._unknowns.calc_gradients(theta)
+        slopes = np.linalg.norm(gradients, axis=1)
+        return gradients / slopes[:, None], slopes
+
+    def _explain(self, direction: np.ndarray) -> str:
+        """Why what has this direction (n,) has the file's value; empty where it does not."""
+        if np.linalg.norm(direction @ self.basis) > _STRUCTURAL:
+            return ""
+        without = self._exclude(self._rows[:0])
+        return _NOT_VALIDATED if np.linalg.norm(direction @ without) > _STRUCTURAL else _NOT_DETERMINED
+
+    def describe_quantities(self, theta: np.ndarray, covariance: np.ndarray) -> list[FoundQuantity]:
+        """The numbers of the file for θ (n,) with its covariance (n, n) in units."""
+        unknowns = self._unknowns
+        gradients, slopes = self._calc_gradients(theta)
+        inside = gradients @ self._null
+        shares = np.linalg.norm(inside, axis=1)
+        sigmas = _calc_sigmas(gradients, covariance)
+        values, priors = unknowns.calc_quantities(theta), unknowns.calc_quantities(unknowns.prior)
+        names = [q.name for q in unknowns.quantities]
+        rows = []
+        for k, quantity in enumerate(unknowns.quantities):
+            reason = _NOT_DETERMINED if k in self._left_quantities else self._explain(gradients[k])
+            changes = not reason
+            if shares[k] >= 1.0 - _STRUCTURAL:
+                reason = "no motion determines it"
+            elif changes and shares[k] > _STRUCTURAL:
+                coupled = np.abs(inside @ inside[k])
+                coupled[k] = 0.0
+                others = [names[i] for i in np.argsort(-coupled, kind="stable") if coupled[i] > _STRUCTURAL]
+                reason = f"only together with {_list_some(others)}"
+            value = values[k] if changes else priors[k]
+            rows.append(
+                FoundQuantity(
+                    quantity,
+                    float(priors[k]),
+                    float(PRIOR_DEVIATION * slopes[k]),
+                    float(value),
+                    float(slopes[k] * sigmas[k]),
+                    reason,
+                    changes,
+                )
             )
-    far = [q.quantity.name for q in quantities if abs(q.value - q.prior) > _FAR * q.prior_sigma]
-    if far:
-        notes.append(f"far from the file: {_list_some(far)}; check signs, units and geometry")
-    return notes
+        return rows
+
+    def describe_base(self, theta: np.ndarray, covariance: np.ndarray) -> list[FoundCombination]:
+        """The base parameters for θ (n,) with its covariance (n, n) in units."""
+        base, unknowns = self._unknowns.base, self._unknowns
+        parts = zip(
+            base.describe(unknowns.names),
+            base.combine(unknowns.prior),
+            base.combine(theta),
+            self._slopes * _calc_sigmas(self._rows, covariance),
+            map(self._explain, self._rows),
+            strict=True,
+        )
+        return [
+            FoundCombination(text, float(prior), float(prior if why else value), float(sigma), why)
+            for text, prior, value, sigma, why in parts
+        ]
 
 
-def describe_quantities(
-    unknowns: MechanismUnknowns, base: BaseSet, theta: np.ndarray, units: np.ndarray, covariance: np.ndarray
-) -> list[FoundQuantity]:
-    """The numbers of the file for θ (n,) with its covariance (n, n); `units` (n,) are those of the prior."""
-    free = base.calc_null_space() / units[:, None]
-    free = np.linalg.qr(free)[0] if free.shape[1] else free
-    gradients = unknowns.calc_gradients(theta, units)
-    slopes = np.linalg.norm(gradients, axis=1)
-    inside = (gradients / slopes[:, None]) @ free
-    shares = np.linalg.norm(inside, axis=1)
-    scaled = covariance / np.outer(units, units)
-    sigmas = np.sqrt(np.einsum("in,nm,im->i", gradients, scaled, gradients))
-    prior_sigmas = PRIOR_DEVIATION * slopes
-    values = unknowns.calc_quantities(theta)
-    priors = unknowns.calc_quantities(unknowns.prior)
-    names = [q.name for q in unknowns.quantities]
-    rows = []
-    for k, quantity in enumerate(unknowns.quantities):
-        has_influence = bool(shares[k] < 1.0 - _STRUCTURAL)
-        reason = ""
-        if not has_influence:
-            reason = "no motion determines it"
-        elif shares[k] > _STRUCTURAL:
-            coupled = np.abs(inside @ inside[k])
-            coupled[k] = 0.0
-            others = [names[i] for i in np.argsort(-coupled, kind="stable") if coupled[i] > _STRUCTURAL]
-            reason = f"only together with {_list_some(others)}"
-        elif sigmas[k] > IDENTIFIED * prior_sigmas[k]:
-            reason = "the motion does not determine it better than the file"
-        prior, prior_sigma, value, sigma = map(float, (priors[k], prior_sigmas[k], values[k], sigmas[k]))
-        rows.append(FoundQuantity(quantity, prior, prior_sigma, value, sigma, reason, has_influence))
-    return rows
+def _calc_sigmas(directions: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """(k,) standard deviations along directions (k, n)."""
+    sigmas: np.ndarray = np.sqrt(np.einsum("in,nm,im->i", directions, covariance, directions))
+    return sigmas
+
+
+def find_far(quantities: Sequence[FoundQuantity]) -> list[str]:
+    """A note, if any, on values that contradict the file so much that log or file may be wrong."""
+    far = [q.quantity.name for q in quantities if abs(q.value - q.prior) > FAR * q.prior_sigma]
+    return [f"far from the file: {_list_some(far)}; check signs, units and geometry"] if far else []
 
 
 def _list_some(names: list[str]) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def describe_base(
-    unknowns: MechanismUnknowns, base: BaseSet, theta: np.ndarray, units: np.ndarray, covariance: np.ndarray
-) -> list[FoundCombination]:
-    """The base parameters for θ (n,) with its covariance (n, n); `units` (n,) are those of the prior."""
-    matrix = base.matrix
-    sigmas = np.sqrt(np.einsum("in,nm,im->i", matrix, covariance, matrix))
-    slopes = np.linalg.norm(matrix * units, axis=1)
-    parts = zip(
-        base.describe(unknowns.names),
-        base.combine(unknowns.prior),
-        base.combine(theta),
-        sigmas,
-        sigmas <= IDENTIFIED * PRIOR_DEVIATION * slopes,
-        strict=True,
-    )
-    return [FoundCombination(text, float(a), float(b), float(s), bool(k)) for text, a, b, s, k in parts]

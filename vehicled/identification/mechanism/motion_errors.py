@@ -77,6 +77,17 @@ class MotionFit:
         squares: np.ndarray = self._noise**2 * (np.sum(left.reshape(-1, f) ** 2, axis=0) + used)
         return squares
 
+    def calc_lasting(self) -> np.ndarray:
+        """(f,) root mean square of what is left of the forces after the last `linearise`, without its noise.
+
+        Noise is independent from sample to sample: it is what second differences have (von Neumann, "Distribution of
+        the ratio of the mean square successive difference to the variance", 1941).
+        """
+        left = self._left.reshape(-1, len(self._noise)) * self._noise
+        noise = np.mean(np.diff(left, 2, axis=0) ** 2, axis=0) / 6.0
+        lasting: np.ndarray = np.sqrt(np.maximum(np.mean(left**2, axis=0) - noise, 0.0))
+        return lasting
+
     def calc_pulls(self) -> np.ndarray:
         """(samples of the log, n) gradients by the unknowns, after the last `linearise`; their sum is its gradient.
 

@@ -19,7 +19,7 @@ _WRITTEN = 1e-5
 
 
 def write(text: str, found: Sequence[FoundQuantity], source: str) -> str:
-    """The text of a mechanism's file with the values found; comments, order and units stay.
+    """The text of a mechanism's file with the values found; comments, order and units stay, and all where none is.
 
     A standard deviation in brackets is that of a value that is not identified by itself. `source`: what the values
     were found from, for the first line. Raises RunError where the file has one value for several bodies (a YAML
@@ -28,7 +28,9 @@ def write(text: str, found: Sequence[FoundQuantity], source: str) -> str:
     by_keys: dict[Keys, list[FoundQuantity]] = {}
     for one in found:
         by_keys.setdefault(one.quantity.keys, []).append(one)
-    changed = {k: rows for k, rows in by_keys.items() if any(r.has_influence for r in rows)}
+    changed = {k: rows for k, rows in by_keys.items() if any(r.changes for r in rows)}
+    if not changed:
+        return text
     edits = [
         Edit(keys, tuple(r.value for r in rows), rows[0].quantity.unit) for keys, rows in changed.items()
     ]

@@ -8,12 +8,16 @@ massless in the file stays so. The numbers of the file are functions of θ.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import scipy.linalg
 
 from vehicled.errors import UsageError
-from vehicled.identification import parameters
+from vehicled.identification import feasible, parameters
+from vehicled.identification.base import BaseSet, find_base_by_qr
 from vehicled.identification.regressors import Damping, DryFriction, Regressor, Stiffness
+from vehicled.identification.symbolic_base import find_symbolic_base
 from vehicled.identification.vehicle.yaml_text import Keys
 from vehicled.multibody.description import Description
 from vehicled.multibody.elements import Rigid, TorsionSpring
@@ -91,6 +95,18 @@ class MechanismUnknowns:
         """(p, n) S."""
         self.prior = np.array([value for *_, value in columns])
         """(n,) θ of the file."""
+        self.units = feasible.calc_units(self.prior, self.sizes)
+        """(n,) in which the standard deviations of the file's values are all alike."""
+
+    @cached_property
+    def base(self) -> BaseSet:
+        """By the base parameters of the bodies, which follow from the mechanism's joints.
+
+        Springs, dampers and friction count as determined; whether a motion determines them, the data shows.
+        """
+        inertial = find_symbolic_base(self.regressor.mechanism).base.matrix
+        further = len(self.regressor.names) - inertial.shape[1]
+        return find_base_by_qr(scipy.linalg.block_diag(inertial, np.eye(further)) @ self.matrix)
 
     def calc_quantities(self, theta: np.ndarray) -> np.ndarray:
         """The numbers of the file for θ (n,), in the order of `quantities`."""
@@ -100,11 +116,11 @@ class MechanismUnknowns:
             start += len(parameters.INERTIAL)
         return np.concatenate([*parts, theta[start:]])
 
-    def calc_gradients(self, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
+    def calc_gradients(self, theta: np.ndarray) -> np.ndarray:
         """(quantities, n) derivatives by θ/units, by central differences."""
         small = 1e-5
         columns = []
-        for k, unit in enumerate(units):
+        for k, unit in enumerate(self.units):
             step = np.zeros(len(theta))
             step[k] = small * unit
             ends = (self.calc_quantities(theta + step), self.calc_quantities(theta - step))
