@@ -184,13 +184,13 @@ NO_MECHANISM = [
         SOUND,
         "length: 1 m, mass: 1 kg}\n  middle",
         "length: 9 m, mass: 1 kg}\n  middle",
-        "cannot be assembled: '",
+        "cannot be assembled: 'left: length of A–P' is furthest from the places given; the rest fits without it",
     ),
     (
         SOUND,
         "[theta]",
         "[theta, s]",
-        "over-determined: 1 degrees of freedom, 2 declared: left, middle, right",
+        "over-determined: 1 degrees of freedom, 2 declared by independent (theta, s): left, middle, right",
     ),
     (
         SOUND,
@@ -202,14 +202,14 @@ NO_MECHANISM = [
         SOUND,
         "  right: {kind: bar, points: [B, Q], length: 1 m, mass: 1 kg}\n",
         "",
-        "under-determined: 2 degrees of freedom, 1 declared; middle can move",
+        "under-determined: 2 degrees of freedom, 1 declared by independent (theta); middle can move",
     ),
     (PLANAR, "[A, B]}", "[A, B], length: 4 m}", "rod: length: cannot be met, because nothing in it can move"),
     (
         SOUND,
         "independent",
         "joints: {again: {kind: distance, points: [A, P]}, rod: {kind: distance, points: [A, Q]}}\nindependent",
-        "over-determined: 0 degrees of freedom, 1 declared; 'again: length' follows from other constraints",
+        "over-determined: 0 degrees of freedom, 1 declared by independent (theta); 'again: length' follows from",
     ),
     (
         SOUND,

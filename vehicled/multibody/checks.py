@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import scipy.linalg
 
 from vehicled.multibody import problems
 from vehicled.multibody.instance import MechanismInstance
+from vehicled.multibody.misfits import describe_misfit, find_involved
 from vehicled.multibody.model import MechanismError
 
 _MOVES = 1e-6
@@ -57,7 +59,7 @@ def assemble_at_start(mechanism: MechanismInstance) -> None:
     held = {k: float(mechanism.guess[k]) for k in given}
     solution = problems.assemble(mechanism, mechanism.guess, held)
     if not solution.converged:
-        raise MechanismError(f"cannot be assembled: {_worst(mechanism, solution)}")
+        _explain_failure(mechanism, given, held, solution)
     _check_angles(mechanism)
     _check_determined(mechanism, given)
     mechanism.qd[:] = _given_rates(mechanism)
@@ -78,12 +80,52 @@ def _given_rates(mechanism: MechanismInstance) -> np.ndarray:
     return rates
 
 
+def _explain_failure(
+    mechanism: MechanismInstance, given: list[int], held: Mapping[int, float], solution: problems.Solution
+) -> NoReturn:
+    """Why it cannot be assembled at its start. Raises MechanismError."""
+    involved, left = find_involved(mechanism), _worst(mechanism, solution)
+    if given and problems.assemble(mechanism, mechanism.guess, again=False).converged:
+        # Close to a double root, Newton's method ends at the root of rounding: then only the count is wrong.
+        is_met = solution.residual <= np.sqrt(problems.tolerance(mechanism))
+        try:
+            _check_determined(mechanism, given)
+        except MechanismError as error:
+            why = None if is_met else describe_misfit(mechanism, involved, held, len(given))
+            raise MechanismError(f"{error}; {why}" if why else str(error)) from None
+        raise MechanismError(_describe_start(mechanism, held))
+    why = describe_misfit(mechanism, involved, {}) or describe_misfit(mechanism, involved, held)
+    raise MechanismError(f"cannot be assembled: {why or left}")
+
+
+def _describe_start(mechanism: MechanismInstance, held: Mapping[int, float]) -> str:
+    """Which independent coordinate cannot have its value at the start."""
+    for k, value in held.items():
+        others = {j: v for j, v in held.items() if j != k}
+        if problems.assemble(mechanism, mechanism.guess, others, again=False).converged:
+            unit = "m" if k in mechanism.lengths else "rad"
+            found = (
+                f"with {value:.4g} {unit} it cannot be assembled, the nearest is {mechanism.q[k]:.4g} {unit}"
+            )
+            return f"{_name_start(mechanism, mechanism.coordinate_names[k])}: {found}"
+    names = ", ".join(mechanism.coordinate_names[k] for k in held)
+    return f"independent: cannot be assembled with the values of {names} at the start"
+
+
+def _name_start(mechanism: MechanismInstance, coordinate: str) -> str:
+    description = mechanism.description
+    for section in ("angles", "distances"):
+        if coordinate in getattr(description, section):
+            return f"{section}.{coordinate}.start"
+    return f"independent: {coordinate}"
+
+
 def _worst(mechanism: MechanismInstance, solution: problems.Solution) -> str:
     phi = np.abs(mechanism.calc_constraints())
     phi[~np.isfinite(phi)] = np.inf
     name = mechanism.constraint_names[int(np.argmax(phi))]
     return (
-        f"'{name}' stays {phi.max():.3g} away from zero "
+        f"no single part is in the way; '{name}' stays {phi.max():.3g} away from zero "
         f"after {solution.iterations} iterations, last step {solution.step:.3g}"
     )
 
@@ -103,21 +145,21 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
     motions = problems.nullspace(mechanism.calc_jacobian())
     free = motions.shape[1]
     declared = description.degrees_of_freedom
+    by = "declared"
     if declared is None:
         declared = len(given) if description.independent is not None else free
+        by = f"declared by independent ({', '.join(names[k] for k in given)})" if given else by
     if free > declared:
         held = motions[given] if given else np.zeros((0, free))
         left = (
             motions @ scipy.linalg.null_space(held, rcond=problems.RANK_TOLERANCE) if len(given) else motions
         )
         who = _movers(mechanism, left if left.shape[1] else motions)
-        raise MechanismError(
-            f"under-determined: {free} degrees of freedom, {declared} declared; {who} can move"
-        )
+        raise MechanismError(f"under-determined: {free} degrees of freedom, {declared} {by}; {who} can move")
     if free < declared:
         extra = [mechanism.constraint_names[k] for k in _redundant(mechanism)]
         why = f"; '{extra[0]}' follows from other constraints" if extra else f": {_stiffest(mechanism)}"
-        raise MechanismError(f"over-determined: {free} degrees of freedom, {declared} declared{why}")
+        raise MechanismError(f"over-determined: {free} degrees of freedom, {declared} {by}{why}")
     if given and len(given) != free:
         raise MechanismError(f"independent: expected {free} coordinates, got {len(given)}")
     if given and np.linalg.svd(motions[given], compute_uv=False)[-1] < problems.RANK_TOLERANCE:
@@ -147,9 +189,10 @@ def _redundant(mechanism: MechanismInstance) -> list[int]:
 
 
 def _stiffest(mechanism: MechanismInstance) -> str:
-    """Joints that determine the mechanism, in their order."""
-    joints = list(mechanism.description.joints) or list(mechanism.compiled.bodies)
-    return f"{', '.join(joints[:4])} leave no more"
+    """What determines the mechanism: drives, joints, or the bodies alone, in their order."""
+    drives = [f"drive {name}" for name in mechanism.description.drives]
+    parts = [*drives, *mechanism.description.joints] or list(mechanism.compiled.bodies)
+    return f"{', '.join(parts[:4])} leave{'s' * (len(parts) == 1)} no more"
 
 
 def _movers(mechanism: MechanismInstance, motions: np.ndarray) -> str:

@@ -244,6 +244,14 @@ class Description:
             for name in names:
                 if name not in coordinates:
                     yield section, _unknown("coordinate", name, coordinates)
+        for name in self.independent or []:
+            if name in self.drives:
+                yield (
+                    f"drives.{name}",
+                    f"{name} is also independent: a coordinate is either driven or independent",
+                )
+            if (self.independent or []).count(name) > 1:
+                yield "independent", f"expected each coordinate once, got {name} again"
         for name, f in self.forces.items():
             if isinstance(f, TorsionSpring) and f.angle not in self.angles:
                 yield f"forces.{name}.angle", _unknown("angle", f.angle, self.angles)

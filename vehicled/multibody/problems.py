@@ -235,13 +235,15 @@ def assemble(
     weights: np.ndarray | None = None,
     limit: int = 100,
     accuracy: float | None = None,
+    *,
+    again: bool = True,
 ) -> Solution:
     """q nearest to a rough guess (n,) with Φ(q, t) = 0, and `held` coordinates at their values.
 
     Nearest: least (q − guess)ᵀ W (q − guess) with weights (n,) or (n, n), ones when left out, to first order in
     the curvature of the constraints. |Φ| is to become no more than `accuracy`, rounding when left out. If this does
-    not converge, the search begins again from the least Σ Φ² near the guess; the mechanism is left there when it
-    cannot be assembled. Raises UsageError for weights that are no metric.
+    not converge, the search begins `again` from the least Σ Φ² near the guess, which takes much longer; the mechanism
+    is left there when it cannot be assembled. Raises UsageError for weights that are no metric.
     """
     q = mechanism.q
     q[:] = guess
@@ -252,7 +254,7 @@ def assemble(
     root = inverse_root(weights, len(q), free)
     anchor = q[free]
     solution = _approach(mechanism, anchor, free, root, limit, accuracy)
-    if solution.converged or not len(free):
+    if solution.converged or not len(free) or not again:
         return solution
 
     def violation(x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,90 @@
+"""Which parts of a mechanism cannot be met together: those without which it can be assembled.
+
+The largest residual does not show that. At the least Σ Φ² the residuals are forces in equilibrium with each other,
+Φ_qᵀ Φ = 0: all parts that are in each other's way have one, and the others have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vehicled.multibody import problems
+from vehicled.multibody.instance import MechanismInstance
+
+_SHOWN = 6
+_MOST_TRIED, _LIMIT = 12, 40
+"""Parts that are left out in turn, and iterations each time: those of a whole car in natural coordinates are slow."""
+_INVOLVED = 1e-4
+"""Share of the largest residual from which one is more than what the search for the least has left."""
+
+
+def find_involved(mechanism: MechanismInstance) -> list[str]:
+    """Bodies, joints and drives that are in each other's way, of a mechanism at the least Σ Φ²."""
+    groups = _group_constraints(mechanism)
+    misfits = _calc_misfits(mechanism, groups)
+    most = max(misfits.values(), default=0.0)
+    return [name for name, misfit in misfits.items() if misfit > _INVOLVED * most]
+
+
+def describe_misfit(
+    mechanism: MechanismInstance,
+    involved: Sequence[str],
+    held: Mapping[int, float],
+    freedom: int | None = None,
+) -> str | None:
+    """Those each of which can be left out so that the others can be met; None where there is none.
+
+    With the `held` coordinates at their values, and with so many degrees of freedom where `freedom` is given. The
+    first is furthest from being met where the description places the points. The mechanism is left elsewhere.
+    """
+    groups = _group_constraints(mechanism)
+    mechanism.q[:] = mechanism.guess
+    mechanism.q[list(held)] = list(held.values())
+    misfits = _calc_misfits(mechanism, groups)
+    tried = sorted(involved, key=lambda name: -misfits[name])[:_MOST_TRIED]
+    found = [name for name in tried if _fits_without(mechanism, groups[name], held, freedom)]
+    if not found:
+        return None
+    first, *others = found
+    rows = groups[first]
+    label = mechanism.compiled.constraints[rows[0]] if len(rows) == 1 else first
+    if not others:
+        return f"the rest fits without '{label}'"
+    also = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
+    return f"'{label}' is furthest from the places given; the rest fits without it, or without {also}"
+
+
+def _group_constraints(mechanism: MechanismInstance) -> dict[str, list[int]]:
+    """Rows by body or joint, and of each drive; angles and distances only say what a coordinate is."""
+    defined = {f"angle {name}" for name in mechanism.description.angles}
+    defined |= {f"distance {name}" for name in mechanism.description.distances}
+    groups: dict[str, list[int]] = {}
+    for k, label in enumerate(mechanism.compiled.constraints):
+        if label not in defined:
+            groups.setdefault(label.partition(": ")[0], []).append(k)
+    return groups
+
+
+def _calc_misfits(mechanism: MechanismInstance, groups: Mapping[str, list[int]]) -> dict[str, float]:
+    """By group: about how far coordinates have to move from where they are for it, m or rad."""
+    phi = np.abs(mechanism.calc_constraints())
+    slopes = np.linalg.norm(mechanism.calc_jacobian(), axis=1)
+    by_row = np.divide(phi, slopes, out=np.zeros_like(phi), where=slopes > 0.0)
+    return {name: float(np.nan_to_num(by_row[rows].max(), nan=np.inf)) for name, rows in groups.items()}
+
+
+def _fits_without(
+    mechanism: MechanismInstance, rows: list[int], held: Mapping[int, float], freedom: int | None
+) -> bool:
+    enabled = np.ones(len(mechanism.enabled), dtype=bool)
+    enabled[rows] = False
+    none_held = np.zeros(len(mechanism.q), dtype=bool)
+    mechanism.set_switches(enabled, none_held)
+    try:
+        if not problems.assemble(mechanism, mechanism.guess, held, limit=_LIMIT, again=False).converged:
+            return False
+        return freedom is None or problems.nullspace(mechanism.calc_jacobian()).shape[1] == freedom
+    finally:
+        mechanism.set_switches(np.ones_like(enabled), none_held)
