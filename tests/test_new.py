@@ -447,7 +447,7 @@ def test_devices_that_are_found_are_in_the_configuration(tmp_path, start, device
     session.expect(r"DBC file of the CAN bus \(Enter: none\): ", str(DBC))
     session.expect(r"\[can0\]: ", "")
     session.expect(r"wheel.fl.speed \[WheelSpeed.SpeedFL\]: ", "Brake.BrakePressure")
-    session.expect(r"expected a unit like rad/s")
+    session.expect(r"expected a unit like m/s or km/h beside `radius`, got .bar.")
     session.expect(r"wheel.fl.speed \[WheelSpeed.SpeedFL\]: ", "")
     enter_until(session, r"brake.pressure")
     session.expect(r": ", "none")
