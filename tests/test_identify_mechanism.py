@@ -400,7 +400,13 @@ T = [f"{0.01 * k:.2f}" for k in range(40)]
         ("t,theta1,theta1.force", "0.1,3", [], ["column 'theta2' is missing"]),
         ("theta1,theta2,theta1.force", "0.1,3", [], ["column 't' is missing"]),
         ("t,theta1,theta2", "0.1,3.1", [], ["no force", "theta1.force or theta2.force"]),
-        ("t,theta1,theta2,theta1.force", "0.1,1e999,1", [], ["log.csv", "in one piece, got 0"]),
+        ("t,theta1,theta2,theta1.force", "0.1,1e999,1", [], ["log.csv: 40 of 40 rows", "number in theta2"]),
+        (
+            "t,theta1,theta2,theta1.force",
+            "0.1,1,nan",
+            [],
+            ["log.csv: 40 of 40 rows", "number in theta1.force"],
+        ),
         ("t,theta1,theta2,theta1.force", "0,3.1,1", ["--parameters", "mass"], ["--parameters", "--config"]),
         ("t,theta1,theta2,theta1.force", "0,3.1,1", ["--output", "/no/such/a.yaml"], ["no such folder"]),
     ],
@@ -424,9 +430,10 @@ def test_mechanisms_that_cannot_be_identified(logs, capsys):
     assert "nowhere" in capsys.readouterr().err
 
 
-def test_a_coordinate_without_a_force_is_not_driven(tmp_path):
+def test_a_coordinate_without_a_force_is_not_driven(tmp_path, capsys):
     log = tmp_path / "log.csv"
     log.write_text("t,theta1,theta2,theta2.force\n0.0,0.1,3.1,2.0\n0.1,0.1,,2.0\n0.2,0.1,3.2,2.5\n")
     run = read_motion(log, shipped("five_bar"))
     assert run.t.tolist() == [0.0, 0.2]  # without the row that lacks a value
+    assert "1 of 3 rows have no number in theta2 (1), and are left out" in capsys.readouterr().err
     assert run.forces.tolist() == [[0.0, 2.0], [0.0, 2.5]]

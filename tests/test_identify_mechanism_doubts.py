@@ -38,6 +38,70 @@ def identify(*arguments) -> int:
     return main(["identify", *map(str, arguments)])
 
 
+# -- logs in other units ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("time", "angle", "force", "seems"),
+    [
+        (1.0, 180.0 / np.pi, 1.0, "theta seems to be in degrees: "),
+        (1e3, 1.0, 1.0, "t seems to be in ms: "),
+        (1.0, 1.0, -1.0, "theta.force seems to have the opposite sign: "),
+        (1.0, 1.0, 1e3, "theta.force seems to be in N·mm: "),
+        (1.0, 1.0, 1e-3, "theta.force seems to be in kN·m: "),
+        (1e3, 180.0 / np.pi, 1.0, "t seems to be in ms and theta seems to be in degrees: "),
+    ],
+)
+def test_a_log_in_other_units_is_refused(arm, arm_file, swing, tmp_path, capsys, time, angle, force, seems):
+    """The file's values predict its forces to 2 % where it is read in these units."""
+    log = tmp_path / "log.csv"
+    write_log(log, arm, replace(swing, t=time * swing.t, z=angle * swing.z, forces=force * swing.forces))
+    out = tmp_path / "out.yaml"
+    assert identify(log, "--mechanism", arm_file, "--output", out) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"vehicled: {log}: {seems}the file's values miss the force by ")
+    assert re.search(r" %, read so by [1-4] % \(--anyway uses such logs nevertheless\)$", line)
+    assert not out.exists()
+
+
+def test_the_log_in_other_units_is_named_among_several(arm, arm_file, swing, tmp_path, capsys):
+    good, wrong = tmp_path / "good.csv", tmp_path / "wrong.csv"
+    write_log(good, arm, swing)
+    write_log(wrong, arm, replace(swing, z=np.degrees(swing.z)))
+    for logs in ([good, wrong], [good, "--validate", wrong]):
+        assert identify(*logs, "--mechanism", arm_file) == 2
+        *_, line = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"vehicled: {wrong}: theta seems to be in degrees")
+        assert str(good) not in line
+
+
+def test_one_coordinate_in_another_unit_is_named(tmp_path, capsys):
+    mechanism, log = shipped("five_bar"), tmp_path / "log.csv"
+    run = record(mechanism, 1)
+    write_log(log, mechanism, replace(run, z=run.z * [180.0 / np.pi, 1.0]))
+    assert identify(log, "--mechanism", "five_bar") == 2
+    assert f"{log}: theta1 seems to be in degrees: " in capsys.readouterr().err
+
+
+def test_times_in_another_unit_are_found_where_forces_do_not_show_it(arm, arm_file, swing, tmp_path, capsys):
+    """A slow motion's forces are those of its positions."""
+    log = tmp_path / "log.csv"
+    slow = replace(record(arm, 0, reach=0.1, stiffness=100.0))
+    write_log(log, arm, replace(slow, t=1e3 * slow.t))
+    assert identify(log, "--mechanism", arm_file) == 2
+    assert "t seems to be in another unit than s: samples are 4 s apart" in capsys.readouterr().err
+
+
+def test_doubtful_logs_are_used_anyway(arm, arm_file, swing, tmp_path, capsys):
+    log, out = tmp_path / "log.csv", tmp_path / "out.yaml"
+    write_log(log, arm, replace(swing, z=np.degrees(swing.z)))
+    assert identify(log, "--mechanism", arm_file, "--output", out, "--anyway", "--json") == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert notes[0].startswith(f"{log}: theta seems to be in degrees")
+    assert re.match(rf"{log}: theta: \d+ % of its force is not explained, expected 30 % at most", notes[1])
+    assert out.exists()
+
+
 # -- forces that the mechanism does not explain -------------------------------------------------------------------
 
 
@@ -138,3 +202,8 @@ def test_what_does_not_hold_on_another_log_keeps_the_values_of_the_file(four_bar
     assert found["validation"]["after"] < 0.3 * found["validation"]["before"]
     assert found["validation"]["left_because_of_it"] == 0
     assert out.read_bytes() != mechanism_path("four_bar").read_bytes()
+
+
+def test_a_missing_log_is_bad_usage(tmp_path, capsys):
+    assert identify(tmp_path / "none.csv", "--mechanism", "four_bar") == 2
+    assert f"{tmp_path / 'none.csv'}: No such file or directory" in capsys.readouterr().err

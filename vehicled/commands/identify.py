@@ -44,7 +44,7 @@ The new file differs from the old one in the values that were found, and nothing
 name (m, rad), and NAME.force (N, N·m) for each one that is driven. Masses, centres of mass, inertia, springs, dampers
 and friction are found together, from where the file has them (its values count as known to 30 %); what no motion can
 distinguish, what this one does not determine, and what makes the prediction of the log of --validate worse, is named
-and keeps the file's value. Logs whose forces the mechanism does not explain are refused.
+and keeps the file's value. Logs in other units, and such whose forces the mechanism does not explain, are refused.
 
 examples:
   vehicled identify drive.mcap --config my_car.yaml --output found.yaml
@@ -237,8 +237,8 @@ def _run_mechanism(args: argparse.Namespace) -> int:
 def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
     """A CSV log: `t`, each independent coordinate by its name, and `NAME.force` where something drives it.
 
-    s, m or rad, N or N·m. Rows without all of these are left out. Raises UsageError for columns that are missing or
-    not known, and where nothing drives the mechanism.
+    s, m or rad, N or N·m. Rows without all of these are left out. Raises UsageError for a file that cannot be read,
+    for columns that are missing, not known or without numbers, and where nothing drives the mechanism.
     """
     import numpy as np
 
@@ -249,7 +249,10 @@ def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
     coordinates = [mechanism.coordinate_names[k] for k in mechanism.independent]
     forces = [name + _FORCE for name in coordinates]
     known = ["t", *coordinates, *forces]
-    signals = CsvSignals(path)
+    try:
+        signals = CsvSignals(path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
     columns = list(signals.units)
     for name in columns:
         if name not in known:
@@ -262,9 +265,17 @@ def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
         raise UsageError(f"{path}: no force: expected a column {' or '.join(forces)}")
     wanted = [name for name in known if name in columns]
     table = np.array([[r.values[name] for name in wanted] for r in signals.records(wanted)], dtype=float)
-    table = table.reshape(-1, len(wanted))
-    table = table[np.all(np.isfinite(table), axis=1)]
     signals.problems.show(sys.stderr)
+    table = table.reshape(-1, len(wanted))
+    given = np.isfinite(table)
+    whole = given.all(axis=1)
+    if not whole.all():
+        lacking = [f"{name} ({n})" for name, n in zip(wanted, np.sum(~given, axis=0), strict=True) if n]
+        left_out = f"{path}: {np.sum(~whole)} of {len(table)} rows have no number in {', '.join(lacking)}"
+        if not whole.any():
+            raise UsageError(f"{left_out}: expected one in every column of a row")
+        print(f"{left_out}, and are left out", file=sys.stderr)
+    table = table[whole]
     by_name = dict(zip(wanted, table.T, strict=True))
     t = by_name["t"]
     z = np.column_stack([by_name[name] for name in coordinates])

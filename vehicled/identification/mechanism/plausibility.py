@@ -1,17 +1,153 @@
-"""Whether an estimate explains the forces of a mechanism's logs.
+"""Whether a log fits its mechanism: units and signs before an estimate, and after it what is left of the forces.
 
-The file's values count as known to 30 % (`PRIOR_DEVIATION`), and so do the forces that they predict. An estimate that
-misses a force by that explains it no better than any file does. Noise of the samples does not count as missed: it
-makes an estimate uncertain, not wrong.
+The file's values count as known to 30 % (`PRIOR_DEVIATION`), and so do the forces that they predict. That is the
+measure of all bounds here:
+
+- A log whose forces the file misses by three such deviations is in doubt. It is in another unit, or has another sign,
+  if the file predicts its forces within two deviations when they are read so.
+- An estimate that still misses a force by one deviation explains it no better than any file does. Noise of the
+  samples does not count as missed: it makes an estimate uncertain, not wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
-from vehicled.identification.mechanism.findings import PRIOR_DEVIATION
+from vehicled.errors import RunError
+from vehicled.identification.mechanism.estimate import Recorded, observe_motion
+from vehicled.identification.mechanism.findings import FAR, PRIOR_DEVIATION
+from vehicled.identification.mechanism.unknowns import MechanismUnknowns
+
+_DOUBTFUL = FAR * PRIOR_DEVIATION
+_FITS = 2.0 * PRIOR_DEVIATION
+_AS_GOOD = 2.0
+"""Ratio to the least error up to which a simpler way to read a log is as good."""
+_SLOWEST = 1.0
+"""s, usual interval between samples above which the time may be in another unit: no motion of a mechanism is sampled
+so slowly."""
+_SAMPLES = 30
+"""Of a log that are read in other units."""
+_CLOCKS = (("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+_OPPOSITE = "to have the opposite sign"
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Another way to read one kind of column."""
+
+    text: str
+    """What columns then seem to be; empty where they are read as they are."""
+    factors: np.ndarray
+    """(1,) of time, or (f,) of coordinates or forces."""
+
+
+def find_fault(unknowns: MechanismUnknowns, run: Recorded) -> str | None:
+    """Columns that seem to be in another unit or of another sign, in one line, if there are any.
+
+    Raises UsageError for samples that cannot be smoothed.
+    """
+    reading = _Reading(unknowns, run)
+    (as_it_is,) = reading.calc_errors(np.ones(1), reading.same, [reading.same])
+    better = reading.find_better() if as_it_is > _DOUBTFUL else None
+    if better is not None:
+        changes, error = better
+        seems = " and ".join(c.text for c in changes)
+        as_read = (
+            f"the file's values miss the force by {_percent(as_it_is)}"
+            if np.isfinite(as_it_is)
+            else "the mechanism does not have its positions"
+        )
+        return f"{seems}: {as_read}, read so by {_percent(error)}"
+    interval = float(np.median(np.diff(run.t)))
+    if interval > _SLOWEST:
+        return f"t seems to be in another unit than s: samples are {interval:.3g} s apart"
+    return None
+
+
+class _Reading:
+    """A run whose columns can be read in other units."""
+
+    def __init__(self, unknowns: MechanismUnknowns, run: Recorded) -> None:
+        self._unknowns = unknowns
+        smoothed = run.smoothed
+        rows = np.unique(np.linspace(0, len(smoothed.used) - 1, _SAMPLES).astype(int))
+        used = smoothed.used[rows]
+        self._motion = [part[rows] for part in (smoothed.z, smoothed.zd, smoothed.zdd)]
+        self._t, self._forces = run.t[used], run.forces[used]
+        self.same = np.ones(run.z.shape[1])
+        """(f,) factors of columns that are read as they are."""
+
+    def calc_errors(self, clock: np.ndarray, motion: np.ndarray, forces: Sequence[np.ndarray]) -> list[float]:
+        """By how much of a force the file's values miss it, for each of several factors (f,) of the forces.
+
+        The largest of all coordinates that are driven. `clock` (1,), `motion` (f,): factors of time and coordinates.
+        """
+        unknowns, given = self._unknowns, self._forces
+        moved = np.stack([part * motion / clock**k for k, part in enumerate(self._motion)])
+        try:
+            w, known = observe_motion(unknowns, self._t * clock, moved, given)
+        except RunError:
+            return [np.inf] * len(forces)
+        driven = np.any(given != 0.0, axis=0)
+        excess, given = (w @ unknowns.prior - known + given)[:, driven], given[:, driven]
+        errors = []
+        for factor in forces:
+            force = given * factor[driven]
+            missed = np.linalg.norm(excess - force, axis=0) / np.linalg.norm(force, axis=0)
+            errors.append(float(missed.max(initial=0.0)))
+        return errors
+
+    def find_better(self) -> tuple[tuple[_Change, ...], float] | None:
+        """The simplest of the ways to read the run by which the file predicts its forces best, with its error."""
+        mechanism = self._unknowns.regressor.mechanism
+        names = [mechanism.coordinate_names[k] for k in mechanism.independent]
+        angles = ~np.isin(mechanism.independent, mechanism.lengths)
+        forces = list(_list_forces(names, angles))
+        found = []
+        for clock, motion in product(_list_clocks(), _list_motions(names, angles)):
+            errors = self.calc_errors(clock.factors, motion.factors, [c.factors for c in forces])
+            for force, error in zip(forces, errors, strict=True):
+                if error < _FITS:
+                    found.append((tuple(c for c in (clock, motion, force) if c.text), error))
+        least = min((error for _, error in found), default=0.0)
+        good = [row for row in found if row[1] <= _AS_GOOD * least]
+        return min(good, key=lambda row: (len(row[0]), row[1]), default=None)
+
+
+def _list_clocks() -> Iterator[_Change]:
+    yield _Change("", np.ones(1))
+    for unit, factor in _CLOCKS:
+        yield _Change(f"t seems to be in {unit}", np.array([factor]))
+
+
+def _list_motions(names: Sequence[str], angles: np.ndarray) -> Iterator[_Change]:
+    """Of the coordinates, which are angles (f,) or lengths."""
+    yield _Change("", np.ones(len(names)))
+    for kind, unit, factor in ((angles, "degrees", np.pi / 180.0), (~angles, "mm", 1e-3)):
+        yield from _list_changes(names, kind, f"to be in {unit}", factor)
+    yield from _list_changes(names, np.ones(len(names), dtype=bool), _OPPOSITE, -1.0)
+
+
+def _list_forces(names: Sequence[str], angles: np.ndarray) -> Iterator[_Change]:
+    yield _Change("", np.ones(len(names)))
+    columns = [f"{name}.force" for name in names]
+    yield from _list_changes(columns, np.ones(len(names), dtype=bool), _OPPOSITE, -1.0)
+    for kind, units in ((angles, ("kN·m", "N·mm")), (~angles, ("kN", "mN"))):
+        for unit, factor in zip(units, (1e3, 1e-3), strict=True):
+            yield from _list_changes(columns, kind, f"to be in {unit}", factor)
+
+
+def _list_changes(names: Sequence[str], which: np.ndarray, what: str, factor: float) -> Iterator[_Change]:
+    """Of all columns that are concerned (f,), and of each alone."""
+    alone = [np.arange(len(names)) == k for k in np.flatnonzero(which)]
+    for chosen in [which, *alone] if len(alone) > 1 else alone:
+        concerned = [name for name, here in zip(names, chosen, strict=True) if here]
+        verb = "seems" if len(concerned) == 1 else "seem"
+        yield _Change(f"{', '.join(concerned)} {verb} {what}", np.where(chosen, factor, 1.0))
 
 
 def find_unexplained(names: Sequence[str], unexplained: np.ndarray) -> Iterator[str]:

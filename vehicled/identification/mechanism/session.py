@@ -22,7 +22,7 @@ from vehicled.identification.mechanism.estimate import (
     estimate,
 )
 from vehicled.identification.mechanism.motion_errors import RunEquations
-from vehicled.identification.mechanism.plausibility import find_unexplained
+from vehicled.identification.mechanism.plausibility import find_fault, find_unexplained
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
 from vehicled.progress import Progress
 
@@ -61,12 +61,17 @@ def run(
     `anyway`: what does not fit is a note.
     """
     every = [*runs, *([] if validate is None else [validate])]
+    doubts: list[str] = []
+    for one in every:
+        with _naming(one.name):
+            fault = find_fault(unknowns, one)
+        doubts += [f"{one.name}: {fault}"] if fault else []
+    _refuse(doubts, anyway)
     equations = _calc_equations(unknowns, every, quiet)
     held_out = None if validate is None else equations.pop()
     mechanism = unknowns.regressor.mechanism
     coordinates = [mechanism.coordinate_names[k] for k in mechanism.independent]
     found = estimate(unknowns, equations)
-    doubts: list[str] = []
     for one, shares in zip(runs, found.unexplained, strict=True):
         doubts += [f"{one.name}: {fault}" for fault in find_unexplained(coordinates, shares)]
     _refuse(doubts, anyway)
