@@ -292,6 +292,8 @@ def test_every_observer_corrects_a_wrong_start(kind):
         ("EKF", {}, "observer: expected one of errorEKF, .*, got 'EKF'"),
         ("DEKF", {"density": 0.0}, "density: expected a number above 0, got 0"),
         ("DEKF", {"start_sigma": -1.0}, "start_sigma: expected a number above 0, got -1"),
+        ("DEKF", {"density": np.inf}, "density: expected a number above 0, got inf"),
+        ("DEKF", {"euler_density": -1.0}, "euler_density: expected a number of at least 0, got -1"),
     ],
 )
 def test_faults_of_an_observer_are_named(kind, numbers, message):
@@ -299,6 +301,36 @@ def test_faults_of_an_observer_are_named(kind, numbers, message):
     model = vehicled.Mechanism.load("four_bar", [encoder])
     with pytest.raises(vehicled.UsageError, match=message):
         vehicled.make_observer(kind, model, encoder, 5e-3, **{"start_sigma": 0.1, "density": 0.1} | numbers)
+
+
+def test_an_observer_needs_a_mechanism_that_was_compiled_with_its_sensors():
+    """Other sensors of the same name would be read in their place."""
+    encoder, other = (vehicled.SensorSet([vehicled.Encoder("theta", 0.01)]) for _ in range(2))
+    for extensions in ([], [other]):
+        model = vehicled.Mechanism.load("four_bar", extensions)
+        with pytest.raises(
+            vehicled.UsageError, match="readings: expected a mechanism that was compiled with these"
+        ):
+            vehicled.make_observer("CEKF", model, encoder, 5e-3, start_sigma=0.1, density=0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_readings_that_an_observer_cannot_use_leave_it_as_it_was(kind):
+    encoder = vehicled.SensorSet([vehicled.Encoder("theta", 0.01)])
+    model = vehicled.Mechanism.load("four_bar", [encoder])
+    observer = vehicled.make_observer(
+        kind, model, encoder, 5e-3, start_sigma=0.1, density=0.1, euler_density=4e-5
+    )
+    z, covariance = observer.z, observer.covariance.copy()
+    for readings, message in (
+        ([1.0, 2.0], r"readings: expected 1 \(encoder of theta\), got 2"),
+        ([np.nan], "encoder of theta: expected a finite reading, got nan"),
+    ):
+        with pytest.raises(vehicled.UsageError, match=message):
+            observer.step(np.array(readings))
+    assert model.t == 0.0
+    assert np.array_equal(observer.z, z)
+    assert np.array_equal(observer.covariance, covariance)
 
 
 def test_faults_of_a_mechanism_are_named():

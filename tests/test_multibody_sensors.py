@@ -73,6 +73,59 @@ def test_what_a_mechanism_does_not_have_cannot_be_read(name, sensor, says):
         instrumented(name, [sensor])
 
 
+@pytest.mark.parametrize("sigma", [0.0, -0.01, np.nan, np.inf, "0.1"])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda sigma: Encoder("theta", sigma), "encoder of theta"),
+        (lambda sigma: Gyroscope(("P", "Q"), sigma), "gyroscope on P–Q"),
+        (lambda sigma: Position("Q", sigma), "position of Q"),
+        (lambda sigma: Accelerometer("P", ("P", "Q"), sigma), "accelerometer at P along P–Q"),
+    ],
+)
+def test_a_standard_deviation_is_above_zero(make, name, sigma):
+    with pytest.raises(UsageError, match=f"^{name}: sigma: expected a number above 0, got {sigma!r}$"):
+        SensorSet([make(sigma)])
+
+
+@pytest.mark.parametrize("points", ["a", "PQ", ("P",), ("P", "P"), ("P", "Q", "R"), ("P", 1), None])
+def test_a_line_is_between_two_points(points):
+    for who, make in (
+        ("gyroscope", lambda: Gyroscope(points, 1.0)),
+        ("accelerometer", lambda: Accelerometer("P", points, 1.0)),
+    ):
+        with pytest.raises(UsageError, match=f"^{who}: expected the names of two points, such as .*, got "):
+            make()
+
+
+def test_sensors_need_a_mechanism_that_was_compiled_with_them():
+    sensors, mechanism = SensorSet([Encoder("theta", 0.01)]), Mechanism.load("four_bar")
+    for calc in (sensors.calc_readings, sensors.calc_jacobians):
+        with pytest.raises(
+            UsageError, match=r"^readings: expected a mechanism that was compiled with these sensors"
+        ):
+            calc(mechanism)
+
+
+@pytest.mark.parametrize(
+    ("readings", "says"),
+    [
+        ([1.0], r"^readings: expected 3 \(encoder of theta, position of Q, component 1, .* 2\), got 1$"),
+        (1.0, r"^readings: expected 3 .*, got an array of shape \(\)$"),
+        ([[1.0, 2.0, 3.0]], r"^readings: expected 3 .*, got an array of shape \(1, 3\)$"),
+        ("many", "^readings: expected 3 .*, got 'many'$"),
+        ([1.0, 2.0, np.nan], "^position of Q, component 2: expected a finite reading, got nan$"),
+        ([-np.inf, 2.0, 3.0], "^encoder of theta: expected a finite reading, got -inf$"),
+    ],
+)
+def test_readings_that_cannot_be_used_are_named(readings, says):
+    _, sensors = instrumented("four_bar", [Encoder("theta", 0.01), Position("Q", 0.01)])
+    with pytest.raises(UsageError, match=says):
+        sensors.check(readings)
+    assert sensors.check([1.0, 2.0, 3.0]).tolist() == [1.0, 2.0, 3.0]
+    assert sensors.check(None) is None
+
+
 def test_a_set_without_sensors_is_refused():
     with pytest.raises(UsageError, match="at least one"):
         SensorSet([])

@@ -147,8 +147,9 @@ def test_a_lost_definiteness_is_repaired_and_counted(kind):
 def test_a_filter_that_cannot_go_on_says_when(kind):
     o = observer(kind)
     o.step(None)
-    with pytest.raises(RunError, match=rf"{kind.__name__} at t = 0.01 s: "):
-        o.step(np.array([np.nan, 0.0]))
+    o.mechanism.qd[:] = np.nan
+    with pytest.raises(RunError, match=rf"{kind.__name__} at t = 0\.0(05|1) s: "):
+        o.step(np.zeros(2))
 
 
 def test_an_unscented_filter_takes_two_rules():

@@ -1,16 +1,18 @@
 """What sensors see of a state: closed forms, finite differences of simulated readings, sensors that see nothing."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import mechanism_rig as rig
 import numpy as np
 import pytest
 
+from vehicled.errors import UsageError
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, SensorSet
-from vehicled.studies.observers.observability import calc_observability
+from vehicled.studies.observers.factory import KINDS, make_observer
+from vehicled.studies.observers.observability import calc_observability, find_hidden
 
 H = 5e-3
 BAR = """
@@ -126,3 +128,49 @@ def test_a_combination_that_is_not_seen_is_named():
     hidden = set(found.unobservable)
     assert hidden & {"theta1 − theta2", "−theta1 + theta2"}
     assert {"rate of theta1", "rate of theta2"} < hidden
+
+
+def test_what_no_reading_depends_on_is_found_whatever_the_noise():
+    """The start does not count, nor do sensors that are much worse than others."""
+    assert find_hidden(*bar(Encoder("theta", 1e3)), H) == []
+    assert find_hidden(*five_bar(Encoder("theta1", 1e-9), Encoder("theta2", 1.0)), H) == []
+    gyroscope = Gyroscope(("A", "P"), 1e-3)
+    assert find_hidden(*bar(gyroscope), H) == ["theta"]
+    assert find_hidden(*bar(gyroscope, gravity=True), H) == []
+    assert find_hidden(*bar(gyroscope, gravity=True), H, free_masses=True) == ["theta"]
+    assert find_hidden(*five_bar(Sum({})), H) == ["theta1", "theta2", "rate of theta1", "rate of theta2"]
+
+
+def test_what_a_motion_would_show_is_not_hidden_at_rest():
+    """At rest, gyroscopes on couplers say nothing of the angles on which their readings depend, nor does gravity."""
+    m, sensors = five_bar(Gyroscope(("P", "Q"), 1e-3), Gyroscope(("Q", "R"), 1e-3))
+    m.set_parameters({"gravity.y": 0.0})
+    m.set_independent_state(m.z, m.zd).require("rest")
+    at_rest = calc_observability(m, sensors, H, np.eye(4), 20)
+    assert at_rest.values[2] < 1e-9 * at_rest.values[0]
+    before = m.get_state()
+    assert find_hidden(m, sensors, H) == []
+    after = m.get_state()
+    for field in fields(before):
+        assert np.array_equal(getattr(before, field.name), getattr(after, field.name)), field.name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_observer_that_cannot_determine_its_state_is_refused(kind):
+    """A free bar whose angle no gyroscope shows."""
+    m, sensors = bar(Gyroscope(("A", "P"), 1e-3))
+    settings = {"start_sigma": 0.1, "density": 0.1, "euler_density": 4e-5}
+    says = f"^{kind}: gyroscope on A–P cannot determine theta: expected further sensors, or allow_unobservable=True$"
+    with pytest.raises(UsageError, match=says):
+        make_observer(kind, m, sensors, H, **settings)
+    observer = make_observer(kind, m, sensors, H, **settings, allow_unobservable=True)
+    observer.step(np.zeros(1))
+
+
+@pytest.mark.parametrize("kind", ["errorEKF", "DEKF"])
+def test_kinds_that_do_not_know_the_forces_are_refused_where_only_these_show_a_state(kind):
+    m, sensors = bar(Gyroscope(("A", "P"), 1e-3), gravity=True)
+    says = f"^{kind}: .* cannot determine theta: expected a kind that knows .* such as errorEKF_EJ, or allow_"
+    with pytest.raises(UsageError, match=says):
+        make_observer(kind, m, sensors, H, start_sigma=0.1, density=0.1, euler_density=4e-5)
+    make_observer("errorEKF_EJ", m, sensors, H, start_sigma=0.1, density=0.1)

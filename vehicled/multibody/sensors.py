@@ -9,8 +9,10 @@ A `SensorSet` is an extension of a `CompiledMechanism`:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +23,10 @@ from vehicled.multibody.natural import Combination
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.symbolic.vector import Vector
+
+NOT_COMPILED = (
+    "expected a mechanism that was compiled with these sensors, as by Mechanism.load(NAME, [SENSORS])"
+)
 
 
 class Running(Protocol):
@@ -34,7 +40,7 @@ class Running(Protocol):
 
 
 class Sensor(Protocol):
-    """Adds its readings to a mechanism; all of them have the standard deviation `sigma`."""
+    """Adds its readings to a mechanism; all of them have the standard deviation `sigma`. Errors call it `str(…)`."""
 
     @property
     def sigma(self) -> float:
@@ -50,6 +56,9 @@ class Encoder:
 
     coordinate: str
     sigma: float
+
+    def __str__(self) -> str:
+        return f"encoder of {self.coordinate}"
 
     def read(self, model: Model) -> list[Atom]:
         """The coordinate itself. Raises UsageError where there is no such coordinate."""
@@ -67,6 +76,13 @@ class Gyroscope:
     points: tuple[str, str]
     sigma: float
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for anything but two points."""
+        _check_line("gyroscope", self.points)
+
+    def __str__(self) -> str:
+        return f"gyroscope on {'–'.join(self.points)}"
+
     def read(self, model: Model) -> list[Atom]:
         """ω of the line, rad/s. Raises UsageError in space, and for points that do not exist."""
         if not model.planar:
@@ -82,6 +98,9 @@ class Position:
     point: str
     sigma: float
 
+    def __str__(self) -> str:
+        return f"position of {self.point}"
+
     def read(self, model: Model) -> list[Atom]:
         """Components of the point's position, m. Raises UsageError for a point that does not exist."""
         return list(_point(model, "position", self.point).position)[: model.dimension]
@@ -95,6 +114,13 @@ class Accelerometer:
     along: tuple[str, str]
     sigma: float
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for anything but two points."""
+        _check_line("accelerometer", self.along)
+
+    def __str__(self) -> str:
+        return f"accelerometer at {self.point} along {'–'.join(self.along)}"
+
     def read(self, model: Model) -> list[Atom]:
         """(a − g)·u at the point, m/s². Raises UsageError for points that do not exist."""
         acceleration = _point(model, "accelerometer", self.point).acceleration
@@ -102,6 +128,13 @@ class Accelerometer:
             acceleration = acceleration - model.value("gravity", model.description.gravity, "m/s²").atoms
         direction, *_ = _segment(model, "accelerometer", self.along)
         return [acceleration.dot(direction.unit())]
+
+
+def _check_line(who: str, points: object) -> None:
+    """Raises UsageError for anything but the names of two points that may have a line between them."""
+    pair = points if isinstance(points, (tuple, list)) else ()
+    if len({name for name in pair if isinstance(name, str)}) != 2 or len(pair) != 2:
+        raise UsageError(f"{who}: expected the names of two points, such as ('A', 'B'), got {points!r}")
 
 
 def _point(model: Model, who: str, name: str) -> Combination:
@@ -122,13 +155,19 @@ class SensorSet:
     def __init__(self, sensors: Sequence[Sensor], name: str = "readings") -> None:
         """`name`: of its kernels and arrays, where a mechanism has several sets.
 
-        Raises UsageError without any sensor.
+        Raises UsageError without any sensor, and for a standard deviation that is not above zero.
         """
         if not sensors:
             raise UsageError("sensors: expected at least one")
+        for sensor in sensors:
+            if not (isinstance(sensor.sigma, Real) and 0.0 < sensor.sigma < math.inf):
+                raise UsageError(f"{sensor}: sigma: expected a number above 0, got {sensor.sigma!r}")
         self.sensors, self.name = tuple(sensors), name
         self.sigma = np.zeros(0)
         """(k,) standard deviations; known when a mechanism has been compiled with the sensors."""
+        self.reading_names: list[str] = []
+        """(k,) likewise: the sensor of each reading, and which component of it."""
+        self._readings, self._jacobians = KernelHandle(name), KernelHandle(f"{name}_jacobians")
 
     def __call__(self, program: Program, model: Model) -> None:
         """Add the kernels NAME and `NAME_jacobians`, on the arrays NAME and `NAME_by_q`, `…_by_qd`, `…_by_qdd`.
@@ -136,12 +175,17 @@ class SensorSet:
         Raises UsageError naming the sensor.
         """
         graph, coordinates = model.graph, model.system.coordinates
-        read = [(s.sigma, r) for s in self.sensors for r in s.read(model)]
+        read, self.reading_names = [], []
+        for sensor in self.sensors:
+            components = sensor.read(model)
+            read += [(sensor.sigma, r) for r in components]
+            several = len(components) > 1
+            self.reading_names += [
+                f"{sensor}, component {i}" if several else str(sensor) for i in range(1, len(components) + 1)
+            ]
         self.sigma = np.array([sigma for sigma, _ in read])
         n = len(coordinates)
-        self._readings = program.kernel(
-            self.name, zip(program.array(self.name, len(read)), (r for _, r in read), strict=True)
-        )
+        program.kernel(self.name, zip(program.array(self.name, len(read)), (r for _, r in read), strict=True))
         stores: list[tuple[Atom, Atom]] = []
         for by in _RATES:
             entries = {
@@ -152,16 +196,45 @@ class SensorSet:
             }
             places = program.sparse_array(f"{self.name}_by_{by}", len(read) * n, list(entries))
             stores += zip(places, entries.values(), strict=True)
-        self._jacobians = program.kernel(f"{self.name}_jacobians", stores)
+        program.kernel(f"{self.name}_jacobians", stores)
+
+    def check(self, readings: Sequence[float] | np.ndarray | None) -> np.ndarray | None:
+        """(k,) readings of a caller as an array; None stays.
+
+        Raises UsageError for another number of them, and for one that is not finite, with the sensor's name.
+        """
+        if readings is None:
+            return None
+        wanted = f"readings: expected {len(self.sigma)} ({', '.join(self.reading_names)})"
+        try:
+            values = np.asarray(readings, dtype=float)
+        except (TypeError, ValueError):
+            raise UsageError(f"{wanted}, got {readings!r}") from None
+        if values.shape != self.sigma.shape:
+            got = len(values) if values.ndim == 1 else f"an array of shape {values.shape}"
+            raise UsageError(f"{wanted}, got {got}")
+        if not np.all(np.isfinite(values)):
+            k = int(np.argmin(np.isfinite(values)))
+            raise UsageError(f"{self.reading_names[k]}: expected a finite reading, got {values[k]:g}")
+        return values
 
     def calc_readings(self, mechanism: Running) -> np.ndarray:
-        """(k,) without noise, of the mechanism's q, q̇, q̈; (k, width) of several."""
-        mechanism.call(self._readings)
+        """(k,) without noise, of the mechanism's q, q̇, q̈; (k, width) of several.
+
+        Raises UsageError for a mechanism that was not compiled with the sensors.
+        """
+        self._call(mechanism, self._readings)
         return mechanism.view(self.name).copy()
 
+    def _call(self, mechanism: Running, kernel: KernelHandle) -> None:
+        try:
+            mechanism.call(kernel)
+        except KeyError:
+            raise UsageError(f"{self.name}: {NOT_COMPILED}") from None
+
     def calc_jacobians(self, mechanism: Running) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(k, n) each: h_q, h_q̇, h_q̈."""
-        mechanism.call(self._jacobians)
+        """(k, n) each: h_q, h_q̇, h_q̈. Raises UsageError as `calc_readings`."""
+        self._call(mechanism, self._jacobians)
         h_q, h_qd, h_qdd = (
             mechanism.view(f"{self.name}_by_{by}").reshape(len(self.sigma), -1) for by in _RATES
         )

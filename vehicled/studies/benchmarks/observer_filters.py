@@ -36,6 +36,8 @@ def make_filter(name: str, m: Mechanism, linkage: InstrumentedLinkage, literally
             start_sigma=START_SIGMA,
             density=density,
             euler_density=_EULER_DENSITY,
+            # Which set-ups are not observable is a result of the comparison.
+            allow_unobservable=True,
         )
     if name in ("DIEKFpm", "SCKF", "CEKF"):
         return _make_literal(name, m, linkage)

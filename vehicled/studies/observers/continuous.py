@@ -25,7 +25,8 @@ class ContinuousEKF(MechanismObserver):
     """States z, ż (2f); the exact Jacobian of the dynamics."""
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance by h; the correction is part of the step's equations. Raises RunError where they are not solved."""
+        """Advance by h; the correction is part of the step's equations. Raises as of any observer."""
+        readings = self.sensors.check(readings)
         m, h = self.mechanism, self.h
         self.covariance = self.propagate(self.covariance, *calc_exact_transition(m, h))
         start, rate = self._state(), np.concatenate([self.zd, self.zdd])

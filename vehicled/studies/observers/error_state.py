@@ -53,7 +53,8 @@ class ErrorStateObserver:
         return np.sqrt(np.maximum(np.diag(self.covariance)[: self.model.freedom], 0.0))
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance by one step; `readings` (k,) at its end, None without. Raises RunError when it cannot go on."""
+        """Advance by one step; `readings` (k,) at its end, None without. Raises as of any observer."""
+        readings = self.model.sensors.check(readings)
         noise = self.model.plant_noise
         try:
             noise.predict(self.filter.predict(self.h).matrix)

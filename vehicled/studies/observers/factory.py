@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,7 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.multibody.sensors import SensorSet
+from vehicled.multibody.sensors import NOT_COMPILED, SensorSet
 from vehicled.studies.observers.continuous import ContinuousEKF
 from vehicled.studies.observers.dependent import PerfectMeasurementEKF, SmoothlyConstrainedKF
 from vehicled.studies.observers.error_state import ErrorStateObserver
@@ -25,6 +26,7 @@ from vehicled.studies.observers.linkage_errors import (
     ShapedForceLinkageErrors,
 )
 from vehicled.studies.observers.noise import PlantNoise, WhiteNoise, make_units
+from vehicled.studies.observers.observability import find_hidden
 from vehicled.studies.observers.shaping import ShapedForceObserver, ShapedNoise
 from vehicled.studies.observers.unscented import UnscentedKF
 
@@ -119,15 +121,17 @@ class Kind:
     build: Build
     assume: Callable[[Noise], tuple[np.ndarray, PlantNoise]] = accelerations
     """Covariance at the start and plant noise."""
+    free_masses: bool = False
+    """Whether errors are propagated as those of free masses: forces that depend on the state tell it nothing."""
 
 
 KINDS: dict[str, Kind] = {
-    "errorEKF": Kind(of_errors(LinkageErrors)),
+    "errorEKF": Kind(of_errors(LinkageErrors), free_masses=True),
     "errorEKF_EJ": Kind(of_errors(ExactLinkageErrors)),
     "errorEKF_FE": Kind(of_errors(ForceLinkageErrors), partial(_forces, WhiteNoise)),
     "errorEKF_AFE": Kind(of_errors(ForceLinkageErrors), partial(_forces, AdaptedNoise)),
     "errorEKF_SFE": Kind(_of_shaped_forces, _shaped_forces),
-    "DEKF": Kind(of_errors(EulerLinkageErrors), euler_accelerations),
+    "DEKF": Kind(of_errors(EulerLinkageErrors), euler_accelerations, free_masses=True),
     "CEKF": Kind(ContinuousEKF),
     "DIEKFpm": Kind(PerfectMeasurementEKF),
     "SCKF": Kind(SmoothlyConstrainedKF),
@@ -136,6 +140,8 @@ KINDS: dict[str, Kind] = {
 }
 FORCE_KINDS = ("errorEKF_FE", "errorEKF_AFE", "errorEKF_SFE")
 """Those that have the error of the accelerations as a state."""
+_EXACT = "errorEKF_EJ"
+"""The cheapest kind that does not take masses for free."""
 
 
 def make_observer(
@@ -147,6 +153,7 @@ def make_observer(
     start_sigma: float,
     density: float,
     euler_density: float = 0.0,
+    allow_unobservable: bool = False,
 ) -> Observer:
     """An observer of z, ż of `mechanism`, which is its model from now on and has to be compiled with `sensors`.
 
@@ -157,13 +164,35 @@ def make_observer(
     the positions, rad²/s or m²/s. The densities follow the innovations, except with errorEKF_FE; so
     does the memory of errorEKF_SFE.
 
-    Raises UsageError for another kind and for numbers that are not above zero.
+    Raises UsageError for another kind, for numbers that are not above zero, for a mechanism that was not compiled
+    with the sensors, and, unless `allow_unobservable`, where this kind cannot determine a coordinate or its rate by
+    them.
     """
     if kind not in KINDS:
         raise UsageError(f"observer: expected one of {', '.join(KINDS)}, got '{kind}'")
     for name, value in (("h", h), ("start_sigma", start_sigma), ("density", density)):
-        if not value > 0.0:
+        if not 0.0 < value < math.inf:
             raise UsageError(f"{name}: expected a number above 0, got {value:g}")
+    if not 0.0 <= euler_density < math.inf:
+        raise UsageError(f"euler_density: expected a number of at least 0, got {euler_density:g}")
+    if not any(extension is sensors for extension in mechanism.compiled.extensions):
+        raise UsageError(f"{sensors.name}: {NOT_COMPILED}")
     chosen = KINDS[kind]
+    if not allow_unobservable:
+        _check_observable(kind, mechanism, sensors, h)
     noise = Noise(len(mechanism.independent), start_sigma, density, euler_density)
     return chosen.build(mechanism, sensors, h, *chosen.assume(noise))
+
+
+def _check_observable(kind: str, mechanism: Mechanism, sensors: SensorSet, h: float) -> None:
+    free_masses = KINDS[kind].free_masses
+    hidden = find_hidden(mechanism, sensors, h, free_masses=free_masses)
+    if not hidden:
+        return
+    wanted = "further sensors"
+    if free_masses and not find_hidden(mechanism, sensors, h):
+        wanted = f"a kind that knows how forces depend on it, such as {_EXACT}"
+    raise UsageError(
+        f"{kind}: {', '.join(sensors.reading_names)} cannot determine {', '.join(hidden)}: expected {wanted}, or "
+        "allow_unobservable=True"
+    )

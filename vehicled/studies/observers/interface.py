@@ -50,7 +50,11 @@ class Observer(Protocol):
         """(f,) standard deviations of z by the filter's covariance."""
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance by one step; `readings` (k,) at its end, None without. Raises RunError when it cannot go on."""
+        """Advance by one step; `readings` (k,) at its end, None without.
+
+        Raises RunError when it cannot go on, and UsageError, before the step, for readings that are not k finite
+        numbers.
+        """
 
 
 class MechanismEstimate:

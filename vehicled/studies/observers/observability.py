@@ -10,11 +10,13 @@ it counts as unobservable.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
+from vehicled.errors import RunError
 from vehicled.multibody import problems
 from vehicled.multibody.formulations import Ali3p
 from vehicled.multibody.mechanism import Mechanism
@@ -23,6 +25,12 @@ from vehicled.studies.observers.linearised import calc_exact_transition, calc_se
 
 _NAMED = 0.05
 """Share of the largest part of a combination from which a coordinate is named in it."""
+_STEPS = 200
+"""Along which it is found what no reading depends on."""
+_MOTIONS = 2
+"""Of other rates, rad/s and m/s in the root mean square."""
+_HIDDEN = 1e-9
+"""Share of the largest singular value below which one is rounding."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +99,69 @@ def calc_observability(
     are propagated by [I h; 0 I] (errorEKF, DEKF) instead of by the exact Jacobian of the dynamics. Raises RunError
     where the motion cannot be followed.
     """
+    root = np.linalg.cholesky(covariance)
+    parts = [
+        sensitivity @ root / sensors.sigma[:, None]
+        for sensitivity in _linearise(mechanism, sensors, h, steps, every, free_masses)
+    ]
+    return _decompose(mechanism, parts)
+
+
+def find_hidden(
+    mechanism: Mechanism, sensors: SensorSet, h: float, *, free_masses: bool = False
+) -> list[str]:
+    """Combinations of states that no reading depends on, whatever the sensors' noise; `free_masses` as above.
+
+    Where there are some in the motion from the present state, motions with other rates count too: a gyroscope may see
+    an angle only while the mechanism moves. The mechanism keeps its state. Empty where no motion can be followed.
+    """
+    home, z, zd = mechanism.get_state(), mechanism.z, mechanism.zd
+    best: Observability | None = None
+    for rates in (None, *np.random.default_rng(0).standard_normal((_MOTIONS, len(zd)))):
+        try:
+            if rates is not None:
+                mechanism.set_independent_state(z, zd + rates).require("the start")
+            found = _find_structure(mechanism, sensors, h, free_masses)
+        except RunError:
+            continue
+        finally:
+            mechanism.set_state(home)
+        if best is None or found.rank > best.rank:
+            best = found
+        if best.complete:
+            break
+    return [] if best is None else best.unobservable
+
+
+def _find_structure(mechanism: Mechanism, sensors: SensorSet, h: float, free_masses: bool) -> Observability:
+    """With values above 1 for all but rounding."""
+    parts: list[np.ndarray] = []
+    for part in _linearise(mechanism, sensors, h, _STEPS, 1, free_masses):
+        if not np.all(np.isfinite(part)):
+            raise RunError("the sensors cannot be linearised")
+        parts.append(part)
+        # Most sensors see all after a few steps.
+        if len(parts) in (_STEPS // 10, _STEPS):
+            largest = np.abs(parts).max(axis=(0, 2))
+            scale = np.where(largest > 0.0, largest, 1.0)[:, None]
+            found = _decompose(mechanism, [part / scale for part in parts])
+            least = max(_HIDDEN * float(found.values[0]), np.finfo(float).tiny)
+            found = replace(found, values=found.values / least)
+            if found.complete:
+                break
+    return found
+
+
+def _linearise(
+    mechanism: Mechanism, sensors: SensorSet, h: float, steps: int, every: int, free_masses: bool
+) -> Iterator[np.ndarray]:
+    """(k, 2f) derivatives of the readings after `every` so many steps by z, ż of before the first."""
     stepper = Ali3p()
     independent = mechanism.independent.copy()
     f = len(independent)
-    root = np.linalg.cholesky(covariance)
     free = np.eye(2 * f)
     free[:f, f:] = h * np.eye(f)
-    transition, rows = np.eye(2 * f), [np.zeros((2 * f, 2 * f))]
+    transition = np.eye(2 * f)
     for k in range(steps + 1):
         memory = mechanism.qdd.copy(), mechanism.multipliers.copy()
         problems.solve_dynamics(mechanism)
@@ -106,15 +170,20 @@ def calc_observability(
             sensitivity = np.hstack([by_z, by_zd])
             if by_zdd.any() and not free_masses:
                 sensitivity += by_zdd @ np.hstack(problems.calc_acceleration_jacobians(mechanism))
-            rows.append(sensitivity @ transition @ root / sensors.sigma[:, None])
+            yield sensitivity @ transition
         step = free if free_masses else calc_exact_transition(mechanism, h)[0]
         transition = step @ transition
         mechanism.qdd[:], mechanism.multipliers = memory
         if k < steps:
             stepper.step(mechanism, h).require("the motion along which the sensors are linearised")
             mechanism.set_independent(independent)
-    # Rows of zeros stand first, so that there is a value for every state however few the readings are.
-    _, values, directions = np.linalg.svd(np.vstack(rows), full_matrices=False)
-    coordinates = [mechanism.coordinate_names[k] for k in independent]
+
+
+def _decompose(mechanism: Mechanism, parts: Sequence[np.ndarray]) -> Observability:
+    """Of derivatives (k, 2f) of readings by the states, each in the unit in which it counts."""
+    coordinates = [mechanism.coordinate_names[k] for k in mechanism.independent]
     names = (*coordinates, *(f"rate of {name}" for name in coordinates))
+    # Rows of zeros stand first, so that there is a value for every state however few the readings are.
+    rows = np.vstack([np.zeros((len(names), len(names))), *parts])
+    _, values, directions = np.linalg.svd(rows, full_matrices=False)
     return Observability(names, values, directions)

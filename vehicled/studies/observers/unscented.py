@@ -56,7 +56,8 @@ class UnscentedKF(MechanismObserver):
         self.points = MechanismBatch(mechanism, 2 * size + 1)
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance all points by h, and update with readings (k,) if there are any. Raises RunError."""
+        """Advance all points by h, and update with readings (k,) if there are any. Raises as of any."""
+        readings = self.sensors.check(readings)
         m, f, transform = self.mechanism, len(self.independent), self._transform
         root = np.linalg.cholesky(self.repair(self.covariance))
         ends = self._propagate(self._draw(np.concatenate([self.z, self.zd]), root))
