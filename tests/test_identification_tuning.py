@@ -26,7 +26,7 @@ from vehicled.identification.vehicle.prediction_error import (
     measure,
 )
 from vehicled.identification.vehicle.session import keep_validated
-from vehicled.identification.vehicle.tuning import tune
+from vehicled.identification.vehicle.tuning import describe_bounds, tune
 from vehicled.messages import Measurement, Step
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
@@ -147,6 +147,18 @@ def test_nothing_is_kept_that_makes_another_drive_worse():
     assert (choices, identified(estimate)) == (2, set())
     assert estimate.file == held_out.file
     assert dataclasses.asdict(after) == dataclasses.asdict(before)
+
+
+def test_noise_at_the_least_that_is_chosen_is_said():
+    file = prototype_file()
+
+    def found(name: str, factor: float) -> FoundParameter:
+        prior = NOISE[name].get(file)
+        return FoundParameter(NOISE[name], prior, factor * prior, 0.01, True)
+
+    assert not describe_bounds([found("gyro.noise", 0.5), found("plant.roll", 0.51)])
+    (note,) = describe_bounds([found("gyro.noise", 0.5), found("plant.roll", 0.51), found("plant.yaw", 0.5)])
+    assert note.startswith("plant.yaw: the drives show less")
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ from vehicled.identification.vehicle.recorded_inputs import (
     with_smoothing,
     without_smoothing,
 )
-from vehicled.identification.vehicle.tuning import tune
+from vehicled.identification.vehicle.tuning import describe_bounds, tune
 from vehicled.identification.vehicle.yaml_text import edit, find_edits
 from vehicled.jobs.interface import SharingExecutor
 from vehicled.messages import Step
@@ -156,6 +156,7 @@ def run(
             unexcited = find_unexcited(parameters, shown)
             found = tune(file, text, parameters, drives, report, start, unexcited, executor)
             estimate, before, after, choices = keep_validated(file, found, validate_on)
+            notes = [*notes, *describe_bounds(estimate.found)]
         else:
             estimate, before, after, choices = find_validated(file, parameters, find, validate_on)
         progress.update(total, f"{estimate.passes} passes")

@@ -20,6 +20,7 @@ from vehicled.identification.vehicle.estimate import (
     SETTLED,
     Drives,
     FitResult,
+    FoundParameter,
     ParameterCombination,
     Progress,
     Search,
@@ -80,6 +81,22 @@ def tune(
     else:
         _step(f, derivatives, free, least)
     return make_result(f, derivatives, free, reasons, combinations)
+
+
+def describe_bounds(found: Sequence[FoundParameter]) -> list[str]:
+    """A line about noise of the model that ended at the least that is chosen, if there is any."""
+    least = math.exp(_LEAST_OF_MODEL)
+    names = [
+        f.parameter.name
+        for f in found
+        if f.identified and f.parameter.name not in OF_SENSORS and f.value <= f.prior * least * (1.0 + 1e-9)
+    ]
+    if not names:
+        return []
+    return [
+        f"{', '.join(names)}: the drives show less, but noise of the model stays at {least:.3g} of the file's at least"
+        " (tune the result again for less)"
+    ]
 
 
 def _differentiate(f: Search, free: np.ndarray) -> Derivatives:
