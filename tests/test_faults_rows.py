@@ -19,8 +19,6 @@ SHORT = (
 )
 ONE_PLACE = tuple(d for d in DRIVES if d not in PLACES[1:])
 """For each fault; `vehicled bench faults --offline` has it at all places."""
-OPEN = {"GNSS spoofed by 0.5 m/s"}
-"""Rows of which a run misses a limit; docs/faults.md says by how much."""
 
 
 @pytest.mark.parametrize(("fault", "drive"), SHORT)
@@ -29,9 +27,7 @@ def test_a_fault_is_survived_within_the_limits_of_its_row(fault, drive):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "job", [j for j in list_jobs(ROWS, ONE_PLACE, (0,), True) if j.fault not in OPEN], ids=str
-)
+@pytest.mark.parametrize("job", list_jobs(ROWS, ONE_PLACE, (0,), True), ids=str)
 def test_all_faults_of_sensors_that_are_survived(job):
     assert run_job(job)["misses"] == []
 

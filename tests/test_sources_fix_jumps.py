@@ -99,6 +99,19 @@ def test_after_an_outage_the_estimate_is_not_held_where_it_is():
         assert not jumps.is_in_doubt(k * SECOND // 50)
 
 
+def test_one_that_drifts_on_is_doubted_until_it_stops():
+    """Its own velocity contradicts it all the time."""
+    doubtful = play(50.0, 0.02, lambda t: 0.5 * min(max(t - 3.0, 0.0), 20.0), 40.0)
+    assert doubtful[0] < 4.2
+    assert 23.0 < doubtful[-1] < 27.0
+    assert len(doubtful) == pytest.approx(50.0 * (doubtful[-1] - doubtful[0]), abs=2)
+
+
+def test_a_slow_receiver_in_a_bend_does_not_drift():
+    """Its velocity turns by 7° between two fixes."""
+    assert play(4.0, 0.02, lambda t: 0.0, 60.0, speed=20.0, turn=0.5) == []
+
+
 def test_a_receiver_that_stays_is_in_doubt_for_ten_seconds():
     doubtful = play(10.0, 0.02, lambda t: 100.0 if t >= 3.0 else 0.0, 20.0)
     assert doubtful[-1] == pytest.approx(13.0, abs=0.2)

@@ -347,6 +347,27 @@ def test_a_false_fix_is_not_followed_for_want_of_the_speed_that_courses_come_wit
     assert np.abs(run.error(drive, "y")).max() < 10.0
 
 
+def test_positions_that_drift_from_the_velocity_are_not_followed_however_long():
+    """By 0.5 m/s for 14 s; the estimate follows by a few centimetres and says so."""
+    drive = mixed()
+    given = drive.measurements(5, gnss=RTK)
+
+    def drifting(m: Measurement) -> Measurement:
+        values = dict(m.values)
+        if "gnss.lat" in values:
+            values["gnss.lat"] += 0.5 * max(m.t / SECOND - 11.0, 0.0) / 111_320.0
+        return Measurement(m.source, m.t, m.arrival, values)
+
+    run = Run(prototype(), steps([drifting(m) for m in given]))
+    assert [f.source for f in run.estimator.condition.faults] == ["gnss.position"]
+    assert run.sensors["gnss.position"]["resets"] == 0
+    found = (run.t > 13 * SECOND) & (run.t < 24.9 * SECOND)
+    for axis in "xy":
+        off = np.abs(run.error(drive, axis))[found]
+        assert off.max() < 0.2
+        assert (off / run[f"sigma.{axis}"][found]).max() < 4.0
+
+
 # Two receivers that differ
 
 

@@ -6,6 +6,7 @@ fixes is right for a while, so it stays where it is for that long, and follows o
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections import deque
 from typing import NamedTuple
@@ -23,6 +24,8 @@ _AGREEING_NS = 2_000_000_000
 """For so long fixes must have been accepted: an estimate that begins with a false fix is not better than the next."""
 _DOUBT_NS = 10_000_000_000
 """For so long a receiver that has jumped is not followed."""
+_LONGEST_DOUBT_NS = 120_000_000_000
+"""For so long one that still jumps or drifts is not followed."""
 
 
 class PlacedFix(NamedTuple):
@@ -65,6 +68,8 @@ class FixJumps:
         """Of the fixes within the window."""
         self._moved = [0.0, 0.0, 0.0]
         """What the velocity adds up to, east and north, and the way, m."""
+        self._velocity = 0j
+        """Of the receiver at the last fix, east and north, m/s."""
         self._doubtful_ns: int | None = None
         """Since when the receiver is in doubt."""
         self._last_ns = -_WINDOW_NS
@@ -72,34 +77,56 @@ class FixJumps:
         self._agreed_ns: int | None = None
         """When the first fix was accepted."""
         self._followed = [0.0, 0.0]
-        """How far the estimate has moved beside the receiver's velocity in this doubt, east and north, m."""
+        """How far the estimate has moved beside the receiver's velocity in this doubt, east and north, m; what has
+        been returned is not in it."""
+        self._drifted_ns: int | None = None
+        """When a fix last contradicted the receiver's own velocity."""
 
     def take(self, t_ns: int, fix: PlacedFix, accepted: bool) -> tuple[float, float]:
         """A fix, and whether it was accepted by the gate.
 
-        Where it ends a doubt: how far the estimate has followed the false fixes before, east and north, m; else zero.
+        Where it ends a doubt, or is the first that is not to be used: how far the estimate has followed the false
+        fixes before, east and north, m; else zero.
         """
         jumps = self._jumps(t_ns, fix)
-        if jumps:
+        if jumps:  # whatever it has done before, it no longer does
             self._kept.clear()
+            self._drifted_ns = None
         self._add_way(t_ns, fix)
-        drifts = self._drifts_from_velocity(fix.sigma) or (not accepted and self._drifts_from_estimate())
-        if jumps or drifts:
+        contradicts = self._drifts_from_velocity(fix.sigma)
+        if jumps or contradicts or (not accepted and self._drifts_from_estimate()):
             self._last_ns = t_ns
             if self._agreed_ns is not None and t_ns - self._agreed_ns > _AGREEING_NS:
                 self._doubtful_ns = self._doubtful_ns or t_ns
-                drift = self._find_estimates_drift()
-                self._followed = [max(f, abs(d)) for f, d in zip(self._followed, drift, strict=True)]
+                was_used = not self.is_contradicting(t_ns)
+                if was_used:
+                    drift = self._find_estimates_drift()
+                    self._followed = [max(f, abs(d)) for f, d in zip(self._followed, drift, strict=True)]
+                if contradicts:
+                    self._drifted_ns = t_ns
+                    return self._take_followed()
         elif accepted and t_ns - self._last_ns > _WINDOW_NS:
-            followed = self._followed[0], self._followed[1]
-            self._doubtful_ns, self._followed = None, [0.0, 0.0]
+            self._doubtful_ns = None
             self._agreed_ns = t_ns if self._agreed_ns is None else self._agreed_ns
-            return followed
+            return self._take_followed()
         return 0.0, 0.0
 
+    def _take_followed(self) -> tuple[float, float]:
+        (east, north), self._followed = self._followed, [0.0, 0.0]
+        return east, north
+
+    def is_contradicting(self, t_ns: int) -> bool:
+        """Whether positions have drifted from the receiver's own velocity a short while ago: do not use them."""
+        return (
+            self._drifted_ns is not None and t_ns - self._drifted_ns < _WINDOW_NS and self.is_in_doubt(t_ns)
+        )
+
     def is_in_doubt(self, t_ns: int) -> bool:
-        """Whether the receiver has jumped or drifted a short while ago and not come back."""
-        return self._doubtful_ns is not None and t_ns - self._doubtful_ns < _DOUBT_NS
+        """Whether the receiver has jumped or drifted a short while ago and not come back, or drifts on."""
+        if self._doubtful_ns is None:
+            return False
+        lasting = t_ns - self._doubtful_ns
+        return lasting < _DOUBT_NS or (t_ns - self._last_ns < _WINDOW_NS and lasting < _LONGEST_DOUBT_NS)
 
     def _jumps(self, t_ns: int, fix: PlacedFix) -> bool:
         """Beside the estimated motion."""
@@ -116,11 +143,13 @@ class FixJumps:
             kept.clear()
         if fix.course is None:
             return
+        velocity = cmath.rect(fix.speed, 0.5 * math.pi - fix.course)
         if kept:
-            dt = (t_ns - kept[-1].t_ns) * 1e-9
-            self._moved[0] += dt * fix.speed * math.sin(fix.course)
-            self._moved[1] += dt * fix.speed * math.cos(fix.course)
-            self._moved[2] += dt * fix.speed
+            moved = 0.5 * (velocity + self._velocity) * (t_ns - kept[-1].t_ns) * 1e-9
+            self._moved[0] += moved.real
+            self._moved[1] += moved.imag
+            self._moved[2] += abs(moved)
+        self._velocity = velocity
         east, north, way = self._moved
         kept.append(_Way(t_ns, (fix.place[0] - east, fix.place[1] - north), fix.apart, way))
         while t_ns - kept[0].t_ns > _WINDOW_NS:

@@ -311,7 +311,8 @@ class GnssSource(Source[Gnss]):
             rises = _HEIGHT_RATIO * wander
             upright, present = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2), None
         noise = [level, level, upright]
-        self.updates.update(m, kind_of_observation, place, noise, present, self._late)
+        is_used = not self._jumps.is_contradicting(m.t)
+        self.updates.update(m, kind_of_observation, place, noise, present, self._late, is_used)
         self._note_distance(horizontal, v.get("speed", FASTEST), v.get("course") if "speed" in v else None)
 
     def _widen_place(self, t_ns: int) -> None:

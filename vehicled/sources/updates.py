@@ -18,6 +18,9 @@ Reset = Callable[[Observation, Update], bool]
 OnUpdate = Callable[[Innovation], None]
 """Takes the record of an observation that has been evaluated, while the filter still holds it."""
 
+_NONE = 1e-300, 1e-300
+"""Limits of normalised innovations that let nothing pass."""
+
 
 class MeasurementUpdates:
     """Updates a filter with observations, by the gates of their sources."""
@@ -75,17 +78,18 @@ class MeasurementUpdates:
         variance: list[float],
         present: Sequence[int] | None = None,
         latency: float = 0.0,
+        is_used: bool = True,
     ) -> None:
         """Update the filter with one observation; reset where its source keeps failing under that policy.
 
         `present`: which of the components were measured, if not all; `latency`: by how much it is older than its
-        time, s.
+        time, s. One that is not to be used is recorded as refused by the gate.
         """
         health = self.health[kind]
         self._note_arrival(m.t, health)
         t_ns = m.t - round(latency * 1e9) if latency else m.t
         observation = Observation(kind, t_ns, value, variance, latency)
-        update = self._filter.update(observation, health.limits)
+        update = self._filter.update(observation, health.limits if is_used else _NONE)
         innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
         if not innovation:
             self.reject(m, kind, value if present is None else [value[k] for k in present], reason)

@@ -94,7 +94,7 @@ def describe_bounds(found: Sequence[FoundParameter]) -> list[str]:
     if not names:
         return []
     return [
-        f"{', '.join(names)}: the drives show less, but noise of the model stays at {least:.3g} of the file's at least"
+        f"{', '.join(names)}: the drives show less, but noise of the model stays at {least:.3g} of the file's or more"
         " (tune the result again for less)"
     ]
 

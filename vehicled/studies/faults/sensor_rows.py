@@ -93,7 +93,13 @@ SENSOR_ROWS: tuple[Row, ...] = (
         metres=5.0,
         degrees=3.0,
     ),
-    Row(name="GNSS spoofed by 0.5 m/s", make=_each(partial(Displaced, drift=0.5)), metres=0.5),
+    Row(
+        name="GNSS spoofed by 0.5 m/s",
+        make=_each(partial(Displaced, drift=0.5)),
+        culprits=("gnss.position",),
+        metres=0.5,
+        named_within=1.2,  # within half a second it is 0.25 m off
+    ),
     Row(name="RTK flapping", make=_each(Flapping), metres=0.7),
     Row(
         name="ionosphere steps of 2 m",
