@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 
 from vehicled.sources.steering_health import SteeringHealth
@@ -146,3 +147,34 @@ def test_without_a_gyroscope_it_is_silent_sooner():
         assert next(t for t, s, _ in states if t > 8.0 and s == "silent") == pytest.approx(
             8.0 + silent, abs=0.03
         )
+
+
+def test_a_noisy_sensor_is_distrusted_as_long_as_it_is():
+    random = np.random.default_rng(3)
+    states = list(
+        run(after(8.0, lambda t, r: right(t, r) + 5e-3 * float(random.standard_normal()), 12.0), turning)
+    )
+    first = next(t for t, s, _ in states if s == "distrusted")
+    assert 8.02 < first < 8.5
+    assert {s for t, s, _ in states if first <= t < 12.0} == {"distrusted"}
+    assert all(i == pytest.approx(right(t, turning(t)), abs=3e-3) for t, _, i in states if first < t < 12.0)
+    assert {s for t, s, _ in states if t > 12.8} == {"measured"}
+
+
+@pytest.mark.parametrize("period", [0.01, 0.05])
+@pytest.mark.parametrize("step", [0.0, 1.5e-3])
+def test_neither_usual_noise_nor_coarse_steps_nor_fast_turns_are_such_noise(period, step):
+    """A slalom at 2 rad/s of the road wheels; at 20 Hz its second differences are 50 mrad."""
+    random, health = np.random.default_rng(4), SteeringHealth(WHEELBASE)
+    for k in range(round(30.0 / period)):
+        t = k * period
+        angle = 0.3 * math.sin(6.5 * t) + 1e-3 * float(random.standard_normal())
+        health.take(t, step * round(angle / step) if step else angle)
+        assert not health.is_noisy
+
+
+def test_an_outlier_is_no_noise():
+    health = SteeringHealth(WHEELBASE)
+    for k in range(500):
+        health.take(0.01 * k, 0.3 if k == 200 else 0.0)
+        assert not health.is_noisy

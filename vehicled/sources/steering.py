@@ -101,8 +101,11 @@ class Steering(ModelInput[SteeringInput]):
     @property
     def fault(self) -> str | None:
         """What is wrong with it beside silence, in words."""
-        is_wrong = self.health.state == "distrusted"
-        return "jumps, or stays the same while the car turns otherwise" if is_wrong else None
+        if self.health.state != "distrusted":
+            return None
+        if self.health.is_noisy:
+            return "noise of more than 3 mrad at the road wheels"
+        return "jumps, or stays the same while the car turns otherwise"
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
         """Channels that came with the time t, s."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from vehicled.sources.sample_noise import SampleNoise
+
 SteeringState = Literal["measured", "silent", "distrusted"]
 
 SILENT, _ALONE = 0.3, 0.15
@@ -34,6 +36,12 @@ _SLOWEST = 3.0
 _OFFSET_TIME = 2.0
 """s: over which the offset, which understeer is part of, is averaged."""
 
+_NOISY, _QUIET = 3e-3, 2e-3
+"""rad, 1 σ: of noise from which on the angle of rolling is better, and below which it is not. Tyres' forces by noise
+are noise, which correlates with itself where stiffness and offset are found."""
+_LARGEST_NOISE = 0.01
+"""rad, 1 σ, that a single sample shows at most."""
+
 
 class SteeringHealth:
     """Compares the road wheels' mean angle, rad, with that of rolling where samples repeat themselves."""
@@ -49,6 +57,7 @@ class SteeringHealth:
         self._jumped_at = math.inf
         self._wrong_since = self._agreeing_since = math.inf
         self._distrusted = self._changed_since = False
+        self._noise, self.is_noisy = SampleNoise(_LARGEST_NOISE), False
         self._jumped_by = math.nan
         """Sum of the jumps since it was last healthy, rad; NaN where something else was wrong."""
 
@@ -58,6 +67,8 @@ class SteeringHealth:
             return False
         jumps = abs(angle - self._angle) > _JUMP + _FASTEST * (t - self.seen)
         self.seen = t
+        self._noise.take(t, angle)
+        self.is_noisy = self._noise.variance > (_QUIET if self.is_noisy else _NOISY) ** 2
         if jumps:
             self._jumped_at = min(self._jumped_at, t)
             if t - self._jumped_at < _JUMPING:
@@ -68,7 +79,7 @@ class SteeringHealth:
             self._angle, self._changed, self._changed_since = angle, t, True
         if jumps:
             self._note_jump(jump)
-        return not self._distrusted
+        return not self._is_wrong
 
     def check(self, t: float, ahead: float, yaw_rate: float | None) -> float | None:
         """Find the state at t (s), and the angle that takes the sensor's place, if one is needed and known.
@@ -82,8 +93,12 @@ class SteeringHealth:
                 self._compare(t, self._angle - rolling)
         self._checked = t
         silent = t - self.seen > (_ALONE if yaw_rate is None else SILENT)
-        self.state = "silent" if silent else "distrusted" if self._distrusted else "measured"
+        self.state = "silent" if silent else "distrusted" if self._is_wrong else "measured"
         return None if self.state == "measured" or rolling is None else rolling + self._offset
+
+    @property
+    def _is_wrong(self) -> bool:
+        return self._distrusted or self.is_noisy
 
     def calc_yaw_rate(self, ahead: float) -> float | None:
         """By rolling along the measured angle at a speed ahead (m/s), rad/s; None where it is not measured."""
@@ -100,7 +115,7 @@ class SteeringHealth:
             self._distrust()
         elif self._distrusted and t - self._agreeing_since > _RECOVERY:
             self._distrusted = False
-        elif not self._distrusted and not repeating:
+        elif not self._is_wrong and not repeating:
             self._offset += (apart - self._offset) * min((t - self._checked) / _OFFSET_TIME, 1.0)
 
     def _note_jump(self, jump: float) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from replay.faults import Fault, Freeze, Multiply, Offset, Silence
 from vehicled.studies.faults.drives import BEGIN
 from vehicled.studies.faults.row import ALL, CAN, INPUTS, OF_CAN, Make, Row
-from vehicled.studies.faults.signals import Displaced, Exchanged, Flapping, NoReception, Turned
+from vehicled.studies.faults.signals import Displaced, Exchanged, Flapping, Noisy, NoReception, Turned
 
 _RACK_5_DEGREES = math.radians(5.0) * 0.126
 """m, of the prototype's rack."""
@@ -67,6 +67,11 @@ SENSOR_ROWS: tuple[Row, ...] = (
     Row(name="steering silent", make=_silent("steer."), culprits=("steering",)),
     Row(name="steering stuck", make=_stuck("steer."), culprits=("steering",), drives=("slalom",)),
     Row(name="steering off by 5°", make=_more(_RACK_5_DEGREES, "steer.rack"), culprits=("steering",)),
+    Row(
+        name="steering noisy by 0.5°",
+        make=_each(partial(Noisy, channel="steer.rack", sigma=0.1 * _RACK_5_DEGREES)),
+        culprits=("steering",),
+    ),
     Row(name="rack at the end of its range", make=_at(0.2997, "steer.rack"), culprits=("steering",)),
     Row(
         name="CAN silent 4 s",

@@ -47,6 +47,22 @@ class Exchanged(_Fault):
 
 
 @dataclass(kw_only=True)
+class Noisy(_Fault):
+    """A channel has more white noise, as with a loose contact or a worn potentiometer."""
+
+    channel: str
+    sigma: float
+    """In its unit."""
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng(1)
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        noise = self.sigma * float(self._random.standard_normal())
+        return {c: v + noise if c == self.channel else v for c, v in values.items()}
+
+
+@dataclass(kw_only=True)
 class Turned(_Fault):
     """The IMU is mounted with its axes rolled, pitched and yawed (rad) against those that are configured."""
 
