@@ -29,7 +29,8 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
-from vehicled.sources.gnss import Baseline, Gnss
+from vehicled.sources.gnss import Gnss
+from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.arrays import AHEAD, LEFT, POSE, YAW

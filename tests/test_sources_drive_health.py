@@ -1,5 +1,7 @@
 """Torques and brake pressure are checked by the accelerometer."""
 
+import math
+
 import pytest
 from vehicle_rig import vehicle
 
@@ -30,7 +32,8 @@ def torque_for(acceleration: float) -> float:
 def test_what_the_accelerometer_confirms_is_used(health):
     assert is_healthy(health, 2.0, 3.0, torque=torque_for(3.0))
     # A slope of 20 %, drag, a load.
-    assert is_healthy(health, 2.0, 5.0, 2.0, torque=torque_for(2.5))
+    play(health, 2.0, 2.0, lambda t: 2.5 + 0.01 * math.sin(t), lambda t: 0.0, lambda t: 5.0)
+    assert health.is_healthy
 
 
 def test_wheels_that_spin_are_no_contradiction(health):
@@ -68,3 +71,52 @@ def test_a_time_at_rest_is_no_agreement(health):
 def test_without_an_accelerometer_or_at_rest_all_is_used(health):
     assert is_healthy(health, 1.0, None, torque=1e5)
     assert is_healthy(health, 1.0, 0.0, pressure=1e8, ahead=0.0)
+
+
+def play(health: DriveHealth, seconds: float, begin: float, torque, pressure, measured) -> None:
+    """Functions of time, the last one of acceleration; torque in m/s² too."""
+    for k in range(round(seconds / 0.004)):
+        t = begin + 0.004 * k
+        health.check(t, torque_for(torque(t)), pressure(t), SPEED, measured(t))
+
+
+def wavering(t: float) -> float:
+    return 1.5 + 1.5 * math.sin(t)
+
+
+def test_a_torque_that_repeats_its_sample_is_named_by_a_smaller_contradiction(health):
+    """It is used again once it changes and agrees, not where the car happens to accelerate by as much."""
+    play(health, 8.0, 0.0, wavering, lambda t: 0.0, wavering)
+    assert health.is_healthy
+    play(health, 1.0, 8.0, lambda t: 3.0, lambda t: 0.0, lambda t: 0.0)
+    assert (health.is_healthy, health.suspect) == (False, "torques")
+    play(health, 2.0, 9.0, lambda t: 3.0, lambda t: 0.0, lambda t: 3.0)
+    assert not health.is_healthy
+    play(health, 2.0, 11.0, wavering, lambda t: 0.0, wavering)
+    assert health.is_healthy
+
+
+def test_brakes_that_repeat_their_sample_are_named(health):
+    """Stuck at zero while the car brakes, or applied while it does not."""
+    play(health, 1.0, 0.0, wavering, lambda t: 0.0, lambda t: wavering(t) - 3.5)
+    assert (health.is_healthy, health.suspect) == (False, "brakes")
+    other = DriveHealth(vehicle("prototype"))
+    car = vehicle("prototype")
+    pressure = torque_for(3.5) / (2.0 * (car.front.brake.gain + car.rear.brake.gain))
+    play(other, 1.0, 0.0, lambda t: 0.0, lambda t: pressure, lambda t: 0.0)
+    assert (other.is_healthy, other.suspect) == (False, "brakes")
+
+
+def test_a_car_that_brakes_is_not_driven(health):
+    """Brakes with a gain that is a third off, and no torque as long as that."""
+    car = vehicle("prototype")
+    gain = 2.0 * (car.front.brake.gain + car.rear.brake.gain)
+    play(
+        health,
+        3.0,
+        0.0,
+        lambda t: 0.0,
+        lambda t: torque_for(9.0 + math.sin(t)) / gain,
+        lambda t: -0.67 * (9.0 + math.sin(t)),
+    )
+    assert health.is_healthy

@@ -1,5 +1,6 @@
 """Fixes that go another way than the car."""
 
+import cmath
 import math
 
 import numpy as np
@@ -35,7 +36,7 @@ def play(
         behind = np.array([radius * math.sin(turn * (t - late)), radius * (1 - math.cos(turn * (t - late)))])
         place = true + noise + (error(t), 0.0)
         apart = place - behind - (strays(t), 0.0)
-        fix = PlacedFix(tuple(place), tuple(apart), sigma, speed, math.pi / 2 - turn * t)
+        fix = PlacedFix(tuple(place), tuple(apart), sigma, speed, cmath.rect(speed, turn * t))
         found = jumps.take(round(t * SECOND), fix, bool(np.abs(apart).max() < 10 * sigma))
         if followed is not None and any(found):
             followed.append(found)
@@ -94,7 +95,7 @@ def test_after_an_outage_the_estimate_is_not_held_where_it_is():
     for k in [*range(500), *range(2000, 2100)]:
         apart = 0.02 * random.standard_normal(2) + (0.5 if k >= 2000 else 0.0, 0.0)
         place = (0.3 * k + apart[0], apart[1])
-        fix = PlacedFix(place, tuple(apart), 0.02, 15.0, math.pi / 2)
+        fix = PlacedFix(place, tuple(apart), 0.02, 15.0, 15.0 + 0j)
         jumps.take(k * SECOND // 50, fix, k < 2000)
         assert not jumps.is_in_doubt(k * SECOND // 50)
 

@@ -30,7 +30,8 @@ from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
-from vehicled.sources.gnss import Baseline, Gnss2
+from vehicled.sources.gnss import Gnss2
+from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.gnss_model import GNSS2
 
 SEEDS = (31, pytest.param(32, marks=pytest.mark.slow))

@@ -14,10 +14,35 @@ _WRONG, _LASTING = 4.0, 0.2
 """m/s², and s: of slopes, drag, loads and gains off by a third there is less."""
 _AGREEING, _RECOVERY = 2.0, 0.5
 """m/s², and s: they are used again once they have agreed so well for so long."""
+_REPEATING, _STUCK_LASTING = 0.25, 0.15
+"""s for which a sensor has repeated its sample, and has then contradicted the accelerometer."""
+_APART, _APART_AT_ZERO = 1.5, 2.5
+"""m/s² by which it then contradicts, beside what was usual before: so much less is enough, as the driver has changed
+nothing that would explain it. Without torque and pressure, cars roll on slopes of up to 25 %."""
+_USUAL_TIME = 2.0
+"""s over which the difference is averaged that slope, drag and gains make."""
+_LONGEST = 0.1
+"""s: between two comparisons that follow each other."""
+_SLIPPING = 8.0
+"""m/s²: with more, wheels may slip, and the same torque gives another force."""
 _UNKNOWN = 2.0
 """s without an accelerometer, after which nothing contradicts them any more."""
 _SLOWEST = 2.0
 """m/s: a car that hardly moves is held by its brakes."""
+
+
+class _Repeated:
+    """Since when a sensor has repeated its sample."""
+
+    def __init__(self) -> None:
+        self.value, self._since = 0.0, math.inf
+
+    def take(self, t: float, value: float) -> bool:
+        """Whether the value at t, s, has been the same for long."""
+        if value != self.value:
+            self.value, self._since = value, t
+        self._since = min(self._since, t)
+        return t - self._since > _REPEATING
 
 
 class DriveHealth:
@@ -33,6 +58,11 @@ class DriveHealth:
         """Of `torques` and `brakes`, the one without which the other agrees better; while they are not healthy."""
         self._wrong_since = self._agreeing_since = math.inf
         self._compared = -math.inf
+        self._torque, self._pressure = _Repeated(), _Repeated()
+        self._usual, self._stuck_since = 0.0, math.inf
+        """m/s²: by how much the acceleration by torques and brakes is usually larger than that measured."""
+        self._is_stuck = False
+        """Whether the suspect repeats its sample."""
 
     def check(self, t: float, torque: float, pressure: float, ahead: float, measured: float | None) -> None:
         """Find whether torques and pressure at t (s) agree with the accelerometer.
@@ -41,19 +71,44 @@ class DriveHealth:
         m/s², None where it is not measured.
         """
         if measured is None or abs(ahead) < _SLOWEST:
-            self._wrong_since = self._agreeing_since = math.inf
+            self._wrong_since = self._agreeing_since = self._stuck_since = math.inf
             self.is_healthy = self.is_healthy or t - self._compared > _UNKNOWN
             return
-        self._compared = t
+        passed, self._compared = min(max(t - self._compared, 0.0), _LONGEST), t
         braking = math.copysign(self._gain * pressure, ahead)
         expected = (torque - braking) / (self._radius * self._mass)
-        apart = abs(min(max(expected, -self._most), self._most) - measured)
-        self._wrong_since = min(self._wrong_since, t) if apart > _WRONG else math.inf
-        self._agreeing_since = min(self._agreeing_since, t) if apart < _AGREEING else math.inf
-        if apart > _IMPOSSIBLE or t - self._wrong_since > _LASTING:
-            self.is_healthy = False
+        apart = min(max(expected, -self._most), self._most) - measured
+        lacks_braking = ahead * apart > 0.0
+        stuck = self._find_stuck(t, torque, pressure, lacks_braking) if abs(expected) < _SLIPPING else ""
+        self._is_stuck = self._is_stuck and stuck == self.suspect
+        wrong = abs(apart) > _WRONG
+        self._wrong_since = min(self._wrong_since, t) if wrong else math.inf
+        least = _APART if torque or pressure else _APART_AT_ZERO
+        apart_since_stuck = stuck and abs(apart - self._usual) > least
+        self._stuck_since = min(self._stuck_since, t) if apart_since_stuck else math.inf
+        self._agreeing_since = min(self._agreeing_since, t) if abs(apart) < _AGREEING else math.inf
+        if (
+            abs(apart) > _IMPOSSIBLE
+            or t - self._wrong_since > _LASTING
+            or t - self._stuck_since > _STUCK_LASTING
+        ):
+            self.is_healthy, self._is_stuck = False, stuck != ""
             by_torque, by_brakes = (force / (self._radius * self._mass) for force in (torque, -braking))
             without_brakes = abs(by_torque - measured) < abs(by_brakes - measured)
-            self.suspect = "brakes" if without_brakes else "torques"
-        elif t - self._agreeing_since > _RECOVERY:
+            self.suspect = stuck or ("brakes" if without_brakes else "torques")
+        elif t - self._agreeing_since > _RECOVERY and not self._is_stuck:
             self.is_healthy = True
+        if self.is_healthy and not stuck:
+            self._usual += (apart - self._usual) * min(passed / _USUAL_TIME, 1.0)
+
+    def _find_stuck(self, t: float, torque: float, pressure: float, lacks_braking: bool) -> str:
+        """Which of `torques` and `brakes` repeats its sample, so that it may be stuck; or neither.
+
+        A car that brakes is usually not driven. Brakes that are not applied can only be stuck where the car brakes.
+        """
+        torques, brakes = self._torque.take(t, torque), self._pressure.take(t, pressure)
+        torques &= torque != 0.0 or pressure == 0.0
+        brakes &= pressure != 0.0 or lacks_braking
+        if torques and brakes:
+            torques = torque != 0.0
+        return "torques" if torques else "brakes" if brakes else ""

@@ -6,7 +6,6 @@ fixes is right for a while, so it stays where it is for that long, and follows o
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections import deque
 from typing import NamedTuple
@@ -37,9 +36,9 @@ class PlacedFix(NamedTuple):
     sigma: float
     """m."""
     speed: float
-    """m/s."""
-    course: float | None
-    """rad, clockwise from north."""
+    """m/s, or as fast as it can be."""
+    velocity: complex | None
+    """Of the receiver, east and north, m/s; None where it is not known."""
 
 
 class _Way(NamedTuple):
@@ -139,11 +138,11 @@ class FixJumps:
 
     def _add_way(self, t_ns: int, fix: PlacedFix) -> None:
         kept = self._kept
-        if fix.course is None or (kept and not 0 < t_ns - kept[-1].t_ns < _LONGEST_NS):
+        velocity = fix.velocity
+        if velocity is None or (kept and not 0 < t_ns - kept[-1].t_ns < _LONGEST_NS):
             kept.clear()
-        if fix.course is None:
+        if velocity is None:
             return
-        velocity = cmath.rect(fix.speed, 0.5 * math.pi - fix.course)
         if kept:
             moved = 0.5 * (velocity + self._velocity) * (t_ns - kept[-1].t_ns) * 1e-9
             self._moved[0] += moved.real

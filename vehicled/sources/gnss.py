@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -22,6 +22,7 @@ from vehicled.filter.states import (
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.sources.fix_jumps import FixJumps, PlacedFix
 from vehicled.sources.gate import Gate
+from vehicled.sources.gnss_fixes import DGNSS, RTK_FIXED, RTK_FLOAT, SINGLE, Baseline, FixNoise
 from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss, add_gnss2
 from vehicled.sources.heading_by_fixes import HeadingByFixes
 from vehicled.sources.heading_check import HeadingCheck
@@ -51,41 +52,12 @@ _HEIGHT_RATIO = 2.0
 """By how much farther heights wander than horizontal positions: all satellites are above."""
 _LEAST_WHITE = 0.25
 """Least share of the variance of heights that is white, whatever the receiver reports of horizontal positions."""
+_FALSE_VELOCITY, _FALSE_PER_SPEED = 1.0, 0.1
+"""m/s, and share of the speed: a velocity that is further from the estimate's says nothing of positions."""
 _ANOTHER_KIND = 0.2
 """Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
 _FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
 """Beside the receiver's own: states that a wrong heading has led astray."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FixNoise:
-    """Position noise of one kind of fix, where the receiver does not report its accuracy."""
-
-    horizontal: Annotated[Metres, Positive]
-    vertical: Annotated[Metres, Positive]
-    wander: Annotated[Metres, NonNegative] = 0.0
-    """The part of the noise that wanders slowly (Gauss–Markov), per axis; the rest is white."""
-    wander_time: Annotated[Seconds, Positive] = 120.0
-    velocity: Annotated[MetresPerSecond, Positive] = 0.1
-    """Per horizontal axis: of the speed, and, divided by it, of the course."""
-
-    def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) where the slow part of the noise is not smaller than the whole."""
-        if self.wander >= self.horizontal:
-            yield "wander", "the part that wanders must be smaller than the whole horizontal noise"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Baseline:
-    """Two antennas, from the first to the second of which the receiver gives the heading."""
-
-    angle: Radians = 0.0
-    """From ahead to the baseline, to the left."""
-    angle_sigma: Annotated[Radians, NonNegative] = 0.01
-    """How well that is known, 1 σ; the filter estimates the rest."""
-    noise: Annotated[Radians, Positive] = 0.005
-    """Where the receiver does not report its accuracy."""
-    gate: Gate = field(default_factory=Gate)
 
 
 _LIMITS = {
@@ -117,10 +89,10 @@ class Gnss(SourceSettings):
     """How well its place is known, 1 σ."""
     latency_sigma: Annotated[Seconds, NonNegative] = 0.02
     """How well the time of a fix is known, 1 σ. Velocities may be older than their fix by half of it, 1 σ."""
-    rtk_fixed: FixNoise = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
-    rtk_float: FixNoise = FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0, velocity=0.05)
-    dgnss: FixNoise = FixNoise(horizontal=0.7, vertical=1.4, wander=0.35)
-    single: FixNoise = FixNoise(horizontal=1.0, vertical=2.0, wander=0.5)
+    rtk_fixed: FixNoise = RTK_FIXED
+    rtk_float: FixNoise = RTK_FLOAT
+    dgnss: FixNoise = DGNSS
+    single: FixNoise = SINGLE
     trust_reported_accuracy: bool = True
     """Take the receiver's own 1-σ accuracies of position, velocity and heading instead of the noise above."""
     sideslip_error: Annotated[Radians, NonNegative] = 0.001
@@ -313,7 +285,7 @@ class GnssSource(Source[Gnss]):
         noise = [level, level, upright]
         is_used = not self._jumps.is_contradicting(m.t)
         self.updates.update(m, kind_of_observation, place, noise, present, self._late, is_used)
-        self._note_distance(horizontal, v.get("speed", FASTEST), v.get("course") if "speed" in v else None)
+        self._note_distance(horizontal, v)
 
     def _widen_place(self, t_ns: int) -> None:
         """Until a course or fixes have turned the car, the direction of its way since the last fix is not known."""
@@ -390,14 +362,30 @@ class GnssSource(Source[Gnss]):
                 self._world.aligned = False
                 self.filter.forget_parameters((*self._receiver.groups, *_FALSIFIED))
 
-    def _note_distance(self, sigma: float, speed: float, course: float | None) -> None:
+    def _note_distance(self, sigma: float, v: Mapping[str, float]) -> None:
         """Of the fix that has just been observed from the estimate."""
         record, most = self.updates.records[-1], self.settings.gate.reject_beyond**2
         if record.innovation and record.reason != "reset":
             (east, north), (x, y) = record.innovation[:2], record.value[:2]
             accepted = all(i * i <= most * s for i, s in zip((east, north), record.variance, strict=False))
-            fix = PlacedFix((x, y), (east, north), sigma, speed, course)
+            fix = PlacedFix((x, y), (east, north), sigma, v.get("speed", FASTEST), self._find_velocity(v))
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
+
+    def _find_velocity(self, v: Mapping[str, float]) -> complex | None:
+        """East and north, m/s, by speed and course; None where one is missing, or the velocity itself is false."""
+        if "speed" not in v or "course" not in v:
+            return None
+        velocity = cmath.rect(v["speed"], 0.5 * math.pi - v["course"])
+        apart = abs(velocity - self._find_own_velocity())
+        return velocity if apart < _FALSE_VELOCITY + _FALSE_PER_SPEED * v["speed"] else None
+
+    def _find_own_velocity(self) -> complex:
+        """Of the antenna by the estimate, east and north, m/s."""
+        pose, (ahead, left, _) = self.filter.pose, self.settings.antenna
+        own = complex(
+            pose.item(AHEAD) - pose.item(YAW_RATE) * left, pose.item(LEFT) + pose.item(YAW_RATE) * ahead
+        )
+        return own * cmath.rect(1.0, pose.item(YAW))
 
     def _widen_followed(self, drift: tuple[float, float]) -> None:
         """The estimate has followed false fixes so far, m, before it rejected them: its place is not known."""
@@ -468,11 +456,7 @@ class GnssSource(Source[Gnss]):
         """By how much fixes turn the car, and the σ of that, rad."""
         sigma = self._find_accuracy(v.get("h_acc"), self._kind(v).horizontal, _LEAST_ACCURACY)
         place = complex(*self._world.to_world(fix)[:2])
-        pose, (ahead, left, _) = self.filter.pose, self.settings.antenna
-        own = complex(
-            pose.item(AHEAD) - pose.item(YAW_RATE) * left, pose.item(LEFT) + pose.item(YAW_RATE) * ahead
-        )
-        return self._heading_by_fixes.take(t_ns * 1e-9, place, sigma, own * cmath.rect(1.0, pose.item(YAW)))
+        return self._heading_by_fixes.take(t_ns * 1e-9, place, sigma, self._find_own_velocity())
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set the position to the fix, after the gate has rejected fixes persistently."""

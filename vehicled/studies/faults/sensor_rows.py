@@ -128,6 +128,14 @@ SENSOR_ROWS: tuple[Row, ...] = (
         metres=_WAY_OFF,
         degrees=40.0,
     ),
+    Row(name="brake stuck at 20 bar", make=_at(20e5, "brake.pressure"), culprits=("brakes",)),
+    Row(
+        name="torques stuck",
+        make=_stuck("torque."),
+        culprits=("torques",),
+        drives=("braking",),
+        named_within=2.5,  # until the car brakes they are right
+    ),
     Row(
         name="brake stuck at 20 bar, torque silent",
         make=lambda begin, end: [
