@@ -213,6 +213,16 @@ def _roll_imu(angle: float, configuration: Configuration) -> Reached:
     return turn_imu((angle, 0.0, 0.0), configuration)
 
 
+def scale_steering(share: float, _: Configuration) -> Reached:
+    """The steering sensor measures more, as with another ratio than the configured one."""
+
+    def reach(m: Measurement) -> Measurement:
+        values = {c: v * (1 + share) if c.startswith("steer.") else v for c, v in m.values.items()}
+        return _changed(m, values)
+
+    return reach
+
+
 def scale_gyro(share: float, _: Configuration) -> Reached:
     """The gyroscope reads more by a share."""
 
@@ -324,6 +334,9 @@ def _make_all() -> Iterable[Wrong]:
     ):
         late = partial(delay, device, ms / 1000)
         yield Wrong(name, "speed latency", _doubt_speed, late, drawn=False)
+    for sign in (1, -1):
+        scaled = partial(scale_steering, sign * 0.1)
+        yield Wrong(f"steering ratio {10 * sign:+d} %", "steering ratio", reached=scaled, drawn=False)
     yield from _signed("wheel radius", 0.01, " %", 1, scale_radius, listed=False)
     yield from _signed("gyro scale", 0.005, " %", 0.5, reached=scale_gyro, listed=False)
     yield Wrong("no torque, no pressure", "inputs", None, _UNMEASURED)
