@@ -49,6 +49,10 @@ def _yaw_rate(by: float) -> Row:
     )
 
 
+def _counter_stuck(name: str, channel: str) -> Row:
+    return Row(name=name, make=_stuck(channel), culprits=(channel,))
+
+
 def _from_the_start(name: str, make: Make, culprit: str) -> Row:
     """Something is mounted or wired in a wrong way, and is found in the first bend."""
     return Row(
@@ -137,7 +141,8 @@ SENSOR_ROWS: tuple[Row, ...] = (
         culprits=("torques",),
         refused=("brakes",),
     ),
-    Row(name="wheel counter stuck", make=_stuck("wheel.fl.angle"), culprits=("wheel.fl.angle",)),
+    _counter_stuck("wheel counter stuck", "wheel.fl.angle"),
+    *(_counter_stuck(f"wheel counter stuck, {w}", f"wheel.{w}.angle") for w in ("fr", "rl", "rr")),
     _from_the_start(
         "wheel counters swapped left and right", _each(partial(Exchanged, pairs=_LEFT_RIGHT)), "wheel."
     ),
