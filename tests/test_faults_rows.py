@@ -19,13 +19,27 @@ SHORT = (
 )
 ONE_PLACE = tuple(d for d in DRIVES if d not in PLACES[1:])
 """For each fault; `vehicled bench faults --offline` has it at all places."""
-OPEN = {"GNSS spoofed by 0.5 m/s"}
+DRIFTS = [row.name for row in ROWS if row.name.startswith("yaw rate drifts")]
+OPEN = {"GNSS spoofed by 0.5 m/s", "accelerometer drifts by 0.5 m/s³", *DRIFTS}
 """Rows of which a run misses a limit; docs/faults.md says by how much."""
 
 
 @pytest.mark.parametrize(("fault", "drive"), SHORT)
 def test_a_fault_is_survived_within_the_limits_of_its_row(fault, drive):
     assert run_job(FaultJob(fault, drive, 0, True))["misses"] == []
+
+
+@pytest.mark.parametrize("fault", DRIFTS)
+def test_a_gyroscope_that_drifts_is_named_in_time_and_no_healthy_source_is_refused(fault):
+    """In a hard bend, where it seems to skid. Until then the estimate follows it."""
+    assert {"named", "wrongly_refused", "lives"}.isdisjoint(
+        run_job(FaultJob(fault, "corner", 0, True))["misses"]
+    )
+
+
+def test_no_estimate_is_certain_while_an_accelerometer_drifts():
+    """The height that the model loses by it begins anew beside a place that stays: 24 σ, and 1e9 where σ was zero."""
+    assert run_job(FaultJob("accelerometer drifts by 0.5 m/s³", "corner", 0, True))["error_sigma"] < 50.0
 
 
 @pytest.mark.slow

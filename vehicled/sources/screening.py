@@ -30,6 +30,10 @@ _AHEAD_NS = 200_000_000
 """After the step, for so long motion is extrapolated. A time that is further ahead is wrong: kept as that of a last
 sample, it would make all that come after it old."""
 
+_SHOWN, _DENIED = 0.75, 0.25
+"""Shares of what the gyroscope has gained beside the course. Where the wheels show more than the first, its bias has
+jumped or drifted; less than the second, the car skids. Between them it is open."""
+
 
 class _Checks(NamedTuple):
     """What a measurement with certain channels is checked by."""
@@ -168,14 +172,16 @@ class Screening:
                 m = self._without(m, doubtful, "implausible", is_fault=False)
             for channel in self._steps.present:
                 self.latest[channel] = self._updates.step_ns, "step"
-        if checks.has_yaw and not self._yaw.take(m, ahead, steering):
+        if checks.has_yaw and not self._yaw.take(m, ahead, steering, self._course.agrees):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
-        jump = self._course.take(m, ahead) if checks.has_course else None
-        if jump is not None and not self._yaw.may_have_gained(jump.angle):
-            self._course.forget()
-        elif jump is not None:
-            self._gyro_jump = jump
-            self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
+        jump = self._course.take(m, ahead, self._yaw.excess) if checks.has_course else None
+        if jump is not None and self._yaw.is_plausible:  # and so in use
+            share = self._yaw.find_share(jump.angle, jump.within)
+            if share < _DENIED:
+                self._course.forget()
+            elif share > _SHOWN:
+                self._gyro_jump = jump
+                self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
         return m
 
     def _find_checks(self, channels: tuple[str, ...]) -> _Checks:

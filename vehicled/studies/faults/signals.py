@@ -86,6 +86,18 @@ class Displaced(_Fault):
 
 
 @dataclass(kw_only=True)
+class Drifting(_Fault):
+    """A sensor's bias grows steadily, as with its temperature, but faster."""
+
+    channel: str
+    rate: float
+    """Per second, in the channel's unit."""
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        return {c: v + self.rate * since if c == self.channel else v for c, v in values.items()}
+
+
+@dataclass(kw_only=True)
 class Flapping(_Fault):
     """The receiver loses and finds its RTK fix, and reports that; float solutions wander about the antenna."""
 
