@@ -6,9 +6,12 @@ import os
 
 import pytest
 
-from vehicled.studies.faults.drives import DRIVES, PLACES
+from replay.faults import Fault, Freeze, Offset, Silence
+from vehicled.configuration import load_configuration
+from vehicled.studies.faults.drives import BEGIN, DRIVES, PLACES, FaultDrive, make_drive
+from vehicled.studies.faults.offline import run_offline
 from vehicled.studies.faults.rows import BY_NAME, ROWS
-from vehicled.studies.faults.runs import FaultJob, list_jobs, run_job
+from vehicled.studies.faults.runs import CAR, FaultJob, list_jobs, run_job
 
 SHORT = (
     ("nothing", "slalom"),
@@ -35,6 +38,28 @@ def test_a_gyroscope_that_drifts_is_named_in_time_and_no_healthy_source_is_refus
     assert {"named", "wrongly_refused", "lives"}.isdisjoint(
         run_job(FaultJob(fault, "corner", 0, True))["misses"]
     )
+
+
+def find_named(drive: FaultDrive, *faults: Fault, until: float) -> set[str]:
+    """Sources that are named at a time, s, of a drive with these faults."""
+    observed = run_offline(load_configuration(CAR), drive.measurements, faults)
+    begin = drive.measurements[0].arrival
+    named = [c.faults for c in observed.conditions if ((c.since or 0) - begin) * 1e-9 <= until]
+    return {fault.source for fault in named[-1]}
+
+
+def test_a_speed_that_is_wrong_from_the_start_is_outvoted():
+    """Without wheels the filter begins with it."""
+    drive = make_drive(load_configuration(CAR), "corner", "rtk", 0, 6.0)
+    wrong = Offset(channels=("vehicle.speed",), factor=1.1, by=0.0)
+    found = find_named(drive, wrong, Silence(channels=("wheel.",)), until=3.0)
+    assert (found & {"vehicle.speed", "gnss.speed"}) == {"vehicle.speed"}
+
+
+def test_a_speed_that_stays_is_named_before_the_one_that_goes_on():
+    drive = make_drive(load_configuration(CAR), "slalom", "rtk", 0, 12.0)
+    found = find_named(drive, Freeze(channels=("vehicle.speed",), begin=BEGIN), until=BEGIN + 3.8)
+    assert found == {"vehicle.speed"}
 
 
 def test_no_estimate_is_certain_while_an_accelerometer_drifts():

@@ -19,6 +19,7 @@ from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.mounting_check import MountingCheck
 from vehicled.sources.sensors import Sensors, find_limits
+from vehicled.sources.speed_vote import SpeedVote
 from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.updates import MeasurementUpdates
@@ -62,6 +63,7 @@ class Screening:
         self._gyro_jump: BiasJump | None = None
         """Of the gyroscope's bias about the vertical axis, found since the step before."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
+        self._vote = SpeedVote()
         self._averages = self._units.averages
         self.has_misled = False
         """Whether the IMU has been found to be mounted otherwise; to be cleared at a start, which does without it."""
@@ -149,6 +151,7 @@ class Screening:
         self._units.take(m)
         if self._units.averages is not self._averages:
             self._averages = self._units.averages
+            self._vote.take(self._averages)
             self.has_used_wrong_unit |= not self._units.wrong <= self._in_wrong_unit
             self._in_wrong_unit = self._units.wrong
             before = self._mounting.wrong
@@ -156,13 +159,15 @@ class Screening:
             self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
         if self._in_wrong_unit and (other := self._units.find_in(m)):
             m = self._without(m, other, "unit")
+        if self._vote.wrong and (outvoted := [c for c in m.values if c in self._vote.wrong]):
+            m = self._without(m, outvoted, "implausible")
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
         if m is not given:
             checks = self._checks[tuple(m.values)]
         if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
-        if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead)):
+        if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead, self._averages.means)):
             m = self._without(m, repeated, "stuck")
             self._steps.forget(repeated)
         if checks.may_step:
