@@ -8,10 +8,12 @@ import pytest
 
 from replay.faults import Fault, Freeze, Offset, Silence
 from vehicled.configuration import load_configuration
+from vehicled.messages import Measurement
 from vehicled.studies.faults.drives import BEGIN, DRIVES, PLACES, FaultDrive, make_drive
 from vehicled.studies.faults.offline import run_offline
 from vehicled.studies.faults.rows import BY_NAME, ROWS
 from vehicled.studies.faults.runs import CAR, FaultJob, list_jobs, run_job
+from vehicled.studies.faults.signals import ClockBeginsAnew
 
 SHORT = (
     ("nothing", "slalom"),
@@ -94,3 +96,11 @@ def test_the_daemon_lives_through_what_happens_to_it(fault):
     assert row["unrecorded"] <= BY_NAME[fault].unrecorded
     if BY_NAME[fault].culprits:
         assert row["named_after"] < 0.5
+
+
+def test_a_clock_that_begins_anew_is_that_of_the_start_from_then_on():
+    fault = ClockBeginsAnew(channels="imu.", begin=8.0)
+    for channel, t, expected in (("imu.wz", 7.0, 107.0), ("imu.wz", 9.0, 101.0), ("gnss.lat", 9.0, 109.0)):
+        ns = round((100.0 + t) * 1e9)
+        (m,) = fault.apply(Measurement("a", ns, ns, {channel: 0.0}), t)
+        assert (m.t, m.arrival) == (round(expected * 1e9), ns)

@@ -142,3 +142,17 @@ class WrongClock(_Fault):
         if not self.begin <= t < self.end or not any(c.startswith(self.channels) for c in m.values):
             return (m,)
         return (msgspec.structs.replace(m, t=m.t + round(self.rate * (t - self.begin) * 1e9)),)
+
+
+@dataclass(kw_only=True)
+class ClockBeginsAnew(_Fault):
+    """A device starts again by itself: its clock is back where it was at the start of the log."""
+
+    channels: str
+    """What those of the device begin with."""
+
+    def apply(self, m: Measurement, t: float) -> Iterable[Measurement]:
+        """As `replay.faults.SensorFault`."""
+        if not self.begin <= t < self.end or not any(c.startswith(self.channels) for c in m.values):
+            return (m,)
+        return (msgspec.structs.replace(m, t=m.t - round(self.begin * 1e9)),)
