@@ -1,6 +1,7 @@
 """The thread that every device gets: opens it, reads it, and recovers from every failure."""
 
 import logging
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -92,7 +93,9 @@ class Driver(ABC):
         }
         self.guard = FloodGuard()
         """Bounds what is taken of the device."""
-        self._state = "stopped"
+        self._state = "connecting"
+        self._given_up_ns = math.inf
+        """Until then opening for the first time may take, which may hang."""
         self._received_ns = 0
         self._read_ns = 0
         """When it was read last, ns, on the clock that goes on while the machine is suspended."""
@@ -124,7 +127,7 @@ class Driver(ABC):
 
     def start(self) -> None:
         """Starts the thread. Whether the device is there shows in `state`, not here."""
-        self._state = "disconnected"
+        self._given_up_ns = time.monotonic_ns() + _SILENT_NS
         self._thread.start()
 
     def stop(self) -> None:
@@ -157,10 +160,11 @@ class Driver(ABC):
     @final
     @property
     def state(self) -> str:
-        """`stopped`, `disconnected`, `connected`, `silent` or `flooding`.
+        """`connecting`, `disconnected`, `connected`, `silent`, `flooding` or `stopped`.
 
-        `silent`: open, but nothing came for two seconds. `flooding`: within two seconds too much came, of which
-        measurements or bytes were left out.
+        `connecting`: not opened yet, and no attempt has failed; `disconnected` where that takes longer than two
+        seconds. `silent`: open, but nothing came for two seconds. `flooding`: within two seconds too much came, of
+        which measurements or bytes were left out.
         """
         if self._state == "connected":
             now = time.monotonic_ns()
@@ -168,6 +172,8 @@ class Driver(ABC):
                 return "flooding"
             if now - self._received_ns > _SILENT_NS:
                 return "silent"
+        if self._state == "connecting" and time.monotonic_ns() > self._given_up_ns:
+            return "disconnected"
         return self._state
 
     @abstractmethod

@@ -178,9 +178,15 @@ def _contents(chunk: Chunk) -> bytes:
     return data
 
 
+def find_most(packed: int, largest: int | None = LARGEST) -> int:
+    """How many bytes may have been compressed to so many; `largest`: of a chunk, None of a whole file."""
+    most = max(_SMALL, _LARGEST_RATIO * packed)
+    return most if largest is None else min(largest, most)
+
+
 def unpack(compression: str, packed: bytes, size: int) -> bytes:
     """The `size` bytes that were compressed. Raises ValueError where it is not that many, or more than can be."""
-    most = min(LARGEST, max(_SMALL, _LARGEST_RATIO * len(packed)))
+    most = find_most(len(packed))
     if size > most:
         raise ValueError(f"{size} bytes from {len(packed)}, expected at most {most}")
     match compression:

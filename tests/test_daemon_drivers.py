@@ -133,6 +133,33 @@ def test_a_driver_that_hangs_in_describing_itself_is_silent_and_holds_up_nobody(
         ended.set()
 
 
+def test_a_device_is_connecting_until_it_has_been_opened_or_could_not_be(monkeypatch):
+    opens, fails = threading.Event(), threading.Event()
+
+    def open_late(driver: Driver) -> None:
+        opens.wait()
+        fails.set()
+        raise OSError("not there")
+
+    monkeypatch.setattr(Good, "_open", open_late)
+    driver = Good("late", Options(), print)
+    assert driver.description["state"] == "connecting"
+    driver.start()
+    try:
+        assert driver.state == "connecting"
+        with monkeypatch.context() as later:  # where opening hangs, that is a fault after a while
+            now = time.monotonic_ns()
+            later.setattr(time, "monotonic_ns", lambda: now + 3_000_000_000)
+            assert driver.state == "disconnected"
+        opens.set()
+        assert fails.wait(5.0)
+        wait_until(lambda: driver.counters()["open_errors"] > 0)
+        assert driver.state == "disconnected"
+    finally:
+        opens.set()
+        driver.stop()
+
+
 def test_counters_in_a_description_are_those_of_now():
     driver = Good("good", Options(), print)
     driver.decoder.counters["messages"] = 1

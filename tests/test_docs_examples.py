@@ -104,7 +104,7 @@ def test_the_new_driver_decodes_its_lines_and_counts_what_is_damaged():
     assert decoder.counters["checksum_errors"] == 2
     assert decoder.counters["garbage_bytes"] > 5
     driver = module.OpticalDriver("optical", options, lambda m: None)
-    assert driver.state == "stopped"
+    assert driver.state == "connecting"
 
 
 @pytest.mark.parametrize("name", ["library.md", pytest.param("mechanisms.md", marks=pytest.mark.slow)])

@@ -55,7 +55,7 @@ def test_a_device_is_unplugged_and_replugged_under_the_same_name(tmp_path, kind)
     samples = (sample(i * 10 * MS, values) for i in itertools.count())
     out: list[Measurement] = []
     driver = load_driver(plan)(kind, options, out.append)
-    assert driver.state == "stopped"
+    assert driver.state == "connecting"
     with Emulator({kind: (plan, options)}) as emulator:
         driver.start()
         try:

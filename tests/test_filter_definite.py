@@ -29,3 +29,10 @@ def test_what_is_not_finite_has_no_root():
     root, repaired = factorise(np.array([[np.nan, 0.0], [0.0, 1.0]]))
     assert repaired
     assert np.isnan(root).all()
+
+
+def test_a_negative_variance_becomes_no_certainty():
+    p = np.array([[-1e-4, 0.05], [0.05, 1.0]])
+    root, repaired = factorise(p)
+    assert repaired
+    assert (root @ root.T)[0, 0] > 1e-4

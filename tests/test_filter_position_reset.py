@@ -7,6 +7,7 @@ from filter_rig import STEP_NS, H, new_filter, observation, place
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import POSITION, VELOCITY, Process
 from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.messages import ESTIMATE_COLUMNS
 from vehicled.sources.gnss_model import GNSS
 
 NEVER = 1.0, 1.0
@@ -51,7 +52,7 @@ def test_it_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):
     update = f.update(away, NEVER)
     rows, before = f.errors.rows[:2].copy(), f.covariance
     moved = f.read_state()[:2] + update.innovation[:2]
-    f.reset_position(away, update)
+    f.reset_position(away, update, update.rejected)
     f.apply_corrections()
     # The car is where the fix says, less the slow error that is known; which stays.
     assert f.read_state()[:2] == pytest.approx(moved, abs=1e-2)
@@ -81,6 +82,50 @@ def test_a_covariance_is_definite_afterwards():
     covariance[z, z] = -1e-4
     f.errors.matrix = covariance
     away = fix(100, [150.0, -80.0, 0.0])
-    f.reset_position(away, f.update(away, NEVER))
+    update = f.update(away, NEVER)
+    f.reset_position(away, update, update.rejected)
     assert np.linalg.eigvalsh(f.covariance).min() > -1e-9
     assert f.repairs == 1
+
+
+def drive_beside_heights(beside: float) -> VehicleFilter:
+    """As `drive`, with late fixes whose places are right and whose heights are off, m; to the last fix."""
+    f = drive()
+    f.set_variance(POSITION, "z", 0.05**2)
+    for k in range(101, 181):
+        f.predict(k * STEP_NS, H)
+        if k % 5 == 0:
+            x, y, z = f.read_state()[:3]
+            late = observation("gnss.position", (k - 30) * STEP_NS, [x, y, z + beside], [0.02**2] * 3)
+            assert f.evaluate(late) is not None
+            late.value[:2] = [v - e for v, e in zip(late.value[:2], f.errors.innovation[:2], strict=True)]
+            update = f.update(late, (9.0, 100.0))
+        f.apply_corrections()
+    assert (update.reason, list(update.rejected)) == ("partly", [False, False, True])
+    f.reset_position(late, update, update.rejected)
+    return f
+
+
+def test_a_height_alone_begins_anew_beside_places_that_late_fixes_have_corrected():
+    f = drive_beside_heights(-9.0)
+    assert f.repairs == 0
+    # Nor is what comes late afterwards one too much.
+    for k in (150, 151):
+        for kind, value in (("gnss.speed", 20.0), ("gnss.course", np.pi / 2 - 0.3)):
+            f.update(observation(kind, k * STEP_NS, [value], [0.05**2]), (9.0, 100.0))
+        scale = np.sqrt(f.covariance.diagonal().clip(1e-30))
+        assert np.linalg.eigvalsh(f.covariance / np.outer(scale, scale)).min() > -1e-9
+
+
+@pytest.mark.parametrize("point", [(0.0, 0.0, 0.0), (1.2, 0.1, 0.4)])
+def test_no_estimate_is_certain_where_the_covariance_is_not_definite(point):
+    f = drive()
+    f.set_output_point(point)
+    sigmas = [k for k, column in enumerate(ESTIMATE_COLUMNS) if column.startswith("sigma.")]
+    covariance, (x, _) = f.covariance, places(f)
+    covariance[x, x] = -1e-4
+    f.errors.matrix = covariance
+    assert (f.output()[sigmas] > 1e-3).all()
+    assert f.repairs == 1
+    # What was measured before is no longer of this covariance.
+    assert f.evaluate(fix(70, [0.0, 0.0, 0.0])) is None

@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet
 import pytest
 import zstandard
@@ -328,3 +329,53 @@ def test_a_compression_bomb_in_a_bag_is_not_decompressed(tmp_path: Path, declare
     assert not list(log.measurements())
     # Of the library itself: nothing at all, or what it says once it has all of it.
     assert re.search("expected at most|more than the 1000 bytes", log.problems.details[0])
+
+
+@pytest.mark.parametrize(("kind", "size"), [("BZ2", 5 << 20), ("LZ4", 70 << 20)])
+def test_a_compression_bomb_in_a_bag_of_ros_1_is_not_decompressed(
+    tmp_path: Path, kind: str, size: int
+) -> None:
+    from rosbags.rosbag1 import Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    store, path = get_typestore(Stores.ROS1_NOETIC), tmp_path / "drive.bag"
+    number, text = "std_msgs/msg/Float64", "std_msgs/msg/String"
+    writer = Writer(path)
+    writer.set_compression(Writer.CompressionFormat[kind])
+    with writer:  # one chunk
+        speed = writer.add_connection("/speed", number, typestore=store)
+        other = writer.add_connection("/text", text, typestore=store)
+        writer.write(speed, 10**9, store.serialize_ros1(store.types[number](1.0), number))
+        writer.write(other, 2 * 10**9, store.serialize_ros1(store.types[text]("\0" * size), text))
+    assert path.stat().st_size < size / 100
+    log = open_log(path, mapping=LogMapping(channels={"vehicle.speed": MappedSignal(signal="/speed:data")}))
+    assert not list(log.measurements())
+    assert "compressed by more than can be" in log.problems.details[0]
+
+
+@pytest.mark.parametrize("mode", ["MESSAGE", "FILE"])
+@pytest.mark.parametrize("numbers", [4, 600_000])
+def test_messages_and_files_of_ros_2_are_decompressed_within_bounds(
+    tmp_path: Path, mode: str, numbers: int
+) -> None:
+    from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    store, kind = get_typestore(Stores.ROS2_HUMBLE), "sensor_msgs/msg/JointState"
+    stamp = store.types["builtin_interfaces/msg/Time"](sec=1, nanosec=0)
+    header = store.types["std_msgs/msg/Header"](stamp=stamp, frame_id="")
+    nothing = np.zeros(0)
+    message = store.types[kind](header, [], nothing, np.zeros(numbers), nothing)
+    writer = Writer(tmp_path / "bag", version=9, storage_plugin=StoragePlugin.SQLITE3)
+    writer.set_compression(CompressionMode[mode], CompressionFormat.ZSTD)
+    with writer:
+        speed = writer.add_connection("/speed", kind, typestore=store)
+        writer.write(speed, 10**9, store.serialize_cdr(message, kind))
+    mapping = LogMapping(channels={"vehicle.speed": MappedSignal(signal="/speed:velocity[0]")})
+    try:
+        log = open_log(tmp_path / "bag", mapping=mapping)
+        found, said = len(list(log.measurements())), " ".join(log.problems.details)
+    except UsageError as error:
+        found, said = 0, str(error)
+    assert found == (1 if numbers == 4 else 0)
+    assert ("compressed by more than can be" in said) == (numbers > 4)

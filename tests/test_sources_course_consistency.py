@@ -92,3 +92,25 @@ def test_a_course_without_speed_is_not_compared() -> None:
         values = {"imu.wz": 0.3} if k < 90 else {}
         check.take(Measurement("imu", at, at, values | {"gnss.course": -0.003 * k}), speed)
     assert check.take(Measurement("gnss", at, at, {"gnss.course": 2.0}), 0.0) is None
+
+
+def drive_hard(excess: float) -> list[float]:
+    """Times of jumps at 15 m/s in a bend of 7 m/s², with a bias of 0.1 rad/s; other sensors show an excess, rad/s."""
+    check, found, rate = CourseConsistency(prototype().sensors.imu, None), [], 7.0 / SPEED
+    for k in range(400):
+        t, at = 0.01 * k, 10_000_000 * k
+        check.take(
+            Measurement("imu", at, at, {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": rate + 0.1}), SPEED, excess
+        )
+        course = (math.pi / 2 - rate * t) % (2 * math.pi)
+        if check.take(
+            Measurement("gnss", at, at, {"gnss.course": course, "gnss.s_acc": 0.02}), SPEED, excess
+        ):
+            found.append(t)
+    return found
+
+
+def test_a_bias_in_a_hard_bend_is_no_skid_where_the_wheels_show_it_too():
+    """8.5 m/s² by such a gyroscope."""
+    assert drive_hard(excess=0.0) == []
+    assert drive_hard(excess=0.1)[0] < 1.0

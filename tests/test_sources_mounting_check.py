@@ -72,6 +72,29 @@ def test_wheels_are_left_alone_where_the_gyroscope_has_the_other_sign():
     assert not any(c.startswith("wheel.") for c in check(gyro=-1.0)[0])
 
 
+@pytest.mark.parametrize("turn", [0.3, -0.3])
+@pytest.mark.parametrize("stuck", ["fl", "fr", "rl", "rr"])
+@pytest.mark.parametrize("share", [0.0, 0.7])
+def test_a_counter_that_is_stuck_or_misses_teeth_is_not_exchanged(stuck, turn, share):
+    """To either side in a bend, at 15 m/s: its partner is healthy."""
+    configuration = prototype()
+    found = MountingCheck(configuration.sensors, configuration.vehicle)
+    values = {"imu.ax": 0.0, "imu.ay": 15.0 * turn, "imu.az": 9.81}
+    values |= {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": turn, "vehicle.speed": 15.0}
+    axle = configuration.vehicle.axle("fl")
+    half = axle.hard_points.wheel_center[1] * turn
+    rates = {
+        f"wheel.{a}{s}.angle": (15.0 + by) / axle.tyre.radius
+        for a in "fr"
+        for s, by in (("l", -half), ("r", half))
+    }
+    for k in range(60):
+        if k == 20:
+            rates[f"wheel.{stuck}.angle"] *= share
+        found.take(Averages(values, rates), turn)
+        assert not found.wrong
+
+
 @pytest.mark.parametrize("forwards", [0.0, 5.0])
 def test_an_imu_is_not_wrong_where_a_car_reverses_whose_speed_has_no_sign(forwards):
     """`forwards`: s before it turns back, at 6 m/s and ±0.5 rad/s."""

@@ -138,3 +138,37 @@ def test_a_speed_that_is_zero_below_walking_pace_is_not_stuck():
     stuck = StuckChannels()
     for k in range(100):
         assert stuck.find(of_speed(k, 0.0), 0.015 * k) == []
+
+
+def cruise(*, noise: float, gains: float, channel: str = "vehicle.speed", digit: float = 0.01) -> list[float]:
+    """Times (s) at which a speed of 100 Hz is stuck that stays from 5 s on, beside averages of another one.
+
+    `noise`: of those, m/s; `gains`: m/s², of the car.
+    """
+    stuck, rng, found, other = StuckChannels(), np.random.default_rng(2), [], 20.0
+    for k in range(1500):
+        speed = 20.0 + gains * 0.01 * k
+        if k % 50 == 0:
+            other = speed + noise * rng.standard_normal()
+        reading = round(min(speed, 20.0 + gains * 5.0) / digit) * digit + (
+            0.0 if k > 500 else digit * (k % 2)
+        )
+        averages = {"gnss.speed": other, "vehicle.speed": other}
+        if stuck.find(of_speed(k, reading, channel), 20.0, averages):
+            found.append(0.01 * k)
+    return found
+
+
+@pytest.mark.parametrize("channel", ["vehicle.speed", "gnss.speed"])
+def test_a_speed_that_stays_is_stuck_where_another_sensor_shows_that_the_car_is_faster(channel):
+    """Though the estimate follows it."""
+    assert 6.5 < cruise(noise=0.005, gains=0.1, channel=channel)[0] < 8.5
+
+
+@pytest.mark.parametrize("noise", [0.005, 0.06, 0.2])
+def test_a_steady_speed_beside_one_with_noise_is_not_stuck(noise):
+    assert cruise(noise=noise, gains=0.0) == []
+
+
+def test_a_speed_in_whole_kilometres_per_hour_is_not_stuck():
+    assert cruise(noise=0.005, gains=0.03, digit=1.0 / 3.6) == []

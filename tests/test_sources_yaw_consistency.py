@@ -30,6 +30,7 @@ def run(
     late: float = 0.0,
     speed: float = SPEED,
     accelerometers: tuple[str, ...] = ("ax", "ay", "az"),
+    course_agrees: Callable[[float], bool] = lambda t: True,
 ) -> list[tuple[float, bool]]:
     """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth.
 
@@ -64,8 +65,9 @@ def run(
                 )
             waiting.append(Measurement("car", t_ns, round((t + late) * 1e9), rolled))
         while waiting and waiting[0].arrival <= t_ns:
-            yaw.take(waiting.popleft(), speed, offset)
-        found.append((t, yaw.take(Measurement("car", t_ns, t_ns, values), speed, offset)))
+            yaw.take(waiting.popleft(), speed, offset, course_agrees(t))
+        sound = yaw.take(Measurement("car", t_ns, t_ns, values), speed, offset, course_agrees(t))
+        found.append((t, sound))
         made(t, yaw)
     return found
 
@@ -176,7 +178,7 @@ def test_wheels_show_whether_the_gyroscope_has_gained_an_angle(wheels, agree):
 
     def note(t: float, yaw: YawConsistency) -> None:
         if FAILS + 0.9 < t < FAILS + 1.1:
-            shown.append(yaw.may_have_gained(0.1))
+            shown.append(yaw.find_share(0.1, 1.0) > 0.75)
 
     run(after(lambda t: turning(t) + 0.1), wheels=after(wheels), until=FAILS + 1.2, made=note)
     # A tooth makes 0.025 rad of the 0.1.
@@ -185,7 +187,7 @@ def test_wheels_show_whether_the_gyroscope_has_gained_an_angle(wheels, agree):
 
 def test_without_wheels_a_jump_is_possible():
     configuration = prototype()
-    assert YawConsistency(configuration.sensors.imu, configuration.vehicle).may_have_gained(0.1)
+    assert YawConsistency(configuration.sensors.imu, configuration.vehicle).find_share(0.1, 1.0) == 1.0
 
 
 def test_one_that_is_right_again_is_used_though_the_steering_has_fallen_silent_meanwhile():
@@ -193,3 +195,33 @@ def test_one_that_is_right_again_is_used_though_the_steering_has_fallen_silent_m
     found = run(wrong, steering=lambda t: turning(t) if t < FAILS + 2.0 else None)
     assert not any(sound for t, sound in found if FAILS + 1.0 < t < FAILS + 2.0)
     assert all(sound for t, sound in found if t > FAILS + 4.5)
+
+
+def test_of_an_angle_gained_within_two_seconds_the_wheels_show_what_their_own_second_has():
+    """By a bias that grows by 0.1 rad/s²: 0.15 rad within the last of two seconds."""
+    shares: list[float] = []
+
+    def note(t: float, yaw: YawConsistency) -> None:
+        if FAILS + 1.9 < t < FAILS + 2.0:
+            shares.append(yaw.find_share(0.2, 2.0))
+            assert yaw.excess == pytest.approx(0.15, abs=0.04)
+
+    def drift(t: float) -> float:
+        return turning(t) + 0.1 * max(t - FAILS, 0.0)
+
+    run(drift, until=FAILS + 2.0, made=note, course_agrees=lambda t: t < FAILS)
+    assert np.mean(shares) == pytest.approx(1.5, abs=0.4)
+
+
+def test_what_the_course_contradicts_is_no_offset_of_wheels_and_steering():
+    """A bias that grows by 0.02 rad/s²: after 8 s it is implausible, which averages over 5 s would follow."""
+
+    def drift(t: float) -> float:
+        return turning(t) + 0.02 * max(t - FAILS, 0.0)
+
+    followed, found = (
+        run(drift, until=FAILS + 12.0, course_agrees=lambda t, agrees=agrees: agrees or t < FAILS)
+        for agrees in (True, False)
+    )
+    assert all(sound for _, sound in followed)
+    assert not all(sound for _, sound in found)

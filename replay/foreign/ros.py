@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from replay.foreign.extras import one_line, require
 from replay.foreign.mapped_log import SignalRecord
 from replay.foreign.mapping import LogMapping, map_names
+from replay.foreign.ros_bounds import bound
 from replay.mcap_format import MAGIC
-from replay.mcap_messages import unpack
 from replay.problems import Problems
 from replay.steps import MAX_GAP_NS
 from vehicled.errors import UsageError
@@ -169,7 +169,7 @@ class _Bag:
     def __enter__(self) -> Any:
         try:
             stores = require("rosbags.typesys", "ros", self._path)
-            _bound(require("rosbags.rosbag2.storage_mcap", "ros", self._path))
+            bound(partial(require, extra="ros", path=self._path))
             known = stores.get_typestore(stores.Stores.LATEST)
             self._reader = self._library.AnyReader([self._path], default_typestore=known)
             self._reader.open()
@@ -179,15 +179,6 @@ class _Bag:
 
     def __exit__(self, *_: object) -> None:
         self._reader.close()
-
-
-def _bound(mcap: Any) -> None:
-    """Have the library decompress no more of a chunk than this program does of its own recordings'.
-
-    It reads chunks where the file's index says, so that to look at the chunks beforehand would not be enough.
-    """
-    for name in ("zstd", "lz4"):
-        mcap.DECOMPRESSORS[name] = partial(unpack, name)
 
 
 def _find_fields(store: Any, kind: str) -> dict[str, str]:

@@ -203,8 +203,11 @@ class ObservedFilter(Protocol):
     def turn_to_course(self, observation: Observation) -> bool:
         """Turn the car so that it moved along a course over ground then; False when it is too old."""
 
-    def reset_position(self, observation: Observation, update: Update) -> None:
-        """Move the car to the receiver's position, by the innovation of the update just made."""
+    def reset_position(self, observation: Observation, update: Update, failing: Sequence[bool]) -> None:
+        """Move the car to the receiver's position, by the innovation of the update just made.
+
+        `failing`: in which components (3,).
+        """
 
     def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
         """Turn a wheel to its counter's reading, unless that is too old."""

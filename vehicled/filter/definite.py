@@ -19,7 +19,9 @@ def factorise(p: np.ndarray) -> tuple[np.ndarray, bool]:
     try:
         return np.linalg.cholesky(p), False
     except np.linalg.LinAlgError:
-        scale = np.sqrt(np.maximum(p.diagonal(), _FLOOR * np.abs(p.diagonal()).max()))
+        # A variance that has become negative by a difference of larger ones is still known to about its size.
+        size = np.abs(p.diagonal())
+        scale = np.sqrt(np.maximum(size, _FLOOR * size.max()))
         values, vectors = np.linalg.eigh(p / np.outer(scale, scale))
         whole = (vectors * np.maximum(values, _FLOOR * values.max())) @ vectors.T
         return scale[:, None] * np.linalg.cholesky(whole), True

@@ -15,6 +15,7 @@ from vehicled.filter.error_dynamics import (
 )
 from vehicled.filter.history_kernels import add_history
 from vehicled.filter.late_kernels import add_late
+from vehicled.filter.road_and_springs import add_road, add_springs
 from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.state_table import StateVector
 from vehicled.filter.states import (
@@ -114,8 +115,8 @@ class ErrorModel:
         propagate = self._add_propagation(unscented=kind == "UKF")
         for add in structure.observations:
             add(self)
-        self._add_road()
-        self._add_springs()
+        add_road(self)
+        add_springs(self)
         apply = self._add_correction()
         output, sigmas = self._add_output()
         adjust = self._add_adjustment()
@@ -355,21 +356,6 @@ class ErrorModel:
         slip = self.states[WHEEL_SLIP].start + k
         return {slip: drift[slip], **drift}
 
-    def _add_road(self) -> None:
-        """What is known of roads: slope and bank are small."""
-        g, s = self.g, self.states
-        yaw = self.now[YAW]
-        normal, cos, sin = self.parts.ground, g.cos(yaw), g.sin(yaw)
-        along, across = normal[0] * cos + normal[1] * sin, normal[1] * cos - normal[0] * sin
-        self.observe("road.slope", [-along], [{s.index(ATTITUDE, "v1z"): g.one}])
-        self.observe("road.bank", [-across], [{s.index(ATTITUDE, "v2z"): g.one}])
-
-    def _add_springs(self) -> None:
-        """What is known of the body's rotation: springs and dampers leave it near the model's."""
-        _, pitch, roll = self.states.places(ANGULAR_RATE)
-        self.observe("springs.pitch", [self.g.zero], [{pitch: self.g.one}])
-        self.observe("springs.roll", [self.g.zero], [{roll: self.g.one}])
-
     # -- correction and output -----------------------------------------------------------------------------
 
     def _add_correction(self) -> KernelHandle:
@@ -412,6 +398,7 @@ class ErrorModel:
         """Sequence `output`, which has the car's own outputs too, and kernel `sigmas`.
 
         The standard deviations SIGMAS of `pose`, which must be the present one, and the correlation of x and y.
+        Both are NaN where the covariance is not definite.
         """
         g = self.g
         s = self.states
@@ -419,7 +406,7 @@ class ErrorModel:
         for row in self.models.jacobians["body_velocity"]:
             places = (*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS))
             rows.append({k: a for k, a in zip(places, row, strict=True) if a is not g.zero})
-        sigmas = [g.sqrt(g.max(self._covariance.variance_of(row), 0.0)) for row in rows]
+        sigmas = [g.sqrt(self._covariance.variance_of(row)) for row in rows]
         # At standstill sideslip is anything; a minimum also takes care of 0/0.
         sigmas[-1] = g.min(sigmas[-1], math.pi)
         array = self.program.array("sigmas", len(sigmas))

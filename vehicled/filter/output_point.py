@@ -65,7 +65,8 @@ class OutputPoint:
         by_sideslip = (vx * by_velocity[1] - vy * by_velocity[0]) / max(vx * vx + vy * vy, 1e-12)
         rows = np.vstack([by_position, by_velocity, by_sideslip])
         spread = rows @ covariance
-        values[_SIGMAS] = np.sqrt(np.maximum((spread * rows).sum(axis=1), 0.0))
+        with np.errstate(invalid="ignore"):  # NaN where the covariance is not definite
+            values[_SIGMAS] = np.sqrt((spread * rows).sum(axis=1))
         values[_SIGMAS[-1]] = min(values[_SIGMAS[-1]], math.pi)
         x, y = values[_SIGMAS[:2]].tolist()
         return float(spread[0] @ rows[1]) / (x * y) if x * y > 0.0 else 0.0

@@ -26,7 +26,7 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.tangents import Companion
-from vehicled.messages import WHEELS
+from vehicled.messages import ESTIMATE_COLUMNS, WHEELS
 from vehicled.points import ORIGIN
 from vehicled.symbolic.past_moments import Chain
 from vehicled.symbolic.plain_numbers import PlainNumbers
@@ -49,6 +49,7 @@ from vehicled.vehicle.car import Instances
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.travel import TravelMotion
 
+_SIGMAS = [k for k, column in enumerate(ESTIMATE_COLUMNS) if column.startswith("sigma.")]
 _UNKNOWN_PLACE = 1e6
 """m²: of a position before it begins anew."""
 
@@ -68,10 +69,8 @@ class VehicleFilter(AdaptiveState):
         kernels, bind = self._kernels, self.car.bind
         self._whole_step = self.car.find_routine(kernels.whole_step)
         self._propagate = bind(kernels.propagate)
-        self._apply, self._output, self._adjust = (
-            bind(kernels.apply),
-            bind(kernels.output),
-            bind(kernels.adjust),
+        self._apply, self._output, self._calc_sigmas, self._adjust = map(
+            bind, (kernels.apply, kernels.output, kernels.sigmas, kernels.adjust)
         )
         self._gated_updates = {
             kind: self.car.address(kernel) for kind, kernel in kernels.gated_updates.items()
@@ -340,6 +339,16 @@ class VehicleFilter(AdaptiveState):
         self._output()
         if add is not None:
             add()
+        values = self._gather_output()
+        if not self.is_within_bounds and np.isnan(values[_SIGMAS]).any() and self.is_sound:
+            # What is kept of the past is no more that of the repaired present, which it would spoil again.
+            self.repair()
+            self.restart_history(self._step_ns)
+            self._calc_sigmas()
+            values = self._gather_output()
+        return values
+
+    def _gather_output(self) -> np.ndarray:
         self._gather()
         values = self._estimate.copy()
         self.is_within_bounds = self._share.item() < 1.0
@@ -404,15 +413,19 @@ class VehicleFilter(AdaptiveState):
         self.turn(-float(self.errors.innovation[0]), -self._d_innovation[0])
         return True
 
-    def reset_position(self, observation: Observation, update: Update) -> None:
+    def reset_position(self, observation: Observation, update: Update, failing: Sequence[bool]) -> None:
         """Move the car to the receiver's position, by the innovation of the update just made.
 
         The position is then as uncertain as the fix is, with its slow errors and those of antenna and latency, on
         which it depends from now on: of an unknown position, the observation finds all that.
+
+        `failing`: in which components (3,); the others have corrected the estimate, and stay. What has been observed
+        of these lately is kept with what it has told of other states: they cannot become unknown for all that time.
         """
         self.apply_corrections()
         self._before_weights = (*self.decorrelated(), *self.d_decorrelated())  # as it was rejected
-        seen = [k for k, v in enumerate(observation.variance) if v < MISSING]
+        given = [v if lost else MISSING for v, lost in zip(observation.variance, failing, strict=True)]
+        seen = [k for k, v in enumerate(given) if v < MISSING]
         offset = np.zeros(3)
         d_offset = np.zeros((3, self._tangents.directions))
         for k in seen:
@@ -423,7 +436,7 @@ class VehicleFilter(AdaptiveState):
             place = self.states.index(POSITION, POSITION.elements[k])
             self._enter_change("now", k, float(offset[k]), d_offset[k])
             self.errors.set_variance(place, _UNKNOWN_PLACE)
-        self._update_below(observation, math.inf)
+        self._update_below(msgspec.structs.replace(observation, variance=given), math.inf)
         # Where a parameter has been widened since the fix, its past is not quite that of the present.
         self.repair()
 

@@ -104,6 +104,8 @@ class VehicleState:
         self._write_constants(vehicle)
         self._past: int | None = None
         """Time that `_pose` is of, where it is not the present."""
+        self._step_ns = 0
+        """Time of the present step."""
         self._past_latency = 0.0
         """The latency that this time was found with, s."""
         self._late_step: int | None = None
@@ -427,7 +429,7 @@ class VehicleState:
     def _begin_step(self, t_ns: int) -> None:
         """The car is in a new step, of which nothing has been corrected yet."""
         self.history.step(t_ns)
-        self._past = None
+        self._past, self._step_ns = None, t_ns
 
     def set_variance(self, group: Group, element: str, variance: float) -> None:
         """Give one state a variance, without correlation with any other."""

@@ -87,7 +87,7 @@ class Rig:
             status = self.daemon.poll_status(_CHECK_EVERY_S)
             if status is not None:
                 devices = status["counters"]["devices"].items()
-                shut = [name for name, device in devices if device["state"] == "disconnected"]
+                shut = [name for name, device in devices if device["state"] in ("connecting", "disconnected")]
                 if shut:
                     time.sleep(_CHECK_EVERY_S)
         self._cpu = self.daemon.get_cpu_seconds()

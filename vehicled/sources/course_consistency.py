@@ -22,6 +22,8 @@ _WINDOW = 2.0
 """s"""
 _BOUND, _SHARE = 0.05, 0.03
 """rad, and of the angle."""
+_AGREEING = 0.5
+"""Share of these up to which both agree."""
 _SIGMAS = 4.0 * math.sqrt(2.0)
 """Standard deviations of a course by which the difference of two of them may err."""
 _LATENCY, _REAR = 0.12, 1.5
@@ -46,6 +48,8 @@ class BiasJump(NamedTuple):
     """rad/s, by which its bias has jumped, at least."""
     angle: float
     """rad, that it has gained since."""
+    within: float
+    """s, in which it has."""
 
 
 class CourseConsistency:
@@ -69,6 +73,8 @@ class CourseConsistency:
         """Of each course: time, s; by how much the gyroscope is ahead of it, and its angle, rad; and its rate."""
         self._again = -math.inf
         """Before that time, s, nothing is found."""
+        self.agrees = True
+        """Whether the gyroscope differed from the last course by so little that its bias is what it was."""
         self._is_beyond = False
         """Whether the gyroscope differed from the last course by more than usual: once alone is noise."""
 
@@ -76,23 +82,28 @@ class CourseConsistency:
         """The car skids: courses of this window are no measure of the gyroscope."""
         self._again = self._t + _WINDOW
 
-    def take(self, m: Measurement, ahead: float) -> BiasJump | None:
-        """The jump that a measurement shows. `ahead`: speed, m/s."""
+    def take(self, m: Measurement, ahead: float, excess: float = 0.0) -> BiasJump | None:
+        """The jump that a measurement shows.
+
+        `ahead`: speed, m/s; `excess`: by how much the gyroscope seems to turn faster than the car, by other sensors
+        than the course, rad/s.
+        """
         t, values = m.t * 1e-9, m.values
         if self._axis is None:
             return None
         if GYROSCOPES[2] in values:
             (a, b, c), (x, y, z) = self._axis, GYROSCOPES
             rate = a * values.get(x, 0.0) + b * values.get(y, 0.0) + c * values[z]
-            self._turn(t, rate, ahead)
+            self._turn(t, rate, ahead, excess)
         if "gnss.course" not in values or ahead < _SLOWEST:
             return None
         noise = values.get("gnss.s_acc") or self._gnss.find_noise(values.get("gnss.quality", 1.0)).velocity
         return self._compare(t, values["gnss.course"], noise, ahead)
 
-    def _turn(self, t: float, rate: float, ahead: float) -> None:
+    def _turn(self, t: float, rate: float, ahead: float, excess: float) -> None:
         dt, self._t = t - self._t, t
-        if ahead < _SLOWEST or abs(ahead * rate) > _LARGEST_LATERAL or not 0.0 < dt < _LONGEST:
+        skids = abs(ahead * (rate - excess)) > _LARGEST_LATERAL
+        if ahead < _SLOWEST or skids or not 0.0 < dt < _LONGEST:
             self._angles.clear()
             self._apart.clear()
             return
@@ -124,6 +135,7 @@ class CourseConsistency:
         usual = _SHARE * abs(angle - angle_before) + (_LATENCY + _REAR / ahead) * abs(rate - rate_before)
         gained, bound = apart - before, max(_BOUND, _SIGMAS * noise / ahead)
         lasts, self._is_beyond = self._is_beyond, abs(gained) > usual + bound
-        return (
-            BiasJump(gained / (t - begun), gained) if lasts and self._is_beyond and t > self._again else None
-        )
+        self.agrees = abs(gained) < usual + _AGREEING * bound
+        if not (lasts and self._is_beyond and t > self._again):
+            return None
+        return BiasJump(gained / (t - begun), gained, t - begun)

@@ -459,14 +459,14 @@ class GnssSource(Source[Gnss]):
         return self._heading_by_fixes.take(t_ns * 1e-9, place, sigma, self._find_own_velocity())
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
-        """Set the position to the fix, after the gate has rejected fixes persistently."""
+        """Set what the gate has rejected persistently of the position to the fix."""
         if self._jumps.is_in_doubt(observation.t_ns):
             return False
         if self._has_agreeing_other():
             # That one decides where the car is; of this one, how it moves is as good as before.
             self._origin_error = math.hypot(*update.innovation[:2])
             return True
-        self.filter.reset_position(observation, update)
+        self.filter.reset_position(observation, update, self.updates.health[observation.kind].persistent)
         self._jumps.reset()
         return True
 

@@ -104,9 +104,15 @@ class Health:
             return False
         return True
 
+    @property
+    def persistent(self) -> tuple[bool, ...]:
+        """By component (3,): whether it has been rejected for so long that the policy applies."""
+        return tuple(n >= self.gate.persistent for n in self._failures)
+
     def count_reset(self) -> None:
-        """The filter has been reset to this source."""
-        self.clear_failures()
+        """The filter has been reset to this source, in the components that had been failing."""
+        self._failures = [0 if n >= self.gate.persistent else n for n in self._failures]
+        self.failures = max(self._failures)
         self.resets += 1
 
     def check_timeout(self, now_ns: int) -> float:

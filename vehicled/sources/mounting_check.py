@@ -37,6 +37,9 @@ _OPPOSITE = math.radians(130.0)
 """rad: beyond it, it may be the car that goes the other way."""
 _COHERENT = 0.8
 """Correlation of yaw rates that are the same but for sign, scale and noise."""
+_LARGEST_RATIO = 2.0
+"""Of the yaw rates by exchanged wheels and by the gyroscope, or its inverse. A wheel that is stuck, or counts too
+little, gives one that is many times larger, and of either sign: by the side that the wheel is on."""
 _LONGEST_SPIN = 4
 """Intervals: a car that spins goes backwards for a shorter time."""
 _SLOWEST = 4.0
@@ -171,8 +174,13 @@ class MountingCheck:
             return 0.0
         return self._products[by] / math.sqrt(max(self._turned * self._squares[by], 1e-12))
 
+    def _is_opposite(self, axle: str) -> bool:
+        """Whether the wheels of an axle turn the other way than the gyroscope, by as much."""
+        ratio = -self._products[axle] / max(self._turned, 1e-12)
+        return self._find_coherence(axle) < -_COHERENT and 1.0 / _LARGEST_RATIO < ratio < _LARGEST_RATIO
+
     def _find_exchanged(self) -> list[str]:
-        opposite = [a for a in "fr" if self._find_coherence(a) < -_COHERENT]
+        opposite = [a for a in "fr" if self._is_opposite(a)]
         # Otherwise it is the gyroscope that has the other sign.
         agrees = self._find_coherence("steering") > _COHERENT
         return (

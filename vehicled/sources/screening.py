@@ -19,6 +19,7 @@ from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.mounting_check import MountingCheck
 from vehicled.sources.sensors import Sensors, find_limits
+from vehicled.sources.speed_vote import SpeedVote
 from vehicled.sources.stuck import StuckChannels
 from vehicled.sources.unit_check import UnitCheck
 from vehicled.sources.updates import MeasurementUpdates
@@ -29,6 +30,10 @@ from vehicled.vehicle.parameters import Vehicle
 _AHEAD_NS = 200_000_000
 """After the step, for so long motion is extrapolated. A time that is further ahead is wrong: kept as that of a last
 sample, it would make all that come after it old."""
+
+_SHOWN, _DENIED = 0.75, 0.25
+"""Shares of what the gyroscope has gained beside the course. Where the wheels show more than the first, its bias has
+jumped or drifted; less than the second, the car skids. Between them it is open."""
 
 
 class _Checks(NamedTuple):
@@ -58,6 +63,7 @@ class Screening:
         self._gyro_jump: BiasJump | None = None
         """Of the gyroscope's bias about the vertical axis, found since the step before."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
+        self._vote = SpeedVote()
         self._averages = self._units.averages
         self.has_misled = False
         """Whether the IMU has been found to be mounted otherwise; to be cleared at a start, which does without it."""
@@ -145,6 +151,7 @@ class Screening:
         self._units.take(m)
         if self._units.averages is not self._averages:
             self._averages = self._units.averages
+            self._vote.take(self._averages)
             self.has_used_wrong_unit |= not self._units.wrong <= self._in_wrong_unit
             self._in_wrong_unit = self._units.wrong
             before = self._mounting.wrong
@@ -152,13 +159,15 @@ class Screening:
             self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
         if self._in_wrong_unit and (other := self._units.find_in(m)):
             m = self._without(m, other, "unit")
+        if self._vote.wrong and (outvoted := [c for c in m.values if c in self._vote.wrong]):
+            m = self._without(m, outvoted, "implausible")
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
         if m is not given:
             checks = self._checks[tuple(m.values)]
         if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
-        if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead)):
+        if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead, self._averages.means)):
             m = self._without(m, repeated, "stuck")
             self._steps.forget(repeated)
         if checks.may_step:
@@ -168,14 +177,16 @@ class Screening:
                 m = self._without(m, doubtful, "implausible", is_fault=False)
             for channel in self._steps.present:
                 self.latest[channel] = self._updates.step_ns, "step"
-        if checks.has_yaw and not self._yaw.take(m, ahead, steering):
+        if checks.has_yaw and not self._yaw.take(m, ahead, steering, self._course.agrees):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
-        jump = self._course.take(m, ahead) if checks.has_course else None
-        if jump is not None and not self._yaw.may_have_gained(jump.angle):
-            self._course.forget()
-        elif jump is not None:
-            self._gyro_jump = jump
-            self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
+        jump = self._course.take(m, ahead, self._yaw.excess) if checks.has_course else None
+        if jump is not None and self._yaw.is_plausible:  # and so in use
+            share = self._yaw.find_share(jump.angle, jump.within)
+            if share < _DENIED:
+                self._course.forget()
+            elif share > _SHOWN:
+                self._gyro_jump = jump
+                self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
         return m
 
     def _find_checks(self, channels: tuple[str, ...]) -> _Checks:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Mapping
 from operator import eq, itemgetter
+from statistics import median
 
 from vehicled.messages import Measurement
 from vehicled.sources.gnss import Gnss
@@ -35,10 +38,21 @@ _SPEEDS = "vehicle.speed", "gnss.speed", "gnss2.speed"
 _CHANGED = 1.0
 """m/s: by which the estimated speed has changed since a speed began to repeat itself, at least. Those of a mile per
 hour repeat themselves for less; near standstill speeds are zero."""
+_SETTLED_NS = 1_000_000_000
+"""Since a speed began to repeat itself, until averages of another one are of that time alone."""
+_OTHER_CHANGED, _OTHER_SIGMAS, _DIGITS_OF_SPEED, _IN_A_ROW = 0.1, 4.0, 2.0, 2
+"""m/s, times the noise of the averages of another sensor's speed, and times the last digit of the one that repeats
+itself: by how much these averages have changed since, and how many of them in a row. So much has to show in it."""
+_KEPT_AVERAGES = 8
+"""Of that sensor, by which their noise is known."""
+_PER_BEND = 1.0 / (0.6745 * math.sqrt(6.0))
+"""Standard deviation of a number, over the median size of a − 2 b + c of three such."""
+_OTHERS = {"vehicle.speed": "gnss.speed", "gnss.speed": "vehicle.speed"}
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _IMU = frozenset(_AXES)
 _get_axes = itemgetter(*_AXES)
 _NOTHING: list[str] = []
+_NO_AVERAGES: Mapping[str, float] = {}
 
 
 class _Run:
@@ -85,20 +99,48 @@ class _Place(_Run):
 class _Speed(_Run):
     """Speeds that are the same, and how fast the car was when they began to be."""
 
-    __slots__ = ("estimated",)
+    __slots__ = ("_before", "_beyond", "_digit", "_last", "_others", "estimated")
 
     def __init__(self) -> None:
         super().__init__()
         self.estimated = 0.0
+        self._last, self._digit = math.nan, math.inf
+        """Value as a number, and the least that it has changed by, m/s."""
+        self._before: float | None = None
+        """m/s: by another sensor, when the speed had settled."""
+        self._others: deque[float] = deque(maxlen=_KEPT_AVERAGES)
+        """By that sensor, the latest ones."""
+        self._beyond = 0
+        """How many in a row have differed from that."""
 
-    def is_stuck(self, value: float, t: int, estimated: float) -> bool:
-        """Take a sample beside an estimate, m/s."""
+    def is_stuck(self, value: float, t: int, estimated: float, other: float | None) -> bool:
+        """Take a sample beside an estimate and another sensor's average, m/s."""
+        is_new = other is not None and (not self._others or other != self._others[-1])
+        if other is not None and is_new:
+            self._others.append(other)
         if value != self.value:
+            if (change := abs(value - self._last)) > _ROUNDING:
+                self._digit = min(self._digit, change)
+            self._last = value
             self.value, self.begun_ns, self.repetitions, self.estimated = value, t, 0, estimated
+            self._before, self._beyond = None, 0
             return False
         self.repetitions += 1
+        if other is not None and is_new and t - self.begun_ns > _SETTLED_NS:
+            if self._before is None:
+                self._before = other
+            least = max(_OTHER_CHANGED, _OTHER_SIGMAS * self._find_noise(), _DIGITS_OF_SPEED * self._digit)
+            self._beyond = self._beyond + 1 if abs(other - self._before) > least else 0
+        if self._beyond >= _IN_A_ROW:
+            return True
         least = _CHANGED if value else max(_CHANGED, _MOVING)
         return self.repetitions >= _FIXES and abs(estimated - self.estimated) > least
+
+    def _find_noise(self) -> float:
+        """1 σ of the other sensor's averages, m/s, beside steady acceleration."""
+        a = list(self._others)
+        bends = [abs(x - 2.0 * y + z) for x, y, z in zip(a, a[1:], a[2:], strict=False)]
+        return _PER_BEND * median(bends) if bends else math.inf
 
 
 class StuckChannels:
@@ -124,8 +166,11 @@ class StuckChannels:
         self._usual = _WHOLE - 1
         """How many there have been in a run that was short."""
 
-    def find(self, m: Measurement, speed: float) -> list[str]:
-        """The channels of a measurement that are stuck; `speed` of the car, m/s."""
+    def find(self, m: Measurement, speed: float, averages: Mapping[str, float] = _NO_AVERAGES) -> list[str]:
+        """The channels of a measurement that are stuck.
+
+        `speed` of the car, m/s; `averages` by channel, of the last half second.
+        """
         values, before = m.values, self._sample
         is_imu = values.keys() == _IMU
         if is_imu and before is not None:
@@ -136,7 +181,7 @@ class StuckChannels:
                 return _NOTHING
         if before is not None and not _IMU.isdisjoint(values):
             self._enter(before)
-        stuck = self._find(m, speed)
+        stuck = self._find(m, speed, averages)
         if is_imu and not self._whole and all(run.begun_ns == m.t for run in self._axes.values()):
             self._sample = _get_axes(values)
         return stuck
@@ -147,7 +192,7 @@ class StuckChannels:
             run.value, run.begun_ns, run.repetitions = value, self._whole_ns, 0
         self._sample = None
 
-    def _find(self, m: Measurement, speed: float) -> list[str]:
+    def _find(self, m: Measurement, speed: float, averages: Mapping[str, float]) -> list[str]:
         values, t, moving, find = m.values, m.t, abs(speed) > _MOVING, self._axes.get
         stuck: list[str] = []
         repeating = 0
@@ -171,7 +216,10 @@ class StuckChannels:
                 self._usual = max(self._usual, self._whole)
             self._whole, self._whole_ns = 0, t
         for channel, of_speed in self._speeds.items():
-            if channel in values and of_speed.is_stuck(values[channel], t, abs(speed)):
+            if channel not in values:
+                continue
+            other = averages.get(_OTHERS.get(channel, ""))
+            if of_speed.is_stuck(values[channel], t, abs(speed), other):
                 stuck.append(channel)
         for place, channels, run in self._fixes:
             if place[0] not in values or place[1] not in values:

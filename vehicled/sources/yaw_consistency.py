@@ -44,8 +44,6 @@ _UNKNOWN = 2.0
 """s without steering or wheels, after which nothing contradicts it any more."""
 _DOUBTFUL = 0.4
 """Share of all bounds beyond which no estimate is held against the gyroscope."""
-_SHOWN = 0.75
-"""Share of an angle that a jump of the bias has gained lately, which shows within the window."""
 _OFFSET_TIME = 5.0
 """s: over which the offsets are averaged."""
 _SLOWEST = 4.0
@@ -168,10 +166,12 @@ class YawConsistency:
         self._known_at = self._came_at = -math.inf
         """The earlier ones of these times."""
 
-    def take(self, m: Measurement, ahead: float, steering: float | None) -> bool:
+    def take(self, m: Measurement, ahead: float, steering: float | None, course_agrees: bool = True) -> bool:
         """Whether the gyroscopes among the channels are plausible.
 
-        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured.
+        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured;
+        `course_agrees`: whether the course over ground does with the gyroscope: else what wheels and steering differ
+        by may be a bias that drifts, and is no offset.
         """
         t, values = m.t * 1e-9, m.values
         wheels, lateral, turn = self._parts[tuple(values)]
@@ -217,7 +217,8 @@ class YawConsistency:
             sums = self._find_sums(known, self._sum_up(t))
             if sums is not None:
                 left, right = (self._radius * angle for angle in self._wheels)
-                self._compare(_Place(known, sums, (right - left) / self._track, 0.5 * (right + left)))
+                place = _Place(known, sums, (right - left) / self._track, 0.5 * (right + left))
+                self._compare(place, course_agrees)
         if not past or t - past[-1].t > _EVERY - _SLACK:
             past.append(self._sum_up(t))
             while t - past[0].t > _LATEST + _EVERY:
@@ -237,12 +238,19 @@ class YawConsistency:
     def _sum_up(self, t: float) -> _Sums:
         return _Sums(t, self._gyro, self._steering, self._course, self._way, self._slowness)
 
-    def may_have_gained(self, angle: float) -> bool:
-        """Whether the wheels agree that the gyroscope has lately turned by an angle (rad) more than the car.
+    def find_share(self, angle: float, within: float) -> float:
+        """Of an angle (rad) that the gyroscope seems to have turned more than the car, what the wheels show as well.
 
-        So they do where they are not compared. Where a car skids, its course turns otherwise and its wheels do not.
+        `within`: s; of what it has gained evenly over more than their window, that has a part. 1 where they are not
+        compared. Where a car skids, its course turns otherwise and its wheels do not.
         """
-        return self._beside_wheels is None or self._beside_wheels / angle > _SHOWN
+        expected = angle * min(1.0, _WINDOW / within)
+        return 1.0 if self._beside_wheels is None else self._beside_wheels / expected
+
+    @property
+    def excess(self) -> float:
+        """By how much the gyroscope has lately turned faster than the wheels, rad/s; 0 without them."""
+        return (self._beside_wheels or 0.0) / _WINDOW
 
     def _find_sums(self, t: float, now: _Sums) -> _Sums | None:
         """The sums at a time until now; None if it is before those that are kept."""
@@ -254,7 +262,7 @@ class YawConsistency:
             after = before
         return now if t >= now.t else None
 
-    def _compare(self, place: _Place) -> None:
+    def _compare(self, place: _Place, course_agrees: bool) -> None:
         kept, t = self._kept, place.t
         kept.append(place)
         self._beside_wheels = None
@@ -289,7 +297,7 @@ class YawConsistency:
             self.is_plausible = False
         elif t - self._agreeing_since > _RECOVERY:
             self.is_plausible = True
-        if self.is_plausible:
+        if self.is_plausible and course_agrees:
             since = t - kept[-2].t
             for n, (residual, ratio) in enumerate(zip(residuals[:2], ratios[:2], strict=True)):
                 # A counter that rolls over is no offset.

@@ -8,7 +8,7 @@ from replay.faults import BadLine, Fault, Unplugged, WrongBaud
 from vehicled.studies.faults.disturbances import share_port
 from vehicled.studies.faults.drives import BEGIN
 from vehicled.studies.faults.row import ALL, CAN, GNSS, IMU, INPUTS, OF_CAN, Make, Row
-from vehicled.studies.faults.signals import WrongClock
+from vehicled.studies.faults.signals import ClockBeginsAnew, WrongClock
 
 
 def _unplugged(*devices: str) -> Make:
@@ -34,6 +34,15 @@ def _wrong_clock(name: str, channels: str, rate: float) -> Row:
         make=lambda begin, end: [WrongClock(channels=channels, rate=rate)],
         begin=0.0,
         end=math.inf,
+        offline=False,
+    )
+
+
+def _clock_begins_anew(name: str, channels: str) -> Row:
+    return Row(
+        name=name,
+        make=lambda begin, end: [ClockBeginsAnew(channels=channels, begin=begin)],
+        refused=(channels,),
         offline=False,
     )
 
@@ -86,6 +95,8 @@ DEVICE_ROWS: tuple[Row, ...] = (
     _wrong_clock("clock of the IMU 1 % fast", "imu.", 0.01),
     _wrong_clock("clock of the IMU 1 % slow", "imu.", -0.01),
     _wrong_clock("clock of the GNSS receiver 1 % fast", "gnss.", 0.01),
+    _clock_begins_anew("clock of the IMU begins anew", "imu."),
+    _clock_begins_anew("clock of the GNSS receiver begins anew", "gnss."),
     Row(
         name="receiver on the port of the IMU",
         disturbance=share_port,

@@ -53,6 +53,20 @@ def send_commands(rig: Rig, until: float) -> None:
             socket.recv()
 
 
+def change_filter(rig: Rig, until: float) -> None:
+    """`reset`, `reload_noise` and a valid `set_position` in a loop; each is granted at its rate, or refused."""
+    requests: list[dict[str, str | float]] = [{"command": "reset"}, {"command": "reload_noise"}]
+    requests.append({"command": "set_position", "x": 0.0, "y": 0.0, "sigma": 1000.0})
+    with _connected(zmq.REQ, rig.command_endpoint) as socket:
+        number = 0
+        while time.monotonic() < until:
+            socket.send_json(requests[number % len(requests)])
+            number += 1
+            if not socket.poll(_REPLY_WITHIN_S * 1000):
+                raise RunError(f"no reply within {_REPLY_WITHIN_S} s")
+            socket.recv()
+
+
 def subscribe_hostile(rig: Rig, until: float) -> None:
     """Thousands of subscriptions, of random bytes too, by a subscriber that reads nothing."""
     with _connected(zmq.SUB, rig.endpoint) as socket:

@@ -6,6 +6,7 @@ from functools import partial
 
 from vehicled.studies.faults import disks
 from vehicled.studies.faults.disturbances import (
+    change_filter,
     configure_with_pipe,
     hog_processor,
     kill,
@@ -45,6 +46,14 @@ MACHINE_ROWS: tuple[Row, ...] = (
     Row(name="SIGHUP 100 times a second", disturbance=send_hangups, offline=False),
     Row(name="configuration replaced by a pipe", disturbance=configure_with_pipe, offline=False),
     Row(name="commands in a loop", disturbance=send_commands, offline=False),
+    Row(
+        name="changes of the filter in a loop",
+        disturbance=change_filter,
+        scored_from=END + 3.0,
+        recovery=3.0,
+        refused=ALL,
+        offline=False,
+    ),
     Row(name="hostile subscriptions", disturbance=subscribe_hostile, offline=False),
     Row(
         name="suspend and resume",

@@ -5,11 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import starmap
 
 from replay.faults import Fault, Freeze, Multiply, Offset, Silence
 from vehicled.studies.faults.drives import BEGIN
 from vehicled.studies.faults.row import ALL, CAN, INPUTS, OF_CAN, Make, Row
-from vehicled.studies.faults.signals import Displaced, Exchanged, Flapping, Noisy, NoReception, Turned
+from vehicled.studies.faults.signals import (
+    Displaced,
+    Drifting,
+    Exchanged,
+    Flapping,
+    Noisy,
+    NoReception,
+    Turned,
+)
 
 _RACK_5_DEGREES = math.radians(5.0) * 0.126
 """m, of the prototype's rack."""
@@ -47,6 +56,22 @@ def _yaw_rate(by: float) -> Row:
         refused=("imu.w",),
         recovery=2.0,
     )
+
+
+def _yaw_rate_drifts(by: float, named_within: float) -> Row:
+    """by: rad/s²."""
+    return Row(
+        name=f"yaw rate drifts by {by:g} rad/s²",
+        make=_each(partial(Drifting, channel="imu.wz", rate=by)),
+        culprits=("imu.gyro",),
+        refused=("imu.w",),
+        recovery=2.0,
+        named_within=named_within,
+    )
+
+
+def _counter_stuck(name: str, channel: str) -> Row:
+    return Row(name=name, make=_stuck(channel), culprits=(channel,))
 
 
 def _from_the_start(name: str, make: Make, culprit: str) -> Row:
@@ -156,11 +181,13 @@ SENSOR_ROWS: tuple[Row, ...] = (
         culprits=("torques",),
         refused=("brakes",),
     ),
-    Row(name="wheel counter stuck", make=_stuck("wheel.fl.angle"), culprits=("wheel.fl.angle",)),
+    _counter_stuck("wheel counter stuck", "wheel.fl.angle"),
+    *(_counter_stuck(f"wheel counter stuck, {w}", f"wheel.{w}.angle") for w in ("fr", "rl", "rr")),
     _from_the_start(
         "wheel counters swapped left and right", _each(partial(Exchanged, pairs=_LEFT_RIGHT)), "wheel."
     ),
     *map(_yaw_rate, (3.0, 0.4, 0.1)),
+    *starmap(_yaw_rate_drifts, ((0.2, 1.5), (0.05, 2.5), (0.02, 5.0))),
     Row(
         name="gyroscope silent",
         make=_silent("imu.wx", "imu.wy", "imu.wz"),
@@ -171,6 +198,12 @@ SENSOR_ROWS: tuple[Row, ...] = (
     Row(
         name="accelerometer 2 m/s² off",
         make=_more(2.0, "imu.ay"),
+        culprits=("imu.accel",),
+        refused=("imu.a",),
+    ),
+    Row(
+        name="accelerometer drifts by 0.5 m/s³",
+        make=_each(partial(Drifting, channel="imu.ax", rate=0.5)),
         culprits=("imu.accel",),
         refused=("imu.a",),
     ),

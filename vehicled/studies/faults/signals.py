@@ -102,6 +102,18 @@ class Displaced(_Fault):
 
 
 @dataclass(kw_only=True)
+class Drifting(_Fault):
+    """A sensor's bias grows steadily, as with its temperature, but faster."""
+
+    channel: str
+    rate: float
+    """Per second, in the channel's unit."""
+
+    def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
+        return {c: v + self.rate * since if c == self.channel else v for c, v in values.items()}
+
+
+@dataclass(kw_only=True)
 class Flapping(_Fault):
     """The receiver loses and finds its RTK fix, and reports that; float solutions wander about the antenna."""
 
@@ -146,3 +158,17 @@ class WrongClock(_Fault):
         if not self.begin <= t < self.end or not any(c.startswith(self.channels) for c in m.values):
             return (m,)
         return (msgspec.structs.replace(m, t=m.t + round(self.rate * (t - self.begin) * 1e9)),)
+
+
+@dataclass(kw_only=True)
+class ClockBeginsAnew(_Fault):
+    """A device starts again by itself: its clock is back where it was at the start of the log."""
+
+    channels: str
+    """What those of the device begin with."""
+
+    def apply(self, m: Measurement, t: float) -> Iterable[Measurement]:
+        """As `replay.faults.SensorFault`."""
+        if not self.begin <= t < self.end or not any(c.startswith(self.channels) for c in m.values):
+            return (m,)
+        return (msgspec.structs.replace(m, t=m.t - round(self.begin * 1e9)),)

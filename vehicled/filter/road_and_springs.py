@@ -1,0 +1,28 @@
+"""What is known of a car without sensors: roads are nearly level, and springs and dampers hold the body."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vehicled.filter.states import ANGULAR_RATE, ATTITUDE
+from vehicled.vehicle.arrays import YAW
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
+
+
+def add_road(model: ErrorModel) -> None:
+    """Observations `road.slope` and `road.bank`: both are small."""
+    g, s = model.g, model.states
+    yaw = model.now[YAW]
+    normal, cos, sin = model.parts.ground, g.cos(yaw), g.sin(yaw)
+    along, across = normal[0] * cos + normal[1] * sin, normal[1] * cos - normal[0] * sin
+    model.observe("road.slope", [-along], [{s.index(ATTITUDE, "v1z"): g.one}])
+    model.observe("road.bank", [-across], [{s.index(ATTITUDE, "v2z"): g.one}])
+
+
+def add_springs(model: ErrorModel) -> None:
+    """Observations `springs.pitch` and `springs.roll`: the body's rotation is near the model's."""
+    _, pitch, roll = model.states.places(ANGULAR_RATE)
+    model.observe("springs.pitch", [model.g.zero], [{pitch: model.g.one}])
+    model.observe("springs.roll", [model.g.zero], [{roll: model.g.one}])
