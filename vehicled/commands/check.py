@@ -280,7 +280,7 @@ def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
     import dataclasses
 
     from vehicled.multibody.checks import calc_topology
-    from vehicled.multibody.forms import count_forms
+    from vehicled.multibody.forms import choose_counted, count_forms
 
     topology = calc_topology(mechanism)
     forms = count_forms(mechanism.description)
@@ -296,8 +296,11 @@ def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
         "independent": topology.independent,
         "redundant": topology.redundant,
         "form": mechanism.description.coordinates,
+        "auto": choose_counted(forms),
         "forms": {
-            form: {"refused": found} if isinstance(found, str) else dataclasses.asdict(found)
+            form: {"refused": found}
+            if isinstance(found, str)
+            else {**dataclasses.asdict(found), "cost": found.cost}
             for form, found in forms.items()
         },
     }
@@ -312,6 +315,7 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
         ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
         ("independent", ", ".join(found["independent"]) or "none"),
         *((f"{form} coordinates", _form_text(counts)) for form, counts in found["forms"].items()),
+        ("auto would take", f"{found['auto']} coordinates"),
         ("in use", f"{found['form']} coordinates"),
     ]
     return [f"{name:<20} {value}" for name, value in rows]
@@ -332,7 +336,8 @@ def _form_text(counts: dict[str, Any]) -> str:
         return f"none: {counts['refused']}"
     return (
         f"{counts['coordinates']}, {counts['constraints']} constraints; operations: residual "
-        f"{counts['residual']:,}, step {counts['step']:,} with {counts['functions']} functions"
+        f"{counts['residual']:,}, step {counts['step']:,} with {counts['functions']} functions, "
+        f"weighted {counts['cost']:,}"
     )
 
 
@@ -362,6 +367,10 @@ def _lines(found: dict[str, Any]) -> list[str]:
         ("estimates are of", f"({', '.join(f'{p:.4g}' for p in found['point'])}) m from the origin"),
         ("rate", f"{found['rate']:g} Hz"),
         ("estimator ready in", f"{found['ready_seconds']:.2f} s"),
+        (
+            "as a mechanism",
+            "independent coordinates, redundant constraints, operations: --mechanism, a while",
+        ),
     ]
     lines = [f"{name:<20} {value}" for name, value in rows]
     return lines + [f"doubtful: {doubt['key']}: {doubt['text']}" for doubt in found["doubtful"]]
