@@ -341,3 +341,30 @@ def test_thousands_of_mistakes_are_counted_and_not_all_shown(capsys, config):
     assert status == 2
     assert len(err.splitlines()) == 51
     assert err.splitlines()[-1] == "vehicled: 2950 more mistakes"
+
+
+DEVICES = """\
+sensors:
+  can: {joint.1.angle: {value: theta, sigma: 1 deg}, joint.2.speed: {rate: phi, sigma: 0.1 rad/s}}
+"""
+
+
+def test_a_configuration_of_particles_is_described(capsys, tmp_path):
+    path = tmp_path / "devices.yaml"
+    path.write_text(DEVICES)
+    assert main(["check", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "can.joint.1.angle: theta to 0.01745 rad, can.joint.2.speed: rate of phi to 0.1 rad/s" in shown
+    assert main(["check", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [s["channel"] for s in found["sensors"]] == ["joint.1.angle", "joint.2.speed"]
+
+
+@pytest.mark.parametrize(("name", "near"), [("joint1.angle", "joint.1.angle"), ("encoder", "joint.1.angle")])
+def test_an_unknown_channel_of_particles_is_named_and_not_its_unit(capsys, tmp_path, name, near):
+    path = tmp_path / "devices.yaml"
+    path.write_text(DEVICES.replace("joint.1.angle", name))
+    assert main(["check", str(path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"devices.yaml:2: sensors.can.{name}: unknown channel" in line
+    assert near in line

@@ -412,6 +412,28 @@ def test_the_cheaper_form_is_taken_and_both_are_shown(tmp_path, capsys):
     assert found["forms"]["relative"]["constraints"] == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("pendulum", "relative"),
+        ("four_bar", "natural"),
+        ("five_bar", "natural"),
+        ("slider_crank", "relative"),
+    ],
+)
+def test_check_says_what_auto_takes_and_by_which_count(capsys, name, form):
+    """Fewest operations, a function as 20: not those without weights, of which the four-bar has fewer in relative."""
+    description = load_description(name)
+    assert choose_form(description) == form
+    assert main(["check", name, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    costs = {k: counts["step"] + 19 * counts["functions"] for k, counts in found["forms"].items()}
+    assert costs == {k: counts["cost"] for k, counts in found["forms"].items()}
+    assert found["auto"] == min(costs, key=costs.get) == form
+    assert main(["check", name]) == 0
+    assert f"auto would take      {form} coordinates" in capsys.readouterr().out
+
+
 def test_a_caller_can_ask_for_a_form(tmp_path):
     """Particles are in natural coordinates, whatever the file says."""
     path = tmp_path / "double.yaml"

@@ -1,5 +1,7 @@
 """Observers on mechanisms: plant noise, corrections, Jacobians, repairs and failures."""
 
+import time
+
 import mechanism_rig as rig
 import numpy as np
 import pytest
@@ -209,3 +211,25 @@ def test_filters_hold_where_their_published_forms_broke_down(name, mechanism, se
     assert row["position_rmse_second_half"] < 0.25 * np.pi / 16
     # By the factor that counts as consistent in the benchmark.
     assert 1 / CONSISTENT < row["nis"] / row["readings"] < CONSISTENT
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("reading", [1e3, -1e6, 1e300])
+def test_an_encoder_many_turns_away_is_refused_by_name(kind, reading):
+    """Before the step; the observer goes on with the next readings."""
+    o = observer(kind)
+    good = o.mechanism.q[[o.mechanism.index(name) for name in ("theta1", "theta2")]]
+    t = o.mechanism.t
+    with pytest.raises(UsageError, match="encoder of theta2: expected a reading within 100 rad"):
+        o.step(np.array([good[0], reading]))
+    assert o.mechanism.t == t
+    o.step(good)
+
+
+def test_a_move_of_a_million_radians_is_not_made():
+    """It took minutes, and longer the further it was."""
+    m = rig.shipped("five_bar")
+    q, begun = m.q.copy(), time.perf_counter()
+    assert not problems.solve_position(m, m.z + 1e6).converged
+    assert time.perf_counter() - begun < 1.0
+    assert np.array_equal(m.q, q)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vehicled.angles import wrap
+from vehicled.particles import shrinkage
 from vehicled.particles.filter import MotionNoise, ParticleFilter
 from vehicled.particles.swarm import Swarm
 from vehicled.studies.benchmarks import four_bar
@@ -102,3 +103,51 @@ def test_weights_count_and_lost_particles_do_not():
     assert np.isfinite(np.delete(now, 7)).all()
     now[7] = 0.0
     assert pf.weights @ now == pytest.approx(mean, abs=3e-3)
+
+
+@pytest.mark.parametrize(("memory", "growth"), [(2e-3, np.e), (8e-3, np.exp(0.25)), (1e-5, np.exp(2.0))])
+def test_with_a_memory_the_covariance_grows(memory, growth):
+    """By e in that time, as long as there are readings; without, by no more than e² until the next."""
+    random = np.random.default_rng(7)
+    pf = filter_of(0.5 + 1e-3 * random.standard_normal(COUNT), 0.01 * random.standard_normal(COUNT))
+    pf.noise.memory = memory
+    before = np.var(states(pf), axis=1)
+    for _ in range(50):
+        pf.predict(2e-3 / 50)  # in which the linkage itself hardly changes
+    assert np.var(states(pf), axis=1) == pytest.approx(growth * before, rel=0.25)
+
+
+def test_unexplained_accelerations_add_to_the_variance_of_rates():
+    """By their density, whatever the length of the steps; the deviations of positions are kept."""
+    random = np.random.default_rng(8)
+    for steps in (5, 20):
+        pf = filter_of(0.5 + 0.1 * random.standard_normal(COUNT), 0.01 * random.standard_normal(COUNT))
+        pf.noise.unexplained = 2.0
+        before = np.var(states(pf), axis=1)
+        for _ in range(steps):
+            pf.predict(1e-3 / steps)
+        now = np.var(states(pf), axis=1)
+        assert now[1] == pytest.approx(before[1] + 4.0 * 1e-3, rel=0.2)
+        assert now[0] == pytest.approx(before[0], rel=0.1)
+
+
+@pytest.mark.parametrize("clusters", [[0.5], [3.14, -1.0, 1.0]])
+def test_copies_are_redrawn_within_their_cluster(clusters):
+    """Of 300 particles most are copies; they get places of their own, and mean and deviation stay."""
+    random, count = np.random.default_rng(8), 1200
+    kept = random.integers(0, 300, count)
+    place = np.array(clusters)[kept % len(clusters)]
+    angles = place + 0.01 * random.standard_normal(300)[kept]
+    rates = 2.0 * (angles - place) + 0.005 * random.standard_normal(300)[kept]
+    pf = filter_of(angles, rates)
+    before = states(pf)
+    moves, kicks = shrinkage.redraw(pf.swarm, pf.weights, random)
+    pf.swarm.shift(moves, kicks)
+    now = states(pf)
+    assert len(np.unique(now[0])) == count
+    for c, centre in enumerate(clusters):
+        inside = kept % len(clusters) == c
+        off, off_before = (wrap(x[0, inside] - centre) for x in (now, before))
+        assert off.mean() == pytest.approx(off_before.mean(), abs=2e-3)
+        assert np.cov(off, now[1, inside]) == pytest.approx(np.cov(off_before, before[1, inside]), rel=0.3)
+    assert np.abs(wrap(now[0] - place)).max() < 0.1

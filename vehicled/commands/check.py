@@ -9,16 +9,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from replay.foreign.options import add_mapping_argument, read_mapping
-from vehicled.messages import WHEELS
+from vehicled.messages import CHANNELS, WHEELS
 
 if TYPE_CHECKING:
     from vehicled.daemon.configuration import DaemonConfiguration
     from vehicled.log_check.check import LogCheck
     from vehicled.multibody.mechanism import Mechanism
+    from vehicled.particles.configuration import ParticlesConfiguration
     from vehicled.vehicle.car import Car
 
 HELP = (
-    "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model. "
+    "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model. Validate "
+    "a configuration of `vehicled particles`. "
     "With --log, find what is probably wrong in a log."
 )
 
@@ -75,13 +77,20 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_file(args: argparse.Namespace) -> int:
     from vehicled.multibody.files import is_mechanism
+    from vehicled.settings import config_path
 
     if args.mechanism or is_mechanism(args.checked):
         found = _describe_mechanism(_load_mechanism(args.checked))
         print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
         return 0
     from vehicled.daemon.configuration import check_daemon_configuration
+    from vehicled.particles.configuration import is_particles_file, load_particles_configuration
 
+    path = config_path(args.checked)
+    if is_particles_file(path):
+        found = _describe_particles(load_particles_configuration(path))
+        print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_particles_lines(found)))
+        return 0
     found = _describe(check_daemon_configuration(args.checked))
     print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_lines(found)))
     return 0
@@ -204,6 +213,41 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     }
 
 
+def _describe_particles(configuration: ParticlesConfiguration) -> dict[str, Any]:
+    return {
+        "particles": configuration.particles.count,
+        "sensors": [
+            {
+                "source": device,
+                "channel": channel,
+                "measures": ("rate of " if o.rate is not None else "") + o.measured,
+                "sigma": o.sigma,
+                "unit": CHANNELS[channel],
+            }
+            for device, channels in configuration.sensors.items()
+            for channel, o in channels.items()
+        ],
+        "devices": {name: device.driver for name, device in configuration.daemon.devices.items()},
+    }
+
+
+def _particles_lines(found: dict[str, Any]) -> list[str]:
+    sensors = [
+        f"{s['source']}.{s['channel']}: {s['measures']} to {s['sigma']:.4g} {s['unit']}"
+        for s in found["sensors"]
+    ]
+    devices = [f"{name} ({driver})" for name, driver in found["devices"].items()] or ["none: for logs only"]
+    rows = [
+        ("particles", found["particles"]),
+        ("sensors", ", ".join(sensors)),
+        ("devices", ", ".join(devices)),
+    ]
+    return [
+        *(f"{name:<13} {value}" for name, value in rows),
+        "whether the sensors fit a mechanism: vehicled particles --mechanism FILE --config this one",
+    ]
+
+
 def _describe_drive(car: Car) -> dict[str, dict[str, Any]]:
     """By driven axle: share of the torque, and kind of differential."""
     vehicle = car.vehicle
@@ -236,7 +280,7 @@ def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
     import dataclasses
 
     from vehicled.multibody.checks import calc_topology
-    from vehicled.multibody.forms import count_forms
+    from vehicled.multibody.forms import choose_counted, count_forms
 
     topology = calc_topology(mechanism)
     forms = count_forms(mechanism.description)
@@ -252,8 +296,11 @@ def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
         "independent": topology.independent,
         "redundant": topology.redundant,
         "form": mechanism.description.coordinates,
+        "auto": choose_counted(forms),
         "forms": {
-            form: {"refused": found} if isinstance(found, str) else dataclasses.asdict(found)
+            form: {"refused": found}
+            if isinstance(found, str)
+            else {**dataclasses.asdict(found), "cost": found.cost}
             for form, found in forms.items()
         },
     }
@@ -268,6 +315,7 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
         ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
         ("independent", ", ".join(found["independent"]) or "none"),
         *((f"{form} coordinates", _form_text(counts)) for form, counts in found["forms"].items()),
+        ("auto would take", f"{found['auto']} coordinates"),
         ("in use", f"{found['form']} coordinates"),
     ]
     return [f"{name:<20} {value}" for name, value in rows]
@@ -288,7 +336,8 @@ def _form_text(counts: dict[str, Any]) -> str:
         return f"none: {counts['refused']}"
     return (
         f"{counts['coordinates']}, {counts['constraints']} constraints; operations: residual "
-        f"{counts['residual']:,}, step {counts['step']:,} with {counts['functions']} functions"
+        f"{counts['residual']:,}, step {counts['step']:,} with {counts['functions']} functions, "
+        f"weighted {counts['cost']:,}"
     )
 
 
@@ -318,6 +367,10 @@ def _lines(found: dict[str, Any]) -> list[str]:
         ("estimates are of", f"({', '.join(f'{p:.4g}' for p in found['point'])}) m from the origin"),
         ("rate", f"{found['rate']:g} Hz"),
         ("estimator ready in", f"{found['ready_seconds']:.2f} s"),
+        (
+            "as a mechanism",
+            "independent coordinates, redundant constraints, operations: --mechanism, a while",
+        ),
     ]
     lines = [f"{name:<20} {value}" for name, value in rows]
     return lines + [f"doubtful: {doubt['key']}: {doubt['text']}" for doubt in found["doubtful"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -52,8 +53,15 @@ def count_forms(description: Description, angle_form: AngleForm = add_angle) -> 
 
 
 def choose_form(description: Description, angle_form: AngleForm = add_angle) -> Form:
-    """The form whose step costs less. Raises MechanismError as `count_forms`."""
-    counts = count_forms(description, angle_form)
+    """The form whose step takes fewer operations, weighted as in `FormCounts.cost`.
+
+    Raises MechanismError as `count_forms`.
+    """
+    return choose_counted(count_forms(description, angle_form))
+
+
+def choose_counted(counts: Mapping[Form, FormCounts | str]) -> Form:
+    """Of forms as `count_forms` gives them, the one that `choose_form` takes; natural where both cost the same."""
     costs = {form: c.cost for form, c in counts.items() if isinstance(c, FormCounts)}
     return min(costs, key=lambda form: costs[form])
 

@@ -23,6 +23,8 @@ _EQUATION_TOLERANCE = 1e-12
 _STRIDE = 0.25
 """rad, largest change of an angle in one part of a move, from which Newton's method starts."""
 
+_MOST_PARTS = 4096
+"""Of a move: 160 turns, half a second."""
 _SETTLED = 1e-6
 """Change of the coordinates from which an assembly counts as nearest to its guess."""
 
@@ -97,11 +99,16 @@ def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30)
     """q with Φ(q, t) = 0 and the independent coordinates z (f,), by Newton from the present q.
 
     A move so long that Newton fails, or finds an angle's constraint met half a turn away, is made in parts.
-    An angle that stays half a turn away counts as a residual of π.
+    An angle that stays half a turn away counts as a residual of π. A move that takes more than some thousands of
+    parts is not made; q stays.
     """
     start, z_start = mechanism.q.copy(), mechanism.z
     least = count_strides(mechanism, z - z_start)
+    if least > _MOST_PARTS:
+        return Solution(False, 0, np.inf, np.inf)
     for parts in (least, 8 * least, 64 * least):
+        if parts > _MOST_PARTS:
+            break
         mechanism.q[:] = start
         for k in range(1, parts + 1):
             there = z if k == parts else z_start + (z - z_start) * (k / parts)

@@ -20,7 +20,7 @@ def find_heaviest(swarm: Swarm, weights: np.ndarray) -> np.ndarray:
     """
     chosen = weights > 0.0
     for name in swarm.noisy:
-        values = np.nan_to_num(swarm.get(name))
+        values = np.where(chosen, swarm.get(name), 0.0)
         if name not in swarm.angles:
             # A distance on a part of the circle that is too short to have its ends close to each other.
             low, high = np.min(values[chosen]), np.max(values[chosen])
@@ -33,8 +33,8 @@ def describe_coordinate(
     swarm: Swarm, name: str, weights: np.ndarray, cluster: np.ndarray
 ) -> CoordinateEstimate:
     """Of an angle or any other coordinate; `cluster`: (N,) which particles belong to the heaviest."""
-    # A particle that is not a number has no weight, but zero times it would be none either.
-    values, rates = np.nan_to_num(swarm.get(name)), np.nan_to_num(swarm.get_rates(name))
+    # Particles without weight may be no numbers, or so large that squares of them are none.
+    values, rates = (np.where(weights > 0.0, x, 0.0) for x in (swarm.get(name), swarm.get_rates(name)))
     inside = np.where(cluster, weights, 0.0) / np.sum(weights[cluster])
     rate = float(inside @ rates)
     rate_sigma = float(np.sqrt(inside @ (rates - rate) ** 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated
 from drivers.can import OFFSET_UNITS
 from vehicled import settings
 from vehicled.daemon.daemon import DaemonOptions
+from vehicled.errors import SettingsError
 from vehicled.messages import CHANNELS
 from vehicled.units import Positive, Range, Seconds, UnitBy, UnitError, parse_unit, split_quantity
 
@@ -25,8 +27,8 @@ class CoordinateOptions:
     """Least value at the start; an angle without bounds may be anywhere."""
     high: Quantity | None = None
     rate: Quantity = 0.0
-    """Standard deviation of its rate at the start, where no sensor measures that; 0: at rest. So it is whenever the
-    particles begin anew."""
+    """Standard deviation of its rate at the start about that of the mechanism's file, where no sensor measures it.
+    Whenever the particles begin anew it is at least what the readings show."""
     motion: Quantity | None = None
     """Standard deviation of the noise in each `longest_step`; of an angle 0.01 rad by default."""
     speed: Quantity = 0.0
@@ -51,15 +53,19 @@ class ParticleOptions:
     plant_noise: bool = False
     """Whether something disturbs the mechanism itself: the noise then adds to the particles' covariance. Otherwise it
     only keeps them different, and preserves their covariance."""
+    memory: Annotated[Seconds, Range(0.01, 1e6)] | None = 1.0
+    """Without plant noise, the longest time for which readings count, s; less where innovations show that the motion
+    is not the modelled one. `null`: nothing is forgotten, which takes more particles and a perfect model."""
     longest_step: Annotated[Seconds, Positive] = 0.006
-    """Of integration, s."""
+    """Of integration, s; divided where particles turn fast."""
     wait: Annotated[Seconds, Range(0.0, 10.0)] = 0.0
     """Readings are used in the order in which they were measured, this long after that; later ones are left out. For
     several devices: as long as the latency of the slowest."""
     reject_beyond: Annotated[float, Positive] = 6.0
     """Standard deviations beyond which a reading is left out."""
     restart_after: Annotated[Seconds, Range(0.01, 60.0)] = 1.0
-    """Without a reading that fits the particles begin anew, s."""
+    """Where many readings of this time are left out, s, the particles begin anew; or a sensor is not used, if the
+    others confirm the particles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +98,12 @@ class SensorOptions:
             yield "scale", "expected another number than 0"
 
 
+def _unknown(channel: str) -> str:
+    own = [c for c in CHANNELS if c.startswith("joint.")]
+    near = difflib.get_close_matches(channel, CHANNELS, 3) or [own[0], own[1], own[2], "imu.wz"]
+    return f"unknown channel; expected one such as {', '.join(near)} (docs/formats.md has all)"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParticlesFile:
     """What stands in the YAML file."""
@@ -106,13 +118,10 @@ class ParticlesFile:
         """Yield (key, what is wrong) for channels and devices that do not fit together."""
         if not any(self.sensors.values()):
             yield "sensors", "expected at least one"
-        for device, channels in self.sensors.items():
+        for device in self.sensors:
             if self.daemon.devices and device not in self.daemon.devices:
                 there = ", ".join(self.daemon.devices)
                 yield f"sensors.{device}", f"expected a device of daemon.devices ({there})"
-            for channel in channels:
-                if channel not in CHANNELS:
-                    yield f"sensors.{device}.{channel}", "unknown channel; expected one such as imu.wz"
         if self.daemon.learned is not None:
             yield "daemon.learned", "expected none: nothing of a mechanism is kept from one run to the next"
 
@@ -128,10 +137,32 @@ class ParticlesConfiguration:
     """Of the file."""
 
 
+def is_particles_file(path: str | Path) -> bool:
+    """Whether a file is a configuration of particles: without a car, with sensors of which one measures a coordinate.
+
+    False for what is no YAML file; it is read as any other configuration then, and said to be none.
+    """
+    try:
+        whole = settings.document(settings.read(path))
+    except SettingsError:
+        return False
+    keys = whole.parts()
+    channels = [o for device in whole.parts("sensors").values() for o in device.parts().values()]
+    return "vehicle" not in keys and (
+        "particles" in keys or any({"value", "rate"} & set(o.parts()) for o in channels)
+    )
+
+
 def load_particles_configuration(path: str | Path) -> ParticlesConfiguration:
     """The configuration in a file. Raises SettingsError."""
     text = settings.read(path)
-    file = settings.loads(text, ParticlesFile, str(path), Path(path).parent)
+    whole = settings.document(text, str(path), Path(path).parent)
+    # First, as the unit of a deviation is that of its channel.
+    for device in whole.parts("sensors").values():
+        for channel, options in device.parts().items():
+            if channel not in CHANNELS:
+                options.fail(_unknown(channel))
+    file = whole.to(ParticlesFile)
     return ParticlesConfiguration(file.particles, file.sensors, file.daemon, text)
 
 

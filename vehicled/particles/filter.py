@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,6 @@ from vehicled.particles.instruments import Instrument
 from vehicled.particles.resampling import RESAMPLERS
 from vehicled.particles.swarm import Swarm
 from vehicled.particles.weights import (
-    circular_deviation,
     circular_mean,
     circular_mode,
     effective_fraction,
@@ -22,16 +22,16 @@ from vehicled.particles.weights import (
 _FAR = 0.075
 """rad or m: standard deviation of a move that is made at once; larger ones are divided into parts, each projected
 onto the constraints, because a projection converges up to about this distance."""
-_FAIR = 0.25
-"""Effective share of particles that a part of a correction leaves at least."""
-_PARTS = 30
-"""Of a correction, at most: each reduces the region of the particles to less than half, so that these are enough for
-any sensor."""
+_FEW = 0.25
+"""Effective share of particles below which a correction is made in parts."""
+_FAIR = 0.5
+"""What each part leaves at least."""
+_PARTS = 60
+"""Of a correction, at most: each about halves the region of the particles, so that these are enough for an angle, its
+rate and several precise sensors."""
 _BISECTIONS = 20
-_SPREAD = 0.1
-"""By which share of their deviation copies are moved apart after a part of a correction."""
-_UNIFORM = np.pi / 3.0**0.5
-"""rad, standard deviation of angles all around a circle."""
+_FORGOTTEN = 2.0
+"""Largest growth of the covariance between two readings, as a logarithm: a Kalman gain of 0.86."""
 
 
 @dataclass
@@ -47,6 +47,12 @@ class MotionNoise:
     keeps_covariance: bool = False
     """Noise of motion and of speed moves the particles and preserves their covariance, see `shrinkage`: for a
     mechanism without plant noise. Otherwise it is plant noise."""
+    memory: float = math.inf
+    """s. Where the covariance is kept, it nevertheless grows to e-fold within this time, so that readings count the
+    less the older they are. A swarm that forgets nothing contracts without end, while its mean is only as good as the
+    model and as the draws of its particles."""
+    unexplained: float | Sequence[float] = 0.0
+    """Density of plant noise of the rates where the covariance is kept, rad/s or m/s in √s: see `forgetting`."""
 
 
 class ParticleFilter:
@@ -80,6 +86,10 @@ class ParticleFilter:
         self.effective = 1.0
         """Effective sample size after the last readings, before any resampling, as a fraction of N."""
         self.resamplings = 0
+        self._undisturbed = 0.0
+        """s since noise has moved the particles."""
+        self._forgotten = 0.0
+        """Growth of the covariance since the last readings, as a logarithm."""
 
     def step(self, h: float, readings: Sequence[np.ndarray | float | None]) -> None:
         """Advance by h (s), to when the readings were taken: one per instrument, None where there is none.
@@ -100,15 +110,22 @@ class ParticleFilter:
 
     def predict(self, h: float, disturbed: bool = True) -> None:
         """Advance, and disturb by the noise of motion."""
+        self._undisturbed += h
         if not disturbed:
             self.swarm.advance(h)
             return
+        forgotten = min(self._undisturbed / self.noise.memory, _FORGOTTEN - self._forgotten)
+        plant = self._sigmas(self.noise.unexplained) * math.sqrt(self._undisturbed)
+        self._undisturbed, self._forgotten = 0.0, self._forgotten + forgotten
         motion, speed = self._sigmas(self.noise.motion), self._sigmas(self.noise.speed)
         parts = max(1, int(np.ceil(np.max(motion, initial=0.0) / _FAR)))
         if self.noise.keeps_covariance and (np.any(motion) or np.any(speed)):
             self.swarm.advance(h)
             sigmas = np.array([motion, speed])
-            moves, kicks = shrinkage.draw(self.swarm, self.weights, sigmas, self.random)
+            moves, kicks = shrinkage.draw(self.swarm, self.weights, sigmas, self.random, math.exp(forgotten))
+            drawn = self._draw(plant)
+            if drawn is not None:
+                kicks += drawn
             share = moves / parts
             self.swarm.shift(share, kicks)
             parts -= 1
@@ -131,56 +148,50 @@ class ParticleFilter:
         """As `update`, but readings that would leave few particles are taken into account in parts.
 
         Each part is a power of the likelihood that leaves a fair share of them; then they are resampled, and the
-        copies moved by noise that preserves their covariance. So particles that may be anywhere find a
+        copies moved apart by noise that preserves their covariance. So particles that may be anywhere find a
         precise reading. Progressive correction: Musso, Oudjane and Le Gland (2001), Improving regularised particle
         filters, section 12.4. Raises as `step`.
         """
-        left = 1.0
-        for _ in range(_PARTS):
-            likelihoods = self._calc_log_likelihoods(readings)
-            share = self._find_share(likelihoods, left)
-            if share == left:
-                break
-            self._weigh_by(share * likelihoods)
-            self.resample()
-            self._spread()
-            left -= share
-        else:
-            likelihoods = self._calc_log_likelihoods(readings)
-        self._weigh_by(left * likelihoods)
+        likelihoods = self._calc_log_likelihoods(readings)
+        if self._find_effective(likelihoods) < _FEW:
+            left = 1.0
+            for _ in range(_PARTS):
+                share = self._find_share(likelihoods, left)
+                if share == left:
+                    break
+                self._weigh_by(share * likelihoods)
+                self.resample()
+                self._move_apart()
+                left -= share
+                likelihoods = self._calc_log_likelihoods(readings)
+            likelihoods *= left
+        self._weigh_by(likelihoods)
         if self.effective < self.threshold:
             self.resample()
 
-    def _spread(self) -> None:
-        """Move copies apart by a share of the particles' deviations."""
-        swarm, w = self.swarm, self.weights
-        rates = np.array([swarm.get_rates(n) for n in swarm.noisy])
-        positions = [
-            min(circular_deviation(swarm.get(n), w), _UNIFORM) if n in swarm.angles else np.std(swarm.get(n))
-            for n in swarm.noisy
-        ]
-        sigmas = _SPREAD * np.array([positions, np.std(rates, axis=1)])
-        if not np.any(sigmas):
-            return
-        moves, kicks = shrinkage.draw(swarm, w, sigmas, self.random)
+    def _move_apart(self) -> None:
+        """Give copies states of their own."""
+        moves, kicks = shrinkage.redraw(self.swarm, self.weights, self.random)
         parts = max(1, int(np.ceil(np.max(np.abs(moves)) / (3.0 * _FAR))))
-        swarm.shift(moves / parts, kicks)
+        self.swarm.shift(moves / parts, kicks)
         for _ in range(parts - 1):
-            swarm.shift(moves / parts)
+            self.swarm.shift(moves / parts)
 
     def _find_share(self, likelihoods: np.ndarray, left: float) -> float:
         """The largest power of likelihoods (N,), up to `left`, that leaves a fair share of particles."""
-
-        def effective(share: float) -> float:
-            return effective_fraction(normalised(self.log_weights + share * likelihoods))
-
-        if effective(left) >= _FAIR:
+        if self._find_effective(left * likelihoods) >= _FAIR:
             return left
         low, high = 0.0, left
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if effective(middle) >= _FAIR else (low, middle)
+            low, high = (
+                (middle, high) if self._find_effective(middle * likelihoods) >= _FAIR else (low, middle)
+            )
         return high
+
+    def _find_effective(self, log_likelihoods: np.ndarray) -> float:
+        """Effective share of particles if they were weighted by these (N,)."""
+        return effective_fraction(normalised(self.log_weights + log_likelihoods))
 
     def _calc_log_likelihoods(self, readings: Sequence[np.ndarray | float | None]) -> np.ndarray:
         """(N,) of the particles; −∞ of one that is not a number."""
@@ -188,6 +199,7 @@ class ParticleFilter:
         for instrument, reading in zip(self.instruments, readings, strict=True):
             if reading is None:
                 continue
+            self._forgotten = 0.0
             errors = instrument.calc_errors(self.swarm, np.asarray(reading, dtype=float))
             total -= 0.5 * np.sum(errors**2, axis=0) / instrument.multiplier**2
         return np.nan_to_num(total, copy=False, nan=-np.inf, neginf=-np.inf)
@@ -206,6 +218,11 @@ class ParticleFilter:
         kicks = self._draw(self._sigmas(self.noise.resampling))
         if kicks is not None:
             self.swarm.shift(None, kicks)
+
+    def exclude(self, which: np.ndarray) -> None:
+        """Leave particles (N,) without weight. Raises FloatingPointError when none is left."""
+        if np.any(which):
+            self._weigh_by(np.where(which, -np.inf, 0.0))
 
     def equalise(self) -> None:
         """Give all particles the same weight, as new ones have."""

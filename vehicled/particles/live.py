@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.particles.filter import ParticleFilter
+from vehicled.particles.pace import Pace
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,13 @@ class Follower:
     The filter's noise and its instruments' multipliers may be changed meanwhile, by any thread.
     """
 
-    def __init__(self, particles: ParticleFilter, longest: float) -> None:
+    def __init__(self, particles: ParticleFilter, longest: float, pace: Pace | None = None) -> None:
         """`longest` step of integration, s: where readings are further apart, several are made.
 
-        The noise of motion comes once in that time, however often there are readings.
+        `pace` makes them shorter where particles turn fast, and excludes those that turn too fast for that. The noise
+        of motion comes once in the time of the longest, however often there are readings.
         """
-        self.filter, self._longest = particles, longest
+        self.filter, self._longest, self._pace = particles, longest, pace
         self._undisturbed = 0.0
         """s since the last noise."""
         self._last: int | None = None
@@ -56,7 +58,7 @@ class Follower:
     def advance(self, t: int) -> bool:
         """Advance to the time of a sample, ns; returns False for one that is too late.
 
-        The first sample has the time of the initial particles.
+        The first sample has the time of the initial particles. Raises FloatingPointError when no particle is left.
         """
         gap = 0.0 if self._last is None else (t - self._last) * 1e-9
         if gap < 0.0:
@@ -67,9 +69,18 @@ class Follower:
         for _ in range(steps):
             self._undisturbed += gap / steps
             due = self._undisturbed > self._longest * (1.0 - 1e-6)
-            self.filter.predict(gap / steps, due)
+            self._step(gap / steps, due)
             if due:
                 self._undisturbed = max(self._undisturbed - self._longest, 0.0)
         self._last = t
         self.taken += 1
         return True
+
+    def _step(self, h: float, disturbed: bool) -> None:
+        if self._pace is None:
+            self.filter.predict(h, disturbed)
+            return
+        parts = self._pace.divide(h, self.filter.weights)
+        for k in range(parts):
+            self.filter.predict(h / parts, disturbed and k == parts - 1)
+            self.filter.exclude(self._pace.find_absurd(h / parts))

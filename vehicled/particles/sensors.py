@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
 
+from vehicled.angles import wrap
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Innovation, Measurement
 from vehicled.particles.configuration import SensorOptions
@@ -22,6 +24,8 @@ from vehicled.particles.swarm import Swarm
 
 _ABSURD = 1e6
 """In SI units: no encoder or gyroscope reads more."""
+_CHANGES = 16
+"""Readings whose changes count for how fast something moves."""
 
 
 @dataclass
@@ -32,12 +36,19 @@ class MechanismSensor:
     channel: str
     options: SensorOptions
     instrument: Instrument
+    angle: bool
+    """Whether it measures an angle, or the rate of one."""
     counts: Counter[str] = field(default_factory=Counter)
     """Readings by what became of them: a reason of `Innovation`."""
-    fits_since: int | None = None
-    """When the last reading that fits was measured, ns; or the first one of all."""
-    fits: bool = True
-    """Whether the last reading did."""
+    _last: tuple[int, float] | None = None
+    """Time (ns) and value of the last reading."""
+    _changes: deque[float] = field(default_factory=lambda: deque(maxlen=_CHANGES))
+    """Per second, between successive readings."""
+
+    @property
+    def name(self) -> str:
+        """As in `status`."""
+        return f"{self.device}.{self.channel}"
 
     @property
     def measured(self) -> Measured:
@@ -49,6 +60,20 @@ class MechanismSensor:
         """The value of its channel as a reading in the mechanism; None for what is none."""
         reading = value * self.options.scale + self.options.offset
         return reading if math.isfinite(reading) and abs(reading) <= _ABSURD else None
+
+    def follow(self, t: int, reading: float) -> None:
+        """Note how fast what it measures changes; t in ns."""
+        if self.options.rate is not None:
+            self._changes.append(abs(reading))
+        elif self._last is not None and t > self._last[0]:
+            change = reading - self._last[1]
+            self._changes.append(abs(wrap(change) if self.angle else change) / (t - self._last[0]) * 1e9)
+        self._last = t, reading
+
+    @property
+    def change(self) -> float | None:
+        """How fast what it measures has changed of late, rad/s or m/s; None before it has."""
+        return median(self._changes) if self._changes else None
 
     def refuse(self, t: int, step: int, value: float) -> Innovation:
         """The record of a value that is no reading."""
@@ -90,7 +115,11 @@ class MechanismSensors:
         """Raises UsageError naming the sensor that does not fit the mechanism."""
         self.all = [
             MechanismSensor(
-                device, channel, o, _make_instrument(f"sensors.{device}.{channel}", channel, o, swarm)
+                device,
+                channel,
+                o,
+                _make_instrument(f"sensors.{device}.{channel}", channel, o, swarm),
+                o.measured in swarm.angles,
             )
             for device, channels in options.items()
             for channel, o in channels.items()

@@ -27,19 +27,23 @@ one."""
 _MOST = 0.5
 """Largest h: noise has at most this share of the standard deviation of its cell. Near 1, cells of few particles
 would be drawn completely at random in every step, and drift."""
+_REDRAWN = 0.8
+"""h after particles have been resampled in parts of one correction."""
+_PER_STATE = 32
+"""Particles in a cell then, for each state. With fewer, and with a smaller h, the few that were chosen are not spread
+as far as the next part of the correction needs, and the swarm contracts beside the truth."""
 
 
 def draw(
-    swarm: Swarm, weights: np.ndarray, sigmas: np.ndarray, random: np.random.Generator
+    swarm: Swarm, weights: np.ndarray, sigmas: np.ndarray, random: np.random.Generator, growth: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """(noisy, N) each: what to add to the noisy coordinates, and to their rates.
 
     `sigmas`: (2, noisy) of coordinates and rates per step. In each cell h is the largest at which no noise is larger
-    than its own; a coordinate with zero noise sets no bound and follows the others. `weights`: (N,).
+    than its own; a coordinate with zero noise sets no bound and follows the others. `weights`: (N,). The covariance
+    of each cell becomes `growth` times what it was.
     """
-    states = np.array([*(swarm.get(n) for n in swarm.noisy), *(swarm.get_rates(n) for n in swarm.noisy)])
-    lost = ~np.isfinite(states).all(axis=0)
-    states[:, lost] = 0.0
+    states, weights = _states(swarm, weights)
     bounds = sigmas.ravel()
     cells = np.zeros(swarm.count, dtype=np.int64)
     for k, bound in enumerate(bounds):
@@ -57,30 +61,101 @@ def draw(
             along %= around
         along -= along.min()
         cells = cells * (along.max() + 1) + along
-    weights = np.where(lost, 0.0, weights) + np.finfo(float).tiny
-    positions = np.where(lost, 0.0, swarm.get_q())
-    cells = _apart(cells, weights, states[: len(swarm.noisy)], positions)
+    cells = _apart(swarm, cells, weights, states)
     off, covariance = _moments(cells, weights, states, states)
     deviation = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     bounded = bounds > 0.0
     with np.errstate(divide="ignore"):
         h = np.min(bounds[bounded] / deviation[:, bounded], axis=1).clip(max=_MOST)
+    return _changes(cells, off, covariance, h, growth, random)
+
+
+def redraw(swarm: Swarm, weights: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """As `draw`, for particles that have just been resampled, so that many are copies: at a large h.
+
+    The cells are as narrow as the number of particles in each allows, of whatever extent and dimension the swarm is.
+    (Musso, Oudjane and Le Gland 2001, section 12.3, have one kernel for the whole swarm.)
+    """
+    states, weights = _states(swarm, weights)
+    for k, name in enumerate(swarm.noisy):
+        if name in swarm.angles:
+            states[k] = _opened(states[k])
+    cells = _apart(swarm, _divided(states, _PER_STATE * len(states)), weights, states)
+    off, covariance = _moments(cells, weights, states, states)
+    return _changes(cells, off, covariance, np.full(len(covariance), _REDRAWN), 1.0, random)
+
+
+def _states(swarm: Swarm, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(2 noisy, N) noisy coordinates and their rates, and (N,) weights above zero.
+
+    Particles that are not numbers, or have no weight and may be anything, are at zero, all but without weight.
+    """
+    states = np.array([*(swarm.get(n) for n in swarm.noisy), *(swarm.get_rates(n) for n in swarm.noisy)])
+    lost = ~(np.isfinite(states).all(axis=0) & (weights > 0.0))
+    states[:, lost] = 0.0
+    return states, np.where(lost, 0.0, weights) + np.finfo(float).tiny
+
+
+def _changes(
+    cells: np.ndarray,
+    off: np.ndarray,
+    covariance: np.ndarray,
+    h: np.ndarray,
+    growth: float,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(noisy, N) each, of coordinates and rates: √(growth − h²) (x − m) + h L ξ less x − m."""
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] * h[:, None, None]
-    noise = random.standard_normal(states.shape)
-    changes = (np.sqrt(1.0 - h**2) - 1.0)[cells] * off
+    noise = random.standard_normal(off.shape)
+    changes = (np.sqrt(growth - h**2) - 1.0)[cells] * off
     for i, row in enumerate(root.transpose(1, 2, 0)):
         changes[i] += sum(column[cells] * z for column, z in zip(row, noise, strict=True))
-    return changes[: len(swarm.noisy)], changes[len(swarm.noisy) :]
+    half = len(off) // 2
+    return changes[:half], changes[half:]
 
 
-def _apart(cells: np.ndarray, weights: np.ndarray, known: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def _opened(angles: np.ndarray) -> np.ndarray:
+    """(N,) angles counted from the middle of the widest gap between them, so that no cluster lies across the end."""
+    order = np.sort(angles)
+    gaps = np.diff(order, append=order[0] + 2.0 * np.pi)
+    widest = int(np.argmax(gaps))
+    opened: np.ndarray = np.mod(angles - order[widest] - 0.5 * gaps[widest], 2.0 * np.pi)
+    return opened
+
+
+def _divided(states: np.ndarray, least: int) -> np.ndarray:
+    """(N,) cells: the particles divided in two, each time along the widest state, where there are twice `least`.
+
+    Width is in deviations of the whole swarm. The cut is at the widest gap outside the outer eighths, so that
+    clusters are in cells of their own.
+    """
+    deviation = np.std(states, axis=1, keepdims=True)
+    scaled = states / np.where(deviation > 0.0, deviation, 1.0)
+    cells = np.zeros(states.shape[1], dtype=np.int64)
+    left, k = [np.arange(states.shape[1])], 0
+    while left:
+        part = left.pop()
+        if len(part) < 2 * least:
+            cells[part] = k
+            k += 1
+            continue
+        along = scaled[np.argmax(np.var(scaled[:, part], axis=1))]
+        part = part[np.argsort(along[part])]
+        margin = len(part) // 8
+        cut = margin + 1 + int(np.argmax(np.diff(along[part[margin : len(part) - margin]])))
+        left += [part[:cut], part[cut:]]
+    return cells
+
+
+def _apart(swarm: Swarm, cells: np.ndarray, weights: np.ndarray, states: np.ndarray) -> np.ndarray:
     """(N,) cells from 0 on; particles that are assembled in different ways are in different ones.
 
-    Within a cell the positions (n, N) of particles assembled alike nearly follow from the noisy coordinates `known`
-    (noisy, N). Where there is a residual, there are two ways of assembly, distinguished by its sign.
+    Within a cell the positions of particles assembled alike nearly follow from the noisy coordinates, the first half
+    of `states`. Where there is a residual, there are two ways of assembly, distinguished by its sign.
     """
-    cells = _numbered(cells)
+    cells, known = _numbered(cells), states[: len(swarm.noisy)]
+    positions = np.where(weights > np.finfo(float).tiny, swarm.get_q(), 0.0)
     off, covariance = _moments(cells, weights, known, known)
     off_positions, across = _moments(cells, weights, known, positions)
     # Few particles may be on a line by chance: the fewer they are, the less their slopes count.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -65,14 +65,38 @@ class ParticleStart:
         if not np.any(reached):
             ranges = ", ".join(f"{c.name} from {c.low:g} to {c.high:g}" for c in coordinates)
             raise UsageError(f"the mechanism cannot be moved to any of its positions at the start: {ranges}")
+        self._rates = [float(rate) for rate in mechanism.zd]
         self.positions = swarm.get_q()[:, reached]
         """(n, m) coordinates of a swarm's particles, of those that can be reached."""
+        self.size = float(np.ptp(self.positions))
+        """Of the mechanism, m, about."""
 
-    def begin(self, swarm: Swarm, rates: Mapping[str, tuple[float, float]]) -> None:
-        """Draw all particles anew; `rates`: mean and standard deviation of rates that have been measured."""
+    def begin(
+        self, swarm: Swarm, rates: Mapping[str, tuple[float, float]], shown: Sequence[tuple[str, float]] = ()
+    ) -> None:
+        """Draw all particles anew.
+
+        `rates`: mean and standard deviation of rates that have been measured; others have the mechanism's own and the
+        configured ones. `shown`: by how much coordinates of the mechanism have changed in a second of late: the
+        deviations are then at least as large as that takes.
+        """
         chosen = self._random.integers(self.positions.shape[1], size=swarm.count)
         q = self.positions[:, chosen]
+        drawn = self._random.standard_normal((len(self.coordinates), swarm.count))
         swarm.set_states(q, np.zeros_like(q))
-        known = [rates.get(c.name, (0.0, c.rate)) for c in self.coordinates]
-        drawn = self._random.standard_normal((len(known), swarm.count))
-        swarm.shift(None, np.array([[mean] for mean, _ in known]) + np.array([[s] for _, s in known]) * drawn)
+        widest = 0.0
+        if shown:
+            swarm.shift(None, drawn)
+            widest = max(rate / _root_mean_square(swarm.get_rates(name)) for name, rate in shown)
+            swarm.set_states(q, np.zeros_like(q))
+        known = [
+            rates.get(c.name, (mean, max(c.rate, widest)))
+            for c, mean in zip(self.coordinates, self._rates, strict=True)
+        ]
+        mean, sigma = np.array(known).T[:, :, None]
+        swarm.shift(None, mean + sigma * drawn)
+
+
+def _root_mean_square(values: np.ndarray) -> float:
+    """Of those that are numbers; not zero."""
+    return float(np.sqrt(np.mean(values[np.isfinite(values)] ** 2))) or np.inf

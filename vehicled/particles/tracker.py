@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import heapq
+import math
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -23,14 +25,25 @@ from vehicled.multibody.model import MechanismError
 from vehicled.particles.clusters import calc_covariance, describe_coordinate, find_heaviest
 from vehicled.particles.configuration import CoordinateOptions, ParticlesConfiguration
 from vehicled.particles.filter import MotionNoise, ParticleFilter
+from vehicled.particles.forgetting import Forgetting
 from vehicled.particles.live import Follower
 from vehicled.particles.observability import find_unobservable
+from vehicled.particles.pace import Pace
 from vehicled.particles.sensors import MechanismSensors
 from vehicled.particles.start import ParticleStart, StartCoordinate
 from vehicled.particles.swarm import Swarm
+from vehicled.particles.watch import Verdict, Watch
 
 _LONGEST_GAP_NS = 2_000_000_000
 """After a longer time without readings the particles begin anew: to integrate over it would delay what follows."""
+_UNEXPLAINED = SourceFault(
+    "mechanism",
+    "its equations of motion do not explain the readings; expected its masses and forces, and scale and offset of "
+    "the sensors, to be right, and no sensor to have failed",
+    ("all that is not measured",),
+)
+_WIDER, _WIDEST = 2.0, 8.0
+"""Standard deviations of rates over how fast readings have changed, at a restart and at most after several."""
 
 
 class MechanismTracker:
@@ -67,35 +80,53 @@ class MechanismTracker:
         except UsageError as error:
             raise UsageError(f"particles.coordinates: {error}") from None
         self._sensors = MechanismSensors(configuration.sensors, swarm)
-        hidden = find_unobservable(
+        self._options = options
+        self._find_hidden = partial(
+            find_unobservable,
             mechanism.description,
             names,
             self._start.positions,
             np.array([1.0 if c.name in swarm.angles else c.high - c.low for c in coordinates]),
-            [s.measured for s in self._sensors.all],
-            options.longest_step,
+            step=options.longest_step,
         )
+        hidden = self._find_hidden(measured=[s.measured for s in self._sensors.all])
         if hidden:
             raise UsageError(f"sensors: their readings do not determine {', '.join(hidden)}")
-        self._options = options
+        self._sufficient: dict[frozenset[int], bool] = {}
+        """By sensors: whether they alone determine the state."""
+        self._watch = Watch(len(self._sensors.all), options.restart_after, self._suffice)
         self._shown = list(dict.fromkeys([*names, *swarm.angles, *swarm.distances]))
+        memory = math.inf if options.memory is None or options.plant_noise else options.memory
         noise = MotionNoise(
             motion=[c.motion for c in coordinates],
             speed=[c.speed for c in coordinates],
             keeps_covariance=not options.plant_noise,
+            memory=memory,
         )
         self._filter = ParticleFilter(swarm, [s.instrument for s in self._sensors.all], noise, random)
+        size = self._start.size
+        self._sizes = [1.0 if n in swarm.angles else size for n in names]
+        """Of an independent coordinate, rad or m, as large as a turn by 1 rad."""
+        self._forgetting = Forgetting(
+            memory,
+            [s.options.sigma * s.options.multiplier / (1.0 if s.angle else size) for s in self._sensors.all],
+            [s.options.rate is not None for s in self._sensors.all],
+        )
+        self._assumed: list[str] = []
+        """Coordinates at whose rates at the start the particles have begun, until they fit."""
         self._follower: Follower | None = None
         """Since the particles have begun."""
         self._held: list[tuple[int, int, Measurement]] = []
         """Measurements that wait for earlier ones, a heap."""
         self._order = count()
+        self._distrusted: set[int] = set()
+        """Sensors that do not fit the others, until they do."""
         self._records: list[Innovation] = []
         self._t = 0
         """Of the last reading, ns."""
-        self._fits_at = 0
-        """Of the last reading that fits, ns."""
         self._restarts = 0
+        self._in_vain = 0
+        """Restarts since the readings last fitted."""
         self._late = 0
         self.condition = Condition()
 
@@ -136,6 +167,7 @@ class MechanismTracker:
             "effective": self._filter.effective,
             "resamplings": self._filter.resamplings,
             "restarts": self._restarts,
+            "memory": self._forgetting.memory if math.isfinite(self._forgetting.memory) else None,
             "late": self._late,
             "sensors": {f"{s.device}.{s.channel}": s.status() for s in self._sensors.all},
         }
@@ -167,9 +199,18 @@ class MechanismTracker:
         if self._follower is None:
             self._begin(t, readings)
         assert self._follower is not None
-        in_time = self._follower.advance(t)
+        before = self._calc_rates()
+        try:
+            in_time = self._follower.advance(t)
+        except FloatingPointError:
+            self._restart(
+                t, f"the motion is too fast for particles.longest_step of {self._options.longest_step:g} s"
+            )
+            return False
         self._late += not in_time
+        moved = self._calc_rates()
         accepted: list[float | None] = [None] * len(sensors)
+        innovations: list[tuple[int, float]] = []
         for k, reading in enumerate(readings):
             if reading is None:
                 continue
@@ -177,43 +218,71 @@ class MechanismTracker:
             record.test_ratio = record.nis / self._options.reject_beyond**2
             if not in_time:
                 record.fused, record.reason = False, "too old"
-            elif record.test_ratio > 1.0:
+            elif record.test_ratio > 1.0 or k in self._distrusted:
                 record.fused, record.reason = False, "gate"
             else:
                 accepted[k] = reading
+            if in_time:
+                sensors[k].follow(t, reading)
+                self._watch.take(k, record)
+                if record.fused:
+                    innovations.append((k, math.copysign(math.sqrt(record.nis), record.innovation[0])))
             self._note(k, record)
         if not in_time:
             return False
         self._filter.update_gradually(accepted)
+        interval = (t - self._t) * 1e-9
+        acceleration = float(np.linalg.norm(moved - before)) / interval if interval > 0.0 else 0.0
+        self._forgetting.take(innovations, interval, acceleration)
+        self._filter.noise.unexplained = [x * self._forgetting.density for x in self._sizes]
         self._t = t
-        self._watch(t, fits=any(reading is not None for reading in accepted))
+        self._judge(t)
         return True
+
+    def _calc_rates(self) -> np.ndarray:
+        """(independent,) mean rates, rad/s or sizes of the mechanism in a second."""
+        weights = self._filter.weights
+        swarm, known = self._filter.swarm, weights > 0.0
+        return np.array(
+            [
+                weights[known] @ swarm.get_rates(n)[known] / x
+                for n, x in zip(swarm.noisy, self._sizes, strict=True)
+            ]
+        )
 
     def _reject(self, t: int, step: int, values: list[tuple[int, float]]) -> None:
         for k, value in values:
             self._note(k, self._sensors.all[k].refuse(t, step, value))
 
     def _note(self, k: int, record: Innovation) -> None:
-        sensor = self._sensors.all[k]
-        sensor.counts[record.reason] += 1
-        if record.fused or sensor.fits_since is None:
-            sensor.fits_since = record.t
-        sensor.fits = record.fused
+        self._sensors.all[k].counts[record.reason] += 1
         self._records.append(record)
 
     def _begin(self, t: int, readings: list[float | None]) -> None:
         """Particles anywhere; rates that are measured now are as measured."""
+        sensors = self._sensors.all
         rates = {
             s.options.rate: (reading, s.options.sigma * s.options.multiplier)
-            for s, reading in zip(self._sensors.all, readings, strict=True)
+            for s, reading in zip(sensors, readings, strict=True)
             if s.options.rate is not None and reading is not None
         }
-        self._start.begin(self._filter.swarm, rates)
+        # What has moved before is not as it was at the start; where that was not enough the next start has more.
+        factor = min(_WIDER * 2.0**self._in_vain, _WIDEST)
+        moving = self._restarts > 0
+        shown = [(s.options.measured, factor * s.change) for s in sensors if moving and s.change is not None]
+        self._start.begin(self._filter.swarm, rates, shown)
         self._filter.equalise()
-        self._follower = Follower(self._filter, self._options.longest_step)
-        for sensor in self._sensors.all:
-            sensor.fits_since, sensor.fits = t, True
-        self._fits_at = t
+        self._follower = Follower(
+            self._filter, self._options.longest_step, Pace(self._filter.swarm, self._start.size)
+        )
+        self._t = t
+        self._watch.begin(t)
+        self._distrusted = set()
+        self._forgetting.begin(self._in_vain)
+        self._filter.noise.unexplained = 0.0
+        self._assumed = [
+            c.name for c in self._start.coordinates if c.rate == 0.0 and c.name not in rates and not shown
+        ]
         if self.condition.state == "waiting":
             self.condition = Condition("running", t)
 
@@ -224,26 +293,48 @@ class MechanismTracker:
 
     # -- condition -------------------------------------------------------------------------------------------
 
-    def _watch(self, t: int, fits: bool) -> None:
-        """Restart where nothing fits; name the sensors that do not."""
-        patience = round(self._options.restart_after * 1e9)
-        if fits:
-            self._fits_at = t
-        if t - self._fits_at > patience:
-            self._restart(t, f"no reading has fitted for {self._options.restart_after:g} s")
+    def _suffice(self, sensors: frozenset[int]) -> bool:
+        """Whether these sensors alone determine the state."""
+        if sensors not in self._sufficient:
+            measured = [self._sensors.all[k].measured for k in sorted(sensors)]
+            self._sufficient[sensors] = bool(measured) and not self._find_hidden(measured=measured)
+        return self._sufficient[sensors]
+
+    def _judge(self, t: int) -> None:
+        """Restart where the particles do not fit; name the sensors that do not."""
+        verdict = self._watch.judge(t)
+        if verdict is None:
             return
-        before = self.condition
-        if before.state == "recovering" and t - (before.since or 0) <= patience:
+        if verdict.misfits and not verdict.are_faults:
+            self._restart(t, self._explain(verdict))
+            self._in_vain += 1
             return
+        self._in_vain, self._assumed = 0, []
+        self._distrusted = {m.sensor for m in verdict.misfits}
+        misfits = [self._sensors.all[k] for k in sorted(self._distrusted)]
         faults = tuple(
-            SourceFault(
-                f"{s.device}.{s.channel}", "its readings do not fit the others", (s.options.measured,)
-            )
-            for s in self._sensors.all
-            if not s.fits and s.fits_since is not None and t - s.fits_since > patience
+            SourceFault(s.name, "its readings do not fit the others", (s.options.measured,)) for s in misfits
         )
-        if faults != before.faults or before.state == "recovering":
+        if not self._forgetting.explains:
+            faults += (_UNEXPLAINED,)
+        if faults != self.condition.faults or self.condition.state == "recovering":
             self.condition = Condition("degraded" if faults else "running", t, None, faults)
+
+    def _explain(self, verdict: Verdict) -> str:
+        counts = ", ".join(
+            f"{m.beyond} of {m.readings} readings of {self._sensors.all[m.sensor].name}"
+            for m in verdict.misfits
+        )
+        reason = f"{counts} do not fit"
+        if self._assumed:
+            keys = ", ".join(f"particles.coordinates.{name}.rate" for name in self._assumed)
+            reason += f"; expected {keys} unless it starts at the rate in the mechanism's file"
+        elif self._in_vain:
+            reason += (
+                f", after {self._in_vain} restart{'s' * (self._in_vain > 1)}; expected sigma, scale and offset of "
+                "the sensors and the mechanism's parameters to be right"
+            )
+        return reason
 
     # -- estimate --------------------------------------------------------------------------------------------
 

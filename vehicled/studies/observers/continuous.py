@@ -26,7 +26,7 @@ class ContinuousEKF(MechanismObserver):
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         """Advance by h; the correction is part of the step's equations. Raises as of any observer."""
-        readings = self.sensors.check(readings)
+        readings = self.check_readings(self.sensors, readings)
         m, h = self.mechanism, self.h
         self.covariance = self.propagate(self.covariance, *calc_exact_transition(m, h))
         start, rate = self._state(), np.concatenate([self.zd, self.zdd])

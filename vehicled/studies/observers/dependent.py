@@ -70,7 +70,7 @@ class _DependentEKF(MechanismObserver):
         return sigmas
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        readings = self.sensors.check(readings)
+        readings = self.check_readings(self.sensors, readings)
         m = self.mechanism
         moving = self.propagate(self._get_moving(), *calc_exact_transition(m, self.h))
         if not self._stepper.step(m, self.h).converged:

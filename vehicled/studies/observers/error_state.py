@@ -54,7 +54,7 @@ class ErrorStateObserver:
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         """Advance by one step; `readings` (k,) at its end, None without. Raises as of any observer."""
-        readings = self.model.sensors.check(readings)
+        readings = self.model.check_readings(self.model.sensors, readings)
         noise = self.model.plant_noise
         try:
             noise.predict(self.filter.predict(self.h).matrix)

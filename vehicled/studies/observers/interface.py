@@ -10,12 +10,15 @@ from typing import Protocol
 
 import numpy as np
 
-from vehicled.errors import RunError
+from vehicled.errors import RunError, UsageError
 from vehicled.filter import definite
 from vehicled.filter.error_state import StateUpdate
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.multibody.sensors import SensorSet
+from vehicled.multibody.sensors import Encoder, SensorSet
 from vehicled.studies.observers.noise import PlantNoise, as_plant_noise
+
+_FARTHEST = 100.0
+"""rad, 16 turns: of an encoder beside the estimate."""
 
 
 class Observer(Protocol):
@@ -53,7 +56,7 @@ class Observer(Protocol):
         """Advance by one step; `readings` (k,) at its end, None without.
 
         Raises RunError when it cannot go on, and UsageError, before the step, for readings that are not k finite
-        numbers.
+        numbers, or of an encoder many turns away.
         """
 
 
@@ -82,6 +85,28 @@ class MechanismEstimate:
         """(f,) their accelerations, a copy."""
         zdd: np.ndarray = self.mechanism.qdd[self.independent]
         return zdd
+
+    def check_readings(self, sensors: SensorSet, readings: np.ndarray | None) -> np.ndarray | None:
+        """(k,) readings of these sensors before a step; None stays.
+
+        Raises UsageError as `SensorSet.check`, and for an encoder of an angle that is many turns from the estimate:
+        to turn there takes many solutions of the constraints, and no linkage gets there in a step.
+        """
+        values = sensors.check(readings)
+        if values is None:
+            return None
+        m = self.mechanism
+        for sensor in sensors.sensors:
+            if not isinstance(sensor, Encoder):
+                continue
+            place = m.index(sensor.coordinate)
+            value = values[sensors.reading_names.index(str(sensor))]
+            if place not in m.lengths and abs(value - m.q[place]) > _FARTHEST:
+                raise UsageError(
+                    f"{sensor}: expected a reading within {_FARTHEST:g} rad of the estimate, "
+                    f"{m.q[place]:.4g} rad, got {value:.4g} rad"
+                )
+        return values
 
     def fail(self, what: str) -> RunError:
         """The error to raise, with the observer's name and the time."""

@@ -57,7 +57,7 @@ class UnscentedKF(MechanismObserver):
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
         """Advance all points by h, and update with readings (k,) if there are any. Raises as of any."""
-        readings = self.sensors.check(readings)
+        readings = self.check_readings(self.sensors, readings)
         m, f, transform = self.mechanism, len(self.independent), self._transform
         root = np.linalg.cholesky(self.repair(self.covariance))
         ends = self._propagate(self._draw(np.concatenate([self.z, self.zd]), root))

@@ -1,0 +1,159 @@
+"""Particles on mechanisms with precise encoders: honest deviations, or a condition that says what is wrong."""
+
+import numpy as np
+import pytest
+from mechanism_rig import shipped
+from particles_rig import DT, SIGMA, follow, make_tracker, move
+
+from vehicled.angles import wrap
+from vehicled.messages import Measurement
+
+CRANKS = {"joint.1.angle": "theta1", "joint.2.angle": "theta2"}
+FIVE_BAR = """\
+sensors:
+  can: {joint.1.angle: {value: theta1, sigma: 0.2 deg}, joint.2.angle: {value: theta2, sigma: 0.2 deg}}
+"""
+CRANK = {"joint.1.angle": "theta"}
+ENCODER = "sensors: {can: {joint.1.angle: {value: theta, sigma: 0.2 deg}}}\n"
+
+
+WRONG = {"left_crank": 1.2, "right_crank": 0.8, "left_coupler": 0.8, "right_coupler": 1.2}
+
+
+@pytest.fixture(scope="module")
+def five_bar():
+    return move(shipped("five_bar"), 4.4)
+
+
+def changed_masses(name, factors):
+    """A shipped mechanism whose bodies have other masses."""
+    mechanism = shipped(name)
+    mechanism.set_parameters(
+        {f"{k}.mass": x * mechanism.get_parameter(f"{k}.mass") for k, x in factors.items()}
+    )
+    return mechanism
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    "more", ["", "particles: {coordinates: {theta1: {rate: 5 rad/s}, theta2: {rate: 5 rad/s}}}\n"]
+)
+def test_two_degrees_of_freedom_by_two_precise_encoders(tmp_path, five_bar, seed, more):
+    """From rest, known to be so or not: the particles do not contract beside the truth."""
+    followed = follow(make_tracker(tmp_path, FIVE_BAR + more, "five_bar"), five_bar, CRANKS, seed)
+    assert followed.refused < 0.01
+    assert [c.state for c in followed.conditions] == ["running"]
+    for name in CRANKS.values():
+        off, normalised = (x[50:] for x in followed.errors(name))
+        assert np.sqrt(np.mean(off**2)) < 0.5 * SIGMA
+        assert 0.05 < np.mean(normalised**2) < 4.0
+        assert np.mean(followed.rate_errors(name)[50:] ** 2) < 4.0
+
+
+def test_the_start_has_the_rate_of_the_mechanism_s_file(tmp_path):
+    """A crank that turns by 2 rad between readings, and by 0.6 rad in the longest step."""
+    motion = move(shipped("slider_crank"), 1.0, 5e-5)
+    followed = follow(make_tracker(tmp_path, ENCODER, "slider_crank"), motion, CRANK, 1)
+    off, normalised = followed.errors("theta")
+    assert followed.refused < 0.01
+    assert np.abs(off[20:]).max() < SIGMA
+    assert np.mean(normalised[20:] ** 2) < 4.0
+    # Exactly known, as no deviation is configured.
+    assert followed.estimates[0].coordinates["theta"].rate == pytest.approx(motion.qd["theta"][0], rel=1e-6)
+
+
+def test_a_linkage_that_moves_at_the_start_is_found_with_one_restart(tmp_path):
+    """Contrary to its configuration, of which the reason names the key."""
+    mechanism = shipped("four_bar")
+    mechanism.set_independent_state(mechanism.z, np.array([2.0]))
+    followed = follow(make_tracker(tmp_path, ENCODER, "four_bar"), move(mechanism, 4.0), CRANK, 1)
+    assert [c.state for c in followed.conditions] == ["running", "recovering", "running"]
+    reason = followed.conditions[1].reason
+    assert "readings of can.joint.1.angle do not fit" in reason
+    assert "particles.coordinates.theta.rate" in reason
+    off, normalised = followed.errors("theta")
+    assert np.abs(off[100:]).max() < SIGMA
+    assert np.mean(normalised[100:] ** 2) < 4.0
+
+
+def test_a_sensor_that_fails_is_named_and_not_used_until_it_fits(tmp_path, five_bar):
+    """Stuck, at a value that the crank passes again and again."""
+
+    def stuck(k, channel, reading):
+        return 3.0 if channel == "joint.2.angle" and 75 <= k < 150 else reading
+
+    followed = follow(make_tracker(tmp_path, FIVE_BAR, "five_bar"), five_bar, CRANKS, 1, stuck)
+    assert [c.state for c in followed.conditions] == ["running", "degraded", "running"]
+    (fault,) = followed.conditions[1].faults
+    assert (fault.source, fault.less_certain) == ("can.joint.2.angle", ("theta2",))
+    assert not any(step[1] for step in followed.fused[100:150])
+    assert all(step[1] for step in followed.fused[210:])
+    for name in CRANKS.values():
+        off, normalised = followed.errors(name)
+        assert np.abs(off[50:]).max() < SIGMA
+        assert np.mean(normalised[50:] ** 2) < 4.0
+
+
+def test_masses_that_are_slightly_wrong_leave_honest_deviations(tmp_path):
+    """A coupler 2 % heavier: without forgetting it is 2° off, and two fifths of the readings are refused."""
+    motion = move(changed_masses("five_bar", {"right_coupler": 1.02}), 4.0)
+    followed = follow(make_tracker(tmp_path, FIVE_BAR, "five_bar"), motion, CRANKS, 1)
+    assert followed.refused < 0.01
+    assert [c.state for c in followed.conditions] == ["running"]
+    for name in CRANKS.values():
+        off, normalised = (x[50:] for x in followed.errors(name))
+        assert np.sqrt(np.mean(off**2)) < SIGMA
+        assert 0.1 < np.mean(normalised**2) < 5.0
+        assert np.mean(followed.rate_errors(name)[50:] ** 2) < 6.0
+
+
+def test_masses_that_are_wrong_are_said_to_be_so(tmp_path):
+    """By 20 %, and yet the deviations are honest."""
+    motion = move(changed_masses("five_bar", WRONG), 6.0)
+    followed = follow(make_tracker(tmp_path, FIVE_BAR, "five_bar"), motion, CRANKS, 1)
+    (fault,) = followed.conditions[-1].faults
+    assert (followed.conditions[-1].state, fault.source) == ("degraded", "mechanism")
+    assert "masses" in fault.reason
+    assert followed.tracker.status()["memory"] < 0.2
+    for name in CRANKS.values():
+        off, normalised = (x[50:] for x in followed.errors(name))
+        assert np.sqrt(np.mean(off**2)) < 1.5 * SIGMA
+        assert np.mean(normalised**2) < 10.0
+        assert np.mean(followed.rate_errors(name)[50:] ** 2) < 10.0
+
+
+def test_an_encoder_turned_on_its_shaft_is_said_not_to_fit(tmp_path, five_bar):
+    """By 10°: what it reads is measured, what follows from gravity is not."""
+
+    def turned(k, channel, reading):
+        return reading + np.radians(10.0) if channel == "joint.2.angle" else reading
+
+    followed = follow(make_tracker(tmp_path, FIVE_BAR, "five_bar"), five_bar, CRANKS, 2, turned)
+    assert followed.conditions[-1].state == "degraded"
+    assert {f.source for f in followed.conditions[-1].faults} <= {"mechanism", "can.joint.2.angle"}
+
+
+def test_a_wrong_sign_is_never_running_for_long(tmp_path):
+    """Of the only encoder, on a linkage that gravity turns."""
+    motion = move(shipped("four_bar"), 5.0)
+    tracker = make_tracker(tmp_path, ENCODER, "four_bar")
+    followed = follow(tracker, motion, CRANK, 1, lambda k, channel, reading: -reading)
+    assert [f.source for f in followed.conditions[-1].faults] == ["mechanism"]
+    assert followed.conditions[-1].since < 10**9 + 4e9
+
+
+def test_nothing_impossible_is_published(tmp_path):
+    """A mechanism that turns by radians in a millisecond, and an encoder that reads anything."""
+    random, published = np.random.default_rng(1), []
+    text = ENCODER.replace("theta", "beta")
+    tracker = make_tracker(tmp_path, text, "squeezer")
+    for k in range(40):
+        t = round(k * DT * 1e9)
+        reading = float(wrap(0.1 * k**2 + random.uniform(-1.0, 1.0)))
+        estimate = tracker.step(t, [Measurement("can", t, t, {"joint.1.angle": reading})])
+        published += [] if estimate is None else list(estimate.coordinates.values())
+    numbers = np.array([[c.value, c.sigma, c.rate, c.rate_sigma, c.mean, c.deviation] for c in published])
+    assert np.isfinite(numbers).all()
+    # By 1 rad in the shortest step, a 64th of a quarter of the time between readings.
+    assert np.abs(numbers[:, 2]).max() < 64 / (DT / 4)
+    assert tracker.condition.state == "recovering"
