@@ -13,6 +13,20 @@ from vehicled.multibody.relative import Base, Point, RelativeBody, RelativeSyste
 from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.vector import Vector
 
+DOUBLE = """
+space: planar
+coordinates: relative
+gravity: 0 -9.81 m/s²
+ground: {points: {A: 0 0 m}}
+points: {P: 1 0 m, Q: 1.2 0.9 m}
+angles: {upper_angle: {between: [x, [A, P]]}, elbow: {between: [[A, P], [P, Q]]}}
+bodies:
+  upper: {kind: bar, points: [A, P], length: 1.1 m, mass: 1.3 kg}
+  lower: {kind: rigid, points: {P: 0.1 0 m, Q: 0.9 0 m}, mass: 2 kg, center_of_mass: 0.4 0 m, inertia: 0.3 kg·m²}
+independent: [upper_angle, elbow]
+"""
+"""Two bars on two angles."""
+
 Real = np.longdouble
 EXTENDED = np.finfo(Real).eps < 1e-18
 

@@ -1,4 +1,4 @@
-"""Mechanisms in relative coordinates: the same motion as in natural ones, closed forms, observers, refusals."""
+"""Mechanisms in relative coordinates: the same motion as in natural ones, closed forms, observers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from codegen_rig import LoadedPython, compare_with_machine_code, load_python
 from identification_rig import draw_motion
 from mechanism_log_rig import record
 from operator_rig import CHAIN, DUMBBELL, FREE, JOINTS
+from relative_rig import DOUBLE
 
 from vehicled.cli import main
-from vehicled.errors import SettingsError, UsageError
+from vehicled.errors import UsageError
 from vehicled.identification import base
 from vehicled.identification.mechanism.estimate import calc_equations, estimate
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
@@ -24,10 +25,8 @@ from vehicled.identification.regressors import Regressor, spring_columns
 from vehicled.identification.symbolic_base import find_symbolic_base
 from vehicled.multibody import body_operators, operators, problems, switches
 from vehicled.multibody.batch import MechanismBatch
-from vehicled.multibody.building import build_model
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, load_description
-from vehicled.multibody.elements import CoordinateForce, Rigid
 from vehicled.multibody.forms import FormCounts, choose_form, count_forms
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.library import make_library
@@ -105,19 +104,6 @@ forces:
   torque: {kind: torque, body: arm, torque: [2, 1, 3]}
   motor: {kind: on_coordinate, coordinate: turn, force: 2}
 """
-DOUBLE = """
-space: planar
-coordinates: relative
-gravity: 0 -9.81 m/s²
-ground: {points: {A: 0 0 m}}
-points: {P: 1 0 m, Q: 1.2 0.9 m}
-angles: {upper_angle: {between: [x, [A, P]]}, elbow: {between: [[A, P], [P, Q]]}}
-bodies:
-  upper: {kind: bar, points: [A, P], length: 1.1 m, mass: 1.3 kg}
-  lower: {kind: rigid, points: {P: 0.1 0 m, Q: 0.9 0 m}, mass: 2 kg, center_of_mass: 0.4 0 m, inertia: 0.3 kg·m²}
-independent: [upper_angle, elbow]
-"""
-PLATE = {"plate": Rigid(kind="rigid", points=["P", "Q"], mass=1.0, center_of_mass=(0.0, 0.0), inertia=(1.0,))}
 CLOSED = ("four_bar", "five_bar", "slider_crank", "suspension_corner")
 OPEN = {"planar": PLANAR, "spatial": SPATIAL}
 CHAINS = {f"chain, {joint}": CHAIN.format(joint=text, v="0 1 0", w="0 0 1") for joint, text in JOINTS.items()}
@@ -450,64 +436,3 @@ def test_natural_coordinates_are_the_default_and_taken_where_relative_ones_do_no
     assert choose_form(replace(bar, coordinates="auto")) == "natural"
     with pytest.raises(MechanismError, match="unknown point 'lower_ball'"):
         count_forms(replace(load_description("suspension_corner"), points={}))
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "message"),
-    [
-        (
-            "four_bar",
-            {"forces": {"f": CoordinateForce(kind="on_coordinate", coordinate="P.x", force=1)}},
-            "P.x",
-        ),
-        ("four_bar", {"velocities": {"P": (1.0, 0.0)}}, r"velocities\.P: points have no coordinates"),
-        ("four_bar", {"independent": ["P.x"]}, "independent: unknown coordinate 'P.x'"),
-        ("four_bar", {"drives": {"P.x": "t"}}, "drives: unknown coordinate 'P.x'"),
-        (
-            "four_bar",
-            {"points": {"P": (1, 1.7), "Q": (10, 5), "Z": (0, 0)}},
-            r"points\.Z: expected in a body",
-        ),
-        ("four_bar", {"vectors": {"v": (1, 0)}}, r"vectors\.v: expected in a body"),
-        (
-            "four_bar",
-            {"points": {"P": (1, 1.7), "Q": (1, 1.7)}, "bodies": PLATE},
-            "plate: P and Q lie at one place",
-        ),
-        (
-            "four_bar",
-            {"points": {"P": (-1, -1.7), "Q": (10, 5)}},
-            "angle theta is 1.047 rad at the start, but the places of the points lie on the other side",
-        ),
-    ],
-)
-def test_what_has_no_relative_coordinates_is_refused_with_a_name(name, changes, message):
-    with pytest.raises(MechanismError, match=message):
-        build_model(replace(load_description(name), coordinates="relative", **changes))
-
-
-def test_what_cannot_move_has_natural_coordinates_only():
-    welded = """
-space: planar
-coordinates: relative
-ground: {points: {A: 0 0 m}}
-points: {O: 0 0 m}
-vectors: {v: 1 0}
-bodies: {block: {kind: rigid, points: [O], vectors: [v], mass: 1 kg, center_of_mass: 1 0 m, inertia: 1 kg·m²}}
-joints: {weld: {kind: rigid, points: [A, O], axes: [x, v]}}
-"""
-    with pytest.raises(MechanismError, match="nothing can move"):
-        build_model(rig.describe(welded))
-    assert choose_form(rig.describe(welded)) == "natural"
-
-
-def test_what_can_move_is_named_by_its_body():
-    with pytest.raises(
-        MechanismError, match=r"under-determined: 2 degrees of freedom, 1 declared by .*; .*lower can move"
-    ):
-        rig.mechanism(DOUBLE.replace("[upper_angle, elbow]", "[upper_angle]"))
-
-
-def test_a_form_that_does_not_exist_is_refused():
-    with pytest.raises(SettingsError, match="coordinates: expected natural, relative or auto"):
-        rig.describe(DOUBLE.replace("relative", "absolute"))

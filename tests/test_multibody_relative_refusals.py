@@ -1,0 +1,79 @@
+"""What has no relative coordinates is refused, with the name of the part and the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mechanism_rig as rig
+import pytest
+from relative_rig import DOUBLE
+
+from vehicled.errors import SettingsError
+from vehicled.multibody.building import build_model
+from vehicled.multibody.description import load_description
+from vehicled.multibody.elements import CoordinateForce, Rigid
+from vehicled.multibody.forms import choose_form
+from vehicled.multibody.model import MechanismError
+
+PLATE = {"plate": Rigid(kind="rigid", points=["P", "Q"], mass=1.0, center_of_mass=(0.0, 0.0), inertia=(1.0,))}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        (
+            "four_bar",
+            {"forces": {"f": CoordinateForce(kind="on_coordinate", coordinate="P.x", force=1)}},
+            "P.x",
+        ),
+        ("four_bar", {"velocities": {"P": (1.0, 0.0)}}, r"velocities\.P: points have no coordinates"),
+        ("four_bar", {"independent": ["P.x"]}, "independent: unknown coordinate 'P.x'"),
+        ("four_bar", {"drives": {"P.x": "t"}}, "drives: unknown coordinate 'P.x'"),
+        (
+            "four_bar",
+            {"points": {"P": (1, 1.7), "Q": (10, 5), "Z": (0, 0)}},
+            r"points\.Z: expected in a body",
+        ),
+        ("four_bar", {"vectors": {"v": (1, 0)}}, r"vectors\.v: expected in a body"),
+        (
+            "four_bar",
+            {"points": {"P": (1, 1.7), "Q": (1, 1.7)}, "bodies": PLATE},
+            "plate: P and Q lie at one place",
+        ),
+        (
+            "four_bar",
+            {"points": {"P": (-1, -1.7), "Q": (10, 5)}},
+            "angle theta is 1.047 rad at the start, but the places of the points lie on the other side",
+        ),
+    ],
+)
+def test_what_has_no_relative_coordinates_is_refused_with_a_name(name, changes, message):
+    with pytest.raises(MechanismError, match=message):
+        build_model(replace(load_description(name), coordinates="relative", **changes))
+
+
+def test_what_cannot_move_has_natural_coordinates_only():
+    welded = """
+space: planar
+coordinates: relative
+ground: {points: {A: 0 0 m}}
+points: {O: 0 0 m}
+vectors: {v: 1 0}
+bodies: {block: {kind: rigid, points: [O], vectors: [v], mass: 1 kg, center_of_mass: 1 0 m, inertia: 1 kg·m²}}
+joints: {weld: {kind: rigid, points: [A, O], axes: [x, v]}}
+"""
+    with pytest.raises(MechanismError, match="nothing can move"):
+        build_model(rig.describe(welded))
+    assert choose_form(rig.describe(welded)) == "natural"
+
+
+def test_what_can_move_is_named_by_its_body():
+    with pytest.raises(
+        MechanismError, match=r"under-determined: 2 degrees of freedom, 1 declared by .*; .*lower can move"
+    ):
+        rig.mechanism(DOUBLE.replace("[upper_angle, elbow]", "[upper_angle]"))
+
+
+def test_a_form_that_does_not_exist_is_refused():
+    with pytest.raises(SettingsError, match="coordinates: expected natural, relative or auto"):
+        rig.describe(DOUBLE.replace("relative", "absolute"))
