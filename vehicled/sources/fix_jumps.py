@@ -39,6 +39,8 @@ class PlacedFix(NamedTuple):
     """m/s, or as fast as it can be."""
     velocity: complex | None
     """Of the receiver, east and north, m/s; None where it is not known."""
+    is_moving_so: bool = True
+    """Whether the estimate moves as that velocity says: else it is not the positions that are wrong."""
 
 
 class _Way(NamedTuple):
@@ -79,7 +81,9 @@ class FixJumps:
         """How far the estimate has moved beside the receiver's velocity in this doubt, east and north, m; what has
         been returned is not in it."""
         self._drifted_ns: int | None = None
-        """When a fix last contradicted the receiver's own velocity."""
+        """When a fix last contradicted the receiver's own velocity, where that was right."""
+        self._false_ns = -_WINDOW_NS
+        """When the velocity was false last."""
 
     def take(self, t_ns: int, fix: PlacedFix, accepted: bool) -> tuple[float, float]:
         """A fix, and whether it was accepted by the gate.
@@ -92,6 +96,8 @@ class FixJumps:
             self._kept.clear()
             self._drifted_ns = None
         self._add_way(t_ns, fix)
+        if not fix.is_moving_so:
+            self._false_ns, self._drifted_ns = t_ns, None
         contradicts = self._drifts_from_velocity(fix.sigma)
         if jumps or contradicts or (not accepted and self._drifts_from_estimate()):
             self._last_ns = t_ns
@@ -101,7 +107,7 @@ class FixJumps:
                 if was_used:
                     drift = self._find_estimates_drift()
                     self._followed = [max(f, abs(d)) for f, d in zip(self._followed, drift, strict=True)]
-                if contradicts:
+                if contradicts and t_ns - self._false_ns > _WINDOW_NS:
                     self._drifted_ns = t_ns
                     return self._take_followed()
         elif accepted and t_ns - self._last_ns > _WINDOW_NS:

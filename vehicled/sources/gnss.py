@@ -368,16 +368,13 @@ class GnssSource(Source[Gnss]):
         if record.innovation and record.reason != "reset":
             (east, north), (x, y) = record.innovation[:2], record.value[:2]
             accepted = all(i * i <= most * s for i, s in zip((east, north), record.variance, strict=False))
-            fix = PlacedFix((x, y), (east, north), sigma, v.get("speed", FASTEST), self._find_velocity(v))
+            velocity, speed, is_so = None, v.get("speed", FASTEST), True
+            if "speed" in v and "course" in v:
+                velocity = cmath.rect(speed, 0.5 * math.pi - v["course"])
+                apart = abs(velocity - self._find_own_velocity())
+                is_so = apart < _FALSE_VELOCITY + _FALSE_PER_SPEED * speed
+            fix = PlacedFix((x, y), (east, north), sigma, speed, velocity, is_so)
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
-
-    def _find_velocity(self, v: Mapping[str, float]) -> complex | None:
-        """East and north, m/s, by speed and course; None where one is missing, or the velocity itself is false."""
-        if "speed" not in v or "course" not in v:
-            return None
-        velocity = cmath.rect(v["speed"], 0.5 * math.pi - v["course"])
-        apart = abs(velocity - self._find_own_velocity())
-        return velocity if apart < _FALSE_VELOCITY + _FALSE_PER_SPEED * v["speed"] else None
 
     def _find_own_velocity(self) -> complex:
         """Of the antenna by the estimate, east and north, m/s."""
