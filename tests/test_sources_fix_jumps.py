@@ -100,12 +100,24 @@ def test_after_an_outage_the_estimate_is_not_held_where_it_is():
         assert not jumps.is_in_doubt(k * SECOND // 50)
 
 
-def test_one_that_drifts_on_is_doubted_until_it_stops():
-    """Its own velocity contradicts it all the time."""
-    doubtful = play(50.0, 0.02, lambda t: 0.5 * min(max(t - 3.0, 0.0), 20.0), 40.0)
+@pytest.mark.parametrize("back", [23.0, 200.0])
+def test_one_that_has_drifted_is_doubted_until_it_is_back_for_a_minute_at_most(back):
+    """It drifts for 10 s, to 5 m."""
+    drifted = lambda t: 0.5 * min(max(t - 3.0, 0.0), 10.0) if t < back else 0.0  # noqa: E731
+    doubtful = play(50.0, 0.02, drifted, 80.0)
     assert doubtful[0] < 4.2
-    assert 23.0 < doubtful[-1] < 27.0
+    assert doubtful[-1] == pytest.approx(min(back + 2.0, doubtful[0] + 60.0), abs=2.1)
     assert len(doubtful) == pytest.approx(50.0 * (doubtful[-1] - doubtful[0]), abs=2)
+
+
+@pytest.mark.parametrize("drift", [0.5, 1.0])
+def test_a_receiver_without_a_carrier_drifts_by_less_than_single_fixes_show(drift):
+    """White noise of 0.5 m: 3 and 6 m within 6 s."""
+    slowly = lambda t: drift * min(max(t - 12.0, 0.0), 6.0) if t < 30.0 else 0.0  # noqa: E731
+    doubtful = play(5.0, 0.5, slowly, 50.0)
+    assert 14.0 < doubtful[0] < 20.0
+    assert 30.0 < doubtful[-1] < 41.0
+    assert play(5.0, 0.5, lambda t: 0.3 * math.sin(0.05 * t), 200.0) == []
 
 
 def test_a_slow_receiver_in_a_bend_does_not_drift():

@@ -369,6 +369,27 @@ def test_positions_that_drift_from_the_velocity_are_not_followed_however_long():
         assert (off / run[f"sigma.{axis}"][found]).max() < 4.0
 
 
+@pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.slow)])
+def test_fixes_off_by_metres_beside_a_good_velocity_are_not_followed(seed):
+    """As between buildings: 7 m within four seconds, and back at once after eight."""
+    drive = mixed()
+
+    def wrong(m: Measurement) -> Measurement:
+        values, t = dict(m.values), m.t / SECOND - 11.0
+        if "gnss.lat" in values and 0.0 < t < 10.0:
+            values["gnss.lat"] += 7.0 * min(0.25 * t, 1.0) / 111_320.0
+        return Measurement(m.source, m.t, m.arrival, values)
+
+    run = Run(prototype(), steps([wrong(m) for m in drive.measurements(seed, gnss="conventional")]))
+    assert run.sensors["gnss.position"]["resets"] == 0
+    assert not run.estimator.condition.faults
+    found = (run.t > 11 * SECOND) & (run.t < 24.9 * SECOND)
+    for axis in "xy":
+        off = np.abs(run.error(drive, axis))[found]
+        assert off.max() < 2.0
+        assert (off / run[f"sigma.{axis}"][found]).max() < 4.0
+
+
 # Two receivers that differ
 
 

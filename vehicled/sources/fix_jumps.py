@@ -10,6 +10,8 @@ import math
 from collections import deque
 from typing import NamedTuple
 
+from vehicled.sources.fix_drift import FixDrift
+
 _LEAST, _PER_WAY = 0.5, 0.5
 """m, and share of the way since the fix before: more of an estimate's motion is not wrong."""
 _SIGMAS = 7.0
@@ -23,8 +25,8 @@ _AGREEING_NS = 2_000_000_000
 """For so long fixes must have been accepted: an estimate that begins with a false fix is not better than the next."""
 _DOUBT_NS = 10_000_000_000
 """For so long a receiver that has jumped is not followed."""
-_LONGEST_DOUBT_NS = 120_000_000_000
-"""For so long one that still jumps or drifts is not followed."""
+_LONGEST_DOUBT_NS = 60_000_000_000
+"""For so long one that jumps again and again is not followed, nor one that has drifted and not come back."""
 
 
 class PlacedFix(NamedTuple):
@@ -59,10 +61,12 @@ class FixJumps:
     """Compares each fix with those before, beside the estimated motion and beside the receiver's velocity."""
 
     def __init__(self) -> None:
+        self._drift = FixDrift()
         self.reset()
 
     def reset(self) -> None:
         """The filter begins anew."""
+        self._drift.reset()
         self._before: tuple[int, PlacedFix] | None = None
         """The last fix and its time, ns."""
         self._kept: deque[_Way] = deque()
@@ -94,18 +98,23 @@ class FixJumps:
         jumps = self._jumps(t_ns, fix)
         if jumps:  # whatever it has done before, it no longer does
             self._kept.clear()
+            self._drift.reset()
             self._drifted_ns = None
         self._add_way(t_ns, fix)
+        followed = self._drift.take(t_ns, complex(*fix.place), complex(*fix.apart), fix.velocity, fix.sigma)
         if not fix.is_moving_so:
             self._false_ns, self._drifted_ns = t_ns, None
-        contradicts = self._drifts_from_velocity(fix.sigma)
+            self._drift.reset()
+        contradicts = self._drift.lasts or self._drifts_from_velocity(fix.sigma)
         if jumps or contradicts or (not accepted and self._drifts_from_estimate()):
             self._last_ns = t_ns
             if self._agreed_ns is not None and t_ns - self._agreed_ns > _AGREEING_NS:
                 self._doubtful_ns = self._doubtful_ns or t_ns
                 was_used = not self.is_contradicting(t_ns)
                 if was_used:
-                    drift = self._find_estimates_drift()
+                    drift = (
+                        self._find_estimates_drift() if followed is None else (followed.real, followed.imag)
+                    )
                     self._followed = [max(f, abs(d)) for f, d in zip(self._followed, drift, strict=True)]
                 if contradicts and t_ns - self._false_ns > _WINDOW_NS:
                     self._drifted_ns = t_ns
@@ -127,7 +136,7 @@ class FixJumps:
         )
 
     def is_in_doubt(self, t_ns: int) -> bool:
-        """Whether the receiver has jumped or drifted a short while ago and not come back, or drifts on."""
+        """Whether the receiver has jumped a short while ago, or jumps on, or has drifted and not come back."""
         if self._doubtful_ns is None:
             return False
         lasting = t_ns - self._doubtful_ns

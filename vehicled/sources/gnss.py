@@ -368,9 +368,9 @@ class GnssSource(Source[Gnss]):
         if record.innovation and record.reason != "reset":
             (east, north), (x, y) = record.innovation[:2], record.value[:2]
             accepted = all(i * i <= most * s for i, s in zip((east, north), record.variance, strict=False))
-            velocity, speed, is_so = None, v.get("speed", FASTEST), True
-            if "speed" in v and "course" in v:
-                velocity = cmath.rect(speed, 0.5 * math.pi - v["course"])
+            velocity = _read_velocity(v)
+            speed, is_so = v.get("speed", FASTEST) if velocity is None else abs(velocity), True
+            if velocity is not None:
                 apart = abs(velocity - self._find_own_velocity())
                 is_so = apart < _FALSE_VELOCITY + _FALSE_PER_SPEED * speed
             fix = PlacedFix((x, y), (east, north), sigma, speed, velocity, is_so)
@@ -479,3 +479,12 @@ class GnssSource(Source[Gnss]):
         others = (r for r in (GNSS, GNSS2) if r is not self._receiver)
         found = (self.updates.health.get(f"{other.name}.position") for other in others)
         return any(h is not None and h.state == "active" and h.failures == 0 for h in found)
+
+
+def _read_velocity(v: Mapping[str, float]) -> complex | None:
+    """East and north, m/s, by the vector or else by speed and course; None without them."""
+    if "vn" in v and "ve" in v:
+        return complex(v["ve"], v["vn"])
+    if "speed" in v and "course" in v:
+        return cmath.rect(v["speed"], 0.5 * math.pi - v["course"])
+    return None

@@ -130,6 +130,14 @@ SENSOR_ROWS: tuple[Row, ...] = (
         metres=0.5,
         named_within=1.2,  # within half a second it is 0.25 m off
     ),
+    Row(
+        name="GNSS spoofed by 1 m/s, conventional",
+        make=_each(partial(Displaced, drift=1.0)),
+        refused=("gnss.position",),  # named only as far as white noise of 0.5 m shows it
+        receiver="conventional",
+        metres=5.0,
+        recovery=4.0,
+    ),
     Row(name="RTK flapping", make=_each(Flapping), metres=0.7),
     Row(
         name="ionosphere steps of 2 m",

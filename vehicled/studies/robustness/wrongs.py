@@ -43,6 +43,11 @@ class Wrong:
     """Whether it is, with that, among those that are combined at random."""
 
 
+_FALSE_FROM, _GOING_OFF, _FALSE_FOR = 15.0, 5.0, 20.0
+"""s: of false fixes."""
+_METRES_PER_DEGREE = 111_320.0
+
+
 # -- the configuration -----------------------------------------------------------------------------------
 
 
@@ -269,6 +274,23 @@ def _thin(device: str, interval: float, _: Configuration) -> Reached:
     return reach
 
 
+def _displace_fixes(metres: float, _: Configuration) -> Reached:
+    """Positions go off to the east within 5 s, as between buildings, and are back at once after 20 s."""
+    begun = math.nan
+
+    def reach(m: Measurement) -> Measurement:
+        nonlocal begun
+        begun = m.t if math.isnan(begun) else begun
+        since = (m.t - begun) * 1e-9 - _FALSE_FROM
+        if "gnss.lon" not in m.values or not 0.0 < since < _FALSE_FOR:
+            return m
+        by = metres * min(since / _GOING_OFF, 1.0)
+        east = by / (_METRES_PER_DEGREE * math.cos(math.radians(m.values["gnss.lat"])))
+        return _changed(m, m.values | {"gnss.lon": m.values["gnss.lon"] + east})
+
+    return reach
+
+
 # -- all of them -----------------------------------------------------------------------------------------
 
 
@@ -342,6 +364,7 @@ def _make_all() -> Iterable[Wrong]:
     yield Wrong("no torque, no pressure", "inputs", None, _UNMEASURED)
     for name, channels in _ABSENT.items():
         yield Wrong(name, "sensors", None, partial(_drop, channels), listed=False)
+    yield Wrong("fixes 7 m off for 20 s", "sensors", None, partial(_displace_fixes, 7.0), listed=False)
     yield Wrong("a fix per second", "sensors", None, partial(_thin, "gnss.", 1.0), listed=False)
 
 

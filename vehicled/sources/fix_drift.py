@@ -1,0 +1,125 @@
+"""Fixes that drift from the receiver's own velocity within seconds, by less than single ones show.
+
+Velocities are by Doppler shifts: where buildings reflect signals, they stay right to centimetres per second while
+positions go off by metres. Averages over seconds are compared with what the velocity adds up to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+_BLOCK_NS = 1_000_000_000
+"""Over which fixes are averaged."""
+_MEAN, _KEPT = 2, 8
+"""Averages that make a place, and those that are kept."""
+_LONGEST_NS = 400_000_000
+"""Between two velocities that are added up."""
+_DRIFT, _PER_WAY, _PER_SECOND, _PER_CHANGE = 0.3, 0.003, 0.03, 0.05
+"""m, share of the way, m/s, and s, times the change of velocity (velocities may be smoothed by so much more than
+fixes): what velocities add up to is right within that."""
+_SIGMAS, _LEAST_WHITE = 5.0, 0.25
+"""Of an average, and its least standard deviation as a share of that of a fix: part of that wanders slowly."""
+
+
+@dataclass
+class _Block:
+    """Sums over the fixes of a second, east and north; means once it is complete."""
+
+    begun_ns: int
+    way: float
+    """m: that the velocity adds up to by its end."""
+    velocity: complex = 0j
+    beyond: complex = 0j
+    """Places less what the velocity adds up to, m."""
+    apart: complex = 0j
+    """Of places from the estimate, m."""
+    sigma: float = 0.0
+    count: int = 0
+
+
+class _Place:
+    """Of some blocks."""
+
+    def __init__(self, blocks: list[_Block]) -> None:
+        count = sum(b.count for b in blocks)
+        self.beyond = sum(b.beyond for b in blocks) / count
+        self.apart = sum(b.apart for b in blocks) / count
+        self.t_ns, self.way, self.velocity = blocks[-1].begun_ns, blocks[-1].way, blocks[-1].velocity
+        self.sigma = max(1.0 / math.sqrt(count), _LEAST_WHITE) * sum(b.sigma for b in blocks) / count
+
+    def differs_from(self, before: _Place) -> bool:
+        """Whether the place has drifted since."""
+        bound = (
+            _DRIFT + _PER_WAY * (self.way - before.way) + _PER_CHANGE * abs(self.velocity - before.velocity)
+        )
+        return abs(self.beyond - before.beyond) > bound + _SIGMAS * math.hypot(self.sigma, before.sigma)
+
+
+class FixDrift:
+    """Compares averaged fixes with the velocity of their receiver."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all."""
+        self._blocks: deque[_Block] = deque(maxlen=_KEPT)
+        self._reference: _Place | None = None
+        """Before the drift that lasts."""
+        self._present: _Block | None = None
+        self._moved, self._way, self._t_ns, self._velocity = 0j, 0.0, 0, 0j
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the receiver has drifted, and not come back."""
+        return self._reference is not None
+
+    def take(
+        self, t_ns: int, place: complex, apart: complex, velocity: complex | None, sigma: float
+    ) -> complex | None:
+        """A fix (m, 1 σ per axis), its distance from the estimate, and the velocity that came with it, m/s.
+
+        Where a drift shows: how far the estimate has followed it, east and north, m. Without velocities between two
+        fixes, all begins anew.
+        """
+        dt = t_ns - self._t_ns
+        if velocity is None or (self._present is not None and not 0 < dt < _LONGEST_NS):
+            self.reset()
+        if velocity is None:
+            return None
+        found = None
+        if self._present is not None:
+            moved = 0.5 * (velocity + self._velocity) * dt * 1e-9
+            self._moved += moved
+            self._way += abs(moved)
+            if t_ns - self._present.begun_ns >= _BLOCK_NS:
+                self._blocks.append(self._present)
+                self._present, found = None, self._compare()
+        self._t_ns, self._velocity = t_ns, velocity
+        block = self._present = self._present or _Block(t_ns, self._way)
+        block.beyond += place - self._moved
+        block.apart += apart
+        block.sigma += sigma
+        block.count += 1
+        block.way, block.velocity = self._way, velocity
+        return found
+
+    def _compare(self) -> complex | None:
+        blocks = list(self._blocks)
+        if len(blocks) < 2 * _MEAN:
+            return None
+        now, before = _Place(blocks[-_MEAN:]), self._reference or _Place(blocks[:_MEAN])
+        if not now.differs_from(before):
+            if self.lasts:
+                self._reference = None
+                self._blocks.clear()
+            return None
+        if self.lasts:
+            return None
+        if abs(now.apart) < abs(before.apart):
+            self._blocks.clear()  # it comes back from a drift that was too slow to be noticed
+            return None
+        self._reference = before
+        return (now.beyond - before.beyond) - (now.apart - before.apart)
