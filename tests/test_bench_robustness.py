@@ -104,6 +104,7 @@ SAMPLE_VALUES = {
 
 
 THINNED = "a fix per second"
+OFF = "fixes 7 m off for 20 s"
 
 
 def reached(*names: str) -> Measurement:
@@ -170,10 +171,19 @@ def test_tyres_change_their_slope_or_their_greatest_force():
 
 def test_every_wrong_changes_configuration_or_measurements():
     for wrong in wrongs.WRONGS.values():
-        if wrong.name == THINNED:
+        if wrong.name in (THINNED, OFF):
             continue
         changed = configured(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
         assert changed or reached(wrong.name).t != 1_000_000_000, wrong.name
+
+
+def test_fixes_go_off_and_come_back():
+    fixes = [Measurement("log", k * 10**9, k * 10**9, {"gnss.lat": 60.0, "gnss.lon": 9.0}) for k in range(45)]
+    configuration, found = wrongs.apply_wrongs([wrongs.WRONGS[OFF]], PROTOTYPE, fixes)
+    assert configuration == PROTOTYPE
+    metres = [55_660.0 * (m.values["gnss.lon"] - 9.0) for m in found]
+    assert [round(x, 3) for x in metres[14:23]] == [0.0, 0.0, 1.4, 2.8, 4.2, 5.6, 7.0, 7.0, 7.0]
+    assert max(map(abs, metres[35:])) < 1e-6
 
 
 def test_a_fix_per_second_is_what_is_left_of_ten():
