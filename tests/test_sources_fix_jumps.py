@@ -113,6 +113,9 @@ def test_one_that_has_drifted_is_doubted_until_it_is_back_for_a_minute_at_most(b
 @pytest.mark.parametrize("drift", [0.5, 1.0])
 def test_a_receiver_without_a_carrier_drifts_by_less_than_single_fixes_show(drift):
     """White noise of 0.5 m: 3 and 6 m within 6 s."""
+    # With a fix per second only the larger one shows.
+    once = play(1.0, 0.5, lambda t: drift * min(max(t - 12.0, 0.0), 6.0), 30.0)
+    assert bool(once) == (drift > 0.5)
     slowly = lambda t: drift * min(max(t - 12.0, 0.0), 6.0) if t < 30.0 else 0.0  # noqa: E731
     doubtful = play(5.0, 0.5, slowly, 50.0)
     assert 14.0 < doubtful[0] < 20.0
@@ -120,9 +123,10 @@ def test_a_receiver_without_a_carrier_drifts_by_less_than_single_fixes_show(drif
     assert play(5.0, 0.5, lambda t: 0.3 * math.sin(0.05 * t), 200.0) == []
 
 
-def test_a_slow_receiver_in_a_bend_does_not_drift():
-    """Its velocity turns by 7° between two fixes."""
-    assert play(4.0, 0.02, lambda t: 0.0, 60.0, speed=20.0, turn=0.5) == []
+@pytest.mark.parametrize("rate", [1.0, 4.0])
+def test_a_slow_receiver_in_a_bend_does_not_drift(rate):
+    """Its velocity turns by 29° and 7° between two fixes."""
+    assert play(rate, 0.02, lambda t: 0.0, 60.0, speed=20.0, turn=0.5) == []
 
 
 def test_a_receiver_that_stays_is_in_doubt_for_ten_seconds():

@@ -14,8 +14,8 @@ _BLOCK_NS = 1_000_000_000
 """Over which fixes are averaged."""
 _MEAN, _KEPT = 2, 8
 """Averages that make a place, and those that are kept."""
-_LONGEST_NS = 400_000_000
-"""Between two velocities that are added up."""
+_LONGEST_NS = 1_200_000_000
+"""Between two velocities that are added up: those of receivers with a fix per second are."""
 _DRIFT, _PER_WAY, _PER_SECOND, _PER_CHANGE = 0.3, 0.003, 0.03, 0.05
 """m, share of the way, m/s, and s, times the change of velocity (velocities may be smoothed by so much more than
 fixes): what velocities add up to is right within that."""
