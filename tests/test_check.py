@@ -368,3 +368,29 @@ def test_an_unknown_channel_of_particles_is_named_and_not_its_unit(capsys, tmp_p
     (line,) = capsys.readouterr().err.splitlines()
     assert f"devices.yaml:2: sensors.can.{name}: unknown channel" in line
     assert near in line
+
+
+def test_devices_of_particles_are_read_by_their_drivers(capsys, tmp_path):
+    """Every mistake of the file at once, and none that only `vehicled particles` would find."""
+    signals = "{joint.1.angle: {message: A, signal: B}}"
+    path = tmp_path / "devices.yaml"
+    path.write_text(
+        DEVICES.replace("joint.1.angle", "joint1.angle").replace("joint.2.speed", "joint.2.sped")
+        + "daemon:\n  devices:\n    imu: {driver: xsnes, options: {port: /dev/ttyUSB0}}\n"
+        + f"    can: {{driver: can, options: {{dbc: rig.dbc, signals: {signals}}}}}\n"
+    )
+    assert main(["check", str(path)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert "sensors.can.joint1.angle: unknown channel" in lines[0]
+    assert "sensors.can.joint.2.sped: unknown channel" in lines[1]
+    assert "daemon.devices.imu.driver: no driver 'xsnes'; did you mean 'xsens'?" in lines[2]
+    assert "daemon.devices.can.options.dbc: " in lines[3]
+    assert "rig.dbc: cannot be read" in lines[3]
+
+
+def test_a_configuration_of_particles_is_no_car_to_describe_as_a_mechanism(capsys, tmp_path):
+    path = tmp_path / "devices.yaml"
+    path.write_text(DEVICES)
+    assert main(["check", str(path), "--mechanism"]) == 2
+    assert "--mechanism: expected the configuration of a car, not of particles" in capsys.readouterr().err

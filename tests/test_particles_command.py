@@ -222,6 +222,10 @@ def test_a_reset_begins_anew_and_the_same_log_gives_the_same(tmp_path, truth):
             SENSORS + "daemon: {devices: {gyro: {driver: xsens, options: {port: x}}}}\n",
             "sensors.imu: expected a device",
         ),
+        (
+            "vehicle: {kind: handbook}\nsensors:\n  imu: {position: 0 0 0 m}\n",
+            "devices.yaml:1: vehicle: expected a configuration of particles",
+        ),
     ],
 )
 def test_a_wrong_configuration_is_refused_by_its_place(tmp_path, truth, capsys, text, message):

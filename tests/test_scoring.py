@@ -235,9 +235,28 @@ def test_origins_that_differ_are_found() -> None:
         x, y, _ = origin.to_world(*place)
         tables.append(table([0.0, 1.0], x=[x, x], y=[y, y], lat=[place[0]] * 2, lon=[place[1]] * 2))
     (note,) = find_notes(tables[0], tables[1])
-    assert note.startswith("the origins of x and y are 499.9 m apart")
+    assert note.startswith("the origins of x and y are 500.0 m apart")
     assert find_notes(tables[0], tables[2]) == ()
     assert find_notes(tables[0], table([0.0], x=[1.0], y=[2.0])) == ()
+
+
+def _drive(origin: WorldOrigin, distances: np.ndarray, digits: int) -> Table:
+    """Straight on in the frame of `origin`, with latitude and longitude of so many digits."""
+    places = [origin.to_geodetic(np.array([d, 0.5 * d, 0.0])) for d in distances]
+    lat, lon, alt = np.array(places).T
+    columns = {"x": distances, "y": 0.5 * distances, "lat": lat.round(digits), "lon": lon.round(digits)}
+    return table(range(len(distances)), **columns, alt=alt)
+
+
+def test_origins_half_a_metre_apart_are_found_and_rounding_is_none() -> None:
+    """As of a drive with RTK, whose frame begins at its first fix, not where that of the truth does."""
+    origin = WorldOrigin(43.33, -8.41, 900.0)
+    ahead = WorldOrigin(*origin.to_geodetic(np.array([0.4, 0.2, 0.0])))
+    distances = np.linspace(4000.0, 5000.0, 201)
+    estimates = _drive(origin, distances[:101], 12)
+    (note,) = find_notes(estimates, _drive(ahead, distances, 7))
+    assert note.startswith("the origins of x and y are 0.4 m apart")
+    assert find_notes(estimates, _drive(origin, distances, 6)) == ()
 
 
 def test_command_warns_of_origins_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

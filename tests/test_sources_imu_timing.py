@@ -233,3 +233,27 @@ def test_derivatives_are_those_of_the_path():
         (shared[:, 4], compare(pitch_late=small)),
     ):
         assert (residual - changed[0]) / small == pytest.approx(column, rel=0.02, abs=0.02)
+
+
+def test_at_constant_speed_a_late_imu_and_an_antenna_elsewhere_that_cancel_are_not_found():
+    """A slalom in which accelerations ahead err twice in each turn, as those of a car that rolls otherwise may.
+
+    An antenna 1.3 m ahead and samples 0.1 s late at 13 m/s make nearly the path of neither.
+    """
+    timing = ImuTiming()
+    timing.sigma, timing.antenna, timing.is_drive_known = 0.02, ARM, False
+    random, frequency = np.random.default_rng(0), 2.3
+    for k in range(round(14.5 * RATE)):
+        t = k / RATE
+        sway, sway_rate = math.sin(frequency * t), frequency * math.cos(frequency * t)
+        speed, force = 13.0 + 1.3j * sway_rate, -1.3j * frequency**2 * sway
+        heading = cmath.phase(speed)
+        measured = force * cmath.exp(-1j * heading) + math.sin(2 * frequency * t)
+        turning = (force / speed).imag + BIAS
+        change = timing.take_means(t - timing.latency, turning, measured.real, measured.imag, heading, BIAS)
+        assert change == 0.0
+        if k % (RATE // 50) == 0:
+            at = 13.0 * t + 1.3j * sway + ARM * cmath.exp(1j * heading)
+            timing.take_fix(t, at + 0.02 * complex(*random.standard_normal(2)), 0.02, 0.0)
+    change, sigma, _ = timing._solve()
+    assert change > 3.5 * sigma

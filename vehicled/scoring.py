@@ -31,8 +31,11 @@ SLOWEST_SLIP = 1.0
 _SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": ("–", 1.0)}
 """What a table for people shows instead of the SI unit."""
 
-_SAME_ORIGIN = 0.5
-"""m: origins that are less far apart, by rounding of latitude and longitude, are the same."""
+_SAME_ORIGIN = 0.1
+"""m: origins that are less far apart, by rounding of latitude and longitude to 1e-6°, are the same."""
+
+_ROWS = 50
+"""Of a table, all over it, whose places show its origin."""
 
 _HOLE = 5.0
 """Truth is interpolated over at most this many of its usual periods; a longer hole is not scored."""
@@ -245,7 +248,9 @@ def find_compared_point(estimates: Table, truth: Table) -> Vector:
 
 def find_notes(estimates: Table, truth: Table) -> tuple[str, ...]:
     """That the origins of x and y in two tables are apart; nothing where one has not both x, y and lat, lon."""
-    one, other = _find_origin(estimates), _find_origin(truth)
+    heights = [h[np.isfinite(h)] for h in (t.columns.get("alt", np.empty(0)) for t in (estimates, truth))]
+    height = next((float(np.mean(h)) for h in heights if len(h)), 0.0)
+    one, other = _find_origin(estimates, height), _find_origin(truth, height)
     if one is None or other is None:
         return ()
     east, north, _ = one.to_world(other.latitude, other.longitude, other.height)
@@ -258,8 +263,8 @@ def find_notes(estimates: Table, truth: Table) -> tuple[str, ...]:
     )
 
 
-def _find_origin(table: Table) -> WorldOrigin | None:
-    """Where x = y = 0 is, from the first row that has both kinds of coordinates."""
+def _find_origin(table: Table, height: float) -> WorldOrigin | None:
+    """Where x = y = 0 is, from rows that have both kinds of coordinates, at a `height` of the drive, m."""
     names = ("x", "y", "lat", "lon")
     if not set(names) <= table.columns.keys():
         return None
@@ -267,9 +272,16 @@ def _find_origin(table: Table) -> WorldOrigin | None:
     known = np.flatnonzero(np.isfinite(x + y + lat + lon))
     if not len(known):
         return None
-    k = known[0]
-    here = WorldOrigin(float(lat[k]), float(lon[k]), 0.0)
-    return WorldOrigin(*here.to_geodetic(np.array([-x[k], -y[k], 0.0])).tolist())
+    rows = known[:: -(-len(known) // _ROWS)]
+    plane = np.column_stack([x, y])[rows]
+    found = WorldOrigin(float(lat[rows[0]]), float(lon[rows[0]]), height)
+    # The axes of the plane turn with its place, which one step finds to a hundredth of the distance or better.
+    for _ in range(3):
+        places = [found.to_world(float(lat[k]), float(lon[k]), height)[:2] for k in rows]
+        east, north = np.mean(places - plane, axis=0).tolist()
+        latitude, longitude, _ = found.to_geodetic(np.array([east, north, 0.0])).tolist()
+        found = WorldOrigin(latitude, longitude, height)
+    return found
 
 
 def _span(t: np.ndarray) -> str:

@@ -76,19 +76,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_file(args: argparse.Namespace) -> int:
+    from vehicled.errors import UsageError
     from vehicled.multibody.files import is_mechanism
+    from vehicled.particles.configuration import check_particles_configuration, is_particles_file
     from vehicled.settings import config_path
 
-    if args.mechanism or is_mechanism(args.checked):
+    of_mechanism = is_mechanism(args.checked)
+    if args.mechanism and not of_mechanism and is_particles_file(config_path(args.checked)):
+        raise UsageError(
+            f"{args.checked}: --mechanism: expected the configuration of a car, not of particles"
+        )
+    if args.mechanism or of_mechanism:
         found = _describe_mechanism(_load_mechanism(args.checked))
         print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
         return 0
     from vehicled.daemon.configuration import check_daemon_configuration
-    from vehicled.particles.configuration import is_particles_file, load_particles_configuration
 
     path = config_path(args.checked)
     if is_particles_file(path):
-        found = _describe_particles(load_particles_configuration(path))
+        found = _describe_particles(check_particles_configuration(path))
         print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_particles_lines(found)))
         return 0
     found = _describe(check_daemon_configuration(args.checked))

@@ -39,6 +39,13 @@ def check_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     mistakes = Mistakes()
     with mistakes.part():
         configuration = _configure(document, text)
+    check_devices(document, mistakes)
+    mistakes.raise_any()
+    return configuration
+
+
+def check_devices(document: Deferred, mistakes: Mistakes) -> None:
+    """Read the options of every device by its driver, which opens nothing. Takes the mistakes of all of them."""
     devices: dict[str, DeviceOptions] = {}
     drivers = []
     # From the file, as the configuration has none of them where any part of it has a mistake.
@@ -48,8 +55,6 @@ def check_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
             drivers.append(make_driver(name, devices[name], lambda _: None))
     with mistakes.part():
         check_ports(devices, drivers)
-    mistakes.raise_any()
-    return configuration
 
 
 def _read(name_or_path: str | Path) -> tuple[Deferred, str]:

@@ -10,9 +10,12 @@ from typing import Annotated
 
 from drivers.can import OFFSET_UNITS
 from vehicled import settings
+from vehicled.daemon.configuration import check_devices
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.errors import SettingsError
 from vehicled.messages import CHANNELS
+from vehicled.mistakes import Mistakes
+from vehicled.settings import Deferred
 from vehicled.units import Positive, Range, Seconds, UnitBy, UnitError, parse_unit, split_quantity
 
 Quantity = float | str
@@ -155,14 +158,42 @@ def is_particles_file(path: str | Path) -> bool:
 
 def load_particles_configuration(path: str | Path) -> ParticlesConfiguration:
     """The configuration in a file. Raises SettingsError."""
+    return _configure(*_read(path))
+
+
+def check_particles_configuration(path: str | Path) -> ParticlesConfiguration:
+    """As `load_particles_configuration`, with the options of every device read by its driver, which opens nothing.
+
+    Raises SettingsError with the mistakes of all of them.
+    """
+    document, text = _read(path)
+    mistakes = Mistakes()
+    with mistakes.part():
+        configuration = _configure(document, text)
+    check_devices(document, mistakes)
+    mistakes.raise_any()
+    return configuration
+
+
+def _read(path: str | Path) -> tuple[Deferred, str]:
     text = settings.read(path)
-    whole = settings.document(text, str(path), Path(path).parent)
+    return settings.document(text, str(path), Path(path).parent), text
+
+
+def _configure(document: Deferred, text: str) -> ParticlesConfiguration:
+    if (car := document.parts().get("vehicle")) is not None:
+        car.fail(
+            "expected a configuration of particles, with what each sensor measures; this is one of a car"
+        )
     # First, as the unit of a deviation is that of its channel.
-    for device in whole.parts("sensors").values():
+    mistakes = Mistakes()
+    for device in document.parts("sensors").values():
         for channel, options in device.parts().items():
             if channel not in CHANNELS:
-                options.fail(_unknown(channel))
-    file = whole.to(ParticlesFile)
+                with mistakes.part():
+                    options.fail(_unknown(channel))
+    mistakes.raise_any()
+    file = document.to(ParticlesFile)
     return ParticlesConfiguration(file.particles, file.sensors, file.daemon, text)
 
 

@@ -40,7 +40,7 @@ _OWN_PRIOR = np.diag([0.0] * len(_BEGIN) + [1.0 / sigma for sigma in _BIASES.val
 """Rows that hold the biases."""
 _SHARED = ("latency", "antenna ahead", "antenna left", "gyroscope", "late pitching")
 """Unknowns of all windows."""
-_AHEAD = _SHARED.index("antenna ahead")
+_AHEAD, _GYROSCOPES = _SHARED.index("antenna ahead"), _SHARED.index("gyroscope")
 _MOVED, _NOT_MOVED = 1.0, 0.05
 """m, 1 σ of the antenna's place, if it is elsewhere and if it is where it is configured. Small errors of integrated
 accelerations have the effect of some centimetres."""
@@ -63,6 +63,9 @@ _ENOUGH = 5
 """Windows: what fewer of them suspect is left open. More of them have decided, or do not distinguish it."""
 _POSITIVE = 2.0
 """Of −2 ln of two evidences, the least difference that is evidence (Kass and Raftery, "Bayes factors", 1995)."""
+_SEEN = 0.25
+"""Of what a latency does to the path, as a sum of squares: the least share that is left beside the antenna's place.
+At constant speed both move the path alike, and small errors of roll seem to be a large one of each."""
 _LARGEST = 0.1
 """s: what seems later is something else, such as a receiver whose latency has not been found yet."""
 _SETTLED = 0.002
@@ -230,20 +233,33 @@ class ImuTiming:
 
         Returns the change of the latency and its σ, s, and −2 ln of the evidence of that explanation.
         """
+        found, mean, prior = self._find(late, moved, pitching)
+        matrix = self._information + np.diag(prior)
+        left = self._calc_squares(found)
+        cost = float(left / self._excess + prior @ (found - mean) ** 2 - np.log(prior).sum())
+        cost += float(np.linalg.slogdet(matrix).logabsdet)
+        change = float(found[0]) + self._fix_latency
+        return change, math.sqrt(np.linalg.inv(matrix)[0, 0] * self._excess), cost
+
+    def _find(
+        self, late: bool = True, moved: bool = True, pitching: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The shared unknowns by such an explanation, and what they are expected to be: means, and 1/σ²."""
         known = self._given.sigma or self.sigma
         sigmas = [known if late else _MODEL_ERROR, *[_MOVED if moved else _NOT_MOVED] * 2]
         pitching = max(_LATE_PITCHING[self._was_drive_known]) if pitching is None else pitching
         prior = 1.0 / np.array([*sigmas, _GYROSCOPE, pitching]) ** 2
         mean = np.zeros(len(prior))
         mean[0] = self._given.value - self.latency - self._fix_latency
-        matrix = self._information + np.diag(prior)
-        inverse = np.linalg.inv(matrix)
-        found = inverse @ (self._vector + prior * mean)
-        left = self._calc_squares(found)
-        cost = float(left / self._excess + prior @ (found - mean) ** 2 - np.log(prior).sum())
-        cost += float(np.linalg.slogdet(matrix).logabsdet)
-        change = float(found[0]) + self._fix_latency
-        return change, math.sqrt(inverse[0, 0] * self._excess), cost
+        inverse = np.linalg.inv(self._information + np.diag(prior))
+        return inverse @ (self._vector + prior * mean), mean, prior
+
+    def _is_seen(self) -> bool:
+        """Whether the latency that seems wrong shows in the path beside the antenna that seems to be elsewhere."""
+        effect = self._find()[0][:_GYROSCOPES]
+        effect[0] += self._fix_latency
+        information = self._information[:_GYROSCOPES, :_GYROSCOPES]
+        return float(effect @ information @ effect) > _SEEN * float(effect[0] ** 2 * information[0, 0])
 
     def _calc_squares(self, found: np.ndarray) -> float:
         """Sum of the squares that all windows have left, with these values of the shared unknowns."""
@@ -260,7 +276,8 @@ class ImuTiming:
         self._latency_before = self._fix_latency
         change, sigma, _ = self._solve()
         self.antenna_offset = 0.0 if self._has_moved() else self._find_offset(change, sigma)
-        is_wrong = self._found or all(map(self._is_wrong, _LATE_PITCHING[self._was_drive_known]))
+        pitching = _LATE_PITCHING[self._was_drive_known]
+        is_wrong = self._found or (self._is_seen() and all(map(self._is_wrong, pitching)))
         if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
             return 0.0
         self._found = True
