@@ -20,7 +20,7 @@ def play(
     turn: float = 0.3,
     late: float = 0.0,
     strays=lambda t: 0.0,
-    followed: list[tuple[float, float]] | None = None,
+    followed: list[complex] | None = None,
 ):
     """Times (s) at which a receiver is in doubt that drives a circle; `error(t)`: of its fixes to the east, m.
 
@@ -36,9 +36,9 @@ def play(
         behind = np.array([radius * math.sin(turn * (t - late)), radius * (1 - math.cos(turn * (t - late)))])
         place = true + noise + (error(t), 0.0)
         apart = place - behind - (strays(t), 0.0)
-        fix = PlacedFix(tuple(place), tuple(apart), sigma, speed, cmath.rect(speed, turn * t))
+        fix = PlacedFix(complex(*place), complex(*apart), sigma, speed, cmath.rect(speed, turn * t))
         found = jumps.take(round(t * SECOND), fix, bool(np.abs(apart).max() < 10 * sigma))
-        if followed is not None and any(found):
+        if followed is not None and found:
             followed.append(found)
         if jumps.is_in_doubt(round(t * SECOND)):
             doubtful.append(t)
@@ -86,7 +86,7 @@ def test_at_the_end_of_a_doubt_it_is_known_how_far_the_estimate_has_followed():
     moved = lambda t: 0.5 * max(t - 3.0, 0.0) if t < 6.0 else 0.0  # noqa: E731
     play(50.0, 0.02, moved, 12.0, strays=lambda t: min(moved(t), 0.15), followed=followed)
     assert len(followed) == 1
-    assert followed[0] == pytest.approx((0.15, 0.0), abs=0.1)
+    assert followed[0] == pytest.approx(0.15, abs=0.1)
 
 
 def test_after_an_outage_the_estimate_is_not_held_where_it_is():
@@ -94,8 +94,8 @@ def test_after_an_outage_the_estimate_is_not_held_where_it_is():
     random, jumps = np.random.default_rng(3), FixJumps()
     for k in [*range(500), *range(2000, 2100)]:
         apart = 0.02 * random.standard_normal(2) + (0.5 if k >= 2000 else 0.0, 0.0)
-        place = (0.3 * k + apart[0], apart[1])
-        fix = PlacedFix(place, tuple(apart), 0.02, 15.0, 15.0 + 0j)
+        place = complex(0.3 * k + apart[0], apart[1])
+        fix = PlacedFix(place, complex(*apart), 0.02, 15.0, 15.0 + 0j)
         jumps.take(k * SECOND // 50, fix, k < 2000)
         assert not jumps.is_in_doubt(k * SECOND // 50)
 

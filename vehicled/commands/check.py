@@ -375,7 +375,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         ("estimator ready in", f"{found['ready_seconds']:.2f} s"),
         (
             "as a mechanism",
-            "independent coordinates, redundant constraints, operations: --mechanism, a while",
+            "with --mechanism: its coordinates, constraints and operations (up to half a minute)",
         ),
     ]
     lines = [f"{name:<20} {value}" for name, value in rows]

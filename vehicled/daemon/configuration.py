@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from drivers.registry import load_driver
 from vehicled import settings
@@ -11,6 +13,8 @@ from vehicled.configuration import Configuration, File, configure
 from vehicled.daemon.daemon import DaemonOptions, DeviceOptions, check_ports, make_driver
 from vehicled.mistakes import Mistakes
 from vehicled.settings import Deferred
+
+Configured = TypeVar("Configured")
 
 
 @dataclass(frozen=True)
@@ -36,15 +40,23 @@ def check_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     Raises SettingsError with the mistakes of all of them.
     """
     document, text = _read(name_or_path)
+    return check_with_devices(document, lambda: _configure(document, text))
+
+
+def check_with_devices(document: Deferred, configure: Callable[[], Configured]) -> Configured:
+    """A configuration as `configure` makes it, with the options of every device read by its driver.
+
+    Nothing is opened. Raises SettingsError with the mistakes of both.
+    """
     mistakes = Mistakes()
     with mistakes.part():
-        configuration = _configure(document, text)
-    check_devices(document, mistakes)
+        configuration = configure()
+    _check_devices(document, mistakes)
     mistakes.raise_any()
     return configuration
 
 
-def check_devices(document: Deferred, mistakes: Mistakes) -> None:
+def _check_devices(document: Deferred, mistakes: Mistakes) -> None:
     """Read the options of every device by its driver, which opens nothing. Takes the mistakes of all of them."""
     devices: dict[str, DeviceOptions] = {}
     drivers = []

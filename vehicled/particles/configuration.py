@@ -10,7 +10,7 @@ from typing import Annotated
 
 from drivers.can import OFFSET_UNITS
 from vehicled import settings
-from vehicled.daemon.configuration import check_devices
+from vehicled.daemon.configuration import check_with_devices
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.errors import SettingsError
 from vehicled.messages import CHANNELS
@@ -167,12 +167,7 @@ def check_particles_configuration(path: str | Path) -> ParticlesConfiguration:
     Raises SettingsError with the mistakes of all of them.
     """
     document, text = _read(path)
-    mistakes = Mistakes()
-    with mistakes.part():
-        configuration = _configure(document, text)
-    check_devices(document, mistakes)
-    mistakes.raise_any()
-    return configuration
+    return check_with_devices(document, lambda: _configure(document, text))
 
 
 def _read(path: str | Path) -> tuple[Deferred, str]:

@@ -16,9 +16,9 @@ _MEAN, _KEPT = 2, 8
 """Averages that make a place, and those that are kept."""
 _LONGEST_NS = 1_200_000_000
 """Between two velocities that are added up: those of receivers with a fix per second are."""
-_DRIFT, _PER_WAY, _PER_SECOND, _PER_CHANGE = 0.3, 0.003, 0.03, 0.05
-"""m, share of the way, m/s, and s, times the change of velocity (velocities may be smoothed by so much more than
-fixes): what velocities add up to is right within that."""
+_DRIFT, _PER_WAY, _PER_CHANGE = 0.3, 0.003, 0.05
+"""m, share of the way, and s, times the change of velocity (velocities may be smoothed by so much more than fixes):
+what velocities add up to is right within that."""
 _SIGMAS, _LEAST_WHITE = 5.0, 0.25
 """Of an average, and its least standard deviation as a share of that of a fix: part of that wanders slowly."""
 
@@ -46,7 +46,7 @@ class _Place:
         count = sum(b.count for b in blocks)
         self.beyond = sum(b.beyond for b in blocks) / count
         self.apart = sum(b.apart for b in blocks) / count
-        self.t_ns, self.way, self.velocity = blocks[-1].begun_ns, blocks[-1].way, blocks[-1].velocity
+        self.way, self.velocity = blocks[-1].way, blocks[-1].velocity
         self.sigma = max(1.0 / math.sqrt(count), _LEAST_WHITE) * sum(b.sigma for b in blocks) / count
 
     def differs_from(self, before: _Place) -> bool:
@@ -61,15 +61,20 @@ class FixDrift:
     """Compares averaged fixes with the velocity of their receiver."""
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all."""
         self._blocks: deque[_Block] = deque(maxlen=_KEPT)
         self._reference: _Place | None = None
         """Before the drift that lasts."""
         self._present: _Block | None = None
-        self._moved, self._way, self._t_ns, self._velocity = 0j, 0.0, 0, 0j
+        self._t_ns, self._velocity, self._moved = 0, 0j, 0j
+        self.way = 0.0
+        """m: that the velocity adds up to."""
+        self.beyond = 0j
+        """Place of the last fix less what the velocity adds up to, east and north, m."""
+
+    def forget(self) -> None:
+        """Nothing is known of the fixes before."""
+        self._blocks.clear()
+        self._reference = self._present = None
 
     @property
     def lasts(self) -> bool:
@@ -77,33 +82,29 @@ class FixDrift:
         return self._reference is not None
 
     def take(
-        self, t_ns: int, place: complex, apart: complex, velocity: complex | None, sigma: float
+        self, t_ns: int, place: complex, apart: complex, velocity: complex, sigma: float
     ) -> complex | None:
         """A fix (m, 1 σ per axis), its distance from the estimate, and the velocity that came with it, m/s.
 
-        Where a drift shows: how far the estimate has followed it, east and north, m. Without velocities between two
-        fixes, all begins anew.
+        Where a drift shows: how far the estimate has followed it, east and north, m. After a pause all begins anew.
         """
-        dt = t_ns - self._t_ns
-        if velocity is None or (self._present is not None and not 0 < dt < _LONGEST_NS):
-            self.reset()
-        if velocity is None:
-            return None
-        found = None
-        if self._present is not None:
+        dt, found = t_ns - self._t_ns, None
+        if 0 < dt < _LONGEST_NS:
             moved = 0.5 * (velocity + self._velocity) * dt * 1e-9
             self._moved += moved
-            self._way += abs(moved)
-            if t_ns - self._present.begun_ns >= _BLOCK_NS:
-                self._blocks.append(self._present)
-                self._present, found = None, self._compare()
-        self._t_ns, self._velocity = t_ns, velocity
-        block = self._present = self._present or _Block(t_ns, self._way)
-        block.beyond += place - self._moved
+            self.way += abs(moved)
+        else:
+            self.forget()
+        self._t_ns, self._velocity, self.beyond = t_ns, velocity, place - self._moved
+        if self._present is not None and t_ns - self._present.begun_ns >= _BLOCK_NS:
+            self._blocks.append(self._present)
+            self._present, found = None, self._compare()
+        block = self._present = self._present or _Block(t_ns, self.way)
+        block.beyond += self.beyond
         block.apart += apart
         block.sigma += sigma
         block.count += 1
-        block.way, block.velocity = self._way, velocity
+        block.way, block.velocity = self.way, velocity
         return found
 
     def _compare(self) -> complex | None:

@@ -6,7 +6,6 @@ fixes is right for a while, so it stays where it is for that long, and follows o
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from typing import NamedTuple
 
@@ -32,29 +31,29 @@ _LONGEST_DOUBT_NS = 60_000_000_000
 class PlacedFix(NamedTuple):
     """A fix beside the estimate. East and north, m."""
 
-    place: tuple[float, float]
-    apart: tuple[float, float]
+    place: complex
+    apart: complex
     """From the estimate."""
     sigma: float
     """m."""
     speed: float
     """m/s, or as fast as it can be."""
     velocity: complex | None
-    """Of the receiver, east and north, m/s; None where it is not known."""
-    is_moving_so: bool = True
-    """Whether the estimate moves as that velocity says: else it is not the positions that are wrong."""
+    """Of the receiver, m/s; None where it is not known."""
+    velocity_agrees: bool = True
+    """With the estimate's: else it is the velocity that is wrong, not the position."""
 
 
 class _Way(NamedTuple):
-    """A fix beside the receiver's velocity."""
+    """A fix beside the receiver's velocity, m."""
 
     t_ns: int
-    beyond: tuple[float, float]
-    """Its place less what the velocity adds up to, m."""
-    apart: tuple[float, float]
-    """From the estimate, m."""
+    beyond: complex
+    """Its place less what the velocity adds up to."""
+    apart: complex
+    """From the estimate."""
     way: float
-    """That the velocity adds up to, m."""
+    """That the velocity adds up to."""
 
 
 class FixJumps:
@@ -66,30 +65,26 @@ class FixJumps:
 
     def reset(self) -> None:
         """The filter begins anew."""
-        self._drift.reset()
+        self._drift.forget()
         self._before: tuple[int, PlacedFix] | None = None
         """The last fix and its time, ns."""
         self._kept: deque[_Way] = deque()
         """Of the fixes within the window."""
-        self._moved = [0.0, 0.0, 0.0]
-        """What the velocity adds up to, east and north, and the way, m."""
-        self._velocity = 0j
-        """Of the receiver at the last fix, east and north, m/s."""
         self._doubtful_ns: int | None = None
         """Since when the receiver is in doubt."""
         self._last_ns = -_WINDOW_NS
         """When a fix jumped or drifted last."""
         self._agreed_ns: int | None = None
         """When the first fix was accepted."""
-        self._followed = [0.0, 0.0]
-        """How far the estimate has moved beside the receiver's velocity in this doubt, east and north, m; what has
-        been returned is not in it."""
+        self._followed = 0j
+        """How far the estimate has moved beside the receiver's velocity in this doubt, m; what has been returned is
+        not in it."""
         self._drifted_ns: int | None = None
         """When a fix last contradicted the receiver's own velocity, where that was right."""
         self._false_ns = -_WINDOW_NS
         """When the velocity was false last."""
 
-    def take(self, t_ns: int, fix: PlacedFix, accepted: bool) -> tuple[float, float]:
+    def take(self, t_ns: int, fix: PlacedFix, accepted: bool) -> complex:
         """A fix, and whether it was accepted by the gate.
 
         Where it ends a doubt, or is the first that is not to be used: how far the estimate has followed the false
@@ -98,24 +93,23 @@ class FixJumps:
         jumps = self._jumps(t_ns, fix)
         if jumps:  # whatever it has done before, it no longer does
             self._kept.clear()
-            self._drift.reset()
+            self._drift.forget()
             self._drifted_ns = None
-        self._add_way(t_ns, fix)
-        followed = self._drift.take(t_ns, complex(*fix.place), complex(*fix.apart), fix.velocity, fix.sigma)
-        if not fix.is_moving_so:
+        followed = self._add_way(t_ns, fix)
+        if not fix.velocity_agrees:
             self._false_ns, self._drifted_ns = t_ns, None
-            self._drift.reset()
+            self._drift.forget()
         contradicts = self._drift.lasts or self._drifts_from_velocity(fix.sigma)
         if jumps or contradicts or (not accepted and self._drifts_from_estimate()):
             self._last_ns = t_ns
             if self._agreed_ns is not None and t_ns - self._agreed_ns > _AGREEING_NS:
                 self._doubtful_ns = self._doubtful_ns or t_ns
-                was_used = not self.is_contradicting(t_ns)
-                if was_used:
-                    drift = (
-                        self._find_estimates_drift() if followed is None else (followed.real, followed.imag)
+                if not self.is_contradicting(t_ns):  # so that it was used
+                    drift = self._find_estimates_drift() if followed is None else followed
+                    before = self._followed
+                    self._followed = complex(
+                        max(before.real, abs(drift.real)), max(before.imag, abs(drift.imag))
                     )
-                    self._followed = [max(f, abs(d)) for f, d in zip(self._followed, drift, strict=True)]
                 if contradicts and t_ns - self._false_ns > _WINDOW_NS:
                     self._drifted_ns = t_ns
                     return self._take_followed()
@@ -123,11 +117,11 @@ class FixJumps:
             self._doubtful_ns = None
             self._agreed_ns = t_ns if self._agreed_ns is None else self._agreed_ns
             return self._take_followed()
-        return 0.0, 0.0
+        return 0j
 
-    def _take_followed(self) -> tuple[float, float]:
-        (east, north), self._followed = self._followed, [0.0, 0.0]
-        return east, north
+    def _take_followed(self) -> complex:
+        followed, self._followed = self._followed, 0j
+        return followed
 
     def is_contradicting(self, t_ns: int) -> bool:
         """Whether positions have drifted from the receiver's own velocity a short while ago: do not use them."""
@@ -149,25 +143,20 @@ class FixJumps:
             return False
         t, last = before
         bound = _LEAST + _PER_WAY * fix.speed * (t_ns - t) * 1e-9 + _SIGMAS * max(fix.sigma, last.sigma)
-        return math.dist(fix.apart, last.apart) > bound
+        return abs(fix.apart - last.apart) > bound
 
-    def _add_way(self, t_ns: int, fix: PlacedFix) -> None:
-        kept = self._kept
-        velocity = fix.velocity
+    def _add_way(self, t_ns: int, fix: PlacedFix) -> complex | None:
+        """Where the fix shows a slow drift: how far the estimate has followed it, m."""
+        kept, velocity = self._kept, fix.velocity
         if velocity is None or (kept and not 0 < t_ns - kept[-1].t_ns < _LONGEST_NS):
             kept.clear()
         if velocity is None:
-            return
-        if kept:
-            moved = 0.5 * (velocity + self._velocity) * (t_ns - kept[-1].t_ns) * 1e-9
-            self._moved[0] += moved.real
-            self._moved[1] += moved.imag
-            self._moved[2] += abs(moved)
-        self._velocity = velocity
-        east, north, way = self._moved
-        kept.append(_Way(t_ns, (fix.place[0] - east, fix.place[1] - north), fix.apart, way))
+            return None
+        followed = self._drift.take(t_ns, fix.place, fix.apart, velocity, fix.sigma)
+        kept.append(_Way(t_ns, self._drift.beyond, fix.apart, self._drift.way))
         while t_ns - kept[0].t_ns > _WINDOW_NS:
             kept.popleft()
+        return followed
 
     def _drifts_from_velocity(self, sigma: float) -> bool:
         """Beside the receiver's own velocity, by more than both may differ."""
@@ -175,7 +164,7 @@ class FixJumps:
             return False
         first, last = self._kept[0], self._kept[-1]
         bound = _DRIFT + _DRIFT_PER_WAY * (last.way - first.way) + _SIGMAS * sigma
-        return math.dist(last.beyond, first.beyond) > bound
+        return abs(last.beyond - first.beyond) > bound
 
     def _drifts_from_estimate(self) -> bool:
         """Most of what the last fix is apart is new, and fixes have moved more beside the velocity than the estimate.
@@ -185,16 +174,12 @@ class FixJumps:
         if not self._kept:
             return False
         first, last = self._kept[0], self._kept[-1]
-        drift = math.dist(last.beyond, first.beyond)
-        return drift > max(0.5 * math.hypot(*last.apart), math.hypot(*self._find_estimates_drift()))
+        drift = abs(last.beyond - first.beyond)
+        return drift > max(0.5 * abs(last.apart), abs(self._find_estimates_drift()))
 
-    def _find_estimates_drift(self) -> tuple[float, float]:
-        """Beside the receiver's own velocity: east and north, m."""
+    def _find_estimates_drift(self) -> complex:
+        """Beside the receiver's own velocity, m."""
         if not self._kept:
-            return 0.0, 0.0
+            return 0j
         first, last = self._kept[0], self._kept[-1]
-        east, north = (
-            (b - a) - (d - c)
-            for a, b, c, d in zip(first.beyond, last.beyond, first.apart, last.apart, strict=True)
-        )
-        return east, north
+        return (last.beyond - first.beyond) - (last.apart - first.apart)

@@ -369,11 +369,13 @@ class GnssSource(Source[Gnss]):
             (east, north), (x, y) = record.innovation[:2], record.value[:2]
             accepted = all(i * i <= most * s for i, s in zip((east, north), record.variance, strict=False))
             velocity = _read_velocity(v)
-            speed, is_so = v.get("speed", FASTEST) if velocity is None else abs(velocity), True
+            speed, agrees = v.get("speed", FASTEST), True
             if velocity is not None:
-                apart = abs(velocity - self._find_own_velocity())
-                is_so = apart < _FALSE_VELOCITY + _FALSE_PER_SPEED * speed
-            fix = PlacedFix((x, y), (east, north), sigma, speed, velocity, is_so)
+                speed = abs(velocity)
+                agrees = (
+                    abs(velocity - self._find_own_velocity()) < _FALSE_VELOCITY + _FALSE_PER_SPEED * speed
+                )
+            fix = PlacedFix(complex(x, y), complex(east, north), sigma, speed, velocity, agrees)
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
 
     def _find_own_velocity(self) -> complex:
@@ -384,14 +386,14 @@ class GnssSource(Source[Gnss]):
         )
         return own * cmath.rect(1.0, pose.item(YAW))
 
-    def _widen_followed(self, drift: tuple[float, float]) -> None:
+    def _widen_followed(self, drift: complex) -> None:
         """The estimate has followed false fixes so far, m, before it rejected them: its place is not known."""
         speed = abs(self.filter.pose.item(AHEAD))
-        for axis, way in zip(("x", "y"), drift, strict=True):
+        for axis, way in (("x", drift.real), ("y", drift.imag)):
             if way > 0.0:
                 self.filter.add_variance(POSITION, axis, way**2)
-        if any(drift) and speed > self.settings.least_speed:  # which it may have taken for a latency
-            latency = min(math.hypot(*drift) / speed, self.settings.latency_sigma)
+        if drift and speed > self.settings.least_speed:  # which it may have taken for a latency
+            latency = min(abs(drift) / speed, self.settings.latency_sigma)
             self.filter.add_variance(self._receiver.latency, "", latency**2)
 
     def _set_wander(self, sigma: float, time: float) -> None:

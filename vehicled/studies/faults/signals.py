@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from vehicled.geodesy import MEAN_RADIUS
 from vehicled.messages import Measurement
 from vehicled.points import rotations
 
-_METRES_PER_DEGREE = 111_200.0
+_METRES_PER_DEGREE = math.radians(1.0) * MEAN_RADIUS
 _AXES = (("imu.ax", "imu.ay", "imu.az"), ("imu.wx", "imu.wy", "imu.wz"))
 _FLOAT, _FIXED = 5.0, 4.0
 

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from vehicled.configuration import Configuration
+from vehicled.geodesy import MEAN_RADIUS
 from vehicled.messages import Measurement
 from vehicled.points import rotations
 from vehicled.sources.vehicle_speed import VehicleSpeed
@@ -45,7 +46,7 @@ class Wrong:
 
 _FALSE_FROM, _GOING_OFF, _FALSE_FOR = 15.0, 5.0, 20.0
 """s: of false fixes."""
-_METRES_PER_DEGREE = 111_320.0
+_METRES_PER_DEGREE = math.radians(1.0) * MEAN_RADIUS
 
 
 # -- the configuration -----------------------------------------------------------------------------------
