@@ -181,7 +181,7 @@ def test_fixes_go_off_and_come_back():
     fixes = [Measurement("log", k * 10**9, k * 10**9, {"gnss.lat": 60.0, "gnss.lon": 9.0}) for k in range(45)]
     configuration, found = wrongs.apply_wrongs([wrongs.WRONGS[OFF]], PROTOTYPE, fixes)
     assert configuration == PROTOTYPE
-    metres = [55_660.0 * (m.values["gnss.lon"] - 9.0) for m in found]
+    metres = [6.371e6 * 0.5 * np.radians(m.values["gnss.lon"] - 9.0) for m in found]
     assert [round(x, 3) for x in metres[14:23]] == [0.0, 0.0, 1.4, 2.8, 4.2, 5.6, 7.0, 7.0, 7.0]
     assert max(map(abs, metres[35:])) < 1e-6
 
