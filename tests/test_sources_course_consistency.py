@@ -22,14 +22,19 @@ def run(
     silent=lambda t: False,
     speed: float = SPEED,
     amplitude: float = 0.35,
+    known: float = 0.0,
 ):
-    """Times (s) at which a jump was found on winding roads, where sideslip follows the yaw rate."""
+    """Times (s) at which a jump was found on winding roads, where sideslip follows the yaw rate.
+
+    `known`: bias that the filter knows, rad/s.
+    """
     random, check, found, yaw = (
         np.random.default_rng(1),
         CourseConsistency(prototype().sensors.imu, None),
         [],
         0.0,
     )
+    check.know_bias((0.0, 0.0, known), 0.0005)
     f = 0.35
     for k in range(round(100 * seconds)):
         t = 0.01 * k
@@ -53,6 +58,7 @@ def run(
                 is not None
             ):
                 found.append(t)
+                check.begin_anew()
     return found
 
 
@@ -63,13 +69,34 @@ def test_lasting_errors_of_scale_and_latency_are_no_jumps(late, scale):
 
 
 def test_a_bias_that_lasts_is_none_either():
-    assert run(lambda t: 0.01) == []
+    assert run(lambda t: 0.01, known=0.01) == []
 
 
 @pytest.mark.parametrize(("rate", "noise"), [(50.0, 0.0013), (5.0, 0.007)])
 def test_a_jump_is_found_within_a_second_and_a_half(rate, noise):
     found = run(lambda t: 0.1 if t > 10.0 else 0.0, rate=rate, noise=noise)
     assert 10.0 < found[0] < 11.5
+
+
+@pytest.mark.parametrize(("drift", "within"), [(0.2, 1.0), (0.05, 1.7), (0.02, 2.5)])
+def test_a_bias_that_drifts_is_found_by_what_it_has_turned(drift, within):
+    """0.03 rad take 0.5, 1.1 and 1.7 s; each angle counts once."""
+    found = run(lambda t: drift * max(t - 10.0, 0.0), seconds=10.0 + within)
+    assert found
+    assert min(found) > 10.3
+    assert len(found) < 3
+
+
+def test_a_bias_that_is_not_well_known_yet_is_no_jump():
+    check = CourseConsistency(prototype().sensors.imu, None)
+    check.know_bias((0.0, 0.0, 0.0), 0.01)
+    for k in range(600):
+        at = 10_000_000 * k
+        check.take(Measurement("imu", at, at, {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": 0.02}), SPEED)
+        assert (
+            check.take(Measurement("gnss", at, at, {"gnss.course": 1.0, "gnss.s_acc": 0.02}), SPEED) is None
+        )
+        assert check.agrees
 
 
 def test_a_gyroscope_that_is_silent_has_not_jumped():

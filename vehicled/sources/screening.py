@@ -31,9 +31,10 @@ _AHEAD_NS = 200_000_000
 """After the step, for so long motion is extrapolated. A time that is further ahead is wrong: kept as that of a last
 sample, it would make all that come after it old."""
 
-_SHOWN, _DENIED = 0.75, 0.25
-"""Shares of what the gyroscope has gained beside the course. Where the wheels show more than the first, its bias has
-jumped or drifted; less than the second, the car skids. Between them it is open."""
+_LOOK_NS = 100_000_000
+"""Between looks at what the filter knows of the gyroscope's bias."""
+_DRIFT_NS = 5_000_000_000
+"""For so long after a jump the bias may go on changing by as much."""
 
 
 class _Checks(NamedTuple):
@@ -62,6 +63,10 @@ class Screening:
         self._steps = BiasSteps(sensors.imu)
         self._gyro_jump: BiasJump | None = None
         """Of the gyroscope's bias about the vertical axis, found since the step before."""
+        self._looked_ns = 0
+        """Step at which the filter's bias of the gyroscope was last looked at."""
+        self._drift, self._drifts_until_ns = 0.0, 0
+        """rad²/s³, by which the variance of that bias grows, and until when."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
         self._vote = SpeedVote()
         self._averages = self._units.averages
@@ -117,20 +122,32 @@ class Screening:
             group = GYRO_BIAS if step.channel in GYROSCOPES else ACCELEROMETER_BIAS
             f.add_variance(group, step.channel[-1], step.sigma**2)
         self._steps.found.clear()
+        now_ns = self._updates.step_ns
+        if now_ns - self._looked_ns >= _LOOK_NS and GYRO_BIAS in f.states:
+            self._look_at_bias(f, now_ns)
         jump, self._gyro_jump = self._gyro_jump, None
         if jump is None:
             return
+        self._drift, self._drifts_until_ns = jump.rate**2 / jump.within, now_ns + _DRIFT_NS
         ahead = f.pose.item(AHEAD)
         # Beside a course that is right, sideslip is as wrong as the heading.
         widened = (
             (GYRO_BIAS, "z", jump.rate),
-            (ATTITUDE, "yaw", jump.angle),
-            (VELOCITY, "left", ahead * jump.angle),
+            (ATTITUDE, "yaw", jump.followed),
+            (VELOCITY, "left", ahead * jump.followed),
         )
         for falsified, element, sigma in widened:
             missing = sigma**2 - f.variances[f.states.index(falsified, element)]
             if missing > 0.75 * sigma**2:
                 f.add_variance(falsified, element, missing)
+
+    def _look_at_bias(self, f: EstimatedFilter, now_ns: int) -> None:
+        """Compare with what the filter knows of the gyroscope's bias by now; one that drifts is less certain."""
+        if now_ns < self._drifts_until_ns:
+            f.add_variance(GYRO_BIAS, "z", self._drift * (now_ns - self._looked_ns) * 1e-9)
+        variance = f.variances.item(f.states.index(GYRO_BIAS, "z"))
+        self._course.know_bias(f.view_slow_states(GYRO_BIAS).tolist(), math.sqrt(variance))
+        self._looked_ns = now_ns
 
     def find_wrong_units(self) -> dict[str, str]:
         """Channels that seem to be in another unit than that of the channel, in words."""
@@ -181,12 +198,13 @@ class Screening:
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
         jump = self._course.take(m, ahead, self._yaw.excess) if checks.has_course else None
         if jump is not None and self._yaw.is_plausible:  # and so in use
-            share = self._yaw.find_share(jump.angle, jump.within)
-            if share < _DENIED:
-                self._course.forget()
-            elif share > _SHOWN:
+            confirmed = self._yaw.confirm(jump.angle, jump.within)
+            if confirmed:
+                self._course.begin_anew()
                 self._gyro_jump = jump
                 self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
+            elif confirmed is False:
+                self._course.forget()
         return m
 
     def _find_checks(self, channels: tuple[str, ...]) -> _Checks:

@@ -46,6 +46,11 @@ _DOUBTFUL = 0.4
 """Share of all bounds beyond which no estimate is held against the gyroscope."""
 _OFFSET_TIME = 5.0
 """s: over which the offsets are averaged."""
+_SHOWN, _DENIED, _DENIED_BY = 0.75, 0.25, 0.05
+"""Shares of what the gyroscope has gained beside the course. Where the wheels show more than the first, its bias has
+jumped or drifted; less than the second, by so much (rad), the car skids."""
+_LARGEST_SLIP = 0.15
+"""rad: without wheels, what a car may slip sideways below the limit."""
 _SLOWEST = 4.0
 """m/s"""
 _JUMP = 0.5
@@ -238,14 +243,21 @@ class YawConsistency:
     def _sum_up(self, t: float) -> _Sums:
         return _Sums(t, self._gyro, self._steering, self._course, self._way, self._slowness)
 
-    def find_share(self, angle: float, within: float) -> float:
-        """Of an angle (rad) that the gyroscope seems to have turned more than the car, what the wheels show as well.
+    def confirm(self, angle: float, within: float) -> bool | None:
+        """Whether the wheels show an angle (rad) as well that the gyroscope seems to have turned more than the car.
 
-        `within`: s; of what it has gained evenly over more than their window, that has a part. 1 where they are not
-        compared. Where a car skids, its course turns otherwise and its wheels do not.
+        `within`: s; of what it has gained evenly over more than their window, that has a part. False where the car
+        skids, for then its course turns otherwise and its wheels do not; None where it is open: brakes make wheels
+        slip, and where they are not compared, skids are possible up to an angle.
         """
+        shown = self._beside_wheels
+        if shown is None:
+            return abs(angle) > _LARGEST_SLIP or None
         expected = angle * min(1.0, _WINDOW / within)
-        return 1.0 if self._beside_wheels is None else self._beside_wheels / expected
+        if shown / expected > _SHOWN:
+            return True
+        denied = shown / expected < _DENIED and abs(expected - shown) > _DENIED_BY
+        return False if denied else None
 
     @property
     def excess(self) -> float:

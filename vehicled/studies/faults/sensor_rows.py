@@ -195,7 +195,7 @@ SENSOR_ROWS: tuple[Row, ...] = (
         "wheel counters swapped left and right", _each(partial(Exchanged, pairs=_LEFT_RIGHT)), "wheel."
     ),
     *map(_yaw_rate, (3.0, 0.4, 0.1)),
-    *starmap(_yaw_rate_drifts, ((0.2, 1.5), (0.05, 2.5), (0.02, 5.0))),
+    *starmap(_yaw_rate_drifts, ((0.2, 1.5), (0.05, 2.0), (0.02, 3.5))),
     Row(
         name="gyroscope silent",
         make=_silent("imu.wx", "imu.wy", "imu.wz"),
