@@ -16,6 +16,7 @@ from vehicled.filter.states import (
     STEERING_OFFSET,
     TYRE_ERROR,
     UNKNOWN_YAW,
+    VELOCITY,
     Group,
     Process,
 )
@@ -29,6 +30,7 @@ from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Place, Source, SourceSettings
+from vehicled.sources.velocity_jumps import FOLLOWED_FOR, VelocityJumps, find_deviation, read_velocity
 from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
@@ -149,6 +151,7 @@ class GnssSource(Source[Gnss]):
         self._given_noise, self._rates = context.given_noise, context.rates
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
+        self._velocity_jumps = VelocityJumps()
         self._receiver = settings.RECEIVER
         self._prefix = prefix = f"{self._receiver.name}."
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
@@ -165,6 +168,7 @@ class GnssSource(Source[Gnss]):
     def reset(self) -> None:
         """The filter begins anew."""
         self._jumps.reset()
+        self._velocity_jumps.reset()
         self._heading_by_fixes = HeadingByFixes()
         self._origin_error = 0.0
 
@@ -283,7 +287,7 @@ class GnssSource(Source[Gnss]):
             rises = _HEIGHT_RATIO * wander
             upright, present = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2), None
         noise = [level, level, upright]
-        is_used = not self._jumps.is_contradicting(m.t)
+        is_used = not (self._jumps.is_contradicting(m.t) or self._velocity_jumps.are_positions_false)
         self.updates.update(m, kind_of_observation, place, noise, present, self._late, is_used)
         self._note_distance(horizontal, v)
 
@@ -315,24 +319,34 @@ class GnssSource(Source[Gnss]):
         if is_vector and math.hypot(v["vn"], v["ve"]) > FASTEST:  # each is possible, both together are not
             updates.reject(m, f"{name}velocity", [v["ve"], v["vn"]], "absurd")
             return
+        late, is_used = self._velocity_late, not self._velocity_jumps.lasts
         if is_vector:
             # Not the speed of the same measurement, which may have been removed.
             level = sigma**2 + (s.sideslip_error * math.hypot(v["vn"], v["ve"])) ** 2
             upright = (_HEIGHT_RATIO * sigma) ** 2 + _HEAVE**2 if "vd" in v else MISSING
             value, present = [v["ve"], v["vn"], -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
-            updates.update(m, f"{name}velocity", value, [level, level, upright], present, self._velocity_late)
-            return
-        if "speed" in v:
+            updates.update(m, f"{name}velocity", value, [level, level, upright], present, late, is_used)
+        elif "speed" in v:
             if v["speed"] < _LEAST_SPEED:
                 updates.reject(m, f"{name}speed", [v["speed"]], "not moving")
             else:
-                updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], latency=self._velocity_late)
-        if "course" in v:
+                updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], None, late, is_used)
+        if "course" in v and not is_vector:
             if not moving:  # nor without a speed beside it, which its noise depends on
                 updates.reject(m, f"{name}course", [v["course"]], "not moving")
             else:
                 noise = (sigma / v["speed"]) ** 2 + s.sideslip_error**2
-                updates.update(m, f"{name}course", [v["course"]], [noise], latency=self._velocity_late)
+                updates.update(m, f"{name}course", [v["course"]], [noise], None, late, is_used)
+        self._find_velocity_jump(m.t, sigma)
+
+    def _find_velocity_jump(self, t_ns: int, sigma: float) -> None:
+        """Where the velocity jumps beside the estimate, the estimate has followed it for a while."""
+        deviation = find_deviation(self.updates.records, self._receiver.name)
+        if deviation is None:
+            return
+        if jump := self._velocity_jumps.take(t_ns, deviation, sigma, self.updates):
+            self._widen_followed(jump * FOLLOWED_FOR)
+            self.filter.add_variance(VELOCITY, "left", (0.5 * abs(jump)) ** 2)
 
     def _write_rates(self, t: float) -> None:
         """What the gyroscopes measured at t (s), which the antenna's velocity is predicted with."""
@@ -368,14 +382,14 @@ class GnssSource(Source[Gnss]):
         if record.innovation and record.reason != "reset":
             (east, north), (x, y) = record.innovation[:2], record.value[:2]
             accepted = all(i * i <= most * s for i, s in zip((east, north), record.variance, strict=False))
-            velocity = _read_velocity(v)
-            speed, agrees = v.get("speed", FASTEST), True
+            velocity = read_velocity(v)
+            speed, agrees = v.get("speed", FASTEST), not self._velocity_jumps.lasts
             if velocity is not None:
                 speed = abs(velocity)
-                agrees = (
-                    abs(velocity - self._find_own_velocity()) < _FALSE_VELOCITY + _FALSE_PER_SPEED * speed
-                )
+                bound = _FALSE_VELOCITY + _FALSE_PER_SPEED * speed
+                agrees &= abs(velocity - self._find_own_velocity()) < bound
             fix = PlacedFix(complex(x, y), complex(east, north), sigma, speed, velocity, agrees)
+            self._velocity_jumps.compare_position(record.t, fix.apart, sigma)
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
 
     def _find_own_velocity(self) -> complex:
@@ -448,6 +462,7 @@ class GnssSource(Source[Gnss]):
             for axis in ("x", "y"):
                 f.add_variance(POSITION, axis, (2.0 * self._arm) ** 2)
         f.restart_history(self.updates.step_ns)
+        self._velocity_jumps.reset()
         self._counters["alignments"] += 1
         self._world.aligned = True
 
@@ -459,7 +474,7 @@ class GnssSource(Source[Gnss]):
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set what the gate has rejected persistently of the position to the fix."""
-        if self._jumps.is_in_doubt(observation.t_ns):
+        if self._jumps.is_in_doubt(observation.t_ns) or self._velocity_jumps.are_positions_false:
             return False
         if self._has_agreeing_other():
             # That one decides where the car is; of this one, how it moves is as good as before.
@@ -471,7 +486,8 @@ class GnssSource(Source[Gnss]):
 
     def _reset_motion(self, observation: Observation, update: Update) -> bool:
         """Widen what velocity and course depend on, unless the receiver's own positions contradict them."""
-        if self._jumps.is_in_doubt(observation.t_ns) or self._has_agreeing_other():
+        jumps = self._jumps.is_in_doubt(observation.t_ns) or self._velocity_jumps.lasts
+        if jumps or self._has_agreeing_other():
             return False
         self.filter.inflate(observation, update)
         return True
@@ -481,12 +497,3 @@ class GnssSource(Source[Gnss]):
         others = (r for r in (GNSS, GNSS2) if r is not self._receiver)
         found = (self.updates.health.get(f"{other.name}.position") for other in others)
         return any(h is not None and h.state == "active" and h.failures == 0 for h in found)
-
-
-def _read_velocity(v: Mapping[str, float]) -> complex | None:
-    """East and north, m/s, by the vector or else by speed and course; None without them."""
-    if "vn" in v and "ve" in v:
-        return complex(v["ve"], v["vn"])
-    if "speed" in v and "course" in v:
-        return cmath.rect(v["speed"], 0.5 * math.pi - v["course"])
-    return None

@@ -105,6 +105,12 @@ class MountingCheck:
         self.wrong = frozenset(_IMU) if self._is_imu_wrong(ahead) else frozenset(self._find_exchanged())
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether motion has shown that the IMU's axes are as configured."""
+        angle = self.turned_by
+        return angle is not None and abs(angle) < LARGEST_ANGLE
+
+    @property
     def turned_by(self) -> float | None:
         """Angle about the vertical axis from expected to measured accelerations, rad; None where it is not known."""
         return self._find_turn(_ENOUGH_ACCELERATION)

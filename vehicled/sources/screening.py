@@ -148,6 +148,8 @@ class Screening:
         variance = f.variances.item(f.states.index(GYRO_BIAS, "z"))
         self._course.know_bias(f.view_slow_states(GYRO_BIAS).tolist(), math.sqrt(variance))
         self._looked_ns = now_ns
+        drifts = now_ns < self._drifts_until_ns or self._yaw.is_doubtful
+        self._updates.is_imu_sound = self._mounting.is_confirmed and not drifts
 
     def find_wrong_units(self) -> dict[str, str]:
         """Channels that seem to be in another unit than that of the channel, in words."""

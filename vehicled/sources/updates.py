@@ -35,6 +35,8 @@ class MeasurementUpdates:
         """Of the present step."""
         self.step_ns = 0
         """Its time."""
+        self.is_imu_sound = False
+        """Whether motion has shown the IMU's axes to be as configured, and nothing contradicts its gyroscope."""
         self._silent_ns: float = math.inf
         """Until that time, ns, no source has been silent for too long."""
         self._may_be_lost = False

@@ -131,6 +131,21 @@ SENSOR_ROWS: tuple[Row, ...] = (
         named_within=1.2,  # within half a second it is 0.25 m off
     ),
     Row(
+        name="GNSS spoofed as a whole",
+        make=_each(partial(Displaced, drift=0.5, has_velocity=True)),
+        culprits=("gnss.",),
+        metres=0.7,
+    ),
+    Row(
+        name="GNSS spoofed as a whole, conventional",
+        make=_each(partial(Displaced, drift=1.0, has_velocity=True)),
+        culprits=("gnss.",),
+        receiver="conventional",
+        metres=3.0,
+        named_within=1.2,
+        recovery=4.0,
+    ),
+    Row(
         name="GNSS spoofed by 1 m/s, conventional",
         make=_each(partial(Displaced, drift=1.0)),
         refused=("gnss.position",),  # named only as far as white noise of 0.5 m shows it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,12 +95,18 @@ class Displaced(_Fault):
     """m/s, by which it moves north since `begin`."""
     period: float = math.inf
     """s, of every second half of which it is there."""
+    has_velocity: bool = False
+    """Whether speed and course are those of the fixes."""
 
     def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
         if "gnss.lat" not in values or (since / self.period) % 1.0 >= 0.5:
             return dict(values)
         by = (self.north + self.drift * since) / _METRES_PER_DEGREE
-        return {c: v + by if c == "gnss.lat" else v for c, v in values.items()}
+        changed = {c: v + by if c == "gnss.lat" else v for c, v in values.items()}
+        if self.has_velocity:
+            velocity = cmath.rect(values["gnss.speed"], values["gnss.course"]) + self.drift
+            changed |= {"gnss.speed": abs(velocity), "gnss.course": cmath.phase(velocity) % math.tau}
+        return changed
 
 
 @dataclass(kw_only=True)
