@@ -34,7 +34,7 @@ def run(
         [],
         0.0,
     )
-    check.know_bias((0.0, 0.0, known), 0.0005)
+    check.set_bias((0.0, 0.0, known), 0.0005)
     f = 0.35
     for k in range(round(100 * seconds)):
         t = 0.01 * k
@@ -89,7 +89,7 @@ def test_a_bias_that_drifts_is_found_by_what_it_has_turned(drift, within):
 
 def test_a_bias_that_is_not_well_known_yet_is_no_jump():
     check = CourseConsistency(prototype().sensors.imu, None)
-    check.know_bias((0.0, 0.0, 0.0), 0.01)
+    check.set_bias((0.0, 0.0, 0.0), 0.01)
     for k in range(600):
         at = 10_000_000 * k
         check.take(Measurement("imu", at, at, {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": 0.02}), SPEED)

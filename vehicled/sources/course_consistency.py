@@ -54,11 +54,11 @@ class BiasJump(NamedTuple):
     """What the gyroscope has done."""
 
     angle: float
-    """rad, that it has gained beside the course and what its bias was."""
+    """rad, by which it has turned more than the course, beyond what the bias at the beginning explains."""
     within: float
     """s, in which it has."""
     followed: float
-    """rad, of that, what the bias of the filter does not explain by now."""
+    """rad, the part of that which the filter has followed: its bias, as estimated meanwhile, does not explain it."""
 
     @property
     def rate(self) -> float:
@@ -122,8 +122,8 @@ class CourseConsistency:
         self.begin_anew()
         self._again = self._t + _SKID
 
-    def know_bias(self, bias: Sequence[float], sigma: float) -> None:
-        """What the filter knows: the biases (3,) of the gyroscopes, rad/s in IMU axes, and how well."""
+    def set_bias(self, bias: Sequence[float], sigma: float) -> None:
+        """The filter's biases of the gyroscopes (3,), IMU axes, and the standard deviation of the last one, rad/s."""
         if self._axis is not None:
             self._bias, self._sigma = sum(map(mul, self._axis, bias)), sigma
 

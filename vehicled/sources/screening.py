@@ -146,10 +146,12 @@ class Screening:
         if now_ns < self._drifts_until_ns:
             f.add_variance(GYRO_BIAS, "z", self._drift * (now_ns - self._looked_ns) * 1e-9)
         variance = f.variances.item(f.states.index(GYRO_BIAS, "z"))
-        self._course.know_bias(f.view_slow_states(GYRO_BIAS).tolist(), math.sqrt(max(variance, 0.0)))
+        self._course.set_bias(f.view_slow_states(GYRO_BIAS).tolist(), math.sqrt(max(variance, 0.0)))
         self._looked_ns = now_ns
-        drifts = now_ns < self._drifts_until_ns or self._yaw.is_doubtful
-        self._updates.is_imu_sound = self._mounting.is_confirmed and not drifts
+        drifts = now_ns < self._drifts_until_ns
+        self._updates.is_imu_sound = self._mounting.is_confirmed and not (
+            drifts or self.is_gyroscope_doubtful
+        )
 
     def find_wrong_units(self) -> dict[str, str]:
         """Channels that seem to be in another unit than that of the channel, in words."""

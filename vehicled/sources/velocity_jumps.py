@@ -1,8 +1,8 @@
 """Velocities of a receiver that jump beside the estimate, and stay there: it is spoofed together with its positions.
 
-Averages of their deviations from the estimate over a tenth of a second are compared with those over two seconds
-before. What is wrong with the estimate changes more slowly than that, as the own sensors agree with it. Velocities
-that fade in over seconds are not found.
+Their deviations from the estimate, averaged over a tenth of a second, are compared with those of the two seconds
+before. While wheels, speed and IMU agree with the estimate, its own errors change more slowly than that. A false
+velocity that fades in over seconds is not found.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LEAST_WAY = 0.2
 _LONGEST_NS = 60_000_000_000
 """For so long a receiver that has jumped is not followed."""
 _OWN = ("vehicle.speed", "wheel.", "imu.")
-"""Beginnings of kinds of observation: of the car's own sensors of motion."""
+"""Kinds of observation of the car's own sensors of motion begin with one of these."""
 
 
 class _Block(NamedTuple):
