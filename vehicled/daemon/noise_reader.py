@@ -18,6 +18,15 @@ from vehicled.errors import RunError, UsageError, VehicledError
 _log = logging.getLogger(__name__)
 
 _WITHIN_S = 10.0
+_PROGRAM = f"""
+import os, sys
+os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+os.nice(19)
+from {__name__} import main
+sys.exit(main(sys.argv[1]))
+"""
+"""The daemon's real-time priority is inherited: the process lets others go first before it imports anything. Where
+somebody asks for it again and again, the threads that read sensors would otherwise wait for its imports."""
 _TAKEN = ("sensors", "filter")
 _MOST_NAMED = 8
 """Settings that a line of the log names."""
@@ -29,7 +38,7 @@ def read_noise(name_or_path: str, running: str) -> dict[str, Any]:
     Logs what else differs from the configuration that the daemon was started with, whose text is `running`.
     Raises UsageError for a bad configuration, RunError if it cannot be read within ten seconds.
     """
-    command = [sys.executable, "-P", "-m", __name__, name_or_path]
+    command = [sys.executable, "-P", "-c", _PROGRAM, name_or_path]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     try:
         done = subprocess.run(
@@ -53,8 +62,6 @@ def main(name_or_path: str) -> int:
 
     Reads the text of the running configuration from stdin.
     """
-    # The daemon's scheduling is inherited, and would let this go before other programs.
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     import yaml
 
     from vehicled.configuration import load_configuration
@@ -82,7 +89,3 @@ def find_changed(old: Any, new: Any, path: str = "") -> Iterator[str]:
             yield from find_changed(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
     elif old != new:
         yield path
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
