@@ -235,7 +235,7 @@ class Driver(ABC):
         for measurement in measurements:
             check_measurement(measurement, now)
             channel = next(iter(measurement.values), "")
-            if self.guard.admits(channel, channel, now):
+            if self.guard.admits(channel, channel, now, measurement.values):
                 self._emit(measurement)
             else:
                 self._counters["decimated"] += 1

@@ -348,7 +348,7 @@ class Can(Driver):
         channel = self.decoder.channel_of(frame)
         # To decode a frame takes longer than all that is done with it before.
         key = frame.arbitration_id, frame.is_extended_id
-        if channel is not None and not self.guard.admits(key, channel, now):
+        if channel is not None and not self.guard.admits(key, channel, now, frame.data):
             self._counters["decimated"] += 1
             return True, []
         offs = self.decoder.counters["bus_off"]

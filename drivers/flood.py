@@ -13,6 +13,9 @@ _MARGIN = 1.2
 _BURST_S = 0.5
 """What a device may send at once after a pause of its own or of the thread that reads it, as time at the full rate.
 On a busy machine threads wait for some tenths of a second, and what a line has kept meanwhile must not be lost."""
+_FOR_NEWS = 0.1
+"""Share of that which samples leave that repeat the one before. Of a device that sends each of its samples ten times,
+those would otherwise be admitted that are late, and not the first ones."""
 _REMEMBERED_NS = 2_000_000_000
 
 
@@ -22,16 +25,24 @@ class FloodGuard:
     def __init__(self, max_rate: float | None = None) -> None:
         """`max_rate`: Hz, of every channel; without, by kind of channel."""
         self._max_rate = max_rate
-        self._buckets: dict[Hashable, TokenBucket] = {}
+        self._buckets: dict[Hashable, tuple[TokenBucket, float]] = {}
+        """With how many of its tokens are left to samples that are new."""
+        self._last: dict[Hashable, object] = {}
         self._exceeded_ns: int | None = None
 
-    def admits(self, key: Hashable, channel: str, now_ns: int) -> bool:
-        """Whether one more of `key` is within the rate of `channel`. `now_ns`: host monotonic clock."""
-        bucket = self._buckets.get(key)
-        if bucket is None:
+    def admits(self, key: Hashable, channel: str, now_ns: int, sample: object) -> bool:
+        """Whether one more of `key` is within the rate of `channel`. `now_ns`: host monotonic clock.
+
+        `sample`: what it says, by which it is compared with the one before.
+        """
+        found = self._buckets.get(key)
+        if found is None:
             rate = _MARGIN * (self._max_rate or MAX_RATES.get(channel.partition(".")[0], MAX_RATE))
-            bucket = self._buckets[key] = TokenBucket(rate, max(_BURST_S * rate, 1.0))
-        admitted = bucket.take(now_ns)
+            burst = max(_BURST_S * rate, 1.0)
+            found = self._buckets[key] = TokenBucket(rate, burst), _FOR_NEWS * burst
+        bucket, left = found
+        admitted = bucket.take(now_ns, left=left if sample == self._last.get(key) else 0.0)
+        self._last[key] = sample
         if not admitted:
             self.exceeded(now_ns)
         return admitted

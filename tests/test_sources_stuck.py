@@ -70,6 +70,17 @@ def test_a_receiver_whose_places_have_fine_digits_is_stuck_at_the_second_repetit
     assert found[100:] == [False, False, *[True] * 8] * 10
 
 
+def test_fixes_that_are_sent_twice_are_stuck_at_once_where_the_car_has_gone_on_by_far_more_than_a_digit():
+    stuck, rng, found = StuckChannels(), np.random.default_rng(3), []
+    for k in range(200):
+        if k % 2 == 0:
+            north, east = 15.0 * k / 100.0 + rng.normal() * 0.01, rng.normal() * 0.01
+        m = fix("gnss", k, round(48.0 + north / 111e3, 9), round(11.0 + east / 74e3, 9))
+        m = Measurement(m.source, k * 10_000_000, k * 10_000_000, m.values)
+        found.append(bool(stuck.find(m, 15.0)))
+    assert found[100:] == [False, True] * 50
+
+
 def test_one_axis_of_an_imu_may_be_stuck_by_itself():
     stuck = StuckChannels()
     found = [

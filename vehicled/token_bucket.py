@@ -12,15 +12,18 @@ class TokenBucket:
         self._tokens = burst
         self._filled_ns: int | None = None
 
-    def take(self, now_ns: int, tokens: float = 1.0) -> bool:
-        """Whether there were so many tokens at `now_ns` (ns, a clock that does not go back); they are then gone."""
+    def take(self, now_ns: int, tokens: float = 1.0, left: float = 0.0) -> bool:
+        """Whether there were so many tokens at `now_ns` (ns, a clock that does not go back); they are then gone.
+
+        `left`: how many more there have to be, which stay.
+        """
         present = self._tokens
         if self._filled_ns is not None:
             present += (now_ns - self._filled_ns) * self._rate
             if present > self._burst:
                 present = self._burst
         self._filled_ns, self._tokens = now_ns, present
-        if present < tokens:
+        if present < tokens + left:
             return False
         self._tokens = present - tokens
         return True

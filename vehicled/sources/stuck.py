@@ -30,6 +30,8 @@ driven since the place last changed: a receiver without reception may repeat its
 _DIGIT, _DIGITS = 0.3, 3.0
 """m, and times the last digit of a place, as far as it is known: the least way that is more than that. It is 0.11 m
 with six decimals of a degree, 0.19 m with four of a minute, and 0.1 mm with nine: there each repetition is one."""
+_SURELY = 10.0
+"""Times that way, after which a single repetition is one: of what a gateway sends twice, every second fix is late."""
 _ROUNDING = 1e-5
 """m: smaller numbers are zero."""
 _DEGREE = 111e3
@@ -231,7 +233,8 @@ class StuckChannels:
                 continue
             run.repetitions += 1
             way = abs(speed) * (t - run.begun_ns) * 1e-9
-            if way > _WAY or (run.repetitions >= _FIXES and way > run.least_way):
+            least = run.least_way if run.repetitions >= _FIXES else _SURELY * run.least_way
+            if way > min(least, _WAY):
                 # Speed and course are as old as the place.
                 stuck += [c for c in values if c in channels]
         return stuck
