@@ -7,7 +7,7 @@ import math
 from replay.faults import BadLine, Fault, Unplugged, WrongBaud
 from vehicled.studies.faults.disturbances import share_port
 from vehicled.studies.faults.drives import BEGIN
-from vehicled.studies.faults.row import ALL, CAN, GNSS, IMU, INPUTS, OF_CAN, Make, Row
+from vehicled.studies.faults.row import ALL, CAN, GNSS, IMU, INPUTS, OF_CAN, WAY_OFF, Make, Row
 from vehicled.studies.faults.signals import ClockBeginsAnew, WrongClock
 
 
@@ -70,7 +70,7 @@ DEVICE_ROWS: tuple[Row, ...] = (
         culprits=(IMU, GNSS, CAN),
         refused=(*ALL, *INPUTS),
         end=BEGIN + 3.0,
-        metres=8.0,
+        metres=WAY_OFF,
         degrees=40.0,
         offline=False,
     ),

@@ -9,7 +9,7 @@ from itertools import starmap
 
 from replay.faults import Fault, Freeze, Multiply, Offset, Silence
 from vehicled.studies.faults.drives import BEGIN
-from vehicled.studies.faults.row import ALL, CAN, INPUTS, OF_CAN, Make, Row
+from vehicled.studies.faults.row import ALL, CAN, INPUTS, OF_CAN, WAY_OFF, Make, Row
 from vehicled.studies.faults.signals import (
     Displaced,
     Drifting,
@@ -22,8 +22,6 @@ from vehicled.studies.faults.signals import (
 
 _RACK_5_DEGREES = math.radians(5.0) * 0.126
 """m, of the prototype's rack."""
-_WAY_OFF = 0.5 * 4.5 * 3.0**2
-"""m: where a driver can go within 3 s beside where the car was going, a t²/2 with 4.5 m/s²."""
 _LEFT_RIGHT = [(f"wheel.{a}l.angle", f"wheel.{a}r.angle") for a in "fr"]
 
 
@@ -173,7 +171,7 @@ SENSOR_ROWS: tuple[Row, ...] = (
         culprits=("imu.", "gnss.", "wheel."),
         refused=(*ALL, *INPUTS),
         end=BEGIN + 3.0,
-        metres=_WAY_OFF,
+        metres=WAY_OFF,
         degrees=40.0,
     ),
     Row(name="brake stuck at 20 bar", make=_at(20e5, "brake.pressure"), culprits=("brakes",)),
