@@ -18,7 +18,7 @@ Latency = Annotated[Seconds, Range(0.0, 1.0)]
 """From measurement to arrival; with it a number in ms given as s is found."""
 
 _FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 0.25
 _SILENT_NS = 2_000_000_000
 _LOG_EVERY_NS = 10_000_000_000
 _DESCRIBE_EVERY_NS = 500_000_000
@@ -71,7 +71,7 @@ class Driver(ABC):
     """Reads one device in a thread of its own and hands every measurement to `emit`, in that thread.
 
     A subclass opens, reads and closes the device, and names the decoder. When the device is lost the thread goes
-    on: it opens the device again, with pauses that grow from 0.1 s to 0.5 s, until `stop`. Of a device that measures
+    on: it opens the device again, with pauses that grow from 0.1 s to 0.25 s, until `stop`. Of a device that measures
     far too often, measurements are left out.
     """
 

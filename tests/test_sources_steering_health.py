@@ -178,3 +178,17 @@ def test_an_outlier_is_no_noise():
     for k in range(500):
         health.take(0.01 * k, 0.3 if k == 200 else 0.0)
         assert not health.is_noisy
+
+
+def test_a_sensor_that_comes_back_after_a_silence_in_bends_is_used_at_once():
+    silence = after(8.0, lambda t, r: None, 16.0)
+    states = {s for t, s, _ in run(silence) if t >= 16.0}
+    assert states == {"measured"}
+
+
+def test_one_that_has_lost_its_zero_meanwhile_is_distrusted():
+    def sensor(t: float, r: float) -> float | None:
+        return None if 8.0 <= t < 10.0 else right(t, r) + (0.08 if t >= 10.0 else 0.0)
+
+    states = [s for t, s, _ in run(sensor) if t >= 10.2]
+    assert set(states) == {"distrusted"}

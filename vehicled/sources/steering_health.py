@@ -31,6 +31,8 @@ _JUMPING = 0.05
 """s for which samples are only left out after a jump: an outlier is over by then."""
 _RECOVERY = 0.2
 """s for which a distrusted sensor has to agree, before it is used again."""
+_BACK = 0.5
+"""s after a silence in which a sensor may be another one: without its zero, as after a power failure."""
 _SLOWEST = 3.0
 """m/s: slower, yaw rate over speed is no angle."""
 _OFFSET_TIME = 2.0
@@ -55,6 +57,7 @@ class SteeringHealth:
         self.seen = self._changed = self._checked = -math.inf
         """Times, s; `seen`: of the last sample."""
         self._jumped_at = math.inf
+        self._back_at = -math.inf
         self._wrong_since = self._agreeing_since = math.inf
         self._distrusted = self._changed_since = False
         self._noise, self.is_noisy = SampleNoise(_LARGEST_NOISE), False
@@ -66,6 +69,8 @@ class SteeringHealth:
         if t <= self.seen:
             return False
         jumps = abs(angle - self._angle) > _JUMP + _FASTEST * (t - self.seen)
+        if SILENT < t - self.seen < math.inf:
+            self._back_at = t
         self.seen = t
         self._noise.take(t, angle)
         self.is_noisy = self._noise.variance > (_QUIET if self.is_noisy else _NOISY) ** 2
@@ -87,12 +92,14 @@ class SteeringHealth:
         `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
         """
         rolling = None
+        silent = t - self.seen > (_ALONE if yaw_rate is None else SILENT)
+        if silent:
+            self._wrong_since = self._agreeing_since = math.inf
         if yaw_rate is not None and abs(ahead) > _SLOWEST:
             rolling = self._wheelbase * yaw_rate / ahead
-            if abs(ahead * yaw_rate) < _LARGEST_LATERAL:
+            if not silent and abs(ahead * yaw_rate) < _LARGEST_LATERAL:
                 self._compare(t, self._angle - rolling)
         self._checked = t
-        silent = t - self.seen > (_ALONE if yaw_rate is None else SILENT)
         self.state = "silent" if silent else "distrusted" if self._is_wrong else "measured"
         return None if self.state == "measured" or rolling is None else rolling + self._offset
 
@@ -108,7 +115,8 @@ class SteeringHealth:
         """With rolling, from which the sensor is so far apart, rad."""
         repeating = t - self._changed > _REPEATING
         wrong = abs(apart - self._offset) > _APART
-        self._wrong_since = min(self._wrong_since, t) if wrong and repeating else math.inf
+        doubtful = wrong and (repeating or t - self._back_at < _BACK)
+        self._wrong_since = min(self._wrong_since, t) if doubtful else math.inf
         agrees = not wrong and self._changed_since
         self._agreeing_since = min(self._agreeing_since, t) if agrees else math.inf
         if t - self._wrong_since > _LASTING:
