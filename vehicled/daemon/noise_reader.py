@@ -21,7 +21,6 @@ _WITHIN_S = 10.0
 _PROGRAM = f"""
 import os, sys
 os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-os.nice(19)
 from {__name__} import main
 sys.exit(main(sys.argv[1]))
 """
