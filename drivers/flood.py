@@ -1,6 +1,7 @@
 """How often a device may measure: what comes more often is decimated before the filter has to spend time on it."""
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from vehicled.token_bucket import TokenBucket
 
@@ -13,10 +14,20 @@ _MARGIN = 1.2
 _BURST_S = 0.5
 """What a device may send at once after a pause of its own or of the thread that reads it, as time at the full rate.
 On a busy machine threads wait for some tenths of a second, and what a line has kept meanwhile must not be lost."""
-_FOR_NEWS = 0.1
-"""Share of that which samples leave that repeat the one before. Of a device that sends each of its samples ten times,
-those would otherwise be admitted that are late, and not the first ones."""
+_RESERVED = 0.1
+"""Share of that, for samples that differ from the one before. Of a device that sends each sample ten times, late
+copies would otherwise be admitted in place of the first one."""
 _REMEMBERED_NS = 2_000_000_000
+
+
+@dataclass(slots=True)
+class _Flow:
+    """Of one key."""
+
+    bucket: TokenBucket
+    reserved: float
+    """Tokens that a copy of the last sample leaves."""
+    last: object = None
 
 
 class FloodGuard:
@@ -25,24 +36,21 @@ class FloodGuard:
     def __init__(self, max_rate: float | None = None) -> None:
         """`max_rate`: Hz, of every channel; without, by kind of channel."""
         self._max_rate = max_rate
-        self._buckets: dict[Hashable, tuple[TokenBucket, float]] = {}
-        """With how many of its tokens are left to samples that are new."""
-        self._last: dict[Hashable, object] = {}
+        self._flows: dict[Hashable, _Flow] = {}
         self._exceeded_ns: int | None = None
 
     def admits(self, key: Hashable, channel: str, now_ns: int, sample: object) -> bool:
         """Whether one more of `key` is within the rate of `channel`. `now_ns`: host monotonic clock.
 
-        `sample`: what it says, by which it is compared with the one before.
+        `sample`: what it says; a copy of the one before is admitted only where tokens are plenty.
         """
-        found = self._buckets.get(key)
-        if found is None:
+        flow = self._flows.get(key)
+        if flow is None:
             rate = _MARGIN * (self._max_rate or MAX_RATES.get(channel.partition(".")[0], MAX_RATE))
             burst = max(_BURST_S * rate, 1.0)
-            found = self._buckets[key] = TokenBucket(rate, burst), _FOR_NEWS * burst
-        bucket, left = found
-        admitted = bucket.take(now_ns, left=left if sample == self._last.get(key) else 0.0)
-        self._last[key] = sample
+            flow = self._flows[key] = _Flow(TokenBucket(rate, burst), _RESERVED * burst)
+        admitted = flow.bucket.take(now_ns, left=flow.reserved if sample == flow.last else 0.0)
+        flow.last = sample
         if not admitted:
             self.exceeded(now_ns)
         return admitted

@@ -58,27 +58,23 @@ def test_a_fast_receiver_whose_places_have_coarse_digits_is_not_stuck(digits, sp
         assert stuck.find(m, speed) == []
 
 
-def test_a_receiver_whose_places_have_fine_digits_is_stuck_at_the_second_repetition():
-    """Each fix ten times, as from a gateway that sends what it has more often than it gets it."""
+@pytest.mark.parametrize(
+    ("times", "period_ns", "speed", "expected"),
+    [
+        pytest.param(10, 2_000_000, 3.0, [False, False, *[True] * 8], id="the second repetition, little way"),
+        pytest.param(2, 10_000_000, 15.0, [False, True], id="the first, far more way than a digit"),
+    ],
+)
+def test_a_receiver_whose_fine_places_are_sent_again_is_stuck(times, period_ns, speed, expected):
+    """Each fix several times, as from a gateway that sends what it has more often than it gets it."""
     stuck, rng, found = StuckChannels(), np.random.default_rng(3), []
     for k in range(200):
-        if k % 10 == 0:
-            north, east = 3.0 * k / 500.0 + rng.normal() * 0.01, rng.normal() * 0.01
+        if k % times == 0:
+            north, east = speed * k * period_ns * 1e-9 + rng.normal() * 0.01, rng.normal() * 0.01
         m = fix("gnss", k, round(48.0 + north / 111e3, 9), round(11.0 + east / 74e3, 9))
-        m = Measurement(m.source, k * 2_000_000, k * 2_000_000, m.values)
-        found.append(bool(stuck.find(m, 3.0)))
-    assert found[100:] == [False, False, *[True] * 8] * 10
-
-
-def test_fixes_that_are_sent_twice_are_stuck_at_once_where_the_car_has_gone_on_by_far_more_than_a_digit():
-    stuck, rng, found = StuckChannels(), np.random.default_rng(3), []
-    for k in range(200):
-        if k % 2 == 0:
-            north, east = 15.0 * k / 100.0 + rng.normal() * 0.01, rng.normal() * 0.01
-        m = fix("gnss", k, round(48.0 + north / 111e3, 9), round(11.0 + east / 74e3, 9))
-        m = Measurement(m.source, k * 10_000_000, k * 10_000_000, m.values)
-        found.append(bool(stuck.find(m, 15.0)))
-    assert found[100:] == [False, True] * 50
+        m = Measurement(m.source, k * period_ns, k * period_ns, m.values)
+        found.append(bool(stuck.find(m, speed)))
+    assert found[100:] == expected * (100 // times)
 
 
 def test_one_axis_of_an_imu_may_be_stuck_by_itself():

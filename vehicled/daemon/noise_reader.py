@@ -24,8 +24,8 @@ os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 from {__name__} import main
 sys.exit(main(sys.argv[1]))
 """
-"""The daemon's real-time priority is inherited: the process lets others go first before it imports anything. Where
-somebody asks for it again and again, the threads that read sensors would otherwise wait for its imports."""
+"""The daemon's real-time priority is inherited. It is given up before the imports, since the threads that read
+sensors would wait for them."""
 _TAKEN = ("sensors", "filter")
 _MOST_NAMED = 8
 """Settings that a line of the log names."""

@@ -32,7 +32,7 @@ _JUMPING = 0.05
 _RECOVERY = 0.2
 """s for which a distrusted sensor has to agree, before it is used again."""
 _BACK = 0.5
-"""s after a silence in which a sensor may be another one: without its zero, as after a power failure."""
+"""s after a silence in which its angle is compared even if it changes: a power failure may have lost its zero."""
 _SLOWEST = 3.0
 """m/s: slower, yaw rate over speed is no angle."""
 _OFFSET_TIME = 2.0

@@ -31,7 +31,7 @@ _DIGIT, _DIGITS = 0.3, 3.0
 """m, and times the last digit of a place, as far as it is known: the least way that is more than that. It is 0.11 m
 with six decimals of a degree, 0.19 m with four of a minute, and 0.1 mm with nine: there each repetition is one."""
 _SURELY = 10.0
-"""Times that way, after which a single repetition is one: of what a gateway sends twice, every second fix is late."""
+"""Times that way: then a single repetition is enough. Where a gateway sends each fix twice, half of them are late."""
 _ROUNDING = 1e-5
 """m: smaller numbers are zero."""
 _DEGREE = 111e3

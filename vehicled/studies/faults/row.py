@@ -18,8 +18,8 @@ INPUTS = ("steering", "torques", "brakes")
 """What comes over CAN and is named by these words."""
 ALL = ("imu.", "gnss.", *OF_CAN)
 WAY_OFF = 0.5 * 4.5 * 3.0**2
-"""m: where a driver can go within 3 s beside where the car was going, a t²/2 with 4.5 m/s². So far off may a car be
-that nothing is measured of for that time."""
+"""m: the limit where nothing is measured for 3 s. A driver can turn away from the course by so much: a t²/2 with
+4.5 m/s²."""
 
 Make = Callable[[float, float], Sequence[Fault]]
 """The faults between two times, s from the start of the log."""
