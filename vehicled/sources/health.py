@@ -42,6 +42,8 @@ class Health:
         """Why the last of those was not accepted."""
         self.is_expected = True
         """Whether its silence would be a fault: a receiver has no course while the car stands."""
+        self.bias_changed_ns = -math.inf
+        """Step at which its bias was last found to have changed fast."""
         self.is_used = True
         """Whether measurements of it correct the filter at present, as `SourceWatch` has found."""
 

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import numpy as np
 
-from vehicled.filter.states import Group, NoiseSetting
+from vehicled.filter.states import COURSES, VELOCITY, Group, NoiseSetting
 from vehicled.messages import Measurement, SlowState
+from vehicled.sources.acceleration_drift import AccelerationDrift, Motion, Spread
 from vehicled.sources.gate import Gate
 from vehicled.sources.imu_model import (
     ACCELEROMETER_BIAS,
@@ -193,6 +194,7 @@ class ImuSource(Source[Imu]):
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
         self._statistics = ImuStatistics(context.filter)
         self._road = RoadRotation(context.filter)
+        self._drift = AccelerationDrift(context.filter.car.vehicle.gravity)
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
@@ -207,6 +209,7 @@ class ImuSource(Source[Imu]):
         self._configure_statistics()  # what has been restored may be of older settings
         self._rates.reset()
         self._road.reset()
+        self._drift.reset()
 
     def reconfigure(self, settings: SourceSettings) -> None:
         """Take other settings; what has been found beside another latency does not hold any more."""
@@ -359,6 +362,30 @@ class ImuSource(Source[Imu]):
             self._ahead, self._ahead_at = ahead, t
         if found[14]:
             self._find_latency(found[15:], bias)
+            if not self._given_noise:
+                self._find_drift(found)
+
+    def _find_drift(self, found: Sequence[float]) -> None:
+        """With what the statistics have found: make biases of accelerometers that drift less certain."""
+        if not any(map(self.updates.is_active, COURSES)):
+            return  # what wheels that slip tell would be held against them
+        f, (turn_bias, *biases), (t, yaw_rate, ahead, left) = self.filter, found[11:14], found[15:]
+        read, bias = f.pose.item, (biases[1], biases[0])
+        motion = Motion((read(AHEAD), read(LEFT)), self._road.lean, bias)
+        if not self._drift.take((t, yaw_rate - turn_bias, ahead, left), motion):
+            return
+        variances, axes = f.variances, self._axes[:2]
+        vx, vy = (variances.item(f.states.index(VELOCITY, x)) for x in ("ahead", "left"))
+        of_bias = [variances.item(f.states.index(ACCELEROMETER_BIAS, x)) for x in "xyz"]
+        sigma_x, sigma_y = (math.sqrt(sum(r * r * v for r, v in zip(a, of_bias, strict=True))) for a in axes)
+        for axis, variance in zip(
+            axes, self._drift.compare(motion, Spread((vx, vy), (sigma_x, sigma_y))), strict=True
+        ):
+            if variance:
+                for share, element in zip(axis, "xyz", strict=True):
+                    f.add_variance(ACCELEROMETER_BIAS, element, share * share * variance)
+        if self._drift.has_changed(bias):
+            self.updates.health["imu.accel"].bias_changed_ns = self.updates.step_ns
 
     def _observe_rates(
         self, m: Measurement, value: list[float], of_samples: float, present: Sequence[int] | None

@@ -42,6 +42,11 @@ class RoadRotation:
         """Upward ends of the axes ahead and to the left at that time: of the estimate, and by how much more they have
         risen by the gyroscopes."""
 
+    @property
+    def lean(self) -> tuple[float, float]:
+        """rad, by how much more than in the estimate the axes ahead and to the left have risen by the gyroscopes."""
+        return self._lean
+
     def is_due(self, t: float) -> bool:
         """Whether rates at t (s) are of use: those that follow the last ones closely are not."""
         return not 0.0 <= t - self._t < _INTERVAL

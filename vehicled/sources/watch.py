@@ -38,7 +38,7 @@ _REASONS = {
     "implausible": "other sensors contradict it, or it jumps",
     "mounting": "mounted or wired otherwise than configured: axes turned, or left and right exchanged",
     "unit": "in another unit than that of the channel",
-    "bias": "its bias has jumped, and is estimated anew",
+    "bias": "its bias has changed, and is estimated anew",
     "step": "its bias has stepped, and what it stepped by is subtracted",
     "gate": "rejected: contradicts the other sensors",
     "no fix": "no fix",
@@ -184,6 +184,8 @@ class SourceWatch:
         is_used = use.read(now_ns, health)
         if (removed := self._find_removal(now_ns, health.channels, arrivals)) is not None:
             return removed
+        if now_ns - health.bias_changed_ns < arrivals.recent_ns:
+            return _REASONS["bias"]
         if has_come and is_used:  # as nearly always
             return None
         if arrivals.is_silent(now_ns):
