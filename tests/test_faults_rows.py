@@ -25,9 +25,8 @@ SHORT = (
 )
 ONE_PLACE = tuple(d for d in DRIVES if d not in PLACES[1:])
 """For each fault; `vehicled bench faults --offline` has it at all places."""
-DRIFTS = [row.name for row in ROWS if row.name.startswith("yaw rate drifts")]
-OPEN = {"accelerometer drifts by 0.5 m/s³", *DRIFTS}
-"""Rows of which a run misses a limit; docs/faults.md says by how much."""
+DRIFTS = [row.name for row in ROWS if " drifts by " in row.name]
+"""Rows of which runs miss a limit; docs/faults.md says by how much."""
 
 
 @pytest.mark.parametrize(("fault", "drive"), SHORT)
@@ -37,12 +36,18 @@ def test_a_fault_is_survived_within_the_limits_of_its_row(fault, drive):
 
 @pytest.mark.parametrize(
     ("fault", "drive", "degrees"),
-    [(DRIFTS[0], "corner", 8.0), (DRIFTS[1], "corner", 5.0), (DRIFTS[2], "braking", 4.0)],
+    [
+        ("yaw rate drifts by 0.2 rad/s²", "corner", 8.0),
+        ("yaw rate drifts by 0.05 rad/s²", "corner", 5.0),
+        ("yaw rate drifts by 0.02 rad/s²", "braking", 4.0),
+        ("accelerometer drifts by 0.5 m/s³", "corner", 1.5),
+        ("lateral accelerometer drifts by 0.5 m/s³", "slalom", 0.5),
+    ],
 )
-def test_a_gyroscope_that_drifts_is_named_in_time_and_no_healthy_source_is_refused(fault, drive, degrees):
-    """In a hard bend, where it seems to skid, and under brakes, where wheels slip. Until then it is followed."""
+def test_a_bias_that_drifts_is_named_in_time_and_no_healthy_source_is_refused(fault, drive, degrees):
+    """In a hard bend, where a car seems to skid, and under brakes, where wheels slip. Until then it is followed."""
     found = run_job(FaultJob(fault, drive, 0, True))
-    assert {"named", "wrongly_refused", "lives", "error_m"}.isdisjoint(found["misses"])
+    assert {"named", "wrongly_refused", "lives", "error_m", "recovered_after"}.isdisjoint(found["misses"])
     assert math.degrees(found["error_yaw"]) < degrees
 
 
@@ -68,14 +73,9 @@ def test_a_speed_that_stays_is_named_before_the_one_that_goes_on():
     assert found == {"vehicle.speed"}
 
 
-def test_no_estimate_is_certain_while_an_accelerometer_drifts():
-    """The height that the model loses by it begins anew beside a place that stays: 24 σ, and 1e9 where σ was zero."""
-    assert run_job(FaultJob("accelerometer drifts by 0.5 m/s³", "corner", 0, True))["error_sigma"] < 50.0
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "job", [j for j in list_jobs(ROWS, ONE_PLACE, (0,), True) if j.fault not in OPEN], ids=str
+    "job", [j for j in list_jobs(ROWS, ONE_PLACE, (0,), True) if j.fault not in DRIFTS], ids=str
 )
 def test_all_faults_of_sensors_that_are_survived(job):
     assert run_job(job)["misses"] == []

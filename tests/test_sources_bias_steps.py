@@ -101,6 +101,28 @@ def test_after_a_gap_the_bias_may_be_any_of_both():
     assert run.sigmas[-1] == ("imu.ay", pytest.approx(2.0, abs=0.3))
 
 
+def test_a_step_back_from_a_drift_is_handed_over_and_is_no_other_step():
+    random, check = np.random.default_rng(5), BiasSteps(Imu())
+    handed_over, left_out = [], 0
+    for k in range(1500):
+        t = 0.004 * k
+        drift = 0.4 * t if t < 5.0 else 0.0
+        values = {
+            f"imu.{c}": NOISE[c[0]] * random.standard_normal() for c in ("wx", "wy", "wz", "ax", "ay", "az")
+        }
+        values["imu.ax"] += drift
+        m = check.subtract(Measurement("imu", round(t * 1e9), round(t * 1e9), values))
+        left_out += len(check.find(m, SPEED, 0.0))
+        for found in check.found:
+            assert [found.takes_back(b) for b in (2.0, 1.5, 0.2)] == [True, True, False]
+            check.hand_over(found.channel)
+            handed_over.append(t)
+        check.found.clear()
+    assert handed_over == [pytest.approx(5.04, abs=0.01)]
+    assert check.present == []
+    assert left_out < 12
+
+
 def shock(t: float) -> float:
     """A kerb: 20 m/s² that ring at 15 Hz for a tenth of a second."""
     since = t - BEGINS

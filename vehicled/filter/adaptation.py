@@ -154,8 +154,11 @@ class AdaptiveState(VehicleState):
                 self.errors.replace(i, prior[i] ** 2)  # the past of others was found with the old one
         self.errors.matrix = self.states.correlate(self.errors.matrix, groups)
 
-    def move_parameter(self, group: Group, by: float) -> None:
-        """Add to the estimates of a group, as what they are beside has been set anew; their variances stay."""
+    def move_parameter(self, group: Group, by: float | np.ndarray) -> None:
+        """Add to the estimates of a group, as what they are beside has been set anew; their variances stay.
+
+        `by`: the same for all of its elements, or (elements,).
+        """
         if group in self.states:
             self._extra[np.array(self.states.places(group)) - self._slow] += by
 

@@ -171,8 +171,11 @@ class ObservedFilter(Protocol):
     def forget_parameters(self, groups: Iterable[Group]) -> None:
         """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
 
-    def move_parameter(self, group: Group, by: float) -> None:
-        """Add to the estimates of a group, as what they are beside has been set anew; their variances stay."""
+    def move_parameter(self, group: Group, by: float | np.ndarray) -> None:
+        """Add to the estimates of a group, as what they are beside has been set anew; their variances stay.
+
+        `by`: the same for all of its elements, or (elements,).
+        """
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""

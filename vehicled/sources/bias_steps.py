@@ -32,6 +32,8 @@ _DIFFERENCE = math.sqrt(2.0)
 _SHARE = 0.3
 """Of a step: by how much it may differ between the lines and between two samples, and how much may be left when
 another step takes it back."""
+_TAKEN_BACK = 0.5
+"""Share of a step: the bias that it takes back may differ by less."""
 _BENT = 0.15
 """Share of a step by which the line after it may turn away from that before: motion goes on as it was."""
 _STEERED = 0.5
@@ -48,8 +50,14 @@ class BiasStep(NamedTuple):
     """A step that has been found."""
 
     channel: str
+    by: float
+    """What is subtracted because of it, in the channel's unit; 0 where nothing is any more."""
     sigma: float
-    """By how much less the bias is known since, in the channel's unit."""
+    """By how much less the bias is known since."""
+
+    def takes_back(self, bias: float) -> bool:
+        """Whether it takes back a bias that has grown before, and of which the filter may not know all."""
+        return self.by != 0.0 and abs(bias + self.by) < _TAKEN_BACK * abs(self.by)
 
 
 class _Axis:
@@ -129,10 +137,17 @@ class _Axis:
 
     def _follow(self, step: float) -> None:
         """Go on from `after`, less a step."""
-        samples = [(t, value - step) for t, value in self.after]
+        self._begin([(t, value - step) for t, value in self.after])
+
+    def _begin(self, samples: list[tuple[float, float]]) -> None:
         self.forget()
         self.before.extend(samples)
         self.t, self.last = samples[-1]
+
+    def hand_over(self) -> None:
+        """Subtract nothing any more, and go on."""
+        self._begin([(t, value + self.offset) for t, value in self.before])
+        self.offset = 0.0
 
 
 def _extrapolate(samples: Iterable[tuple[float, float]], t: float) -> tuple[float, float]:
@@ -242,8 +257,16 @@ class BiasSteps:
         self._note(channel, sigma)
 
     def _note(self, channel: str, sigma: float) -> None:
-        self.found.append(BiasStep(channel, sigma))
+        self.found.append(BiasStep(channel, self._axes[channel].offset, sigma))
+        self._find_present()
+
+    def _find_present(self) -> None:
         self.present = [c for c, a in self._axes.items() if a.offset]
+
+    def hand_over(self, channel: str) -> None:
+        """Subtract nothing from a channel any more: the bias has been set to what it is since its step."""
+        self._axes[channel].hand_over()
+        self._find_present()
 
     def _decide(self, doubtful: list[str], ahead: float, steering: float) -> list[str]:
         """Those of doubtful channels that are not to be used; ends what has been followed for long enough."""

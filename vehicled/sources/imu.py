@@ -54,6 +54,8 @@ GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
 _LATENCY = "imu_latency"
 """Name among the parameters."""
+_DRIFTS_NS = 200_000_000
+"""A drift that was found holds until the next comparison, at least."""
 _WHOLE = "fused", "weighted"
 """Reasons of records of which nothing was rejected."""
 
@@ -360,32 +362,45 @@ class ImuSource(Source[Imu]):
         self.lateral.take(yaw_rate if has_yaw else None, left if has_left else None)
         if has_ahead:
             self._ahead, self._ahead_at = ahead, t
-        if found[14]:
+        if not found[14]:
+            return
+        if not self._given_noise:
+            self._find_drift(found)
+        if self.updates.step_ns <= self.updates.imu_changes_until_ns:
+            self._timing.interrupt()  # it takes biases as constant
+        else:
             self._find_latency(found[15:], bias)
-            if not self._given_noise:
-                self._find_drift(found)
 
     def _find_drift(self, found: Sequence[float]) -> None:
         """With what the statistics have found: make biases of accelerometers that drift less certain."""
         if not any(map(self.updates.is_active, COURSES)):
             return  # what wheels that slip tell would be held against them
-        f, (turn_bias, *biases), (t, yaw_rate, ahead, left) = self.filter, found[11:14], found[15:]
-        read, bias = f.pose.item, (biases[1], biases[0])
-        motion = Motion((read(AHEAD), read(LEFT)), self._road.lean, bias)
+        f, (turn_bias, bias_left, bias_ahead) = self.filter, found[11:14]
+        t, yaw_rate, ahead, left = found[15:]
+        read, normal, bias = f.pose.item, f.car.ground.item, complex(bias_ahead, bias_left)
+        motion = Motion(
+            complex(read(AHEAD), read(LEFT)),
+            read(YAW),
+            complex(normal(0), normal(1)),
+            complex(*self._road.lean),
+            bias,
+        )
         if not self._drift.take((t, yaw_rate - turn_bias, ahead, left), motion):
             return
         variances, axes = f.variances, self._axes[:2]
         vx, vy = (variances.item(f.states.index(VELOCITY, x)) for x in ("ahead", "left"))
         of_bias = [variances.item(f.states.index(ACCELEROMETER_BIAS, x)) for x in "xyz"]
         sigma_x, sigma_y = (math.sqrt(sum(r * r * v for r, v in zip(a, of_bias, strict=True))) for a in axes)
-        for axis, variance in zip(
-            axes, self._drift.compare(motion, Spread((vx, vy), (sigma_x, sigma_y))), strict=True
-        ):
+        added = self._drift.compare(motion, Spread((vx, vy), (sigma_x, sigma_y)))
+        for axis, variance in zip(axes, added, strict=True):
             if variance:
                 for share, element in zip(axis, "xyz", strict=True):
                     f.add_variance(ACCELEROMETER_BIAS, element, share * share * variance)
+        now_ns = self.updates.step_ns
+        if self._drift.is_changing:
+            self.updates.imu_changes_until_ns = max(self.updates.imu_changes_until_ns, now_ns + _DRIFTS_NS)
         if self._drift.has_changed(bias):
-            self.updates.health["imu.accel"].bias_changed_ns = self.updates.step_ns
+            self.updates.health["imu.accel"].bias_changed_ns = now_ns
 
     def _observe_rates(
         self, m: Measurement, value: list[float], of_samples: float, present: Sequence[int] | None

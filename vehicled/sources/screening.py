@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from vehicled.filter.boundary import EstimatedFilter
 from vehicled.filter.states import ATTITUDE, VELOCITY
 from vehicled.messages import Measurement
 from vehicled.sources import bias_steps
-from vehicled.sources.bias_steps import BiasSteps
+from vehicled.sources.bias_steps import BiasStep, BiasSteps
 from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.course_consistency import WATCHED, BiasJump, CourseConsistency
 from vehicled.sources.ground_velocity import VECTORS, add_speed_and_course
@@ -119,8 +121,7 @@ class Screening:
     def widen_biases(self, f: EstimatedFilter) -> None:
         """What has been found since the step before makes biases less certain; a jump also what it has falsified."""
         for step in self._steps.found:
-            group = GYRO_BIAS if step.channel in GYROSCOPES else ACCELEROMETER_BIAS
-            f.add_variance(group, step.channel[-1], step.sigma**2)
+            self._take_step(f, step)
         self._steps.found.clear()
         now_ns = self._updates.step_ns
         if now_ns - self._looked_ns >= _LOOK_NS and GYRO_BIAS in f.states:
@@ -129,6 +130,7 @@ class Screening:
         if jump is None:
             return
         self._drift, self._drifts_until_ns = jump.rate**2 / jump.within, now_ns + _DRIFT_NS
+        self._note_change(self._drifts_until_ns)
         ahead = f.pose.item(AHEAD)
         # Beside a course that is right, sideslip is as wrong as the heading.
         widened = (
@@ -140,6 +142,25 @@ class Screening:
             missing = sigma**2 - f.variances[f.states.index(falsified, element)]
             if missing > 0.75 * sigma**2:
                 f.add_variance(falsified, element, missing)
+
+    def _take_step(self, f: EstimatedFilter, step: BiasStep) -> None:
+        """Make the bias less certain; set it where a bias that has drifted is taken back."""
+        group = GYRO_BIAS if step.channel in GYROSCOPES else ACCELEROMETER_BIAS
+        element = step.channel[-1]
+        f.add_variance(group, element, step.sigma**2)
+        place = group.elements.index(element)
+        bias = f.view_slow_states(group).item(place)
+        if step.takes_back(bias):
+            f.add_variance(group, element, (bias + step.by) ** 2)
+            by = np.zeros(len(group.elements))
+            by[place] = step.by
+            f.move_parameter(group, by)
+            self._steps.hand_over(step.channel)
+            self._course.begin_anew()
+            self._note_change(self._updates.step_ns)
+
+    def _note_change(self, until_ns: int) -> None:
+        self._updates.imu_changes_until_ns = max(self._updates.imu_changes_until_ns, until_ns)
 
     def _look_at_bias(self, f: EstimatedFilter, now_ns: int) -> None:
         """Compare with what the filter knows of the gyroscope's bias by now; one that drifts is less certain."""

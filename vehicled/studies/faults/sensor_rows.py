@@ -68,6 +68,16 @@ def _yaw_rate_drifts(by: float, named_within: float) -> Row:
     )
 
 
+def _accelerometer_drifts(name: str, channel: str, named_within: float) -> Row:
+    return Row(
+        name=name,
+        make=_each(partial(Drifting, channel=channel, rate=0.5)),
+        culprits=("imu.accel",),
+        refused=("imu.a",),
+        named_within=named_within,
+    )
+
+
 def _counter_stuck(name: str, channel: str) -> Row:
     return Row(name=name, make=_stuck(channel), culprits=(channel,))
 
@@ -222,12 +232,8 @@ SENSOR_ROWS: tuple[Row, ...] = (
         culprits=("imu.accel",),
         refused=("imu.a",),
     ),
-    Row(
-        name="accelerometer drifts by 0.5 m/s³",
-        make=_each(partial(Drifting, channel="imu.ax", rate=0.5)),
-        culprits=("imu.accel",),
-        refused=("imu.a",),
-    ),
+    _accelerometer_drifts("accelerometer drifts by 0.5 m/s³", "imu.ax", 2.5),
+    _accelerometer_drifts("lateral accelerometer drifts by 0.5 m/s³", "imu.ay", 5.0),
     _from_the_start("IMU upside down", _each(partial(Turned, roll=math.pi)), "imu."),
     _from_the_start("IMU turned by 90°", _each(partial(Turned, yaw=math.pi / 2)), "imu."),
     Row(
