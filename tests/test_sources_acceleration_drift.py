@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from vehicled.sources.acceleration_drift import AccelerationDrift, Motion, Spread
+from vehicled.sources.acceleration_drift import AccelerationDrift, CarMotion, Spread
 
 SPEED, YAW_RATE, G = 15.0, 0.3, 9.81
 
@@ -39,7 +39,7 @@ def run(
         force = dv + 1j * wz * v
         force += along * (bias(t) + G * (slope(t) - estimated) + 0.05 * random.standard_normal())
         normal = -along * estimated * cmath.rect(1.0, heading)
-        motion = Motion(v + along * found(t), heading, normal, along * lean(t), along * known(t))
+        motion = CarMotion(v + along * found(t), heading, normal, along * lean(t), along * known(t))
         of_velocity = [0.01, 0.01]
         of_velocity[direction] += 1.0 - found(t)
         if silent(t) or not check.take((t, wz, force.real, force.imag), motion):

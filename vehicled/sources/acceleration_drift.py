@@ -41,7 +41,7 @@ _NAMED = 0.75
 _DIRECTIONS = attrgetter("real"), attrgetter("imag")
 
 
-class Motion(NamedTuple):
+class CarMotion(NamedTuple):
     """What the filter says at a time."""
 
     velocity: complex
@@ -88,7 +88,7 @@ class _Place(NamedTuple):
     apart: complex
     """m/s, by how much the sums are ahead of the velocity."""
     sums: _Sums
-    motion: Motion
+    motion: CarMotion
     spread: Spread
 
 
@@ -114,7 +114,7 @@ class AccelerationDrift:
         self._before = 0j
         """and what it was before, m/s²."""
 
-    def take(self, means: Sequence[float], motion: Motion) -> bool:
+    def take(self, means: Sequence[float], motion: CarMotion) -> bool:
         """Time (s), yaw rate (rad/s), accelerations ahead and to the left (m/s²), as means of a moment.
 
         These are less the gravity by the filter's attitude. Returns whether a comparison is due.
@@ -138,7 +138,7 @@ class AccelerationDrift:
         )
         return not self._places or t - self._places[-1].t > _EVERY - _SLACK
 
-    def compare(self, motion: Motion, spread: Spread) -> Pair:
+    def compare(self, motion: CarMotion, spread: Spread) -> Pair:
         """Compare the velocity at that time with those before: variances to be added to the biases, m²/s⁴."""
         kept, t, sums = self._places, self._t, self._sums
         since = t - kept[-1].t if kept else 0.0

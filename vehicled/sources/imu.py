@@ -12,7 +12,7 @@ import numpy as np
 
 from vehicled.filter.states import COURSES, VELOCITY, Group, NoiseSetting
 from vehicled.messages import Measurement, SlowState
-from vehicled.sources.acceleration_drift import AccelerationDrift, Motion, Spread
+from vehicled.sources.acceleration_drift import AccelerationDrift, CarMotion, Spread
 from vehicled.sources.gate import Gate
 from vehicled.sources.imu_model import (
     ACCELEROMETER_BIAS,
@@ -378,7 +378,7 @@ class ImuSource(Source[Imu]):
         f, (turn_bias, bias_left, bias_ahead) = self.filter, found[11:14]
         t, yaw_rate, ahead, left = found[15:]
         read, normal, bias = f.pose.item, f.car.ground.item, complex(bias_ahead, bias_left)
-        motion = Motion(
+        motion = CarMotion(
             complex(read(AHEAD), read(LEFT)),
             read(YAW),
             complex(normal(0), normal(1)),
