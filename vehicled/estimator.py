@@ -31,7 +31,7 @@ from vehicled.number_faults import find_fault
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
-from vehicled.sources.initialisation import ATTITUDE_SIGMA, LATERAL_SIGMA, Initialisation
+from vehicled.sources.initialisation import Initialisation
 from vehicled.sources.inputs import MISSING, Inputs
 from vehicled.sources.limits import FASTEST, PER_BOUND, find_impossible
 from vehicled.sources.output_points import OutputPoints
@@ -57,10 +57,6 @@ _SAVE_NS = 1_000_000_000
 """Time between copies of a good state."""
 _LONGEST_WAIT_FOR_MOTION = 0.5
 """s: for all sensors of the car's motion, before it begins with those that there are."""
-_POSITION_SIGMA = 1.0
-"""m: at least, after a restart, of height and position beside the way since the last good state."""
-_YAW_SIGMA = 0.1
-"""rad: at least, of the heading after a restart."""
 _POSITION, _GEODETIC = (
     slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
 )
@@ -362,6 +358,9 @@ class Estimator:
 
     def _start(self, t_ns: int) -> None:
         self._initialisation.begin(t_ns, self._conditions, self._filter_settings.start, self._given)
+        self._note_start(t_ns)
+
+    def _note_start(self, t_ns: int) -> None:
         self._running = True
         self._screening.has_misled = False
         self._watch.reset(t_ns)
@@ -419,6 +418,8 @@ class Estimator:
             return "most sensors contradict it"
         if self._screening.has_misled:
             return "the IMU is mounted otherwise than configured"
+        if self._sources.is_motion_opposite:
+            return "a receiver shows that the car goes the other way"
         imu = self._sources.imu
         impossible = imu is not None and imu.denies_motion(dt, self._vehicle.gravity)
         if impossible and not self._screening.is_gyroscope_doubtful:
@@ -439,32 +440,15 @@ class Estimator:
         if not self._restarts.request(t_ns, reason):
             self._running = False
             return
-        f, world = self._filter, self._world
-        pose, aligned = f.read_state().copy(), world.aligned
-        yaw_rate, _ = self._initialisation.find_yaw_rate(t_ns, float(pose[AHEAD]))
         # Parameters of the save before the last one: what led the filter away may have falsified the later ones.
-        found, variances = self._found[0], f.variances
+        found = self._found[0]
         if self._screening.has_misled:  # ever since it has measured
             found = {}
             self._inputs.forget_contradictions()
         self._counters["restarts"] += 1
-        self._conditions.forget_place()
-        self._start(t_ns)
-        world.aligned = aligned
-        self._sources.reset()
-        f.set_parameters(found, age=0.0)
-        self._sources.set_parameters(found)
-        f.set_lateral_motion(yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
-        f.turn(pose[YAW] - f.read_state()[YAW])
-        f.shift(pose[PLACE] - f.read_state()[PLACE])
-        for group, element, least in (
-            # The saved position may be as old as the time between saves, in which the car has gone on.
-            *((POSITION, axis, _POSITION_SIGMA + abs(pose[AHEAD]) * _SAVE_NS * 1e-9) for axis in ("x", "y")),
-            (POSITION, "z", _POSITION_SIGMA),
-            (ATTITUDE, "yaw", _YAW_SIGMA),
-        ):
-            f.set_variance(group, element, max(float(variances[f.states.index(group, element)]), least**2))
-        f.restart_history(t_ns)
+        start, between_saves = self._filter_settings.start, _SAVE_NS * 1e-9
+        self._initialisation.begin_in_place(t_ns, self._conditions, start, self._given, found, between_saves)
+        self._note_start(t_ns)
         self._found.clear()  # a second restart soon begins with what this one has
         self._save(t_ns)
         self._updates.clear_failures()

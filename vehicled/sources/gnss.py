@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,11 +28,12 @@ from vehicled.sources.heading_by_fixes import HeadingByFixes
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
+from vehicled.sources.opposite_motion import OppositeMotion, find_antenna_velocity
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.sources.velocity_jumps import FOLLOWED_FOR, VelocityJumps, find_deviation, read_velocity
 from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
-from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, YAW_RATE
 
 _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
@@ -151,7 +151,7 @@ class GnssSource(Source[Gnss]):
         self._given_noise, self._rates = context.given_noise, context.rates
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
-        self._velocity_jumps = VelocityJumps()
+        self._velocity_jumps, self.motion = VelocityJumps(), OppositeMotion()
         self._receiver = settings.RECEIVER
         self._prefix = prefix = f"{self._receiver.name}."
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
@@ -169,6 +169,7 @@ class GnssSource(Source[Gnss]):
         """The filter begins anew."""
         self._jumps.reset()
         self._velocity_jumps.reset()
+        self.motion.reset()
         self._heading_by_fixes = HeadingByFixes()
         self._origin_error = 0.0
 
@@ -320,6 +321,10 @@ class GnssSource(Source[Gnss]):
             updates.reject(m, f"{name}velocity", [v["ve"], v["vn"]], "absurd")
             return
         late, is_used = self._velocity_late, not self._velocity_jumps.lasts
+        if moving and (velocity := read_velocity(v)) is not None:
+            self.motion.take(
+                m.t * 1e-9 - late, velocity, find_antenna_velocity(self.filter, self.settings.antenna)
+            )
         if is_vector:
             # Not the speed of the same measurement, which may have been removed.
             level = sigma**2 + (s.sideslip_error * math.hypot(v["vn"], v["ve"])) ** 2
@@ -387,18 +392,10 @@ class GnssSource(Source[Gnss]):
             if velocity is not None:
                 speed = abs(velocity)
                 bound = _FALSE_VELOCITY + _FALSE_PER_SPEED * speed
-                agrees &= abs(velocity - self._find_own_velocity()) < bound
+                agrees &= abs(velocity - find_antenna_velocity(self.filter, self.settings.antenna)) < bound
             fix = PlacedFix(complex(x, y), complex(east, north), sigma, speed, velocity, agrees)
             self._velocity_jumps.compare_position(record.t, fix.apart, sigma)
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
-
-    def _find_own_velocity(self) -> complex:
-        """Of the antenna by the estimate, east and north, m/s."""
-        pose, (ahead, left, _) = self.filter.pose, self.settings.antenna
-        own = complex(
-            pose.item(AHEAD) - pose.item(YAW_RATE) * left, pose.item(LEFT) + pose.item(YAW_RATE) * ahead
-        )
-        return own * cmath.rect(1.0, pose.item(YAW))
 
     def _widen_followed(self, drift: complex) -> None:
         """The estimate has followed false fixes so far, m, before it rejected them: its place is not known."""
@@ -470,7 +467,9 @@ class GnssSource(Source[Gnss]):
         """By how much fixes turn the car, and the σ of that, rad."""
         sigma = self._find_accuracy(v.get("h_acc"), self._kind(v).horizontal, _LEAST_ACCURACY)
         place = complex(*self._world.to_world(fix)[:2])
-        return self._heading_by_fixes.take(t_ns * 1e-9, place, sigma, self._find_own_velocity())
+        return self._heading_by_fixes.take(
+            t_ns * 1e-9, place, sigma, find_antenna_velocity(self.filter, self.settings.antenna)
+        )
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set what the gate has rejected persistently of the position to the fix."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from vehicled.filter.settling import hold_motion, settle_in_turn
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
+    POSITION,
     UNKNOWN_YAW,
     UNMODELLED,
     VELOCITY,
@@ -20,13 +22,14 @@ from vehicled.filter.states import (
     Process,
     calc_unmodelled,
 )
+from vehicled.messages import SlowState
 from vehicled.requests import SetParameters
 from vehicled.sources.acceleration_heading import Alignment
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.sensors import Sources
 from vehicled.sources.start import StartConditions
 from vehicled.sources.world import WorldFrame
-from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +63,14 @@ _STEERED_SHARE, _STEERED_LEAST = 0.3, 0.05
 """Share, and rad/s: σ of a yaw rate by the steering. Cars understeer, and follow it late; its zero is not known."""
 _ANY_TURN, _MOVING = 3.0, 2.0
 """m/s²: σ of speed times yaw rate of a car that moves, faster than so many m/s, where nothing measures that."""
+_POSITION_SIGMA = 1.0
+"""m: at least, after a restart, of height and position beside the way since the last good state."""
+_YAW_SIGMA = 0.1
+"""rad: at least, of the heading after a restart."""
+_KNOWN_YAW = 0.35
+"""rad: σ of a heading beside which a velocity over ground shows whether the car skids."""
+_SKIDDING_SHARE = 0.2
+"""Of the speed: a car whose lateral velocity is more skids."""
 _TRIED_NS = 120_000_000_000
 """A filter that begins anew sooner after a start with given parameters may have failed by them."""
 
@@ -95,13 +106,68 @@ class Initialisation:
             self._skids = not settle_in_turn(f, yaw_rate)
         return not self._skids or conditions.find_alignment() is not None
 
-    def begin(self, t_ns: int, conditions: StartConditions, settings: Start, given: SetParameters) -> None:
-        """Begin at t_ns with what is known. `given`: parameters of an earlier drive."""
+    def begin_in_place(
+        self,
+        t_ns: int,
+        conditions: StartConditions,
+        settings: Start,
+        given: SetParameters,
+        found: Mapping[str, SlowState],
+        saved_every: float,
+    ) -> None:
+        """Begin anew where the car is by the estimate, or was by that of the last save; these are `saved_every` s.
+
+        `found`: parameters that are kept.
+        """
+        f, world = self._filter, self._world
+        pose, aligned, variances = f.read_state().copy(), world.aligned, f.variances
+        yaw_rate, _ = self.find_yaw_rate(t_ns, float(pose[AHEAD]))
+        motion = self._find_motion(t_ns, pose, yaw_rate)
+        conditions.forget_place()
+        if motion is not None:
+            conditions.set_direction(motion.ahead)
+        skids = motion is not None and abs(motion.left) > _SKIDDING_SHARE * math.hypot(
+            motion.ahead, motion.left
+        )
+        self.begin(t_ns, conditions, settings, given, motion if skids else None)
+        world.aligned = aligned
+        self._sources.reset()
+        f.set_parameters(found, age=0.0)
+        self._sources.set_parameters(found)
+        f.set_lateral_motion(yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
+        f.turn(pose[YAW] - f.read_state()[YAW])
+        f.shift(pose[PLACE] - f.read_state()[PLACE])
+        for group, element, least in (
+            # The saved position may be as old as the time between saves, in which the car has gone on.
+            *((POSITION, axis, _POSITION_SIGMA + abs(pose[AHEAD]) * saved_every) for axis in ("x", "y")),
+            (POSITION, "z", _POSITION_SIGMA),
+            (ATTITUDE, "yaw", _YAW_SIGMA),
+        ):
+            f.set_variance(group, element, max(float(variances[f.states.index(group, element)]), least**2))
+        f.restart_history(t_ns)
+
+    def _find_motion(self, t_ns: int, pose: np.ndarray, yaw_rate: float) -> Alignment | None:
+        """How the car moves by a receiver and the estimated heading; None where these do not show it."""
+        f = self._filter
+        sigma = math.sqrt(float(f.variances[f.states.index(ATTITUDE, "yaw")]))
+        if not self._world.aligned or sigma > _KNOWN_YAW:
+            return None
+        return self._sources.find_motion(t_ns * 1e-9, float(pose[YAW]), sigma, yaw_rate)
+
+    def begin(
+        self,
+        t_ns: int,
+        conditions: StartConditions,
+        settings: Start,
+        given: SetParameters,
+        skid: Alignment | None = None,
+    ) -> None:
+        """Begin at t_ns with what is known. `given`: parameters of an earlier drive; `skid`: of a car in one."""
         f, world = self._filter, self._world
         speed, course = conditions.speed or 0.0, conditions.yaw
         yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
         known = conditions.fix is not None
-        alignment = conditions.find_alignment() if self._skids else None
+        alignment = conditions.find_alignment() if self._skids else skid
         # Without a receiver there is nothing to align with: the local frame is the car's own.
         world.aligned = course is not None or not known
         if alignment is not None:

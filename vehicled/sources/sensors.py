@@ -6,6 +6,7 @@ standard deviation of one sample, unless the sensor reports its own.
 
 from __future__ import annotations
 
+import cmath
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ import numpy as np
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.filter.states import STEERING_OFFSET, Group
 from vehicled.messages import ESTIMATE_INDEX, Measurement, SlowState
+from vehicled.sources.acceleration_heading import Alignment
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.by_channels import ByChannels
@@ -184,6 +186,25 @@ class Sources:
         """By the gyroscopes, as measured last, without known bias, rad/s; None without a recent sample."""
         imu = self.imu
         return None if imu is None else imu.lateral.yaw_rate
+
+    @property
+    def is_motion_opposite(self) -> bool:
+        """Whether a receiver shows lasting velocities that are opposite to the estimate's."""
+        return any(r.motion.lasts for r in self.receivers)
+
+    def find_motion(self, t: float, yaw: float, sigma: float, yaw_rate: float) -> Alignment | None:
+        """How the vehicle origin moves at t (s) by a receiver; None without a recent velocity.
+
+        With the heading (rad), its σ, and the yaw rate (rad/s) then.
+        """
+        for receiver in self.receivers:
+            found = receiver.motion.find(t)
+            if found is not None:
+                age, velocity = found
+                antenna = complex(*receiver.settings.antenna[:2])
+                v = velocity * cmath.rect(1.0, yaw_rate * age - yaw) - 1j * yaw_rate * antenna
+                return Alignment(yaw, sigma, v.real, v.imag)
+        return None
 
     @property
     def antenna_distance(self) -> float:

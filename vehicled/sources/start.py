@@ -74,6 +74,11 @@ class StartConditions:
         """Take the speed of an estimate that is good, m/s; to be called once a second."""
         self._ahead.append(ahead)
 
+    def set_direction(self, ahead: float) -> None:
+        """The speed by a receiver, m/s, where an estimate is not good."""
+        self._ahead.clear()
+        self._ahead.append(ahead)
+
     def forget_place(self) -> None:
         """Fix and heading are not known any more."""
         self.fix = self._course = self._heading = None
