@@ -1,5 +1,6 @@
 """A filter that has lost the car finds it again; a car that really spins is followed."""
 
+import cmath
 import math
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +14,8 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK
 from vehicled.sources.lateral import LateralKinematics
-from vehicled.vehicle.arrays import CHART_SIZE, LEFT, YAW_RATE
+from vehicled.sources.opposite_motion import OppositeMotion
+from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, LEFT, YAW_RATE
 
 LOST_AT = 6.0
 
@@ -61,8 +63,8 @@ def test_a_spin_that_the_sensors_deny_ends_within_half_a_second(bend):
         assert rms(run.error(bend, column)[later]) < math.radians(bound), column
 
 
-def lose(given: Iterable[Measurement]) -> Run:
-    """A run whose estimate spins at LOST_AT, and begins again once."""
+def lose(given: Iterable[Measurement], turn: float = 4.0, most: int = 1) -> Run:
+    """A run whose estimate spins at LOST_AT, by `turn` rad/s, and begins again, at `most` so many times."""
     estimator = Estimator(prototype())
 
     def spoil(given: Iterable[Step]) -> Iterator[Step]:
@@ -70,12 +72,12 @@ def lose(given: Iterable[Measurement]) -> Run:
         for step in given:
             if not lost and step.t > LOST_AT * SECOND:
                 change, lost = np.zeros(CHART_SIZE), True
-                change[YAW_RATE], change[LEFT] = 4.0, 8.0
+                change[YAW_RATE], change[LEFT] = turn, 8.0
                 estimator.filter.car.correct(change, carry=True)
             yield step
 
     run = Run(prototype(), spoil(steps(given)), estimator=estimator)
-    assert estimator.status()["restarts"] == 1
+    assert 1 <= estimator.status()["restarts"] <= most
     return run
 
 
@@ -88,6 +90,42 @@ def test_a_car_that_reverses_does_so_after_the_filter_has_begun_again():
     assert run["vx"][later].max() < -3.0
     assert np.abs(run.error(drive, "vx")[later]).max() < 0.5
     assert np.abs(run.error(drive, "yaw")[run.t > 8 * SECOND]).max() < 0.1
+
+
+def test_an_estimate_that_goes_the_other_way_is_found_by_the_receiver():
+    """No speed has a sign here: gyroscope, steering and speeds all agree with it."""
+    drive = Drive(
+        Scenario(duration=10.0, initial=InitialMotion(speed=15.0), inputs=DriveInputs(rear_torque=90.0))
+    )
+    estimator = Estimator(prototype())
+    reasons: dict[str | None, float] = {}
+
+    def spoil(given: Iterable[Step]) -> Iterator[Step]:
+        turned = False
+        for step in given:
+            if not turned and step.t > LOST_AT * SECOND:
+                change, turned = np.zeros(CHART_SIZE), True
+                change[AHEAD] = -2.0 * estimator.speed
+                estimator.filter.car.correct(change, carry=True)
+            yield step
+            reasons.setdefault(estimator.status()["reason"], step.t * 1e-9)
+
+    given = only(drive.measurements(gnss="conventional"), "imu.", "gnss.", "steer.")
+    run = Run(prototype(), spoil(steps(given)), estimator=estimator)
+    assert LOST_AT < reasons["a receiver shows that the car goes the other way"] < LOST_AT + 1.0
+    assert estimator.status()["restarts"] == 1
+    later = run.t > (LOST_AT + 1.5) * SECOND
+    assert np.abs(run.error(drive, "vx")[later]).max() < 0.5
+    assert np.abs(run.error(drive, "yaw")[later]).max() < math.radians(3.0)
+
+
+def test_a_filter_that_begins_again_in_a_spin_moves_as_the_receiver_shows(spin):
+    run = lose(spin.measurements(gnss="conventional"), turn=0.0, most=2)
+    true_left, soon = spin.truth(run.t, "vy"), (run.t > 6.2 * SECOND) & (run.t < 6.4 * SECOND)
+    assert np.abs(true_left[soon]).min() > 5.0
+    for column in ("vx", "vy"):
+        assert np.abs(run.error(spin, column)[soon]).max() < 1.5, column
+    assert np.abs(run.error(spin, "yaw")[run.t > 6.2 * SECOND]).max() < math.radians(3.0)
 
 
 def test_a_filter_that_begins_again_has_the_speed_of_now_and_not_that_of_a_silent_sensor():
@@ -230,3 +268,25 @@ def test_a_restart_keeps_what_was_found_and_how_well_it_is_known(bend):
     Run(prototype(), spoil(steps(bend.measurements(gnss="conventional"))), estimator=estimator)
     assert estimator.status()["restarts"] == 1
     assert np.abs(np.array(found) + 0.5).max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("measured", "estimated", "is_opposite"),
+    [
+        (15.0, -15.0, True),
+        (15.0, -12.0, True),
+        (15.0, 15.0, False),
+        (15.0, 0.0, False),
+        (15.0, -15.0j, False),  # a car that goes sideways
+        (1.0, -1.0, False),  # slower than courses tell
+    ],
+)
+def test_only_a_velocity_that_lasts_and_is_opposite_contradicts(measured, estimated, is_opposite):
+    motion, east = OppositeMotion(), cmath.rect(1.0, 0.4)
+    for k in range(4):
+        motion.take(0.2 * k, measured * east, estimated * east)
+        assert motion.lasts == (is_opposite and k == 3)
+    motion.take(0.8, measured * east, measured * east)
+    assert not motion.lasts
+    assert motion.find(1.0) == (pytest.approx(0.2), measured * east)
+    assert motion.find(2.0) is None

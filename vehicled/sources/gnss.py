@@ -321,7 +321,7 @@ class GnssSource(Source[Gnss]):
             updates.reject(m, f"{name}velocity", [v["ve"], v["vn"]], "absurd")
             return
         late, is_used = self._velocity_late, not self._velocity_jumps.lasts
-        if moving and (velocity := read_velocity(v)) is not None:
+        if moving and self._world.aligned and (velocity := read_velocity(v)) is not None:
             self.motion.take(
                 m.t * 1e-9 - late, velocity, find_antenna_velocity(self.filter, self.settings.antenna)
             )

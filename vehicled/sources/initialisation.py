@@ -69,6 +69,8 @@ _YAW_SIGMA = 0.1
 """rad: at least, of the heading after a restart."""
 _KNOWN_YAW = 0.35
 """rad: σ of a heading beside which a velocity over ground shows whether the car skids."""
+_FALSE_RATE = 0.3
+"""rad/s, by which the estimate turns otherwise than the gyroscope measures."""
 _SKIDDING_SHARE = 0.2
 """Of the speed: a car whose lateral velocity is more skids."""
 _TRIED_NS = 120_000_000_000
@@ -150,7 +152,10 @@ class Initialisation:
         """How the car moves by a receiver and the estimated heading; None where these do not show it."""
         f = self._filter
         sigma = math.sqrt(float(f.variances[f.states.index(ATTITUDE, "yaw")]))
-        if not self._world.aligned or sigma > _KNOWN_YAW:
+        has_turned = (
+            abs(float(pose[YAW_RATE]) - yaw_rate) > _FALSE_RATE
+        )  # the estimate, and its heading with it
+        if not self._world.aligned or sigma > _KNOWN_YAW or has_turned:
             return None
         return self._sources.find_motion(t_ns * 1e-9, float(pose[YAW]), sigma, yaw_rate)
 
