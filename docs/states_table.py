@@ -16,7 +16,8 @@ from vehicled.filter.settings import Filter, Suspension
 from vehicled.filter.state_table import StateTable, make_table
 from vehicled.filter.states import MODEL, SUSPENSION, Group, InitialConditions, Values
 from vehicled.sources.body_velocity import BodyVelocity
-from vehicled.sources.gnss import Gnss, Gnss2
+from vehicled.sources.gnss import Gnss
+from vehicled.sources.gnss2 import Gnss2
 from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.sensors import Sensors, find_kinds
 from vehicled.sources.wheels import WheelSpeeds

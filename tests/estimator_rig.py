@@ -22,7 +22,7 @@ from vehicled.simulation.plant import find_places, make_plant
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario, find_scenario
 from vehicled.simulation.sensors import Track, measure
 from vehicled.sources.body_velocity import BodyVelocity
-from vehicled.sources.gnss import Gnss2
+from vehicled.sources.gnss2 import Gnss2
 from vehicled.sources.gnss_fixes import Baseline
 from vehicled.stepping import Summary, play_back
 

@@ -30,7 +30,7 @@ from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
-from vehicled.sources.gnss import Gnss2
+from vehicled.sources.gnss2 import Gnss2
 from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.gnss_model import GNSS2
 

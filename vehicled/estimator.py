@@ -375,9 +375,9 @@ class Estimator:
         self._first_ns = t_ns
 
     def _restart_at_origin(self, t_ns: int) -> None:
-        """Begin anew from nothing but the origin, and where only the heading has been lost, parameters."""
+        """Begin anew from nothing but the origin, and parameters, where only the certainty of the heading is lost."""
         origin, ahead = self._world.origin, -self.speed if self._screening.is_reversed else 0.0
-        if self._world.is_lost and self._found:
+        if self._world.is_lost and not self._world.is_contradicted and self._found:
             self._given = SetParameters(self._found[0], 0.0)
         self._restart(t_ns)
         self._world.origin = origin

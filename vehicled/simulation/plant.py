@@ -12,7 +12,8 @@ from vehicled.simulation.road import Road
 from vehicled.simulation.scenario import Ground, PlantErrors
 from vehicled.simulation.sensors import SensorPlaces
 from vehicled.sources.body_velocity import BodyVelocity
-from vehicled.sources.gnss import Gnss, Gnss2
+from vehicled.sources.gnss import Gnss
+from vehicled.sources.gnss2 import Gnss2
 from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.imu import Imu
 from vehicled.sources.sensors import Sensors

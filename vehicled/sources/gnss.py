@@ -22,13 +22,21 @@ from vehicled.filter.states import (
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.sources.fix_jumps import FixJumps, PlacedFix
 from vehicled.sources.gate import Gate
-from vehicled.sources.gnss_fixes import DGNSS, RTK_FIXED, RTK_FLOAT, SINGLE, Baseline, FixNoise
-from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss, add_gnss2
+from vehicled.sources.gnss_fixes import (
+    DGNSS,
+    RTK_FIXED,
+    RTK_FLOAT,
+    SINGLE,
+    Baseline,
+    FixNoise,
+    limit_channels,
+)
+from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss
 from vehicled.sources.heading_by_fixes import HeadingByFixes
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
-from vehicled.sources.opposite_motion import OppositeMotion, find_antenna_velocity
+from vehicled.sources.receiver_motion import ReceiverMotion, find_antenna_velocity
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.sources.velocity_jumps import FOLLOWED_FOR, VelocityJumps, find_deviation, read_velocity
 from vehicled.sources.world import Fix
@@ -62,23 +70,11 @@ _FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
 """Beside the receiver's own: states that a wrong heading has led astray."""
 
 
-_LIMITS = {
-    **{"lat": 90.0, "lon": 360.0, "alt": 1e5, "quality": 100.0, "h_acc": 1e5, "v_acc": 1e5},
-    **{"speed": FASTEST, "course": 7.0},
-    **{"vn": FASTEST, "ve": FASTEST, "vd": FASTEST, "s_acc": 1e3},
-    **{"heading": 7.0, "heading_acc": 7.0},
-}
-
-
-def _limit(receiver: str) -> Mapping[str, float]:
-    return {f"{receiver}.{what}": limit for what, limit in _LIMITS.items()}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Gnss(SourceSettings):
     """Settings of a GNSS receiver: its antenna in vehicle axes (m), noise by kind of fix, use of its course."""
 
-    LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss")
+    LIMITS: ClassVar[Mapping[str, float]] = limit_channels("gnss")
     PLACE: ClassVar[tuple[str, str]] = ("gnss.lat", "gnss.lon")
     STATES = GNSS.groups
     LATENCY = GNSS.latency
@@ -130,20 +126,6 @@ class Gnss(SourceSettings):
         return arrays
 
 
-@dataclass(frozen=True, kw_only=True)
-class Gnss2(Gnss):
-    """Settings of a second receiver, or of the second antenna of one."""
-
-    LIMITS: ClassVar[Mapping[str, float]] = _limit("gnss2")
-    PLACE = ("gnss2.lat", "gnss2.lon")
-    STATES = GNSS2.groups
-    LATENCY = GNSS2.latency
-    OBSERVATIONS = (add_gnss2,)
-    IS_EXTRA = True
-    SPEED_PRECEDENCE = 4
-    RECEIVER: ClassVar[ReceiverErrors] = GNSS2
-
-
 class GnssSource(Source[Gnss]):
     """Position, velocity and heading of one receiver."""
 
@@ -151,7 +133,7 @@ class GnssSource(Source[Gnss]):
         self._given_noise, self._rates = context.given_noise, context.rates
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
-        self._velocity_jumps, self.motion = VelocityJumps(), OppositeMotion()
+        self._velocity_jumps, self.motion = VelocityJumps(), ReceiverMotion()
         self._receiver = settings.RECEIVER
         self._prefix = prefix = f"{self._receiver.name}."
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
@@ -231,8 +213,7 @@ class GnssSource(Source[Gnss]):
         if fix is not None and not self._world.known:
             self._join_world(fix)
         self._check_heading(m.t, v)
-        yaw = self.filter.states.index(ATTITUDE, "yaw")
-        if moving and fix is not None and self._world.is_heading_lost(float(self.filter.variances[yaw])):
+        if moving and self._is_heading_lost(m.t * 1e-9, v) and fix is not None:
             return  # the filter begins anew
         if not self._world.aligned:
             self._align(m, v, fix, moving)
@@ -321,10 +302,6 @@ class GnssSource(Source[Gnss]):
             updates.reject(m, f"{name}velocity", [v["ve"], v["vn"]], "absurd")
             return
         late, is_used = self._velocity_late, not self._velocity_jumps.lasts
-        if moving and self._world.aligned and (velocity := read_velocity(v)) is not None:
-            self.motion.take(
-                m.t * 1e-9 - late, velocity, find_antenna_velocity(self.filter, self.settings.antenna)
-            )
         if is_vector:
             # Not the speed of the same measurement, which may have been removed.
             level = sigma**2 + (s.sideslip_error * math.hypot(v["vn"], v["ve"])) ** 2
@@ -380,6 +357,15 @@ class GnssSource(Source[Gnss]):
             if check.is_wrong and not before:
                 self._world.aligned = False
                 self.filter.forget_parameters((*self._receiver.groups, *_FALSIFIED))
+
+    def _is_heading_lost(self, t: float, v: Mapping[str, float]) -> bool:
+        """Whether the heading is not known any more, by a measurement of a car that moves."""
+        f, velocity = self.filter, read_velocity(v)
+        if velocity is not None and self._world.aligned:
+            own = find_antenna_velocity(f, self.settings.antenna)
+            self.motion.take(t - self._velocity_late, velocity, own)
+        is_turned = self.motion.is_turned and not self._has_agreeing_other()
+        return self._world.is_heading_lost(f.variances.item(f.states.index(ATTITUDE, "yaw")), is_turned)
 
     def _note_distance(self, sigma: float, v: Mapping[str, float]) -> None:
         """Of the fix that has just been observed from the estimate."""

@@ -1,12 +1,13 @@
-"""Settings of what a receiver measures: noise by kind of fix, and the baseline between two antennas."""
+"""What a receiver measures: noise by kind of fix, the baseline between two antennas, and limits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from vehicled.sources.gate import Gate
+from vehicled.sources.limits import FASTEST
 from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
 
 
@@ -46,3 +47,16 @@ class Baseline:
     noise: Annotated[Radians, Positive] = 0.005
     """Where the receiver does not report its accuracy."""
     gate: Gate = field(default_factory=Gate)
+
+
+_LIMITS = {
+    **{"lat": 90.0, "lon": 360.0, "alt": 1e5, "quality": 100.0, "h_acc": 1e5, "v_acc": 1e5},
+    **{"speed": FASTEST, "course": 7.0},
+    **{"vn": FASTEST, "ve": FASTEST, "vd": FASTEST, "s_acc": 1e3},
+    **{"heading": 7.0, "heading_acc": 7.0},
+}
+
+
+def limit_channels(receiver: str) -> Mapping[str, float]:
+    """The largest magnitude that can be a measurement, in the channel's unit, by channel of a receiver."""
+    return {f"{receiver}.{what}": limit for what, limit in _LIMITS.items()}

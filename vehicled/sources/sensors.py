@@ -23,7 +23,8 @@ from vehicled.sources.acceleration_heading import Alignment
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.by_channels import ByChannels
-from vehicled.sources.gnss import Gnss, Gnss2, GnssSource
+from vehicled.sources.gnss import Gnss, GnssSource
+from vehicled.sources.gnss2 import Gnss2
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import Imu, ImuSource
 from vehicled.sources.late_samples import add_doubt
@@ -190,7 +191,7 @@ class Sources:
     @property
     def is_motion_opposite(self) -> bool:
         """Whether a receiver shows lasting velocities that are opposite to the estimate's."""
-        return any(r.motion.lasts for r in self.receivers)
+        return any(r.motion.is_opposite for r in self.receivers)
 
     def find_motion(self, t: float, yaw: float, sigma: float, yaw_rate: float) -> Alignment | None:
         """How the vehicle origin moves at t (s) by a receiver; None without a recent velocity.

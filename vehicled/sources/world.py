@@ -35,10 +35,16 @@ class WorldFrame:
         """Whether the heading is known."""
         self.is_lost = False
         """Whether it is not known any more, as nothing has measured it for seconds; the filter then begins anew."""
+        self.is_contradicted = False
+        """Whether it was wrong, and what was found beside it may be so as well."""
 
-    def is_heading_lost(self, variance: float) -> bool:
-        """Whether the heading, whose variance in rad² is given, has to be found anew; noted in `is_lost`."""
-        self.is_lost = self.aligned and variance > _LOST**2
+    def is_heading_lost(self, variance: float, is_contradicted: bool = False) -> bool:
+        """Whether the heading, whose variance in rad² is given, has to be found anew; noted in `is_lost`.
+
+        `is_contradicted`: whether the car goes another way than it says.
+        """
+        self.is_contradicted = is_contradicted
+        self.is_lost = self.aligned and (variance > _LOST**2 or is_contradicted)
         return self.is_lost
 
     def find_origin(self, fix: Fix) -> None:

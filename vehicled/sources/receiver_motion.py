@@ -1,0 +1,87 @@
+"""Velocities of a receiver that last in another direction than those of the estimate.
+
+Wheels, and the buses of most cars, give no direction: an estimate that goes backwards while the car goes forwards, as
+after a spin, agrees with all of them, with the steering and with the gyroscope. So does one with a wrong heading, as
+after a turntable, where wheels that stand contradict the gyroscope. The receiver alone contradicts both, in course
+and place.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+from vehicled.angles import wrap
+from vehicled.filter.boundary import ObservedFilter
+from vehicled.units import Vector
+from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
+
+_SLOWEST = 2.0
+"""m/s"""
+_SHARE = 0.4
+"""Of the speed: by how much the two may differ in magnitude."""
+_LARGEST, _OPPOSITE = math.radians(20.0), math.radians(155.0)
+"""rad, from which on directions differ, and are opposite."""
+_SAME = math.radians(15.0)
+"""rad, within which a difference is the same as before: where a car skids otherwise than the estimate, it changes."""
+_LASTING, _LASTING_OPPOSITE = 1.0, 0.5
+"""s"""
+_LONGEST_GAP, _FEWEST = 1.2, 3
+"""s between velocities, at most, and how many it takes."""
+_RECENT = 0.5
+"""s for which a velocity holds."""
+
+
+def find_antenna_velocity(f: ObservedFilter, antenna: Vector) -> complex:
+    """Of a place (m, vehicle axes) by the estimate, east + i north, m/s."""
+    pose, (ahead, left, _) = f.pose, antenna
+    own = complex(
+        pose.item(AHEAD) - pose.item(YAW_RATE) * left, pose.item(LEFT) + pose.item(YAW_RATE) * ahead
+    )
+    return own * cmath.rect(1.0, pose.item(YAW))
+
+
+class ReceiverMotion:
+    """Compares the velocities of a receiver with the estimate."""
+
+    def __init__(self) -> None:
+        self._t, self._velocity = -math.inf, 0j
+        """Of the last one."""
+        self.reset()
+
+    def reset(self) -> None:
+        """The filter begins anew. What was measured last still holds."""
+        self._since, self._count, self._angle = math.inf, 0, 0.0
+
+    def take(self, t: float, measured: complex, estimated: complex) -> None:
+        """Velocities of the antenna at t (s), east + i north, m/s."""
+        if t - self._t > _LONGEST_GAP:
+            self.reset()
+        self._t, self._velocity = t, measured
+        speed = abs(measured)
+        angle = cmath.phase(measured * estimated.conjugate())
+        is_fast = speed > _SLOWEST and abs(speed - abs(estimated)) < _SHARE * speed
+        if not is_fast or abs(angle) < _LARGEST:
+            self.reset()
+            return
+        if not self._count or abs(wrap(angle - self._angle)) > _SAME:
+            self._since, self._count, self._angle = t, 0, angle
+        self._count += 1
+
+    @property
+    def is_opposite(self) -> bool:
+        """Whether they have been opposite to the estimate's for long."""
+        return self._lasts(_LASTING_OPPOSITE) and abs(self._angle) > _OPPOSITE
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether they have for long been turned against the estimate's by the same angle, which is none of these."""
+        return self._lasts(_LASTING) and abs(self._angle) < _OPPOSITE
+
+    def _lasts(self, seconds: float) -> bool:
+        return self._count >= _FEWEST and self._t - self._since > seconds
+
+    def find(self, t: float) -> tuple[float, complex] | None:
+        """The last velocity and its age at t (s); None where it is too old."""
+        age = t - self._t
+        return (age, self._velocity) if age < _RECENT else None
