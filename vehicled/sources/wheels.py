@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from vehicled.filter.boundary import Observation, Update
 from vehicled.filter.states import VELOCITY, ErrorStates, Group, NoiseSetting
 from vehicled.messages import WHEELS, Measurement
+from vehicled.sources.dead_band import DeadBand
 from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
 from vehicled.sources.joint import JointUpdates, add_joint_updates
@@ -17,6 +18,7 @@ from vehicled.sources.late_speeds import calc_lateness, make_latency
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.stamp_jitter import StampJitter
 from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond, Seconds
+from vehicled.vehicle.arrays import AHEAD
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -29,6 +31,8 @@ _KNOWN_ANGLE = 1e-4
 """rad²: variance of a wheel angle that has been set to its counter's reading."""
 _TURNING_NS = 100_000_000
 """Time over which the turning of wheels gives the speed."""
+_STOPPED = 1.5
+"""Rate of a wheel that reads zero, by the estimate, over the least one that it reads: faster, it has locked."""
 
 
 def add_wheel_angles(model: ErrorModel) -> None:
@@ -232,6 +236,7 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         super().__init__(settings, context)
         self._direction = Direction(self.filter, self.updates)
         self._joint = JointUpdates(self.filter, _JOINT_SPEEDS, len(SPEEDS))
+        self._bands = {channel: DeadBand() for channel in SPEEDS}
 
     def register(self) -> None:
         """Register the four rates."""
@@ -245,8 +250,13 @@ class WheelSpeedSource(Source[WheelSpeeds]):
             rates = {channel: self._direction.resolve(channel, m.values[channel])[0] for channel in present}
             self.updates.update_jointly(m, self._joint, rates, [self._variances[c] for c in present])
             return
+        slow = abs(self.filter.pose.item(AHEAD)) / self.filter.rear_radius
         for channel in present:
-            rate, doubt = self._direction.resolve(channel, m.values[channel], self.filter.rear_radius)
+            band, reading = self._bands[channel], m.values[channel]
+            rate, doubt = self._direction.resolve(channel, reading, self.filter.rear_radius)
+            unread = band.take(reading)
+            # At a higher speed it is a wheel that has locked.
+            doubt += unread if slow < _STOPPED * band.least else 0.0
             self.updates.update(m, channel, [rate], [self._variances[channel] + doubt])
 
     def measure_speed(self, m: Measurement) -> float | None:
