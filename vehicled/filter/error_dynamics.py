@@ -39,8 +39,8 @@ Matrix = list[dict[int, Atom]]
 _HOLDING_SPEED = 3.0
 """m/s: below it tyres stick rather than slip, as they roll less than a few relaxation lengths within a second.
 
-Nothing is learnt of their stiffness and friction there: the errors' model has them slip, and what does not fit that
-would be ascribed to them.
+Nothing is learnt of their stiffness, friction and radii there: the errors' model has them slip, and what does not fit
+that, as where a car is steered while it stands, would be ascribed to them.
 """
 
 
@@ -86,7 +86,9 @@ class ErrorDynamics:
         rates[z] = e[s.index(VELOCITY, "up")] + pose[AHEAD] * e[s.index(ATTITUDE, "v1z")]
         for angle, rate in zip(s.places(ATTITUDE), s.places(ANGULAR_RATE), strict=True):
             rates[angle] = e[rate]
-        by_radius = self._errors_of(ROLLING_RADIUS)
+        square = pose[AHEAD] * pose[AHEAD] + pose[LEFT] * pose[LEFT]
+        rolls = g.where_less(square, _HOLDING_SPEED**2, zero, g.one)
+        by_radius = [rolls * error for error in self._errors_of(ROLLING_RADIUS)]
         for k, (angle, slip) in enumerate(zip(s.places(WHEEL_ANGLE), s.places(WHEEL_SLIP), strict=True)):
             rolling = self._rolling[2 * k] * ahead + self._rolling[2 * k + 1] * turning
             rates[angle] = e[slip] + rolling * (1.0 + by_radius[k])
@@ -95,8 +97,6 @@ class ErrorDynamics:
         rates[along] = drive
         tyres = self._tyres
         if tyres is not None:
-            square = pose[AHEAD] * pose[AHEAD] + pose[LEFT] * pose[LEFT]
-            rolls = g.where_less(square, _HOLDING_SPEED**2, zero, g.one)
             of_tyres = s.places(TYRE_ERROR) if TYRE_ERROR in s else []
             causes = [
                 zero if i is None else rolls * e[i] if i in of_tyres else e[i] for i in find_tyre_causes(s)

@@ -33,9 +33,9 @@ _SIGMAS = 4.0 * math.sqrt(2.0)
 """Standard deviations of a course by which the difference of two of them may err."""
 _BIAS_SIGMAS = 3.0
 """Likewise of the bias."""
-_LATENCY, _REAR = 0.12, 1.5
-"""s of latency between the two, and m from the vehicle origin to the rear axle, along which a car goes without slip:
-by how much course and heading differ per change of the yaw rate."""
+_LATENCY, _REAR, _SLIP = 0.12, 1.5, 0.006
+"""By how much course and heading differ per change of the yaw rate: s of latency between the two; m from the vehicle
+origin to the rear axle, along which a car goes without slip; rad of slip there per m/s² of lateral acceleration."""
 _EVERY, _MEMORY = 0.02, 0.6
 """s between the angles that are kept for courses, which come late, and for how long."""
 _SLOWEST = 6.0
@@ -177,7 +177,7 @@ class CourseConsistency:
             apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
         now = _Place(t, apart, apart - biased, angle, rate, self._bias, self._sigma)
         bound = max(_BOUND, _SIGMAS * noise / ahead)
-        per_rate, most, since = _LATENCY + _REAR / ahead, -math.inf, now
+        per_rate, most, since = _LATENCY + max(_REAR / ahead, _SLIP * ahead), -math.inf, now
         for place in kept:
             dt = t - place.t
             gained = apart - place.apart - place.bias * dt
