@@ -30,6 +30,7 @@ def run(
     speed: float = SPEED,
     accelerometers: tuple[str, ...] = ("ax", "ay", "az"),
     course_agrees: Callable[[float], bool] = lambda t: True,
+    locked: Callable[[float], bool] = lambda t: False,
 ) -> list[tuple[float, bool]]:
     """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth.
 
@@ -46,6 +47,8 @@ def run(
     for k in range(round(until / 0.004)):
         t = 0.004 * k
         rates = [(speed - half * wheels(t)) / radius / 1.01, (speed + half * wheels(t)) / radius / 1.02]
+        if locked(t):
+            rates = [0.0, 0.0]
         angles = [a + 0.004 * r for a, r in zip(angles, rates, strict=True)]
         values = {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": gyroscope(t)}
         if course is not None:
@@ -182,6 +185,18 @@ def test_wheels_show_whether_the_gyroscope_has_gained_an_angle(wheels, agree):
     run(after(lambda t: turning(t) + 0.1), wheels=after(wheels), until=FAILS + 1.2, made=note)
     # A tooth makes 0.025 rad of the 0.1.
     assert shown.count(True) > 0.7 * len(shown) if agree else True not in shown
+
+
+def test_wheels_that_are_locked_show_nothing_of_the_gyroscope():
+    """A car that slides straight on in a bend has not the course of its gyroscope."""
+    found: list[bool | None] = []
+
+    def note(t: float, yaw: YawConsistency) -> None:
+        if t > FAILS + 0.5:
+            found.append(yaw.confirm(0.3, 1.0))
+
+    run(locked=lambda t: t > FAILS, until=FAILS + 2.0, made=note)
+    assert set(found) == {False}
 
 
 @pytest.mark.parametrize(("angle", "expected"), [(0.1, None), (-0.1, None), (0.2, True), (-0.2, True)])

@@ -153,6 +153,8 @@ class YawConsistency:
         """Whether all contradict it, though perhaps not yet by so much that it is implausible."""
         self._beside_wheels: float | None = None
         """rad, by which it has turned more than the wheels."""
+        self._slides = False
+        """Whether these wheels have lately slid along, rather than rolled."""
         self._kept: deque[_Place] = deque()
         self._past: deque[_Sums] = deque()
         """Until now, at the least distance of places."""
@@ -247,10 +249,12 @@ class YawConsistency:
         """Whether the wheels show an angle (rad) as well that the gyroscope seems to have turned more than the car.
 
         `within`: s; of what it has gained evenly over more than their window, that has a part. False where the car
-        skids, for then its course turns otherwise and its wheels do not; None where it is open: brakes make wheels
-        slip, and where they are not compared, skids are possible up to an angle.
+        skids, for then its course turns otherwise and its wheels do not, or its wheels slide; None where it is open:
+        brakes make wheels slip, and where they are not compared, skids are possible up to an angle.
         """
         shown = self._beside_wheels
+        if self._slides:
+            return False
         if shown is None:
             return abs(angle) > _LARGEST_SLIP or None
         expected = angle * min(1.0, _WINDOW / within)
@@ -277,7 +281,7 @@ class YawConsistency:
     def _compare(self, place: _Place, course_agrees: bool) -> None:
         kept, t = self._kept, place.t
         kept.append(place)
-        self._beside_wheels = None
+        self._beside_wheels, self._slides = None, False
         if t - kept[0].t < _WINDOW:
             return
         while t - kept[0].t > _WINDOW:
@@ -289,10 +293,11 @@ class YawConsistency:
         wheels = (place.wheels - first.wheels) / (1.0 + self._by_load * speed * speed)
         others, bounds = [wheels, now.steering - begin.steering], [_BOUND, _BOUND]
         residuals = [gyro - angle - offset * way for angle, offset in zip(others, self._offsets, strict=True)]
-        self._beside_wheels = residuals[0]
-        if abs(place.rolled - first.rolled) < (1.0 - _LOCKED) * way:
+        self._slides = abs(place.rolled - first.rolled) < (1.0 - _LOCKED) * way
+        if self._slides:
             self.is_doubtful = False
             return
+        self._beside_wheels = residuals[0]
         if first.t >= self._course_since:
             others.append(now.course - begin.course)
             residuals.append(gyro - others[-1])
