@@ -15,21 +15,16 @@ class DeadBand:
 
     def __init__(self) -> None:
         self._last: float | None = None
-        self._least = 0.0
-        """Zero until the wheel has begun to turn."""
+        self.least = 0.0
+        """That has been read, rad/s; zero until the wheel has begun to turn."""
 
     def take(self, reading: float) -> float:
         """The variance that a reading of zero has beside its noise, (rad/s)²."""
         rate, before, self._last = abs(reading), self._last, reading
         if rate > 0.0:
-            if self._least > 0.0:
-                self._least = min(self._least, rate)
+            if self.least > 0.0:
+                self.least = min(self.least, rate)
             elif before == 0.0:
-                self._least = rate
+                self.least = rate
             return 0.0
-        return (_PER_BAND * self._least) ** 2
-
-    @property
-    def least(self) -> float:
-        """The least rate that has been read, rad/s; zero where that is not known."""
-        return self._least
+        return (_PER_BAND * self.least) ** 2

@@ -72,7 +72,7 @@ _KNOWN_YAW = 0.35
 _FALSE_RATE = 0.3
 """rad/s, by which the estimate turns otherwise than the gyroscope measures."""
 _SKIDDING_SHARE = 0.2
-"""Of the speed: a car whose lateral velocity is more skids."""
+"""Of the speed ahead: a car whose lateral velocity is more skids."""
 _TRIED_NS = 120_000_000_000
 """A filter that begins anew sooner after a start with given parameters may have failed by them."""
 
@@ -117,9 +117,9 @@ class Initialisation:
         found: Mapping[str, SlowState],
         saved_every: float,
     ) -> None:
-        """Begin anew where the car is by the estimate, or was by that of the last save; these are `saved_every` s.
+        """Begin anew where the car is by the estimate, or was by that of the last save.
 
-        `found`: parameters that are kept.
+        `found`: parameters that are kept; `saved_every`: s between saves.
         """
         f, world = self._filter, self._world
         pose, aligned, variances = f.read_state().copy(), world.aligned, f.variances
@@ -128,9 +128,7 @@ class Initialisation:
         conditions.forget_place()
         if motion is not None:
             conditions.set_direction(motion.ahead)
-        skids = motion is not None and abs(motion.left) > _SKIDDING_SHARE * math.hypot(
-            motion.ahead, motion.left
-        )
+        skids = motion is not None and abs(motion.left) > _SKIDDING_SHARE * abs(motion.ahead)
         self.begin(t_ns, conditions, settings, given, motion if skids else None)
         world.aligned = aligned
         self._sources.reset()
@@ -152,10 +150,9 @@ class Initialisation:
         """How the car moves by a receiver and the estimated heading; None where these do not show it."""
         f = self._filter
         sigma = math.sqrt(float(f.variances[f.states.index(ATTITUDE, "yaw")]))
-        has_turned = (
-            abs(float(pose[YAW_RATE]) - yaw_rate) > _FALSE_RATE
-        )  # the estimate, and its heading with it
-        if not self._world.aligned or sigma > _KNOWN_YAW or has_turned:
+        # An estimate that turns otherwise than the car has a heading that is as wrong.
+        is_false = abs(float(pose[YAW_RATE]) - yaw_rate) > _FALSE_RATE
+        if not self._world.aligned or sigma > _KNOWN_YAW or is_false:
             return None
         return self._sources.find_motion(t_ns * 1e-9, float(pose[YAW]), sigma, yaw_rate)
 
