@@ -213,7 +213,7 @@ class GnssSource(Source[Gnss]):
         if fix is not None and not self._world.known:
             self._join_world(fix)
         self._check_heading(m.t, v)
-        if moving and self._is_heading_lost(m.t * 1e-9, v) and fix is not None:
+        if moving and self._is_heading_lost(m.t * 1e-9, v, fix):
             return  # the filter begins anew
         if not self._world.aligned:
             self._align(m, v, fix, moving)
@@ -358,12 +358,17 @@ class GnssSource(Source[Gnss]):
                 self._world.aligned = False
                 self.filter.forget_parameters((*self._receiver.groups, *_FALSIFIED))
 
-    def _is_heading_lost(self, t: float, v: Mapping[str, float]) -> bool:
-        """Whether the heading is not known any more, by a measurement of a car that moves."""
+    def _is_heading_lost(self, t: float, v: Mapping[str, float], fix: Fix | None) -> bool:
+        """Whether the heading is not known any more, by a measurement of a car that moves.
+
+        Without a fix, the filter could not begin anew.
+        """
         f, velocity = self.filter, read_velocity(v)
         if velocity is not None and self._world.aligned:
             own = find_antenna_velocity(f, self.settings.antenna)
             self.motion.take(t - self._velocity_late, velocity, own)
+        if fix is None:
+            return False
         is_turned = self.motion.is_turned and not self._has_agreeing_other()
         return self._world.is_heading_lost(f.variances.item(f.states.index(ATTITUDE, "yaw")), is_turned)
 

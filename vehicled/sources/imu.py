@@ -398,7 +398,7 @@ class ImuSource(Source[Imu]):
                     f.add_variance(ACCELEROMETER_BIAS, element, share * share * variance)
         now_ns = self.updates.step_ns
         if self._drift.is_changing:
-            self.updates.imu_changes_until_ns = max(self.updates.imu_changes_until_ns, now_ns + _DRIFTS_NS)
+            self.updates.note_imu_change(now_ns + _DRIFTS_NS)
         if self._drift.has_changed(bias):
             self.updates.health["imu.accel"].bias_changed_ns = now_ns
 

@@ -130,7 +130,7 @@ class Screening:
         if jump is None:
             return
         self._drift, self._drifts_until_ns = jump.rate**2 / jump.within, now_ns + _DRIFT_NS
-        self._note_change(self._drifts_until_ns)
+        self._updates.note_imu_change(self._drifts_until_ns)
         ahead = f.pose.item(AHEAD)
         # Beside a course that is right, sideslip is as wrong as the heading.
         widened = (
@@ -157,10 +157,7 @@ class Screening:
             f.move_parameter(group, by)
             self._steps.hand_over(step.channel)
             self._course.begin_anew()
-            self._note_change(self._updates.step_ns)
-
-    def _note_change(self, until_ns: int) -> None:
-        self._updates.imu_changes_until_ns = max(self._updates.imu_changes_until_ns, until_ns)
+            self._updates.note_imu_change(self._updates.step_ns)
 
     def _look_at_bias(self, f: EstimatedFilter, now_ns: int) -> None:
         """Compare with what the filter knows of the gyroscope's bias by now; one that drifts is less certain."""

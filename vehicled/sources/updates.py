@@ -48,6 +48,10 @@ class MeasurementUpdates:
         """Records of the step before are handed over."""
         self.records, self.step_ns = [], t_ns
 
+    def note_imu_change(self, until_ns: int) -> None:
+        """Biases of the IMU may be changing fast until that step, ns."""
+        self.imu_changes_until_ns = max(self.imu_changes_until_ns, until_ns)
+
     def unregister_all(self) -> None:
         """Sources are about to register anew; those that were there keep their counters."""
         self._unregistered, self.health, self._resets = self.health, {}, {}

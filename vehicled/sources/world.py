@@ -43,8 +43,8 @@ class WorldFrame:
 
         `is_contradicted`: whether the car goes another way than it says.
         """
-        self.is_contradicted = is_contradicted
-        self.is_lost = self.aligned and (variance > _LOST**2 or is_contradicted)
+        self.is_contradicted |= is_contradicted  # by one of two receivers
+        self.is_lost = self.aligned and (variance > _LOST**2 or self.is_contradicted)
         return self.is_lost
 
     def find_origin(self, fix: Fix) -> None:
