@@ -31,8 +31,8 @@ _ADAPTING_RANGE = 0.3, 3.0
 """Over that of the settings."""
 _ROTATION = 0.0125
 """rad/s: by which roll and pitch rate may differ from the model's."""
-_OF_TILT = 0.005
-"""rad: variance of a turn of the road by a radian, as gyroscopes and springs show it."""
+_OF_TILT = 0.001
+"""rad: variance of a turn of the road by a radian, as the IMU and springs show it."""
 _SPRINGS = "springs.pitch", "springs.roll"
 _ROLLING = 0.5
 """m/s: slower, a car is taken to stand."""

@@ -7,6 +7,7 @@ import numpy as np
 from vehicled.configuration import Configuration
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.simulation.driver import Controls, Handling
+from vehicled.simulation.hills import HillyRoad
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.road import Road
 from vehicled.simulation.scenario import Ground, PlantErrors
@@ -111,6 +112,8 @@ class MultibodyPlant:
         start = initial.x, initial.y
         car.corner_inputs[[ROAD, ROAD_RATE]] = 0.0
         self._road = Road(ground.roughness, ground.edges, ground.seed, start) if rough else None
+        self._hills, self._way = None if ground.hills is None else HillyRoad(ground.hills), 0.0
+        self._plane = ground.slope, ground.bank
 
     def step(self, t: float, dt: float, controls: Controls) -> None:
         """Integrate from t to t + dt (s); rack rate and acceleration follow from the last two steps."""
@@ -129,7 +132,22 @@ class MultibodyPlant:
         car.corner_inputs[TRANSFER_LIMIT, REAR] = vehicle.rear.differential.calc_limit(rear)
         if self._road is not None:
             self._raise_wheels(self._road, dt)
+        if self._hills is not None:
+            self._turn_ground(self._hills, dt)
         car.step(dt)
+
+    def _turn_ground(self, hills: HillyRoad, dt: float) -> None:
+        """The plane of the ground becomes the one that touches the road under the vehicle origin."""
+        car = self._car
+        car.report()
+        x, y, z, yaw, ahead = (car.output(n) for n in ("x", "y", "z", "yaw", "vx"))
+        self._way += ahead * dt
+        rises, (east, north) = complex(*hills.find_rises(self._way)), self._plane
+        along = rises * complex(np.cos(yaw), np.sin(yaw))
+        up = np.array([-east - along.real, -north - along.imag, 1.0])
+        up /= np.linalg.norm(up)
+        height = car.ground[:3] @ (x, y, z) - car.ground[3]
+        car.ground[:] = (*up, up @ (x, y, z) - height)
 
     def _raise_wheels(self, road: Road, dt: float) -> None:
         """To the height of the road where the wheels are at the end of the step."""

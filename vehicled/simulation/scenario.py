@@ -13,6 +13,7 @@ from typing import Annotated, Protocol
 from vehicled.errors import SettingsError
 from vehicled.settings import load
 from vehicled.simulation.driver import Controller, Controls, Handling, State
+from vehicled.simulation.hills import Hills
 from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion
 from vehicled.simulation.road import Edge, Roughness
 from vehicled.simulation.sensor_settings import SimulatedSensors
@@ -192,6 +193,8 @@ class Ground:
     """Steps and kerbs."""
     seed: Annotated[int, Range(0)] = 0
     """Of the roughness."""
+    hills: Hills | None = None
+    """Along the way, in addition to the plane."""
 
 
 @dataclass(frozen=True, kw_only=True)

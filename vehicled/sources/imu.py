@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter, mul, sub
+from operator import itemgetter, sub
 from typing import Annotated
 
 import numpy as np
@@ -22,6 +22,7 @@ from vehicled.sources.imu_model import (
     GYRO_SCALE,
     add_accelerometers,
     add_gyroscopes,
+    turn_back,
 )
 from vehicled.sources.imu_statistics import (
     ALL_DONE,
@@ -200,7 +201,7 @@ class ImuSource(Source[Imu]):
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
-        self._bias = self.filter.view_slow_states(GYRO_BIAS)
+        self._errors = [self.filter.view_slow_states(g) for g in (ALIGNMENT, GYRO_BIAS, ACCELEROMETER_BIAS)]
 
     def reset(self) -> None:
         """The filter begins anew: what was found of the samples' noise is forgotten as well."""
@@ -340,8 +341,7 @@ class ImuSource(Source[Imu]):
         rates, forces, of_rates = list(found[:_AXES]), list(found[_AXES : 2 * _AXES]), found[2 * _AXES]
         self._note_motion(t, found, measured)
         if self._road.is_due(t) and not self._given_noise and all(measured[:_AXES]):
-            free = list(map(sub, rates, self._bias.tolist()))
-            self._road.take(t, [sum(map(mul, row, free)) for row in self._axes])
+            self._turn_road(t, rates, forces if all(measured[_AXES:]) and not self._gravity_removed else None)
         if done < RATES_DONE:
             self._observe_rates(m, rates, of_rates, _find_present(measured[:_AXES]))
         else:
@@ -354,6 +354,15 @@ class ImuSource(Source[Imu]):
         else:
             innovation, variance = list(results[_OF_FORCES]), list(results[_OF_VARIANCES])
             self.updates.accept(m, "imu.accel", forces, innovation, variance, results[-1])
+
+    def _turn_road(self, t: float, rates: Sequence[float], forces: Sequence[float] | None) -> None:
+        """With a sample in IMU axes; specific forces only where they are measured, with gravity."""
+        turn, free = self._errors[0].tolist(), []
+        for values, bias in zip((rates, forces), self._errors[1:], strict=True):
+            if values is not None:
+                free.append(turn_back(list(map(sub, values, bias.tolist())), turn, self._axes))
+        pull = None if forces is None else complex(*free[1][:2])
+        self._road.take(t, free[0], pull, complex(*self.settings.position[:2]))
 
     def _note_motion(self, t: float, found: Sequence[float], measured: Sequence[float]) -> None:
         """Keep what others use of a sample at t (s), as the statistics have found it."""
@@ -382,7 +391,7 @@ class ImuSource(Source[Imu]):
             complex(read(AHEAD), read(LEFT)),
             read(YAW),
             complex(normal(0), normal(1)),
-            complex(*self._road.lean),
+            self._road.lean,
             bias,
         )
         if not self._drift.take((t, yaw_rate - turn_bias, ahead, left), motion):

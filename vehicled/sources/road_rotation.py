@@ -1,7 +1,8 @@
-"""Roads that turn the car: banks of a track, ramps, hairpins, kerbs under one side, by gyroscopes.
+"""Roads that turn the car: hills, banks of a track, ramps, hairpins, kerbs under one side, by the IMU.
 
-The model drives on a plane, and springs hold its body near that. Where the attitude that gyroscopes add up to differs
-from the estimated one, other springs than the model's make a few degrees of it; what is beyond, the road has turned.
+The model drives on a plane, and springs hold its body near that. Gyroscopes and accelerometers show the attitude of
+the body without the model. Where the two differ, other springs than the model's make a few degrees of it, the more
+the car accelerates; what is beyond, the road has turned.
 """
 
 from __future__ import annotations
@@ -10,17 +11,26 @@ import math
 from collections.abc import Sequence
 
 from vehicled.filter.boundary import ObservedFilter
-from vehicled.vehicle.arrays import AHEAD, V1Z, V2Z
+from vehicled.sources.inertial_attitude import InertialAttitude, find_rises, limit
+from vehicled.vehicle.arrays import AHEAD, AX, LEFT, V1Z, V2Z
 
 _MOST = 0.06
 """rad, by which the body may lean on its springs beside the model."""
-_TIME = 5.0
-"""s, over which such a lean, and what the bias of a gyroscope makes of it, is forgotten."""
+_LEVEL, _PITCHING, _ROLLING = 0.015, 0.008, 0.006
+"""rad, by which it may at a steady speed, and in addition for each m/s² along and across the car. Where no torque is
+measured, the model does not dive: bodies pitch by 0.0045 rad per m/s² beside it (CommonRoad's cars, MuJoCo)."""
+_HELD = 1.0
+"""s, within which such a lean goes back."""
+_OFF_LEVEL = 0.02
+"""rad: accelerations beyond this beside the attitude are those of the car, or of a fault."""
+_USUAL = 60.0
+"""s, over which what the two attitudes always differ by is found: errors of accelerometers, and IMUs mounted askew."""
 _CURVED, _CURVING_TIME = 0.03, 1.0
 """rad/s, and s over which that is averaged: slower turns of the road's slope are none, those twice as fast are
 wholly. A car that brakes dives for a shorter time."""
-_SETTLED = 3.0
-"""s, within which an attitude that has begun as level may become any other one."""
+_BEGUN, _SETTLED = 3.0, 10.0
+"""s, within which an attitude that has begun as level may become any other one, and within which what is usual is
+known too little for small leans to show."""
 _SLOWEST = 2.0
 """m/s: a car that stands sways on its tyres, and no road turns it."""
 _INTERVAL, _LONGEST = 0.01, 0.2
@@ -28,57 +38,78 @@ _INTERVAL, _LONGEST = 0.01, 0.2
 
 
 class RoadRotation:
-    """Adds up what gyroscopes measure beside the estimate, and turns the road by what springs cannot have done."""
+    """Compares the attitude by the IMU with the estimate, and turns the road by what springs cannot have done."""
 
     def __init__(self, filter: ObservedFilter) -> None:
         self._filter = filter
+        self._gravity = filter.car.vehicle.gravity
+        self._levelled, self._turned = InertialAttitude(), InertialAttitude()
+        """By gyroscopes and accelerometers; and by gyroscopes alone, near the estimate."""
         self.reset()
 
     def reset(self) -> None:
         """The filter begins anew."""
         self._t, self._running, self._curving = -math.inf, 0.0, 0.0
         self._filter.road_lift[0] = 0.0
-        self._estimated = self._lean = 0.0, 0.0
-        """Upward ends of the axes ahead and to the left at that time: of the estimate, and by how much more they have
-        risen by the gyroscopes."""
+        self._velocity = self._usual = self._lean = 0j
+        self._accelerated = 0.0, 0.0
+        """Magnitudes of the accelerations along and across the car, the largest of late, m/s²."""
+        self._is_rolling = False
 
     @property
-    def lean(self) -> tuple[float, float]:
+    def lean(self) -> complex:
         """rad, by how much more than in the estimate the axes ahead and to the left have risen by the gyroscopes."""
         return self._lean
 
     def is_due(self, t: float) -> bool:
-        """Whether rates at t (s) are of use: those that follow the last ones closely are not."""
+        """Whether a sample at t (s) is of use: those that follow the last one closely are not."""
         return not 0.0 <= t - self._t < _INTERVAL
 
-    def take(self, t: float, rates: Sequence[float]) -> None:
-        """Rates at t (s), which are due, without bias, rad/s in vehicle axes."""
-        since = t - self._t
+    def take(self, t: float, rates: Sequence[float], force: complex | None, place: complex) -> None:
+        """A sample at t (s), which is due, in vehicle axes and without known errors.
+
+        `rates`: (3,) rad/s; `force`: specific force ahead and to the left, m/s², None where it is not measured or
+        does not have gravity; `place`: of the IMU, m.
+        """
+        since, self._t = t - self._t, t
         read = self._filter.pose.item
-        estimated = ahead, left = read(V1Z), read(V2Z)
-        before, self._estimated, self._t = self._estimated, estimated, t
-        if not 0.0 < since < _LONGEST:
+        estimated, velocity = complex(read(V1Z), read(V2Z)), complex(read(AHEAD), read(LEFT))
+        before, self._velocity = self._velocity, velocity
+        is_continuous = 0.0 < since < _LONGEST
+        if is_continuous:
+            self._running += since
+            self._find_curve(since, -rates[1], velocity.real)
+        was_rolling, self._is_rolling = self._is_rolling, is_continuous and abs(velocity.real) >= _SLOWEST
+        if not (was_rolling and self._is_rolling):
+            self._turned.rises, self._levelled.rises = estimated, estimated + self._usual
+            self._accelerated, self._lean = (0.0, 0.0), 0j
             return
-        self._running += since
-        wx, wy, wz = rates
-        up = math.sqrt(max(1.0 - ahead * ahead - left * left, 0.0))
-        turned = wz * left - wy * up, wx * up - wz * ahead
-        self._curving += since / _CURVING_TIME * (-wy - self._curving)
+        self._turned.advance(since, rates, estimated)
+        self._lean = limit(self._turned.rises - estimated, _MOST, _MOST)
+        self._turned.rises = estimated + self._lean
+        towards = estimated + self._usual
+        if force is not None:
+            changing = (velocity - before) / since
+            towards = find_rises(force, changing, velocity, rates[2], place, self._gravity)
+        self._levelled.advance(since, rates, towards, _OFF_LEVEL)
+        difference = self._levelled.rises - estimated
+        usual = self._usual + since / min(self._running, _USUAL) * (difference - self._usual)
+        self._usual = limit(usual, _MOST, _MOST)
+        lean = difference - self._usual
+        beyond = lean - limit(lean, *self._find_most(since, abs(read(AX)), abs(velocity.real * rates[2])))
+        if beyond and self._running > _BEGUN:
+            self._filter.tilt_road(beyond.real, beyond.imag)
+
+    def _find_curve(self, since: float, rising: float, speed: float) -> None:
+        """With the rate (rad/s) at which the car's front rises, and its speed: what lifts it as the road curves."""
+        self._curving += since / _CURVING_TIME * (rising - self._curving)
         share = min(max(abs(self._curving) / _CURVED - 1.0, 0.0), 1.0)
-        self._filter.road_lift[0] = share * self._curving * read(AHEAD)
-        if self._running < _SETTLED or abs(read(AHEAD)) < _SLOWEST:
-            self._lean = 0.0, 0.0
-            return
-        lean = [
-            lean + since * (rate - lean / _TIME) - (now - then)
-            for lean, rate, now, then in zip(self._lean, turned, estimated, before, strict=True)
-        ]
-        (slope, bank), self._lean = lean, (_limit(lean[0]), _limit(lean[1]))
-        slope, bank = slope - self._lean[0], bank - self._lean[1]
-        if slope or bank:
-            self._filter.tilt_road(slope, bank)
-            self._estimated = ahead + slope, left + bank
+        self._filter.road_lift[0] = share * self._curving * speed
 
-
-def _limit(angle: float) -> float:
-    return min(max(angle, -_MOST), _MOST)
+    def _find_most(self, since: float, along: float, across: float) -> tuple[float, float]:
+        """rad, by which springs may pitch and roll the body beside the model, at accelerations, m/s²."""
+        keep, (most_along, most_across) = 1.0 - since / _HELD, self._accelerated
+        self._accelerated = along, across = max(along, keep * most_along), max(across, keep * most_across)
+        if self._running < _SETTLED:
+            return _MOST, _MOST
+        return min(_LEVEL + _PITCHING * along, _MOST), min(_LEVEL + _ROLLING * across, _MOST)

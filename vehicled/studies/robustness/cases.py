@@ -59,6 +59,9 @@ def table_cases() -> Iterable[RobustnessCase]:
 
 def road_cases() -> Iterable[RobustnessCase]:
     """The own plant on roads that are not even."""
+    without = "no torque, no pressure"
+    yield RobustnessCase("hills", "table", drives.HILLS)
+    yield RobustnessCase(f"hills, {without}", "table", drives.HILLS, (without,))
     for roughness, drive in drives.ROUGH.items():
         yield RobustnessCase(f"road of class {roughness}", "table", drive)
 

@@ -20,6 +20,7 @@ from vehicled.configuration import Configuration, load_configuration
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 from vehicled.simulation.drive import TRUTH_EVERY, drive_plant
+from vehicled.simulation.hills import Hills
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.random_course import RandomDrive
 from vehicled.simulation.road import Roughness
@@ -37,12 +38,17 @@ TRUE_COLUMNS = ("x", "y", "yaw", "vx", "vy", "wz", "sideslip")
 _SEPARATOR = "|"
 ROUGH: dict[Roughness, str] = {"B": "own, class B", "C": "own, class C", "D": "own, class D"}
 """The own plant on roads of ISO 8608, by class."""
+HILLS = "own, hills"
+"""The own plant on a road of hills, as on country roads."""
 _SCENARIOS = {
     OWN: find_scenario("mixed_drive"),
     **{
         drive: replace(find_scenario("mixed_drive"), ground=Ground(roughness=roughness))
         for roughness, drive in ROUGH.items()
     },
+    HILLS: RandomDrive(
+        duration=90.0, number=5, plant=STANDARD_ERRORS, ground=Ground(hills=Hills(slope=0.08, bank=0.03))
+    ),
     OUTAGE: RandomDrive(duration=OUTAGE_TIMES[1] + 5.0, number=4, plant=STANDARD_ERRORS),
 }
 

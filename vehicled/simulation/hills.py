@@ -1,0 +1,50 @@
+"""Hills: a road whose slope and bank change along the way, and go with the car where it turns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from vehicled.units import Range, Unit
+
+_WAVES = 6
+_SHORTEST, _LONGEST = 0.5, 2.0
+"""Of the waves, over `length`."""
+_FADE_IN = 50.0
+"""m from the start over which hills grow, so that a car begins at rest on its plane."""
+_FRACTION = 2.0
+"""Standard deviations that the largest slope is."""
+
+Share = Annotated[float, Unit("%", plain=True), Range(0.0, 0.3)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hills:
+    """A random road, in addition to the plane that it begins on; plain numbers are SI."""
+
+    slope: Share = 0.06
+    """The largest: `6 %` or 0.06; it is rarely exceeded."""
+    bank: Share = 0.0
+    """The same across the road."""
+    length: Annotated[float, Unit("m", plain=True), Range(20.0, 10000.0)] = 200.0
+    """From one crest to the next, on average."""
+    seed: Annotated[int, Range(0)] = 0
+
+
+class HillyRoad:
+    """What the road rises ahead and to the left, by the way that the car has gone."""
+
+    def __init__(self, hills: Hills) -> None:
+        rng = np.random.default_rng(hills.seed)
+        lengths = hills.length * np.exp(rng.uniform(math.log(_SHORTEST), math.log(_LONGEST), (2, _WAVES)))
+        self._waves, self._phases = 2.0 * np.pi / lengths, rng.uniform(0.0, 2.0 * np.pi, (2, _WAVES))
+        self._amplitudes = np.array([hills.slope, hills.bank]) / _FRACTION * math.sqrt(2.0 / _WAVES)
+
+    def find_rises(self, way: float) -> tuple[float, float]:
+        """Rise per distance ahead and to the left, `way` (m) after the start."""
+        waves = np.sin(self._waves * way + self._phases).sum(axis=1)
+        ahead, left = min(abs(way) / _FADE_IN, 1.0) * self._amplitudes * waves
+        return float(ahead), float(left)
