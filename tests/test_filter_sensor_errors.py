@@ -93,7 +93,11 @@ def test_alignment_is_that_of_a_sensor_whose_axes_are_turned(bend, kind, removed
     # Gyroscopes mix what is measured, which is turned already: of second order in the angles.
     second = 0.027**2 * np.abs(real).max()
     assert estimated == pytest.approx(real, abs=second if kind == "imu.gyro" else 1e-6)
-    assert rows[:, f.states[ALIGNMENT]] @ angles == pytest.approx(real - nominal, rel=0.03, abs=1e-3 + second)
+    # The accelerometer that points upwards, which roads that curve lift, does not correct it.
+    level = slice(None, 2) if kind == "imu.accel" else slice(None)
+    found = rows[:, f.states[ALIGNMENT]] @ angles
+    assert found[level] == pytest.approx((real - nominal)[level], rel=0.03, abs=1e-3 + second)
+    assert kind == "imu.gyro" or abs(found[2]) < 1e-9
 
 
 def test_scale_of_gyroscopes_is_seen_at_large_rates_only(bend):

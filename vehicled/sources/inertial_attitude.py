@@ -1,8 +1,8 @@
 """The attitude that gyroscopes add up to, drawn towards one that is known over longer times: a complementary filter.
 
 Of an attitude it has the upward ends of the axes ahead and to the left, as real and imaginary part of a complex
-number: the sines of climb and bank. Of a car that turns at ω about its axes they change by −i ω_z r + (i ω_x − ω_y) u,
-where u is the upward end of the third axis.
+number r: the sines of climb and bank. Of a car that turns at ω about its axes, ṙ = −i ω_z r + (i ω_x − ω_y) u, where
+u is the upward end of the third axis.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def find_rises(
 ) -> complex:
     """Upward ends of the axes by specific force (m/s²), where a car's change of velocity is known (m/s²).
 
-    All with what is ahead as the real part, and what is to the left as the imaginary one: `acceleration` is the change
-    of the velocity's components (m/s) along the car's axes, `turning` its yaw rate (rad/s), `place` that of the
-    accelerometers beside where the velocity is of (m).
+    All with what is ahead as the real part, and what is to the left as the imaginary one: `acceleration` is the
+    change of the velocity's components (m/s) along the car's axes, `turning` its yaw rate (rad/s), `place` that of
+    the accelerometers beside where the velocity is of (m).
     """
     return (force - acceleration - 1j * turning * velocity + turning * turning * place) / gravity
 

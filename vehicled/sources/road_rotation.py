@@ -24,7 +24,7 @@ _HELD = 1.0
 _OFF_LEVEL = 0.02
 """rad: accelerations beyond this beside the attitude are those of the car, or of a fault."""
 _USUAL = 60.0
-"""s, over which what the two attitudes always differ by is found: errors of accelerometers, and IMUs mounted askew."""
+"""s, over which what the two attitudes always differ by is found: an error of accelerometers, or an IMU askew."""
 _CURVED, _CURVING_TIME = 0.03, 1.0
 """rad/s, and s over which that is averaged: slower turns of the road's slope are none, those twice as fast are
 wholly. A car that brakes dives for a shorter time."""

@@ -17,7 +17,17 @@ from vehicled.studies.robustness.plants import DRIVES
 from vehicled.studies.robustness.wrongs import ALONE, WRONGS, Wrong
 
 Group = Literal[
-    "table", "sensors", "commonroad", "engine", "outage", "draws", "cars", "ferrari", "rav4", "recorded"
+    "table",
+    "hills",
+    "sensors",
+    "commonroad",
+    "engine",
+    "outage",
+    "draws",
+    "cars",
+    "ferrari",
+    "rav4",
+    "recorded",
 ]
 """Cases that the same limits hold for."""
 NOMINAL = "nominal"
@@ -60,8 +70,8 @@ def table_cases() -> Iterable[RobustnessCase]:
 def road_cases() -> Iterable[RobustnessCase]:
     """The own plant on roads that are not even."""
     without = "no torque, no pressure"
-    yield RobustnessCase("hills", "table", drives.HILLS)
-    yield RobustnessCase(f"hills, {without}", "table", drives.HILLS, (without,))
+    yield RobustnessCase("hills", "hills", drives.HILLS)
+    yield RobustnessCase(f"hills, {without}", "hills", drives.HILLS, (without,))
     for roughness, drive in drives.ROUGH.items():
         yield RobustnessCase(f"road of class {roughness}", "table", drive)
 
