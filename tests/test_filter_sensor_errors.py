@@ -93,11 +93,25 @@ def test_alignment_is_that_of_a_sensor_whose_axes_are_turned(bend, kind, removed
     # Gyroscopes mix what is measured, which is turned already: of second order in the angles.
     second = 0.027**2 * np.abs(real).max()
     assert estimated == pytest.approx(real, abs=second if kind == "imu.gyro" else 1e-6)
-    # The accelerometer that points upwards, which roads that curve lift, does not correct it.
-    level = slice(None, 2) if kind == "imu.accel" else slice(None)
+    # What points upwards does not correct it: roads that curve lift cars, and the yaw rate is that of tyres.
     found = rows[:, f.states[ALIGNMENT]] @ angles
-    assert found[level] == pytest.approx((real - nominal)[level], rel=0.03, abs=1e-3 + second)
-    assert kind == "imu.gyro" or abs(found[2]) < 1e-9
+    assert found[:2] == pytest.approx((real - nominal)[:2], rel=0.03, abs=1e-3 + second)
+    assert abs(found[2]) < 1e-9
+
+
+def test_a_car_that_sways_shows_no_alignment_and_scale_of_gyroscopes(bend):
+    f = bend
+    spin(f)
+    swaying = f.car.view("swaying")
+    of_rates = {}
+    for square in (0.0, 0.02**2, 0.1**2):
+        swaying[:] = square
+        _, rows = linearise(f, "imu.gyro", BEND, 3)
+        of_rates[square] = np.abs(rows[:, [*f.states.places(ALIGNMENT), index(f, GYRO_SCALE)]]).max(axis=0)
+    swaying[:] = 0.0
+    assert of_rates[0.0][-1] > 0.2
+    assert of_rates[0.02**2] == pytest.approx(of_rates[0.0])
+    assert not of_rates[0.1**2].any()
 
 
 def test_scale_of_gyroscopes_is_seen_at_large_rates_only(bend):

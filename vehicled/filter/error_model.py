@@ -92,6 +92,8 @@ class ErrorModel:
         self.pose = self.models.pose
         self.shaking, (self.road_lift,) = program.array("shaking", 2), program.array("road_lift", 1)
         """Roll and pitch acceleration beside the model's, rad/s²; by which a curved road lifts the car, m/s²."""
+        (self.swaying,) = program.array("swaying", 1)
+        """Mean square of the model's roll and pitch rate within the last second, (rad/s)²."""
         self.measured_rates = program.array("measured_rates", 4)
         """1, or 0 where nothing measures them; and angular velocity as the gyroscopes measure it at the time of
         `pose`, IMU axes, rad/s: their estimated bias is still to be subtracted."""

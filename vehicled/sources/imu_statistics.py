@@ -31,7 +31,17 @@ from vehicled.sources.road_travel import NOTHING, RoadTravel, calc_road_arrays
 from vehicled.sources.shaking import Shaking
 from vehicled.symbolic.plain_numbers import PlainNumbers
 from vehicled.symbolic.program import KernelHandle
-from vehicled.vehicle.arrays import AHEAD, ALPHA_X, ALPHA_Y, CORNER_OUTPUTS, V1Z, V2Z, YAW_RATE
+from vehicled.vehicle.arrays import (
+    AHEAD,
+    ALPHA_X,
+    ALPHA_Y,
+    CORNER_OUTPUTS,
+    V1Z,
+    V1Z_RATE,
+    V2Z,
+    V2Z_RATE,
+    YAW_RATE,
+)
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -46,6 +56,8 @@ SAMPLE_DONE, RATES_DONE, ALL_DONE = 1, 3, 5
 _ROAD = "imu.road"
 _MEAN, _LONGEST_GAP = 0.02, 0.05
 """s over which motion is averaged, short beside any manoeuvre; and between samples that are averaged, at most."""
+_SWAYING_TIME = 1.0
+"""s"""
 _GIVEN = {"imu.given": 1 + 2 * _AXES, "imu.measured": 2 * _AXES}
 _INNOVATION = {"imu.innovation": 1 + 2 * _AXES}
 _RESULTS = {"imu.results": 4 * _AXES + 2}
@@ -53,7 +65,7 @@ _FOUND, _NOISE = {"imu.found": 2 * _AXES + 13}, {"imu.noise": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
     *(f"imu.{kind}.{what}" for kind in ("gyro", "accel") for what in ("floor", "interval")),
-    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking"),
+    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking", "swaying"),
     *(f"{_ROAD}.{what}" for what in ("turning", "state", "kept")),
 )
 _TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at", "imu.gyro.interval.at", "imu.accel.interval.at"
@@ -244,6 +256,7 @@ class _Builder:
         return [
             *stores,
             *self._take_turning(interval, follows),
+            *self._take_swaying(interval, follows),
             *self._turn_heading(by_pitch, taken * follows),
         ]
 
@@ -265,6 +278,12 @@ class _Builder:
             (self.measured_at, self.t),
             (self.yaw_density, self.least_turning + density),
         ]
+
+    def _take_swaying(self, interval: Atom, follows: Atom) -> Stores:
+        """The mean square of the model's roll and pitch rate, which no error of the IMU is in."""
+        now, found = self.model.now, self.model.swaying
+        square = now[V1Z_RATE] * now[V1Z_RATE] + now[V2Z_RATE] * now[V2Z_RATE]
+        return [(found, found + follows * interval / _SWAYING_TIME * (square - found))]
 
     def _turn_heading(self, by_pitch: Atom, taken: Atom) -> Stores:
         """Turn the heading, but not the motion over ground, by the pitch rate that was measured beside the model's.
