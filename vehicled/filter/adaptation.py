@@ -109,6 +109,10 @@ class AdaptiveState(VehicleState):
             self.add_variance(ATTITUDE, element, _OF_TILT * abs(angle))
         self.expect_slopes(math.hypot(self.pose.item(V1Z), self.pose.item(V2Z)))
 
+    def turn_heading(self, angle: float) -> None:
+        """The car has turned by this angle (rad) beside the estimate."""
+        self.errors.x[self.states.index(ATTITUDE, "yaw")] += angle
+
     def limit_rotation(self, interval: float) -> None:
         """What is known of roll and pitch rate without gyroscopes. Call every `interval` seconds.
 

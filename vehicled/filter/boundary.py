@@ -192,6 +192,9 @@ class ObservedFilter(Protocol):
     def tilt_road(self, slope: float, bank: float) -> None:
         """The road has turned by these angles (rad), and the car with it: it rises more ahead, and to the left."""
 
+    def turn_heading(self, angle: float) -> None:
+        """The car has turned by this angle (rad) beside the estimate."""
+
     def restart_history(self, t_ns: int) -> None:
         """Forget the past: measurements from before `t_ns` are too old from now on."""
 

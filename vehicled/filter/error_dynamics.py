@@ -86,8 +86,7 @@ class ErrorDynamics:
         rates[z] = e[s.index(VELOCITY, "up")] + pose[AHEAD] * e[s.index(ATTITUDE, "v1z")]
         for angle, rate in zip(s.places(ATTITUDE), s.places(ANGULAR_RATE), strict=True):
             rates[angle] = e[rate]
-        square = pose[AHEAD] * pose[AHEAD] + pose[LEFT] * pose[LEFT]
-        rolls = g.where_less(square, _HOLDING_SPEED**2, zero, g.one)
+        rolls = calc_slipping(g, pose[AHEAD], pose[LEFT])
         by_radius = [rolls * error for error in self._errors_of(ROLLING_RADIUS)]
         for k, (angle, slip) in enumerate(zip(s.places(WHEEL_ANGLE), s.places(WHEEL_SLIP), strict=True)):
             rolling = self._rolling[2 * k] * ahead + self._rolling[2 * k + 1] * turning
@@ -172,6 +171,12 @@ def calc_free_share(g: Graph, *velocity: Atom) -> Atom:
     """Share of what tyres do not hold, such as of a lateral force, at a velocity, m/s: at rest they stick."""
     square = sum((v * v for v in velocity), g.zero)
     return square / (square + _HOLDING_SPEED**2)
+
+
+def calc_slipping(g: Graph, *velocity: Atom) -> Atom:
+    """1, or 0 at a velocity, m/s, at which tyres stick."""
+    square = sum((v * v for v in velocity), g.zero)
+    return g.where_less(square, _HOLDING_SPEED**2, g.zero, g.one)
 
 
 def find_tyre_causes(states: StateVector) -> tuple[int | None, ...]:

@@ -10,6 +10,7 @@ from vehicled.filter.covariance import CovarianceKernels
 from vehicled.filter.error_dynamics import (
     ErrorDynamics,
     calc_free_share,
+    calc_slipping,
     combine,
     count_pairs,
 )
@@ -307,6 +308,10 @@ class ErrorModel:
     def calc_free_share(self, ahead: Atom) -> Atom:
         """Share of a lateral force that accelerates the car, at a speed ahead, m/s."""
         return calc_free_share(self.g, ahead)
+
+    def calc_slipping(self, ahead: Atom) -> Atom:
+        """1, or 0 at a speed ahead, m/s, at which tyres stick."""
+        return calc_slipping(self.g, ahead)
 
     def discount(self, value: Atom, small: float) -> Atom:
         """A sensitivity, less of it where it is small: there it is mostly noise that innovations correlate with."""

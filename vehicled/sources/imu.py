@@ -36,6 +36,7 @@ from vehicled.sources.late_samples import forget_falsified, move_to_present
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.road_rotation import RoadRotation
 from vehicled.sources.source import Context, Place, Source, SourceSettings
+from vehicled.sources.standing_heading import StandingHeading
 from vehicled.sources.time_vote import find_lateness
 from vehicled.units import (
     MetresPerSecondSquared,
@@ -196,7 +197,7 @@ class ImuSource(Source[Imu]):
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
         self._statistics = ImuStatistics(context.filter)
-        self._road = RoadRotation(context.filter)
+        self._road, self._standing = RoadRotation(context.filter), StandingHeading(context.filter)
         self._drift = AccelerationDrift(context.filter.car.vehicle.gravity)
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
@@ -212,6 +213,7 @@ class ImuSource(Source[Imu]):
         self._configure_statistics()  # what has been restored may be of older settings
         self._rates.reset()
         self._road.reset()
+        self._standing.reset()
         self._drift.reset()
 
     def reconfigure(self, settings: SourceSettings) -> None:
@@ -341,7 +343,9 @@ class ImuSource(Source[Imu]):
         rates, forces, of_rates = list(found[:_AXES]), list(found[_AXES : 2 * _AXES]), found[2 * _AXES]
         self._note_motion(t, found, measured)
         if self._road.is_due(t) and not self._given_noise and all(measured[:_AXES]):
-            self._turn_road(t, rates, forces if all(measured[_AXES:]) and not self._gravity_removed else None)
+            self._turn_car_and_road(
+                t, rates, forces if all(measured[_AXES:]) and not self._gravity_removed else None
+            )
         if done < RATES_DONE:
             self._observe_rates(m, rates, of_rates, _find_present(measured[:_AXES]))
         else:
@@ -355,13 +359,14 @@ class ImuSource(Source[Imu]):
             innovation, variance = list(results[_OF_FORCES]), list(results[_OF_VARIANCES])
             self.updates.accept(m, "imu.accel", forces, innovation, variance, results[-1])
 
-    def _turn_road(self, t: float, rates: Sequence[float], forces: Sequence[float] | None) -> None:
+    def _turn_car_and_road(self, t: float, rates: Sequence[float], forces: Sequence[float] | None) -> None:
         """With a sample in IMU axes; specific forces only where they are measured, with gravity."""
         turn, free = self._errors[0].tolist(), []
         for values, bias in zip((rates, forces), self._errors[1:], strict=True):
             if values is not None:
                 free.append(turn_back(list(map(sub, values, bias.tolist())), turn, self._axes))
         pull = None if forces is None else complex(*free[1][:2])
+        self._standing.take(t, free[0][2])
         self._road.take(t, free[0], pull, complex(*self.settings.position[:2]))
 
     def _note_motion(self, t: float, found: Sequence[float], measured: Sequence[float]) -> None:

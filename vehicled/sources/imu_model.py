@@ -143,7 +143,9 @@ def add_gyroscopes(model: ErrorModel) -> None:
     s, rotation = model.states, model.models.rotation
     # Bodies sway otherwise than the model's springs and tyres have them, and that goes with the yaw rate: in lane
     # changes at 8 m/s² it was found as a scale of −0.02 and an alignment of 0.05 rad.
-    steady = 1.0 - calc_share(model.g, model.swaying, _SWAYING**2)
+    # At walking pace tyres that stick and the geometry of the steering make the model's yaw rate wrong by a per cent.
+    slipping = model.calc_slipping(model.models.pose[AHEAD])
+    steady = slipping * (1.0 - calc_share(model.g, model.swaying, _SWAYING**2))
 
     def error(k: int, values: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
         # Other axes as measured: the model's rates of roll and pitch are those of another suspension.
