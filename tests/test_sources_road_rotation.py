@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vehicled.sources.road_rotation import RoadRotation
-from vehicled.vehicle.arrays import AHEAD, AX, V1Z, V2Z
+from vehicled.vehicle.arrays import AHEAD, AX, LEFT, V1Z, V2Z
 
 GRAVITY, SPEED = 9.81, 20.0
 Rates = Callable[[float], tuple[float, float, float]]
@@ -105,6 +105,21 @@ def test_an_imu_that_is_mounted_askew_turns_no_road():
 def test_an_accelerometer_that_fails_turns_the_road_slowly():
     f = drive(lambda t: (0.0, 0.0, 0.0), 5.0, lambda t, f: complex(0.0, 5.0))
     assert abs(f.turned) < 0.02 * 5.0 / 5.0
+
+
+def test_accelerometers_of_a_car_that_slides_turn_no_road():
+    def slide(t: float, f: Filter) -> None:
+        f.pose[LEFT] = 0.4 * SPEED
+
+    def level(t: float, f: Filter) -> None:
+        f.pose[LEFT] = 0.0
+
+    turned = [
+        drive(lambda t: (0.0, 0.0, 0.0), 10.0, lambda t, f: complex(0.0, 1.0), begin=begin).turned
+        for begin in (slide, level)
+    ]
+    assert not turned[0]
+    assert turned[1]
 
 
 def test_nor_do_a_bias_and_a_gap():

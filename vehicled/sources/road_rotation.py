@@ -23,6 +23,8 @@ _HELD = 1.0
 """s, within which such a lean goes back."""
 _OFF_LEVEL = 0.02
 """rad: accelerations beyond this beside the attitude are those of the car, or of a fault."""
+_SLIDES = 0.2
+"""Of the speed ahead, lateral speed of a car that slides: how that changes is known too little to level by."""
 _USUAL = 60.0
 """s, over which what the two attitudes always differ by is found: an error of accelerometers, or an IMU askew."""
 _CURVED, _CURVING_TIME = 0.03, 1.0
@@ -88,7 +90,7 @@ class RoadRotation:
         self._lean = limit(self._turned.rises - estimated, _MOST, _MOST)
         self._turned.rises = estimated + self._lean
         towards = estimated + self._usual
-        if force is not None:
+        if force is not None and abs(velocity.imag) < _SLIDES * abs(velocity.real):
             changing = (velocity - before) / since
             towards = find_rises(force, changing, velocity, rates[2], place, self._gravity)
         self._levelled.advance(since, rates, towards, _OFF_LEVEL)
