@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vehicled.sources.standing_heading import StandingHeading
-from vehicled.vehicle.arrays import AHEAD, RACK, YAW
+from vehicled.vehicle.arrays import AHEAD, LEFT, RACK, YAW
 
 STEP, LOCK = 0.01, 0.07
 
@@ -28,9 +28,10 @@ class Filter:
         self._inputs[RACK] = rack
 
 
-def park(speed: float, turning: float = 0.0, noise: float = 0.002) -> float:
+def park(speed: float, turning: float = 0.0, noise: float = 0.002, sliding: float = 0.0) -> float:
     """Heading (rad) after steering from stop to stop for four seconds."""
     f, rng = Filter(speed), np.random.default_rng(1)
+    f.pose[LEFT] = sliding
     standing = StandingHeading(f)
     for k in range(600):
         t = k * STEP
@@ -41,7 +42,8 @@ def park(speed: float, turning: float = 0.0, noise: float = 0.002) -> float:
 
 def test_the_heading_of_a_car_that_is_steered_while_it_stands_is_that_of_the_gyroscopes():
     assert abs(park(0.0)) < 0.001
-    assert abs(park(3.0)) > 0.01  # of one that rolls it is the model's
+    assert abs(park(3.0)) > 0.01  # of one that rolls, or slides sideways in a spin, it is the model's
+    assert abs(park(0.0, sliding=5.0)) > 0.01
 
 
 def test_a_car_that_turns_meanwhile_is_followed():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from vehicled.filter.boundary import ObservedFilter
-from vehicled.vehicle.arrays import AHEAD, RACK, YAW
+from vehicled.vehicle.arrays import AHEAD, LEFT, RACK, YAW
 
 _STANDS = 1.0
 """m/s: slower, tyres stick."""
@@ -42,7 +42,7 @@ class StandingHeading:
             self._moved = 0.0
             return
         self._moved += steered - self._moved * since / _TIME
-        if self._moved > _STEERED and abs(read(AHEAD)) < _STANDS:
+        if self._moved > _STEERED and math.hypot(read(AHEAD), read(LEFT)) < _STANDS:
             beside = yaw_rate * since - turned
             self._filter.turn_heading(beside)
             self._yaw += beside
