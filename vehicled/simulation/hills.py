@@ -18,16 +18,16 @@ _FADE_IN = 50.0
 _FRACTION = 2.0
 """Standard deviations that the largest slope is."""
 
-Share = Annotated[float, Unit("%", plain=True), Range(0.0, 0.3)]
+_Share = Annotated[float, Unit("%", plain=True), Range(0.0, 0.3)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hills:
     """A random road, in addition to the plane that it begins on; plain numbers are SI."""
 
-    slope: Share = 0.06
+    slope: _Share = 0.06
     """The largest: `6 %` or 0.06; it is rarely exceeded."""
-    bank: Share = 0.0
+    bank: _Share = 0.0
     """The same across the road."""
     length: Annotated[float, Unit("m", plain=True), Range(20.0, 10000.0)] = 200.0
     """From one crest to the next, on average."""
