@@ -1,8 +1,10 @@
 """The end of an MCAP file: the summary through which viewers seek (mcap.dev/spec)."""
 
 import struct
+import tempfile
 import zlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from mcap.data_stream import RecordBuilder
 from mcap.opcode import Opcode
@@ -21,19 +23,24 @@ from mcap.records import (
 from replay.mcap_format import MAGIC
 
 _PIECE_BYTES = 1 << 16
+"""At most so much of the index is in memory, and is copied at once: megabytes would hold the interpreter's lock for
+longer than a filter step may be late."""
 
 
 class McapSummary:
     """Collects the index of a file while its chunks are written, or found again."""
 
-    def __init__(self, schemas: list[bytes], channels: list[bytes]) -> None:
-        """`schemas`, `channels`: the file's records, which the summary repeats."""
+    def __init__(self, schemas: list[bytes], channels: list[bytes], folder: Path | None = None) -> None:
+        """`schemas`, `channels`: the file's records, which the summary repeats.
+
+        `folder`: where the index waits for the end of the file, in a file without a name; without, in memory. It is
+        all that grows with a run, by 1.6 kB/s.
+        """
         self._schemas, self._channels = schemas, channels
-        # Encoded index records: all that grows with the run, by 0.6 kB/s, compressed to 0.2. In pieces, since copying
-        # megabytes at once would hold the interpreter's lock for longer than a filter step may be late.
-        self._packed_indexes: list[bytes] = []
-        self._chunk_indexes = bytearray()
-        """Those that are not yet compressed."""
+        self._chunk_indexes = tempfile.SpooledTemporaryFile(  # noqa: SIM115  # closed by `close`
+            max_size=0 if folder is None else _PIECE_BYTES, dir=None if folder is None else str(folder)
+        )
+        """Encoded index records."""
         self._chunk_count = 0
         self._first_time, self._last_time = 2**64 - 1, 0
         self._counts: dict[int, int] = {}
@@ -45,13 +52,10 @@ class McapSummary:
         return sum(self._counts.values())
 
     def add(self, index: ChunkIndex, counts: dict[int, int]) -> None:
-        """Add a chunk with its number of messages by channel."""
+        """Add a chunk with its number of messages by channel. OSError of the folder."""
         builder = RecordBuilder()
         index.write(builder)
-        self._chunk_indexes += builder.end()
-        if len(self._chunk_indexes) > _PIECE_BYTES:
-            self._packed_indexes.append(zlib.compress(self._chunk_indexes))
-            self._chunk_indexes = bytearray()
+        self._chunk_indexes.write(builder.end())
         self._chunk_count += 1
         self._first_time = min(self._first_time, index.message_start_time)
         self._last_time = max(self._last_time, index.message_end_time)
@@ -65,19 +69,20 @@ class McapSummary:
         attached = isinstance(index, AttachmentIndex)
         self._beside[Opcode.ATTACHMENT_INDEX if attached else Opcode.METADATA_INDEX].append(builder.end())
 
-    def encode(self, data_end: int) -> list[bytes | bytearray]:
-        """All that stands behind the chunks, which end at byte `data_end` of the file, in pieces."""
+    def encode(self, data_end: int) -> list[bytes]:
+        """All that stands behind the chunks, which end at byte `data_end` of the file, in pieces.
+
+        OSError of the folder.
+        """
         start = position = data_end + len(_DATA_END)
-        pieces: list[bytes | bytearray] = []
+        pieces: list[bytes] = []
         offsets = RecordBuilder()
-        indexes: list[bytes | bytearray] = [*map(zlib.decompress, self._packed_indexes)]
-        if self._chunk_count:
-            indexes.append(self._chunk_indexes)
-        groups: dict[int, Sequence[bytes | bytearray]] = {
+        self._chunk_indexes.seek(0)
+        groups: dict[int, Sequence[bytes]] = {
             Opcode.SCHEMA: self._schemas,
             Opcode.CHANNEL: self._channels,
             Opcode.STATISTICS: [self._statistics()],
-            Opcode.CHUNK_INDEX: indexes,
+            Opcode.CHUNK_INDEX: [*iter(lambda: self._chunk_indexes.read(_PIECE_BYTES), b"")],
             **self._beside,
         }
         for opcode, records in groups.items():
@@ -92,6 +97,10 @@ class McapSummary:
         for piece in (*pieces, struct.pack("<BQQQ", Opcode.FOOTER, 20, start, position)):
             crc = zlib.crc32(piece, crc)
         return [_DATA_END, *pieces, _footer(start, position, crc), MAGIC]
+
+    def close(self) -> None:
+        """Give up the index."""
+        self._chunk_indexes.close()
 
     def _statistics(self) -> bytes:
         builder = RecordBuilder()

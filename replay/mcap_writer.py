@@ -58,7 +58,7 @@ class McapWriter:
         self._body = bytearray()
         self._index: dict[int, array[int]] = {}
         schemas, channels = _describe_topics()
-        self._summary = McapSummary(schemas, channels)
+        self._summary = McapSummary(schemas, channels, Path(path).parent)
         self._compress = zstandard.ZstdCompressor(compression_params=_COMPRESSION).compress
         self._size = 0
         builder = RecordBuilder()
@@ -68,6 +68,7 @@ class McapWriter:
             self.sync()
         except OSError:
             self._file.close()
+            self._summary.close()
             if exclusive:
                 os.unlink(path)
             raise
@@ -185,13 +186,14 @@ class McapWriter:
             self.sync()
         finally:
             self._file.close()
+            self._summary.close()
 
     def _append(self, data: bytes) -> None:
         """Write `data` over the end of the file, and the end behind it, at once: a kill comes before or after."""
         self._write([data + UNINDEXED_END])
         self._size += len(data)
 
-    def _write(self, pieces: Sequence[bytes | bytearray]) -> None:
+    def _write(self, pieces: Sequence[bytes]) -> None:
         """Write from `size` on; if that fails, the file ends there again."""
         try:
             self._file.seek(self._size)

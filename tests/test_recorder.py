@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +271,31 @@ def test_a_replay_whose_disk_is_full_ends_with_the_error(
         record()
     with pytest.raises(OSError, match="No space left"):
         recorder.close()
+
+
+def test_the_index_of_a_long_recording_takes_no_memory(tmp_path: Path) -> None:
+    path, chunks = tmp_path / "long.mcap", 4000
+    writer = McapWriter(path)
+    tracemalloc.start()
+    try:
+        for i in range(chunks):
+            for channel in CHANNEL.values():
+                writer.write(channel, i, i, b"{}")
+            writer.end_chunk()
+            if i == chunks // 4:
+                before, _ = tracemalloc.get_traced_memory()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [*tmp_path.iterdir()] == [path]
+    writer.close()
+    assert after - before < 3000  # a byte per chunk
+    with path.open("rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    assert summary.statistics is not None
+    assert len(summary.chunk_indexes) == summary.statistics.chunk_count == chunks
+    assert [index.message_start_time for index in summary.chunk_indexes] == [*range(chunks)]
 
 
 def test_close_is_harmless_twice(tmp_path: Path) -> None:
