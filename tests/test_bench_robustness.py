@@ -105,6 +105,7 @@ SAMPLE_VALUES = {
 
 THINNED = "a fix per second"
 OFF = "fixes 7 m off for 20 s"
+SMOOTHED = "velocity of GNSS smoothed over 0.1 s"
 
 
 def reached(*names: str) -> Measurement:
@@ -171,7 +172,7 @@ def test_tyres_change_their_slope_or_their_greatest_force():
 
 def test_every_wrong_changes_configuration_or_measurements():
     for wrong in wrongs.WRONGS.values():
-        if wrong.name in (THINNED, OFF):
+        if wrong.name in (THINNED, OFF, SMOOTHED):  # which begin later
             continue
         changed = configured(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
         assert changed or reached(wrong.name).t != 1_000_000_000, wrong.name

@@ -31,6 +31,7 @@ class _Block:
     way: float
     """m: that the velocity adds up to by its end."""
     velocity: complex = 0j
+    """m/s"""
     beyond: complex = 0j
     """Places less what the velocity adds up to, m."""
     apart: complex = 0j
@@ -46,15 +47,15 @@ class _Place:
         count = sum(b.count for b in blocks)
         self.beyond = sum(b.beyond for b in blocks) / count
         self.apart = sum(b.apart for b in blocks) / count
-        self.way, self.velocity = blocks[-1].way, blocks[-1].velocity
+        self.velocity, self.way = sum(b.velocity for b in blocks) / count, blocks[-1].way
         self.sigma = max(1.0 / math.sqrt(count), _LEAST_WHITE) * sum(b.sigma for b in blocks) / count
 
-    def differs_from(self, before: _Place) -> bool:
-        """Whether the place has drifted since."""
-        bound = (
-            _DRIFT + _PER_WAY * (self.way - before.way) + _PER_CHANGE * abs(self.velocity - before.velocity)
-        )
-        return abs(self.beyond - before.beyond) > bound + _SIGMAS * math.hypot(self.sigma, before.sigma)
+    def differs_from(self, before: _Place, lag: float) -> bool:
+        """Whether the place has drifted since, beside velocities that are older than fixes by `lag`, s."""
+        change = self.velocity - before.velocity
+        bound = _DRIFT + _PER_WAY * (self.way - before.way) + _PER_CHANGE * abs(change)
+        drift = self.beyond - before.beyond - lag * change
+        return abs(drift) > bound + _SIGMAS * math.hypot(self.sigma, before.sigma)
 
 
 class FixDrift:
@@ -82,10 +83,11 @@ class FixDrift:
         return self._reference is not None
 
     def take(
-        self, t_ns: int, place: complex, apart: complex, velocity: complex, sigma: float
+        self, t_ns: int, place: complex, apart: complex, velocity: complex, sigma: float, lag: float
     ) -> complex | None:
         """A fix (m, 1 σ per axis), its distance from the estimate, and the velocity that came with it, m/s.
 
+        `lag`: by how much that velocity is older than the fix, as far as that is known, s.
         Where a drift shows: how far the estimate has followed it, east and north, m. After a pause all begins anew.
         """
         dt, found = t_ns - self._t_ns, None
@@ -98,21 +100,22 @@ class FixDrift:
         self._t_ns, self._velocity, self.beyond = t_ns, velocity, place - self._moved
         if self._present is not None and t_ns - self._present.begun_ns >= _BLOCK_NS:
             self._blocks.append(self._present)
-            self._present, found = None, self._compare()
+            self._present, found = None, self._compare(lag)
         block = self._present = self._present or _Block(t_ns, self.way)
         block.beyond += self.beyond
         block.apart += apart
         block.sigma += sigma
         block.count += 1
-        block.way, block.velocity = self.way, velocity
+        block.velocity += velocity
+        block.way = self.way
         return found
 
-    def _compare(self) -> complex | None:
+    def _compare(self, lag: float) -> complex | None:
         blocks = list(self._blocks)
         if len(blocks) < 2 * _MEAN:
             return None
         now, before = _Place(blocks[-_MEAN:]), self._reference or _Place(blocks[:_MEAN])
-        if not now.differs_from(before):
+        if not now.differs_from(before, lag):
             if self.lasts:
                 self._reference = None
                 self._blocks.clear()

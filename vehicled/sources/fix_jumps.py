@@ -42,6 +42,8 @@ class PlacedFix(NamedTuple):
     """Of the receiver, m/s; None where it is not known."""
     velocity_agrees: bool = True
     """With the estimate's: else it is the velocity that is wrong, not the position."""
+    lag: float = 0.0
+    """s: by how much that velocity is older than the fix, as far as that is known."""
 
 
 class _Way(NamedTuple):
@@ -54,6 +56,8 @@ class _Way(NamedTuple):
     """From the estimate."""
     way: float
     """That the velocity adds up to."""
+    velocity: complex
+    """m/s"""
 
 
 class FixJumps:
@@ -99,7 +103,7 @@ class FixJumps:
         if not fix.velocity_agrees:
             self._false_ns, self._drifted_ns = t_ns, None
             self._drift.forget()
-        contradicts = self._drift.lasts or self._drifts_from_velocity(fix.sigma)
+        contradicts = self._drift.lasts or self._drifts_from_velocity(fix)
         if jumps or contradicts or (not accepted and self._drifts_from_estimate()):
             self._last_ns = t_ns
             if self._agreed_ns is not None and t_ns - self._agreed_ns > _AGREEING_NS:
@@ -152,19 +156,19 @@ class FixJumps:
             kept.clear()
         if velocity is None:
             return None
-        followed = self._drift.take(t_ns, fix.place, fix.apart, velocity, fix.sigma)
-        kept.append(_Way(t_ns, self._drift.beyond, fix.apart, self._drift.way))
+        followed = self._drift.take(t_ns, fix.place, fix.apart, velocity, fix.sigma, fix.lag)
+        kept.append(_Way(t_ns, self._drift.beyond, fix.apart, self._drift.way, velocity))
         while t_ns - kept[0].t_ns > _WINDOW_NS:
             kept.popleft()
         return followed
 
-    def _drifts_from_velocity(self, sigma: float) -> bool:
+    def _drifts_from_velocity(self, fix: PlacedFix) -> bool:
         """Beside the receiver's own velocity, by more than both may differ."""
         if not self._kept:
             return False
         first, last = self._kept[0], self._kept[-1]
-        bound = _DRIFT + _DRIFT_PER_WAY * (last.way - first.way) + _SIGMAS * sigma
-        return abs(last.beyond - first.beyond) > bound
+        bound = _DRIFT + _DRIFT_PER_WAY * (last.way - first.way) + _SIGMAS * fix.sigma
+        return abs(last.beyond - first.beyond - fix.lag * (last.velocity - first.velocity)) > bound
 
     def _drifts_from_estimate(self) -> bool:
         """Most of what the last fix is apart is new, and fixes have moved more beside the velocity than the estimate.

@@ -37,6 +37,8 @@ from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.receiver_motion import ReceiverMotion, find_antenna_velocity
+from vehicled.sources.shown_noise import ShownNoise
+from vehicled.sources.smoothed_velocity import SmoothedVelocity
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.sources.velocity_jumps import FOLLOWED_FOR, VelocityJumps, find_deviation, read_velocity
 from vehicled.sources.world import Fix
@@ -62,8 +64,8 @@ _HEIGHT_RATIO = 2.0
 """By how much farther heights wander than horizontal positions: all satellites are above."""
 _LEAST_WHITE = 0.25
 """Least share of the variance of heights that is white, whatever the receiver reports of horizontal positions."""
-_FALSE_VELOCITY, _FALSE_PER_SPEED = 1.0, 0.1
-"""m/s, and share of the speed: a velocity that is further from the estimate's says nothing of positions."""
+_FALSE_VELOCITY, _FALSE_PER_SPEED, _FALSE_SIGMAS = 0.5, 0.03, 5.0
+"""m/s, share of the speed, and σ: a velocity that is further from the estimate's says nothing of positions."""
 _ANOTHER_KIND = 0.2
 """Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
 _FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
@@ -134,6 +136,7 @@ class GnssSource(Source[Gnss]):
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
         self._velocity_jumps, self.motion = VelocityJumps(), ReceiverMotion()
+        self._shown_noise = ShownNoise()
         self._receiver = settings.RECEIVER
         self._prefix = prefix = f"{self._receiver.name}."
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
@@ -145,7 +148,7 @@ class GnssSource(Source[Gnss]):
         """m, 1 σ per axis: how far its fixes are from those of another receiver, as base stations may differ."""
         super().__init__(settings, context)
         self._latency = self.filter.view_slow_states(self._receiver.latency)
-        self._velocity_latency = self.filter.view_slow_states(self._receiver.velocity_latency)
+        self._smoothed = SmoothedVelocity(self.filter, self._receiver.velocity_latency)
 
     def reset(self) -> None:
         """The filter begins anew."""
@@ -239,7 +242,7 @@ class GnssSource(Source[Gnss]):
     @property
     def _velocity_late(self) -> float:
         """The same of velocities, which receivers smooth more, s."""
-        return self._late + float(self._velocity_latency.item(0))
+        return self._late + self._smoothed.lag
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
         return self.settings.find_noise(v.get("quality", 1.0))
@@ -251,7 +254,8 @@ class GnssSource(Source[Gnss]):
         return max(reported, least)
 
     def _find_velocity_noise(self, v: Mapping[str, float]) -> float:
-        return self._find_accuracy(v.get("s_acc"), self._kind(v).velocity, _LEAST_VELOCITY_ACCURACY)
+        claimed = self._find_accuracy(v.get("s_acc"), self._kind(v).velocity, _LEAST_VELOCITY_ACCURACY)
+        return claimed if self._given_noise else claimed * self._shown_noise.factor
 
     def _observe_position(self, m: Measurement, v: Mapping[str, float], fix: Fix) -> None:
         kind, kind_of_observation = self._kind(v), f"{self._prefix}position"
@@ -290,7 +294,7 @@ class GnssSource(Source[Gnss]):
         updates, name, s = self.updates, self._prefix, self.settings
         swing = self._rates.find_change(m.t * 1e-9 - self._velocity_late)
         of_rates = self.filter.measured_rates.item(0) * self._arm * math.hypot(self._rates.sigma, swing)
-        sigma = math.hypot(self._find_velocity_noise(v), of_rates)
+        sigma = math.hypot(self._find_velocity_noise(v), of_rates, self._smoothed.calc_noise(m.t))
         is_vector = "vn" in v and "ve" in v and self._world.aligned
         # A position alone says nothing of velocities: they may come in messages of their own.
         if "speed" in v or "course" in v:
@@ -326,6 +330,7 @@ class GnssSource(Source[Gnss]):
         deviation = find_deviation(self.updates.records, self._receiver.name)
         if deviation is None:
             return
+        self._shown_noise.take(t_ns * 1e-9, deviation, sigma)
         if jump := self._velocity_jumps.take(t_ns, deviation, sigma, self.updates):
             self._widen_followed(jump * FOLLOWED_FOR)
             self.filter.add_variance(VELOCITY, "left", (0.5 * abs(jump)) ** 2)
@@ -383,8 +388,10 @@ class GnssSource(Source[Gnss]):
             if velocity is not None:
                 speed = abs(velocity)
                 bound = _FALSE_VELOCITY + _FALSE_PER_SPEED * speed
+                bound += _FALSE_SIGMAS * self._find_velocity_noise(v)
                 agrees &= abs(velocity - find_antenna_velocity(self.filter, self.settings.antenna)) < bound
-            fix = PlacedFix(complex(x, y), complex(east, north), sigma, speed, velocity, agrees)
+            lag = max(self._smoothed.lag, 0.0)  # none is younger: what noise makes of it
+            fix = PlacedFix(complex(x, y), complex(east, north), sigma, speed, velocity, agrees, lag)
             self._velocity_jumps.compare_position(record.t, fix.apart, sigma)
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
 

@@ -88,6 +88,8 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         ("",),
         "s",
         "by how much velocities are older than the fix that they come with",
+        # Some receivers smooth velocities over tenths of a second.
+        contradiction=10.0,
         limit=_LATEST_VELOCITY,
         is_latency=True,
         sigma=lambda gnss: None if gnss is None else _SMOOTHING * gnss.latency_sigma,

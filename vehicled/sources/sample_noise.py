@@ -5,7 +5,7 @@ from __future__ import annotations
 _MEMORY = 32.0
 """Samples over which the variance is averaged."""
 _LONGEST = 0.2
-"""s: samples that are further apart do not follow each other."""
+"""s: samples that are further apart do not follow each other, by default."""
 
 
 class SampleNoise:
@@ -15,9 +15,12 @@ class SampleNoise:
     the same sign: neither its acceleration nor, unlike with squares of differences, a low rate seems to be noise.
     """
 
-    def __init__(self, largest: float) -> None:
-        """`largest`: a standard deviation; more at once, as of an outlier, counts as that."""
-        self._most = 4.0 * largest**2
+    def __init__(self, largest: float, longest: float = _LONGEST) -> None:
+        """`largest`: a standard deviation; more at once, as of an outlier, counts as that.
+
+        `longest`: s between two samples that follow each other.
+        """
+        self._most, self._longest = 4.0 * largest**2, longest
         self.restart()
 
     def restart(self) -> None:
@@ -32,7 +35,7 @@ class SampleNoise:
 
     def take(self, t: float, value: float) -> None:
         """A sample at t, s."""
-        if not 0.0 < t - self._at < _LONGEST:
+        if not 0.0 < t - self._at < self._longest:
             self._count = 0
         second = value - 2.0 * self._last + self._before
         if self._count >= 3:

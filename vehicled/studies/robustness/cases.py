@@ -77,7 +77,7 @@ def road_cases() -> Iterable[RobustnessCase]:
 
 
 def sensor_cases() -> Iterable[RobustnessCase]:
-    """The own plant with fewer sensors than are configured."""
+    """The own plant with fewer sensors than are configured, or with worse ones."""
     for name, wrong in WRONGS.items():
         if wrong.subject == "sensors":
             yield RobustnessCase(name, "sensors", drives.OWN, (name,))

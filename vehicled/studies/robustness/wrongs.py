@@ -6,6 +6,7 @@ measurements that reach it. A plant is therefore driven once for all of them.
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -292,6 +293,40 @@ def _displace_fixes(metres: float, _: Configuration) -> Reached:
     return reach
 
 
+def _change_velocity(change: Callable[[float, complex], complex], configuration: Configuration) -> Reached:
+    """The receiver's speed and course are those of another velocity: of its time (s) and itself, north + i east."""
+
+    def reach(m: Measurement) -> Measurement:
+        v = m.values
+        if "gnss.speed" not in v or "gnss.course" not in v:
+            return m
+        speed, course = cmath.polar(change(m.t * 1e-9, cmath.rect(v["gnss.speed"], v["gnss.course"])))
+        return _changed(m, v | {"gnss.speed": speed, "gnss.course": course % (2.0 * math.pi)})
+
+    return reach
+
+
+def _smooth_velocity(seconds: float, configuration: Configuration) -> Reached:
+    """A first-order filter in the receiver, of the velocity alone."""
+    smooth: complex | None = None
+    before = 0.0
+
+    def change(t: float, velocity: complex) -> complex:
+        nonlocal smooth, before
+        share = 1.0 - math.exp(-(t - before) / seconds)
+        smooth = velocity if smooth is None else smooth + share * (velocity - smooth)
+        before = t
+        return smooth
+
+    return _change_velocity(change, configuration)
+
+
+def _add_velocity_noise(sigma: float, configuration: Configuration) -> Reached:
+    """White noise, m/s per axis, that the receiver does not report."""
+    random = np.random.default_rng(5)
+    return _change_velocity(lambda _, v: v + complex(*random.normal(0.0, sigma, 2)), configuration)
+
+
 # -- all of them -----------------------------------------------------------------------------------------
 
 
@@ -366,6 +401,9 @@ def _make_all() -> Iterable[Wrong]:
     for name, channels in _ABSENT.items():
         yield Wrong(name, "sensors", None, partial(_drop, channels), listed=False)
     yield Wrong("fixes 7 m off for 20 s", "sensors", None, partial(_displace_fixes, 7.0), listed=False)
+    smoothed, noisy = partial(_smooth_velocity, 0.1), partial(_add_velocity_noise, 0.1)
+    yield Wrong("velocity of GNSS smoothed over 0.1 s", "sensors", None, smoothed, listed=False)
+    yield Wrong("velocity of GNSS noisier by 0.1 m/s", "sensors", None, noisy, listed=False)
     yield Wrong("a fix per second", "sensors", None, partial(_thin, "gnss.", 1.0), listed=False)
 
 

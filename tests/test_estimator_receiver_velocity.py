@@ -1,0 +1,51 @@
+"""Receivers whose velocities are not as they claim: smoothed, or noisier. Positions are right to 2 cm."""
+
+import math
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps
+
+from vehicled.messages import Measurement
+from vehicled.studies.robustness import wrongs
+
+SMOOTHED = "velocity of GNSS smoothed over 0.1 s"
+SECONDS, SETTLED = 24.0, 10.0
+
+
+def late_rms(run: Run, drive: Drive, column: str) -> float:
+    return rms(run.error(drive, column)[run.t > SETTLED * SECOND])
+
+
+def play(name: str) -> tuple[Drive, Run]:
+    drive = mixed(SECONDS)
+    _, given = wrongs.apply_wrongs([wrongs.WRONGS[name]], prototype(), drive.measurements(43))
+    return drive, Run(prototype(), steps(given))
+
+
+def test_a_smoothed_velocity_is_that_of_a_first_order_filter():
+    given = [
+        Measurement("gnss", 10_000_000 * k, 0, {"gnss.speed": 10.0 if k < 5 else 12.0, "gnss.course": 1.0})
+        for k in range(30)
+    ]
+    _, found = wrongs.apply_wrongs([wrongs.WRONGS[SMOOTHED]], prototype(), given)
+    speeds = [m.values["gnss.speed"] for m in found]
+    assert speeds == pytest.approx([12.0 - 2.0 * math.exp(-max(k - 4, 0) / 10) for k in range(30)])
+    assert [m.values["gnss.course"] for m in found] == pytest.approx([1.0] * 30)
+
+
+@pytest.mark.parametrize("name", [SMOOTHED, "velocity of GNSS noisier by 0.1 m/s"])
+def test_positions_go_on_being_used_and_are_right(name):
+    drive, run = play(name)
+    positions = run.of("gnss.position")
+    assert sum(not i.fused for i in positions) < 0.01 * len(positions)
+    assert np.hypot(*(late_rms(run, drive, axis) for axis in "xy")) < 0.03
+    assert np.degrees(late_rms(run, drive, "sideslip")) < 0.15
+    assert np.degrees(late_rms(run, drive, "yaw")) < 0.15
+
+
+def test_the_lag_of_smoothed_velocities_is_found():
+    _, run = play(SMOOTHED)
+    found = run.estimator.parameters()
+    assert found["gnss_velocity_latency"].value == pytest.approx(0.1, abs=0.02)
+    assert found["gnss_latency"].value == pytest.approx(0.0, abs=0.01)
