@@ -132,3 +132,32 @@ def test_a_slow_receiver_in_a_bend_does_not_drift(rate):
 def test_a_receiver_that_stays_is_in_doubt_for_ten_seconds():
     doubtful = play(10.0, 0.02, lambda t: 100.0 if t >= 3.0 else 0.0, 20.0)
     assert doubtful[-1] == pytest.approx(13.0, abs=0.2)
+
+
+@pytest.mark.parametrize(("expected", "is_doubted"), [(0.09, True), (2.0, False)])
+def test_a_fix_after_a_pause_is_doubted_beside_an_estimate_that_is_certain(expected, is_doubted):
+    """8 s at 15 m/s without fixes, then one 5 m off: the estimate may be so wrong only where it says so."""
+    jumps = FixJumps()
+    for k in range(200):
+        t = 0.02 * k
+        jumps.take(round(t * SECOND), PlacedFix(15.0 * t + 0j, 0j, 0.02, 15.0, 15.0 + 0j), True)
+    t = 12.0
+    jumps.take(
+        round(t * SECOND), PlacedFix(15.0 * t + 5j, 5j, 0.02, 15.0, 15.0 + 0j, expected=expected), False
+    )
+    assert jumps.is_in_doubt(round(t * SECOND)) == is_doubted
+
+
+def test_while_a_receiver_is_in_doubt_the_place_is_too():
+    jumps = FixJumps()
+    doubts = []
+    for k in range(1000):
+        t = 0.02 * k
+        off = 100.0 if 8.0 <= t < 11.0 else 0.0
+        apart = complex(off, 0.0)
+        jumps.take(round(t * SECOND), PlacedFix(15.0 * t + apart, apart, 0.02, 15.0, 15.0 + 0j), not off)
+        doubts.append(jumps.calc_doubt(round(t * SECOND)))
+    assert set(doubts[:400]) == {0.0}
+    # A share of the distance, but not of one that no car can be off by.
+    assert 1.0 < min(doubts[410:550]) <= max(doubts[410:550]) < 2.0
+    assert max(doubts[560:]) == 0.0

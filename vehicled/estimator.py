@@ -473,10 +473,13 @@ class Estimator:
         self.late_turn = self._sources.widen(values)
         origin = world.origin if world.known else None
         values[_GEODETIC] = math.nan if origin is None else origin.to_geodetic(values[_POSITION])
+        doubt = self._sources.place_doubt
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
             # The antenna's place is known, and the car anywhere around it.
-            wider = np.hypot(values[_SIGMA_PLACE], self._sources.antenna_distance)
+            doubt = math.hypot(doubt, self._sources.antenna_distance)
+        if doubt:
+            wider = np.hypot(values[_SIGMA_PLACE], doubt)
             correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
             values[_SIGMA_PLACE] = wider
         points = None if self._points is None else self._points.calc(values, f.pose)

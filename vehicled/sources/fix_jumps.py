@@ -6,13 +6,17 @@ fixes is right for a while, so it stays where it is for that long, and follows o
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import NamedTuple
 
+from vehicled.messages import Innovation
 from vehicled.sources.fix_drift import FixDrift
 
 _LEAST, _PER_WAY = 0.5, 0.5
 """m, and share of the way since the fix before: more of an estimate's motion is not wrong."""
+_PER_WAY_EXPECTED, _EXPECTED_SIGMAS = 0.005, 10.0
+"""Share of the way, and standard deviations that are expected of the fix: nor is more than both, after a pause."""
 _SIGMAS = 7.0
 """Of a fix: beyond the difference of two."""
 _DRIFT, _DRIFT_PER_WAY = 0.2, 0.01
@@ -22,6 +26,9 @@ _LONGEST_NS = 400_000_000
 """Between two velocities that are added up."""
 _AGREEING_NS = 2_000_000_000
 """For so long fixes must have been accepted: an estimate that begins with a false fix is not better than the next."""
+_DOUBTED, _FARTHEST_DOUBT = 0.3, 5.0
+"""Share of the distance of a receiver in doubt that is a standard deviation of the place; and m: one that is further
+away has jumped itself."""
 _DOUBT_NS = 10_000_000_000
 """For so long a receiver that has jumped is not followed."""
 _LONGEST_DOUBT_NS = 60_000_000_000
@@ -44,6 +51,29 @@ class PlacedFix(NamedTuple):
     """With the estimate's: else it is the velocity that is wrong, not the position."""
     lag: float = 0.0
     """s: by how much that velocity is older than the fix, as far as that is known."""
+    expected: float = math.inf
+    """m: standard deviation of its distance from the estimate, per axis, that the filter expects."""
+
+    @classmethod
+    def of(
+        cls,
+        record: Innovation,
+        sigma: float,
+        speed: float,
+        velocity: complex | None,
+        agrees: bool,
+        lag: float,
+    ) -> PlacedFix:
+        """The fix of an observation that has been evaluated."""
+        place, apart = complex(*record.value[:2]), complex(*record.innovation[:2])
+        expected = math.sqrt(max(record.variance[:2]))
+        return cls(place, apart, sigma, speed, velocity, agrees, lag, expected)
+
+
+def is_within(record: Innovation, sigmas: float) -> bool:
+    """Whether the innovation of a fix is so in both horizontal axes."""
+    both = zip(record.innovation, record.variance[:2], strict=False)
+    return all(i * i <= sigmas**2 * s for i, s in both)
 
 
 class _Way(NamedTuple):
@@ -140,13 +170,21 @@ class FixJumps:
         lasting = t_ns - self._doubtful_ns
         return lasting < _DOUBT_NS or (t_ns - self._last_ns < _WINDOW_NS and lasting < _LONGEST_DOUBT_NS)
 
+    def calc_doubt(self, t_ns: int) -> float:
+        """σ of the place, m, by a receiver in doubt, as it may be right after all; else 0."""
+        if self._before is None or not self.is_in_doubt(t_ns):
+            return 0.0
+        return _DOUBTED * min(abs(self._before[1].apart), _FARTHEST_DOUBT)
+
     def _jumps(self, t_ns: int, fix: PlacedFix) -> bool:
         """Beside the estimated motion."""
         before, self._before = self._before, (t_ns, fix)
         if before is None:
             return False
         t, last = before
-        bound = _LEAST + _PER_WAY * fix.speed * (t_ns - t) * 1e-9 + _SIGMAS * max(fix.sigma, last.sigma)
+        way = fix.speed * (t_ns - t) * 1e-9
+        moved = min(_PER_WAY * way, _PER_WAY_EXPECTED * way + _EXPECTED_SIGMAS * fix.expected)
+        bound = _LEAST + moved + _SIGMAS * max(fix.sigma, last.sigma)
         return abs(fix.apart - last.apart) > bound
 
     def _add_way(self, t_ns: int, fix: PlacedFix) -> complex | None:

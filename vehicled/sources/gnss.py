@@ -20,7 +20,7 @@ from vehicled.filter.states import (
     Process,
 )
 from vehicled.messages import CHANNELS, Measurement
-from vehicled.sources.fix_jumps import FixJumps, PlacedFix
+from vehicled.sources.fix_jumps import FixJumps, PlacedFix, is_within
 from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_fixes import (
     DGNSS,
@@ -40,7 +40,14 @@ from vehicled.sources.receiver_motion import ReceiverMotion, find_antenna_veloci
 from vehicled.sources.shown_noise import ShownNoise
 from vehicled.sources.smoothed_velocity import SmoothedVelocity
 from vehicled.sources.source import Context, Place, Source, SourceSettings
-from vehicled.sources.velocity_jumps import FOLLOWED_FOR, VelocityJumps, find_deviation, read_velocity
+from vehicled.sources.steady_speed import SteadySpeeds
+from vehicled.sources.velocity_jumps import (
+    FOLLOWED_FOR,
+    VelocityJumps,
+    does_agree,
+    find_deviation,
+    read_velocity,
+)
 from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
 from vehicled.vehicle.arrays import AHEAD, YAW_RATE
@@ -64,8 +71,6 @@ _HEIGHT_RATIO = 2.0
 """By how much farther heights wander than horizontal positions: all satellites are above."""
 _LEAST_WHITE = 0.25
 """Least share of the variance of heights that is white, whatever the receiver reports of horizontal positions."""
-_FALSE_VELOCITY, _FALSE_PER_SPEED, _FALSE_SIGMAS = 0.5, 0.03, 5.0
-"""m/s, share of the speed, and σ: a velocity that is further from the estimate's says nothing of positions."""
 _ANOTHER_KIND = 0.2
 """Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
 _FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
@@ -135,8 +140,7 @@ class GnssSource(Source[Gnss]):
         self._given_noise, self._rates = context.given_noise, context.rates
         self._world, self._counters, self._timing = context.world, context.counters, context.timing
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
-        self._velocity_jumps, self.motion = VelocityJumps(), ReceiverMotion()
-        self._shown_noise = ShownNoise()
+        self._velocity_jumps, self.motion, self._shown_noise = VelocityJumps(), ReceiverMotion(), ShownNoise()
         self._receiver = settings.RECEIVER
         self._prefix = prefix = f"{self._receiver.name}."
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
@@ -148,6 +152,7 @@ class GnssSource(Source[Gnss]):
         """m, 1 σ per axis: how far its fixes are from those of another receiver, as base stations may differ."""
         super().__init__(settings, context)
         self._latency = self.filter.view_slow_states(self._receiver.latency)
+        self._steady = SteadySpeeds(self.filter, self._receiver.steady_array)
         self._smoothed = SmoothedVelocity(self.filter, self._receiver.velocity_latency)
 
     def reset(self) -> None:
@@ -192,15 +197,19 @@ class GnssSource(Source[Gnss]):
         baseline, heading = self.settings.heading, values.get(f"{self._prefix}heading")
         if baseline is None or heading is None or self._heading_check.is_wrong:
             return None
-        noise = self._find_accuracy(
-            values.get(f"{self._prefix}heading_acc"), baseline.noise, _LEAST_HEADING_ACCURACY
-        )
+        reported = values.get(f"{self._prefix}heading_acc")
+        noise = self._find_accuracy(reported, baseline.noise, _LEAST_HEADING_ACCURACY)
         sigma = math.hypot(noise, baseline.angle_sigma)
         return None if sigma > _VAGUE_HEADING else (0.5 * math.pi - heading - baseline.angle, _OPENED * sigma)
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Speed over ground, m/s, if the measurement has it."""
         return m.values.get(f"{self._prefix}speed")
+
+    @property
+    def place_doubt(self) -> float:
+        """σ of the place that is in doubt, as its fixes have jumped, m."""
+        return self._jumps.calc_doubt(self.updates.step_ns)
 
     # -- while it runs ---------------------------------------------------------------------------------
 
@@ -212,7 +221,8 @@ class GnssSource(Source[Gnss]):
         if fix is None and ("lat" in v or v.get("quality", 1.0) < 1.0):
             self.updates.reject(m, f"{name}position", [], "no fix")
         moving = v.get("speed", 0.0) > self.settings.least_speed
-        self._write_rates(m.t * 1e-9 - self._velocity_late)
+        self._rates.write(m.t * 1e-9 - self._velocity_late, self.filter.measured_rates)
+        self._steady.update()
         if fix is not None and not self._world.known:
             self._join_world(fix)
         self._check_heading(m.t, v)
@@ -258,7 +268,7 @@ class GnssSource(Source[Gnss]):
         return claimed if self._given_noise else claimed * self._shown_noise.factor
 
     def _observe_position(self, m: Measurement, v: Mapping[str, float], fix: Fix) -> None:
-        kind, kind_of_observation = self._kind(v), f"{self._prefix}position"
+        kind, name = self._kind(v), f"{self._prefix}position"
         horizontal = self._find_accuracy(v.get("h_acc"), kind.horizontal, _LEAST_ACCURACY)
         vertical = self._find_accuracy(v.get("v_acc"), kind.vertical, _LEAST_ACCURACY)
         wander = kind.wander * horizontal / kind.horizontal
@@ -272,9 +282,8 @@ class GnssSource(Source[Gnss]):
         else:
             rises = _HEIGHT_RATIO * wander
             upright, present = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2), None
-        noise = [level, level, upright]
         is_used = not (self._jumps.is_contradicting(m.t) or self._velocity_jumps.are_positions_false)
-        self.updates.update(m, kind_of_observation, place, noise, present, self._late, is_used)
+        self.updates.update(m, name, place, [level, level, upright], present, self._late, is_used)
         self._note_distance(horizontal, v)
 
     def _widen_place(self, t_ns: int) -> None:
@@ -335,11 +344,6 @@ class GnssSource(Source[Gnss]):
             self._widen_followed(jump * FOLLOWED_FOR)
             self.filter.add_variance(VELOCITY, "left", (0.5 * abs(jump)) ** 2)
 
-    def _write_rates(self, t: float) -> None:
-        """What the gyroscopes measured at t (s), which the antenna's velocity is predicted with."""
-        rates, written = self._rates.find(t), self.filter.measured_rates
-        written[:] = (0.0, 0.0, 0.0, 0.0) if rates is None else (1.0, *rates)
-
     def _observe_heading(self, m: Measurement, v: Mapping[str, float]) -> None:
         baseline, kind = self.settings.heading, f"{self._prefix}heading"
         if baseline is None:
@@ -357,8 +361,7 @@ class GnssSource(Source[Gnss]):
         baseline, check = self.settings.heading, self._heading_check
         if baseline is not None:
             before, read = check.is_wrong, self.filter.pose.item
-            motion = read(AHEAD), read(YAW_RATE)
-            check.take(t_ns, v, motion, (baseline.angle, baseline.angle_sigma))
+            check.take(t_ns, v, (read(AHEAD), read(YAW_RATE)), (baseline.angle, baseline.angle_sigma))
             if check.is_wrong and not before:
                 self._world.aligned = False
                 self.filter.forget_parameters((*self._receiver.groups, *_FALSIFIED))
@@ -370,29 +373,33 @@ class GnssSource(Source[Gnss]):
         """
         f, velocity = self.filter, read_velocity(v)
         if velocity is not None and self._world.aligned:
-            own = find_antenna_velocity(f, self.settings.antenna)
-            self.motion.take(t - self._velocity_late, velocity, own)
+            self.motion.take(t - self._velocity_late, velocity, self._find_velocity_then(t))
         if fix is None:
             return False
         is_turned = self.motion.is_turned and not self._has_agreeing_other()
         return self._world.is_heading_lost(f.variances.item(f.states.index(ATTITUDE, "yaw")), is_turned)
 
+    def _find_velocity_then(self, t: float) -> complex:
+        """Of the antenna by the estimate, east + i north, m/s, when a velocity was measured that came with time t."""
+        age = self.updates.step_ns * 1e-9 - t + self._velocity_late
+        return find_antenna_velocity(self.filter, self.settings.antenna, age)
+
     def _note_distance(self, sigma: float, v: Mapping[str, float]) -> None:
         """Of the fix that has just been observed from the estimate."""
-        record, most = self.updates.records[-1], self.settings.gate.reject_beyond**2
+        record = self.updates.records[-1]
         if record.innovation and record.reason != "reset":
-            (east, north), (x, y) = record.innovation[:2], record.value[:2]
-            accepted = all(i * i <= most * s for i, s in zip((east, north), record.variance, strict=False))
-            velocity = read_velocity(v)
-            speed, agrees = v.get("speed", FASTEST), not self._velocity_jumps.lasts
+            velocity, speed, agrees = (
+                read_velocity(v),
+                v.get("speed", FASTEST),
+                not self._velocity_jumps.lasts,
+            )
             if velocity is not None:
-                speed = abs(velocity)
-                bound = _FALSE_VELOCITY + _FALSE_PER_SPEED * speed
-                bound += _FALSE_SIGMAS * self._find_velocity_noise(v)
-                agrees &= abs(velocity - find_antenna_velocity(self.filter, self.settings.antenna)) < bound
+                speed, then = abs(velocity), self._find_velocity_then(record.t * 1e-9)
+                agrees &= does_agree(velocity, then, self._find_velocity_noise(v))
             lag = max(self._smoothed.lag, 0.0)  # none is younger: what noise makes of it
-            fix = PlacedFix(complex(x, y), complex(east, north), sigma, speed, velocity, agrees, lag)
+            fix = PlacedFix.of(record, sigma, speed, velocity, agrees, lag)
             self._velocity_jumps.compare_position(record.t, fix.apart, sigma)
+            accepted = is_within(record, self.settings.gate.reject_beyond)
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
 
     def _widen_followed(self, drift: complex) -> None:
@@ -411,9 +418,8 @@ class GnssSource(Source[Gnss]):
         self.filter.set_process_time(self._receiver.wander, time)
         sigma = math.hypot(sigma, self._origin_error)
         if abs(sigma - present) > _ANOTHER_KIND * max(sigma, present):
-            self.filter.restart_process(
-                self._receiver.wander, Process(time, (sigma, sigma, _HEIGHT_RATIO * sigma))
-            )
+            process = Process(time, (sigma, sigma, _HEIGHT_RATIO * sigma))
+            self.filter.restart_process(self._receiver.wander, process)
 
     def _join_world(self, fix: Fix) -> None:
         """The first fix of a filter that began without one: from now on its world frame is known."""
@@ -465,9 +471,8 @@ class GnssSource(Source[Gnss]):
         """By how much fixes turn the car, and the σ of that, rad."""
         sigma = self._find_accuracy(v.get("h_acc"), self._kind(v).horizontal, _LEAST_ACCURACY)
         place = complex(*self._world.to_world(fix)[:2])
-        return self._heading_by_fixes.take(
-            t_ns * 1e-9, place, sigma, find_antenna_velocity(self.filter, self.settings.antenna)
-        )
+        own = find_antenna_velocity(self.filter, self.settings.antenna)
+        return self._heading_by_fixes.take(t_ns * 1e-9, place, sigma, own)
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set what the gate has rejected persistently of the position to the fix."""
@@ -491,6 +496,5 @@ class GnssSource(Source[Gnss]):
 
     def _has_agreeing_other(self) -> bool:
         """Whether another receiver agrees with the estimate: then this one does not."""
-        others = (r for r in (GNSS, GNSS2) if r is not self._receiver)
-        found = (self.updates.health.get(f"{other.name}.position") for other in others)
-        return any(h is not None and h.state == "active" and h.failures == 0 for h in found)
+        others = (r.name for r in (GNSS, GNSS2) if r is not self._receiver)
+        return any(self.updates.is_agreeing(f"{other}.position") for other in others)

@@ -11,6 +11,7 @@ from vehicled.filter.factors import calc_share
 from vehicled.filter.states import ErrorStates, Group, make_constant
 from vehicled.sources.imu_model import GYRO_BIAS, misalign
 from vehicled.sources.late_speeds import make_latency
+from vehicled.vehicle.arrays import AHEAD, YAW
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class ReceiverErrors:
     def baseline_array(self) -> str:
         """Array (1,) of the program: angle of the baseline from ahead, rad counter-clockwise."""
         return f"{self.name}.baseline"
+
+    @property
+    def steady_array(self) -> str:
+        """Array (2,) of the program: speeds of the car ahead and up, m/s, which do not change by their noise."""
+        return f"{self.name}.steady_speeds"
 
     @property
     def antenna_array(self) -> str:
@@ -139,6 +145,7 @@ class _ReceiverModel:
     def __init__(self, model: ErrorModel, receiver: ReceiverErrors, place: Sequence[Atom]) -> None:
         """`place`: of its antenna, as it is given."""
         self._model, self._receiver, self._place = model, receiver, place
+        self._steady = model.program.array(receiver.steady_array, 2)
 
     def observe(self, sensor: str | None = None) -> None:
         """Add them. `sensor`: begins the names of the chassis' sensor models of this antenna, if it has any."""
@@ -148,7 +155,7 @@ class _ReceiverModel:
             self._model.observe_readings(
                 f"{self._receiver.name}.{kind}",
                 h,
-                self._make_error(kind, h),
+                self._make_error(kind, h, readings["velocity"]),
                 angle=kind in ("course", "heading"),
                 sensor=f"{sensor}_{kind}" if has_model else None,
                 considered=self._find_considered(kind, h, readings["course"][0]),
@@ -175,6 +182,12 @@ class _ReceiverModel:
         model, g = self._model, self._model.g
         changes = [model.calc_change(model.models.differentiate(reading)) for reading in readings]
         return changes, calc_share(g, g.sqrt(sum((c * c for c in changes), g.zero)), _SMALL_CHANGE[kind])
+
+    def _find_noise(self, velocity: Sequence[Atom], share: Atom) -> list[Atom]:
+        """A share of what the antenna's velocity, world axes, differs by from a steady one."""
+        g, pose, (ahead, up) = self._model.g, self._model.pose, self._steady
+        along = share * (pose[AHEAD] - ahead)
+        return [along * g.cos(pose[YAW]), along * g.sin(pose[YAW]), share * (velocity[2] - up)]
 
     def _predict(self) -> dict[str, list[Atom]]:
         """Readings by kind; position and velocity in world axes."""
@@ -216,8 +229,11 @@ class _ReceiverModel:
         more = (measured - w_body) * is_measured
         return type(w_body)(w_body.x + more.x, w_body.y + more.y, w_body.z)
 
-    def _make_error(self, kind: str, readings: Sequence[Atom]) -> SensorError:
-        """What the slow errors add to readings: of the antenna's place, of latency, of a fix, of the baseline."""
+    def _make_error(self, kind: str, readings: Sequence[Atom], velocity: Sequence[Atom]) -> SensorError:
+        """What the slow errors add to readings: of the antenna's place, of latency, of a fix, of the baseline.
+
+        `velocity`: of the antenna.
+        """
         model, receiver = self._model, self._receiver
         g, s = model.g, model.states
         offset, wander = model.estimates(receiver.antenna), model.estimates(receiver.wander)
@@ -226,8 +242,13 @@ class _ReceiverModel:
         # At a steady speed, place and latency cannot be distinguished. A row a little shorter than the change would
         # claim that they can, and beside fixes good to centimetres both would drift by metres.
         changes, share = self._find_share(kind, readings)
+        by_latency = [share * change for change in changes]
         if kind in _DIRECTIONS:  # of which latencies are considered
-            share = g.one
+            by_latency = changes
+        elif kind == "position":
+            # Nor is a row that changes with the noise of the estimated velocity any better.
+            noise = self._find_noise(changes, 1.0 - self._find_share("velocity", velocity)[1])
+            by_latency = [change - n for change, n in zip(changes, noise, strict=True)]
         latencies = [receiver.latency, *([receiver.velocity_latency] if kind in _OF_VELOCITY else [])]
         found = sum((model.estimates(group)[0] for group in latencies), g.zero)
 
@@ -235,7 +256,7 @@ class _ReceiverModel:
             reading, change = readings[k], changes[k]
             row: dict[int, Atom] = {}
             for group in latencies:
-                row |= s.entries(group, {0: -(share * change)})
+                row |= s.entries(group, {0: -by_latency[k]})
             # Without it a negative latency would change its rows, but not what is predicted, and grow without end; so
             # would one that has been found only since the step which a late observation corrects.
             more = (model.lead + model.latency - found) * change

@@ -6,6 +6,8 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
+
 _KEPT = 1024
 """Samples: a second of fast gyroscopes."""
 _GAP = 0.05
@@ -53,3 +55,8 @@ class MeasuredRates:
                 return [a + share * (b - a) for a, b in zip(rates, later[1], strict=True)]
             later = sample
         return None
+
+    def write(self, t: float, target: np.ndarray) -> None:
+        """Those at t (s), as `ObservedFilter.measured_rates` takes them."""
+        rates = self.find(t)
+        target[:] = (0.0, 0.0, 0.0, 0.0) if rates is None else (1.0, *rates)

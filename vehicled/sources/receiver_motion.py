@@ -32,13 +32,15 @@ _RECENT = 0.5
 """s for which a velocity holds."""
 
 
-def find_antenna_velocity(f: ObservedFilter, antenna: Vector) -> complex:
-    """Of a place (m, vehicle axes) by the estimate, east + i north, m/s."""
-    pose, (ahead, left, _) = f.pose, antenna
-    own = complex(
-        pose.item(AHEAD) - pose.item(YAW_RATE) * left, pose.item(LEFT) + pose.item(YAW_RATE) * ahead
-    )
-    return own * cmath.rect(1.0, pose.item(YAW))
+def find_antenna_velocity(f: ObservedFilter, antenna: Vector, age: float = 0.0) -> complex:
+    """Of a place (m, vehicle axes) by the estimate, east + i north, m/s; or what it was `age` (s) ago.
+
+    That is, where the car has turned since then as it does now.
+    """
+    read, (ahead, left, _) = f.pose.item, antenna
+    turning = read(YAW_RATE)
+    own = complex(read(AHEAD) - turning * left, read(LEFT) + turning * ahead)
+    return own * cmath.rect(1.0, read(YAW) - turning * age)
 
 
 class ReceiverMotion:

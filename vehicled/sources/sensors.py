@@ -212,6 +212,11 @@ class Sources:
         """Of the farthest antenna from the vehicle origin, in the plane, m."""
         return max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
 
+    @property
+    def place_doubt(self) -> float:
+        """σ of the place that is in doubt, as fixes have jumped, m: no state of the filter stands for that."""
+        return max((r.place_doubt for r in self.receivers), default=0.0)
+
     def widen(self, values: np.ndarray) -> tuple[float, bool]:
         """Add to σ of an estimate what no state of the filter stands for. `values`: (len(ESTIMATE_COLUMNS),).
 

@@ -209,6 +209,10 @@ class MeasurementUpdates:
         health = self.health.get(kind)
         return health is not None and health.state == "active"
 
+    def is_agreeing(self, kind: str) -> bool:
+        """Whether they do so, and have not been rejected lately."""
+        return self.is_active(kind) and self.health[kind].failures == 0
+
     def is_filter_lost(self) -> bool:
         """Whether most of the sensors that measure have long been failing their gates.
 

@@ -33,6 +33,8 @@ _LEAST_WAY = 0.2
 """m, beyond the noise of a fix: positions that have not gone as far along with a velocity are right."""
 _LONGEST_NS = 60_000_000_000
 """For so long a receiver that has jumped is not followed."""
+_FALSE, _FALSE_PER_SPEED, _FALSE_SIGMAS = 0.5, 0.03, 5.0
+"""m/s, share of the speed, and σ: a velocity that is further from the estimate's says nothing of positions."""
 _OWN = ("vehicle.speed", "wheel.", "imu.")
 """Kinds of observation of the car's own sensors of motion begin with one of these."""
 
@@ -134,6 +136,12 @@ def _do_others_agree(updates: MeasurementUpdates) -> bool:
     own = [(k, h) for k, h in updates.health.items() if k.startswith(_OWN) and h.state == "active"]
     has_speed = any(not k.startswith("imu.") for k, _ in own)
     return has_speed and updates.is_imu_sound and all(h.failures == 0 for _, h in own)
+
+
+def does_agree(velocity: complex, estimated: complex, sigma: float) -> bool:
+    """Whether a velocity does so well with the estimated one of its time that positions can be compared with it."""
+    bound = _FALSE + _FALSE_PER_SPEED * abs(velocity) + _FALSE_SIGMAS * sigma
+    return abs(velocity - estimated) < bound
 
 
 def read_velocity(v: Mapping[str, float]) -> complex | None:

@@ -1,0 +1,38 @@
+"""A minute straight on at a steady speed: place and latency of the receiver cannot be told apart."""
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from estimator_rig import SECOND, Drive, Run, prototype, steps
+
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
+
+SECONDS = 50.0
+
+
+@lru_cache
+def drive() -> Drive:
+    return Drive(
+        Scenario(
+            duration=SECONDS + 1.0,
+            initial=InitialMotion(speed=33.0),
+            inputs=DriveInputs(rear_torque=200.0),
+            plant=STANDARD_ERRORS,
+        )
+    ).begin(SECONDS)
+
+
+@pytest.mark.parametrize(
+    "seed", [3, pytest.param(4, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
+)
+def test_the_latency_does_not_creep_away_with_the_place(seed):
+    """Each fix moves both by what they cannot be told apart by; such steps must not add up."""
+    run = Run(prototype(), steps(drive().measurements(seed)))
+    t = (run.t - run.t[0]) / SECOND
+    along = run.error(drive(), "x")
+    early, late = (along[(t > begin) & (t < begin + 4.0)].mean() for begin in (8.0, SECONDS - 5.0))
+    assert abs(late - early) < 0.5  # 1 to 1.6 m where rows change with the noise of the speed
+    settled = (t > 8.0) & (t < SECONDS - 1.0)
+    assert (np.abs(along) < 3.0 * run["sigma.x"])[settled].all()

@@ -1,0 +1,46 @@
+"""The estimated velocity of an antenna, now and a while ago."""
+
+import cmath
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from vehicled.sources.receiver_motion import ReceiverMotion, find_antenna_velocity
+from vehicled.vehicle.arrays import AHEAD, LEFT, POSE, YAW, YAW_RATE
+
+ANTENNA = (-0.8, 0.3, 1.2)
+RADIUS, SPEED = 5.5, 5.0
+TURNING = SPEED / RADIUS
+
+
+def on_circle(t: float) -> SimpleNamespace:
+    pose = np.zeros(len(POSE))
+    pose[AHEAD], pose[LEFT], pose[YAW], pose[YAW_RATE] = SPEED, -0.2, 0.4 + TURNING * t, TURNING
+    return SimpleNamespace(pose=pose)
+
+
+def place(t: float) -> complex:
+    """Of the antenna, m: what its velocity is the derivative of."""
+    turned = cmath.rect(1.0, 0.4 + TURNING * t)
+    return (complex(SPEED, -0.2) / (1j * TURNING) + complex(*ANTENNA[:2])) * turned
+
+
+@pytest.mark.parametrize("age", [0.0, 0.1, 0.45])
+def test_in_a_steady_turn_the_velocity_of_a_while_ago_is_exact(age):
+    found = find_antenna_velocity(on_circle(2.0), ANTENNA, age)
+    numerical = (place(2.0 - age + 1e-5) - place(2.0 - age - 1e-5)) / 2e-5
+    assert found == pytest.approx(numerical, rel=1e-8)
+
+
+@pytest.mark.parametrize("late", [0.1, 0.45])
+def test_a_receiver_that_is_late_does_not_turn_the_car(late):
+    motion = ReceiverMotion()
+    for k in range(40):
+        t = 0.2 * k
+        measured = find_antenna_velocity(on_circle(t - late), ANTENNA)
+        motion.take(t - late, measured, find_antenna_velocity(on_circle(t), ANTENNA, late))
+        assert not motion.is_turned
+    # Beside the present velocity it seems to have turned by more than 20°, as it has meanwhile.
+    assert (math.degrees(TURNING * late) > 20.0) == (late > 0.4)
