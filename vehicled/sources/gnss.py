@@ -275,14 +275,14 @@ class GnssSource(Source[Gnss]):
         self._set_wander(wander, kind.wander_time)
         place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
         self._widen_place(m.t)
-        if self._world.aligned and self._receiver is GNSS:
+        is_used = not (self._jumps.is_contradicting(m.t) or self._velocity_jumps.are_positions_false)
+        if is_used and self._world.aligned and self._receiver is GNSS:
             self._timing.take_fix(m.t * 1e-9, complex(*place[:2]), horizontal, self._late)
         if math.isnan(fix[2]):
             upright, present = MISSING, (0, 1)
         else:
             rises = _HEIGHT_RATIO * wander
             upright, present = max(vertical**2 - rises**2, _LEAST_WHITE * vertical**2), None
-        is_used = not (self._jumps.is_contradicting(m.t) or self._velocity_jumps.are_positions_false)
         self.updates.update(m, name, place, [level, level, upright], present, self._late, is_used)
         self._note_distance(horizontal, v)
 

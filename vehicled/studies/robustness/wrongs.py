@@ -46,7 +46,8 @@ class Wrong:
 
 
 _FALSE_FROM, _GOING_OFF, _FALSE_FOR = 15.0, 5.0, 20.0
-"""s: of false fixes."""
+_PAUSE, _FALSE_AFTER_PAUSE = 8.0, 2.0
+"""s: of false fixes, and of none."""
 _METRES_PER_DEGREE = math.radians(1.0) * MEAN_RADIUS
 
 
@@ -287,10 +288,29 @@ def _displace_fixes(metres: float, _: Configuration) -> Reached:
         if "gnss.lon" not in m.values or not 0.0 < since < _FALSE_FOR:
             return m
         by = metres * min(since / _GOING_OFF, 1.0)
-        east = by / (_METRES_PER_DEGREE * math.cos(math.radians(m.values["gnss.lat"])))
-        return _changed(m, m.values | {"gnss.lon": m.values["gnss.lon"] + east})
+        return _changed(m, _move_east(m.values, by))
 
     return reach
+
+
+def _displace_after_pause(metres: float, _: Configuration) -> Reached:
+    """No fixes for 8 s, as in a tunnel; the first ones after it are off to the east for 2 s."""
+    begun = math.nan
+
+    def reach(m: Measurement) -> Measurement | None:
+        nonlocal begun
+        begun = m.t if math.isnan(begun) else begun
+        since = (m.t - begun) * 1e-9 - _FALSE_FROM
+        if "gnss.lon" not in m.values or not 0.0 < since < _PAUSE + _FALSE_AFTER_PAUSE:
+            return m
+        return None if since < _PAUSE else _changed(m, _move_east(m.values, metres))
+
+    return reach
+
+
+def _move_east(values: dict[str, float], metres: float) -> dict[str, float]:
+    east = metres / (_METRES_PER_DEGREE * math.cos(math.radians(values["gnss.lat"])))
+    return values | {"gnss.lon": values["gnss.lon"] + east}
 
 
 def _change_velocity(change: Callable[[float, complex], complex], configuration: Configuration) -> Reached:
@@ -401,6 +421,8 @@ def _make_all() -> Iterable[Wrong]:
     for name, channels in _ABSENT.items():
         yield Wrong(name, "sensors", None, partial(_drop, channels), listed=False)
     yield Wrong("fixes 7 m off for 20 s", "sensors", None, partial(_displace_fixes, 7.0), listed=False)
+    paused = partial(_displace_after_pause, 5.0)
+    yield Wrong("fixes 5 m off for 2 s after none for 8 s", "sensors", None, paused, listed=False)
     smoothed, noisy = partial(_smooth_velocity, 0.1), partial(_add_velocity_noise, 0.1)
     yield Wrong("velocity of GNSS smoothed over 0.1 s", "sensors", None, smoothed, listed=False)
     yield Wrong("velocity of GNSS noisier by 0.1 m/s", "sensors", None, noisy, listed=False)
