@@ -1,4 +1,4 @@
-"""Velocities that a receiver smooths: their lag as far as the filter has found it, and by how much they are wrong."""
+"""Velocities that a device smooths: their lag as far as the filter has found it, and by how much they are wrong."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ _LONGEST_NS = 2_000_000_000
 
 
 class SmoothedVelocity:
-    """Of one receiver."""
+    """Of one receiver, or a speed of the car's own."""
 
-    def __init__(self, f: ObservedFilter, latency: Group) -> None:
-        """`latency`: the filter's state of it, beside that of fixes."""
+    def __init__(self, f: ObservedFilter, latency: Group, has_direction: bool = True) -> None:
+        """`latency`: the filter's state of the lag. Without a direction only changes of the speed count."""
+        self._turns = float(has_direction)
         self._filter, self._latency = f, f.view_slow_states(latency)
         self._before = 0, 0.0
         """Time, ns, and estimated speed ahead of the last velocity, m/s."""
 
     @property
     def lag(self) -> float:
-        """By how much velocities are older than fixes, as far as the filter has found, s."""
+        """By how much they are older than what they come with, as far as the filter has found, s."""
         return float(self._latency.item(0))
 
     def calc_noise(self, t_ns: int) -> float:
@@ -34,4 +35,4 @@ class SmoothedVelocity:
         (before_ns, before), self._before = self._before, (t_ns, ahead)
         since = t_ns - before_ns
         along = (ahead - before) / since * 1e9 if 0 < since < _LONGEST_NS else 0.0
-        return _NO_DELAY * abs(self.lag) * math.hypot(along, ahead * turning)
+        return _NO_DELAY * abs(self.lag) * math.hypot(along, self._turns * ahead * turning)

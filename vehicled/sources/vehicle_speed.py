@@ -13,6 +13,7 @@ from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
 from vehicled.sources.late_speeds import calc_lateness, make_latency
 from vehicled.sources.limits import FASTEST
+from vehicled.sources.smoothed_velocity import SmoothedVelocity
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import MetresPerSecond, NonNegative, Positive, Seconds
 
@@ -93,6 +94,7 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
         super().__init__(settings, context)
         self._direction = Direction(self.filter, self.updates)
         self._steps = CoarseSpeed()
+        self._smoothed = SmoothedVelocity(self.filter, SPEED_LATENCY, has_direction=False)
 
     def register(self) -> None:
         """Register `vehicle.speed`."""
@@ -103,6 +105,7 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
         if CHANNEL in m.values:
             reading = m.values[CHANNEL]
             variance = self._steps.find_variance(reading, self._variances[CHANNEL])
+            variance += self._smoothed.calc_noise(m.t) ** 2
             speed, doubt = self._direction.resolve(CHANNEL, reading)
             self.updates.update(m, CHANNEL, [speed], [variance + doubt])
 
