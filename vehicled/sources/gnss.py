@@ -388,11 +388,8 @@ class GnssSource(Source[Gnss]):
         """Of the fix that has just been observed from the estimate."""
         record = self.updates.records[-1]
         if record.innovation and record.reason != "reset":
-            velocity, speed, agrees = (
-                read_velocity(v),
-                v.get("speed", FASTEST),
-                not self._velocity_jumps.lasts,
-            )
+            velocity, speed = read_velocity(v), v.get("speed", FASTEST)
+            agrees = not self._velocity_jumps.lasts
             if velocity is not None:
                 speed, then = abs(velocity), self._find_velocity_then(record.t * 1e-9)
                 agrees &= does_agree(velocity, then, self._find_velocity_noise(v))

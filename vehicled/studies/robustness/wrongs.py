@@ -313,7 +313,7 @@ def _move_east(values: dict[str, float], metres: float) -> dict[str, float]:
     return values | {"gnss.lon": values["gnss.lon"] + east}
 
 
-def _change_velocity(change: Callable[[float, complex], complex], configuration: Configuration) -> Reached:
+def _change_velocity(change: Callable[[float, complex], complex]) -> Reached:
     """The receiver's speed and course are those of another velocity: of its time (s) and itself, north + i east."""
 
     def reach(m: Measurement) -> Measurement:
@@ -326,7 +326,7 @@ def _change_velocity(change: Callable[[float, complex], complex], configuration:
     return reach
 
 
-def _smooth_velocity(seconds: float, configuration: Configuration) -> Reached:
+def _smooth_velocity(seconds: float, _: Configuration) -> Reached:
     """A first-order filter in the receiver, of the velocity alone."""
     smooth: complex | None = None
     before = 0.0
@@ -338,13 +338,13 @@ def _smooth_velocity(seconds: float, configuration: Configuration) -> Reached:
         before = t
         return smooth
 
-    return _change_velocity(change, configuration)
+    return _change_velocity(change)
 
 
-def _add_velocity_noise(sigma: float, configuration: Configuration) -> Reached:
+def _add_velocity_noise(sigma: float, _: Configuration) -> Reached:
     """White noise, m/s per axis, that the receiver does not report."""
     random = np.random.default_rng(5)
-    return _change_velocity(lambda _, v: v + complex(*random.normal(0.0, sigma, 2)), configuration)
+    return _change_velocity(lambda t, v: v + complex(*random.normal(0.0, sigma, 2)))
 
 
 # -- all of them -----------------------------------------------------------------------------------------
