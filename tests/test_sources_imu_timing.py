@@ -54,7 +54,7 @@ def drive(
     seconds: float = 40.0,
 ) -> float:
     """Samples whose times are `late` (s) after those of the motion; fixes of an antenna at `arm`. Returns changes."""
-    timing.sigma, timing.antenna, timing.is_drive_known = 0.02, ARM, True
+    timing.sigma, timing.antenna, timing.is_levelled = 0.02, ARM, True
     random, changes = np.random.default_rng(seed), 0.0
     for k in range(round(seconds * RATE)):
         t = k / RATE
@@ -115,7 +115,7 @@ def test_pitch_that_came_late_once_is_still_among_what_was_summed_up():
         timing.sigma, timing.antenna = 0.02, ARM
         for k in range(40 * RATE):
             t, force = k / RATE, forces(k / RATE)
-            timing.is_drive_known = is_known(t)
+            timing.is_levelled = is_known(t)
             timing.take_means(t, yaw_rate(t), force.real, force.imag, yaw(t), 0.0)
             if k % (RATE // FIX_RATE) == 0:
                 timing.take_fix(t, antenna(t), 0.01, 0.0)
@@ -134,7 +134,7 @@ def test_how_well_it_is_known_does_not_depend_on_when_that_was_read():
         timing = ImuTiming()
         drive(timing, noise=0.01, seconds=12.0)
         found = [timing.doubt] if is_read else []
-        timing.is_drive_known = False
+        timing.is_levelled = False
         force = forces(12.0)
         timing.take_means(12.0, yaw_rate(12.0), force.real, force.imag, yaw(12.0), BIAS)
         return [*found, timing.doubt][-1]
@@ -145,7 +145,7 @@ def test_how_well_it_is_known_does_not_depend_on_when_that_was_read():
 def test_the_latency_of_fixes_is_subtracted_when_it_has_been_found():
     """Fixes 50 ms late, of which the filter knows from the third window on: the samples' times are right."""
     timing = ImuTiming()
-    timing.sigma, timing.antenna, timing.is_drive_known = 0.02, ARM, True
+    timing.sigma, timing.antenna, timing.is_levelled = 0.02, ARM, True
     for k in range(40 * RATE):
         t = k / RATE
         force = forces(t)
@@ -241,7 +241,7 @@ def test_at_constant_speed_a_late_imu_and_an_antenna_elsewhere_that_cancel_are_n
     An antenna 1.3 m ahead and samples 0.1 s late at 13 m/s make nearly the path of neither.
     """
     timing = ImuTiming()
-    timing.sigma, timing.antenna, timing.is_drive_known = 0.02, ARM, False
+    timing.sigma, timing.antenna, timing.is_levelled = 0.02, ARM, False
     random, frequency = np.random.default_rng(0), 2.3
     for k in range(round(14.5 * RATE)):
         t = k / RATE

@@ -312,8 +312,12 @@ class ImuSource(Source[Imu]):
 
     def _find_latency(self, means: Sequence[float], bias: float) -> None:
         """With means of time, yaw rate and accelerations, and the estimated bias of the yaw rate."""
-        self._timing.is_drive_known = self.filter.is_drive_known
         t, yaw_rate, ahead, left = means
+        levelled = self._road.find_levelled(t) if self.measures_gravity else None
+        self._timing.is_levelled = levelled is not None
+        if levelled is not None:  # the attitude of the same samples, and not that of the estimate
+            lifted = self.filter.car.vehicle.gravity * levelled
+            ahead, left = ahead - lifted.real, left - lifted.imag
         change = self._timing.take_means(t, yaw_rate, ahead, left, self.filter.pose.item(YAW), bias)
         if abs(change) > LARGE_CHANGE:
             forget_falsified(self.filter, change)

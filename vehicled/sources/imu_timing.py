@@ -29,15 +29,21 @@ _MOST_SAMPLES = 20_000
 _LATENESS = 0.5
 """s: by how much fixes may arrive later than the samples of their time."""
 _BEGIN = ("x", "y", "vx", "vy", "yaw")
-_BIASES = {"ahead": 0.3, "left": 0.3, "pitching": 0.05, "rolling": 0.05, "late rolling": 0.005}
-"""m/s², relative, and s, 1 σ. Ahead, left: of the accelerometers, slope and bank included. Pitching, rolling: by how
-much forces are greater than measured as the body inclines otherwise than estimated. Late rolling: by how much the
-estimated roll follows too late. The estimate's errors differ from one window to the next."""
-_OWN = (*_BEGIN, *_BIASES)
+_BIASES = {"ahead": 0.3, "left": 0.3, "pitching": 0.05, "rolling": 0.05}
+"""m/s², and relative, 1 σ. Ahead, left: of the accelerometers, slope and bank included. Pitching, rolling: by how much
+forces are greater than measured as the body inclines otherwise than its attitude is known. That differs from one window
+to the next."""
+_LATE_ROLLING = 0.005, 0.0005
+"""s, 1 σ: by how much the roll follows too late, by the estimate and by the gyroscopes of the same samples. The
+estimate's is drawn by the late accelerometers, by as much as half of their latency."""
+_OWN = (*_BEGIN, *_BIASES, "late rolling")
 """Unknowns of one window."""
 _YAW = _OWN.index("yaw")
-_OWN_PRIOR = np.diag([0.0] * len(_BEGIN) + [1.0 / sigma for sigma in _BIASES.values()])[len(_BEGIN) :]
-"""Rows that hold the biases."""
+_OWN_PRIOR = [
+    np.diag([*[0.0] * len(_BEGIN), *(1.0 / sigma for sigma in (*_BIASES.values(), late))])[len(_BEGIN) :]
+    for late in _LATE_ROLLING
+]
+"""Rows that hold the biases, by the estimate's attitude and by that of gyroscopes."""
 _SHARED = ("latency", "antenna ahead", "antenna left", "gyroscope", "late pitching")
 """Unknowns of all windows."""
 _AHEAD, _GYROSCOPES = _SHARED.index("antenna ahead"), _SHARED.index("gyroscope")
@@ -46,15 +52,15 @@ _MOVED, _NOT_MOVED = 1.0, 0.05
 accelerations have the effect of some centimetres."""
 _GYROSCOPE = 0.001
 """rad/s, 1 σ: what is left of the gyroscope's bias."""
-_LATE_PITCHING = ((0.006, 0.02), (0.002,))
-"""s, 1 σ: by how much the estimated pitch follows too late, without (at any time) and with measured drive torque.
+_LATE_PITCHING = ((0.006, 0.02), (0.0005,))
+"""s, 1 σ: by how much the pitch follows too late, by the estimate (at any time) and by the gyroscopes.
 
-Without, that depends on the car: a latency has to follow from either."""
-_NO_ROWS = np.zeros((len(_OWN_PRIOR), len(_SHARED) + 1))
+By the estimate, that depends on the car: a latency has to follow from either."""
+_NO_ROWS = np.zeros((len(_OWN) - len(_BEGIN), len(_SHARED) + 1))
 _ITERATIONS = 3
 _MODEL_ERROR = 0.0015
 """s, 1 σ: what errors of roll and pitch that no unknown describes have the effect of."""
-_CONTRADICTION = 3.5
+_CONTRADICTION = 2.5
 """Standard deviations from which on the configured latency is taken as wrong, and up to which one that windows find
 explains an antenna that seems to be elsewhere."""
 _SUSPECTED = 1.5
@@ -63,6 +69,9 @@ _ENOUGH = 5
 """Windows: what fewer of them suspect is left open. More of them have decided, or do not distinguish it."""
 _POSITIVE = 2.0
 """Of −2 ln of two evidences, the least difference that is evidence (Kass and Raftery, "Bayes factors", 1995)."""
+_DISTINGUISHED = 2.0
+"""Of σ of the latency, by how much it may be larger where the antenna's place is unknown: beyond, the windows do not
+tell the two apart."""
 _SEEN = 0.25
 """Of what a latency does to the path, as a sum of squares: the least share that is left beside the antenna's place.
 At constant speed both move the path alike, and small errors of roll seem to be a large one of each."""
@@ -82,8 +91,9 @@ class ImuTiming:
         """s, of the configured latency; 0: it is known."""
         self.place, self.antenna = 0j, 0j
         """Where IMU and antenna are, m: ahead + i left, vehicle axes."""
-        self.is_drive_known = False
-        """Whether drive torques are measured, so that the estimated pitch follows in time."""
+        self.is_levelled = False
+        """Whether gravity is subtracted by an attitude that the gyroscopes of the same samples add up to, and not by
+        the estimated one."""
         self.forget()
 
     def forget(self) -> None:
@@ -98,8 +108,8 @@ class ImuTiming:
         self._squares, self._freedom, self._excess = 0.0, 0, 1.0
         self._windows = 0
         """That have been compared."""
-        self._was_drive_known = True
-        """Whether drive torques were measured for each sample."""
+        self._was_levelled = True
+        """Whether all samples were levelled so."""
         self._given = SlowState(0.0, 0.0, "s")
         self.has_precise_fixes = False
         """Whether any of them have come, of at most `PRECISE`."""
@@ -135,9 +145,11 @@ class ImuTiming:
         if self.sigma == 0.0:
             return 0.0
         # With the degrees of freedom the information of windows changes, and with nothing else.
-        by = self.sigma, self._given.sigma, self._freedom, self._was_drive_known
+        by = self.sigma, self._given.sigma, self._freedom, self._was_levelled, self._found
         if by != self._doubt[0]:
-            self._doubt = by, math.hypot(self._solve()[1], _MODEL_ERROR)
+            change, sigma, _ = self._explain()
+            # What windows only suspect is not taken, and is an error of what is.
+            self._doubt = by, math.hypot(sigma, _MODEL_ERROR, 0.0 if self._found else change)
         return self._doubt[1]
 
     def take_fix(self, t: float, place: complex, sigma: float, latency: float) -> None:
@@ -169,7 +181,7 @@ class ImuTiming:
         if self._means and not 0.0 < t - self._means[-1][0] < _LONGEST_GAP:
             self.interrupt()
             return change
-        self._was_drive_known = self._was_drive_known and self.is_drive_known
+        self._was_levelled = self._was_levelled and self.is_levelled
         if not self._means:
             self._yaw = yaw
         self._means.append((t, yaw_rate, ahead, left))
@@ -205,7 +217,7 @@ class ImuTiming:
         for _ in range(_ITERATIONS):
             residual, own, shared = compare_paths(samples, at, places, yaw, arm)
             both = np.vstack([np.column_stack([shared, residual]) * weight, _NO_ROWS])
-            basis, triangle = np.linalg.qr(np.vstack([own * weight, _OWN_PRIOR]))
+            basis, triangle = np.linalg.qr(np.vstack([own * weight, _OWN_PRIOR[self._was_levelled]]))
             along = basis.T @ both
             # The yaw is the one unknown that enters otherwise than linearly.
             yaw += float(np.linalg.solve(triangle, along[:, -1])[_YAW])
@@ -241,13 +253,18 @@ class ImuTiming:
         change = float(found[0]) + self._fix_latency
         return change, math.sqrt(np.linalg.inv(matrix)[0, 0] * self._excess), cost
 
+    def _explain(self, pitching: float | None = None) -> tuple[float, float, float]:
+        """As `_solve`, by samples that may be late, and an antenna that has moved or not as is the better one."""
+        moved, kept = (self._solve(moved=m, pitching=pitching) for m in (True, False))
+        return moved if moved[1] > _DISTINGUISHED * kept[1] or self._has_moved(pitching) else kept
+
     def _find(
         self, late: bool = True, moved: bool = True, pitching: float | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The shared unknowns by such an explanation, and what they are expected to be: means, and 1/σ²."""
         known = self._given.sigma or self.sigma
         sigmas = [known if late else _MODEL_ERROR, *[_MOVED if moved else _NOT_MOVED] * 2]
-        pitching = max(_LATE_PITCHING[self._was_drive_known]) if pitching is None else pitching
+        pitching = max(_LATE_PITCHING[self._was_levelled]) if pitching is None else pitching
         prior = 1.0 / np.array([*sigmas, _GYROSCOPE, pitching]) ** 2
         mean = np.zeros(len(prior))
         mean[0] = self._given.value - self.latency - self._fix_latency
@@ -274,9 +291,9 @@ class ImuTiming:
     def _decide(self) -> float:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
-        change, sigma, _ = self._solve()
+        change, sigma, _ = self._explain()
         self.antenna_offset = 0.0 if self._has_moved() else self._find_offset(change, sigma)
-        pitching = _LATE_PITCHING[self._was_drive_known]
+        pitching = _LATE_PITCHING[self._was_levelled]
         is_wrong = self._found or (self._is_seen() and all(map(self._is_wrong, pitching)))
         if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
             return 0.0
@@ -309,19 +326,20 @@ class ImuTiming:
         self._squares += change * (change * self._information[0, 0] - 2.0 * self._vector[0])
         self._vector -= change * self._information[:, 0]
 
-    def _has_moved(self) -> bool:
+    def _has_moved(self, pitching: float | None = None) -> bool:
         """Whether the antenna is elsewhere by the better explanation, with samples that are late or not."""
         moved, right = (
-            min(self._solve(late=late, moved=m)[2] for late in (True, False)) for m in (True, False)
+            min(self._solve(late, m, pitching)[2] for late in (True, False)) for m in (True, False)
         )
         return moved < right
 
     def _is_wrong(self, pitching: float) -> bool:
         """Whether the configured latency is, with that σ of late pitching, s."""
-        change, sigma, moved = self._solve(pitching=pitching)
+        change, sigma, _ = self._explain(pitching)
         # Neither an antenna elsewhere nor nothing must be the better explanation.
-        right = min(self._solve(late=False, moved=m, pitching=pitching)[2] for m in (False, True))
-        late = min(moved, self._solve(moved=False, pitching=pitching)[2])
+        right, late = (
+            min(self._solve(late, m, pitching)[2] for m in (True, False)) for late in (False, True)
+        )
         return abs(change) > _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR) and late < right - _POSITIVE
 
 

@@ -53,7 +53,7 @@ class RoadRotation:
         """The filter begins anew."""
         self._t, self._running, self._curving = -math.inf, 0.0, 0.0
         self._filter.road_lift[0] = 0.0
-        self._velocity = self._usual = self._lean = 0j
+        self._velocity = self._usual = self._lean = self._difference = 0j
         self._accelerated = 0.0, 0.0
         """Magnitudes of the accelerations along and across the car, the largest of late, m/s²."""
         self._is_rolling = False
@@ -62,6 +62,10 @@ class RoadRotation:
     def lean(self) -> complex:
         """rad, by how much more than in the estimate the axes ahead and to the left have risen by the gyroscopes."""
         return self._lean
+
+    def find_levelled(self, t: float) -> complex | None:
+        """rad, likewise by gyroscopes that accelerometers level, shortly before t (s); None without samples then."""
+        return self._difference if t - self._t < _LONGEST else None
 
     def is_due(self, t: float) -> bool:
         """Whether a sample at t (s) is of use: those that follow the last one closely are not."""
@@ -85,6 +89,7 @@ class RoadRotation:
         if not (was_rolling and self._is_rolling):
             self._turned.rises, self._levelled.rises = estimated, estimated + self._usual
             self._accelerated, self._lean = (0.0, 0.0), 0j
+            self._difference = self._usual
             return
         self._turned.advance(since, rates, estimated)
         self._lean = limit(self._turned.rises - estimated, _MOST, _MOST)
@@ -94,7 +99,7 @@ class RoadRotation:
             changing = (velocity - before) / since
             towards = find_rises(force, changing, velocity, rates[2], place, self._gravity)
         self._levelled.advance(since, rates, towards, _OFF_LEVEL)
-        difference = self._levelled.rises - estimated
+        self._difference = difference = self._levelled.rises - estimated
         usual = self._usual + since / min(self._running, _USUAL) * (difference - self._usual)
         self._usual = limit(usual, _MOST, _MOST)
         lean = difference - self._usual
