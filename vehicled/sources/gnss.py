@@ -168,7 +168,7 @@ class GnssSource(Source[Gnss]):
         s, name = self.settings, self._prefix
         self._arm = math.hypot(*s.antenna)
         if self._receiver is GNSS:
-            self._timing.antenna = complex(*s.antenna[:2])
+            self._timing.antenna = s.antenna
         register = self.updates.register
         register(f"{name}position", s.gate, self._reset_position, (f"{name}lat", f"{name}lon"), ("position",))
         register(f"{name}speed", s.gate, self._reset_motion, serves=("vx",))

@@ -50,7 +50,7 @@ from vehicled.units import (
     Unit,
     Vector,
 )
-from vehicled.vehicle.arrays import AHEAD, LEFT, V2Z, YAW, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, LEFT, V1Z, V2Z, YAW, YAW_RATE
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
@@ -225,9 +225,10 @@ class ImuSource(Source[Imu]):
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s = self.settings
-        self._timing.sigma, self._timing.place = s.latency_sigma, complex(*s.position[:2])
+        self._timing.sigma, self._timing.place = s.latency_sigma, s.position
         if s.latency_sigma == 0.0:
             self._timing.forget()  # what has been found of it does not hold any more
+        self._timing.has_speeds = self.updates.has_speeds
         self._axes = s.R_imu_vehicle.T.tolist()
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._channels: set[str] = set()
@@ -312,13 +313,17 @@ class ImuSource(Source[Imu]):
 
     def _find_latency(self, means: Sequence[float], bias: float) -> None:
         """With means of time, yaw rate and accelerations, and the estimated bias of the yaw rate."""
+        read = self.filter.pose.item
         t, yaw_rate, ahead, left = means
-        levelled = self._road.find_levelled(t) if self.measures_gravity else None
-        self._timing.is_levelled = levelled is not None
-        if levelled is not None:  # the attitude of the same samples, and not that of the estimate
-            lifted = self.filter.car.vehicle.gravity * levelled
-            ahead, left = ahead - lifted.real, left - lifted.imag
-        change = self._timing.take_means(t, yaw_rate, ahead, left, self.filter.pose.item(YAW), bias)
+        rises = complex(read(V1Z), read(V2Z))
+        self._timing.is_levelled = self.measures_gravity and self._road.is_used(t)
+        if self._timing.is_levelled:  # by the attitude of the same samples, and not by that of the estimate
+            if not self._road.is_rolling:
+                self._timing.interrupt()
+                return
+            lifted = self.filter.car.vehicle.gravity * self._road.levelled
+            ahead, left, rises = ahead - lifted.real, left - lifted.imag, rises + self._road.levelled
+        change = self._timing.take_means((t, yaw_rate, ahead, left), rises, read(YAW), bias)
         if abs(change) > LARGE_CHANGE:
             forget_falsified(self.filter, change)
         elif not change and self._timing.sigma:

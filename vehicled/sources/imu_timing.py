@@ -10,7 +10,7 @@ place with its heading. Both are estimated at once by least squares, window by w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -30,9 +30,8 @@ _LATENESS = 0.5
 """s: by how much fixes may arrive later than the samples of their time."""
 _BEGIN = ("x", "y", "vx", "vy", "yaw")
 _BIASES = {"ahead": 0.3, "left": 0.3, "pitching": 0.05, "rolling": 0.05}
-"""m/s², and relative, 1 σ. Ahead, left: of the accelerometers, slope and bank included. Pitching, rolling: by how much
-forces are greater than measured as the body inclines otherwise than its attitude is known. That differs from one window
-to the next."""
+"""m/s², and relative, 1 σ. Ahead, left: of the accelerometers, slope and bank included. Pitching, rolling: by how
+much forces are greater than measured, as the attitude of the body is wrong. Each window has its own."""
 _LATE_ROLLING = 0.005, 0.0005
 """s, 1 σ: by how much the roll follows too late, by the estimate and by the gyroscopes of the same samples. The
 estimate's is drawn by the late accelerometers, by as much as half of their latency."""
@@ -52,29 +51,26 @@ _MOVED, _NOT_MOVED = 1.0, 0.05
 accelerations have the effect of some centimetres."""
 _GYROSCOPE = 0.001
 """rad/s, 1 σ: what is left of the gyroscope's bias."""
-_LATE_PITCHING = ((0.006, 0.02), (0.0005,))
-"""s, 1 σ: by how much the pitch follows too late, by the estimate (at any time) and by the gyroscopes.
-
-By the estimate, that depends on the car: a latency has to follow from either."""
+_LATE_PITCHING = (0.006, 0.02)
+"""s, 1 σ: by how much the estimated pitch follows too late. That depends on the car: a latency has to follow from
+either."""
+_LATE_LEVELLED = 0.0005
+"""s, 1 σ: by how much that of the gyroscopes does."""
 _NO_ROWS = np.zeros((len(_OWN) - len(_BEGIN), len(_SHARED) + 1))
 _ITERATIONS = 3
-_MODEL_ERROR = 0.0015
+_MODEL_ERROR = 0.001
 """s, 1 σ: what errors of roll and pitch that no unknown describes have the effect of."""
 _CONTRADICTION = 2.5
-"""Standard deviations from which on the configured latency is taken as wrong, and up to which one that windows find
-explains an antenna that seems to be elsewhere."""
-_SUSPECTED = 1.5
-"""Likewise from which on it may be wrong."""
+"""Standard deviations from which on the configured latency is wrong if the attitude is estimated, and up to which one
+that windows find explains an antenna that seems to be elsewhere."""
 _ENOUGH = 5
 """Windows: what fewer of them suspect is left open. More of them have decided, or do not distinguish it."""
 _POSITIVE = 2.0
 """Of −2 ln of two evidences, the least difference that is evidence (Kass and Raftery, "Bayes factors", 1995)."""
-_DISTINGUISHED = 2.0
-"""Of σ of the latency, by how much it may be larger where the antenna's place is unknown: beyond, the windows do not
-tell the two apart."""
-_SEEN = 0.25
-"""Of what a latency does to the path, as a sum of squares: the least share that is left beside the antenna's place.
-At constant speed both move the path alike, and small errors of roll seem to be a large one of each."""
+_SHOWN, _TOLD_APART = 0.5, 2.0
+"""Of the configured σ, and of σ if the antenna is where it is configured: up to which share windows show the time of
+samples. At constant speed a wrong time and another place move the path alike, and small errors of roll seem to be a
+large one of each."""
 _LARGEST = 0.1
 """s: what seems later is something else, such as a receiver whose latency has not been found yet."""
 _SETTLED = 0.002
@@ -89,11 +85,14 @@ class ImuTiming:
     def __init__(self) -> None:
         self.sigma = 0.0
         """s, of the configured latency; 0: it is known."""
-        self.place, self.antenna = 0j, 0j
-        """Where IMU and antenna are, m: ahead + i left, vehicle axes."""
+        self.place: Sequence[float] = (0.0, 0.0, 0.0)
+        self.antenna: Sequence[float] = (0.0, 0.0, 0.0)
+        """Where IMU and antenna are, m, vehicle axes."""
         self.is_levelled = False
         """Whether gravity is subtracted by an attitude that the gyroscopes of the same samples add up to, and not by
         the estimated one."""
+        self.has_speeds: Callable[[], bool] = lambda: False
+        """Whether the car's own sensors of speed measure, beside which the receiver's time is found."""
         self.forget()
 
     def forget(self) -> None:
@@ -124,8 +123,8 @@ class ImuTiming:
 
     def interrupt(self) -> None:
         """Samples or the estimate have jumped: begin another window."""
-        self._means: list[tuple[float, float, float, float]] = []
-        """Time, yaw rate, accelerations."""
+        self._means: list[tuple[float, ...]] = []
+        """Time, yaw rate, accelerations and rises."""
         self._fixes: list[tuple[float, float, float, float]] = []
         self._yaw = 0.0
 
@@ -147,7 +146,7 @@ class ImuTiming:
         # With the degrees of freedom the information of windows changes, and with nothing else.
         by = self.sigma, self._given.sigma, self._freedom, self._was_levelled, self._found
         if by != self._doubt[0]:
-            change, sigma, _ = self._explain()
+            change, sigma = self._explain()
             # What windows only suspect is not taken, and is an error of what is.
             self._doubt = by, math.hypot(sigma, _MODEL_ERROR, 0.0 if self._found else change)
         return self._doubt[1]
@@ -161,15 +160,19 @@ class ImuTiming:
             self._fixes.append((t, place.real, place.imag, sigma))
 
     def take_means(
-        self, t: float, yaw_rate: float, ahead: float, left: float, yaw: float, bias: float
+        self, means: tuple[float, float, float, float], rises: complex, yaw: float, bias: float
     ) -> float:
-        """Take means of samples over a moment: time (s), yaw rate (rad/s), accelerations without gravity (m/s²).
+        """Take the means of samples over a moment.
+
+        means: time (s), yaw rate (rad/s), accelerations ahead and to the left without gravity (m/s²). rises: of the
+        axes ahead (real part) and to the left (imaginary part), rad.
 
         Biases are not subtracted: that of the accelerometers is among the unknowns, and the gyroscope's, rad/s, is
         taken as what it is by the end of a window. `yaw`: the estimated one, rad.
 
         Returns the change of the latency that they have led to, s.
         """
+        t = means[0]
         if self._settling_until is None:
             self._settling_until = t + _SETTLING
         if not self._fixes or t < self._settling_until:
@@ -184,7 +187,7 @@ class ImuTiming:
         self._was_levelled = self._was_levelled and self.is_levelled
         if not self._means:
             self._yaw = yaw
-        self._means.append((t, yaw_rate, ahead, left))
+        self._means.append((*means, rises.real, rises.imag))
         begin = self._means[0][0]
         lasted, come = t - begin, self._fixes[-1][0] - begin
         if lasted < _WINDOW or (come < _WINDOW and lasted < _WINDOW + _LATENESS):
@@ -212,10 +215,11 @@ class ImuTiming:
         if np.count_nonzero(inside) < _FEWEST_FIXES:
             return
         at, sigma = fixes[inside, 0], fixes[inside, 3]
-        places, arm = fixes[inside, 1] + 1j * fixes[inside, 2], self.antenna - self.place
+        places = fixes[inside, 1] + 1j * fixes[inside, 2]
+        x, y, height = (a - b for a, b in zip(self.antenna, self.place, strict=True))
         weight = np.concatenate([1.0 / sigma, 1.0 / sigma])[:, None]
         for _ in range(_ITERATIONS):
-            residual, own, shared = compare_paths(samples, at, places, yaw, arm)
+            residual, own, shared = compare_paths(samples, at, places, yaw, complex(x, y), height)
             both = np.vstack([np.column_stack([shared, residual]) * weight, _NO_ROWS])
             basis, triangle = np.linalg.qr(np.vstack([own * weight, _OWN_PRIOR[self._was_levelled]]))
             along = basis.T @ both
@@ -241,7 +245,7 @@ class ImuTiming:
     ) -> tuple[float, float, float]:
         """Explain the windows by samples that are `late` and an antenna that has `moved`, or not.
 
-        `pitching`: 1 σ of late pitching, s; the largest by default.
+        `pitching`: 1 σ of late pitching, s, if another one than in general.
 
         Returns the change of the latency and its σ, s, and −2 ln of the evidence of that explanation.
         """
@@ -253,10 +257,17 @@ class ImuTiming:
         change = float(found[0]) + self._fix_latency
         return change, math.sqrt(np.linalg.inv(matrix)[0, 0] * self._excess), cost
 
-    def _explain(self, pitching: float | None = None) -> tuple[float, float, float]:
-        """As `_solve`, by samples that may be late, and an antenna that has moved or not as is the better one."""
+    def _explain(self, pitching: float | None = None) -> tuple[float, float]:
+        """Change of the latency and its σ, s, by the better explanation; an antenna that has moved, if in doubt."""
         moved, kept = (self._solve(moved=m, pitching=pitching) for m in (True, False))
-        return moved if moved[1] > _DISTINGUISHED * kept[1] or self._has_moved(pitching) else kept
+        stays = self._is_told_apart and not self._has_moved(pitching)
+        return (kept if stays else moved)[:2]
+
+    @property
+    def _is_told_apart(self) -> bool:
+        """Whether the windows show the time of samples, and tell a wrong one from an antenna that is elsewhere."""
+        sigma = self._solve()[1]
+        return sigma < min(_SHOWN * self.sigma, _TOLD_APART * self._solve(moved=False)[1])
 
     def _find(
         self, late: bool = True, moved: bool = True, pitching: float | None = None
@@ -264,19 +275,12 @@ class ImuTiming:
         """The shared unknowns by such an explanation, and what they are expected to be: means, and 1/σ²."""
         known = self._given.sigma or self.sigma
         sigmas = [known if late else _MODEL_ERROR, *[_MOVED if moved else _NOT_MOVED] * 2]
-        pitching = max(_LATE_PITCHING[self._was_levelled]) if pitching is None else pitching
+        pitching = pitching or (_LATE_LEVELLED if self._was_levelled else max(_LATE_PITCHING))
         prior = 1.0 / np.array([*sigmas, _GYROSCOPE, pitching]) ** 2
         mean = np.zeros(len(prior))
         mean[0] = self._given.value - self.latency - self._fix_latency
         inverse = np.linalg.inv(self._information + np.diag(prior))
         return inverse @ (self._vector + prior * mean), mean, prior
-
-    def _is_seen(self) -> bool:
-        """Whether the latency that seems wrong shows in the path beside the antenna that seems to be elsewhere."""
-        effect = self._find()[0][:_GYROSCOPES]
-        effect[0] += self._fix_latency
-        information = self._information[:_GYROSCOPES, :_GYROSCOPES]
-        return float(effect @ information @ effect) > _SEEN * float(effect[0] ** 2 * information[0, 0])
 
     def _calc_squares(self, found: np.ndarray) -> float:
         """Sum of the squares that all windows have left, with these values of the shared unknowns."""
@@ -291,23 +295,30 @@ class ImuTiming:
     def _decide(self) -> float:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
-        change, sigma, _ = self._explain()
-        self.antenna_offset = 0.0 if self._has_moved() else self._find_offset(change, sigma)
-        pitching = _LATE_PITCHING[self._was_levelled]
-        is_wrong = self._found or (self._is_seen() and all(map(self._is_wrong, pitching)))
-        if not (settled and is_wrong) or abs(self.latency + change) > _LARGEST:
+        self.antenna_offset = self._find_offset()
+        change, _ = self._explain()
+        if not (settled and self._is_certain()) or abs(self.latency + change) > _LARGEST:
             return 0.0
         self._found = True
         self._move(change)
         return change
 
-    def _find_offset(self, change: float, sigma: float) -> float:
-        """Up to where a wrong time explains where the antenna seems to be, m; with what `_solve` gives at present."""
-        uncertainty = math.hypot(sigma, _MODEL_ERROR)
-        if not self._found and abs(change) <= _SUSPECTED * uncertainty:
-            return self._alike * (abs(change) + 2.0 * uncertainty)
-        if self._windows < _ENOUGH:
+    def _is_certain(self) -> bool:
+        """Whether what windows show of the time of samples is to be taken."""
+        if not self._is_told_apart:
+            return False
+        # With receiver and IMU alone, the time of neither is known but beside the other: small changes of both would
+        # follow each other for ever. And by the estimate's attitude, small errors of that seem to be a wrong time.
+        if (self._was_levelled or self._found) and self.has_speeds():
+            return True
+        return all(map(self._is_wrong, (_LATE_LEVELLED,) if self._was_levelled else _LATE_PITCHING))
+
+    def _find_offset(self) -> float:
+        """Up to where a wrong time explains where the antenna seems to be, m."""
+        if self._windows < _ENOUGH and not self._is_told_apart:
             return math.inf
+        if self._has_moved():
+            return 0.0
         late, sigma, _ = self._solve(moved=False)
         return self._alike * (abs(late) + _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR))
 
@@ -335,7 +346,7 @@ class ImuTiming:
 
     def _is_wrong(self, pitching: float) -> bool:
         """Whether the configured latency is, with that σ of late pitching, s."""
-        change, sigma, _ = self._explain(pitching)
+        change, sigma = self._explain(pitching)
         # Neither an antenna elsewhere nor nothing must be the better explanation.
         right, late = (
             min(self._solve(late, m, pitching)[2] for m in (True, False)) for late in (False, True)
@@ -344,14 +355,16 @@ class ImuTiming:
 
 
 def compare_paths(
-    samples: np.ndarray, at: np.ndarray, fixes: np.ndarray, yaw: float, arm: complex
+    samples: np.ndarray, at: np.ndarray, fixes: np.ndarray, yaw: float, arm: complex, height: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Compare fixes with the path that samples give, in complex numbers x + i y.
 
-    Parameters: samples (n, 4) of time, yaw rate, accelerations ahead and to the left; times `at` (m,) and places
-    `fixes` (m,) of the antenna; yaw at the first sample, rad; `arm` from IMU to antenna, m. Returns the residuals
-    (2m,), real parts first; their derivatives by the unknowns of the window `_OWN` (2m, 10) and of all
-    windows `_SHARED` (2m, 5).
+    Parameters: samples (n, 6) of time, yaw rate, accelerations ahead and to the left, and rises of these axes; times
+    `at` (m,) and places `fixes` (m,) of the antenna; yaw at the first sample, rad; `arm` from IMU to antenna, and its
+    `height` above the IMU, m, by which it moves as the car leans.
+
+    Returns the residuals (2m,), real parts first; their derivatives by the unknowns of the window `_OWN` (2m, 10) and
+    of all windows `_SHARED` (2m, 5).
     """
     t, yaw_rate, force = samples[:, 0], samples[:, 1], samples[:, 2] + 1j * samples[:, 3]
 
@@ -370,7 +383,8 @@ def compare_paths(
     velocity = integrate(heading * force)
     since = at - t[0]
     turned = sample(heading)
-    path = sample(integrate(velocity)) + turned * arm
+    leaned = -height * heading * (samples[:, 4] + 1j * samples[:, 5])
+    path = sample(integrate(velocity) + leaned) + turned * arm
     one = np.ones(len(at))
     own = [
         *(one, 1j * one, since, 1j * since, 1j * path),
@@ -380,10 +394,10 @@ def compare_paths(
     ]
     shared = [
         # A sample of t + τ is taken for one of t: the path is as it was τ before.
-        sample(velocity) + 1j * sample(yaw_rate) * turned * arm,
+        sample(velocity + np.gradient(leaned, t)) + 1j * sample(yaw_rate) * turned * arm,
         turned,
         1j * turned,
-        travel(1j * heading * force * (t - t[0])) + 1j * since * turned * arm,
+        travel(1j * heading * force * (t - t[0])) + 1j * since * (turned * arm + sample(leaned)),
         travel(heading * np.gradient(force.real, t)),
     ]
 

@@ -56,16 +56,22 @@ class RoadRotation:
         self._velocity = self._usual = self._lean = self._difference = 0j
         self._accelerated = 0.0, 0.0
         """Magnitudes of the accelerations along and across the car, the largest of late, m/s²."""
-        self._is_rolling = False
+        self.is_rolling = False
+        """Whether the car moves, so that its attitude is that of the gyroscopes."""
 
     @property
     def lean(self) -> complex:
         """rad, by how much more than in the estimate the axes ahead and to the left have risen by the gyroscopes."""
         return self._lean
 
-    def find_levelled(self, t: float) -> complex | None:
-        """rad, likewise by gyroscopes that accelerometers level, shortly before t (s); None without samples then."""
-        return self._difference if t - self._t < _LONGEST else None
+    @property
+    def levelled(self) -> complex:
+        """rad, likewise by gyroscopes that accelerometers level."""
+        return self._difference
+
+    def is_used(self, t: float) -> bool:
+        """Whether samples have been taken shortly before t (s)."""
+        return t - self._t < _LONGEST
 
     def is_due(self, t: float) -> bool:
         """Whether a sample at t (s) is of use: those that follow the last one closely are not."""
@@ -85,8 +91,8 @@ class RoadRotation:
         if is_continuous:
             self._running += since
             self._find_curve(since, -rates[1], velocity.real)
-        was_rolling, self._is_rolling = self._is_rolling, is_continuous and abs(velocity.real) >= _SLOWEST
-        if not (was_rolling and self._is_rolling):
+        was_rolling, self.is_rolling = self.is_rolling, is_continuous and abs(velocity.real) >= _SLOWEST
+        if not (was_rolling and self.is_rolling):
             self._turned.rises, self._levelled.rises = estimated, estimated + self._usual
             self._accelerated, self._lean = (0.0, 0.0), 0j
             self._difference = self._usual
