@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 from vehicled.messages import Innovation
 from vehicled.sources.gate import Gate
 from vehicled.sources.health import Health
-from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.velocity_jumps import VelocityJumps, find_deviation, read_velocity
 
 
@@ -27,9 +25,7 @@ def others(
         each.accept()
         if kind == failing:
             each.fail([True], False)
-    updates = SimpleNamespace(health=health, is_imu_sound=confirmed)
-    updates.has_speeds = partial(MeasurementUpdates.has_speeds, updates)
-    return updates
+    return SimpleNamespace(health=health, is_imu_sound=confirmed)
 
 
 def run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter, sub
 from typing import Annotated
 
@@ -37,7 +38,7 @@ from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.road_rotation import RoadRotation
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.sources.standing_heading import StandingHeading
-from vehicled.sources.time_vote import find_lateness
+from vehicled.sources.time_vote import find_lateness, has_known_time
 from vehicled.units import (
     MetresPerSecondSquared,
     NonNegative,
@@ -228,7 +229,7 @@ class ImuSource(Source[Imu]):
         self._timing.sigma, self._timing.place = s.latency_sigma, s.position
         if s.latency_sigma == 0.0:
             self._timing.forget()  # what has been found of it does not hold any more
-        self._timing.has_speeds = self.updates.has_speeds
+        self._timing.has_reference = partial(has_known_time, self.filter, self.updates.is_active)
         self._axes = s.R_imu_vehicle.T.tolist()
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         self._channels: set[str] = set()

@@ -91,8 +91,9 @@ class ImuTiming:
         self.is_levelled = False
         """Whether gravity is subtracted by an attitude that the gyroscopes of the same samples add up to, and not by
         the estimated one."""
-        self.has_speeds: Callable[[], bool] = lambda: False
-        """Whether the car's own sensors of speed measure, beside which the receiver's time is found."""
+        self.has_reference: Callable[[], bool] = lambda: True
+        """Whether the receiver's time is known, or found beside a speed of known time. Else fixes only show how far
+        samples are from the time that the filter has found for fixes by the samples."""
         self.forget()
 
     def forget(self) -> None:
@@ -305,13 +306,10 @@ class ImuTiming:
 
     def _is_certain(self) -> bool:
         """Whether what windows show of the time of samples is to be taken."""
-        if not self._is_told_apart:
+        if not (self._is_told_apart and self.has_reference()):
             return False
-        # With receiver and IMU alone, the time of neither is known but beside the other: small changes of both would
-        # follow each other for ever. And by the estimate's attitude, small errors of that seem to be a wrong time.
-        if (self._was_levelled or self._found) and self.has_speeds():
-            return True
-        return all(map(self._is_wrong, (_LATE_LEVELLED,) if self._was_levelled else _LATE_PITCHING))
+        # By the estimate's attitude, small errors of that seem to be a wrong time.
+        return self._was_levelled or self._found or all(map(self._is_wrong, _LATE_PITCHING))
 
     def _find_offset(self) -> float:
         """Up to where a wrong time explains where the antenna seems to be, m."""

@@ -7,12 +7,14 @@ of these come out alike, it is the IMU's time that is wrong: unless that would m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from vehicled.filter.boundary import ObservedFilter
 from vehicled.filter.states import Group
+from vehicled.sources.body_velocity import VELOCITY_LATENCY
 from vehicled.sources.gnss_model import GNSS
+from vehicled.sources.vehicle_speed import CHANNEL, SPEED_LATENCY
 
 _LEAST, _LEAST_FURTHER = 0.005, 0.001
 """s: smaller latencies are left as they are, as tyres and antennas that differ from their models make them as well;
@@ -23,6 +25,9 @@ _SIGNIFICANT = 3.5
 """Standard deviations."""
 _ALIKE = 0.003
 """s: by how much latencies may differ that one error of the IMU explains."""
+
+_TIMED = (CHANNEL, SPEED_LATENCY), ("velocity", VELOCITY_LATENCY)
+"""Speeds that no slip makes seem early, as it does those of wheels: kinds of observation, and their latencies."""
 
 
 class _Latency(NamedTuple):
@@ -57,6 +62,16 @@ def find_lateness(
     else:
         is_possible = of_imu + found + late > -_LEAST
     return late if is_possible else 0.0
+
+
+def has_known_time(filter: ObservedFilter, is_active: Callable[[str], bool]) -> bool:
+    """Whether fixes or speeds that are measured are of known time. `is_active`: of a kind of observation."""
+
+    def is_known(latency: Group) -> bool:
+        states = filter.states
+        return latency not in states or filter.variances.item(states.index(latency)) == 0.0
+
+    return is_known(GNSS.latency) or any(is_active(kind) and is_known(latency) for kind, latency in _TIMED)
 
 
 def _read(filter: ObservedFilter, configured: Mapping[Group, float]) -> Iterator[tuple[Group, _Latency]]:

@@ -18,8 +18,6 @@ Reset = Callable[[Observation, Update], bool]
 OnUpdate = Callable[[Innovation], None]
 """Takes the record of an observation that has been evaluated, while the filter still holds it."""
 
-OWN_SPEEDS = ("vehicle.speed", "wheel.")
-"""Kinds of observation of the car's own sensors of speed begin with one of these."""
 _NONE = 1e-300, 1e-300
 """Limits of normalised innovations that let nothing pass."""
 
@@ -210,10 +208,6 @@ class MeasurementUpdates:
         """Whether observations of a kind correct the filter at present."""
         health = self.health.get(kind)
         return health is not None and health.state == "active"
-
-    def has_speeds(self) -> bool:
-        """Whether any wheels or the car's own speed correct the filter at present."""
-        return any(h.state == "active" and kind.startswith(OWN_SPEEDS) for kind, h in self.health.items())
 
     def is_agreeing(self, kind: str) -> bool:
         """Whether they do so, and have not been rejected lately."""

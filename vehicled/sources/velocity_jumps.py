@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vehicled.messages import Innovation
-from vehicled.sources.updates import OWN_SPEEDS
 
 if TYPE_CHECKING:
     from vehicled.sources.updates import MeasurementUpdates
@@ -36,7 +35,7 @@ _LONGEST_NS = 60_000_000_000
 """For so long a receiver that has jumped is not followed."""
 _FALSE, _FALSE_PER_SPEED, _FALSE_SIGMAS = 0.5, 0.03, 5.0
 """m/s, share of the speed, and σ: a velocity that is further from the estimate's says nothing of positions."""
-_OWN = (*OWN_SPEEDS, "imu.")
+_OWN = ("vehicle.speed", "wheel.", "imu.")
 """Kinds of observation of the car's own sensors of motion begin with one of these."""
 
 
@@ -135,7 +134,8 @@ class VelocityJumps:
 def _do_others_agree(updates: MeasurementUpdates) -> bool:
     """Whether the car's own sensors of motion do with the estimate, one of speed and a sound IMU among them."""
     own = [(k, h) for k, h in updates.health.items() if k.startswith(_OWN) and h.state == "active"]
-    return updates.has_speeds() and updates.is_imu_sound and all(h.failures == 0 for _, h in own)
+    has_speed = any(not k.startswith("imu.") for k, _ in own)
+    return has_speed and updates.is_imu_sound and all(h.failures == 0 for _, h in own)
 
 
 def does_agree(velocity: complex, estimated: complex, sigma: float) -> bool:
