@@ -1,10 +1,15 @@
-"""Samples of the IMU whose times are wrong, beside a precise receiver: found in the first bends."""
+"""Samples of the IMU whose times are wrong, and antennas that are elsewhere, beside a precise receiver.
+
+They are told apart in the first bends.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Run, mixed, prototype, steps
+from estimator_rig import SECOND, Run, mixed, prototype, steps, with_sensors, without
 
 from vehicled.messages import Measurement
 
@@ -39,3 +44,23 @@ def test_until_then_they_are_no_antenna_that_is_elsewhere(late):
         assert np.abs(run.error(drive, column))[settled].max() < 0.15, column
     found = run.estimator.parameters()["imu_latency"]
     assert abs(found.value - late) < 3.0 * found.sigma < 0.02
+
+
+@pytest.mark.parametrize("ahead", [-0.5, pytest.param(0.5, marks=pytest.mark.slow)])
+def test_an_antenna_that_is_elsewhere_is_found_where_no_torque_is_measured(ahead):
+    """A filter that knew the antenna well had fixes turn and shift the car instead, for a whole drive.
+
+    Its place then is as certain as the time of the samples.
+    """
+    drive, gnss = mixed(35.0), prototype().sensors.gnss
+    x, *others = gnss.antenna
+    configuration = with_sensors(gnss=replace(gnss, antenna=(x + ahead, *others)))
+    measurements = without(drive.measurements(seed=6, gnss="rtk"), "torque", "brake")
+    run = Run(configuration, steps(measurements))
+    found = run.estimator.parameters()["antenna.x"]
+    assert found.value == pytest.approx(-ahead, abs=0.1)
+    late = (run.t > 32 * SECOND) & (run.t < 35 * SECOND)
+    for column in ("x", "y"):
+        error = np.abs(run.error(drive, column))[late]
+        assert error.max() < 0.1
+        assert (error < 4.0 * run[f"sigma.{column}"][late]).all()

@@ -60,6 +60,7 @@ def drive(
     seconds: float = 40.0,
     is_levelled: bool = True,
     has_reference: bool = True,
+    moved: list[tuple[complex, complex]] | None = None,
 ) -> float:
     """Samples whose times are `late` (s) after those of the motion; fixes of an antenna at `arm`. Returns changes."""
     timing.sigma, timing.antenna = 0.02, ANTENNA
@@ -71,6 +72,8 @@ def drive(
         reading = yaw_rate(t) + BIAS
         means = t + late - timing.latency, reading, force.real, force.imag
         changes += timing.take_means(means, rises(t), yaw(t) + 0.02, BIAS)
+        if moved is not None and timing.moved is not None:
+            moved.append(timing.moved)
         if k % (RATE // FIX_RATE) == 0:
             error = noise * complex(*random.standard_normal(2))
             timing.take_fix(t, antenna(t, arm) + error, max(noise, 0.001), 0.0)
@@ -89,6 +92,17 @@ def test_a_latency_is_found_wherever_the_antenna_is(late, arm):
     assert timing.has_precise_fixes
     # 12 m/s by what such a time is known to.
     assert timing.antenna_offset == (pytest.approx(0.08, abs=0.03) if arm == ARM else 0.0)
+
+
+def test_an_antenna_that_is_elsewhere_is_found_beside_late_samples():
+    moved: list[tuple[complex, complex]] = []
+    drive(ImuTiming(), 0.02, ARM - 0.4, noise=0.01, moved=moved)
+    place, sigma = moved[-1]
+    for error, known in ((place.real + 0.4, sigma.real), (place.imag, sigma.imag)):
+        assert abs(error) < 3.0 * known < 0.15
+    moved.clear()
+    drive(ImuTiming(), 0.02, noise=0.01, moved=moved)
+    assert not moved
 
 
 def test_a_small_latency_is_not_taken_by_the_estimated_attitude():

@@ -33,7 +33,7 @@ from vehicled.sources.imu_statistics import (
     add_imu_statistics,
 )
 from vehicled.sources.imu_timing import LARGE_CHANGE
-from vehicled.sources.late_samples import forget_falsified, move_to_present
+from vehicled.sources.late_samples import doubt_antenna, forget_falsified, move_to_present
 from vehicled.sources.lateral import OLD, LateralKinematics
 from vehicled.sources.road_rotation import RoadRotation
 from vehicled.sources.source import Context, Place, Source, SourceSettings
@@ -325,6 +325,8 @@ class ImuSource(Source[Imu]):
             lifted = self.filter.car.vehicle.gravity * self._road.levelled
             ahead, left, rises = ahead - lifted.real, left - lifted.imag, rises + self._road.levelled
         change = self._timing.take_means((t, yaw_rate, ahead, left), rises, read(YAW), bias)
+        if self._timing.moved is not None:
+            doubt_antenna(self.filter, *self._timing.moved)
         if abs(change) > LARGE_CHANGE:
             forget_falsified(self.filter, change)
         elif not change and self._timing.sigma:

@@ -102,6 +102,10 @@ class ImuTiming:
         """s: by how much samples are older than their time, beside what is configured, as far as found."""
         self.antenna_offset = 0.0
         """m: by how much the antenna may seem to be elsewhere only because samples are of another time."""
+        self.place_doubt = 0.0
+        """σ of what the time of samples does to the place of an antenna that is found beside them, m."""
+        self.moved: tuple[complex, complex] | None = None
+        """Where the antenna has just been found to be beside its place, and σ of that, m, ahead + i left."""
         self._found = False
         size = len(_SHARED)
         self._information, self._vector = np.zeros((size, size)), np.zeros(size)
@@ -178,7 +182,7 @@ class ImuTiming:
             self._settling_until = t + _SETTLING
         if not self._fixes or t < self._settling_until:
             return 0.0
-        change = 0.0
+        change, self.moved = 0.0, None
         if self._comparison is not None and next(self._comparison, self) is self:
             self._comparison = None
             change = self._decide()
@@ -297,6 +301,9 @@ class ImuTiming:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
         self.antenna_offset = self._find_offset()
+        if self._is_told_apart and self._has_moved():
+            self.moved = self._find_antenna()
+        self.place_doubt = self._alike * self.doubt
         change, _ = self._explain()
         if not (settled and self._is_certain()) or abs(self.latency + change) > _LARGEST:
             return 0.0
@@ -319,6 +326,12 @@ class ImuTiming:
             return 0.0
         late, sigma, _ = self._solve(moved=False)
         return self._alike * (abs(late) + _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR))
+
+    def _find_antenna(self) -> tuple[complex, complex]:
+        found, _, prior = self._find()
+        variances = np.diag(np.linalg.inv(self._information + np.diag(prior))) * self._excess
+        x, y = _AHEAD, _AHEAD + 1
+        return complex(found[x], found[y]), complex(math.sqrt(variances[x]), math.sqrt(variances[y]))
 
     def set_by_others(self, change: float) -> None:
         """Take samples as older by `change`, s, as other sensors than receivers show; begin another window.

@@ -20,6 +20,8 @@ from vehicled.vehicle.arrays import AHEAD
 
 _FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
 """What explains samples of another time as well."""
+_CLEARLY = 4.0
+"""σ from which on an antenna is found elsewhere."""
 _TURNING = 0.3
 """rad/s: of turns, in which the heading is then wrong by as much as the car turns meanwhile."""
 
@@ -56,6 +58,23 @@ def forget_falsified(filter: ObservedFilter, change: float) -> None:
         (VELOCITY, "left", turned * filter.pose.item(AHEAD)),
     ):
         filter.add_variance(group, element, sigma**2)
+
+
+def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> None:
+    """Make the antenna's place and the car's uncertain where the former has clearly been found elsewhere.
+
+    By a path without tyres, m beside the configured one, ahead + i left. A filter that knows the antenna well has
+    fixes turn and shift the car instead.
+    """
+    estimated, states = filter.view_slow_states(GNSS.antenna), filter.states
+    for n, (found, error) in enumerate(((place.real, sigma.real), (place.imag, sigma.imag))):
+        element = GNSS.antenna.elements[n]
+        known = filter.variances.item(states.index(GNSS.antenna, element))
+        apart = found - estimated.item(n)
+        if abs(apart) > _CLEARLY * math.sqrt(error * error + known):
+            filter.add_variance(GNSS.antenna, element, apart * apart)
+            for axis in ("x", "y"):
+                filter.add_variance(POSITION, axis, apart * apart)
 
 
 def move_to_present(filter: ObservedFilter, latencies: Iterable[Group], change: float) -> None:

@@ -139,6 +139,8 @@ def find_input_limits() -> dict[str, float]:
 
 
 _YAW_RATE = ESTIMATE_INDEX["wz"]
+_FOUND = 2.0
+"""σ of a configured place of the antenna that tell a place which has been found."""
 
 
 class Readers(NamedTuple):
@@ -179,6 +181,8 @@ class Sources:
         """Those that measure the speed, the preferred ones first."""
         self.receivers = [s for s in self._sources.values() if isinstance(s, GnssSource)]
         """Those of GNSS, the first one first."""
+        self._known_antenna = 0.0 if sensors.gnss is None else (_FOUND * sensors.gnss.antenna_sigma) ** 2
+        """Variance of the antenna's place up to which it is as configured, m²."""
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
         """The inertial measurement unit."""
 
@@ -214,8 +218,16 @@ class Sources:
 
     @property
     def place_doubt(self) -> float:
-        """σ of the place that is in doubt, as fixes have jumped, m: no state of the filter stands for that."""
-        return max((r.place_doubt for r in self.receivers), default=0.0)
+        """σ of the place that no state of the filter stands for, m.
+
+        Fixes have jumped, or the antenna has been found elsewhere beside samples whose time is not exactly known.
+        """
+        by_fixes = max((r.place_doubt for r in self.receivers), default=0.0)
+        timing, f = self._context.timing, self._context.filter
+        if not timing.place_doubt:
+            return by_fixes
+        is_found = f.variances.item(f.states.index(GNSS.antenna, "x")) > self._known_antenna
+        return math.hypot(by_fixes, timing.place_doubt) if is_found else by_fixes
 
     def widen(self, values: np.ndarray) -> tuple[float, bool]:
         """Add to σ of an estimate what no state of the filter stands for. `values`: (len(ESTIMATE_COLUMNS),).
