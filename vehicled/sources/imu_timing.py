@@ -117,6 +117,9 @@ class ImuTiming:
         self._given = SlowState(0.0, 0.0, "s")
         self.has_precise_fixes = False
         """Whether any of them have come, of at most `PRECISE`."""
+        self._solved: dict[tuple[bool, bool, float], tuple[float, float, float]] = {}
+        self._solved_by: tuple[float, ...] = ()
+        """Explanations of the windows, and all that they depend on beside what is asked."""
         self._doubt: tuple[tuple[float, ...], float] = (), 0.0
         """All that `doubt` depends on when it was calculated last, and its value, s."""
         self._fix_latency = self._latency_before = 0.0
@@ -254,13 +257,24 @@ class ImuTiming:
 
         Returns the change of the latency and its σ, s, and −2 ln of the evidence of that explanation.
         """
-        found, mean, prior = self._find(late, moved, pitching)
-        matrix = self._information + np.diag(prior)
+        pitching = pitching or (_LATE_LEVELLED if self._was_levelled else max(_LATE_PITCHING))
+        asked = late, moved, pitching
+        # Of the same windows it is asked several times within one step.
+        by = self._freedom, self.latency, self._fix_latency, self._given.sigma
+        if by != self._solved_by:
+            self._solved_by = by
+            self._solved.clear()
+        if asked not in self._solved:
+            self._solved[asked] = self._calc_solution(*asked)
+        return self._solved[asked]
+
+    def _calc_solution(self, late: bool, moved: bool, pitching: float) -> tuple[float, float, float]:
+        found, covariance, mean, prior = self._find(late, moved, pitching)
         left = self._calc_squares(found)
         cost = float(left / self._excess + prior @ (found - mean) ** 2 - np.log(prior).sum())
-        cost += float(np.linalg.slogdet(matrix).logabsdet)
+        cost -= float(np.linalg.slogdet(covariance).logabsdet)
         change = float(found[0]) + self._fix_latency
-        return change, math.sqrt(np.linalg.inv(matrix)[0, 0] * self._excess), cost
+        return change, math.sqrt(covariance[0, 0] * self._excess), cost
 
     def _explain(self, pitching: float | None = None) -> tuple[float, float]:
         """Change of the latency and its σ, s, by the better explanation; an antenna that has moved, if in doubt."""
@@ -274,18 +288,18 @@ class ImuTiming:
         sigma = self._solve()[1]
         return sigma < min(_SHOWN * self.sigma, _TOLD_APART * self._solve(moved=False)[1])
 
-    def _find(
-        self, late: bool = True, moved: bool = True, pitching: float | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The shared unknowns by such an explanation, and what they are expected to be: means, and 1/σ²."""
+    def _find(self, late: bool, moved: bool, pitching: float) -> tuple[np.ndarray, ...]:
+        """The shared unknowns by such an explanation, and their covariance but for the excess.
+
+        And what they are expected to be: means, and 1/σ².
+        """
         known = self._given.sigma or self.sigma
         sigmas = [known if late else _MODEL_ERROR, *[_MOVED if moved else _NOT_MOVED] * 2]
-        pitching = pitching or (_LATE_LEVELLED if self._was_levelled else max(_LATE_PITCHING))
         prior = 1.0 / np.array([*sigmas, _GYROSCOPE, pitching]) ** 2
         mean = np.zeros(len(prior))
         mean[0] = self._given.value - self.latency - self._fix_latency
-        inverse = np.linalg.inv(self._information + np.diag(prior))
-        return inverse @ (self._vector + prior * mean), mean, prior
+        covariance = np.linalg.inv(self._information + np.diag(prior))
+        return covariance @ (self._vector + prior * mean), covariance, mean, prior
 
     def _calc_squares(self, found: np.ndarray) -> float:
         """Sum of the squares that all windows have left, with these values of the shared unknowns."""
@@ -328,10 +342,10 @@ class ImuTiming:
         return self._alike * (abs(late) + _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR))
 
     def _find_antenna(self) -> tuple[complex, complex]:
-        found, _, prior = self._find()
-        variances = np.diag(np.linalg.inv(self._information + np.diag(prior))) * self._excess
+        found, covariance, *_ = self._find(True, True, _LATE_LEVELLED)
         x, y = _AHEAD, _AHEAD + 1
-        return complex(found[x], found[y]), complex(math.sqrt(variances[x]), math.sqrt(variances[y]))
+        sigmas = np.sqrt(np.diag(covariance) * self._excess)
+        return complex(found[x], found[y]), complex(sigmas[x], sigmas[y])
 
     def set_by_others(self, change: float) -> None:
         """Take samples as older by `change`, s, as other sensors than receivers show; begin another window.
