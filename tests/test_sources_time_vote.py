@@ -25,20 +25,19 @@ def whole():
     return new_filter(sensors=Sensors(wheel_speeds=WheelSpeeds()))
 
 
-def find(f, latencies, sigma=0.001, configured=CONFIGURED, of_imu=0.0, found=0.0):
+def find(f, latencies, sigma=0.001, configured=CONFIGURED, of_imu=0.0, found=0.0, has_reference=False):
     """With latencies that have been found of fixes, speed and wheels, in this order."""
     for group, latency in zip(CONFIGURED, latencies, strict=True):
         set_slow_state(f, index(f, group), latency)
         f.set_variance(group, "", sigma**2)
-    return find_lateness(f, configured, of_imu, found)
+    return find_lateness(f, configured, of_imu, found, has_reference)
 
 
 def test_what_all_others_are_early_by_the_imu_is_late_by(whole):
     assert find(whole, (-0.02, -0.021, -0.019)) == pytest.approx(LATE)
-    assert find(whole, (-0.02, -0.021, -0.019), configured={GNSS.latency: 0.0}) == 0.0  # one witness
-    assert find(whole, (-0.02, -0.021, -0.019), sigma=0.004) == 0.0
+    assert find(whole, (-0.004, -0.021, -0.019), sigma=0.004) == 0.0
     assert find(whole, (-0.02, -0.021, -0.019), sigma=0.0) == 0.0  # known
-    assert find(whole, (-0.02, 0.0, -0.02)) == 0.0
+    assert find(whole, (-0.02, 0.0, -0.02)) == 0.0  # which contradict each other
     assert find(whole, (0.0, -0.02, -0.02)) == 0.0
     only_speeds = {SPEED_LATENCY: 0.0, WHEEL_LATENCY: 0.0}
     assert find(whole, (-0.02, -0.02, -0.02), configured=only_speeds) == 0.0
@@ -53,6 +52,20 @@ def test_nothing_is_newer_than_its_measurement(whole):
     assert find(whole, (-0.02, -0.02, -0.02), configured=as_late) == 0.0
     one_late = CONFIGURED | {GNSS.latency: 0.1}
     assert find(whole, (-0.02, -0.02, -0.02), configured=one_late) == pytest.approx(LATE)
+
+
+@pytest.mark.parametrize("configured", [0.0, 0.05])
+def test_fixes_of_the_future_are_enough_unless_a_known_time_contradicts(whole, configured):
+    """As of a car whose only speeds are those of wheels."""
+    alone = {GNSS.latency: configured}
+    early = -0.02 - configured
+    assert find(whole, (early, 0.0, 0.0), configured=alone) == pytest.approx(LATE)
+    assert find(whole, (early, 0.0, 0.0), sigma=0.005, configured=alone) == pytest.approx(LATE)
+    assert find(whole, (early, 0.0, 0.0), sigma=0.006, configured=alone) == 0.0
+    assert find(whole, (-0.004 - configured, 0.0, 0.0), configured=alone) == 0.0
+    assert find(whole, (-configured, 0.0, 0.0), configured=alone) == 0.0
+    assert find(whole, (0.02, 0.0, 0.0), configured=alone) == 0.0
+    assert find(whole, (early, 0.0, 0.0), configured=alone, has_reference=True) == 0.0
 
 
 def test_small_latencies_count_once_one_has_been_found(whole):

@@ -1,7 +1,8 @@
 """A wrong time of the IMU, by what several sensors have in common.
 
 The filter takes the IMU's samples as the present and finds the latencies of fixes and speeds beside them. Where all
-of these come out alike, it is the IMU's time that is wrong: unless that would make samples newer than they can be.
+of these come out alike, it is the IMU's time that is wrong: unless that would make samples newer than they can be. So
+it is where fixes come out as newer than they can be.
 """
 
 from __future__ import annotations
@@ -38,19 +39,31 @@ class _Latency(NamedTuple):
 
 
 def find_lateness(
-    filter: ObservedFilter, configured: Mapping[Group, float], of_imu: float, found: float
+    filter: ObservedFilter,
+    configured: Mapping[Group, float],
+    of_imu: float,
+    found: float,
+    has_reference: bool,
 ) -> float:
     """By how much the IMU's samples are older than they are taken for, s; 0 where sensors do not agree on it.
 
     Parameters: `configured` latencies of all that has states of latency, s; those `of_imu` that are configured and
-    have been `found` so far, s. Fixes must be among what agrees: slip makes wheels seem early, all in the same way.
+    have been `found` so far, s; `has_reference`: whether a speed of known time is measured. Fixes must be among what
+    agrees: slip makes wheels seem early, all in the same way.
     """
     least = _LEAST_FURTHER if found else _LEAST
     if abs(filter.view_slow_states(GNSS.latency).item()) < least:
         return 0.0
-    known = {group: one for group, one in _read(filter, configured) if one.sigma < _KNOWN}
-    if GNSS.latency not in known or len(known) < 2:
+    given = dict(_read(filter, configured))
+    if GNSS.latency not in given:
         return 0.0
+    known = {group: one for group, one in given.items() if one.sigma < _KNOWN}
+    if GNSS.latency not in known or len(known) < 2:
+        # All that is certain then is that no fix is of the future. If its clock is wrong, a known time shows that.
+        fixes = given[GNSS.latency]
+        future = -(fixes.configured + fixes.found)
+        is_early = not has_reference and future > max(least, _SIGNIFICANT * fixes.sigma)
+        return future if is_early else 0.0
     latencies = [one.found for one in known.values()]
     late = -sum(latencies) / len(latencies)
     sigma = max(one.sigma for one in known.values())
