@@ -54,13 +54,12 @@ def find_lateness(
     least = _LEAST_FURTHER if found else _LEAST
     if abs(filter.view_slow_states(GNSS.latency).item()) < least:
         return 0.0
-    given = dict(_read(filter, configured))
-    if GNSS.latency not in given:
+    known = {group: one for group, one in _read(filter, configured) if one.sigma < _KNOWN}
+    if GNSS.latency not in known:
         return 0.0
-    known = {group: one for group, one in given.items() if one.sigma < _KNOWN}
-    if GNSS.latency not in known or len(known) < 2:
+    if len(known) == 1:
         # All that is certain then is that no fix is of the future. If its clock is wrong, a known time shows that.
-        fixes = given[GNSS.latency]
+        fixes = known[GNSS.latency]
         future = -(fixes.configured + fixes.found)
         is_early = not has_reference and future > max(least, _SIGNIFICANT * fixes.sigma)
         return future if is_early else 0.0

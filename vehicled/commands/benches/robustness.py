@@ -167,7 +167,7 @@ def _report_missing() -> None:
     from vehicled.studies.robustness import cases
     from vehicled.studies.robustness.drives import is_installed
 
-    foreign = (*cases.commonroad_cases(), *cases.engine_cases())
+    foreign = (*cases.commonroad_cases(), *cases.engine_cases(), *cases.precise_cases())
     missing = sum(not is_installed(case.drive) for case in foreign)
     if missing:
         print(f"without {missing} cases: pip install 'vehicled[bench]' adds them", file=sys.stderr)
@@ -211,7 +211,8 @@ def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
     from vehicled.studies.robustness.drives import is_installed
 
     found = [*cases.table_cases(), *cases.sensor_cases(), *cases.road_cases()]
-    found += [case for case in (*cases.commonroad_cases(), *cases.engine_cases()) if is_installed(case.drive)]
+    foreign = (*cases.commonroad_cases(), *cases.engine_cases(), *cases.precise_cases())
+    found += [case for case in foreign if is_installed(case.drive)]
     found += cases.outage_cases()
     if args.ferrari is not None:
         log, truth = (args.ferrari / name for name in _FILES["ferrari"])

@@ -22,6 +22,7 @@ Group = Literal[
     "sensors",
     "commonroad",
     "engine",
+    "precise",
     "outage",
     "draws",
     "cars",
@@ -100,6 +101,21 @@ def engine_cases() -> Iterable[RobustnessCase]:
         for drive in chosen:
             drive_name = drives.name_foreign(plant, drive)
             yield RobustnessCase(f"{name} {drive}", "engine", drive_name, receivers=("conventional",))
+
+
+def precise_cases() -> Iterable[RobustnessCase]:
+    """These cars with an RTK receiver, and no speeds but those of wheels, which slip; also with a late IMU."""
+    plants = (
+        ("commonroad 1", "CommonRoad 1", 0.02),
+        ("commonroad 3", "CommonRoad 3", 0.02),
+        ("mujoco", "MuJoCo", 0.0),
+    )
+    late = "IMU time stamps 20 ms late"
+    for (plant, name, error), drive in product(plants, DRIVES):
+        drive_name = drives.name_foreign(plant, drive, error)
+        for wrongs in ((), (late,)):
+            case_name = ", ".join((f"{name} {drive}, RTK", *wrongs))
+            yield RobustnessCase(case_name, "precise", drive_name, wrongs, ("rtk",))
 
 
 def outage_cases() -> Iterable[RobustnessCase]:

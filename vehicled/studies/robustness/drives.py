@@ -91,7 +91,7 @@ def make_drive(drive: str, receiver: Receiver, seed: int) -> LoggedDrive:
     kind, *rest = drive.split(_SEPARATOR)
     if kind == "foreign":
         plant, name, error = rest
-        track, measurements = owners.measure_drive(plant, name, seed)
+        track, measurements = owners.measure_drive(plant, name, receiver == "rtk", seed)
         return LoggedDrive(owners.configure(plant, float(error)), measurements, _make_truth(track, drive))
     if kind == "recorded":
         return _read(*map(Path, rest))

@@ -21,7 +21,7 @@ NEES = (0.5, 2.0)
 _ESTIMATED_SUBJECTS = {"antenna", "GNSS latency", "IMU latency", "speed latency", "car"}
 """With these a filter finds the position once it has found what is wrong: the second half of the drive counts."""
 
-_BEGUN_STRAIGHT_ON = ("hills",)
+_BEGUN_STRAIGHT_ON = ("hills", "precise")
 """Nor is the time of fixes known before the first bend or change of speed."""
 _DEGREE = math.radians(1)
 

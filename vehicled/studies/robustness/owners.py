@@ -10,6 +10,7 @@ torque nor brake pressure is measured.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from vehicled.configuration import Configuration, parse_configuration
@@ -17,6 +18,7 @@ from vehicled.messages import Measurement
 from vehicled.settings import config_path
 from vehicled.simulation.commonroad import GRAVITY, load_parameters
 from vehicled.simulation.sensor_settings import (
+    RTK,
     Errors,
     SimulatedGnss,
     SimulatedImu,
@@ -37,10 +39,12 @@ _ROLLING_SHARE, _TYRE_STIFFNESS = 0.33, 2e5
 """Defaults of the handbook's tyre: from the rolling radius to the undeformed one."""
 
 
-def measure_drive(plant: str, drive: str, seed: int) -> tuple[Track, list[Measurement]]:
-    """What the car did, and what its sensors measured, in order of arrival."""
-    track = load_or_drive(plant, drive)
-    return track, measure(track, make_sensors(plant), PLACES, seed)
+def measure_drive(plant: str, drive: str, is_precise: bool, seed: int) -> tuple[Track, list[Measurement]]:
+    """What the car did, and what its sensors measured, in order of arrival; `is_precise`: with an RTK receiver."""
+    track, sensors = load_or_drive(plant, drive), make_sensors(plant)
+    if is_precise:
+        sensors = replace(sensors, gnss=RTK)
+    return track, measure(track, sensors, PLACES, seed)
 
 
 def configure(plant: str, radius_error: float) -> Configuration:
