@@ -45,7 +45,7 @@ _OWN_PRIOR = [
 """Rows that hold the biases, by the estimate's attitude and by that of gyroscopes."""
 _SHARED = ("latency", "antenna ahead", "antenna left", "gyroscope", "late pitching")
 """Unknowns of all windows."""
-_AHEAD, _GYROSCOPES = _SHARED.index("antenna ahead"), _SHARED.index("gyroscope")
+_AHEAD = _SHARED.index("antenna ahead")
 _MOVED, _NOT_MOVED = 1.0, 0.05
 """m, 1 σ of the antenna's place, if it is elsewhere and if it is where it is configured. Small errors of integrated
 accelerations have the effect of some centimetres."""
@@ -257,8 +257,7 @@ class ImuTiming:
 
         Returns the change of the latency and its σ, s, and −2 ln of the evidence of that explanation.
         """
-        pitching = pitching or (_LATE_LEVELLED if self._was_levelled else max(_LATE_PITCHING))
-        asked = late, moved, pitching
+        asked = late, moved, pitching or self._pitching
         # Of the same windows it is asked several times within one step.
         by = self._freedom, self.latency, self._fix_latency, self._given.sigma
         if by != self._solved_by:
@@ -267,6 +266,11 @@ class ImuTiming:
         if asked not in self._solved:
             self._solved[asked] = self._calc_solution(*asked)
         return self._solved[asked]
+
+    @property
+    def _pitching(self) -> float:
+        """σ of late pitching, s, in general."""
+        return _LATE_LEVELLED if self._was_levelled else max(_LATE_PITCHING)
 
     def _calc_solution(self, late: bool, moved: bool, pitching: float) -> tuple[float, float, float]:
         found, covariance, mean, prior = self._find(late, moved, pitching)
@@ -342,7 +346,7 @@ class ImuTiming:
         return self._alike * (abs(late) + _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR))
 
     def _find_antenna(self) -> tuple[complex, complex]:
-        found, covariance, *_ = self._find(True, True, _LATE_LEVELLED)
+        found, covariance, *_ = self._find(True, True, self._pitching)
         x, y = _AHEAD, _AHEAD + 1
         sigmas = np.sqrt(np.diag(covariance) * self._excess)
         return complex(found[x], found[y]), complex(sigmas[x], sigmas[y])

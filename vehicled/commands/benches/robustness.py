@@ -21,10 +21,10 @@ DESCRIPTION = """\
 Estimators on cars and sensors that differ from their configuration: the own plant with one thing wrong at a time,
 on rough and on hilly roads, and without some of the sensors, with both kinds of receiver; plants of others (extra
 `bench`) with a conventional receiver: CommonRoad's multi-body model of two cars, described by handbook figures with
-the wheels 2 % too large or too small, and a published car in MuJoCo and in Exudyn; a minute without GNSS; and,
-where they are given, pairs and triples of wrong things and recorded drives. Each is compared with a planar
-kinematic filter (gyroscope, speeds, GNSS, no model of the car), which no estimator should be worse than. Rows that
-miss a limit are marked."""
+the wheels 2 % too large or too small, and a published car in MuJoCo and in Exudyn; some of these with RTK, and with
+an IMU of wrong time; a minute without GNSS; and, where they are given, pairs and triples of wrong things and recorded
+drives. Each is compared with a planar kinematic filter (gyroscope, speeds, GNSS, no model of the car), which no
+estimator should be worse than. Rows that miss a limit are marked."""
 
 EPILOG = """\
 examples:
