@@ -287,4 +287,5 @@ def test_at_constant_speed_a_late_imu_and_an_antenna_elsewhere_that_cancel_are_n
             timing.take_fix(t, at + 0.02 * complex(*random.standard_normal(2)), 0.02, 0.0)
     change, sigma, _ = timing._solve()
     assert change > 3.5 * sigma
-    assert timing.antenna_offset == math.inf
+    assert not timing._is_told_apart
+    assert timing.antenna_offset > 0.3

@@ -63,10 +63,11 @@ _MODEL_ERROR = 0.001
 _CONTRADICTION = 2.5
 """Standard deviations from which on the configured latency is wrong if the attitude is estimated, and up to which one
 that windows find explains an antenna that seems to be elsewhere."""
-_ENOUGH = 5
-"""Windows: what fewer of them suspect is left open. More of them have decided, or do not distinguish it."""
-_POSITIVE = 2.0
-"""Of −2 ln of two evidences, the least difference that is evidence (Kass and Raftery, "Bayes factors", 1995)."""
+_UNDECIDED = 1.5
+"""Likewise while windows do not tell the two apart."""
+_POSITIVE, _STRONG = 2.0, 6.0
+"""Of −2 ln of two evidences, the least differences that are positive and strong evidence (Kass and Raftery, "Bayes
+factors", 1995). That an antenna is in its place takes strong one: as the simpler explanation it is ahead anyway."""
 _SHOWN, _TOLD_APART = 0.5, 2.0
 """Of the configured σ, and of σ if the antenna is where it is configured: up to which share windows show the time of
 samples. At constant speed a wrong time and another place move the path alike, and small errors of roll seem to be a
@@ -290,7 +291,8 @@ class ImuTiming:
     def _is_told_apart(self) -> bool:
         """Whether the windows show the time of samples, and tell a wrong one from an antenna that is elsewhere."""
         sigma = self._solve()[1]
-        return sigma < min(_SHOWN * self.sigma, _TOLD_APART * self._solve(moved=False)[1])
+        is_shown = sigma < min(_SHOWN * self.sigma, _TOLD_APART * self._solve(moved=False)[1])
+        return is_shown and not -_POSITIVE < self._compare_places() < _STRONG
 
     def _find(self, late: bool, moved: bool, pitching: float) -> tuple[np.ndarray, ...]:
         """The shared unknowns by such an explanation, and their covariance but for the excess.
@@ -338,12 +340,11 @@ class ImuTiming:
 
     def _find_offset(self) -> float:
         """Up to where a wrong time explains where the antenna seems to be, m."""
-        if self._windows < _ENOUGH and not self._is_told_apart:
-            return math.inf
-        if self._has_moved():
+        if self._is_told_apart and self._has_moved():
             return 0.0
         late, sigma, _ = self._solve(moved=False)
-        return self._alike * (abs(late) + _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR))
+        beyond = _CONTRADICTION if self._is_told_apart else _UNDECIDED
+        return self._alike * (abs(late) + beyond * math.hypot(sigma, _MODEL_ERROR))
 
     def _find_antenna(self) -> tuple[complex, complex]:
         found, covariance, *_ = self._find(True, True, self._pitching)
@@ -368,10 +369,14 @@ class ImuTiming:
 
     def _has_moved(self, pitching: float | None = None) -> bool:
         """Whether the antenna is elsewhere by the better explanation, with samples that are late or not."""
+        return self._compare_places(pitching) < 0.0
+
+    def _compare_places(self, pitching: float | None = None) -> float:
+        """By how much −2 ln of the evidence speaks for an antenna that is in its place."""
         moved, right = (
             min(self._solve(late, m, pitching)[2] for late in (True, False)) for m in (True, False)
         )
-        return moved < right
+        return moved - right
 
     def _is_wrong(self, pitching: float) -> bool:
         """Whether the configured latency is, with that σ of late pitching, s."""
