@@ -260,7 +260,7 @@ class ImuTiming:
         """
         asked = late, moved, pitching or self._pitching
         # Of the same windows it is asked several times within one step.
-        by = self._freedom, self.latency, self._fix_latency, self._given.sigma
+        by = self.sigma, self._given.sigma, self._freedom, self.latency, self._fix_latency
         if by != self._solved_by:
             self._solved_by = by
             self._solved.clear()
