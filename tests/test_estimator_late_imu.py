@@ -35,13 +35,15 @@ def test_their_time_is_found(late):
 
 
 @pytest.mark.parametrize("late", [-0.04, pytest.param(0.04, marks=pytest.mark.slow)])
-def test_until_then_they_are_no_antenna_that_is_elsewhere(late):
-    """In a slalom at 19 m/s that is the same as 0.8 m: such an antenna was found, and the place off by as much."""
+def test_until_then_an_antenna_that_seems_to_be_elsewhere_makes_the_place_uncertain(late):
+    """In a slalom at 19 m/s a late IMU is the same as an antenna 0.8 m away, which was found at a sigma of 0.04 m."""
     drive = mixed(25.0)
     run = Run(prototype(), steps(delay_imu(drive.measurements(gnss="rtk"), late)))
     settled = (run.t > 5 * SECOND) & (run.t < 25 * SECOND)
     for column in ("x", "y"):
-        assert np.abs(run.error(drive, column))[settled].max() < 0.15, column
+        error = np.abs(run.error(drive, column))[settled]
+        assert (error < np.maximum(4.0 * run[f"sigma.{column}"][settled], 0.15)).all(), column
+        assert error[-250:].max() < 0.1, column
     found = run.estimator.parameters()["imu_latency"]
     assert abs(found.value - late) < 3.0 * found.sigma < 0.02
 

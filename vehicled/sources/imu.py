@@ -325,12 +325,12 @@ class ImuSource(Source[Imu]):
             lifted = self.filter.car.vehicle.gravity * self._road.levelled
             ahead, left, rises = ahead - lifted.real, left - lifted.imag, rises + self._road.levelled
         change = self._timing.take_means((t, yaw_rate, ahead, left), rises, read(YAW), bias)
-        if self._timing.moved is not None:
-            doubt_antenna(self.filter, *self._timing.moved)
         if abs(change) > LARGE_CHANGE:
             forget_falsified(self.filter, change)
         elif not change and self._timing.sigma:
             self._vote()
+        if self._timing.moved is not None:
+            doubt_antenna(self.filter, *self._timing.moved)
 
     def _vote(self) -> None:
         """Take another time of samples where all other sensors together contradict it."""

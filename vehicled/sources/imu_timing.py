@@ -101,8 +101,8 @@ class ImuTiming:
         """Return to the configured latency."""
         self.latency = 0.0
         """s: by how much samples are older than their time, beside what is configured, as far as found."""
-        self.antenna_offset = 0.0
-        """m: by how much the antenna may seem to be elsewhere only because samples are of another time."""
+        self._suspected, self._alike_most = 0.0, math.inf
+        """s, up to which a wrong time may be why the antenna seems to be elsewhere; and m/s, by how much at most."""
         self.place_doubt = 0.0
         """σ of what the time of samples does to the place of an antenna that is found beside them, m."""
         self.moved: tuple[complex, complex] | None = None
@@ -320,7 +320,7 @@ class ImuTiming:
     def _decide(self) -> float:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
-        self.antenna_offset = self._find_offset()
+        self._suspected, self._alike_most = self._find_suspected(), self._alike
         if self._is_told_apart and self._has_moved():
             self.moved = self._find_antenna()
         self.place_doubt = self._alike * self.doubt
@@ -338,13 +338,16 @@ class ImuTiming:
         # By the estimate's attitude, small errors of that seem to be a wrong time.
         return self._was_levelled or self._found or all(map(self._is_wrong, _LATE_PITCHING))
 
-    def _find_offset(self) -> float:
-        """Up to where a wrong time explains where the antenna seems to be, m."""
+    def find_offset(self, speed: float) -> float:
+        """m: by how much the antenna may seem to be elsewhere, at a speed (m/s), as samples are of another time."""
+        return min(abs(speed), self._alike_most) * self._suspected
+
+    def _find_suspected(self) -> float:
         if self._is_told_apart and self._has_moved():
             return 0.0
         late, sigma, _ = self._solve(moved=False)
         beyond = _CONTRADICTION if self._is_told_apart else _UNDECIDED
-        return self._alike * (abs(late) + beyond * math.hypot(sigma, _MODEL_ERROR))
+        return abs(late) + beyond * math.hypot(sigma, _MODEL_ERROR)
 
     def _find_antenna(self) -> tuple[complex, complex]:
         found, covariance, *_ = self._find(True, True, self._pitching)

@@ -34,6 +34,7 @@ from vehicled.sources.steering import SteeringInput
 from vehicled.sources.torques import WheelTorques
 from vehicled.sources.vehicle_speed import VehicleSpeed
 from vehicled.sources.wheels import WheelAngles, WheelSpeeds
+from vehicled.vehicle.arrays import AHEAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +249,7 @@ class Sources:
 
         Of the antenna, m: samples of the IMU that are of another time.
         """
-        return {GNSS.antenna: self._context.timing.antenna_offset}
+        return {GNSS.antenna: self._context.timing.find_offset(self._context.filter.pose.item(AHEAD))}
 
     def reset(self) -> None:
         """The filter begins anew."""
