@@ -20,8 +20,8 @@ from vehicled.vehicle.arrays import AHEAD
 
 _FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
 """What explains samples of another time as well."""
-_CLEARLY = 4.0
-"""σ from which on an antenna is found elsewhere."""
+_CLEARLY = 2.5
+"""σ from which on an antenna is where it has been found: that it is elsewhere, the evidence has decided before."""
 _TURNING = 0.3
 """rad/s: of turns, in which the heading is then wrong by as much as the car turns meanwhile."""
 
