@@ -66,3 +66,16 @@ def test_an_antenna_that_is_elsewhere_is_found_where_no_torque_is_measured(ahead
         error = np.abs(run.error(drive, column))[late]
         assert error.max() < 0.1
         assert (error < 4.0 * run[f"sigma.{column}"][late]).all()
+
+
+@pytest.mark.parametrize("ahead", [0.0, -0.5])
+def test_an_antenna_whose_place_is_known_is_not_doubted(ahead):
+    """There are no states of it, also where the windows find it elsewhere."""
+    drive, gnss = mixed(25.0), prototype().sensors.gnss
+    x, *others = gnss.antenna
+    known = with_sensors(gnss=replace(gnss, antenna=(x + ahead, *others), antenna_sigma=0.0))
+    run = Run(known, steps(drive.measurements(seed=5, gnss="rtk")))
+    assert run.summary.errors == 0
+    assert "antenna.x" not in run.estimator.parameters()
+    if not ahead:
+        assert abs(run.estimator.parameters()["imu_latency"].value) < 0.01

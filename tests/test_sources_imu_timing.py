@@ -154,7 +154,7 @@ def test_pitch_that_came_late_once_is_still_among_what_was_summed_up():
     assert once == pytest.approx(never, rel=1e-6)
 
 
-def test_how_well_it_is_measured_does_not_depend_on_when_that_was_read():
+def test_how_well_it_is_known_does_not_depend_on_when_that_was_read():
     """Gyroscopes of roll and pitch that fall silent after the last window."""
 
     def drive_and_lose_attitude(is_read: bool) -> float:

@@ -30,7 +30,7 @@ def find(f, latencies, sigma=0.001, configured=CONFIGURED, of_imu=0.0, found=0.0
     for group, latency in zip(CONFIGURED, latencies, strict=True):
         set_slow_state(f, index(f, group), latency)
         f.set_variance(group, "", sigma**2)
-    return find_lateness(f, configured, of_imu, found, has_reference)
+    return find_lateness(f, configured, of_imu, found, lambda: has_reference)
 
 
 def test_what_all_others_are_early_by_the_imu_is_late_by(whole):

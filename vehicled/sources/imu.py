@@ -336,7 +336,7 @@ class ImuSource(Source[Imu]):
         """Take another time of samples where all other sensors together contradict it."""
         timing = self._timing
         change = find_lateness(
-            self.filter, self._latencies, self.settings.latency, timing.latency, timing.has_reference()
+            self.filter, self._latencies, self.settings.latency, timing.latency, timing.has_reference
         )
         if change:
             self._timing.set_by_others(change)

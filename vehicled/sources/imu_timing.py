@@ -111,8 +111,6 @@ class ImuTiming:
         size = len(_SHARED)
         self._information, self._vector = np.zeros((size, size)), np.zeros(size)
         self._squares, self._freedom, self._excess = 0.0, 0, 1.0
-        self._windows = 0
-        """That have been compared."""
         self._was_levelled = True
         """Whether all samples were levelled so."""
         self._given = SlowState(0.0, 0.0, "s")
@@ -243,7 +241,6 @@ class ImuTiming:
         self._vector += products[:-1, -1]
         self._squares += float(products[-1, -1])
         self._freedom += 2 * len(at) - own.shape[1]
-        self._windows += 1
         # Where fixes scatter by more than their σ, the result does as well. That they do not fit an explanation
         # speaks against that alone: what counts is by how much the best one leaves.
         best = self._calc_squares(np.linalg.lstsq(self._information, self._vector)[0])

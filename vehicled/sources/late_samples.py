@@ -66,7 +66,10 @@ def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> Non
     By a path without tyres, m beside the configured one, ahead + i left. A filter that knows the antenna well has
     fixes turn and shift the car instead.
     """
-    estimated, states = filter.view_slow_states(GNSS.antenna), filter.states
+    states = filter.states
+    if GNSS.antenna not in states:  # its place is known
+        return
+    estimated = filter.view_slow_states(GNSS.antenna)
     for n, (found, error) in enumerate(((place.real, sigma.real), (place.imag, sigma.imag))):
         element = GNSS.antenna.elements[n]
         known = filter.variances.item(states.index(GNSS.antenna, element))

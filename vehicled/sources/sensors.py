@@ -225,7 +225,7 @@ class Sources:
         """
         by_fixes = max((r.place_doubt for r in self.receivers), default=0.0)
         timing, f = self._context.timing, self._context.filter
-        if not timing.place_doubt:
+        if not timing.place_doubt or GNSS.antenna not in f.states:
             return by_fixes
         is_found = f.variances.item(f.states.index(GNSS.antenna, "x")) > self._known_antenna
         return math.hypot(by_fixes, timing.place_doubt) if is_found else by_fixes

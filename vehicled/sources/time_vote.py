@@ -43,7 +43,7 @@ def find_lateness(
     configured: Mapping[Group, float],
     of_imu: float,
     found: float,
-    has_reference: bool,
+    has_reference: Callable[[], bool],
 ) -> float:
     """By how much the IMU's samples are older than they are taken for, s; 0 where sensors do not agree on it.
 
@@ -61,7 +61,7 @@ def find_lateness(
         # All that is certain then is that no fix is of the future. If its clock is wrong, a known time shows that.
         fixes = known[GNSS.latency]
         future = -(fixes.configured + fixes.found)
-        is_early = not has_reference and future > max(least, _SIGNIFICANT * fixes.sigma)
+        is_early = future > max(least, _SIGNIFICANT * fixes.sigma) and not has_reference()
         return future if is_early else 0.0
     latencies = [one.found for one in known.values()]
     late = -sum(latencies) / len(latencies)
