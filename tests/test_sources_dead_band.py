@@ -13,12 +13,18 @@ LEAST = 0.9 / 0.3
 """rad/s"""
 
 
-def test_a_reading_of_zero_is_one_until_the_wheel_has_begun_to_turn():
+def test_before_a_wheel_has_turned_zero_may_be_as_fast_as_such_sensors_leave_out():
     band = DeadBand()
-    assert [band.take(0.0) for _ in range(5)] == [0.0] * 5
-    assert band.take(LEAST) == 0.0
     assert band.take(0.0) > LEAST**2
+    assert band.least > LEAST
+
+
+def test_the_least_rate_that_has_been_read_is_the_band():
+    band = DeadBand()
+    for rate in (0.0, LEAST, 20.0):
+        band.take(rate)
     assert band.least == LEAST
+    assert band.take(0.0) > LEAST**2
 
 
 def test_a_sensor_that_reads_small_rates_has_no_band():
@@ -26,12 +32,6 @@ def test_a_sensor_that_reads_small_rates_has_no_band():
     for rate in (0.0, 0.02, 3.0, 0.0):
         band.take(rate)
     assert band.take(0.0) < 0.1**2
-
-
-def test_a_wheel_that_turns_from_the_first_reading_on_has_shown_nothing():
-    band = DeadBand()
-    band.take(20.0)
-    assert band.take(0.0) == 0.0
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_a_car_in_a_jam_is_followed_as_it_pulls_off(jam):
     given = map(spoil, only(jam.measurements(gnss="conventional"), "imu.", "gnss.", "steer.", "wheel."))
     configuration = with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds())
     run = Run(configuration, steps(given))
-    later = run.t > 8 * SECOND
+    later = run.t > 2 * SECOND  # the first start as well
     assert run.estimator.status()["restarts"] == 0
     assert rms(run.error(jam, "vx")[later]) < 0.25
     assert np.abs(run.error(jam, "vx")[later]).max() < 0.6

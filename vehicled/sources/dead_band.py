@@ -1,10 +1,13 @@
 """Wheels that read zero until they turn fast enough: passive sensors, and control units that leave small rates out.
 
-The least rate that a sensor has ever read shows how fast its wheel may turn while it reads zero.
+The least rate that a sensor has ever read shows how fast its wheel may turn while it reads zero. Before it has read
+any, it may leave out as much as such sensors do.
 """
 
 from __future__ import annotations
 
+_LARGEST = 4.0
+"""rad/s: what sensors of cars leave out at most, 1.2 m/s."""
 _PER_BAND = 4.5
 """σ of a reading of zero over the least rate. The same error lasts while a car pulls off: 80 readings of four wheels
 within 0.4 s count as one of half of that rate."""
@@ -14,17 +17,13 @@ class DeadBand:
     """Of one wheel; rates in rad/s."""
 
     def __init__(self) -> None:
-        self._last: float | None = None
-        self.least = 0.0
-        """That has been read, rad/s; zero until the wheel has begun to turn."""
+        self.least = _LARGEST
+        """That has been read, rad/s, or may yet be."""
 
     def take(self, reading: float) -> float:
         """The variance that a reading of zero has beside its noise, (rad/s)²."""
-        rate, before, self._last = abs(reading), self._last, reading
+        rate = abs(reading)
         if rate > 0.0:
-            if self.least > 0.0:
-                self.least = min(self.least, rate)
-            elif before == 0.0:
-                self.least = rate
+            self.least = min(self.least, rate)
             return 0.0
         return (_PER_BAND * self.least) ** 2
