@@ -36,9 +36,14 @@ def test_what_seven_standard_deviations_do_not_exclude_is_kept():
     assert not find(2.0, 0.5, 0.08)
 
 
+def test_next_to_no_information_contradicts_nothing():
+    """0.5 mm of an antenna that is known to 3 mm, where measurements leave all but 0.0004 of its variance."""
+    assert not find(np.inf, 1.25, 0.15)
+
+
 def test_what_lasting_errors_of_the_model_make_of_a_place_outside_the_car_is_no_place():
-    assert find(np.inf, 2.8, 0.39) == {0: pytest.approx(2.8, rel=1e-3)}
-    assert not find(2.0, 2.8, 0.39)
+    assert find(np.inf, 2.8, 0.09) == {0: pytest.approx(2.8, rel=1e-3)}
+    assert not find(2.0, 2.8, 0.09)
 
 
 def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> None:

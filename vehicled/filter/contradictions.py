@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_LEAST_INFORMED = 1e-5
-"""Least share of a parameter's variance that measurements must have taken: less is rounding."""
+_LEAST_INFORMED = 1e-3
+"""Least share of a parameter's variance that measurements must have taken: with less, any small error of the model is
+divided by it into a large one of the parameter."""
 _LASTING = 10
 """Calls in a row for which that must be so."""
 
