@@ -39,7 +39,7 @@ class Dense:
             h = [dict(enumerate(given[k * n : (k + 1) * n])) for k in range(m)]
             observations.append(kernels.observe(f"dense{m}", predicted[:m], h, noise=more[:m]))
             gated.append(program.sequence(f"gated{m}", observations[-1], kernels.gates[m - 1]))
-            left_out = Considered((), program.graph.zero, considered)
+            left_out = Considered(dict.fromkeys(considered, program.graph.one))
             added = add_considered(program, kernels, f"dense{m}", m, observations[-1], left_out)
             considering.append(program.sequence(f"considering{m}", added.evaluate, added.gate))
         angle = kernels.observe("angle", predicted[:1], [{0: program.graph.one}], angle=True)

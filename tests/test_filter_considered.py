@@ -24,7 +24,8 @@ class Filter:
         rows, (share,) = program.array("given", m * N), program.array("share", 1)
         h = [dict(enumerate(rows[k * N : (k + 1) * N])) for k in range(m)]
         observed = kernels.observe("seen", [program.graph.zero] * m, h)
-        added = add_considered(program, kernels, "seen", m, observed, Considered(PLACES, share, ALWAYS))
+        shares = dict.fromkeys(PLACES, share) | dict.fromkeys(ALWAYS, program.graph.one)
+        added = add_considered(program, kernels, "seen", m, observed, Considered(shares))
         update = program.sequence("update", added.evaluate, added.gate)
         by_hand = program.sequence("by_hand", added.evaluate, kernels.updates[m - 1], added.take_back)
         program.finish([])

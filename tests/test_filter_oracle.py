@@ -32,7 +32,10 @@ from vehicled.messages import WHEELS
 from vehicled.sources.gnss import Gnss
 from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.gnss_model import GNSS
+from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.sources.sensors import Sensors
+from vehicled.sources.vehicle_speed import SPEED_LATENCY
+from vehicled.sources.wheels import SPEEDS, WHEEL_LATENCY
 from vehicled.vehicle.arrays import AHEAD, LEFT, POSE, YAW
 
 BEGIN = 60 * STEP_NS
@@ -91,7 +94,10 @@ class Considering(ErrorStateKalmanFilter[LinearObservation]):
 
 
 def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
-    """(n,) of the gain of the observation evaluated last: a course in a turn corrects no latency, an IMU none."""
+    """(n,) of the gain of the observation evaluated last: what it leaves out of the states that it considers.
+
+    A course in a turn corrects no latency, nor does a speed beside an unknown acceleration; an IMU corrects none.
+    """
     left_out = np.zeros(len(f.states))
     if kind.startswith("imu."):
         for group in f.states.groups:
@@ -100,6 +106,9 @@ def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
         share = f.car.view("gnss.course.considered").item()
         for group in (GNSS.latency, GNSS.velocity_latency):
             left_out[f.states[group]] = share
+    for group, speeds in (SPEED_LATENCY, ("vehicle.speed",)), (WHEEL_LATENCY, SPEEDS):
+        if kind in speeds:
+            left_out[f.states[group]] = f.car.view(f"{kind}.considered").item()
     return left_out
 
 
@@ -319,6 +328,20 @@ def test_a_course_corrects_latencies_where_it_turns_neither_slowly_nor_fast(rack
     slowly, fast = (min(max(turning / bound - 1.0, 0.0), 1.0) for bound in (0.05, 0.1))
     assert share == pytest.approx(max(1.0 - slowly, fast), abs=0.05)
     assert at_least <= share <= at_most
+
+
+def test_where_a_road_pitches_the_car_gyroscopes_correct_their_biases_less():
+    """Of roll and pitch rate, that is: no road turns the car by much about the vertical."""
+    corrections = []
+    for rate in (0.0, 0.06):
+        f = new_filter()
+        place(f, np.zeros(3), 0.0, 15.0)
+        turn_left(f, 2, 0.0)
+        f.car.view("imu.rolling")[2] = rate**2
+        f.update(Observation("imu.gyro", 2 * STEP_NS, [0.02, 0.02, 0.02], [1e-4] * 3), (1e9, 1e9))
+        corrections.append(f.errors.x[f.states[GYRO_BIAS]])
+    kept = 0.02**2 / (0.06**2 + 0.02**2)
+    assert corrections[1] / corrections[0] == pytest.approx([kept, kept, 1.0], rel=1e-3)
 
 
 def test_at_standstill_a_velocity_of_zero_leaves_all_finite():

@@ -21,11 +21,17 @@ class Filter:
         self.pose, self.road_lift = np.zeros(32), np.zeros(1)
         self.pose[AHEAD] = SPEED
         self.car = SimpleNamespace(vehicle=SimpleNamespace(gravity=GRAVITY))
+        self.variances, self.states = np.zeros(3), SimpleNamespace(index=lambda _, axis: "xyz".index(axis))
         self.turned = 0j
+        self.levelled: list[complex] = []
+        self.road = RoadRotation(self)
 
     @property
     def rises(self) -> complex:
         return complex(self.pose[V1Z], self.pose[V2Z])
+
+    def level(self, lean: complex, sigma: tuple[float, float]) -> None:
+        self.levelled.append(lean)
 
     def tilt_road(self, slope: float, bank: float) -> None:
         self.pose[V1Z] += slope
@@ -42,7 +48,7 @@ def drive(
 ) -> Filter:
     """After some seconds straight on and level. `force`: what the accelerometers measure, None: nothing."""
     f = Filter()
-    road = RoadRotation(f)
+    road = f.road
     for k in range(round((settling + seconds) * 250)):
         t = 0.004 * k - settling
         begin(t, f)
@@ -125,7 +131,7 @@ def test_accelerometers_of_a_car_that_slides_turn_no_road():
 def test_nor_do_a_bias_and_a_gap():
     assert not drive(lambda t: (0.002, -0.002, 0.0), 60.0).turned
     f = Filter()
-    road = RoadRotation(f)
+    road = f.road
     for t in np.arange(0.0, 20.0, 0.5):
         road.take(float(t), (0.5, 0.5, 0.0), None, 0j)
     assert not f.turned
@@ -144,3 +150,31 @@ def test_a_road_that_curves_upwards_lifts_the_car_and_one_that_undulates_does_no
     dive = drive(lambda t: (0.0, 0.3 * math.cos(6.0 * t), 0.0), 10.0).road_lift[0]
     assert dive == pytest.approx(0.0, abs=1.2)
     assert drive(lambda t: (0.0, 0.02, 0.0), 10.0).road_lift[0] == 0.0
+
+
+def test_a_start_on_a_slope_is_seen_as_one():
+    """Within the first seconds accelerometers show it, however far it is off what the estimate begins with."""
+    f = drive(lambda t: (0.0, 0.0, 0.0), 7.0, lambda t, f: complex(GRAVITY * 0.12, 0.0), settling=0.0)
+    assert f.rises.real + f.road.levelled.real == pytest.approx(0.12, abs=0.005)
+
+
+def test_an_estimate_that_is_off_does_not_draw_the_attitude_along():
+    """Its velocity then goes another way between corrections, and jumps back with each of them."""
+    wrong = 0.1
+
+    def go_wrong(t: float, f: Filter) -> None:
+        f.pose[V1Z] = wrong if t > 0.0 else 0.0
+        f.pose[AHEAD] = SPEED - GRAVITY * wrong * (t % 0.1 if t > 0.0 else 0.0)
+
+    f = drive(lambda t: (0.0, 0.0, 0.0), 20.0, lambda t, f: 0j, begin=go_wrong, settling=12.0)
+    assert f.road.levelled.real == pytest.approx(-wrong, abs=0.02)
+
+
+def test_an_estimate_is_held_to_what_the_imu_shows_beside_what_is_usual():
+    def rise(t: float, f: Filter) -> None:
+        f.pose[V1Z] = 0.01 if t > 0.0 else 0.0
+
+    f = drive(lambda t: (0.0, 0.0, 0.0), 1.0, begin=rise, settling=60.0)
+    assert len(f.levelled) > 300
+    assert f.levelled[-1].real == pytest.approx(-0.01, abs=0.002)
+    assert not drive(lambda t: (0.0, 0.0, 0.0), 1.0, settling=15.0).levelled

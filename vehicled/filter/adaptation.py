@@ -38,6 +38,8 @@ _ROLLING = 0.5
 """m/s: slower, a car is taken to stand."""
 _LEVEL = 4.0
 """Standard deviations of slope and bank up to which a turn does not make them less certain."""
+_HILLY = 4.0
+"""Variance of slope and bank over what is given, of hills."""
 _STEEP = 6.0
 """Standard deviations of slope and bank that contradict what is given."""
 
@@ -108,6 +110,18 @@ class AdaptiveState(VehicleState):
         for element, angle in (("v1z", slope), ("v2z", bank)):
             self.add_variance(ATTITUDE, element, _OF_TILT * abs(angle))
         self.expect_slopes(math.hypot(self.pose.item(V1Z), self.pose.item(V2Z)))
+
+    def level(self, lean: complex, sigma: tuple[float, float]) -> None:
+        """On hills: the axes ahead and to the left, and the road, rise by `lean` (rad) more, within σ (rad)."""
+        if self._slopes <= _HILLY * self.settings.ground_slope**2:
+            return
+        p = self.errors
+        for kind, more, s in zip(("road.slope", "road.bank"), (lean.real, lean.imag), sigma, strict=True):
+            p.value[0], p.noise[0] = 0.0, s * s
+            self._evaluations[kind]()
+            p.value[0] = more - p.innovation.item(0)
+            self._evaluations[kind]()
+            p.update(1)
 
     def turn_heading(self, angle: float) -> None:
         """The car has turned by this angle (rad) beside the estimate."""

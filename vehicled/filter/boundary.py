@@ -192,6 +192,9 @@ class ObservedFilter(Protocol):
     def tilt_road(self, slope: float, bank: float) -> None:
         """The road has turned by these angles (rad), and the car with it: it rises more ahead, and to the left."""
 
+    def level(self, lean: complex, sigma: tuple[float, float]) -> None:
+        """On hills: the axes ahead and to the left, and the road, rise by `lean` (rad) more, within σ (rad)."""
+
     def turn_heading(self, angle: float) -> None:
         """The car has turned by this angle (rad) beside the estimate."""
 

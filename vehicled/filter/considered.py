@@ -12,7 +12,7 @@ of the considered states, by s_c s_d K_c S K_dᵀ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,12 +27,8 @@ if TYPE_CHECKING:
 class Considered:
     """What an observation does not correct."""
 
-    places: Sequence[int]
-    """Of the states."""
-    share: Atom
-    """Of their correction that is left out, 0 to 1, at the time of the observation."""
-    always: Sequence[int] = ()
-    """Places of others, whose correction is left out wholly."""
+    shares: Mapping[int, Atom]
+    """Of the correction of a state, by its place, what is left out at the time of the observation: 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +52,21 @@ def add_considered(
     considered: Considered,
 ) -> ConsideredKernels:
     """Of the kind of observation `name`, which the kernel `evaluate` evaluates."""
-    (share,) = program.array(f"{name}.considered", 1)
-    keep = program.kernel(f"share.{name}", [(share, considered.share)])
+    shares, one = considered.shares, program.graph.one
+    found = {id(share): share for share in shares.values() if share is not one}
+    kept = program.array(f"{name}.considered", len(found))
+    keep = program.kernel(f"share.{name}", zip(kept, found.values(), strict=True))
+    left_out = dict(zip(found, kept, strict=True)) | {id(one): one}
     arrays, n = program.arrays, covariance.size
     white = [arrays["white"][k * n : (k + 1) * n] for k in range(components)]
-    found = [*zip(white, arrays["left"], arrays["precision"], strict=False)]
+    by_component = [*zip(white, arrays["left"], arrays["precision"], strict=False)]
     stores, zero = [], program.graph.zero
-    shares = [*((i, share) for i in considered.places), *((i, program.graph.one) for i in considered.always)]
-    for a, (i, s_i) in enumerate(shares):
-        correction = sum((w[i] * precision * left for w, left, precision in found), zero)
+    states = [(i, left_out[id(share)]) for i, share in shares.items()]
+    for a, (i, s_i) in enumerate(states):
+        correction = sum((w[i] * precision * left for w, left, precision in by_component), zero)
         stores.append((covariance.x[i], covariance.x[i] - s_i * correction))
-        for j, s_j in shares[a:]:
-            place, p = covariance.p[i, j], sum((w[i] * w[j] * d for w, _, d in found), zero)
+        for j, s_j in states[a:]:
+            place, p = covariance.p[i, j], sum((w[i] * w[j] * d for w, _, d in by_component), zero)
             stores.append((place, place + s_i * s_j * p))
     take_back = program.kernel(f"take_back.{name}", stores)
     both = program.sequence(f"correct.{name}", covariance.updates[components - 1], take_back)

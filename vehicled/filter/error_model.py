@@ -246,7 +246,7 @@ class ErrorModel:
         program, m = self.program, len(rows)
         kernel = self._covariance.observe(f"observe.{name}", predicted, rows, noise=noise, angle=angle)
         gate = self._covariance.gates[m - 1]
-        if considered is not None and (considered.places or considered.always):
+        if considered is not None and considered.shares:
             added = add_considered(program, self._covariance, name, m, kernel, considered)
             kernel, gate, self._take_back[name] = added.evaluate, added.gate, added.take_back
         self._observations[name] = kernel
@@ -312,6 +312,11 @@ class ErrorModel:
     def calc_slipping(self, ahead: Atom) -> Atom:
         """1, or 0 at a speed ahead, m/s, at which tyres stick."""
         return calc_slipping(self.g, ahead)
+
+    def calc_variance(self, places: Sequence[int]) -> Atom:
+        """Of the sum of some states."""
+        p = self._covariance.p
+        return sum((p[i, j] for i in places for j in places), self.g.zero)
 
     def discount(self, value: Atom, small: float) -> Atom:
         """A sensitivity, less of it where it is small: there it is mostly noise that innovations correlate with."""

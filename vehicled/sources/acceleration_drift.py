@@ -114,6 +114,10 @@ class AccelerationDrift:
         self._before = 0j
         """and what it was before, m/s²."""
 
+    def interrupt(self) -> None:
+        """What comes is not to be compared with what was before."""
+        self._places.clear()
+
     def take(self, means: Sequence[float], motion: CarMotion) -> bool:
         """Time (s), yaw rate (rad/s), accelerations ahead and to the left (m/s²), as means of a moment.
 
@@ -124,7 +128,7 @@ class AccelerationDrift:
         is_set, self._bias = abs(motion.bias - self._bias) > _SET, motion.bias
         is_usual = motion.velocity.real > _SLOWEST and abs(yaw_rate) < _FASTEST_TURN and 0.0 < dt < _LONGEST
         if is_set or not is_usual:
-            self._places.clear()
+            self.interrupt()
             return False
         gained, turned, lifted, by_road, per_normal = self._sums
         pull = dt * self._gravity

@@ -11,7 +11,7 @@ from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_constant
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
-from vehicled.sources.late_speeds import calc_share_of_change, make_latency
+from vehicled.sources.late_speeds import calc_share_of_change, find_considered, make_latency
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.units import MetresPerSecond, NonNegative, Positive, Radians, Seconds
@@ -75,7 +75,8 @@ def add_body_velocity(model: ErrorModel) -> None:
         row |= s.entries(VELOCITY_LATENCY, {0: -(share * changes[k])})
         return -late * changes[k], row | s.entries(VELOCITY_ANGLE, {0: turned[k] * scale})
 
-    model.observe_readings("velocity", readings, error)
+    considered = find_considered(model, VELOCITY_LATENCY)
+    model.observe_readings("velocity", readings, error, considered=considered)
 
 
 @dataclass(frozen=True, kw_only=True)

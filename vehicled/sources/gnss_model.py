@@ -175,7 +175,7 @@ class _ReceiverModel:
         turning = model.calc_change(model.models.differentiate(course))
         share = g.max(calc_share(g, turning, _FAST_TURN), 1.0 - self._find_share(kind, readings)[1])
         groups = [group for group in (receiver.latency, receiver.velocity_latency) if group in model.states]
-        return Considered([i for group in groups for i in model.states.places(group)], share)
+        return Considered({i: share for group in groups for i in model.states.places(group)})
 
     def _find_share(self, kind: str, readings: Sequence[Atom]) -> tuple[list[Atom], Atom]:
         """What readings change by within a second, and how far that determines a latency, 0 to 1."""

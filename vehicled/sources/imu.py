@@ -402,6 +402,10 @@ class ImuSource(Source[Imu]):
         """With what the statistics have found: make biases of accelerometers that drift less certain."""
         if not any(map(self.updates.is_active, COURSES)):
             return  # what wheels that slip tell would be held against them
+        lean = self._road.lean
+        if lean is None:
+            self._drift.interrupt()
+            return
         f, (turn_bias, bias_left, bias_ahead) = self.filter, found[11:14]
         t, yaw_rate, ahead, left = found[15:]
         read, normal, bias = f.pose.item, f.car.ground.item, complex(bias_ahead, bias_left)
@@ -409,7 +413,7 @@ class ImuSource(Source[Imu]):
             complex(read(AHEAD), read(LEFT)),
             read(YAW),
             complex(normal(0), normal(1)),
-            self._road.lean,
+            lean,
             bias,
         )
         if not self._drift.take((t, yaw_rate - turn_bias, ahead, left), motion):

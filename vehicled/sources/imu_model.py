@@ -111,6 +111,10 @@ def turn_back(
 
 _SMALL_RATE, _SWAYING = 0.1, 0.03
 """rad/s: of turning; and of the body's roll and pitch rate together, up to which a car does not sway."""
+_LEVEL_ROAD = 0.02
+"""rad/s, root of a mean square: a car that rolls and pitches faster than that for seconds does so with the road."""
+ROLLING = "imu.rolling"
+"""Array (3,): means of the roll and pitch rate that are measured, rad/s, and of their square."""
 _SMALL_TORSION = 0.025
 """rad/s: slope times yaw rate up to which, and less than at twice that, a road counts as the plane of the model."""
 
@@ -129,11 +133,15 @@ def _find_considered(model: ErrorModel, groups: Sequence[Group]) -> Considered:
     slope = g.sqrt(normal[0] * normal[0] + normal[1] * normal[1])
     share = calc_share(g, slope * model.models.pose[YAW_RATE], _SMALL_TORSION)
     latencies = [group for group in model.states.groups if group.is_latency]
-    places, always = (
-        [i for group in found if group in model.states for i in model.states.places(group)]
-        for found in (groups, latencies)
+    return Considered(
+        {
+            i: left_out
+            for found, left_out in ((groups, share), (latencies, g.one))
+            for group in found
+            if group in model.states
+            for i in model.states.places(group)
+        }
     )
-    return Considered(places, share, always)
 
 
 def add_gyroscopes(model: ErrorModel) -> None:
@@ -159,8 +167,15 @@ def add_gyroscopes(model: ErrorModel) -> None:
         row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: steady * counted[k]})
         return bias[k] + scale * values[k] + turned, row
 
-    readings, considered = model.models.readings["imu_gyro"], _find_considered(model, (ALIGNMENT, GYRO_BIAS))
-    model.observe_readings("imu.gyro", readings, error, sensor="imu_gyro", considered=considered)
+    considered = _find_considered(model, (ALIGNMENT, GYRO_BIAS))
+    shares = dict(considered.shares)
+    *_, square = model.program.array(ROLLING, 3)
+    for i, axis in zip(s.places(GYRO_BIAS), rotation, strict=True):
+        # Hills pitch a car that moves for seconds, which would be found as a bias.
+        hilly = slipping * (1.0 - axis.z * axis.z) * square / (square + _LEVEL_ROAD**2)
+        shares[i] = model.g.max(shares[i], hilly)
+    readings = model.models.readings["imu_gyro"]
+    model.observe_readings("imu.gyro", readings, error, sensor="imu_gyro", considered=Considered(shares))
 
 
 _SMALL_ACCELERATION = 0.3

@@ -21,7 +21,7 @@ from vehicled.filter.boundary import ObservedFilter, UpdateLink
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.factors import calc_dot
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY
-from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ACCELEROMETER_SCALE, GYRO_BIAS
+from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ACCELEROMETER_SCALE, GYRO_BIAS, ROLLING
 from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.lateral import OLD
 from vehicled.sources.noise_floor import NoiseFloor
@@ -58,6 +58,10 @@ _MEAN, _LONGEST_GAP = 0.02, 0.05
 """s over which motion is averaged, short beside any manoeuvre; and between samples that are averaged, at most."""
 _SWAYING_TIME = 1.0
 """s"""
+_ROLLING_TIME, _HILLS_TIME = 2.0, 5.0
+"""s over which roll and pitch rates are averaged, and the squares of these means."""
+_UNKNOWN_ROAD = 0.03
+"""rad/s, by which a road may turn a car whose rates have not been measured yet."""
 _GIVEN = {"imu.given": 1 + 2 * _AXES, "imu.measured": 2 * _AXES}
 _INNOVATION = {"imu.innovation": 1 + 2 * _AXES}
 _RESULTS = {"imu.results": 4 * _AXES + 2}
@@ -65,7 +69,7 @@ _FOUND, _NOISE = {"imu.found": 2 * _AXES + 13}, {"imu.noise": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
     *(f"imu.{kind}.{what}" for kind in ("gyro", "accel") for what in ("floor", "interval")),
-    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking", "swaying"),
+    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking", "swaying", ROLLING),
     *(f"{_ROAD}.{what}" for what in ("turning", "state", "kept")),
 )
 _TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at", "imu.gyro.interval.at", "imu.accel.interval.at"
@@ -257,6 +261,7 @@ class _Builder:
             *stores,
             *self._take_turning(interval, follows),
             *self._take_swaying(interval, follows),
+            *self._take_rolling(interval, follows),
             *self._turn_heading(by_pitch, taken * follows),
         ]
 
@@ -284,6 +289,16 @@ class _Builder:
         now, found = self.model.now, self.model.swaying
         square = now[V1Z_RATE] * now[V1Z_RATE] + now[V2Z_RATE] * now[V2Z_RATE]
         return [(found, found + follows * interval / _SWAYING_TIME * (square - found))]
+
+    def _take_rolling(self, interval: Atom, follows: Atom) -> Stores:
+        """Roll and pitch rate as they are measured, without what is known of biases; and their mean square."""
+        g, step = self.g, follows * interval
+        rates = [x - b for x, b in zip(self.value[:_AXES], self.model.estimates(GYRO_BIAS), strict=True)]
+        *means, square = self.model.program.arrays[ROLLING]
+        share = g.min(step * (1.0 / _ROLLING_TIME), 1.0)
+        now = [m + share * (self._turn(rates, axis) - m) for m, axis in zip(means, "xy", strict=True)]
+        found = square + g.min(step * (1.0 / _HILLS_TIME), 1.0) * (now[0] * now[0] + now[1] * now[1] - square)
+        return [*zip(means, now, strict=True), (square, found)]
 
     def _turn_heading(self, by_pitch: Atom, taken: Atom) -> Stores:
         """Turn the heading, but not the motion over ground, by the pitch rate that was measured beside the model's.
@@ -368,6 +383,7 @@ class ImuStatistics:
         for names, value in ((_ZERO, 0.0), (_TIMES, LONG_AGO)):
             for name in names:
                 self._view(name)[:] = value
+        self._view(ROLLING)[2] = _UNKNOWN_ROAD**2
 
     def take_sample(self, t: float, values: Sequence[float], measured: Sequence[float]) -> None:
         """A sample at t (s) by axis, (6,) rad/s and m/s², gyroscopes first; `measured`: 1, or 0 where it was not."""

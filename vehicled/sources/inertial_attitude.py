@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-_TIME = 5.0
-"""s, over which what gyroscopes have added up to is forgotten."""
+LEVELLING_TIME = 5.0
+"""s"""
 
 
 class InertialAttitude:
@@ -21,18 +21,23 @@ class InertialAttitude:
         self.rises = 0j
         """Upward ends of the axes ahead and to the left."""
 
-    def advance(self, since: float, rates: Sequence[float], towards: complex, most: float = math.inf) -> None:
+    def advance(
+        self,
+        since: float,
+        rates: Sequence[float],
+        towards: complex,
+        most: float = math.inf,
+        time: float = LEVELLING_TIME,
+    ) -> None:
         """Go on by `since` seconds at angular rates (3,), rad/s in vehicle axes.
 
         `towards`: what is known over longer times. It counts no further away than `most` in either axis, so that it
-        may be noisy or wrong for a while.
+        may be noisy or wrong for a while. `time`: s, over which what gyroscopes have added up to is forgotten.
         """
         wx, wy, wz = rates
         r = self.rises
         up = math.sqrt(max(1.0 - r.real * r.real - r.imag * r.imag, 0.0))
-        self.rises = r + since * (
-            complex(-wy, wx) * up - 1j * wz * r + limit(towards - r, most, most) / _TIME
-        )
+        self.rises = r + since * (complex(-wy, wx) * up - 1j * wz * r + limit(towards - r, most, most) / time)
 
 
 def find_rises(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from vehicled.filter.considered import Considered
 from vehicled.filter.factors import calc_share
-from vehicled.filter.states import ErrorStates, Group, make_constant
+from vehicled.filter.states import DRIVE_FORCE, UNMODELLED, ErrorStates, Group, make_constant
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -17,6 +18,8 @@ _LATEST = 0.3
 """s: no speed and no receiver errs by more."""
 _SMALL_CHANGE = 0.2
 """m/s²: slower changes of the speed do not determine a latency, those twice as fast do so wholly."""
+_UNKNOWN = 0.2
+"""(m/s²)²: variance of the acceleration up to which it is measured, rather than guessed by the speeds themselves."""
 
 
 def make_latency(name: str, meaning: str, sigma: Callable[[S], float | None]) -> ErrorStates[S]:
@@ -34,6 +37,21 @@ def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[At
     change = by_speed * _calc_acceleration(model)
     row = model.states.entries(latency, {0: -(calc_share_of_change(model) * change)})
     return model.estimates(latency)[0] * change, row
+
+
+def find_considered(model: ErrorModel, latency: Group) -> Considered | None:
+    """A latency shows beside an acceleration that something else measures.
+
+    Without good accelerometers the acceleration is what speeds have made of the unknown force: it follows them late,
+    and their innovations correlate with it as they would with a latency.
+    """
+    states = model.states
+    if latency not in states:
+        return None
+    forces = [states.index(UNMODELLED, "ahead")] if UNMODELLED in states else []
+    forces += states.places(DRIVE_FORCE) if DRIVE_FORCE in states else []
+    unknown = calc_share(model.g, model.calc_variance(forces), _UNKNOWN)
+    return Considered(dict.fromkeys(states.places(latency), unknown))
 
 
 def calc_share_of_change(model: ErrorModel) -> Atom:

@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 
 from vehicled.filter.boundary import ObservedFilter
-from vehicled.sources.inertial_attitude import InertialAttitude, find_rises, limit
+from vehicled.sources.imu_model import GYRO_BIAS
+from vehicled.sources.inertial_attitude import LEVELLING_TIME, InertialAttitude, find_rises, limit
 from vehicled.vehicle.arrays import AHEAD, AX, LEFT, V1Z, V2Z
 
 _MOST = 0.06
@@ -23,6 +24,10 @@ _HELD = 1.0
 """s, within which such a lean goes back."""
 _OFF_LEVEL = 0.02
 """rad: accelerations beyond this beside the attitude are those of the car, or of a fault."""
+_SIGMAS = 2.0
+"""Of a gyroscope's bias."""
+_AVERAGED = 0.5
+"""s, over which it is averaged what accelerometers show."""
 _SLIDES = 0.2
 """Of the speed ahead, lateral speed of a car that slides: how that changes is known too little to level by."""
 _USUAL = 60.0
@@ -33,8 +38,12 @@ wholly. A car that brakes dives for a shorter time."""
 _BEGUN, _SETTLED = 3.0, 10.0
 """s, within which an attitude that has begun as level may become any other one, and within which what is usual is
 known too little for small leans to show."""
+_LEVELLED = 6.0
+"""s, after which an attitude that has begun on a slope is that of the car."""
 _SLOWEST = 2.0
 """m/s: a car that stands sways on its tyres, and no road turns it."""
+_COMPARED, _OBSERVED_EVERY = 20.0, 0.1
+"""s, after which what is usual is known well enough to hold the filter to the rest; and between times of that."""
 _INTERVAL, _LONGEST = 0.01, 0.2
 """s between samples that are used, and beyond which they are not continuous."""
 
@@ -45,24 +54,29 @@ class RoadRotation:
     def __init__(self, filter: ObservedFilter) -> None:
         self._filter = filter
         self._gravity = filter.car.vehicle.gravity
-        self._levelled, self._turned = InertialAttitude(), InertialAttitude()
-        """By gyroscopes and accelerometers; and by gyroscopes alone, near the estimate."""
+        self._levelled = InertialAttitude()
+        """By gyroscopes and accelerometers."""
         self.reset()
 
     def reset(self) -> None:
         """The filter begins anew."""
         self._t, self._running, self._curving = -math.inf, 0.0, 0.0
+        self._observed = -math.inf
+        """s, when the filter was last levelled."""
         self._filter.road_lift[0] = 0.0
-        self._velocity = self._usual = self._lean = self._difference = 0j
+        self._velocity = self._usual = self._difference = self._beside = 0j
         self._accelerated = 0.0, 0.0
         """Magnitudes of the accelerations along and across the car, the largest of late, m/s²."""
         self.is_rolling = False
         """Whether the car moves, so that its attitude is that of the gyroscopes."""
 
     @property
-    def lean(self) -> complex:
-        """rad, by how much more than in the estimate the axes ahead and to the left have risen by the gyroscopes."""
-        return self._lean
+    def lean(self) -> complex | None:
+        """rad, by how much more than in the estimate the axes ahead and to the left have risen.
+
+        Without what they always differ by; None where the car has just begun to move, on any slope.
+        """
+        return self._difference - self._usual if self._running > _LEVELLED else None
 
     @property
     def levelled(self) -> complex:
@@ -93,25 +107,37 @@ class RoadRotation:
             self._find_curve(since, -rates[1], velocity.real)
         was_rolling, self.is_rolling = self.is_rolling, is_continuous and abs(velocity.real) >= _SLOWEST
         if not (was_rolling and self.is_rolling):
-            self._turned.rises, self._levelled.rises = estimated, estimated + self._usual
-            self._accelerated, self._lean = (0.0, 0.0), 0j
-            self._difference = self._usual
+            self._levelled.rises, self._accelerated = estimated + self._usual, (0.0, 0.0)
+            self._difference, self._beside = self._usual, 0j
             return
-        self._turned.advance(since, rates, estimated)
-        self._lean = limit(self._turned.rises - estimated, _MOST, _MOST)
-        self._turned.rises = estimated + self._lean
         towards = estimated + self._usual
         if force is not None and abs(velocity.imag) < _SLIDES * abs(velocity.real):
             changing = (velocity - before) / since
             towards = find_rises(force, changing, velocity, rates[2], place, self._gravity)
-        self._levelled.advance(since, rates, towards, _OFF_LEVEL)
+        if self._running < _BEGUN:  # as a mean of all that accelerometers have shown
+            self._levelled.advance(since, rates, towards, time=self._running)
+            self._difference = self._levelled.rises - estimated
+            return
+        # Corrections of the velocity come at once: limited before they are averaged, they would not count.
+        rises = self._levelled.rises
+        self._beside += since / _AVERAGED * (towards - rises - self._beside)
+        self._levelled.advance(since, rates, rises + self._beside, _OFF_LEVEL + self._find_drift())
         self._difference = difference = self._levelled.rises - estimated
         usual = self._usual + since / min(self._running, _USUAL) * (difference - self._usual)
         self._usual = limit(usual, _MOST, _MOST)
         lean = difference - self._usual
-        beyond = lean - limit(lean, *self._find_most(since, abs(read(AX)), abs(velocity.real * rates[2])))
-        if beyond and self._running > _BEGUN:
+        most = self._find_most(since, abs(read(AX)), abs(velocity.real * rates[2]))
+        beyond = lean - limit(lean, *most)
+        if beyond:
             self._filter.tilt_road(beyond.real, beyond.imag)
+        if self._running > _COMPARED and t - self._observed > _OBSERVED_EVERY:
+            self._observed = t
+            self._filter.level(lean - beyond, most)
+
+    def _find_drift(self) -> float:
+        """rad, by which gyroscopes of unknown bias may be off what levels them."""
+        read, index = self._filter.variances.item, self._filter.states.index
+        return _SIGMAS * LEVELLING_TIME * math.sqrt(max(read(index(GYRO_BIAS, x)) for x in "xy"))
 
     def _find_curve(self, since: float, rising: float, speed: float) -> None:
         """With the rate (rad/s) at which the car's front rises, and its speed: what lifts it as the road curves."""

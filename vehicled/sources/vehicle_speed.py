@@ -11,7 +11,7 @@ from vehicled.messages import Measurement
 from vehicled.sources.coarse_speed import CoarseSpeed
 from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
-from vehicled.sources.late_speeds import calc_lateness, make_latency
+from vehicled.sources.late_speeds import calc_lateness, find_considered, make_latency
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.smoothed_velocity import SmoothedVelocity
 from vehicled.sources.source import Context, Source, SourceSettings
@@ -45,7 +45,8 @@ def add_vehicle_speed(model: ErrorModel) -> None:
     less, by_latency = calc_lateness(model, SPEED_LATENCY, model.g.one)
     true, scale = now - less, 1.0 + model.estimates(SPEED_SCALE)[0]
     row |= model.states.entries(SPEED_SCALE, {0: true}) | {k: scale * by for k, by in by_latency.items()}
-    model.observe(CHANNEL, [true * scale], [row], noise=[late], sensor="body_velocity")
+    considered = find_considered(model, SPEED_LATENCY)
+    model.observe(CHANNEL, [true * scale], [row], noise=[late], sensor="body_velocity", considered=considered)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from vehicled.sources.dead_band import DeadBand
 from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
 from vehicled.sources.joint import JointUpdates, add_joint_updates
-from vehicled.sources.late_speeds import calc_lateness, make_latency
+from vehicled.sources.late_speeds import calc_lateness, find_considered, make_latency
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.stamp_jitter import StampJitter
 from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond, Seconds
@@ -53,10 +53,11 @@ WHEEL_LATENCY: ErrorStates[WheelSpeeds | None] = make_latency(
 def add_wheel_speeds(model: ErrorModel) -> None:
     """Observations `wheel.W.speed`, with a latency that they have in common."""
     ahead = model.states.index(VELOCITY, "ahead")
+    considered = find_considered(model, WHEEL_LATENCY)
     for k, channel in enumerate(SPEEDS):
         rate, row = model.wheel_rate(k)
         less, by_latency = calc_lateness(model, WHEEL_LATENCY, row[ahead])
-        model.observe(channel, [rate - less], [row | by_latency])
+        model.observe(channel, [rate - less], [row | by_latency], considered=considered)
     add_joint_updates(model, _JOINT_SPEEDS, len(SPEEDS))
 
 
