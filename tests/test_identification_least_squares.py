@@ -176,6 +176,17 @@ def test_all_kinds_of_bodies_and_springs():
         assert found.deviation == pytest.approx(1.0, abs=0.3)
 
 
+def test_equations_far_beyond_the_prior():
+    """Beside them its curvature is lost in rounding, and theirs is none where they are alike."""
+    values = body(2.0, [0.1, 0.2, -0.3], [1.0, 1.2, 1.9])
+    w = np.outer(np.ones(3), np.arange(1.0, 11.0)) * 1e7
+    found = estimate_feasible(w, 1.1 * w @ values, [4], values, prior_weight=10.0 / 3.0)
+    assert find_infeasible(found.values, [4]) == []
+    assert w @ found.values == pytest.approx(1.1 * w @ values, rel=1e-6)
+    with pytest.raises(RunError, match="did not converge"):
+        estimate_feasible(100.0 * w, 110.0 * w @ values, [4], values, prior_weight=10.0 / 3.0)
+
+
 def test_feasible_estimates_refuse_what_makes_no_sense():
     w, forces, values = measured()
     with pytest.raises(UsageError, match=r"a prior \(10,\)"):

@@ -198,8 +198,10 @@ def _centre(
             gradient[cone.span] += slope
             hessian[cone.span][:, cone.span] += bend
         # Scaled by its diagonal: near the boundary the barrier's curvature is far larger than that of the squares.
+        # What is lost in rounding beside it counts as determined by that little: or it may not be definite.
         size = np.sqrt(np.diag(hessian))
-        factor = scipy.linalg.cho_factor(hessian / np.outer(size, size))
+        rounding = len(size) * np.finfo(float).eps * np.eye(len(size))
+        factor = scipy.linalg.cho_factor(hessian / np.outer(size, size) + rounding)
         step = -scipy.linalg.cho_solve(factor, gradient / size) / size
         decrease = -float(gradient @ step)
         if decrease < _SETTLED:
