@@ -86,3 +86,11 @@ def to_parameters(moments: np.ndarray) -> np.ndarray:
     second = moments[1:, 1:]
     inertia = np.trace(second) * np.eye(3) - second
     return np.concatenate([moments[0], inertia[np.triu_indices(3)]])
+
+
+def calc_shift(place: np.ndarray) -> np.ndarray:
+    """(10, 10) T of a body with axes: parameters φ = T φ' from those about another place (3,), in its axes, m."""
+    move = np.eye(4)
+    move[1:, 0] = place
+    about = [to_parameters(move @ moments @ move.T) for moments in calc_moment_basis(4)]
+    return np.column_stack(about)

@@ -159,7 +159,7 @@ def estimate(
     w = np.concatenate([run.w for run in runs])
     forces = np.concatenate([run.forces for run in runs])
     # Terms of the equations, not forces: nothing drives some coordinates, where terms are in balance.
-    size = _calc_size(w, unknowns.prior)
+    size = _calc_size(w, unknowns.units)
     loaded = _is_loaded(forces, size)
     free = FreeDirections(unknowns, left)
     found = _solve(unknowns, runs, free.basis, size, loaded)
@@ -173,8 +173,8 @@ def estimate(
         found.noise,
         quantities := free.describe_quantities(found.theta, found.covariance),
         free.describe_base(found.theta, found.covariance),
-        calc_error(runs, unknowns.prior),
-        calc_error(runs, found.theta),
+        calc_error(unknowns, runs, unknowns.prior),
+        calc_error(unknowns, runs, found.theta),
         unexplained,
         find_far(quantities),
     )
@@ -202,7 +202,7 @@ def _solve(
     fits = [MotionFit(run) for run in runs]
     theta, noise = unknowns.prior, _FIRST_NOISE * size
     for _ in range(_PASSES):
-        balanced = loaded | _is_balanced(w, theta)
+        balanced = loaded | _is_balanced(w, theta, unknowns.calc_units(theta))
         linear = [fit.linearise(theta, np.where(balanced, noise, _IGNORED * size)) for fit in fits]
         information, gradient = (np.sum(part, axis=0) for part in zip(*linear, strict=True))
         values = _improve(unknowns, theta, information, gradient, basis)
@@ -211,7 +211,7 @@ def _solve(
         change, theta = values - theta, values
         if change @ information @ change < _SETTLED and np.abs(np.log(noise / before)).max() < _SETTLED:
             break
-    balanced = loaded | _is_balanced(w, theta)
+    balanced = loaded | _is_balanced(w, theta, unknowns.calc_units(theta))
     used = np.where(balanced, noise, _IGNORED * size)
     return _Solution(theta, _calc_covariance(unknowns.units, fits, theta, used, basis), noise, fits)
 
@@ -244,14 +244,14 @@ def _calc_rows(information: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, 
     return root[:, None] * vectors.T * size, vectors.T @ (right / size) / root
 
 
-def calc_error(runs: Sequence[RunEquations], theta: np.ndarray) -> float:
+def calc_error(unknowns: MechanismUnknowns, runs: Sequence[RunEquations], theta: np.ndarray) -> float:
     """Error of the forces that unknowns (n,) predict, as `calc_prediction_error`.
 
     Coordinates that nothing drives are left out.
     """
     w = np.concatenate([run.w for run in runs])
     forces = np.concatenate([run.forces for run in runs])
-    loaded = _is_loaded(forces, _calc_size(w, theta))
+    loaded = _is_loaded(forces, _calc_size(w, unknowns.units))
     return calc_prediction_error((w @ theta)[:, loaded], forces[:, loaded])
 
 
@@ -261,9 +261,9 @@ def _is_loaded(forces: np.ndarray, size: np.ndarray) -> np.ndarray:
     return loaded
 
 
-def _is_balanced(w: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """(f,) whether the terms of each equation are in balance without a force."""
-    balanced: np.ndarray = _rms(w @ theta) < _BALANCED * _calc_size(w, theta)
+def _is_balanced(w: np.ndarray, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """(f,) whether the terms of each equation are in balance without a force, for θ (n,) with its units (n,)."""
+    balanced: np.ndarray = _rms(w @ theta) < _BALANCED * _calc_size(w, units)
     return balanced
 
 
@@ -273,9 +273,12 @@ def _rms(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def _calc_size(w: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """(f,) root mean square of the terms of each equation, or what is rounding beside the largest."""
-    size: np.ndarray = np.sqrt(np.mean(np.sum((w * theta) ** 2, axis=2), axis=0))
+def _calc_size(w: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """(f,) root mean square of the terms of each equation, or what is rounding beside the largest.
+
+    With each unknown at its unit (n,): the first moments of a body are zero about its centre of mass.
+    """
+    size: np.ndarray = np.sqrt(np.mean(np.sum((w * units) ** 2, axis=2), axis=0))
     return np.maximum(size, _ROUNDING * size.max()) if size.any() else np.ones_like(size)
 
 

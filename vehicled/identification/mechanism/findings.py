@@ -25,6 +25,7 @@ _STRUCTURAL = 1e-6
 """Share of a parameter in some changes that counts as none."""
 _NAMED = 2
 """Parameters that a reason names, those that it is coupled with most."""
+_NEVER = "no motion determines it"
 _NOT_DETERMINED = "the motion does not determine it better than the file"
 _NOT_VALIDATED = "its estimate does not hold on the log that was not used"
 
@@ -79,15 +80,23 @@ class FreeDirections:
         self._slopes = np.linalg.norm(rows, axis=1)
         self._rows = rows / self._slopes[:, None]
         """(r, n) directions of the base parameters."""
+        held = _find_held(self._rows, unknowns.bodies)
+        self._kept = np.vstack(
+            [np.eye(len(null))[held], (self._null @ scipy.linalg.null_space(self._null[held])).T]
+        )
+        """(d, n) directions of what no motion needs to change: all others have every effect that there is."""
         self._undetermined = np.zeros((0, len(unknowns.prior)))
         """(k, n) directions of what the runs do not determine."""
         self._left_quantities: set[int] = set()
+        gradients, self._prior_slopes = self._calc_gradients(unknowns.prior)
+        self._never = np.linalg.norm(gradients @ self._exclude(self._rows[:0]), axis=1) <= _STRUCTURAL
+        """(quantities,) which ones no motion determines."""
         self.basis = self._exclude(self._rows[self._left])
         """(n, s) orthonormal."""
 
     def _exclude(self, rows: np.ndarray) -> np.ndarray:
-        """(n, s) orthonormal: changes with an effect on motions that leave what has these directions (k, n)."""
-        left = np.vstack([self._null.T, self._undetermined, rows])
+        """(n, s) orthonormal: changes that leave what has these directions (k, n), and what no motion needs."""
+        left = np.vstack([self._kept, self._undetermined, rows])
         found: np.ndarray = scipy.linalg.null_space(left, rcond=_STRUCTURAL)
         return found
 
@@ -96,16 +105,26 @@ class FreeDirections:
 
         Returns whether that is more than before.
         """
-        gradients, _ = self._calc_gradients(theta)
-        poor = self._find_poor(gradients, covariance)
+        count = self.basis.shape[1]
+        gradients, slopes = self._calc_gradients(theta)
+        relative = gradients * (slopes / self._prior_slopes)[:, None]
+        poor = self._find_poor(relative, covariance)
         # A number that only counts together with others may change, as long as what they make together is known.
         poor &= np.linalg.norm(gradients @ self._null, axis=1) <= _STRUCTURAL
         self._left_quantities |= set(np.flatnonzero(poor).tolist())
-        base = self._rows[self._find_poor(self._rows, covariance)]
-        count = self.basis.shape[1]
-        self._undetermined = np.vstack([self._undetermined, base, gradients[poor]])
-        self.basis = self._exclude(self._rows[self._left])
+        self._leave(self._rows[self._find_poor(self._rows, covariance)])
+        # A centre of mass is a first moment by the mass: where the first moment keeps the file's value, the mass is
+        # what is left of its gradient, and that may be known.
+        for gradient in gradients[poor]:
+            rest = self.basis @ (gradient @ self.basis)
+            rest /= max(float(np.linalg.norm(rest)), _STRUCTURAL)
+            self._leave(rest[None][self._find_poor(rest[None], covariance)])
         return bool(self.basis.shape[1] < count)
+
+    def _leave(self, directions: np.ndarray) -> None:
+        """Nor may an estimate change what has these directions (k, n)."""
+        self._undetermined = np.vstack([self._undetermined, directions])
+        self.basis = self._exclude(self._rows[self._left])
 
     def _find_poor(self, directions: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         """(k,) which directions (k, n) an estimate has changed without determining them."""
@@ -137,11 +156,14 @@ class FreeDirections:
         names = [q.name for q in unknowns.quantities]
         rows = []
         for k, quantity in enumerate(unknowns.quantities):
-            reason = _NOT_DETERMINED if k in self._left_quantities else self._explain(gradients[k])
+            if self._never[k]:
+                reason = _NEVER
+            elif k in self._left_quantities:
+                reason = _NOT_DETERMINED
+            else:
+                reason = self._explain(gradients[k])
             changes = not reason
-            if shares[k] >= 1.0 - _STRUCTURAL:
-                reason = "no motion determines it"
-            elif changes and shares[k] > _STRUCTURAL:
+            if changes and shares[k] > _STRUCTURAL:
                 coupled = np.abs(inside @ inside[k])
                 coupled[k] = 0.0
                 others = [names[i] for i in np.argsort(-coupled, kind="stable") if coupled[i] > _STRUCTURAL]
@@ -151,7 +173,7 @@ class FreeDirections:
                 FoundQuantity(
                     quantity,
                     float(priors[k]),
-                    float(PRIOR_DEVIATION * slopes[k]),
+                    float(PRIOR_DEVIATION * self._prior_slopes[k]),
                     float(value),
                     float(slopes[k] * sigmas[k]),
                     reason,
@@ -175,6 +197,24 @@ class FreeDirections:
             FoundCombination(text, float(prior), float(prior if why else value), float(sigma), why)
             for text, prior, value, sigma, why in parts
         ]
+
+
+def _find_held(rows: np.ndarray, bodies: Sequence[range]) -> list[int]:
+    """Which unknowns of rigid `bodies` keep the file's values, as the others of the same body can take their place.
+
+    Of an arm about a fixed axis these are its mass, which may have been weighed, and without gravity its centre of
+    mass as well. Vectors and matrices do so as a whole, or it would depend on the axes. `rows` (r, n): directions of
+    the base parameters.
+    """
+    held: list[int] = []
+    for body in bodies:
+        free = list(body)
+        for kind in (body[:1], body[1:4], body[4:]):
+            inner = scipy.linalg.null_space(rows[:, free], rcond=_STRUCTURAL)
+            if np.linalg.matrix_rank(inner[[free.index(k) for k in kind]], tol=_STRUCTURAL) == len(kind):
+                held += kind
+                free = [k for k in free if k not in kind]
+    return held
 
 
 def _calc_sigmas(directions: np.ndarray, covariance: np.ndarray) -> np.ndarray:

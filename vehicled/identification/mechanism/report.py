@@ -59,6 +59,7 @@ def format_session(session: MechanismSession) -> list[str]:
             f"{q.quantity.name:<36} {q.prior:>11.5g} {new}  {q.quantity.unit:<10} {q.reason}".rstrip()
         )
     lines += ["", f"base parameters (kg, kg·m, kg·m²){'':<3} {'file':>11} {'estimate':>11} {'± 1 σ':>9}"]
+    lines.append("with moments about the centres of mass that the file has")
     for c in found.base:
         new = f"{c.value:>11.5g} {c.sigma:>9.2g}" if c.identified else f"{'left':>11} {'':>9}"
         reason = f"  ({c.reason})" if c.reason else ""

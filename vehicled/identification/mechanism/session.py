@@ -119,10 +119,10 @@ def _find_validated(
 ) -> tuple[UnknownsEstimate, Validation]:
     """An estimate that predicts the forces of the held-out run better than the file does, or the file's values."""
     rows = unknowns.base.matrix * unknowns.units
-    before = calc_error([held_out], unknowns.prior)
+    before = calc_error(unknowns, [held_out], unknowns.prior)
     left: list[int] = []
     while True:
-        after = calc_error([held_out], found.theta)
+        after = calc_error(unknowns, [held_out], found.theta)
         free = [k for k, c in enumerate(found.base) if c.identified]
         if not free or after < before:
             return found, Validation(name, before, after, len(left))
@@ -130,6 +130,6 @@ def _find_validated(
         for k in free:
             change = (found.theta - unknowns.prior) / unknowns.units
             change -= rows[k] * (rows[k] @ change) / (rows[k] @ rows[k])
-            without.append(calc_error([held_out], unknowns.prior + unknowns.units * change))
+            without.append(calc_error(unknowns, [held_out], unknowns.prior + unknowns.units * change))
         left.append(free[int(np.argmin(without))])
         found = estimate(unknowns, equations, left)

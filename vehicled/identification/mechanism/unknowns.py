@@ -3,11 +3,16 @@
 The equations of motion are linear in unknowns θ: Φ = S θ with the parameters Φ of `Regressor`. A rigid body has its
 inertial parameters; a bar is uniform, and a point mass has no extent, so that the mass alone is unknown. What is
 massless in the file stays so. The numbers of the file are functions of θ.
+
+The moments of a rigid body in θ are those about the place where the file has its centre of mass. About the origin of
+its axes they would go with its distance, and so would the file's standard deviations: a body whose points are given
+by name has its axes at the ground's origin, which may be anywhere. It is also why a mass and a centre of mass, and
+the latter and the inertia, are independent near the file's values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,8 +29,10 @@ from vehicled.multibody.elements import Rigid, TorsionSpring
 
 _MOMENTS = ((4, 7, 9), (5, 8, 6))
 """Ixx, Iyy, Izz and Ixy, Iyz, Ixz among the inertial parameters: as the keys `inertia` and `products` have them."""
-
-
+_DEPENDENT = 1e-11
+"""Of combinations of base parameters, the size at which they are none."""
+_ROUNDING = 1e-7
+"""Share of an unknown in a base parameter that is none: bodies may be far from the origin of their axes."""
 _SPRING_UNITS = {"stiffness": "N/m", "damping": "N·s/m", "friction": "N"}
 _TORSION_UNITS = {"stiffness": "N·m/rad", "damping": "N·m·s/rad", "friction": "N·m"}
 
@@ -60,7 +67,9 @@ class MechanismUnknowns:
         self.sizes: list[int] = []
         """Elements of each rigid body, as for `feasible.estimate_feasible`."""
         self.quantities: list[FileQuantity] = []
-        self._rigid: list[int] = []
+        self.bodies: list[range] = []
+        """Unknowns of each rigid body: mass, three first moments, six of inertia."""
+        self._centres: list[np.ndarray] = []
         scalars: list[FileQuantity] = []
         start = 0
         for (name, body), size in zip(description.bodies.items(), regressor.sizes, strict=True):
@@ -69,8 +78,14 @@ class MechanismUnknowns:
                 continue
             if isinstance(body, Rigid):
                 self.sizes.append(size)
-                self._rigid.append(description.dimension)
-                columns += [(inertial[k], _unit(k, regressor), regressor.values[k]) for k in span]
+                self.bodies.append(range(len(columns), len(columns) + len(span)))
+                values = regressor.values[span]
+                self._centres.append(values[1:4] / values[0])
+                shift = parameters.calc_shift(self._centres[-1])
+                about_centre = np.zeros((len(regressor.names), len(span)))
+                about_centre[span] = shift
+                prior = np.linalg.solve(shift, values)
+                columns += zip((inertial[k] for k in span), about_centre.T, prior, strict=True)
                 self.quantities += _list_quantities(name, description.dimension)
             else:
                 column = np.zeros(len(regressor.names))
@@ -95,8 +110,12 @@ class MechanismUnknowns:
         """(p, n) S."""
         self.prior = np.array([value for *_, value in columns])
         """(n,) θ of the file."""
-        self.units = feasible.calc_units(self.prior, self.sizes)
+        self.units = self.calc_units(self.prior)
         """(n,) in which the standard deviations of the file's values are all alike."""
+
+    def calc_units(self, theta: np.ndarray) -> np.ndarray:
+        """(n,) as `units`, if the file had these θ (n,)."""
+        return feasible.calc_units(theta, self.sizes)
 
     @cached_property
     def base(self) -> BaseSet:
@@ -106,15 +125,23 @@ class MechanismUnknowns:
         """
         inertial = find_symbolic_base(self.regressor.mechanism).base.matrix
         further = len(self.regressor.names) - inertial.shape[1]
-        return find_base_by_qr(scipy.linalg.block_diag(inertial, np.eye(further)) @ self.matrix)
+        rows = scipy.linalg.block_diag(inertial, np.eye(further)) @ self.matrix * self.units
+        lengths = np.linalg.norm(rows, axis=1)
+        rows = rows[lengths > 0.0] / lengths[lengths > 0.0, None]
+        # Unlike these combinations, what they span does not depend on the origin of a body's axes.
+        span = _without_rounding(scipy.linalg.orth(rows.T, _DEPENDENT).T)
+        found = find_base_by_qr(span, len(span))
+        units = self.units[found.independent][:, None] / self.units[found.dependent]
+        return replace(found, beta=_without_rounding(found.beta) * units)
 
     def calc_quantities(self, theta: np.ndarray) -> np.ndarray:
         """The numbers of the file for θ (n,), in the order of `quantities`."""
-        parts, start = [], 0
-        for dimension in self._rigid:
-            parts.append(_calc_body(theta[start : start + len(parameters.INERTIAL)], dimension))
-            start += len(parameters.INERTIAL)
-        return np.concatenate([*parts, theta[start:]])
+        dimension = self.regressor.mechanism.description.dimension
+        parts = [
+            _calc_body(theta[body], centre, dimension)
+            for body, centre in zip(self.bodies, self._centres, strict=True)
+        ]
+        return np.concatenate([*parts, theta[self.inertial :]])
 
     def calc_gradients(self, theta: np.ndarray) -> np.ndarray:
         """(quantities, n) derivatives by θ/units, by central differences."""
@@ -126,6 +153,10 @@ class MechanismUnknowns:
             ends = (self.calc_quantities(theta + step), self.calc_quantities(theta - step))
             columns.append((ends[0] - ends[1]) / (2.0 * small))
         return np.column_stack(columns)
+
+
+def _without_rounding(values: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(values) > _ROUNDING, values, 0.0)
 
 
 def _unit(k: int, regressor: Regressor) -> np.ndarray:
@@ -151,11 +182,12 @@ def _list_quantities(name: str, dimension: int) -> list[FileQuantity]:
     return found
 
 
-def _calc_body(values: np.ndarray, dimension: int) -> np.ndarray:
-    """Mass, centre of mass and inertia about it, from the inertial parameters (10,) of a body."""
-    mass, centre = values[0], values[1:4] / values[0]
-    shift = mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+def _calc_body(values: np.ndarray, place: np.ndarray, dimension: int) -> np.ndarray:
+    """Mass, centre of mass and inertia about it, from the inertial parameters (10,) of a body about a place (3,)."""
+    mass, away = values[0], values[1:4] / values[0]
+    shift = mass * (away @ away * np.eye(3) - np.outer(away, away))
     about_centre = values[4:] - shift[np.triu_indices(3)]
+    centre = place + away
     moments, products = (about_centre[[k - 4 for k in part]] for part in _MOMENTS)
     if dimension == 2:
         return np.array([mass, *centre[:2], moments[2]])
