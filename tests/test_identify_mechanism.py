@@ -407,6 +407,7 @@ T = [f"{0.01 * k:.2f}" for k in range(40)]
             [],
             ["log.csv: 40 of 40 rows", "number in theta1.force"],
         ),
+        ("t,theta1,theta2,theta1.force", "0.1,3.1,0", [], ["log.csv: every force is zero", "drives"]),
         ("t,theta1,theta2,theta1.force", "0,3.1,1", ["--parameters", "mass"], ["--parameters", "--config"]),
         ("t,theta1,theta2,theta1.force", "0,3.1,1", ["--output", "/no/such/a.yaml"], ["no such folder"]),
     ],
@@ -437,3 +438,34 @@ def test_a_coordinate_without_a_force_is_not_driven(tmp_path, capsys):
     assert run.t.tolist() == [0.0, 0.2]  # without the row that lacks a value
     assert "1 of 3 rows have no number in theta2 (1), and are left out" in capsys.readouterr().err
     assert run.forces.tolist() == [[0.0, 2.0], [0.0, 2.5]]
+
+
+def test_a_value_that_no_sensor_can_have_is_named_and_left_out(logs, tmp_path, capsys):
+    """Its square is infinite, and there was no spline through it."""
+    lines = logs[0].read_text(encoding="utf-8").splitlines()
+    t, _, *rest = lines[100].split(",")
+    lines[100] = ",".join([t, "1e300", *rest])
+    log = tmp_path / "log.csv"
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    whole, without = (read_motion(path, shipped("five_bar")) for path in (logs[0], log))
+    assert without.t.tolist() == np.delete(whole.t, 99).tolist()
+    shown = capsys.readouterr().err
+    assert "log.csv: line 101: absurd value: theta1 = 1e300, expected 1e+12 at most\n" in shown
+    assert f"{log}: 1 of {len(whole.t)} rows have no number in theta1 (1), and are left out\n" in shown
+
+
+def test_a_log_counts_once(logs, tmp_path, capsys):
+    """Twice, it would make standard deviations √2 too small, and it validates whatever was found from it."""
+    again = tmp_path / "again.csv"
+    again.symlink_to(logs[0])
+    for arguments in ([logs[0], again], [logs[0], logs[1], "--validate", logs[1]]):
+        assert main(["identify", *map(str, arguments), "--mechanism", "five_bar"]) == 2
+        assert f"{arguments[-1]}: given twice; expected each log once" in capsys.readouterr().err
+
+
+def test_a_log_for_comparison_has_forces(logs, tmp_path, capsys):
+    mechanism, still = shipped("five_bar"), tmp_path / "still.csv"
+    run = read_motion(logs[1], mechanism)
+    write_log(still, mechanism, replace(run, forces=0.0 * run.forces))
+    assert main(["identify", str(logs[0]), "--validate", str(still), "--mechanism", "five_bar"]) == 2
+    assert f"{still}: every force is zero" in capsys.readouterr().err

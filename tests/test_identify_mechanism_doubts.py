@@ -173,18 +173,18 @@ def test_a_mass_that_is_not_determined_keeps_its_value_and_its_error_counts():
 
 
 @pytest.fixture(scope="module")
-def four_bars(tmp_path_factory) -> tuple[Path, Path]:
-    """Logs of a four-bar linkage that is lighter than its file says, and of one that is as its file says."""
+def four_bars(tmp_path_factory) -> tuple[Path, Path, Path]:
+    """Two logs of a four-bar linkage that is lighter than its file says, and one of one that is as its file says."""
     folder, mechanism = tmp_path_factory.mktemp("logs"), shipped("four_bar")
     own = write_log(folder / "own.csv", mechanism, record(mechanism, 2))
     mechanism.set_parameters({"coupler.mass": 6.0, "rocker.mass": 4.0})
-    light = write_log(folder / "light.csv", mechanism, record(mechanism, 1))
+    lights = [write_log(folder / f"light{k}.csv", mechanism, record(mechanism, k)) for k in (1, 3)]
     mechanism.set_parameters({"coupler.mass": 8.0, "rocker.mass": 5.0})
-    return light, own
+    return *lights, own
 
 
 def test_what_does_not_hold_on_another_log_keeps_the_values_of_the_file(four_bars, tmp_path, capsys):
-    light, own = four_bars
+    light, another, own = four_bars
     out = tmp_path / "out.yaml"
     arguments = [light, "--mechanism", "four_bar", "--output", out]
     assert identify(*arguments, "--validate", own, "--json") == 0
@@ -196,8 +196,8 @@ def test_what_does_not_hold_on_another_log_keeps_the_values_of_the_file(four_bar
         p["reason"] for p in found["parameters"]
     }
     assert out.read_bytes() == mechanism_path("four_bar").read_bytes()
-    # On a log of the same linkage they hold.
-    assert identify(*arguments, "--validate", light, "--json") == 0
+    # On another log of the same linkage they hold.
+    assert identify(*arguments, "--validate", another, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["validation"]["after"] < 0.3 * found["validation"]["before"]
     assert found["validation"]["left_because_of_it"] == 0

@@ -22,9 +22,13 @@ _DELIMITERS = "\t;,"
 class CsvSignals:
     """The columns of a table. Blank is no sample; a decimal comma is understood, between commas in quotes."""
 
-    def __init__(self, path: Path) -> None:
-        """Reads the header only. UsageError if it has not several columns."""
+    def __init__(self, path: Path, largest: float = math.inf) -> None:
+        """Reads the header only; UsageError if it has not several columns.
+
+        Values beyond `largest`, in any unit, count as missing; times may be as large as they are in ns.
+        """
         self.path = path
+        self._largest = largest
         self.problems = Problems(path.name)
         self._encoding = _find_encoding(path)
         self._dates: str | None = None
@@ -103,13 +107,18 @@ class CsvSignals:
     def _number(self, text: str, name: str, number: int) -> float:
         text = text.strip().replace(",", ".")
         try:
-            return float(text) if text else math.nan
+            value = float(text) if text else math.nan
         except ValueError:
             if is_blank(text):
                 return math.nan
             date = f", a date: set `time: {{signal: {name}, unit: {ISO_8601}}}`" if is_date(text) else ""
             self.problems.add("bad number", f"line {number}", f"{name} = {text[:40]!r}{date}")
             return math.nan
+        if name != "t" and self._largest < abs(value) < math.inf:
+            shown = f"{name} = {text[:40]}, expected {self._largest:g} at most"
+            self.problems.add("absurd value", f"line {number}", shown)
+            return math.nan
+        return value
 
 
 def _split(line: str, delimiter: str) -> list[str]:

@@ -58,6 +58,8 @@ _ONLY_CARS = ("parameters", "mapping", "list", "plots", "workers", "scheduler")
 """Options that do not go with a mechanism."""
 _FORCE = ".force"
 """Ending of a log's channels."""
+_LARGEST = 1e12
+"""Of a log's coordinates and forces in any unit: what is larger was never measured."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -110,13 +112,11 @@ def run(args: argparse.Namespace) -> int:
 def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     """Estimate parameters by name, or noise when `tuning`; returns the exit status. Raises UsageError, RunError."""
     from vehicled.daemon.configuration import load_daemon_configuration
-    from vehicled.errors import UsageError
     from vehicled.identification.vehicle.session import as_json, format_session
     from vehicled.identification.vehicle.session import run as run_session
     from vehicled.settings import config_path
 
-    if not args.logs:
-        raise UsageError("LOG is missing: expected at least one recorded drive")
+    _check_logs(args, "drive")
     _check_output(args, {"configuration": [config_path(args.config)]})
     daemon = load_daemon_configuration(args.config).daemon
     mapping = read_mapping(args)
@@ -141,6 +141,19 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
         if args.output is not None:
             print(f"{args.output}: written")
     return 0
+
+
+def _check_logs(args: argparse.Namespace, what: str) -> None:
+    """Raise UsageError for no log, and for one that is given twice: it would count twice, or validate itself."""
+    from vehicled.errors import UsageError
+
+    if not args.logs:
+        raise UsageError(f"LOG is missing: expected at least one recorded {what}")
+    seen = set()
+    for path in [*args.logs, *([] if args.validate is None else [args.validate])]:
+        if path.resolve() in seen:
+            raise UsageError(f"{path}: given twice; expected each log once, and another one for --validate")
+        seen.add(path.resolve())
 
 
 def _check_output(args: argparse.Namespace, source: dict[str, list[Path]]) -> None:
@@ -205,8 +218,7 @@ def _run_mechanism(args: argparse.Namespace) -> int:
     for option in _ONLY_CARS:
         if getattr(args, option):
             raise UsageError(f"--{option}: expected with --config, not with --mechanism")
-    if not args.logs:
-        raise UsageError("LOG is missing: expected at least one recorded motion")
+    _check_logs(args, "motion")
     path = mechanism_path(args.mechanism)
     _check_output(args, {"mechanism": [path]})
     text = settings.read(path)
@@ -250,7 +262,7 @@ def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
     forces = [name + _FORCE for name in coordinates]
     known = ["t", *coordinates, *forces]
     try:
-        signals = CsvSignals(path)
+        signals = CsvSignals(path, _LARGEST)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     columns = list(signals.units)

@@ -60,6 +60,8 @@ def run(
 
     `anyway`: what does not fit is a note.
     """
+    for together in [runs] if validate is None else [runs, [validate]]:
+        _check_driven(together)
     every = [*runs, *([] if validate is None else [validate])]
     doubts: list[str] = []
     for one in every:
@@ -79,6 +81,13 @@ def run(
     if validate is not None and held_out is not None:
         found, validation = _find_validated(unknowns, equations, found, validate.name, held_out)
     return MechanismSession(found, coordinates, validation, [*doubts, *found.notes])
+
+
+def _check_driven(runs: Sequence[Recorded]) -> None:
+    """Raise UsageError where no force is known: masses, springs and dampers of any size move alike without one."""
+    if not any(np.any(one.forces) for one in runs):
+        names = ", ".join(one.name for one in runs)
+        raise UsageError(f"{names}: every force is zero; expected one that drives the mechanism")
 
 
 def _refuse(doubts: Sequence[str], anyway: bool) -> None:
