@@ -85,6 +85,17 @@ def test_the_mass_of_a_body_that_only_translates_is_found_wherever_its_centre_is
     assert found.after < 0.3 * found.before
 
 
+def test_a_body_without_inertia_is_known_alike_wherever_its_centre_is():
+    """What is left of its moments about the origin is rounding, and no size that its centre is known by."""
+    deviations = []
+    for centre in ("0 0", "0.2 0.4", "7 -3"):
+        text = PARALLELOGRAM.format(centre=centre).replace("0.1 kg·m²", "0 kg·m²")
+        found = find_changed(Mechanism.parse(text), Mechanism.parse(text), stiffness=300.0)
+        deviations.append([row.prior_sigma for row in found.quantities])
+    assert deviations[1] == pytest.approx(deviations[0])
+    assert deviations[2] == pytest.approx(deviations[0])
+
+
 def test_what_no_motion_determines_keeps_the_values_of_the_file():
     """Of carts on a rail all but their masses, which the file has 20 % too large and 10 % too small."""
     text = CARTS.replace("mass: 3 kg", "mass: 3.6 kg").replace("mass: 2.5 kg", "mass: 2.3 kg")

@@ -29,6 +29,8 @@ from vehicled.multibody.elements import Rigid, TorsionSpring
 
 _MOMENTS = ((4, 7, 9), (5, 8, 6))
 """Ixx, Iyy, Izz and Ixy, Iyz, Ixz among the inertial parameters: as the keys `inertia` and `products` have them."""
+_CANCELLED = 1e-12
+"""Share of a body's moments about its axes' origin that is none about its centre of mass, as those of a point."""
 _DEPENDENT = 1e-11
 """Of combinations of base parameters, the size at which they are none."""
 _ROUNDING = 1e-7
@@ -85,6 +87,7 @@ class MechanismUnknowns:
                 about_centre = np.zeros((len(regressor.names), len(span)))
                 about_centre[span] = shift
                 prior = np.linalg.solve(shift, values)
+                prior[np.abs(prior) < _CANCELLED * (np.abs(shift) @ np.abs(values))] = 0.0
                 columns += zip((inertial[k] for k in span), about_centre.T, prior, strict=True)
                 self.quantities += _list_quantities(name, description.dimension)
             else:
