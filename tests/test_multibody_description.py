@@ -305,6 +305,35 @@ independent: [P.x]
     assert calc_topology(mechanism(text.replace("P.x", "P.y"))).independent == ["P.y"]
 
 
+SCOTCH_YOKE = """
+space: planar
+ground: {points: {O: 0 0 m, R: 0 -0.5 m}}
+points: {P: 0.2 0 m, S: 0.2 -0.5 m}
+vectors: {slot: 0 1, rail: 1 0}
+angles: {phi: {between: [x, [O, P]], start: 0 rad}}
+distances: {stroke: {points: [R, S], along: x}}
+bodies:
+  crank: {kind: bar, points: [O, P], length: 0.2 m, mass: 1 kg}
+  yoke: {kind: rigid, points: [S], vectors: [slot, rail], mass: 3 kg, center_of_mass: 0.2 -0.4 m, inertia: 1 kg·m²}
+joints:
+  guide: {kind: prismatic, points: [R, S], axes: [x, rail]}
+  pin: {kind: point_on_line, points: [S, P], axis: slot}
+independent: [stroke]
+"""
+
+
+def test_a_stroke_does_not_determine_a_crank_at_dead_centre():
+    with pytest.raises(UsageError, match=r"^independent: crank can move while stroke stays$"):
+        mechanism(SCOTCH_YOKE)
+    calc_topology(mechanism(SCOTCH_YOKE.replace("[stroke]", "[phi]")))
+
+
+@pytest.mark.parametrize("place", ["1e308", "-2e9"])
+def test_a_place_beyond_any_machine_is_refused_before_anything_is_computed(place):
+    with pytest.raises(SettingsError, match=r"points\.Q: expected at least -1e\+09 m and at most 1e\+09 m"):
+        describe(SOUND.replace("Q: 3 1 m", f"Q: {place} 1 m"))
+
+
 def test_descriptions_made_in_a_program_are_looked_at_too():
     sound = Description(
         space="planar",

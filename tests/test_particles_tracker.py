@@ -6,6 +6,7 @@ from mechanism_rig import shipped
 from particles_rig import DT, SIGMA, follow, make_tracker, move
 
 from vehicled.angles import wrap
+from vehicled.errors import SettingsError
 from vehicled.messages import Measurement
 
 CRANKS = {"joint.1.angle": "theta1", "joint.2.angle": "theta2"}
@@ -157,3 +158,9 @@ def test_nothing_impossible_is_published(tmp_path):
     # By 1 rad in the shortest step, a 64th of a quarter of the time between readings.
     assert np.abs(numbers[:, 2]).max() < 64 / (DT / 4)
     assert tracker.condition.state == "recovering"
+
+
+@pytest.mark.parametrize("step", ["6 s", "1 ns"])
+def test_a_longest_step_in_the_wrong_unit_is_refused(tmp_path, step):
+    with pytest.raises(SettingsError, match=r"longest_step: expected at least 1e-06 s and at most 0\.1 s"):
+        make_tracker(tmp_path, f"particles: {{longest_step: {step}}}\n{ENCODER}", "four_bar")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
-import scipy.linalg
 
 from vehicled.multibody import problems
 from vehicled.multibody.instance import MechanismInstance
@@ -150,10 +149,7 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
         declared = len(given) if description.independent is not None else free
         by = f"declared by independent ({', '.join(names[k] for k in given)})" if given else by
     if free > declared:
-        held = motions[given] if given else np.zeros((0, free))
-        left = (
-            motions @ scipy.linalg.null_space(held, rcond=problems.RANK_TOLERANCE) if len(given) else motions
-        )
+        left = _motions_without(motions, given)
         who = _movers(mechanism, left if left.shape[1] else motions)
         raise MechanismError(f"under-determined: {free} degrees of freedom, {declared} {by}; {who} can move")
     if free < declared:
@@ -162,11 +158,23 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
         raise MechanismError(f"over-determined: {free} degrees of freedom, {declared} {by}{why}")
     if given and len(given) != free:
         raise MechanismError(f"independent: expected {free} coordinates, got {len(given)}")
-    if given and np.linalg.svd(motions[given], compute_uv=False)[-1] < problems.RANK_TOLERANCE:
+    left = _motions_without(motions, given)
+    if given and left.shape[1]:
         listed = ", ".join(names[k] for k in given)
-        left = motions @ scipy.linalg.null_space(motions[given], rcond=problems.RANK_TOLERANCE)
-        raise MechanismError(f"independent: {_movers(mechanism, left)} can move while {listed} stay")
+        stay = "stays" if len(given) == 1 else "stay"
+        raise MechanismError(f"independent: {_movers(mechanism, left)} can move while {listed} {stay}")
     mechanism.set_independent(np.array(given) if given else problems.choose_independent(motions))
+
+
+def _motions_without(motions: np.ndarray, given: list[int]) -> np.ndarray:
+    """Those combinations (n, k) of orthonormal motions (n, f) that leave coordinates where they are.
+
+    Small is small beside a whole motion: of one coordinate at a dead centre all that moves is rounding.
+    """
+    _, sizes, combinations = np.linalg.svd(motions[given])
+    moved = np.count_nonzero(sizes > problems.RANK_TOLERANCE)
+    left: np.ndarray = motions @ combinations[moved:].T
+    return left
 
 
 def _redundant(mechanism: MechanismInstance) -> list[int]:
@@ -226,8 +234,8 @@ def _check_forces(mechanism: MechanismInstance) -> None:
     if np.all(np.isfinite(forces)):
         return
     bad = mechanism.coordinate_names[int(np.argmax(~np.isfinite(forces)))]
-    loads: Iterable[str] = mechanism.description.forces
-    raise MechanismError(f"forces: no finite force on {bad} at the start; check {', '.join(loads)}")
+    loads = ", ".join([*mechanism.description.forces, "gravity and masses"])
+    raise MechanismError(f"forces: no finite force on {bad} at the start; check {loads}")
 
 
 def _check_mass(mechanism: MechanismInstance) -> None:

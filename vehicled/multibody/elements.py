@@ -23,10 +23,12 @@ from vehicled.units import (
     Positive,
     Radians,
     RadiansPerSecond,
+    Range,
     Unit,
 )
 
-Place = Annotated[tuple[float, ...], Unit("m")]
+Place = Annotated[tuple[float, ...], Unit("m"), Range(-1e9, 1e9)]
+"""Within what leaves products of lengths finite, and is larger than any machine."""
 Direction = Annotated[tuple[float, ...], Unit("1")]
 """Of any length."""
 Expression = str | float

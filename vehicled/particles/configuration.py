@@ -59,7 +59,7 @@ class ParticleOptions:
     memory: Annotated[Seconds, Range(0.01, 1e6)] | None = 1.0
     """Without plant noise, the longest time for which readings count, s; less where innovations show that the motion
     is not the modelled one. `null`: nothing is forgotten, which takes more particles and a perfect model."""
-    longest_step: Annotated[Seconds, Positive] = 0.006
+    longest_step: Annotated[Seconds, Range(1e-6, 0.1)] = 0.006
     """Of integration, s; divided where particles turn fast."""
     wait: Annotated[Seconds, Range(0.0, 10.0)] = 0.0
     """Readings are used in the order in which they were measured, this long after that; later ones are left out. For
