@@ -46,6 +46,7 @@ PLAIN = {
     "vehicled.points",
     "vehicled.progress",
     "vehicled.terminal",
+    "vehicled.termination",
     "vehicled.token_bucket",
 }
 """Modules that any other may import, and that import none but each other."""

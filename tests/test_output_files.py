@@ -5,6 +5,9 @@ import os
 import re
 import resource
 import shlex
+import signal
+import subprocess
+import sys
 
 import pytest
 from estimator_rig import mixed
@@ -98,3 +101,21 @@ def test_ctrl_c_sets_what_is_incomplete_aside(tmp_path):
         write()
     assert sorted(tmp_path.iterdir()) == [path.with_name(f"{path.name}.part") for path in paths]
     assert stopped.value.args == tuple(f"the incomplete file is {path}.part" for path in reversed(paths))
+
+
+def test_sigterm_sets_what_is_incomplete_aside_and_ends_the_process(tmp_path):
+    out = tmp_path / "table.csv"
+    script = (
+        "import sys, time, types\nfrom vehicled.output_files import writing\n"
+        "m = types.ModuleType('vehicled.commands.check')\nm.HELP = ''\nm.configure = lambda p: None\n"
+        f"def run(args):\n    with writing({str(out)!r}), open({str(out)!r}, 'w') as file:\n"
+        "        file.write('half')\n        print('begun', flush=True)\n        time.sleep(30)\n"
+        "m.run = run\nsys.modules[m.__name__] = m\n"
+        "from vehicled.cli import main\nsys.exit(main(['check']))"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=-1, stderr=-1) as process:
+        process.stdout.readline()
+        process.terminate()
+        assert process.stderr.read().decode() == f"vehicled: the incomplete file is {out}.part\n"
+    assert process.returncode == -signal.SIGTERM
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv.part"]

@@ -1,8 +1,9 @@
 """The `vehicled` command: finds the sub-command, and turns every outcome into an exit status.
 
 0 done, 1 the run failed, 2 bad usage or bad configuration; 130 after Ctrl-C and 141 when the reader of our
-output has gone, as shells expect. Sub-commands live in `vehicled.commands`, one module each with `HELP` (one
-line), `configure(parser)` and `run(args) -> int`; only the one asked for gets imported, so help is instant.
+output has gone, as shells expect. SIGTERM is taken as Ctrl-C, and then ends the process. Sub-commands live in
+`vehicled.commands`, one module each with `HELP` (one line), `configure(parser)` and `run(args) -> int`; only the one
+asked for gets imported, so help is instant.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from typing import Any, NoReturn
 
 from vehicled import __version__
 from vehicled.errors import SettingsError, UsageError, VehicledError
+from vehicled.termination import Terminated, end_by_sigterm, raising_terminated
 
 COMMANDS = {
     "demo": "the whole chain on an emulated vehicle; nothing to configure",
@@ -109,6 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # σ and ² in a terminal that is not UTF-8
+    with raising_terminated():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         # Options before the command (--help, --version) take no value, so the first word is the command.
         command = next((word for word in arguments if not word.startswith("-")), None)
@@ -143,6 +150,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         for line in stop.args:
             _fail(line, 130)
+        if isinstance(stop, Terminated):
+            sys.stdout.flush()
+            end_by_sigterm()
         return 130
 
 

@@ -111,9 +111,10 @@ def write_output(path: Path, content: bytes) -> None:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Within it a file is written; one that an OSError or Ctrl-C leaves incomplete is renamed, which the error says.
+    """Within it a file is written; one that is left incomplete is renamed, which the error says.
 
-    Its new name ends in `.part`: half of a table or of a log looks like a whole one.
+    It is by an OSError, Ctrl-C or SIGTERM. Its new name ends in `.part`: half of a table or of a log looks like a
+    whole one.
     """
     path = Path(path)
     before = _describe(path)
@@ -126,7 +127,7 @@ def writing(path: str | Path) -> Iterator[None]:
         path.rename(part)
         left = f"the incomplete file is {part}"
         if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(*error.args, left) from error
+            raise type(error)(*error.args, left) from error
         raise OSError(error.errno, f"{error.strerror or error}; {left}", error.filename) from error
 
 
