@@ -177,11 +177,14 @@ def test_two_coordinates_of_a_five_bar_are_disturbed_apart():
 
 def test_selection_copies_whole_states():
     swarm = swarm_of(LENGTHS, 21, speeds=0.3)
-    q, rates = swarm.get_q(), swarm.get_rates("crank")
-    indices = np.sort(np.random.default_rng(4).integers(0, 21, 21))
-    swarm.select(indices)
-    assert swarm.get_q().tolist() == q[:, indices].tolist()
-    assert swarm.get_rates("crank").tolist() == rates[indices].tolist()
+    for count in (21, 70, 21, 3, 3):
+        q, rates = swarm.get_q(), swarm.get_rates("crank")
+        indices = np.sort(np.random.default_rng(4).integers(0, swarm.count, count))
+        swarm.select(indices)
+        assert swarm.count == count
+        assert swarm.get_q().tolist() == q[:, indices].tolist()
+        assert swarm.get_rates("crank").tolist() == rates[indices].tolist()
+        swarm.advance(1e-3)
 
 
 @pytest.mark.parametrize(("kind", "lengths"), CLASSES.items(), ids=CLASSES)

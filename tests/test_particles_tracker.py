@@ -8,6 +8,7 @@ from particles_rig import DT, SIGMA, follow, make_tracker, move
 from vehicled.angles import wrap
 from vehicled.errors import SettingsError
 from vehicled.messages import Measurement
+from vehicled.particles.watch import Misfit, Verdict
 
 CRANKS = {"joint.1.angle": "theta1", "joint.2.angle": "theta2"}
 FIVE_BAR = """\
@@ -164,3 +165,22 @@ def test_nothing_impossible_is_published(tmp_path):
 def test_a_longest_step_in_the_wrong_unit_is_refused(tmp_path, step):
     with pytest.raises(SettingsError, match=r"longest_step: expected at least 1e-06 s and at most 0\.1 s"):
         make_tracker(tmp_path, f"particles: {{longest_step: {step}}}\n{ENCODER}", "four_bar")
+
+
+def test_restarts_in_vain_have_more_particles_until_readings_fit(tmp_path, monkeypatch):
+    tracker = make_tracker(tmp_path, f"particles: {{count: 200}}\n{ENCODER}", "four_bar")
+    # Every fifth reading, from the first on, which is too early.
+    verdicts = [None, *[Verdict((Misfit(0, 9, 10),), False)] * 4, Verdict((), False)]
+    monkeypatch.setattr(tracker._watch, "judge", lambda t: verdicts.pop(0) if t % 10**8 == 0 else None)
+    counts, reasons = [], set()
+
+    def noted(k, channel, reading):
+        counts.append(tracker.status()["particles"])
+        reasons.add(tracker.condition.reason)
+        return reading
+
+    followed = follow(tracker, move(shipped("four_bar"), 0.6), CRANK, 1, noted)
+    assert counts[5::5] == [200, 400, 800, 800, 800]
+    assert tracker.status()["particles"] == 200
+    assert any(reason and reason.endswith("right, or particles.count above 400") for reason in reasons)
+    assert np.isfinite([e.coordinates["theta"].value for e in followed.estimates]).all()

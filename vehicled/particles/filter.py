@@ -219,6 +219,13 @@ class ParticleFilter:
         if kicks is not None:
             self.swarm.shift(None, kicks)
 
+    def resize(self, count: int) -> None:
+        """Go on with another number of particles, drawn from the present ones by their weights."""
+        if count == self.swarm.count:
+            return
+        self.swarm.select(self.random.choice(self.swarm.count, count, p=self.weights))
+        self.equalise()
+
     def exclude(self, which: np.ndarray) -> None:
         """Leave particles (N,) without weight. Raises FloatingPointError when none is left."""
         if np.any(which):
@@ -226,7 +233,7 @@ class ParticleFilter:
 
     def equalise(self) -> None:
         """Give all particles the same weight, as new ones have."""
-        self.log_weights[:] = 0.0
+        self.log_weights = np.zeros(self.swarm.count)
         self.weights = np.full(self.swarm.count, 1.0 / self.swarm.count)
 
     def estimate_angle(self, name: str) -> float:

@@ -44,8 +44,8 @@ def _compile(key: _Key, noisy: tuple[str, ...]) -> _Code:
 class Swarm:
     """N particles, each a whole state of a mechanism, at one time `t`.
 
-    Their memory is allocated once: blocks of eight particles, within a block coordinate by coordinate. Calls of
-    machine code release the interpreter's lock.
+    Their memory is allocated once for as long as their number stays: blocks of eight particles, within a block
+    coordinate by coordinate. Calls of machine code release the interpreter's lock.
     """
 
     def __init__(self, description: Description, count: int, noisy: Sequence[str] = ()) -> None:
@@ -61,8 +61,8 @@ class Swarm:
         self.coordinates = code.coordinates
         self.angles, self.distances = list(description.angles), list(description.distances)
         self._sequences, self._rows, self._code = code.sequences, code.rows, code.machine
-        layout = code.layout
-        self._records, self._spare = code.record.allocate(count), code.record.allocate(count)
+        layout, self._allocate = code.layout, code.record.allocate
+        self._records, self._spare = self._allocate(count), self._allocate(count)
         self._workspace = layout.allocate()
         layout.view(self._workspace, "parameters")[:] = code.parameters[:, None]
         self._step = layout.view(self._workspace, "advance_step")
@@ -160,12 +160,15 @@ class Swarm:
                 self._set(self._rows[name], amounts)
 
     def select(self, indices: np.ndarray) -> None:
-        """Particle k becomes what particle indices[k] was; (N,)."""
-        chosen = np.empty(len(self._records) * WIDTH, dtype=np.int64)
+        """Particle k becomes what particle indices[k] was; (m,): there are m particles then."""
+        self.count = len(indices)
+        enough = len(self._spare) == -(-self.count // WIDTH)
+        target = self._spare if enough else self._allocate(self.count)
+        chosen = np.empty(len(target) * WIDTH, dtype=np.int64)
         chosen[: self.count] = indices
         chosen[self.count :] = indices[-1]
-        self._code.select(self._spare, self._records, chosen)
-        self._records, self._spare = self._spare, self._records
+        self._code.select(target, self._records, chosen)
+        self._records, self._spare = target, self._records
 
     def _run(self, sequence: KernelHandle) -> None:
         self._code.run(sequence, self._workspace, self._records)

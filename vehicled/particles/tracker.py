@@ -44,6 +44,9 @@ _UNEXPLAINED = SourceFault(
 )
 _WIDER, _WIDEST = 2.0, 8.0
 """Standard deviations of rates over how fast readings have changed, at a restart and at most after several."""
+_MORE, _MOST = 2, 4
+"""Times as many particles at each restart because readings do not fit, and at most, until they do: few may miss the
+only place that fits, and contract beside it again and again."""
 
 
 class MechanismTracker:
@@ -270,8 +273,9 @@ class MechanismTracker:
         factor = min(_WIDER * 2.0**self._in_vain, _WIDEST)
         moving = self._restarts > 0
         shown = [(s.options.measured, factor * s.change) for s in sensors if moving and s.change is not None]
-        self._start.begin(self._filter.swarm, rates, shown)
         self._filter.equalise()
+        self._filter.resize(self._options.count * min(_MORE**self._in_vain, _MOST))
+        self._start.begin(self._filter.swarm, rates, shown)
         self._follower = Follower(
             self._filter, self._options.longest_step, Pace(self._filter.swarm, self._start.size)
         )
@@ -310,6 +314,7 @@ class MechanismTracker:
             self._in_vain += 1
             return
         self._in_vain, self._assumed = 0, []
+        self._filter.resize(self._options.count)
         self._distrusted = {m.sensor for m in verdict.misfits}
         misfits = [self._sensors.all[k] for k in sorted(self._distrusted)]
         faults = tuple(
@@ -332,7 +337,8 @@ class MechanismTracker:
         elif self._in_vain:
             reason += (
                 f", after {self._in_vain} restart{'s' * (self._in_vain > 1)}; expected sigma, scale and offset of "
-                "the sensors and the mechanism's parameters to be right"
+                "the sensors and the mechanism's parameters to be right, or particles.count above "
+                f"{self._filter.swarm.count}"
             )
         return reason
 
