@@ -12,6 +12,7 @@ from vehicled.multibody.checks import calc_topology
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, load_description
 from vehicled.multibody.elements import Bar, GroundBody
+from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 
@@ -353,6 +354,31 @@ def test_descriptions_made_in_a_program_are_looked_at_too():
         with pytest.raises(UsageError) as error:
             CompiledMechanism(dataclasses.replace(sound, **change))
         assert str(error.value).startswith(says)
+
+
+@pytest.mark.parametrize("form", ["Relative", "polar", "auto"])
+def test_a_form_that_there_is_not_is_refused(form):
+    with pytest.raises(UsageError, match=f"^form: expected natural or relative, got '{form}'$"):
+        Mechanism.load("four_bar", form=form)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"), [(float("nan"), "a finite number"), (-1.0, "a mass of at least 0 kg")]
+)
+def test_a_parameter_that_no_mechanism_has_is_refused_and_nothing_written(value, says):
+    m = mechanism(SOUND)
+    with pytest.raises(UsageError, match=rf"^parameter 'left\.mass': expected {says}, got"):
+        m.set_parameters({"right.mass": 2.0, "left.mass": value})
+    assert m.get_parameter("right.mass") == 1.0
+    m.set_parameters({"right.mass": 2.0, "k": -3.0})
+    assert (m.get_parameter("right.mass"), m.get_parameter("k")) == (2.0, -3.0)
+
+
+@pytest.mark.parametrize("formulation", ["ali3p", "penalty"])
+@pytest.mark.parametrize("h", [0.0, float("nan")])
+def test_a_step_of_no_time_is_refused(formulation, h):
+    with pytest.raises(UsageError, match=r"^step: expected a time step other than 0 s, got"):
+        make_stepper(formulation, "trapezoidal").step(mechanism(SOUND), h)
 
 
 def test_shipped_mechanisms_are_known_by_name():

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import mechanism_rig as rig
+import numpy as np
 import pytest
 from relative_rig import DOUBLE
 
-from vehicled.errors import SettingsError
+from vehicled.errors import RunError, SettingsError
 from vehicled.multibody.building import build_model
 from vehicled.multibody.description import load_description
 from vehicled.multibody.elements import CoordinateForce, Rigid
-from vehicled.multibody.forms import choose_form
+from vehicled.multibody.forms import choose_form, count_forms
+from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.model import MechanismError
 
 PLATE = {"plate": Rigid(kind="rigid", points=["P", "Q"], mass=1.0, center_of_mass=(0.0, 0.0), inertia=(1.0,))}
@@ -65,6 +67,42 @@ joints: {weld: {kind: rigid, points: [A, O], axes: [x, v]}}
     with pytest.raises(MechanismError, match="nothing can move"):
         build_model(rig.describe(welded))
     assert choose_form(rig.describe(welded)) == "natural"
+
+
+TUMBLING = """
+space: spatial
+coordinates: relative
+gravity: 0 0 -9.81 m/s²
+ground: {points: {O: 0 0 0 m}}
+points: {P: 0.3 0 0 m}
+vectors: {k: 0 0 1}
+bodies:
+  top:
+    kind: rigid
+    points: [O, P]
+    vectors: [k]
+    mass: 2 kg
+    center_of_mass: 0.15 0 0.02 m
+    inertia: 0.01 0.03 0.025 kg·m²
+"""
+
+
+@pytest.mark.parametrize("formulation", ["ali3p", "matrix_r"])
+def test_a_ball_joint_that_turns_to_where_it_is_singular_is_named(formulation):
+    m = rig.mechanism(TUMBLING)
+    m.set_independent_state(np.array([0.3, 1.5707963, 0.2]), np.array([2.0, 1.0, 1.0]))
+    solution = make_stepper(formulation, "trapezoidal").step(m, 5e-3)
+    with pytest.raises(
+        RunError, match=r"; top: its three angles are singular .*; expected coordinates: natural"
+    ):
+        solution.require("step")
+
+
+def test_auto_takes_no_ball_joint_although_its_step_costs_less():
+    counts = count_forms(rig.describe(TUMBLING))
+    assert counts["relative"].cost < counts["natural"].cost
+    assert (counts["relative"].singular, counts["natural"].singular) == (["top"], [])
+    assert choose_form(rig.describe(TUMBLING)) == "natural"
 
 
 def test_what_can_move_is_named_by_its_body():

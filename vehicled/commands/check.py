@@ -344,6 +344,11 @@ def _form_text(counts: dict[str, Any]) -> str:
         f"{counts['coordinates']}, {counts['constraints']} constraints; operations: residual "
         f"{counts['residual']:,}, step {counts['step']:,} with {counts['functions']} functions, "
         f"weighted {counts['cost']:,}"
+        + (
+            f"; singular where {', '.join(counts['singular'])} turns by 90° about y"
+            if counts["singular"]
+            else ""
+        )
     )
 
 

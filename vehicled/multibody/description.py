@@ -51,7 +51,7 @@ class Description:
     space: Literal["planar", "spatial"]
     coordinates: Literal["natural", "relative", "auto"] = "natural"
     """Natural: of points and unit vectors; relative: of joints, with constraints that close loops; auto: those whose
-    step costs less (`forms`)."""
+    step costs less, without ball joints (`forms`)."""
     gravity: Annotated[tuple[float, ...], Unit("m/s²")] | None = None
     ground: GroundBody = field(default_factory=GroundBody)
     points: dict[str, Place] = field(default_factory=dict)

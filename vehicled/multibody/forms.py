@@ -31,6 +31,8 @@ class FormCounts:
     """Of one time step with one Newton iteration and one projection of rates and of accelerations."""
     functions: int
     """Sines, cosines and the like among those of the step."""
+    singular: list[str]
+    """Bodies with three angles, of a ball joint or free, which are singular at a turn by 90°."""
 
     @property
     def cost(self) -> int:
@@ -53,7 +55,7 @@ def count_forms(description: Description, angle_form: AngleForm = add_angle) -> 
 
 
 def choose_form(description: Description, angle_form: AngleForm = add_angle) -> Form:
-    """The form whose step takes fewer operations, weighted as in `FormCounts.cost`.
+    """The form whose step takes fewer operations, weighted as in `FormCounts.cost`, of those without singular angles.
 
     Raises MechanismError as `count_forms`.
     """
@@ -62,8 +64,8 @@ def choose_form(description: Description, angle_form: AngleForm = add_angle) -> 
 
 def choose_counted(counts: Mapping[Form, FormCounts | str]) -> Form:
     """Of forms as `count_forms` gives them, the one that `choose_form` takes; natural where both cost the same."""
-    costs = {form: c.cost for form, c in counts.items() if isinstance(c, FormCounts)}
-    return min(costs, key=lambda form: costs[form])
+    built = {form: c for form, c in counts.items() if isinstance(c, FormCounts)}
+    return min(built, key=lambda form: (bool(built[form].singular), built[form].cost))
 
 
 def _count(description: Description, angle_form: AngleForm) -> FormCounts:
@@ -83,4 +85,5 @@ def _count(description: Description, angle_form: AngleForm) -> FormCounts:
         sum(program.kernels[handle].operations().values()),
         sum(sum(k.values()) for k in kinds),
         sum(k.get(name, 0) for k in kinds for name in _FUNCTIONS),
+        list(model.name_pitches()),
     )

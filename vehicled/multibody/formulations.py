@@ -7,7 +7,7 @@ mechanism in a state and leave it at the end of the step, with q̇, q̈ and λ.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -24,7 +24,10 @@ class Stepper(Protocol):
     """Advances a mechanism."""
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
-        """Advance from t to t + h (s). If it has not converged, the mechanism is left where the iteration ended."""
+        """Advance from t to t + h (s). If it has not converged, the mechanism is left where the iteration ended.
+
+        Raises UsageError for a step of no time.
+        """
 
 
 class _UnsolvedError(Exception):
@@ -51,6 +54,7 @@ class Ali3p:
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
         """Advance from t to t + h (s) by compiled Newton iterations, with a penalty that fits mechanism and step."""
+        _check_step(h)
         if self._scaled_for != (mechanism, h):
             self._scaled_for = mechanism, h
             self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty
@@ -58,7 +62,18 @@ class Ali3p:
         count = mechanism.step_ali3p(h, self._alpha, self.limit, tolerance, self.large, self.projections)
         phi = mechanism.view("phi")
         residual = float(np.abs(phi[mechanism.enabled] if mechanism.is_switched else phi).max(initial=0.0))
-        return Solution(count > 0, abs(count), residual, float(np.sqrt(mechanism.view("newton")[0])))
+        change = float(np.sqrt(mechanism.view("newton")[0]))
+        return _explained(Solution(count > 0, abs(count), residual, change), mechanism)
+
+
+def _explained(solution: Solution, mechanism: Mechanism) -> Solution:
+    """With the body whose angles are singular where it has not converged."""
+    return solution if solution.converged else replace(solution, singular=mechanism.find_singular_body())
+
+
+def _check_step(h: float) -> None:
+    if not (np.isfinite(h) and h):
+        raise UsageError(f"step: expected a time step other than 0 s, got {h:g}")
 
 
 def calc_penalty(mechanism: Mechanism, h: float) -> float:
@@ -87,6 +102,7 @@ class _SecondOrder:
         raise NotImplementedError
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
+        _check_step(h)
         chosen = self.coordinates(mechanism)
 
         def acceleration(t: float, x: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -100,10 +116,10 @@ class _SecondOrder:
         try:
             *_, solution = self._rule(acceleration, mechanism.t, *start, h)
         except _UnsolvedError as failure:
-            return failure.solution
+            solution = failure.solution
         except np.linalg.LinAlgError:
-            return Solution(False, 1, np.inf, np.inf)
-        return solution
+            solution = Solution(False, 1, np.inf, np.inf)
+        return _explained(solution, mechanism)
 
 
 class MatrixR(_SecondOrder):

@@ -13,6 +13,9 @@ from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.placement import Placement
 from vehicled.symbolic.program import KernelHandle
 
+_SINGULAR = 0.1
+"""Cosine of the second of three angles below which steps fail: about 6° from 90°."""
+
 
 @dataclass(frozen=True)
 class MechanismState:
@@ -113,12 +116,19 @@ class MechanismInstance:
     # -- parameters and state -------------------------------------------------------------------------------
 
     def set_parameters(self, values: Mapping[str, float]) -> None:
-        """Write parameters by name; the state stays as it is. Raises UsageError on unknown names."""
-        array = self.view("parameters")
+        """Write parameters by name, in SI; the state stays as it is.
+
+        Raises UsageError, with nothing written, for unknown names, what is no finite number, and negative masses.
+        """
+        units = self.compiled.model.units
         for name, value in values.items():
             if name not in self._parameter:
                 raise UsageError(f"unknown parameter '{name}'; {suggest(name, list(self._parameter))}")
-            array[self._parameter[name]] = value
+            if not np.isfinite(value):
+                raise UsageError(f"parameter '{name}': expected a finite number, got {value:g}")
+            if units[name] == "kg" and value < 0.0:
+                raise UsageError(f"parameter '{name}': expected a mass of at least 0 kg, got {value:g} kg")
+        self.view("parameters")[[self._parameter[name] for name in values]] = list(values.values())
         self.call(self.kernels.prepare)
         self.call(self.kernels.mass)
         self.call(self.kernels.placement)
@@ -253,6 +263,13 @@ class MechanismInstance:
         return (
             known[kernel] if kernel in known else np.zeros((len(held), *self._arrays[kernel.name].shape[1:]))
         )
+
+    def find_singular_body(self) -> str | None:
+        """A body turned by about 90° about y from its start, where the three angles of a ball joint are singular."""
+        for body, pitch in self.compiled.model.name_pitches().items():
+            if abs(np.cos(self.q[self.index(pitch)])) < _SINGULAR:
+                return body
+        return None
 
     def calc_constraints(self) -> np.ndarray:
         """(m,) Φ(q, t)."""

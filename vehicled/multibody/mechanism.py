@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from vehicled.errors import UsageError
 from vehicled.multibody import checks, problems
 from vehicled.multibody.compiled import CompiledMechanism, Extension
 from vehicled.multibody.description import Description, load_description, parse_description
-from vehicled.multibody.forms import Form
+from vehicled.multibody.forms import FORMS, Form
 from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.model import MechanismError
 
@@ -35,8 +36,10 @@ class Mechanism(MechanismInstance):
         """The mechanism in a file, or the shipped one of that name.
 
         `extensions`: further kernels, such as those of a `SensorSet`. `form`: in place of the file's `coordinates`.
-        Raises SettingsError, MechanismError.
+        Raises SettingsError, MechanismError; UsageError for a form that there is not.
         """
+        if form is not None and form not in FORMS:
+            raise UsageError(f"form: expected {' or '.join(FORMS)}, got {form!r}")
         description = load_description(name_or_path)
         if form is not None:
             description = replace(description, coordinates=form)

@@ -239,6 +239,10 @@ class Model:
         """Names of the coordinates that are angles."""
         return {*self.description.angles, *(name for name, side in self.joint_sides.items() if side.turns)}
 
+    def name_pitches(self) -> dict[str, str]:
+        """By body that turns about all axes, by a ball joint or freely: its angle that makes all three singular."""
+        return {s.body: name for name, s in self.joint_sides.items() if name == f"{s.body}.angle_y"}
+
     def complete(self) -> None:
         """Called once all bodies, constraints and forces are there."""
 

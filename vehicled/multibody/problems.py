@@ -39,15 +39,25 @@ class Solution:
     """Largest |Φ| (or what is to vanish) at the end."""
     step: float
     """Largest change of a coordinate in the last iteration."""
+    singular: str | None = None
+    """The body whose angles are singular where a step has not converged."""
 
     def require(self, what: str) -> Solution:
         """Return this. Raises RunError when it has not converged."""
         if not self.converged:
             raise RunError(
                 f"{what} did not converge in {self.iterations} iterations: "
-                f"residual {self.residual:.3g}, last step {self.step:.3g}"
+                f"residual {self.residual:.3g}, last step {self.step:.3g}" + self._explain()
             )
         return self
+
+    def _explain(self) -> str:
+        if self.singular is None:
+            return ""
+        return (
+            f"; {self.singular}: its three angles are singular where it is turned by 90° about y from its start; "
+            "expected coordinates: natural"
+        )
 
 
 def tolerance(mechanism: MechanismInstance) -> float:
