@@ -19,6 +19,7 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.settings import config_path
 from vehicled.symbolic import c_library
 from vehicled.symbolic.graph import Graph
+from vehicled.symbolic.text import library_name
 
 LONG = {"front_suspension", "flyball_governor"}
 """Their code is longer than that of all others."""
@@ -181,6 +182,14 @@ def test_names_that_c_does_not_accept_are_changed(tmp_path):
     library = make_library(path)
     compare_with_machine_code(library, CompiledC(library, c_library.write(library), tmp_path))
     compare_with_machine_code(library, LoadedPython(library, load_python(library)))
+
+
+@pytest.mark.parametrize("name", ["sin", "NULL", "INFINITY", "main", "printf", "numpy", "double"])
+def test_names_of_the_libraries_of_c_and_python_are_changed(tmp_path, name):
+    path = tmp_path / f"{name}.yaml"
+    path.write_text((mechanisms_folder() / "pendulum.yaml").read_text())
+    assert make_library(path).name == f"{name}_"
+    assert library_name("four_bar") == "four_bar"
 
 
 def test_units_of_expressions():

@@ -73,6 +73,12 @@ IN_THE_FILE = [
     ("Q: 3 1 m", "A: 3 1 m", "points.A: 'A' stands in ground.points already"),
     ("{P: 0 1 m", "{x: 0 1 m", "points.x: 'x' stands in the ground's directions already"),
     ("{k: 3 N/m}", "{sin: 3 N/m}", "parameters.sin: expected a name of letters, digits and _, got 'sin'"),
+    (
+        "{k: 3 N/m}",
+        "{t: 3 N/m}",
+        "parameters.t: expected a name of letters, digits and _, got 't', a word of expressions",
+    ),
+    ("  right: {", '  "ri\\nght": {', "bodies: expected names of one line of characters, got 'ri\\nght'"),
     ("{k: 3 N/m}", "{k: 3 Nx}", "parameters: 'Nx' is not a unit"),
     ("{k: 3 N/m}", "{k: 1 2 m}", "parameters: expected one number and a unit, got '1 2 m'"),
     (

@@ -104,7 +104,7 @@ def _make_library(name_or_path: str) -> Library:
     import numpy as np
 
     from vehicled.configuration import load_configuration
-    from vehicled.symbolic.text import identifier
+    from vehicled.symbolic.text import library_name
     from vehicled.vehicle import library as cars
 
     configuration = load_configuration(name_or_path)
@@ -112,7 +112,7 @@ def _make_library(name_or_path: str) -> Library:
     places = {} if gnss is None else {"antenna": np.array(gnss.antenna)}
     if imu is not None:
         places |= {"imu": np.array(imu.position), "R_imu_vehicle": imu.R_imu_vehicle}
-    return cars.make_library(identifier(Path(name_or_path).stem), configuration.vehicle, places)
+    return cars.make_library(library_name(Path(name_or_path).stem), configuration.vehicle, places)
 
 
 def _summarise(library: Library, language: str, sizes: dict[str, int]) -> dict[str, Any]:

@@ -149,13 +149,17 @@ class Description:
             for name in names:
                 where = section if section == "inputs" else f"{section}.{name}"
                 if not name.isidentifier() or name in RESERVED:
-                    yield where, f"expected a name of letters, digits and _, got '{name}'"
+                    why = ", a word of expressions" if name in RESERVED else ""
+                    yield where, f"expected a name of letters, digits and _, got '{name}'{why}"
                 elif name in seen:
                     yield where, f"'{name}' stands in {seen[name]} already"
                 seen[name] = section
-        for section, bodies in (("bodies", self.bodies), ("joints", self.joints), ("forces", self.forces)):
-            if not bodies and section == "bodies":
-                yield section, "expected at least one body"
+        for section, names in (("bodies", self.bodies), ("joints", self.joints), ("forces", self.forces)):
+            for name in names:
+                if not (name and name.isprintable()):
+                    yield section, f"expected names of one line of characters, got {name!r}"
+        if not self.bodies:
+            yield "bodies", "expected at least one body"
 
     def _check_dimensions(self) -> Iterator[tuple[str, str]]:
         n = self.dimension

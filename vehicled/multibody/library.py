@@ -19,7 +19,7 @@ from vehicled.multibody.model import Model
 from vehicled.multibody.sensors import Accelerometer, Encoder, Gyroscope, Position, Sensor, SensorSet
 from vehicled.symbolic.library import ArrayText, Library
 from vehicled.symbolic.program import KernelHandle
-from vehicled.symbolic.text import identifier
+from vehicled.symbolic.text import library_name
 
 _STEP = 1e-3
 """s: the time step that generated code begins with."""
@@ -58,7 +58,7 @@ def make_library(name_or_path: str | Path) -> Library:
     sets = [SensorSet(found, kind) for kind, found in _find_sensors(description).items() if found]
     mechanism = Mechanism.load(name_or_path, (add_equations, *sets))
     compiled = mechanism.compiled
-    name = identifier(Path(name_or_path).stem)
+    name = library_name(Path(name_or_path).stem)
     functions = {KernelHandle(kernel): text for kernel, text in _FUNCTIONS.items()}
     for s in sets:
         functions[KernelHandle(s.name)] = f"What {s.name} read."

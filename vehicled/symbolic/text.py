@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,20 @@ _C_WORDS = (
     "throw typename using virtual operator private protected public friend catch"
 )
 _RESERVED = {*keyword.kwlist, *_C_WORDS.split()}
+_C_LIBRARY = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim "
+    "floor fma fmax fmin fmod frexp gamma hypot ilogb isfinite isinf isnan isnormal j0 j1 jn ldexp lgamma "
+    "llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter pow remainder "
+    "remquo rint round scalbn signbit signgam sin sinh sqrt tan tanh tgamma trunc y0 y1 yn double_t "
+    "float_t FP_NAN FP_ZERO HUGE_VAL INFINITY NAN M_PI NULL EOF FILE BUFSIZ main abort abs assert atexit "
+    "atof atoi bsearch calloc clock div errno exit fclose fgets fopen fprintf fputs fread free fscanf "
+    "fwrite getc getchar getenv gets index labs ldiv malloc memcpy memmove memset perror printf putc "
+    "putchar puts qsort raise rand read realloc remove rename rewind scanf setbuf signal size_t snprintf "
+    "sprintf srand sscanf stderr stdin stdout strcat strcmp strcpy strlen strtod strtol system time "
+    "tmpfile ungetc wait write"
+)
+"""What C programs usually have: of math.h, stdio.h, stdlib.h, string.h and the system."""
+_TAKEN = {*_C_LIBRARY.split(), *sys.stdlib_module_names, "numpy"}
 
 
 def identifier(name: str) -> str:
@@ -35,6 +50,12 @@ def identifier(name: str) -> str:
     if plain in _RESERVED:
         return f"{plain}_"
     return plain if plain[:1].isalpha() else f"_{plain}"
+
+
+def library_name(name: str) -> str:
+    """As `identifier`, but none that C's library, Python's modules or NumPy have: `sin` is `sin_`."""
+    plain = identifier(name)
+    return f"{plain}_" if plain in _TAKEN else plain
 
 
 @dataclass(frozen=True)
