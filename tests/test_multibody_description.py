@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from mechanism_rig import describe, mechanism
 
+from vehicled.cli import main
 from vehicled.errors import SettingsError, UsageError
 from vehicled.multibody.checks import calc_topology
 from vehicled.multibody.compiled import CompiledMechanism
@@ -385,6 +386,18 @@ def test_a_parameter_that_no_mechanism_has_is_refused_and_nothing_written(value,
 def test_a_step_of_no_time_is_refused(formulation, h):
     with pytest.raises(UsageError, match=r"^step: expected a time step other than 0 s, got"):
         make_stepper(formulation, "trapezoidal").step(mechanism(SOUND), h)
+
+
+def test_a_file_with_bodies_is_a_mechanism_that_lacks_its_space(tmp_path, capsys):
+    path = tmp_path / "bodies.yaml"
+    path.write_text(SOUND.replace("space: planar\n", ""))
+    assert main(["check", str(path)]) == 2
+    assert capsys.readouterr().err == f"vehicled: {path}:2: space: missing; expected planar or spatial\n"
+
+
+def test_an_expression_of_thousands_of_terms_is_said_to_be_too_long():
+    with pytest.raises(UsageError, match=r"^forces\.push\.force: .* is too long, or nested too deeply"):
+        mechanism(SOUND.replace("-k*theta", "+".join(["theta"] * 5000)))
 
 
 def test_shipped_mechanisms_are_known_by_name():

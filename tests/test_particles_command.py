@@ -272,6 +272,30 @@ def test_drives_and_live_options_are_refused(tmp_path, capsys):
     assert "daemon.devices: expected at least one" in capsys.readouterr().err
 
 
+def test_a_sensor_that_the_log_lacks_is_said(tmp_path, truth, capsys):
+    write_log(tmp_path / "log.csv", truth[:50])
+    log = str(tmp_path / "log.csv")
+    assert follow(tmp_path, SENSORS + ENCODER, "--log", log, "--fast") == 0
+    assert (
+        f"{log}: no readings of can.joint.1.angle in it, which `sensors` expects\n" in capsys.readouterr().err
+    )
+    assert follow(tmp_path, SENSORS, "--log", log, "--fast") == 0
+    assert "no readings" not in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_readings_that_no_particle_can_fit_are_not_said_to_be_missing(tmp_path, truth, capsys):
+    write_log(tmp_path / "log.csv", truth[:50])
+    text = SENSORS.replace("sigma: 0.01 rad/s", "sigma: 1e-300 rad/s")
+    assert follow(tmp_path, text, "--log", str(tmp_path / "log.csv"), "--fast") == 2
+    assert "no particle fits its readings; expected sigma, scale and offset" in capsys.readouterr().err
+
+
+def test_one_particle_has_no_deviation_and_is_refused(tmp_path, capsys):
+    assert follow(tmp_path, "particles: {count: 1}\n" + SENSORS, "--log", "x.csv") == 2
+    assert "particles.count: expected a whole number at least 2" in capsys.readouterr().err
+
+
 def test_a_log_without_the_channels_is_an_error(tmp_path, truth, capsys):
     write_log(tmp_path / "log.csv", truth[:5], ["joint.1.angle"])
     assert follow(tmp_path, SENSORS, "--log", str(tmp_path / "log.csv"), "--fast") == 2

@@ -136,9 +136,20 @@ def _replay(
     log = open_log(args.log, log_devices(configuration.daemon.devices), mapping)
     summary, last = _play(args, configuration, tracker, log)
     log.problems.show(sys.stderr)
+    silent = tracker.find_silent()
+    if last is None and (summary.errors or len(silent) < len(tracker.status()["sensors"])):
+        print("\n".join(summary.lines()))
+        raise UsageError(
+            f"{log.path}: no particle fits its readings; expected sigma, scale and offset of the sensors, and rate "
+            "and motion of the coordinates, to be right"
+        )
     if last is None:
         wanted = ", ".join(sorted({c for channels in configuration.sensors.values() for c in channels}))
         raise UsageError(f"{log.path}: none of the channels of `sensors` in it: {wanted}")
+    if silent:
+        print(
+            f"{log.path}: no readings of {', '.join(silent)} in it, which `sensors` expects", file=sys.stderr
+        )
     print("\n".join(summary.lines()))
     print("\n".join(format_estimate(last)))
 

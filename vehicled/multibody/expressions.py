@@ -34,7 +34,11 @@ def parse(
         return graph.constant(text)
     try:
         tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (RecursionError, MemoryError):
+        raise ExpressionError(
+            f"{text[:60]!r} … is too long, or nested too deeply; expected parts of it"
+        ) from None
+    except (SyntaxError, ValueError):
         raise ExpressionError(f"{text[:60]!r} is not an expression") from None
     try:
         return _Parser(graph, names, rate).visit(tree.body)

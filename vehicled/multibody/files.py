@@ -19,7 +19,7 @@ def mechanism_path(name_or_path: str | Path) -> Path:
 
 
 def is_mechanism(name_or_path: str | Path) -> bool:
-    """Whether that is a shipped mechanism's name, or a file that has a mechanism's key `space`.
+    """Whether that is a shipped mechanism's name, or a file that has a mechanism's key `space` or `bodies`.
 
     Raises SettingsError for a word that is neither a file nor the name of a shipped mechanism or configuration.
     """
@@ -28,6 +28,6 @@ def is_mechanism(name_or_path: str | Path) -> bool:
     if path.parent == mechanisms_folder():
         return True
     try:
-        return any(line.startswith("space:") for line in settings.read(path).splitlines())
+        return any(line.startswith(("space:", "bodies:")) for line in settings.read(path).splitlines())
     except SettingsError:
         return False

@@ -47,7 +47,7 @@ class CoordinateOptions:
 class ParticleOptions:
     """The filter."""
 
-    count: Annotated[int, Range(1, 1_000_000)] = 500
+    count: Annotated[int, Range(2, 1_000_000)] = 500
     """Particles; up to four times as many while readings do not fit."""
     seed: Annotated[int, Range(0)] = 1
     """Of all random numbers: the same log gives the same estimates."""

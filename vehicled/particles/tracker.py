@@ -175,6 +175,10 @@ class MechanismTracker:
             "sensors": {f"{s.device}.{s.channel}": s.status() for s in self._sensors.all},
         }
 
+    def find_silent(self) -> list[str]:
+        """Sensors of which there have been no readings, as `device.channel`."""
+        return [s.name for s in self._sensors.all if not s.counts.total()]
+
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """`reset`: begin anew with the next reading. Raises UsageError for any other."""
         del arguments
