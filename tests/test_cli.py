@@ -245,6 +245,13 @@ def test_help_of_a_command(command, capsys):
     assert "What the test says." in capsys.readouterr().out
 
 
+def test_identify_says_which_logs_it_reads(capsys):
+    assert main(["identify", "--help"]) == 0
+    assert "with --mechanism a CSV file" in " ".join(capsys.readouterr().out.split())
+    assert main(["tune", "--help"]) == 0
+    assert "--mechanism" not in capsys.readouterr().out
+
+
 def test_without_a_command_help_goes_to_stderr(capsys):
     assert main([]) == 2
     out, err = capsys.readouterr()

@@ -76,12 +76,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--config", metavar="VEHICLE", help="YAML file, or a shipped one's name")
     what.add_argument("--mechanism", metavar="FILE", help="a mechanism's YAML file, or a shipped one's name")
-    add_common_arguments(parser)
+    add_common_arguments(parser, "any log that `replay` reads; with --mechanism a CSV file")
 
 
-def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `vehicled identify` and `vehicled tune` have in common: logs, output."""
-    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help="any log that `replay` reads")
+def add_common_arguments(parser: argparse.ArgumentParser, logs: str = "any log that `replay` reads") -> None:
+    """Declare what `vehicled identify` and `vehicled tune` have in common: logs, which are what, and output."""
+    parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=logs)
     parser.add_argument("--output", type=Path, metavar="VEHICLE.yaml", help="where the new file goes")
     parser.add_argument(
         "--validate",
