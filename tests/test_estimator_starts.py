@@ -246,3 +246,20 @@ def test_the_place_of_a_car_whose_receiver_gives_positions_alone_is_within_its_s
     assert run.sensors["gnss.position"]["resets"] == 0
     squares = [(run.error(drive, c) / run[f"sigma.{c}"])[run.t > 1.5 * SECOND] ** 2 for c in ("x", "y")]
     assert 0.1 < np.mean(squares) < 4.0
+
+
+def test_a_speed_in_whole_metres_per_second_that_stays_from_before_the_start_on_is_used() -> None:
+    """It repeats itself beside an estimate that was zero until the filter had started."""
+    configuration = load_configuration("prototype")
+    driven = make_drive(configuration, "straight", "rtk", SEED, START + 3.1)
+    waiting = []
+    for m in driven.measurements:
+        if m.t >= START * 1e9:
+            values = {c: float(round(v)) if c == "vehicle.speed" else v for c, v in m.values.items()}
+            waiting.append(Measurement(m.source, m.t, m.arrival, values))
+    estimator = Estimator(configuration)
+    for t, measurements, _ in make_steps(waiting, PERIOD, Problems("drive")):
+        estimator.step(t, measurements)
+    status = estimator.status()
+    assert status["steps"] > 500
+    assert status["stuck"] == 0

@@ -147,6 +147,14 @@ def test_a_speed_that_is_zero_below_walking_pace_is_not_stuck():
         assert stuck.find(of_speed(k, 0.0), 0.015 * k) == []
 
 
+def test_a_coarse_speed_that_has_not_changed_since_before_the_estimate_began_is_not_stuck():
+    """There is no estimate until then, and the speed beside it was zero."""
+    stuck = StuckChannels()
+    assert stuck.find(of_speed(0, 25.0), 0.0) == []
+    stuck.begin()
+    assert [stuck.find(of_speed(k, 25.0), 25.0) for k in range(1, 100)] == [[]] * 99
+
+
 def cruise(*, noise: float, gains: float, channel: str = "vehicle.speed", digit: float = 0.01) -> list[float]:
     """Times (s) at which a speed of 100 Hz is stuck that stays from 5 s on, beside averages of another one.
 

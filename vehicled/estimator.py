@@ -362,7 +362,7 @@ class Estimator:
 
     def _note_start(self, t_ns: int) -> None:
         self._running = True
-        self._screening.has_misled = False
+        self._screening.begin()
         self._watch.reset(t_ns)
         self._counters["starts"] += 1
 

@@ -73,7 +73,7 @@ class Screening:
         self._vote = SpeedVote()
         self._averages = self._units.averages
         self.has_misled = False
-        """Whether the IMU has been found to be mounted otherwise; to be cleared at a start, which does without it."""
+        """Whether the IMU has been found to be mounted otherwise, since the start."""
         self._in_wrong_unit = self._units.wrong
         """Channels."""
         self.has_used_wrong_unit = False
@@ -99,6 +99,11 @@ class Screening:
         self._yaw.reset()
         self._course.reset()
         self._gyro_jump = None
+
+    def begin(self) -> None:
+        """The filter has started, without an IMU that is mounted otherwise."""
+        self.has_misled = False
+        self._stuck.begin()
 
     @property
     def is_reversed(self) -> bool:

@@ -160,13 +160,17 @@ class StuckChannels:
         """Nothing has been measured yet."""
         self._axes = {channel: _Run() for channel in _AXES}
         self._fixes = [(kind.PLACE, kind.LIMITS, _Place()) for kind in self._receivers]
-        self._speeds = {channel: _Speed() for channel in _SPEEDS}
+        self.begin()
         self._sample: tuple[float, ...] | None = None
         """Of the whole IMU, as long as none of its axes has repeated itself: the runs do not know it yet."""
         self._whole, self._whole_ns = 0, 0
         """Samples of the whole IMU that have repeated the one before, and when it last changed."""
         self._usual = _WHOLE - 1
         """How many there have been in a run that was short."""
+
+    def begin(self) -> None:
+        """The estimate begins: speeds that have repeated themselves until now did so beside none."""
+        self._speeds = {channel: _Speed() for channel in _SPEEDS}
 
     def find(self, m: Measurement, speed: float, averages: Mapping[str, float] = _NO_AVERAGES) -> list[str]:
         """The channels of a measurement that are stuck.
