@@ -28,6 +28,7 @@ def run(
     course: Callable[[float], float] | None = None,
     late: float = 0.0,
     speed: float = SPEED,
+    estimated: Callable[[float], float] = lambda t: math.inf,
     accelerometers: tuple[str, ...] = ("ax", "ay", "az"),
     course_agrees: Callable[[float], bool] = lambda t: True,
     locked: Callable[[float], bool] = lambda t: False,
@@ -68,7 +69,8 @@ def run(
             waiting.append(Measurement("car", t_ns, round((t + late) * 1e9), rolled))
         while waiting and waiting[0].arrival <= t_ns:
             yaw.take(waiting.popleft(), speed, offset, course_agrees(t))
-        sound = yaw.take(Measurement("car", t_ns, t_ns, values), speed, offset, course_agrees(t))
+        ahead = min(speed, estimated(t))
+        sound = yaw.take(Measurement("car", t_ns, t_ns, values), ahead, offset, course_agrees(t))
         found.append((t, sound))
         made(t, yaw)
     return found
@@ -210,6 +212,18 @@ def test_one_that_is_right_again_is_used_though_the_steering_has_fallen_silent_m
     found = run(wrong, steering=lambda t: turning(t) if t < FAILS + 2.0 else None)
     assert not any(sound for t, sound in found if FAILS + 1.0 < t < FAILS + 2.0)
     assert all(sound for t, sound in found if t > FAILS + 4.5)
+
+
+def test_one_that_was_contradicted_in_a_spin_is_used_once_the_car_is_slow():
+    """Nothing is compared there, so that nothing would ever acquit it."""
+    spins = 14.0
+
+    def slow(t: float) -> float:
+        return SPEED if t < spins else 2.0
+
+    found = run(after(lambda t: turning(t) + 0.6, until=spins), estimated=slow, until=20.0)
+    assert not any(sound for t, sound in found if FAILS + 1.0 < t < spins)
+    assert all(sound for t, sound in found if t > spins + 2.5)
 
 
 def test_of_an_angle_gained_within_two_seconds_the_wheels_show_what_their_own_second_has():

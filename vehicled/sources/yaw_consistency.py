@@ -41,7 +41,7 @@ _LOCKED = 0.2
 _RECOVERY = 0.4
 """s within half of the bound of one of them, after which the gyroscope is used again."""
 _UNKNOWN = 2.0
-"""s without steering or wheels, after which nothing contradicts it any more."""
+"""s without steering or wheels, or of a slow car, after which nothing contradicts it any more."""
 _DOUBTFUL = 0.4
 """Share of all bounds beyond which no estimate is held against the gyroscope."""
 _OFFSET_TIME = 5.0
@@ -201,7 +201,7 @@ class YawConsistency:
             self._smooth = t, rate
         wheels_at = self._known_at
         has_wheels = m.arrival * 1e-9 - self._came_at < _LONGEST and t - wheels_at < _LATEST
-        is_alone = steering is None or not has_wheels
+        is_alone = steering is None or not has_wheels or ahead < _SLOWEST
         self._alone_since = min(self._alone_since, t) if is_alone else math.inf
         if t - self._alone_since > _UNKNOWN:
             self.is_plausible, self.is_doubtful, self._agreeing_since = True, False, math.inf
