@@ -27,6 +27,14 @@ def test_the_least_rate_that_has_been_read_is_the_band():
     assert band.take(0.0) > LEAST**2
 
 
+def test_a_wheel_that_turns_from_the_first_reading_on_has_shown_nothing():
+    band = DeadBand()
+    band.take(20.0)
+    assert band.take(0.0) == 0.0
+    assert band.take(LEAST) == 0.0
+    assert band.take(0.0) > LEAST**2
+
+
 def test_a_sensor_that_reads_small_rates_has_no_band():
     band = DeadBand()
     for rate in (0.0, 0.02, 3.0, 0.0):

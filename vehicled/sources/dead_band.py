@@ -1,7 +1,7 @@
 """Wheels that read zero until they turn fast enough: passive sensors, and control units that leave small rates out.
 
-The least rate that a sensor has ever read shows how fast its wheel may turn while it reads zero. Before it has read
-any, it may leave out as much as such sensors do.
+The least rate that a sensor has read as its wheel began to turn shows how fast that may turn while it reads zero.
+Before a car that stands has pulled off for the first time, its sensors may leave out as much as any do.
 """
 
 from __future__ import annotations
@@ -17,13 +17,20 @@ class DeadBand:
     """Of one wheel; rates in rad/s."""
 
     def __init__(self) -> None:
+        self._last: float | None = None
         self.least = _LARGEST
-        """That has been read, rad/s, or may yet be."""
+        """That has been read, or may yet be, rad/s; zero where a wheel has turned from the first reading on, until it
+        begins to turn again."""
 
     def take(self, reading: float) -> float:
         """The variance that a reading of zero has beside its noise, (rad/s)²."""
-        rate = abs(reading)
-        if rate > 0.0:
+        rate, before, self._last = abs(reading), self._last, reading
+        if rate == 0.0:
+            return (_PER_BAND * self.least) ** 2
+        if before is None:
+            self.least = 0.0
+        elif self.least > 0.0:
             self.least = min(self.least, rate)
-            return 0.0
-        return (_PER_BAND * self.least) ** 2
+        elif before == 0.0:
+            self.least = rate
+        return 0.0
