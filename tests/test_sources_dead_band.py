@@ -70,3 +70,23 @@ def test_a_car_in_a_jam_is_followed_as_it_pulls_off(jam):
     assert run.estimator.status()["restarts"] == 0
     assert rms(run.error(jam, "vx")[later]) < 0.25
     assert np.abs(run.error(jam, "vx")[later]).max() < 0.6
+
+
+def test_a_car_that_waits_for_its_first_start_stands_and_then_is_followed():
+    """Zeros alone would leave a speed of 0.1 m/s open for as long as it waits."""
+    wait = 20.0
+    torque = [(0.0, 0.0), (wait, 0.0), (wait + 0.3, 350.0)]
+    brake = [(0.0, 20e5), (wait - 1.0, 20e5), (wait - 0.7, 0.0)]
+    waits = Drive(Scenario(duration=wait + 4.0, inputs=DriveInputs(rear_torque=torque, brake_pressure=brake)))
+
+    def spoil(m: Measurement) -> Measurement:
+        if "wheel.fl.angle" not in m.values:
+            return m
+        rate = float(waits.truth(np.array([m.t]), "vx")[0]) / 0.3
+        return Measurement(m.source, m.t, m.arrival, dict.fromkeys(SPEEDS, rate if rate > LEAST else 0.0))
+
+    given = map(spoil, only(waits.measurements(gnss="conventional"), "imu.", "steer.", "wheel."))
+    run = Run(with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds()), steps(given))
+    stands = (run.t > 14 * SECOND) & (run.t < (wait - 2.0) * SECOND)
+    assert np.abs(run["vx"][stands]).max() < 0.01
+    assert np.abs(run.error(waits, "vx")).max() < 0.3

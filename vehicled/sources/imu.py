@@ -197,6 +197,7 @@ class ImuSource(Source[Imu]):
 
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
+        self._departure = context.departure
         self._statistics = ImuStatistics(context.filter)
         self._road, self._standing = RoadRotation(context.filter), StandingHeading(context.filter)
         self._drift = AccelerationDrift(context.filter.car.vehicle.gravity)
@@ -391,6 +392,8 @@ class ImuSource(Source[Imu]):
             self._ahead, self._ahead_at = ahead, t
         if not found[14]:
             return
+        if has_ahead:
+            self._departure.take(found[15], found[17])
         if not self._given_noise:
             self._find_drift(found)
         if self.updates.step_ns <= self.updates.imu_changes_until_ns:

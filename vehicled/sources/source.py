@@ -16,6 +16,7 @@ from vehicled.filter.boundary import ObservedFilter
 from vehicled.filter.states import Group, NoiseSetting
 from vehicled.filter.structure import AddObservation
 from vehicled.messages import Measurement, SlowState
+from vehicled.sources.departure import Departure
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.measured_rates import MeasuredRates
 from vehicled.sources.updates import MeasurementUpdates
@@ -41,6 +42,8 @@ class Context:
     """Whether the noise of samples is as the settings say, also where the samples show more."""
     rates: MeasuredRates = field(default_factory=MeasuredRates)
     """Where the gyroscopes' samples are kept for other sources."""
+    departure: Departure = field(default_factory=Departure)
+    """What accelerometers show of a car that stands."""
     latencies: dict[Group, float] = field(default_factory=dict)
     """Those that are configured, s, by the states of what they may be wrong by."""
 

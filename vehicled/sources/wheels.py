@@ -237,7 +237,7 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         super().__init__(settings, context)
         self._direction = Direction(self.filter, self.updates)
         self._joint = JointUpdates(self.filter, _JOINT_SPEEDS, len(SPEEDS))
-        self._bands = {channel: DeadBand() for channel in SPEEDS}
+        self._bands, self._departure = {channel: DeadBand() for channel in SPEEDS}, context.departure
 
     def register(self) -> None:
         """Register the four rates."""
@@ -256,8 +256,9 @@ class WheelSpeedSource(Source[WheelSpeeds]):
             band, reading = self._bands[channel], m.values[channel]
             rate, doubt = self._direction.resolve(channel, reading, self.filter.rear_radius)
             unread = band.take(reading)
-            # At a higher speed it is a wheel that has locked.
-            doubt += unread if slow < _STOPPED * band.least else 0.0
+            # At a higher speed it is a wheel that has locked; and a car that has not pulled off stands.
+            is_open = slow < _STOPPED * band.least and self._departure.is_possible(m.t * 1e-9)
+            doubt += unread if is_open else 0.0
             self.updates.update(m, channel, [rate], [self._variances[channel] + doubt])
 
     def measure_speed(self, m: Measurement) -> float | None:
