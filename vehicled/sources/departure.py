@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 _USUAL = 2.0
-"""s, over which it is averaged what they measure, and after which a gain is forgotten."""
+"""s, over which accelerations are averaged, and over which a gain of speed is forgotten."""
 _GAINED = 0.05
-"""m/s, by which a car that stands does not sway; 0.07 m/s² make as much in the end."""
+"""m/s, more than a car that stands sways by; a steady 0.07 m/s² is the least that gains as much."""
 _POSSIBLY = 10.0
-"""s after that, for which it may still be moving."""
+"""s after such a gain, for which the car may still be moving."""
 _LONGEST = 0.2
 """s: after a longer gap nothing is known of the speed meanwhile."""
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 LEVELLING_TIME = 5.0
-"""s"""
+"""s, by default, over which what gyroscopes have added up to is forgotten."""
 
 
 class InertialAttitude:
@@ -32,7 +32,7 @@ class InertialAttitude:
         """Go on by `since` seconds at angular rates (3,), rad/s in vehicle axes.
 
         `towards`: what is known over longer times. It counts no further away than `most` in either axis, so that it
-        may be noisy or wrong for a while. `time`: s, over which what gyroscopes have added up to is forgotten.
+        may be noisy or wrong for a while. `time`: s, as LEVELLING_TIME.
         """
         wx, wy, wz = rates
         r = self.rises

@@ -24,10 +24,10 @@ _HELD = 1.0
 """s, within which such a lean goes back."""
 _OFF_LEVEL = 0.02
 """rad: accelerations beyond this beside the attitude are those of the car, or of a fault."""
-_SIGMAS = 2.0
-"""Of a gyroscope's bias."""
+_BIAS_SIGMAS = 2.0
+"""Standard deviations of a gyroscope's bias that accelerometers can make up for."""
 _AVERAGED = 0.5
-"""s, over which it is averaged what accelerometers show."""
+"""s, over which the attitude that accelerometers show is averaged."""
 _SLIDES = 0.2
 """Of the speed ahead, lateral speed of a car that slides: how that changes is known too little to level by."""
 _USUAL = 60.0
@@ -43,7 +43,7 @@ _LEVELLED = 6.0
 _SLOWEST = 2.0
 """m/s: a car that stands sways on its tyres, and no road turns it."""
 _COMPARED, _OBSERVED_EVERY = 20.0, 0.1
-"""s, after which what is usual is known well enough to hold the filter to the rest; and between times of that."""
+"""s, after which what is usual is known well enough for the filter to observe the rest; and between observations."""
 _INTERVAL, _LONGEST = 0.01, 0.2
 """s between samples that are used, and beyond which they are not continuous."""
 
@@ -54,6 +54,7 @@ class RoadRotation:
     def __init__(self, filter: ObservedFilter) -> None:
         self._filter = filter
         self._gravity = filter.car.vehicle.gravity
+        self._horizontal_biases = [filter.states.index(GYRO_BIAS, axis) for axis in "xy"]
         self._levelled = InertialAttitude()
         """By gyroscopes and accelerometers."""
         self.reset()
@@ -121,7 +122,7 @@ class RoadRotation:
         # Corrections of the velocity come at once: limited before they are averaged, they would not count.
         rises = self._levelled.rises
         self._beside += since / _AVERAGED * (towards - rises - self._beside)
-        self._levelled.advance(since, rates, rises + self._beside, _OFF_LEVEL + self._find_drift())
+        self._levelled.advance(since, rates, rises + self._beside, self._find_off_level())
         self._difference = difference = self._levelled.rises - estimated
         usual = self._usual + since / min(self._running, _USUAL) * (difference - self._usual)
         self._usual = limit(usual, _MOST, _MOST)
@@ -134,10 +135,11 @@ class RoadRotation:
             self._observed = t
             self._filter.level(lean - beyond, most)
 
-    def _find_drift(self) -> float:
-        """rad, by which gyroscopes of unknown bias may be off what levels them."""
-        read, index = self._filter.variances.item, self._filter.states.index
-        return _SIGMAS * LEVELLING_TIME * math.sqrt(max(read(index(GYRO_BIAS, x)) for x in "xy"))
+    def _find_off_level(self) -> float:
+        """rad, by which accelerometers may correct what gyroscopes add up to: more where biases are uncertain."""
+        read = self._filter.variances.item
+        uncertain = math.sqrt(max(read(place) for place in self._horizontal_biases))
+        return _OFF_LEVEL + _BIAS_SIGMAS * LEVELLING_TIME * uncertain
 
     def _find_curve(self, since: float, rising: float, speed: float) -> None:
         """With the rate (rad/s) at which the car's front rises, and its speed: what lifts it as the road curves."""
