@@ -28,7 +28,9 @@ from vehicled.filter.states import (
     WHEEL_SLIP,
     Group,
 )
+from vehicled.messages import WHEELS
 from vehicled.symbolic.graph import Atom, Graph
+from vehicled.symbolic.program import Program
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
 from vehicled.vehicle.sensor_models import TyreResponse
 
@@ -52,16 +54,19 @@ class ErrorDynamics:
         graph: Graph,
         states: StateVector,
         rolling: Sequence[Atom],
+        slips: Sequence[Atom],
         tyres: TyreResponse | None,
         is_forced: bool,
         unsteered: Atom,
     ) -> None:
         """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls.
 
+        `slips`: (4,) of each wheel by a drive force that nothing measures, s²/m.
+
         `tyres`: how their forces respond; left out for errors that grow as those of free masses do. `is_forced`:
         whether what the model lacks acts on the car as a force. `unsteered`: 1 while no steering is measured, else 0.
         """
-        self._graph, self._states, self._rolling = graph, states, rolling
+        self._graph, self._states, self._rolling, self._slips = graph, states, rolling, slips
         self._tyres, self._is_forced, self._unsteered = tyres, is_forced, unsteered
         self._errors = [graph.symbol(f"error of {name}") for name in states.names]
 
@@ -88,10 +93,11 @@ class ErrorDynamics:
             rates[angle] = e[rate]
         rolls = calc_slipping(g, pose[AHEAD], pose[LEFT])
         by_radius = [rolls * error for error in self._errors_of(ROLLING_RADIUS)]
+        drive = e[s.index(DRIVE_FORCE)]
         for k, (angle, slip) in enumerate(zip(s.places(WHEEL_ANGLE), s.places(WHEEL_SLIP), strict=True)):
             rolling = self._rolling[2 * k] * ahead + self._rolling[2 * k + 1] * turning
-            rates[angle] = e[slip] + rolling * (1.0 + by_radius[k])
-        drive = e[s.index(DRIVE_FORCE)]
+            more = by_radius[k] + rolls * self._slips[k] * drive
+            rates[angle] = e[slip] + rolling * (1.0 + more)
         along, across = s.places(VELOCITY)[:2]
         rates[along] = drive
         tyres = self._tyres
@@ -177,6 +183,17 @@ def calc_slipping(g: Graph, *velocity: Atom) -> Atom:
     """1, or 0 at a velocity, m/s, at which tyres stick."""
     square = sum((v * v for v in velocity), g.zero)
     return g.where_less(square, _HOLDING_SPEED**2, g.zero, g.one)
+
+
+def share_drive(program: Program, drive: Atom, what: str) -> list[Atom]:
+    """(4,) `slip` (s²/m) or `force` (kg) of each wheel per drive force over mass (m/s²) that nothing measures.
+
+    That of the driven wheels, of all brakes when braking.
+    """
+    kinds = (program.array(f"{what}_per_{name}", len(WHEELS)) for name in ("drive", "braking"))
+    g = program.graph
+    pairs = zip(*kinds, strict=True)
+    return [g.where_less(g.zero, drive, driving, braking) for driving, braking in pairs]
 
 
 def find_tyre_causes(states: StateVector) -> tuple[int | None, ...]:

@@ -13,6 +13,7 @@ from vehicled.filter.error_dynamics import (
     calc_slipping,
     combine,
     count_pairs,
+    share_drive,
 )
 from vehicled.filter.history_kernels import add_history
 from vehicled.filter.late_kernels import add_late
@@ -107,7 +108,10 @@ class ErrorModel:
         poses = self.pose, self.past_wheels
         self._history = add_history(program, poses, self.since, self.pairs, self.age)
         tyres = self.models.tyres if self.exact else None
-        self._dynamics = ErrorDynamics(self.g, states, self.rolling, tyres, self.forces, self.unsteered)
+        (drive,) = self.estimates(DRIVE_FORCE)
+        self._slips, self._grip = (share_drive(program, drive, what) for what in ("slip", "force"))
+        turned = self.rolling, self._slips
+        self._dynamics = ErrorDynamics(self.g, states, *turned, tyres, self.forces, self.unsteered)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
         self._gated_updates: dict[str, KernelHandle] = {}
@@ -412,8 +416,7 @@ class ErrorModel:
         The standard deviations SIGMAS of `pose`, which must be the present one, and the correlation of x and y.
         Both are NaN where the covariance is not definite.
         """
-        g = self.g
-        s = self.states
+        g, s = self.g, self.states
         rows: list[dict[int, Atom]] = [{k: g.one} for k in (*s.places(POSITION), s.index(ATTITUDE, "yaw"))]
         for row in self.models.jacobians["body_velocity"]:
             places = (*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS))
@@ -438,9 +441,9 @@ class ErrorModel:
         Drive force that nothing measures acts on the chassis: torque on the wheels would accelerate the car only
         after wheels and tyres have followed, later than the accelerometer that the force is known from. Where it
         replaces torques and a pressure that were measured, the car goes on to pitch by it as by a force on the road:
-        `drive_height` is that of its origin over the road then, m, else 0. Slip and grip that go with it are those of
-        the driven wheels, of all brakes when braking. Further the rotation of the wheels; and, where tyres respond in
-        the errors' model, the angle of the front wheels and the tyres' stiffness and friction.
+        `drive_height` is that of its origin over the road then, m, else 0. Slip and grip go with it. Further the
+        rotation of the wheels; and, where tyres respond in the errors' model, the angle of the front wheels and the
+        tyres' stiffness and friction.
         """
         g, program = self.g, self.program
         (rod_per_angle,), (height,) = (program.array(name, 1) for name in ("rod_per_angle", "drive_height"))
@@ -455,10 +458,8 @@ class ErrorModel:
         stores = [*zip(program.arrays["external_force"], force, strict=True)]
         adjustments = dict(zip(ADJUSTMENTS, program.lanes("adjustments"), strict=True))
         stores += zip(adjustments["wheel"], self.estimates(ROLLING_RADIUS), strict=True)
-        for row, what in ("slip", "slip"), ("along", "force"):
-            kinds = (program.array(f"{what}_per_{name}", len(WHEELS)) for name in ("drive", "braking"))
-            for place, driving, braking in zip(adjustments[row], *kinds, strict=True):
-                stores.append((place, drive * g.where_less(g.zero, drive, driving, braking)))
+        for row, shares in ("slip", self._slips), ("along", self._grip):
+            stores += zip(adjustments[row], [drive * share for share in shares], strict=True)
         if self.exact:
             by_front, by_rear, friction = self.estimates(TYRE_ERROR)
             rod = rod_per_angle * self.estimates(STEERING_OFFSET)[0]
