@@ -13,6 +13,7 @@ from filter_rig import (
     observe_tyres,
     place,
     propagate,
+    set_slow_state,
     slow_states,
     turn_left,
 )
@@ -334,6 +335,26 @@ def test_rolling_wheels_turn_faster_outside():
     by_yaw_rate = rows[:, index(f, ANGULAR_RATE, "yaw")]
     assert by_yaw_rate == pytest.approx(-left / radius)
     assert by_yaw_rate[WHEELS.index("fr")] > 0 > by_yaw_rate[WHEELS.index("fl")]
+
+
+@pytest.mark.parametrize("force", [2.0, -4.0])
+def test_wheels_slip_by_a_force_that_nothing_measures_as_their_rows_say(force):
+    by, rates = 0.1, []
+    for more in (0.0, by):
+        f = new_filter()
+        f.set_drive_known(False)
+        place(f, np.zeros(3), 0.0, 15.0)
+        set_slow_state(f, index(f, DRIVE_FORCE), force + more)
+        f.predict(STEP_NS, H)
+        found = [linearise(f, f"wheel.{w}.speed", STEP_NS, 1) for w in WHEELS]
+        rates.append([value[0] for value, _ in found])
+    rows = np.array([row[0] for _, row in found])
+    change = np.subtract(rates[1], rates[0]) / by
+    by_force = rows[:, index(f, DRIVE_FORCE)]
+    assert change == pytest.approx(by_force, rel=0.02, abs=1e-3)
+    is_driven = np.array([False, False, True, True]) | (force < 0.0)
+    assert np.all(by_force[is_driven] > 0.05)
+    assert not by_force[~is_driven].any()
 
 
 def test_a_correction_changes_the_car_and_the_slow_states(drive):

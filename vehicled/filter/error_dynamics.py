@@ -46,6 +46,10 @@ that, as where a car is steered while it stands, would be ascribed to them.
 """
 
 
+_SMALL_FORCE = 0.1
+"""m/s²: a drive force over mass that tyres slip in proportion to."""
+
+
 class ErrorDynamics:
     """d/dt of the error states, and its Jacobian."""
 
@@ -188,12 +192,24 @@ def calc_slipping(g: Graph, *velocity: Atom) -> Atom:
 def share_drive(program: Program, drive: Atom, what: str) -> list[Atom]:
     """(4,) `slip` (s²/m) or `force` (kg) of each wheel per drive force over mass (m/s²) that nothing measures.
 
-    That of the driven wheels, of all brakes when braking.
+    That of the driven wheels, of all brakes when braking. The slip is that of a small force.
     """
     kinds = (program.array(f"{what}_per_{name}", len(WHEELS)) for name in ("drive", "braking"))
     g = program.graph
     pairs = zip(*kinds, strict=True)
     return [g.where_less(g.zero, drive, driving, braking) for driving, braking in pairs]
+
+
+def calc_slips_by_drive(g: Graph, drive: Atom, slips: Sequence[Atom], growths: Sequence[Atom]) -> list[Atom]:
+    """(4,) what the slip of each wheel changes by with the drive force over mass, s²/m.
+
+    `slips`: that of a small force; `growths`: by the share by which the force changes, as of `Parts`.
+    """
+    is_small = g.max(drive, -drive)
+    return [
+        g.where_less(is_small, _SMALL_FORCE, slip, growth / drive)
+        for slip, growth in zip(slips, growths, strict=True)
+    ]
 
 
 def find_tyre_causes(states: StateVector) -> tuple[int | None, ...]:

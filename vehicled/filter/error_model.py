@@ -11,6 +11,7 @@ from vehicled.filter.error_dynamics import (
     ErrorDynamics,
     calc_free_share,
     calc_slipping,
+    calc_slips_by_drive,
     combine,
     count_pairs,
     share_drive,
@@ -38,13 +39,7 @@ from vehicled.filter.states import (
     WHEEL_SLIP,
     Group,
 )
-from vehicled.filter.structure import (
-    CHART_PAIRS,
-    PROCESS,
-    ChassisReading,
-    FilterKernels,
-    Structure,
-)
+from vehicled.filter.structure import CHART_PAIRS, PROCESS, ChassisReading, FilterKernels, Structure
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
 from vehicled.symbolic.graph import Atom
@@ -110,7 +105,9 @@ class ErrorModel:
         tyres = self.models.tyres if self.exact else None
         (drive,) = self.estimates(DRIVE_FORCE)
         self._slips, self._grip = (share_drive(program, drive, what) for what in ("slip", "force"))
-        turned = self.rolling, self._slips
+        self._growths = program.array("slip_growths", 1, 1)
+        by_drive = calc_slips_by_drive(self.g, drive, self._slips, program.lanes("slip_growths")[0])
+        turned = self.rolling, by_drive
         self._dynamics = ErrorDynamics(self.g, states, *turned, tyres, self.forces, self.unsteered)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
@@ -170,6 +167,7 @@ class ErrorModel:
         stores = [*zip(self.now, found, strict=True)]
         rate = self.parts.wheel_rate * self.parts.wheel_scale
         stores += zip(self._now_wheels, (self.parts.wheel_angle, rate), strict=True)
+        stores += zip(self._growths, (self.parts.slip_growth,), strict=True)
         return self.program.kernel("read_state", stores)
 
     # -- propagation ---------------------------------------------------------------------------------------

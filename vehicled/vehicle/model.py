@@ -302,7 +302,9 @@ class _Builder:
             friction=friction * calc_left(g, used),
             h=self.h,
         )
-        self.more_slip = self.adjustments["slip"] * self.law.calc_excess(g, used, load, cp)
+        slip, along = self.adjustments["slip"], self.adjustments["along"]
+        self.more_slip = more = slip * self.law.calc_excess(g, used, load, cp)
+        self.slip_growth = slip * g.derivative(more, slip) + along * g.derivative(more, along)
         self.wheel_scale = 1.0 + self.adjustments["wheel"] + self.more_slip
         self.tyre_forces = tyre = self.law.forces(g, self.contact, cp, self.states)
         force = ahead * tyre.fx + self.left * tyre.fy + up * load
@@ -428,6 +430,7 @@ class _Builder:
             wheel_rate=self.last_wheel_rate,
             wheel_scale=self.wheel_scale,
             more_slip=self.more_slip,
+            slip_growth=self.slip_growth,
             tyre_forces=self.tyre_forces,
             contact=self.contact,
             hub_lateral=self.centre.velocity.dot(self.left),

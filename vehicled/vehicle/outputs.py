@@ -51,6 +51,8 @@ class Parts:
     """Real over simulated rotation, where rolling radii or slip differ."""
     more_slip: Atom
     """Slip ratio beside the simulated one, from forces that do not go through the simulated wheels."""
+    slip_growth: Atom
+    """Its change over the share by which these forces change."""
     tyre_forces: TyreForces
     contact: Contact
     hub_lateral: Atom
