@@ -102,8 +102,8 @@ def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
     if kind.startswith("imu."):
         for group in f.states.groups:
             left_out[f.states[group]] = group.is_latency
-    if kind == "gnss.course":
-        share = f.car.view("gnss.course.considered").item()
+    if kind in ("gnss.course", "gnss.speed"):
+        share = f.car.view(f"{kind}.considered").item()
         for group in (GNSS.latency, GNSS.velocity_latency):
             left_out[f.states[group]] = share
     for group, speeds in (SPEED_LATENCY, ("vehicle.speed",)), (WHEEL_LATENCY, SPEEDS):

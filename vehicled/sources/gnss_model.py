@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from vehicled.filter.considered import Considered
 from vehicled.filter.factors import calc_share
 from vehicled.filter.states import ErrorStates, Group, make_constant
 from vehicled.sources.imu_model import GYRO_BIAS, misalign
-from vehicled.sources.late_speeds import make_latency
+from vehicled.sources.late_speeds import calc_unknown, make_latency
 from vehicled.vehicle.arrays import AHEAD, YAW
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
 
@@ -162,18 +163,23 @@ class _ReceiverModel:
             )
 
     def _find_considered(self, kind: str, readings: Sequence[Atom], course: Atom) -> Considered | None:
-        """Directions of motion do not correct latencies in a turn, nor where they hardly change.
+        """Speeds do not correct latencies while the acceleration is unknown (`calc_unknown`).
+
+        Directions of motion do not in a turn, nor where they hardly change.
 
         A latency turns the course by as much as a sideslip does that the model's tyres get wrong, throughout the
         turn and opposite in the next one to the other side. Positions and speeds determine it all the same. In a
         gentle bend at speed it turns the course by less than courses are wrong, but positions beside it would
         determine the latency if they took the course as free of it.
         """
-        if kind not in _DIRECTIONS:
+        if kind not in _OF_VELOCITY:
             return None
         model, receiver, g = self._model, self._receiver, self._model.g
-        turning = model.calc_change(model.models.differentiate(course))
-        share = g.max(calc_share(g, turning, _FAST_TURN), 1.0 - self._find_share(kind, readings)[1])
+        shares = [] if kind == "course" else [calc_unknown(model)]
+        if kind in _DIRECTIONS:
+            turning = model.calc_change(model.models.differentiate(course))
+            shares += calc_share(g, turning, _FAST_TURN), 1.0 - self._find_share(kind, readings)[1]
+        share = reduce(g.max, shares)
         groups = [group for group in (receiver.latency, receiver.velocity_latency) if group in model.states]
         return Considered({i: share for group in groups for i in model.states.places(group)})
 

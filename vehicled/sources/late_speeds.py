@@ -40,18 +40,23 @@ def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[At
 
 
 def find_considered(model: ErrorModel, latency: Group) -> Considered | None:
-    """A latency shows beside an acceleration that something else measures.
+    """A latency of speeds that readings do not correct while the acceleration is unknown."""
+    states = model.states
+    return (
+        Considered(dict.fromkeys(states.places(latency), calc_unknown(model))) if latency in states else None
+    )
 
-    Without good accelerometers the acceleration is what speeds have made of the unknown force: it follows them late,
-    and their innovations correlate with it as they would with a latency.
+
+def calc_unknown(model: ErrorModel) -> Atom:
+    """Whether the acceleration is too uncertain for speeds to show a latency: 0 to 1.
+
+    Without good accelerometers it is what speeds have made of the unknown force: it follows them late, and their
+    innovations correlate with it as they would with a latency.
     """
     states = model.states
-    if latency not in states:
-        return None
     forces = [states.index(UNMODELLED, "ahead")] if UNMODELLED in states else []
     forces += states.places(DRIVE_FORCE) if DRIVE_FORCE in states else []
-    unknown = calc_share(model.g, model.calc_variance(forces), _UNKNOWN)
-    return Considered(dict.fromkeys(states.places(latency), unknown))
+    return calc_share(model.g, model.calc_variance(forces), _UNKNOWN)
 
 
 def calc_share_of_change(model: ErrorModel) -> Atom:
