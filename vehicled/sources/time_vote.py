@@ -24,6 +24,8 @@ _KNOWN = 0.003
 """s, 1 σ: of a latency that counts."""
 _SIGNIFICANT = 3.5
 """Standard deviations."""
+_LAGGING = 0.05
+"""s: speeds that are found later than this are smoothed. Their latency, which is none, draws that of fixes with it."""
 _ALIKE = 0.003
 """s: by how much latencies may differ that one error of the IMU explains."""
 
@@ -54,7 +56,8 @@ def find_lateness(
     least = _LEAST_FURTHER if found else _LEAST
     if abs(filter.view_slow_states(GNSS.latency).item()) < least:
         return 0.0
-    known = {group: one for group, one in _read(filter, configured) if one.sigma < _KNOWN}
+    latencies = dict(_read(filter, configured))
+    known = {group: one for group, one in latencies.items() if one.sigma < _KNOWN}
     if GNSS.latency not in known:
         return 0.0
     if len(known) == 1:
@@ -62,11 +65,12 @@ def find_lateness(
         fixes = known[GNSS.latency]
         future = -(fixes.configured + fixes.found)
         is_early = future > max(least, _SIGNIFICANT * fixes.sigma) and not has_reference()
-        return future if is_early else 0.0
-    latencies = [one.found for one in known.values()]
-    late = -sum(latencies) / len(latencies)
+        lags = any(one.found > _LAGGING for group, one in latencies.items() if group != GNSS.latency)
+        return future if is_early and not lags else 0.0
+    alike = [one.found for one in known.values()]
+    late = -sum(alike) / len(alike)
     sigma = max(one.sigma for one in known.values())
-    if max(latencies) - min(latencies) > _ALIKE or abs(late) < max(least, _SIGNIFICANT * sigma):
+    if max(alike) - min(alike) > _ALIKE or abs(late) < max(least, _SIGNIFICANT * sigma):
         return 0.0
     if late > 0.0:
         # Else all of them may be configured as too old.
