@@ -65,7 +65,7 @@ GYRO_SCALE: ErrorStates[Imu | None] = make_constant(
     ("",),
     "–",
     "relative error of the gyroscopes",
-    needs=COURSES,
+    needs=(*COURSES, "gnss.position", "gnss2.position"),
     sigma=lambda imu: None if (g := _gyroscopes(imu)) is None else g.scale,
 )
 ACCELEROMETER_SCALE: ErrorStates[Imu | None] = make_constant(
