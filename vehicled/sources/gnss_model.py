@@ -122,8 +122,8 @@ _SMOOTHING = 0.5
 """σ of their latency beside that of fixes, as a share of the σ of the latter."""
 _FAST_TURN = 0.1
 """rad/s: how fast a course turns where, from there to twice that, it no longer corrects a latency."""
-_SMALL_CHANGE = {"position": 1.0, "speed": 0.2, "velocity": 0.2, "course": 0.05, "heading": 0.05}
-"""m/s, m/s², rad/s: slower changes do not determine a latency, those twice as fast do so wholly.
+_SMALL_CHANGE = {"speed": 0.2, "velocity": 0.2, "course": 0.05, "heading": 0.05}
+"""m/s², rad/s: slower changes do not determine a latency, those twice as fast do so wholly.
 
 A gentle change of speed has to count, as far as it is no noise of the model's acceleration (0.1 m/s²): what a latency
 makes of it would else be taken for speed, and over seconds for distance, which fixes turn into another latency, many
@@ -178,16 +178,21 @@ class _ReceiverModel:
         shares = [] if kind == "course" else [calc_unknown(model)]
         if kind in _DIRECTIONS:
             turning = model.calc_change(model.models.differentiate(course))
-            shares += calc_share(g, turning, _FAST_TURN), 1.0 - self._find_share(kind, readings)[1]
+            steady = 1.0 - self._find_share(kind, self._find_changes(readings))
+            shares += calc_share(g, turning, _FAST_TURN), steady
         share = reduce(g.max, shares)
         groups = [group for group in (receiver.latency, receiver.velocity_latency) if group in model.states]
         return Considered({i: share for group in groups for i in model.states.places(group)})
 
-    def _find_share(self, kind: str, readings: Sequence[Atom]) -> tuple[list[Atom], Atom]:
-        """What readings change by within a second, and how far that determines a latency, 0 to 1."""
-        model, g = self._model, self._model.g
-        changes = [model.calc_change(model.models.differentiate(reading)) for reading in readings]
-        return changes, calc_share(g, g.sqrt(sum((c * c for c in changes), g.zero)), _SMALL_CHANGE[kind])
+    def _find_changes(self, readings: Sequence[Atom]) -> list[Atom]:
+        """What readings change by within a second."""
+        model = self._model
+        return [model.calc_change(model.models.differentiate(reading)) for reading in readings]
+
+    def _find_share(self, kind: str, changes: Sequence[Atom]) -> Atom:
+        """How far changes of readings determine a latency, 0 to 1."""
+        g = self._model.g
+        return calc_share(g, g.sqrt(sum((c * c for c in changes), g.zero)), _SMALL_CHANGE[kind])
 
     def _find_noise(self, velocity: Sequence[Atom], share: Atom) -> list[Atom]:
         """A share of what the antenna's velocity, world axes, differs by from a steady one."""
@@ -247,14 +252,17 @@ class _ReceiverModel:
 
         # At a steady speed, place and latency cannot be distinguished. A row a little shorter than the change would
         # claim that they can, and beside fixes good to centimetres both would drift by metres.
-        changes, share = self._find_share(kind, readings)
-        by_latency = [share * change for change in changes]
+        changes = self._find_changes(readings)
         if kind in _DIRECTIONS:  # of which latencies are considered
             by_latency = changes
         elif kind == "position":
             # Nor is a row that changes with the noise of the estimated velocity any better.
-            noise = self._find_noise(changes, 1.0 - self._find_share("velocity", velocity)[1])
+            steady = 1.0 - self._find_share("velocity", self._find_changes(velocity))
+            noise = self._find_noise(changes, steady)
             by_latency = [change - n for change, n in zip(changes, noise, strict=True)]
+        else:
+            share = self._find_share(kind, changes)
+            by_latency = [share * change for change in changes]
         latencies = [receiver.latency, *([receiver.velocity_latency] if kind in _OF_VELOCITY else [])]
         found = sum((model.estimates(group)[0] for group in latencies), g.zero)
 
