@@ -23,6 +23,8 @@ class Departure:
 
     def __init__(self) -> None:
         self._t, self._usual, self._gained, self._departed = -math.inf, 0.0, 0.0, math.inf
+        self.is_asked = False
+        """Whether the car has sensors that it matters to; else it need not be followed."""
 
     def take(self, t: float, ahead: float) -> None:
         """A mean of the acceleration ahead at t (s), m/s²; gravity and biases may be in it."""

@@ -392,7 +392,7 @@ class ImuSource(Source[Imu]):
             self._ahead, self._ahead_at = ahead, t
         if not found[14]:
             return
-        if has_ahead:
+        if has_ahead and self._departure.is_asked:
             self._departure.take(found[15], found[17])
         if not self._given_noise:
             self._find_drift(found)

@@ -238,6 +238,7 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         self._direction = Direction(self.filter, self.updates)
         self._joint = JointUpdates(self.filter, _JOINT_SPEEDS, len(SPEEDS))
         self._bands, self._departure = {channel: DeadBand() for channel in SPEEDS}, context.departure
+        self._departure.is_asked = True
 
     def register(self) -> None:
         """Register the four rates."""
