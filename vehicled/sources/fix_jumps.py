@@ -31,8 +31,9 @@ _DOUBTED, _FARTHEST_DOUBT = 0.3, 5.0
 away has jumped itself."""
 _DOUBT_NS = 10_000_000_000
 """For so long a receiver that has jumped is not followed."""
-_LONGEST_DOUBT_NS = 60_000_000_000
-"""For so long one that jumps again and again is not followed, nor one that has drifted and not come back."""
+LONGEST_DOUBT_NS = 60_000_000_000
+"""For so long one that jumps again and again is not followed, nor one that has drifted and not come back, nor one of
+which a velocity has jumped (`velocity_jumps`)."""
 
 
 class PlacedFix(NamedTuple):
@@ -168,7 +169,7 @@ class FixJumps:
         if self._doubtful_ns is None:
             return False
         lasting = t_ns - self._doubtful_ns
-        return lasting < _DOUBT_NS or (t_ns - self._last_ns < _WINDOW_NS and lasting < _LONGEST_DOUBT_NS)
+        return lasting < _DOUBT_NS or (t_ns - self._last_ns < _WINDOW_NS and lasting < LONGEST_DOUBT_NS)
 
     def calc_doubt(self, t_ns: int) -> float:
         """σ of the place, m, by a receiver in doubt, as it may be right after all; else 0."""

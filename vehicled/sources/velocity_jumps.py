@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vehicled.messages import Innovation
+from vehicled.sources.fix_jumps import LONGEST_DOUBT_NS
 
 if TYPE_CHECKING:
     from vehicled.sources.updates import MeasurementUpdates
@@ -31,8 +32,6 @@ _BACK = 0.5
 """Share of a jump: closer to what was before, the receiver is right again."""
 _LEAST_WAY = 0.2
 """m, beyond the noise of a fix: positions that have not gone as far along with a velocity are right."""
-_LONGEST_NS = 60_000_000_000
-"""For so long a receiver that has jumped is not followed."""
 _FALSE, _FALSE_PER_SPEED, _FALSE_SIGMAS = 0.5, 0.03, 5.0
 """m/s, share of the speed, and σ: a velocity that is further from the estimate's says nothing of positions."""
 _OWN = ("vehicle.speed", "wheel.", "imu.")
@@ -107,7 +106,7 @@ class VelocityJumps:
         kept, t_ns = self._kept, block.t_ns
         if self.lasts:
             is_back = abs(block.mean - self._reference) < _BACK * abs(self._jump)
-            if is_back or t_ns - self._jumped_ns > _LONGEST_NS:
+            if is_back or t_ns - self._jumped_ns > LONGEST_DOUBT_NS:
                 self.reset()
             return 0j
         while kept and t_ns - kept[0].t_ns > _REFERENCE_NS:
