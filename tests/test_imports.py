@@ -48,6 +48,7 @@ PLAIN = {
     "vehicled.terminal",
     "vehicled.termination",
     "vehicled.token_bucket",
+    "vehicled.white_noise",
 }
 """Modules that any other may import, and that import none but each other."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from vehicled.white_noise import OF_SECOND_DIFFERENCES
+
 if TYPE_CHECKING:
     from vehicled.symbolic.graph import Atom, Graph
     from vehicled.symbolic.program import Program
@@ -27,9 +29,7 @@ def number_axes(g: Graph, measured: Sequence[Atom]) -> Atom:
 class NoiseFloor:
     """Variance of white noise from second differences of consecutive samples, component by component.
 
-    A signal that is smooth over three samples cancels in x₀ − 2 x₁ + x₂, of which the variance is then 6 σ² (von
-    Neumann's successive differences, of second order). A sensor that vibrates more than its settings say is
-    found by itself, without a model.
+    A sensor that vibrates more than its settings say is found by itself, without a model (`vehicled.white_noise`).
     """
 
     def __init__(self, program: Program, name: str, size: int) -> None:
@@ -57,7 +57,7 @@ class NoiseFloor:
             value, self._last, self._before, self._found, self.least, strict=True
         ):
             second = x - 2.0 * x1 + x2
-            square = g.min(second * second * (1.0 / 6.0), SPIKE * g.max(mean, usual))
+            square = g.min(second * second * (1.0 / OF_SECOND_DIFFERENCES), SPIKE * g.max(mean, usual))
             found = g.where_less(2.5, count, mean + (square - mean) * (1.0 / MEMORY), mean)
             variances.append(g.max(usual, found))
             stores += [(mean, found), (x1, x), (x2, x1)]

@@ -1,8 +1,8 @@
 """Time stamps of wheels that are not even: a busy bus or gateway stamps samples some milliseconds off.
 
 A wheel at 70 rad/s turns by 0.35 rad within 5 ms, many times what a counter errs by. How uneven stamps are shows
-without a model: what three consecutive angles deviate from an even rotation along their times (von Neumann's second
-differences), over the rotation rate.
+without a model: what three consecutive angles deviate from an even rotation along their times (second differences,
+`vehicled.white_noise`), over the rotation rate.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from vehicled.sources.noise_floor import MEMORY, SPIKE
+from vehicled.white_noise import OF_SECOND_DIFFERENCES
 
 _LONGEST = 0.03
 """s between samples: over a longer time, an even rotation is no more to be expected."""
@@ -47,7 +48,7 @@ class StampJitter:
         apart = (a - 2.0 * b + c) / self.rate - (before - 2.0 * middle + now)
         if abs(apart) > _LARGEST:
             return
-        square = apart * apart / 6.0 - self._noise / self.rate**2
+        square = apart * apart / OF_SECOND_DIFFERENCES - self._noise / self.rate**2
         self._found += (min(square, SPIKE * max(self._found, _USUAL)) - self._found) / MEMORY
 
     @property

@@ -12,6 +12,7 @@ from vehicled.messages import Measurement
 from vehicled.sources.gnss import Gnss
 from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import find_kinds
+from vehicled.white_noise import OF_SECOND_DIFFERENCES
 
 _MOVING = 2.0
 """m/s: a car that is slower may really measure the same again."""
@@ -47,7 +48,7 @@ _OTHER_CHANGED, _OTHER_SIGMAS, _DIGITS_OF_SPEED, _IN_A_ROW = 0.1, 4.0, 2.0, 2
 itself: by how much these averages have changed since, and how many of them in a row. So much has to show in it."""
 _KEPT_AVERAGES = 8
 """Of that sensor, by which their noise is known."""
-_PER_BEND = 1.0 / (0.6745 * math.sqrt(6.0))
+_PER_BEND = 1.0 / (0.6745 * math.sqrt(OF_SECOND_DIFFERENCES))
 """Standard deviation of a number, over the median size of a − 2 b + c of three such."""
 _OTHERS = {"vehicle.speed": "gnss.speed", "gnss.speed": "vehicle.speed"}
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)

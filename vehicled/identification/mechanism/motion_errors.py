@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from vehicled.identification.mechanism.smoothing import SplineErrors
+from vehicled.white_noise import calc_variances
 
 _COLUMNS = 500
 """Of an inverse that are found at a time."""
@@ -80,11 +81,10 @@ class MotionFit:
     def calc_lasting(self) -> np.ndarray:
         """(f,) root mean square of what is left of the forces after the last `linearise`, without its noise.
 
-        Noise is independent from sample to sample: it is what second differences have (von Neumann, "Distribution of
-        the ratio of the mean square successive difference to the variance", 1941).
+        Noise is independent from sample to sample: it is what second differences have.
         """
         left = self._left.reshape(-1, len(self._noise)) * self._noise
-        noise = np.mean(np.diff(left, 2, axis=0) ** 2, axis=0) / 6.0
+        noise = np.mean(calc_variances(left), axis=0)
         lasting: np.ndarray = np.sqrt(np.maximum(np.mean(left**2, axis=0) - noise, 0.0))
         return lasting
 

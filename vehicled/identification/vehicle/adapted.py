@@ -24,6 +24,7 @@ from vehicled.identification.vehicle.prediction_error import SETTLING, ScoredDri
 from vehicled.sources.noise_floor import SPIKE
 from vehicled.stepping import run_steps
 from vehicled.vehicle.arrays import YAW_RATE
+from vehicled.white_noise import calc_variances
 
 _FEWEST = 200
 """Second differences from which a variance is taken: known to 10 %."""
@@ -142,7 +143,7 @@ def find_start(
 
 def calc_sample_variance(logs: Sequence[Channels], setting: NoiseSetting) -> float | None:
     """Variance of the white noise of a sensor's samples, its unit squared; None where too few of them show it."""
-    squares = np.concatenate([np.zeros(0), *_second_differences(logs, setting.channels)]) ** 2 / 6.0
+    squares = np.concatenate([np.zeros(0), *_find_variances(logs, setting.channels)])
     if len(squares) < _FEWEST:
         return None
     # What is beyond five standard deviations is no noise; two thirds of normal numbers are within one.
@@ -152,15 +153,15 @@ def calc_sample_variance(logs: Sequence[Channels], setting: NoiseSetting) -> flo
     return variance or None
 
 
-def _second_differences(logs: Sequence[Channels], channels: Sequence[str]) -> Iterator[np.ndarray]:
-    """Of consecutive samples at equal intervals."""
+def _find_variances(logs: Sequence[Channels], channels: Sequence[str]) -> Iterator[np.ndarray]:
+    """By channel of each log, of consecutive samples at equal intervals."""
     for log in logs:
         for channel in channels:
             if channel in log:
                 intervals = np.diff(log.times(channel))
                 usual = np.median(intervals) if len(intervals) else 0.0
                 regular = np.abs(intervals - usual) < 0.5 * usual
-                yield np.diff(log[channel], 2)[regular[1:] & regular[:-1]]
+                yield calc_variances(log[channel])[regular[1:] & regular[:-1]]
 
 
 def _root(squares: Sequence[float]) -> float:
