@@ -9,9 +9,10 @@ from filter_rig import index, new_filter, place, set_slow_state
 
 from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
+from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import Imu
-from vehicled.sources.late_samples import add_doubt, forget_falsified
+from vehicled.sources.late_samples import forget_falsified
 
 SPEED, OFFSET, CHANGE = 15.0, 0.2, 0.02
 
@@ -40,7 +41,7 @@ def test_a_heading_is_as_uncertain_as_the_car_turns_within_the_latency(yaw_rate,
     before = {"yaw": 0.003, "sideslip": 0.004, "vy": 0.05, "vx": 0.02, "x": 0.01}
     for name, sigma in before.items():
         values[ESTIMATE_INDEX[f"sigma.{name}"]] = sigma
-    add_doubt(values, yaw_rate * CHANGE, has_precise_fixes)
+    AddedDoubt(yaw_rate * CHANGE, has_precise_fixes).add_to(values)
     turned = abs(yaw_rate) * CHANGE
     added = {"yaw": turned} | ({"sideslip": turned, "vy": SPEED * turned} if has_precise_fixes else {})
     for name, sigma in before.items():
@@ -51,7 +52,7 @@ def test_a_heading_is_as_uncertain_as_the_car_turns_within_the_latency(yaw_rate,
 def test_a_sideslip_is_never_less_certain_than_any_angle():
     values = np.zeros(len(ESTIMATE_COLUMNS))
     values[ESTIMATE_INDEX["sigma.sideslip"]] = math.pi
-    add_doubt(values, 0.01, True)
+    AddedDoubt(0.01, True).add_to(values)
     assert values[ESTIMATE_INDEX["sigma.sideslip"]] == math.pi
 
 

@@ -29,6 +29,7 @@ from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, Measurement, SlowState
 from vehicled.number_faults import find_fault
 from vehicled.requests import SetParameters, SetPosition
+from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.imu_timing import ImuTiming
 from vehicled.sources.initialisation import Initialisation
@@ -60,8 +61,7 @@ _LONGEST_WAIT_FOR_MOTION = 0.5
 _POSITION, _GEODETIC = (
     slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
 )
-_SIGMA_YAW = ESTIMATE_INDEX["sigma.yaw"]
-_SIGMA_PLACE = slice(ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"] + 1)
+_YAW_RATE, _SIGMA_YAW = ESTIMATE_INDEX["wz"], ESTIMATE_INDEX["sigma.yaw"]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ class Estimator:
         self.condition = Condition()
         """What it is doing; the same object until that changes."""
         self._given = SetParameters({}, 0.0)
-        self.late_turn = 0.0, False  # what `Sources.widen` has given `add_doubt` for the last estimate
+        self.doubt = AddedDoubt()
+        """What has been added to σ of the last estimate."""
         self._reset()
 
     def make_filter(self) -> VehicleFilter:
@@ -470,18 +471,12 @@ class Estimator:
                 self._restore_saved()
             self._restart_in_place(t_ns, impossible)
             return None
-        self.late_turn = self._sources.widen(values)
-        origin = world.origin if world.known else None
-        values[_GEODETIC] = math.nan if origin is None else origin.to_geodetic(values[_POSITION])
-        doubt = self._sources.place_doubt
+        self.doubt = self._sources.find_doubt(values.item(_YAW_RATE), world.aligned)
+        correlation *= self.doubt.add_to(values)
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
-            # The antenna's place is known, and the car anywhere around it.
-            doubt = math.hypot(doubt, self._sources.antenna_distance)
-        if doubt:
-            wider = np.hypot(values[_SIGMA_PLACE], doubt)
-            correlation *= float(np.prod(values[_SIGMA_PLACE] / wider))
-            values[_SIGMA_PLACE] = wider
+        origin = world.origin if world.known else None
+        values[_GEODETIC] = math.nan if origin is None else origin.to_geodetic(values[_POSITION])
         points = None if self._points is None else self._points.calc(values, f.pose)
         loads = None if self._loads is None else self._loads.calc(additions.forces if additions else 0.0)
         return Estimate(t_ns, values, points, loads, correlation)

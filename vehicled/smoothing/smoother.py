@@ -17,7 +17,7 @@ from vehicled.filter.backward_pass import BackwardPass
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
 from vehicled.smoothing.tape_file import EntryKind, TapeFile
-from vehicled.sources.late_samples import add_doubt
+from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.unmeasured_drive import ADDED_PLACES
 
 _COLUMNS = len(ESTIMATE_COLUMNS)
@@ -27,8 +27,8 @@ _REPORT_EVERY = 250
 """Rows between reports of progress."""
 _ADDED = slice(4, 4 + len(ADDED_PLACES))
 _HEAD = _ADDED.stop
-"""Numbers of a row before the motion: of its origin, σ of a heading that is not known yet, else NaN, the two of
-`Estimator.late_turn`, and what road and unmeasured drive have added, which is no state."""
+"""Numbers of a row before the motion: of its origin, σ of a heading that is not known yet, else NaN, `turned` and
+`has_precise_fixes` of `Estimator.doubt`, and what road and unmeasured drive have added, which is no state."""
 
 
 class Smoother:
@@ -73,7 +73,8 @@ class Smoother:
         self._times.append(t)
         sigma_yaw = math.nan if world.aligned else estimate["sigma.yaw"]
         added = self.estimator.calc_added(t)
-        head = np.array([number, sigma_yaw, *self.estimator.late_turn, *added])
+        doubt = self.estimator.doubt
+        head = np.array([number, sigma_yaw, doubt.turned, doubt.has_precise_fixes, *added])
         self._tape.add_row(head, f.save_motion(), f.errors.packed)
 
     def smooth(self, progress: Callable[[float], None] | None = None) -> Iterator[Estimate]:
@@ -107,7 +108,7 @@ class Smoother:
         f.apply_corrections()
         row = f.output()
         row[ADDED_PLACES] += values[_ADDED]
-        add_doubt(row, turned, has_precise_fixes > 0.0)
+        AddedDoubt(turned, has_precise_fixes > 0.0).add_to(row)
         row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])
         if not math.isnan(sigma_yaw):
             row[_SIGMA_YAW] = sigma_yaw

@@ -1,7 +1,6 @@
-"""What samples of the IMU that are of another time falsify.
+"""What samples of the IMU that are of another time falsify, and what is forgotten once their latency has been found.
 
-As long as their latency is not known the estimate is less certain; once it is found, what they have falsified is
-forgotten.
+As long as it is not known the estimate is less certain (`added_doubt`).
 """
 
 from __future__ import annotations
@@ -9,11 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import numpy as np
-
 from vehicled.filter.boundary import ObservedFilter
 from vehicled.filter.states import ATTITUDE, POSITION, STEERING_OFFSET, TYRE_ERROR, VELOCITY, Group
-from vehicled.messages import ESTIMATE_INDEX
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.vehicle.arrays import AHEAD
@@ -24,23 +20,6 @@ _CLEARLY = 2.5
 """σ from which on an antenna is where it has been found: that it is elsewhere, the evidence has decided before."""
 _TURNING = 0.3
 """rad/s: of turns, in which the heading is then wrong by as much as the car turns meanwhile."""
-
-_SPEED = ESTIMATE_INDEX["vx"]
-_SIGMA_YAW, _SIGMA_LEFT, _SIGMA_SIDESLIP = (ESTIMATE_INDEX[f"sigma.{x}"] for x in ("yaw", "vy", "sideslip"))
-
-
-def add_doubt(values: np.ndarray, turned: float, has_precise_fixes: bool) -> None:
-    """Add to σ of an estimate what the latency of samples leaves uncertain, of which the filter has no state.
-
-    A heading that follows a gyroscope is late by as much: it is wrong by the angle that the car turns meanwhile.
-    Precise fixes hold the direction of the velocity, so that this is an error of the sideslip too; others leave it to
-    the tyres. `values`: (len(ESTIMATE_COLUMNS),), changed here; `turned`: σ of the latency times the yaw rate, rad.
-    """
-    values[_SIGMA_YAW] = math.hypot(values.item(_SIGMA_YAW), turned)
-    if has_precise_fixes:
-        # At standstill sideslip is anything.
-        values[_SIGMA_SIDESLIP] = min(math.hypot(values.item(_SIGMA_SIDESLIP), turned), math.pi)
-        values[_SIGMA_LEFT] = math.hypot(values.item(_SIGMA_LEFT), turned * values.item(_SPEED))
 
 
 def forget_falsified(filter: ObservedFilter, change: float) -> None:

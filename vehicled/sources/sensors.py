@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, TypeVar, get_args, get_type_hints
 
-import numpy as np
-
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.filter.states import STEERING_OFFSET, Group
-from vehicled.messages import ESTIMATE_INDEX, Measurement, SlowState
+from vehicled.messages import Measurement, SlowState
 from vehicled.sources.acceleration_heading import Alignment
+from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.by_channels import ByChannels
@@ -27,7 +26,6 @@ from vehicled.sources.gnss import Gnss, GnssSource
 from vehicled.sources.gnss2 import Gnss2
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu import Imu, ImuSource
-from vehicled.sources.late_samples import add_doubt
 from vehicled.sources.model_input import InputSettings
 from vehicled.sources.source import Context, SensorSettings, Source, SourceSettings
 from vehicled.sources.steering import SteeringInput
@@ -139,7 +137,6 @@ def find_input_limits() -> dict[str, float]:
     return {channel: limit for kind in find_inputs().values() for channel, limit in kind.LIMITS.items()}
 
 
-_YAW_RATE = ESTIMATE_INDEX["wz"]
 _FOUND = 2.0
 """σ of a configured place of the antenna that tell a place which has been found."""
 
@@ -212,36 +209,33 @@ class Sources:
                 return Alignment(yaw, sigma, v.real, v.imag)
         return None
 
-    @property
-    def antenna_distance(self) -> float:
-        """Of the farthest antenna from the vehicle origin, in the plane, m."""
-        return max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
+    def find_doubt(self, yaw_rate: float, is_aligned: bool) -> AddedDoubt:
+        """What an estimate is uncertain by that no state of the filter stands for.
 
-    @property
-    def place_doubt(self) -> float:
-        """σ of the place that no state of the filter stands for, m.
-
-        Fixes have jumped, or the antenna has been found elsewhere beside samples whose time is not exactly known.
+        `yaw_rate`: of that estimate, rad/s; `is_aligned`: whether its heading is known.
         """
-        by_fixes = max((r.place_doubt for r in self.receivers), default=0.0)
-        timing, f = self._context.timing, self._context.filter
-        if not timing.place_doubt or GNSS.antenna not in f.states:
-            return by_fixes
-        is_found = f.variances.item(f.states.index(GNSS.antenna, "x")) > self._known_antenna
-        return math.hypot(by_fixes, timing.place_doubt) if is_found else by_fixes
-
-    def widen(self, values: np.ndarray) -> tuple[float, bool]:
-        """Add to σ of an estimate what no state of the filter stands for. `values`: (len(ESTIMATE_COLUMNS),).
-
-        Returns what `add_doubt` has been given, for others that estimate the same moment.
-        """
+        turned, has_precise_fixes = 0.0, False
         timing, gyroscopes = self._context.timing, self._context.updates.health.get("imu.gyro")
         # A heading that no gyroscope has ever corrected does not follow one.
-        if not timing.sigma or gyroscopes is None or gyroscopes.state == "waiting":
-            return 0.0, False
-        given = values.item(_YAW_RATE) * timing.doubt, timing.has_precise_fixes
-        add_doubt(values, *given)
-        return given
+        if timing.sigma and gyroscopes is not None and gyroscopes.state != "waiting":
+            turned, has_precise_fixes = yaw_rate * timing.doubt, timing.has_precise_fixes
+        place = max((r.place_doubt for r in self.receivers), default=0.0)
+        if timing.place_doubt and self._is_antenna_found:
+            place = math.hypot(place, timing.place_doubt)
+        if not is_aligned:
+            # The place of the farthest antenna is known, and the vehicle origin anywhere around it.
+            arm = max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
+            place = math.hypot(place, arm)
+        return AddedDoubt(turned, has_precise_fixes, place)
+
+    @property
+    def _is_antenna_found(self) -> bool:
+        """Whether the antenna of the first receiver has been found to be elsewhere than configured."""
+        f = self._context.filter
+        if GNSS.antenna not in f.states:
+            return False
+        variance: float = f.variances.item(f.states.index(GNSS.antenna, "x"))
+        return variance > self._known_antenna
 
     @property
     def explained(self) -> dict[Group, float]:
