@@ -1,9 +1,13 @@
 """Wheels that read zero until they turn fast enough: how fast they may turn then is what they have shown."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from estimator_rig import SECOND, Drive, Run, only, rms, steps, with_sensors
 
+from vehicled.configuration import Configuration
+from vehicled.estimator import Estimator
 from vehicled.messages import Measurement
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.sources.dead_band import DeadBand
@@ -53,23 +57,40 @@ def jam() -> Drive:
     return Drive(Scenario(duration=30.0, inputs=DriveInputs(rear_torque=torque, brake_pressure=brake)))
 
 
-def test_a_car_in_a_jam_is_followed_as_it_pulls_off(jam):
-    """Without the band, wheels hold the estimate back at each start, and then contradict it: 1.3 m/s off."""
+def spoil(drive: Drive, measurements: Iterable[Measurement]) -> list[Measurement]:
+    """With rates of wheels, zero below the least one, in place of their angles."""
 
-    def spoil(m: Measurement) -> Measurement:
+    def change(m: Measurement) -> Measurement:
         if "wheel.fl.angle" not in m.values:
             return m
-        rate = float(jam.truth(np.array([m.t]), "vx")[0]) / 0.3
-        rates = dict.fromkeys(SPEEDS, rate if rate > LEAST else 0.0)
-        return Measurement(m.source, m.t, m.arrival, rates)
+        rate = float(drive.truth(np.array([m.t]), "vx")[0]) / 0.3
+        return Measurement(m.source, m.t, m.arrival, dict.fromkeys(SPEEDS, rate if rate > LEAST else 0.0))
 
-    given = map(spoil, only(jam.measurements(gnss="conventional"), "imu.", "gnss.", "steer.", "wheel."))
-    configuration = with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds())
-    run = Run(configuration, steps(given))
+    return list(map(change, measurements))
+
+
+def with_wheel_speeds() -> Configuration:
+    return with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds())
+
+
+def test_a_car_in_a_jam_is_followed_as_it_pulls_off(jam):
+    """Without the band, wheels hold the estimate back at each start, and then contradict it: 1.3 m/s off."""
+    given = spoil(jam, only(jam.measurements(gnss="conventional"), "imu.", "gnss.", "steer.", "wheel."))
+    run = Run(with_wheel_speeds(), steps(given))
     later = run.t > 2 * SECOND  # the first start as well
     assert run.estimator.status()["restarts"] == 0
     assert rms(run.error(jam, "vx")[later]) < 0.25
     assert np.abs(run.error(jam, "vx")[later]).max() < 0.6
+
+
+def test_after_a_reset_a_band_is_not_known(jam):
+    """Nor anything else of the drive before: the same drive again gives the same bytes."""
+    measured = only(jam.begin(10.0).measurements(), "imu.", "steer.", "wheel.", "vehicle.")
+    given, estimator = steps(spoil(jam, measured)), Estimator(with_wheel_speeds())
+    first = Run(with_wheel_speeds(), given, estimator=estimator)
+    estimator.command("reset", {})
+    again = Run(with_wheel_speeds(), given, estimator=estimator)
+    assert again.values.tobytes() == first.values.tobytes()
 
 
 def test_a_car_that_waits_for_its_first_start_stands_and_then_is_followed():
@@ -78,15 +99,8 @@ def test_a_car_that_waits_for_its_first_start_stands_and_then_is_followed():
     torque = [(0.0, 0.0), (wait, 0.0), (wait + 0.3, 350.0)]
     brake = [(0.0, 20e5), (wait - 1.0, 20e5), (wait - 0.7, 0.0)]
     waits = Drive(Scenario(duration=wait + 4.0, inputs=DriveInputs(rear_torque=torque, brake_pressure=brake)))
-
-    def spoil(m: Measurement) -> Measurement:
-        if "wheel.fl.angle" not in m.values:
-            return m
-        rate = float(waits.truth(np.array([m.t]), "vx")[0]) / 0.3
-        return Measurement(m.source, m.t, m.arrival, dict.fromkeys(SPEEDS, rate if rate > LEAST else 0.0))
-
-    given = map(spoil, only(waits.measurements(gnss="conventional"), "imu.", "steer.", "wheel."))
-    run = Run(with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds()), steps(given))
+    given = spoil(waits, only(waits.measurements(gnss="conventional"), "imu.", "steer.", "wheel."))
+    run = Run(with_wheel_speeds(), steps(given))
     stands = (run.t > 14 * SECOND) & (run.t < (wait - 2.0) * SECOND)
     assert np.abs(run["vx"][stands]).max() < 0.01
     assert np.abs(run.error(waits, "vx")).max() < 0.3

@@ -134,6 +134,8 @@ class Estimator:
         self._sources.reset()
         self._updates.restart()
         self._inputs.reset()
+        if self._additions is not None:
+            self._additions.reset()
         self._screening.reset()
         self._conditions.reset()
         self._initialisation.reset()
@@ -277,6 +279,7 @@ class Estimator:
     def _command_reset(self, _: dict[str, Any]) -> dict[str, Any]:
         self._filter.forget_slow_states()  # a start is measured with biases
         self._counters["restarts"] += 1
+        self._sources.make_anew()
         self._reset()
         self.condition = Condition()
         return {}

@@ -160,6 +160,7 @@ class Sources:
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running: sensors may come and go."""
+        self._sensors = sensors
         self._context.updates.unregister_all()
         before, self._sources = self._sources, {}
         for name, settings in sensors.items():
@@ -244,6 +245,12 @@ class Sources:
         Of the antenna, m: samples of the IMU that are of another time.
         """
         return {GNSS.antenna: self._context.timing.find_offset(self._context.filter.pose.item(AHEAD))}
+
+    def make_anew(self) -> None:
+        """Begin with new sources of the same sensors: nothing is known of samples before; counters stay."""
+        self._sources.clear()
+        self._context = self._context.forget_samples()
+        self.configure(self._sensors)
 
     def reset(self) -> None:
         """The filter begins anew."""

@@ -47,6 +47,12 @@ class Context:
     latencies: dict[Group, float] = field(default_factory=dict)
     """Those that are configured, s, by the states of what they may be wrong by."""
 
+    def forget_samples(self) -> Context:
+        """The same for new sources: what sources have kept of samples is not in it."""
+        return Context(
+            self.filter, self.updates, self.world, self.counters, ImuTiming(), given_noise=self.given_noise
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class SensorSettings(ABC):
@@ -128,7 +134,7 @@ class Source(ABC, Generic[T]):
         """Update the filter with whatever of it a measurement has."""
 
     def reset(self) -> None:
-        """The filter begins anew."""
+        """The filter begins anew; what samples have shown of the sensor itself may stay."""
 
     def parameters(self) -> dict[str, SlowState]:
         """What it has found of its sensor beside the filter, by name."""

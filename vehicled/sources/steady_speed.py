@@ -19,8 +19,9 @@ class SteadySpeeds:
     """Holds them for one receiver."""
 
     def __init__(self, f: ObservedFilter, array: str) -> None:
-        """`array` (2,) of the car: takes them, m/s."""
+        """`array` (2,) of the car: takes them, m/s; zero until the first look."""
         self._read, self._held = f.pose.item, f.car.view(array)
+        self._held[:] = 0.0
 
     def update(self) -> None:
         """Look at the estimate before a measurement is observed."""

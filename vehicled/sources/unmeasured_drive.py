@@ -63,6 +63,10 @@ class UnmeasuredDrive:
         """N likewise, along the wheels."""
         self._height = car.view("drive_height")
         self._outputs = car.corner_outputs
+        self.reset()
+
+    def reset(self) -> None:
+        """The filter begins anew: springs are at rest."""
         self._travel = np.zeros(len(WHEELS))
         self._t = math.nan
         self.added = _NONE
@@ -107,6 +111,10 @@ class Additions:
     def __init__(self, f: VehicleFilter, vehicle: Vehicle) -> None:
         self._road, self._drive = AddedTravel(f.car, vehicle), UnmeasuredDrive(f, vehicle)
         self._road_forces = calc_road_forces_by_travel(vehicle)
+
+    def reset(self) -> None:
+        """The filter begins anew; what the road has added is that of the IMU's samples, and ends with these."""
+        self._drive.reset()
 
     def add(self, t: float) -> None:
         """Add it, as it is at t (s), to the car's outputs in the workspace."""
