@@ -155,6 +155,15 @@ def test_a_coarse_speed_that_has_not_changed_since_before_the_estimate_began_is_
     assert [stuck.find(of_speed(k, 25.0), 25.0) for k in range(1, 100)] == [[]] * 99
 
 
+def test_a_speed_that_is_stuck_remains_so_when_the_estimate_begins_again():
+    stuck = StuckChannels()
+    for k in range(40):
+        stuck.find(of_speed(k, 15.0), 15.0 - 0.05 * k)
+    stuck.begin()
+    assert [bool(stuck.find(of_speed(k, 15.0), 12.5)) for k in range(40, 100)] == [True] * 60
+    assert stuck.find(of_speed(100, 12.4), 12.5) == []
+
+
 def cruise(*, noise: float, gains: float, channel: str = "vehicle.speed", digit: float = 0.01) -> list[float]:
     """Times (s) at which a speed of 100 Hz is stuck that stays from 5 s on, beside averages of another one.
 

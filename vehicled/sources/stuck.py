@@ -102,11 +102,13 @@ class _Place(_Run):
 class _Speed(_Run):
     """Speeds that are the same, and how fast the car was when they began to be."""
 
-    __slots__ = ("_before", "_beyond", "_digit", "_last", "_others", "estimated")
+    __slots__ = ("_before", "_beyond", "_digit", "_last", "_others", "estimated", "is_stuck")
 
     def __init__(self) -> None:
         super().__init__()
         self.estimated = 0.0
+        self.is_stuck = False
+        """Whether the last sample only repeated those before, while the car's speed had changed."""
         self._last, self._digit = math.nan, math.inf
         """Value as a number, and the least that it has changed by, m/s."""
         self._before: float | None = None
@@ -116,8 +118,11 @@ class _Speed(_Run):
         self._beyond = 0
         """How many in a row have differed from that."""
 
-    def is_stuck(self, value: float, t: int, estimated: float, other: float | None) -> bool:
+    def take(self, value: float, t: int, estimated: float, other: float | None) -> None:
         """Take a sample beside an estimate and another sensor's average, m/s."""
+        self.is_stuck = self._is_stuck(value, t, estimated, other)
+
+    def _is_stuck(self, value: float, t: int, estimated: float, other: float | None) -> bool:
         is_new = other is not None and (not self._others or other != self._others[-1])
         if other is not None and is_new:
             self._others.append(other)
@@ -161,7 +166,7 @@ class StuckChannels:
         """Nothing has been measured yet."""
         self._axes = {channel: _Run() for channel in _AXES}
         self._fixes = [(kind.PLACE, kind.LIMITS, _Place()) for kind in self._receivers]
-        self.begin()
+        self._speeds = {channel: _Speed() for channel in _SPEEDS}
         self._sample: tuple[float, ...] | None = None
         """Of the whole IMU, as long as none of its axes has repeated itself: the runs do not know it yet."""
         self._whole, self._whole_ns = 0, 0
@@ -170,8 +175,11 @@ class StuckChannels:
         """How many there have been in a run that was short."""
 
     def begin(self) -> None:
-        """The estimate begins: speeds that have repeated themselves until now did so beside none."""
-        self._speeds = {channel: _Speed() for channel in _SPEEDS}
+        """The estimate begins: speeds that have repeated themselves until now did so beside none, or a wrong one.
+
+        Those that were stuck are not to be taken for new ones.
+        """
+        self._speeds = {c: run if run.is_stuck else _Speed() for c, run in self._speeds.items()}
 
     def find(self, m: Measurement, speed: float, averages: Mapping[str, float] = _NO_AVERAGES) -> list[str]:
         """The channels of a measurement that are stuck.
@@ -226,7 +234,8 @@ class StuckChannels:
             if channel not in values:
                 continue
             other = averages.get(_OTHERS.get(channel, ""))
-            if of_speed.is_stuck(values[channel], t, abs(speed), other):
+            of_speed.take(values[channel], t, abs(speed), other)
+            if of_speed.is_stuck:
                 stuck.append(channel)
         for place, channels, run in self._fixes:
             if place[0] not in values or place[1] not in values:
