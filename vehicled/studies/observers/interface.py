@@ -109,8 +109,8 @@ class MechanismEstimate:
         return values
 
     def fail(self, what: str) -> RunError:
-        """The error to raise, with the observer's name and the time."""
-        return RunError(f"{type(self).__name__} at t = {self.mechanism.t:.6g} s: {what}")
+        """The error to raise, with the time of the mechanism."""
+        return RunError(f"observer at t = {self.mechanism.t:.6g} s: {what}")
 
 
 class MechanismObserver(MechanismEstimate):
