@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,11 +20,8 @@ from vehicled.filter.boundary import InitialPose
 from vehicled.filter.structure import FilterKernels
 from vehicled.symbolic.differentiation import Differentiation
 from vehicled.symbolic.program import KernelHandle
-from vehicled.vehicle.car import STATE
+from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.interface import CarKernels, SensorKernels
-
-if TYPE_CHECKING:
-    from vehicled.filter.vehicle_state import VehicleState
 
 _PREPARED = ("constants", "lane_constants")
 """Arrays that the kernel `prepare` computes, and their tangents."""
@@ -64,10 +61,19 @@ _FIXED = (
 """Arrays without tangents."""
 
 
+class DifferentiatedFilter(Protocol):
+    """What is used here of a filter."""
+
+    car: Car
+
+    def place(self, pose: InitialPose) -> None:
+        """Put the car there, as `VehicleState.place`."""
+
+
 class Companion(NamedTuple):
     """A filter of a configuration with one parameter changed by a little; it never steps."""
 
-    filter: VehicleState
+    filter: DifferentiatedFilter
     step: float
     """Of the parameter."""
 
@@ -86,7 +92,7 @@ class FilterTangents:
         """What the car's program has to be differentiated by."""
         return Differentiation(width(len(companions)), _FIXED, _PLAIN) if companions else None
 
-    def __init__(self, filter: VehicleState, companions: Sequence[Companion]) -> None:
+    def __init__(self, filter: DifferentiatedFilter, companions: Sequence[Companion]) -> None:
         self._filter, self._companions = filter, companions
         self.directions = width(len(companions)) if companions else 0
         if not companions:

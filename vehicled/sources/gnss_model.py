@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vehicled.filter.considered import Considered
 from vehicled.filter.factors import calc_share
 from vehicled.filter.states import ErrorStates, Group, make_constant
+from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.imu_model import GYRO_BIAS, misalign
 from vehicled.sources.late_speeds import calc_unknown, make_latency
 from vehicled.vehicle.arrays import AHEAD, YAW
@@ -17,7 +18,6 @@ from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel, SensorError
-    from vehicled.sources.gnss import Gnss
     from vehicled.symbolic.graph import Atom
     from vehicled.symbolic.vector import Vector
 
@@ -62,9 +62,25 @@ class ReceiverErrors:
         return f"{self.name}.antenna"
 
 
+class ReceiverErrorSettings(Protocol):
+    """How well a receiver's slow errors are known by its section of the configuration, 1 σ."""
+
+    @property
+    def antenna_sigma(self) -> float:
+        """m per axis."""
+
+    @property
+    def latency_sigma(self) -> float:
+        """s."""
+
+    @property
+    def heading(self) -> Baseline | None:
+        """With the angle's; None without a second antenna."""
+
+
 def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
     """`antenna`: name of the states of its place."""
-    wander: ErrorStates[Gnss | None] = ErrorStates(
+    wander: ErrorStates[ReceiverErrorSettings | None] = ErrorStates(
         f"{name}_wander",
         ("x", "y", "z"),
         "m",
@@ -73,7 +89,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         # It belongs to the kind of fix, and begins with the first.
         process=lambda gnss: None,
     )
-    place: ErrorStates[Gnss | None] = make_constant(
+    place: ErrorStates[ReceiverErrorSettings | None] = make_constant(
         antenna,
         ("x", "y", "z"),
         "m",
@@ -85,12 +101,12 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         undoubted=("z",),
         sigma=lambda gnss: None if gnss is None else gnss.antenna_sigma,
     )
-    latency: ErrorStates[Gnss | None] = make_latency(
+    latency: ErrorStates[ReceiverErrorSettings | None] = make_latency(
         f"{name}_latency",
         "by how much fixes are older than their time",
         lambda gnss: None if gnss is None else gnss.latency_sigma,
     )
-    velocity_latency: ErrorStates[Gnss | None] = make_constant(
+    velocity_latency: ErrorStates[ReceiverErrorSettings | None] = make_constant(
         f"{name}_velocity_latency",
         ("",),
         "s",
@@ -101,7 +117,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         is_latency=True,
         sigma=lambda gnss: None if gnss is None else _SMOOTHING * gnss.latency_sigma,
     )
-    baseline: ErrorStates[Gnss | None] = make_constant(
+    baseline: ErrorStates[ReceiverErrorSettings | None] = make_constant(
         f"{name}_baseline",
         ("",),
         "rad",

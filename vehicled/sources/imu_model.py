@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import mul
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vehicled.filter.considered import Considered
 from vehicled.filter.factors import calc_share
@@ -22,19 +22,35 @@ from vehicled.filter.states import (
     make_constant,
 )
 from vehicled.messages import WHEELS
+from vehicled.sources.imu_settings import Accelerometers, Gyroscopes
 from vehicled.vehicle.arrays import AHEAD, ROOT_OUTPUTS, YAW_RATE
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
-    from vehicled.sources.imu import Accelerometers, Gyroscopes, Imu
     from vehicled.symbolic.graph import Atom
 
 
-def _gyroscopes(imu: Imu | None) -> Gyroscopes | None:
+class ImuErrorSettings(Protocol):
+    """What the section of an IMU in the configuration says of its slow errors."""
+
+    @property
+    def gyroscopes(self) -> Gyroscopes | None:
+        """None where they are not used."""
+
+    @property
+    def accelerometers(self) -> Accelerometers | None:
+        """Likewise."""
+
+    @property
+    def rotation_sigma(self) -> float:
+        """How well its axes are known, rad, 1 σ."""
+
+
+def _gyroscopes(imu: ImuErrorSettings | None) -> Gyroscopes | None:
     return None if imu is None else imu.gyroscopes
 
 
-def _accelerometers(imu: Imu | None) -> Accelerometers | None:
+def _accelerometers(imu: ImuErrorSettings | None) -> Accelerometers | None:
     return None if imu is None else imu.accelerometers
 
 
@@ -42,7 +58,7 @@ _MOST_SCALE = 0.1
 """No accelerometer errs by more, and no body rolls by that share of gravity beside the model's."""
 _TURN_ON = 0.5
 """Data sheets of MEMS give 0.1 to 0.3 °/s and 3 to 5 mg from one start to the next: half of the default biases."""
-GYRO_BIAS = ErrorStates["Imu | None"](
+GYRO_BIAS = ErrorStates["ImuErrorSettings | None"](
     "gyro_bias",
     ("x", "y", "z"),
     "rad/s",
@@ -51,7 +67,7 @@ GYRO_BIAS = ErrorStates["Imu | None"](
     density=lambda imu: 0.0 if (g := _gyroscopes(imu)) is None else g.bias_drift**2,
     turn_on=_TURN_ON,
 )
-ACCELEROMETER_BIAS = ErrorStates["Imu | None"](
+ACCELEROMETER_BIAS = ErrorStates["ImuErrorSettings | None"](
     "accelerometer_bias",
     ("x", "y", "z"),
     "m/s²",
@@ -60,7 +76,7 @@ ACCELEROMETER_BIAS = ErrorStates["Imu | None"](
     density=lambda imu: 0.0 if (a := _accelerometers(imu)) is None else a.bias_drift**2,
     turn_on=_TURN_ON,
 )
-GYRO_SCALE: ErrorStates[Imu | None] = make_constant(
+GYRO_SCALE: ErrorStates[ImuErrorSettings | None] = make_constant(
     "gyro_scale",
     ("",),
     "–",
@@ -68,7 +84,7 @@ GYRO_SCALE: ErrorStates[Imu | None] = make_constant(
     needs=(*COURSES, "gnss.position", "gnss2.position"),
     sigma=lambda imu: None if (g := _gyroscopes(imu)) is None else g.scale,
 )
-ACCELEROMETER_SCALE: ErrorStates[Imu | None] = make_constant(
+ACCELEROMETER_SCALE: ErrorStates[ImuErrorSettings | None] = make_constant(
     "accelerometer_scale",
     ("",),
     "–",
@@ -77,7 +93,7 @@ ACCELEROMETER_SCALE: ErrorStates[Imu | None] = make_constant(
     limit=_MOST_SCALE,
     sigma=lambda imu: None if (a := _accelerometers(imu)) is None else a.scale,
 )
-ALIGNMENT: ErrorStates[Imu | None] = make_constant(
+ALIGNMENT: ErrorStates[ImuErrorSettings | None] = make_constant(
     "imu_alignment",
     ("x", "y", "z"),
     "rad",

@@ -14,8 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from vehicled.symbolic.trigonometry import join_angles
-
 Number = int | float
 
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
@@ -94,9 +92,9 @@ class Atom:
 class Graph:
     """Owner of the atoms of one model."""
 
-    def __init__(self, joins_angles: bool = False) -> None:
-        """`joins_angles`: whether sums of products of sines and cosines are replaced (see `trigonometry.py`)."""
-        self.joins_angles = joins_angles
+    def __init__(self, join: Callable[[Graph, Atom, Atom, int], Atom | None] | None = None) -> None:
+        """`join`: a + b, or a − b with −1, in another form where there is one, as `trigonometry.join_angles` has."""
+        self._join = join
         self.atoms: list[Atom] = []
         self._known: dict[tuple[object, ...], Atom] = {}
         self._symbols: dict[str, Atom] = {}
@@ -172,7 +170,7 @@ class Graph:
             return self.sub(a, b.args[0])
         if a.op == "neg":
             return self.sub(b, a.args[0])
-        if self.joins_angles and (joined := join_angles(self, a, b, 1)) is not None:
+        if self._join is not None and (joined := self._join(self, a, b, 1)) is not None:
             return joined
         return self._make("add", (a, b) if a.id <= b.id else (b, a))
 
@@ -190,7 +188,7 @@ class Graph:
             return self.add(a, b.args[0])
         if a.op == "neg":
             return self.neg(self.add(a.args[0], b))
-        if self.joins_angles and (joined := join_angles(self, a, b, -1)) is not None:
+        if self._join is not None and (joined := self._join(self, a, b, -1)) is not None:
             return joined
         return self._make("sub", (a, b))
 

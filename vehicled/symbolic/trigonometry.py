@@ -11,10 +11,8 @@ has the operations with it and without).
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from vehicled.symbolic.graph import Atom, Graph
+from vehicled.symbolic.graph import Atom, Graph
 
 _MOST_FACTORS = 8
 """Products of more are left as they are."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from vehicled.multibody.relative import AXES, Base, Point, RelativeSpring, RelativeSystem
 from vehicled.multibody.system import Coordinate
 from vehicled.symbolic.graph import Atom, Graph
+from vehicled.symbolic.trigonometry import join_angles
 from vehicled.symbolic.vector import Vector
 
 
@@ -39,9 +40,9 @@ def four_bar(joins_angles: bool = False) -> SymbolicLinkage:
     The function of the source's figure 1 and listing 1 (Plaza et al.): links of length l1, l2 along their x
     axes turn about y by theta1, theta2, theta3, each against the one before; masses m1 …, centres of mass
     (cg1x, cg1z) …, moments of inertia I1yy … about the links' origins; on each link a force (Fx1, Fz1) … at
-    its origin and a moment My1 …, in its axes; gravity g downwards along z. `joins_angles`: see `Graph`.
+    its origin and a moment My1 …, in its axes; gravity g downwards along z. `joins_angles`: see `trigonometry`.
     """
-    linkage = SymbolicLinkage(RelativeSystem(Graph(joins_angles)))
+    linkage = SymbolicLinkage(RelativeSystem(Graph(join_angles if joins_angles else None)))
     system, vector = linkage.system, linkage.vector
     base, origin = system.world, system.ground
     for i in (1, 2, 3):
@@ -74,7 +75,7 @@ def locomotive(joins_angles: bool = False) -> SymbolicLinkage:
     (car body to bogie frame) between points. Given loads: a contact force on each wheel, a torque on each
     wheelset that its motor bears. The rail's geometry is not part of the function.
     """
-    return _Locomotive(RelativeSystem(Graph(joins_angles))).build()
+    return _Locomotive(RelativeSystem(Graph(join_angles if joins_angles else None))).build()
 
 
 class _Locomotive(SymbolicLinkage):

@@ -16,7 +16,8 @@ from vehicled.configuration import Configuration
 from vehicled.filter.settings import Unknowns
 from vehicled.messages import Measurement
 from vehicled.sources.gnss import Gnss
-from vehicled.sources.imu import Accelerometers, Gyroscopes, Imu
+from vehicled.sources.imu import Imu
+from vehicled.sources.imu_settings import Accelerometers, Gyroscopes
 from vehicled.sources.vehicle_speed import VehicleSpeed
 from vehicled.studies.robustness.wrongs import (
     WRONGS,
