@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replay.foreign.options import add_mapping_argument, read_mapping
-from vehicled.jobs.options import add_executor_arguments, open_executor
+from vehicled.jobs.options import add_executor_arguments, add_resume_argument, open_executor
 
 if TYPE_CHECKING:
     from vehicled.batch.job import BatchJob
@@ -49,9 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--truth", nargs="+", type=Path, default=[], metavar="TRUTH", help="one for each LOG")
     add_mapping_argument(parser, "all logs")
     add_executor_arguments(parser)
-    parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and continue from what is there"
-    )
+    add_resume_argument(parser, "row")
     parser.add_argument(
         "--parquet", type=Path, metavar="FILE", help="write the table there (extra `parquet`)"
     )

@@ -14,9 +14,11 @@ from vehicled.messages import CHANNELS, WHEELS
 if TYPE_CHECKING:
     from vehicled.daemon.configuration import DaemonConfiguration
     from vehicled.log_check.check import LogCheck
+    from vehicled.multibody.checks import MechanismTopology
     from vehicled.multibody.mechanism import Mechanism
     from vehicled.particles.configuration import ParticlesConfiguration
     from vehicled.vehicle.car import Car
+    from vehicled.vehicle.topology import CarTopology
 
 HELP = (
     "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model. Validate "
@@ -196,11 +198,7 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     car.ground[:] = (0.0, 0.0, 1.0, 0.0)
     car.report()
     return {
-        "bodies": len(topology.bodies),
-        "coordinates": len(topology.coordinates),
-        "constraints": len(topology.constraints),
-        "rank": topology.rank,
-        "dof": topology.degrees_of_freedom,
+        **_count(topology),
         "sensors": list(estimator.status()["sensors"]),
         "body_names": topology.bodies,
         "devices": {name: device.driver for name, device in configuration.daemon.devices.items()},
@@ -216,6 +214,16 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
         "rate": configuration.daemon.loop.rate,
         "ready_seconds": seconds,
         "doubtful": [{"key": join_path("vehicle", key), "text": text} for key, text in find_doubts(car)],
+    }
+
+
+def _count(topology: CarTopology | MechanismTopology) -> dict[str, int]:
+    return {
+        "bodies": len(topology.bodies),
+        "coordinates": len(topology.coordinates),
+        "constraints": len(topology.constraints),
+        "rank": topology.rank,
+        "dof": topology.degrees_of_freedom,
     }
 
 
@@ -291,11 +299,7 @@ def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
     topology = calc_topology(mechanism)
     forms = count_forms(mechanism.description)
     return {
-        "bodies": len(topology.bodies),
-        "coordinates": len(topology.coordinates),
-        "constraints": len(topology.constraints),
-        "rank": topology.rank,
-        "dof": topology.degrees_of_freedom,
+        **_count(topology),
         "sensors": [],
         "body_names": topology.bodies,
         "coordinate_names": topology.coordinates,

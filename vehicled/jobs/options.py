@@ -1,10 +1,11 @@
-"""Options of commands that run something many times: where."""
+"""Options of commands that run something many times: where, and with what was done before."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +25,16 @@ def add_executor_arguments(parser: argparse.ArgumentParser) -> None:
         "--scheduler",
         metavar="ADDRESS",
         help="of a Dask cluster that does the work instead, such as tcp://host:8786 (extra `cluster`)",
+    )
+
+
+def add_resume_argument(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare `--resume` of a command that makes one of `what` per job."""
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help=f"keep every {what} in FILE, and continue from what is there",
     )
 
 

@@ -123,7 +123,7 @@ class BodyVelocity(SourceSettings):
 
     def get_given(self) -> dict[Group, object]:
         """Angle and latency."""
-        return {VELOCITY_ANGLE: self.angle, VELOCITY_LATENCY: self.latency}
+        return super().get_given() | {VELOCITY_ANGLE: self.angle}
 
     def get_arrays(self) -> dict[str, tuple[float, ...]]:
         """Place and angle."""

@@ -121,7 +121,7 @@ class Gnss(SourceSettings):
         """Place, latency and angle of the baseline."""
         r = self.RECEIVER
         angle = None if self.heading is None else self.heading.angle
-        return {r.antenna: self.antenna, r.latency: self.latency, r.baseline: angle}
+        return super().get_given() | {r.antenna: self.antenna, r.baseline: angle}
 
     def get_arrays(self) -> dict[str, tuple[float, ...]]:
         """Angle of the baseline; place of an antenna that has no place in the model of the car's sensors."""

@@ -99,8 +99,8 @@ class SourceSettings(SensorSettings):
         return {}
 
     def get_given(self) -> dict[Group, object]:
-        """What slow errors are beside of, by group: where it changes, they are others."""
-        return {}
+        """What slow errors are beside of, by group: where it changes, they are others. By default the latency."""
+        return {} if self.LATENCY is None else {self.LATENCY: self.latency}
 
 
 T = TypeVar("T", bound=SourceSettings, covariant=True)

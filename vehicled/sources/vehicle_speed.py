@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_constant
+from vehicled.filter.states import ErrorStates, NoiseSetting, make_constant
 from vehicled.messages import Measurement
 from vehicled.sources.coarse_speed import CoarseSpeed
 from vehicled.sources.direction import Direction
@@ -82,10 +82,6 @@ class VehicleSpeed(SourceSettings):
     def calc_variances(self) -> dict[str, float]:
         """`vehicle.speed`, (m/s)²."""
         return {CHANNEL: self.noise**2}
-
-    def get_given(self) -> dict[Group, object]:
-        """Its latency."""
-        return {SPEED_LATENCY: self.latency}
 
 
 class VehicleSpeedSource(Source[VehicleSpeed]):

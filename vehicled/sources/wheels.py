@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from vehicled.filter.boundary import Observation, Update
-from vehicled.filter.states import VELOCITY, ErrorStates, Group, NoiseSetting
+from vehicled.filter.states import VELOCITY, ErrorStates, NoiseSetting
 from vehicled.messages import WHEELS, Measurement
 from vehicled.sources.dead_band import DeadBand
 from vehicled.sources.direction import Direction
@@ -123,10 +123,6 @@ class WheelSpeeds(SourceSettings):
     def calc_variances(self) -> dict[str, float]:
         """Variance by wheel, (rad/s)²."""
         return dict.fromkeys(SPEEDS, self.noise**2)
-
-    def get_given(self) -> dict[Group, object]:
-        """Their latency."""
-        return {WHEEL_LATENCY: self.latency}
 
 
 class WheelAngleSource(Source[WheelAngles]):

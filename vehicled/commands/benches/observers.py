@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vehicled.jobs.options import add_executor_arguments, count_workers, open_executor
+from vehicled.jobs.options import add_executor_arguments, add_resume_argument, count_workers, open_executor
 
 if TYPE_CHECKING:
     from vehicled.jobs.ledger import Ledger
@@ -129,9 +129,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="details of the published toolbox; not of all filters, see below",
     )
     add_executor_arguments(parser)
-    parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep every run in FILE, and continue from what is there"
-    )
+    add_resume_argument(parser, "run")
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
     parser.add_argument("--json", action="store_true", help="print one JSON list of runs and nothing else")
 

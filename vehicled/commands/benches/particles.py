@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from vehicled.jobs.options import add_executor_arguments, open_executor
+from vehicled.jobs.options import add_executor_arguments, add_resume_argument, open_executor
 
 DESCRIPTION = """\
 The particle filter on a four-bar linkage released from rest at an unknown angle, with a gyroscope on its crank.
@@ -25,9 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tries", type=int, default=100, metavar="N", help="of each setting (100)")
     parser.add_argument("--sweep", nargs="+", choices=_SWEEPS, metavar="NAME", help=", ".join(_SWEEPS))
     add_executor_arguments(parser)
-    parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep every try in FILE, and continue from what is there"
-    )
+    add_resume_argument(parser, "try")
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw what was found")
     parser.add_argument(
         "--logs",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vehicled.filter.settings import Filter
-from vehicled.jobs.options import add_executor_arguments, open_executor
+from vehicled.jobs.options import add_executor_arguments, add_resume_argument, open_executor
 
 if TYPE_CHECKING:
     from vehicled.jobs.ledger import Ledger
@@ -93,9 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a recorded drive of your own, with its truth and configuration; may be repeated",
     )
     add_executor_arguments(parser)
-    parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep every row in FILE, and continue from what is there"
-    )
+    add_resume_argument(parser, "row")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw all rows: .svg, .png or .pdf")
     parser.add_argument("--json", action="store_true", help="print one JSON list of rows and nothing else")
 
