@@ -194,13 +194,7 @@ class Screening:
             return self._without(m, list(m.values), "future")
         self._units.take(m)
         if self._units.averages is not self._averages:
-            self._averages = self._units.averages
-            self._vote.take(self._averages)
-            self.has_used_wrong_unit |= not self._units.wrong <= self._in_wrong_unit
-            self._in_wrong_unit = self._units.wrong
-            before = self._mounting.wrong
-            self._mounting.take(self._averages, steering, ahead)
-            self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
+            self._take_averages(steering, ahead)
         if self._in_wrong_unit and (other := self._units.find_in(m)):
             m = self._without(m, other, "unit")
         if self._vote.wrong and (outvoted := [c for c in m.values if c in self._vote.wrong]):
@@ -225,14 +219,28 @@ class Screening:
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
         jump = self._course.take(m, ahead, self._yaw.excess) if checks.has_course else None
         if jump is not None and self._yaw.is_plausible:  # and so in use
-            confirmed = self._yaw.confirm(jump.angle, jump.within)
-            if confirmed:
-                self._course.begin_anew()
-                self._gyro_jump = jump
-                self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
-            elif confirmed is False:
-                self._course.forget()
+            self._judge_jump(jump)
         return m
+
+    def _take_averages(self, steering: float | None, ahead: float) -> None:
+        """An interval of averages is complete: what it shows of units, speeds and mounting."""
+        self._averages = self._units.averages
+        self._vote.take(self._averages)
+        self.has_used_wrong_unit |= not self._units.wrong <= self._in_wrong_unit
+        self._in_wrong_unit = self._units.wrong
+        before = self._mounting.wrong
+        self._mounting.take(self._averages, steering, ahead)
+        self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
+
+    def _judge_jump(self, jump: BiasJump) -> None:
+        """Take what gyroscope and course differ by as a jump of the bias, unless the wheels deny it."""
+        confirmed = self._yaw.confirm(jump.angle, jump.within)
+        if confirmed:
+            self._course.begin_anew()
+            self._gyro_jump = jump
+            self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
+        elif confirmed is False:
+            self._course.forget()
 
     def _find_checks(self, channels: tuple[str, ...]) -> _Checks:
         limits = [self._limits.get(channel, math.inf) for channel in channels]

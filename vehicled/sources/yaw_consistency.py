@@ -194,43 +194,61 @@ class YawConsistency:
         for channel, share in turn:
             rate += share * values[channel]
         dt, self._t = t - self._t, t
-        before, smooth = self._smooth
-        # A sample that arrives late is older than that before it.
-        jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
-        if not jumps:
-            self._smooth = t, rate
-        wheels_at = self._known_at
-        has_wheels = m.arrival * 1e-9 - self._came_at < _LONGEST and t - wheels_at < _LATEST
-        is_alone = steering is None or not has_wheels or ahead < _SLOWEST
-        self._alone_since = min(self._alone_since, t) if is_alone else math.inf
-        if t - self._alone_since > _UNKNOWN:
-            self.is_plausible, self.is_doubtful, self._agreeing_since = True, False, math.inf
+        jumps = self._jumps(t, rate)
+        has_wheels = m.arrival * 1e-9 - self._came_at < _LONGEST and t - self._known_at < _LATEST
+        self._note_alone(t, steering is None or not has_wheels or ahead < _SLOWEST)
         if steering is None or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
             self._kept.clear()
             self._past.clear()
             self._beside_wheels, self._course_since = None, math.inf
             return self.is_plausible and not jumps
+        self._integrate(dt, rate, steering, ahead)
+        if has_wheels:
+            self._compare_at(min(t, self._known_at), course_agrees)
+        else:
+            self._kept.clear()
+            self._beside_wheels = None
+        past = self._past
+        if not past or t - past[-1].t > _EVERY - _SLACK:
+            past.append(self._sum_up())
+            while t - past[0].t > _LATEST + _EVERY:
+                past.popleft()
+        return self.is_plausible and not jumps
+
+    def _jumps(self, t: float, rate: float) -> bool:
+        """Whether a yaw rate (rad/s) differs from the last sound one by more than a car's can have changed."""
+        before, smooth = self._smooth
+        # A sample that arrives late is older than that before it.
+        jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
+        if not jumps:
+            self._smooth = t, rate
+        return jumps
+
+    def _note_alone(self, t: float, is_alone: bool) -> None:
+        """Whether there is nothing to compare it with at t (s): after a while nothing contradicts it any more."""
+        self._alone_since = min(self._alone_since, t) if is_alone else math.inf
+        if t - self._alone_since > _UNKNOWN:
+            self.is_plausible, self.is_doubtful, self._agreeing_since = True, False, math.inf
+
+    def _integrate(self, dt: float, rate: float, steering: float, ahead: float) -> None:
+        """Over dt (s) until the present sample: yaw rates by gyroscope and steering, rad/s; speed, m/s."""
         self._gyro += dt * rate
         self._steering += dt * steering
         self._way += dt * ahead
         self._course += dt * self._left / ahead
         self._slowness += dt / ahead
-        self._course_since = min(self._course_since, t) if t - self._left_at < _LONGEST else math.inf
-        kept, past, known = self._kept, self._past, min(t, wheels_at)
-        if not has_wheels:
-            kept.clear()
-            self._beside_wheels = None
-        elif not kept or known - kept[-1].t > _EVERY - _SLACK:
-            sums = self._find_sums(known, self._sum_up(t))
-            if sums is not None:
-                left, right = (self._radius * angle for angle in self._wheels)
-                place = _Place(known, sums, (right - left) / self._track, 0.5 * (right + left))
-                self._compare(place, course_agrees)
-        if not past or t - past[-1].t > _EVERY - _SLACK:
-            past.append(self._sum_up(t))
-            while t - past[0].t > _LATEST + _EVERY:
-                past.popleft()
-        return self.is_plausible and not jumps
+        is_measured = self._t - self._left_at < _LONGEST
+        self._course_since = min(self._course_since, self._t) if is_measured else math.inf
+
+    def _compare_at(self, t: float, course_agrees: bool) -> None:
+        """Compare at t (s), up to which the wheels are known, unless it has been done shortly before."""
+        if self._kept and t - self._kept[-1].t <= _EVERY - _SLACK:
+            return
+        sums = self._find_sums(t)
+        if sums is not None:
+            left, right = (self._radius * angle for angle in self._wheels)
+            place = _Place(t, sums, (right - left) / self._track, 0.5 * (right + left))
+            self._compare(place, course_agrees)
 
     def _take_wheels(self, t: float, m: Measurement, wheels: Sequence[tuple[int, str]]) -> None:
         for n, channel in wheels:
@@ -242,8 +260,8 @@ class YawConsistency:
             self._wheels_at[n], self._wheels_came[n] = t, m.arrival * 1e-9
         self._known_at, self._came_at = min(self._wheels_at), min(self._wheels_came)
 
-    def _sum_up(self, t: float) -> _Sums:
-        return _Sums(t, self._gyro, self._steering, self._course, self._way, self._slowness)
+    def _sum_up(self) -> _Sums:
+        return _Sums(self._t, self._gyro, self._steering, self._course, self._way, self._slowness)
 
     def confirm(self, angle: float, within: float) -> bool | None:
         """Whether the wheels show an angle (rad) as well that the gyroscope seems to have turned more than the car.
@@ -268,9 +286,9 @@ class YawConsistency:
         """By how much the gyroscope has lately turned faster than the wheels, rad/s; 0 without them."""
         return (self._beside_wheels or 0.0) / _WINDOW
 
-    def _find_sums(self, t: float, now: _Sums) -> _Sums | None:
+    def _find_sums(self, t: float) -> _Sums | None:
         """The sums at a time until now; None if it is before those that are kept."""
-        after = now
+        now = after = self._sum_up()
         for before in reversed(self._past):
             if before.t <= t:
                 share = (t - before.t) / (after.t - before.t)
