@@ -171,18 +171,11 @@ class Daemon:
         options = self._options
         queue = MeasurementQueue(list(options.devices))
         utc = UtcClock()
-
-        def take(m: Measurement) -> None:
-            if UTC_CHANNEL in m.values:
-                utc.take(m.t, m.values[UTC_CHANNEL])
-            queue.put(m)
-
         if options.pps is not None:
             pulses = PulseReader(options.pps, utc.take_pulse)
             pulses.start()
             opened.callback(pulses.stop)
-        self._drivers = [self._make_driver(name, device, take) for name, device in options.devices.items()]
-        check_ports(options.devices, self._drivers)
+        self._make_drivers(queue, utc)
         endpoints = Endpoints(options.publish)
         opened.callback(endpoints.close)
         publisher = Publisher(endpoints, options.publish, utc)
@@ -205,15 +198,9 @@ class Daemon:
                 "recorder": None if recorder is None else recorder.counters(),
             }
 
+        clock, find_faults = MonotonicClock(), self._find_device_faults
         self._loop = Loop(
-            self._estimator,
-            queue,
-            MonotonicClock(),
-            options.loop,
-            publisher,
-            recorder,
-            counters,
-            self._find_device_faults,
+            self._estimator, queue, clock, options.loop, publisher, recorder, counters, find_faults
         )
         commands = CommandServer(
             endpoints, options.publish, self._loop.submit, lambda: self._loop.last_status, self._read_noise
@@ -226,6 +213,22 @@ class Daemon:
         self._loop_thread.start()
         opened.callback(self._save_learned)
         opened.callback(self._end_loop)
+        self._start_drivers(opened)
+
+    def _make_drivers(self, queue: MeasurementQueue, utc: UtcClock) -> None:
+        """Drivers of all devices, not opened: their measurements go into the queue, and times of UTC to `utc`."""
+
+        def take(m: Measurement) -> None:
+            if UTC_CHANNEL in m.values:
+                utc.take(m.t, m.values[UTC_CHANNEL])
+            queue.put(m)
+
+        devices = self._options.devices
+        self._drivers = [self._make_driver(name, device, take) for name, device in devices.items()]
+        check_ports(devices, self._drivers)
+
+    def _start_drivers(self, opened: contextlib.ExitStack) -> None:
+        """Begin to read, and to correct receivers."""
         for driver in self._drivers:
             driver.start()
             opened.callback(driver.stop)
