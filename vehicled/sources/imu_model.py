@@ -207,74 +207,104 @@ def add_accelerometers(model: ErrorModel) -> None:
     `gravity_removed` = 1 for devices that subtract gravity: so does the model, with its own attitude, and what is
     left does not depend on that to first order.
     """
-    g, program, models, s = model.g, model.program, model.models, model.states
-    (removed,) = program.array("gravity_removed", 1)
-    has_travel = SUSPENSION[0] in s
-    heave = program.array("heave", 2 * len(WHEELS)) if has_travel else []
-    gravity = model.parts.gravity.norm()
-    arm, tyres = models.imu, models.tyres
-    bias = model.estimates(ACCELEROMETER_BIAS)
-    ahead, left, up, yaw = model.estimates(UNMODELLED)
-    later_ahead, later_left, _, later_yaw = model.get_later(UNMODELLED)
-    later_drive = model.get_later(DRIVE_FORCE)[0]
-    later_front, later_rear = model.get_later(TYRE_FORCE)
-    rates = (*s.places(VELOCITY)[:2], s.index(ANGULAR_RATE, "yaw"))
-    share = model.calc_free_share(models.pose[AHEAD])
-    roll, pitch = model.shaking
-    shaken = type(arm)(pitch * arm.z, -(roll * arm.z), roll * arm.y - pitch * arm.x)
-    jacobians = models.jacobians["imu_accelerometer"]
-    # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
-    values = [
-        reading + model.calc_corrected(jacobian) - removed * r.dot(models.up) * gravity
-        for reading, jacobian, r in zip(
-            models.readings["imu_accelerometer"], jacobians, models.rotation, strict=True
+    _AccelerometerModel(model).observe()
+
+
+class _AccelerometerModel:
+    def __init__(self, model: ErrorModel) -> None:
+        self._model = model
+        models, program, s = model.models, model.program, model.states
+        (self._removed,) = program.array("gravity_removed", 1)
+        has_travel = SUSPENSION[0] in s
+        self._heave = program.array("heave", 2 * len(WHEELS)) if has_travel else []
+        self._gravity = model.parts.gravity.norm()
+        self._share = model.calc_free_share(models.pose[AHEAD])
+        self._jacobians = models.jacobians["imu_accelerometer"]
+        # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
+        self._values = [
+            reading + model.calc_corrected(jacobian) - self._removed * r.dot(models.up) * self._gravity
+            for reading, jacobian, r in zip(
+                models.readings["imu_accelerometer"], self._jacobians, models.rotation, strict=True
+            )
+        ]
+        # Speed times yaw rate: a bank, an IMU that is rolled, or tyres that take a load, are no turn.
+        self._turning = models.pose[AHEAD] * models.pose[YAW_RATE]
+        self._counted = model.discount(self._turning, _SMALL_ACCELERATION)
+
+    def observe(self) -> None:
+        """Add the observation, and by how much more the body rolls where its scale shows that."""
+        model, axes = self._model, range(len(self._values))
+        if ACCELEROMETER_SCALE in model.states:
+            # Most of the scale is gravity, as the body rolls by more or less than the model's.
+            output = dict(zip(ROOT_OUTPUTS, model.program.arrays["outputs"], strict=True))
+            (scale,) = model.estimates(ACCELEROMETER_SCALE)
+            more = (1.0 - self._removed) * scale * output["ay"] * (1.0 / self._gravity)
+            model.inclined.append((output["roll"], output["roll"] + more))
+        rows, noise = zip(*map(self._find_row, axes), strict=True)
+        model.observe(
+            "imu.accel",
+            [self._predict(k) for k in axes],
+            rows,
+            noise=noise,
+            sensor="imu_accelerometer",
+            considered=_find_considered(model, (ALIGNMENT, ACCELEROMETER_BIAS, ACCELEROMETER_SCALE)),
         )
-    ]
-    (scale,) = model.estimates(ACCELEROMETER_SCALE)
-    # Speed times yaw rate: a bank, an IMU that is rolled, or tyres that take a load, are no turn.
-    turning = models.pose[AHEAD] * models.pose[YAW_RATE]
-    counted = model.discount(turning, _SMALL_ACCELERATION)
-    if ACCELEROMETER_SCALE in s:
-        # Most of the scale is gravity, as the body rolls by more or less than the model's.
-        output = dict(zip(ROOT_OUTPUTS, program.arrays["outputs"], strict=True))
-        more = (1.0 - removed) * scale * output["ay"] * (1.0 / gravity)
-        model.inclined.append((output["roll"], output["roll"] + more))
-    predicted, rows, noise = [], [], []
-    for k, (jacobian, r) in enumerate(zip(jacobians, models.rotation, strict=True)):
-        row, late = model.to_present(jacobian)
+
+    def _calc_by_yaw(self, k: int) -> Atom:
+        """Reading of axis k per yaw acceleration, m."""
+        arm, r = self._model.models.imu, self._model.models.rotation[k]
+        return r.y * arm.x - r.x * arm.y
+
+    def _calc_by_tyres(self, k: int) -> tuple[Atom, Atom]:
+        """Reading of axis k per force of the front and of the rear tyres."""
+        models, by_yaw = self._model.models, self._calc_by_yaw(k)
+        r = models.rotation[k]
+        front, rear = (
+            r.x * ax + r.y * ay + by_yaw * alpha
+            for ax, ay, alpha in zip(*models.tyres.acceleration, strict=True)
+        )
+        return front, rear
+
+    def _find_row(self, k: int) -> tuple[dict[int, Atom], Atom]:
+        """By which error states axis k reads more, and the noise of its time, as `ErrorModel.to_present` has it."""
+        model, s, tyres = self._model, self._model.states, self._model.models.tyres
+        r, by_yaw, (front, rear) = model.models.rotation[k], self._calc_by_yaw(k), self._calc_by_tyres(k)
+        row, late = model.to_present(self._jacobians[k])
         for slope in ("v1z", "v2z"):
             place = s.index(ATTITUDE, slope)
-            row[place] = (1.0 - removed) * row[place]
-        by_yaw = r.y * arm.x - r.x * arm.y
-        front, rear = (
-            r.x * ax + r.y * ay + by_yaw * alpha for ax, ay, alpha in zip(*tyres.acceleration, strict=True)
-        )
+            row[place] = (1.0 - self._removed) * row[place]
         row |= s.entries(TYRE_FORCE, {0: front, 1: rear})
         if TYRE_FORCE not in s:  # tyres are taken to have followed errors already
-            for i, cause in enumerate(rates):
+            for i, cause in enumerate((*s.places(VELOCITY)[:2], s.index(ANGULAR_RATE, "yaw"))):
                 by_cause = front * tyres.steady[0][i] + rear * tyres.steady[1][i]
-                row[cause] = row.get(cause, g.zero) + by_cause
-        row |= s.entries(ACCELEROMETER_BIAS, {k: g.one})
-        row |= s.entries(ACCELEROMETER_SCALE, {0: r.y * counted})
-        row |= s.entries(UNMODELLED, {0: r.x, 1: share * r.y, 2: r.z, 3: share * by_yaw})
+                row[cause] = row.get(cause, model.g.zero) + by_cause
+        row |= s.entries(ACCELEROMETER_BIAS, {k: model.g.one})
+        row |= s.entries(ACCELEROMETER_SCALE, {0: r.y * self._counted})
+        row |= s.entries(UNMODELLED, {0: r.x, 1: self._share * r.y, 2: r.z, 3: self._share * by_yaw})
         row[s.index(DRIVE_FORCE)] = r.x
-        if has_travel:
-            row |= {s[SUSPENSION[0]].start + i: r.z * force for i, force in enumerate(heave)}
-        turned, by_alignment = misalign(model, values, k)
+        if self._heave:
+            row |= {s[SUSPENSION[0]].start + i: r.z * force for i, force in enumerate(self._heave)}
         # Roads that curve lift a car for seconds, in bends as well. An alignment that was corrected by accelerations
         # upwards went astray by 0.05 rad on hilly roads.
         level = 1.0 - r.z * r.z
-        row |= {place: level * by for place, by in by_alignment.items()}
-        rows.append(row)
-        noise.append(late)
-        value = values[k] + bias[k] + turned + r.z * (up + model.road_lift) + r.dot(shaken)
-        value = value + r.y * turning * scale
-        # What acts on the car as a force is in the reading already, as it was then.
-        ex, ey, e_yaw = (later_ahead, later_left, later_yaw) if model.forces else (ahead, left, yaw)
-        value = value + r.x * (ex + later_drive) + share * (r.y * ey + by_yaw * e_yaw)
-        value = value + front * later_front + rear * later_rear
-        predicted.append(value)
-    considered = _find_considered(model, (ALIGNMENT, ACCELEROMETER_BIAS, ACCELEROMETER_SCALE))
-    model.observe(
-        "imu.accel", predicted, rows, noise=noise, sensor="imu_accelerometer", considered=considered
-    )
+        _, by_alignment = misalign(model, self._values, k)
+        return row | {place: level * by for place, by in by_alignment.items()}, late
+
+    def _predict(self, k: int) -> Atom:
+        """What axis k reads, by all that is estimated."""
+        model, models = self._model, self._model.models
+        arm, r, by_yaw = models.imu, models.rotation[k], self._calc_by_yaw(k)
+        roll, pitch = model.shaking
+        shaken = type(arm)(pitch * arm.z, -(roll * arm.z), roll * arm.y - pitch * arm.x)
+        ahead, left, up, yaw = model.estimates(UNMODELLED)
+        turned, _ = misalign(model, self._values, k)
+        value = self._values[k] + model.estimates(ACCELEROMETER_BIAS)[k] + turned
+        value = value + r.z * (up + model.road_lift) + r.dot(shaken)
+        (scale,) = model.estimates(ACCELEROMETER_SCALE)
+        value = value + r.y * self._turning * scale
+        if model.forces:  # what acts on the car as a force is in the reading already, as it was then
+            ahead, left, _, yaw = model.get_later(UNMODELLED)
+        later_drive = model.get_later(DRIVE_FORCE)[0]
+        value = value + r.x * (ahead + later_drive) + self._share * (r.y * left + by_yaw * yaw)
+        (front, rear), (later_front, later_rear) = self._calc_by_tyres(k), model.get_later(TYRE_FORCE)
+        return value + front * later_front + rear * later_rear
