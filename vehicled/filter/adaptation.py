@@ -124,7 +124,7 @@ class AdaptiveState(VehicleState):
             p.update(1)
 
     def turn_heading(self, angle: float) -> None:
-        """The car has turned by this angle (rad) beside the estimate."""
+        """Turn the estimated heading by an angle (rad) that the car has turned more than the estimate."""
         self.errors.x[self.states.index(ATTITUDE, "yaw")] += angle
 
     def limit_rotation(self, interval: float) -> None:
@@ -173,7 +173,7 @@ class AdaptiveState(VehicleState):
         self.errors.matrix = self.states.correlate(self.errors.matrix, groups)
 
     def move_parameter(self, group: Group, by: float | np.ndarray) -> None:
-        """Add to the estimates of a group, as what they are beside has been set anew; their variances stay.
+        """Add to a group's estimates, where the value that they are relative to has changed; variances stay.
 
         `by`: the same for all of its elements, or (elements,).
         """

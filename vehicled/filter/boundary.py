@@ -172,7 +172,7 @@ class ObservedFilter(Protocol):
         """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
 
     def move_parameter(self, group: Group, by: float | np.ndarray) -> None:
-        """Add to the estimates of a group, as what they are beside has been set anew; their variances stay.
+        """Add to a group's estimates, where the value that they are relative to has changed; variances stay.
 
         `by`: the same for all of its elements, or (elements,).
         """
@@ -196,7 +196,7 @@ class ObservedFilter(Protocol):
         """On hills: the axes ahead and to the left, and the road, rise by `lean` (rad) more, within σ (rad)."""
 
     def turn_heading(self, angle: float) -> None:
-        """The car has turned by this angle (rad) beside the estimate."""
+        """Turn the estimated heading by an angle (rad) that the car has turned more than the estimate."""
 
     def restart_history(self, t_ns: int) -> None:
         """Forget the past: measurements from before `t_ns` are too old from now on."""
@@ -204,13 +204,13 @@ class ObservedFilter(Protocol):
     def shift_antenna_to(
         self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None
     ) -> None:
-        """Move the car so that an antenna is there (3,), NaN for a height that stays; and `further` (3,) on."""
+        """Move the car so that an antenna is at a place (3,), m, or NaN for its height; then by `further` (3,)."""
 
     def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
         """Turn the whole car, its velocity with it, about the vertical through its origin."""
 
     def turn_to_course(self, observation: Observation) -> bool:
-        """Turn the car so that it moved along a course over ground then; False when it is too old."""
+        """Turn the car so that it moved along an observed course over ground; False when that is too old."""
 
     def reset_position(self, observation: Observation, update: Update, failing: Sequence[bool]) -> None:
         """Move the car to the receiver's position, by the innovation of the update just made.
@@ -239,7 +239,7 @@ class EstimatedFilter(ObservedFilter, Protocol):
         """Take other noise and places of sensors, also while running; which states there are stays."""
 
     def set_output_point(self, place: Vector) -> None:
-        """Of which point of the chassis the estimate is, m in vehicle axes."""
+        """Give the estimate of this point of the chassis from now on, m in vehicle axes."""
 
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
         """Begin anew on level ground, with the variances and correlations of the table of states."""
@@ -289,7 +289,7 @@ class EstimatedFilter(ObservedFilter, Protocol):
         """(len(ESTIMATE_COLUMNS),) by column, the inverse of the magnitude that no car reaches."""
 
     def output(self, add: Callable[[], None] | None = None) -> np.ndarray:
-        """(len(ESTIMATE_COLUMNS),) the estimate; `add` changes the car's outputs before."""
+        """(len(ESTIMATE_COLUMNS),) the estimate; `add` is called before that, to change the car's outputs."""
 
     def parameters(self) -> dict[str, SlowState]:
         """Slow states by name, with their standard deviations, but for those that change within seconds."""

@@ -51,7 +51,7 @@ def add_considered(
     evaluate: KernelHandle,
     considered: Considered,
 ) -> ConsideredKernels:
-    """Of the kind of observation `name`, which the kernel `evaluate` evaluates."""
+    """Add the kernels of what the observation `name`, which `evaluate` evaluates, does not correct."""
     shares, one = considered.shares, program.graph.one
     found = {id(share): share for share in shares.values() if share is not one}
     kept = program.array(f"{name}.considered", len(found))

@@ -35,7 +35,7 @@ class Kept(NamedTuple):
 
 
 class LatePlace(NamedTuple):
-    """Of what is kept of the past."""
+    """Where a late observation belongs in what is kept of the past."""
 
     rest: tuple[int, int]
     """Addresses of what was before a step's correction, but for the pose, and of its layout."""

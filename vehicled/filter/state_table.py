@@ -91,7 +91,7 @@ class StateVector:
         return self._begin[group.name] + group.elements.index(element)
 
     def correlate(self, covariance: np.ndarray, groups: Iterable[Group]) -> np.ndarray:
-        """A covariance (n, n), in which new errors of such groups have the correlation of what is alike."""
+        """A covariance (n, n), a copy, in which the elements of these groups correlate as far as they are alike."""
         p = covariance.copy()
         for group in groups:
             if group.alike and group in self:

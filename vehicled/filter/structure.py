@@ -43,7 +43,7 @@ class Structure:
 
     @property
     def code_key(self) -> str | None:
-        """See `Extension`. Of a group only these count: what its numbers are is no matter of the code."""
+        """See `Extension`. Of a group only these count: code does not depend on its numbers."""
         groups = [(g.name, g.elements, g.process is not None, g.limit) for g in self.groups]
         observations = [get_global_name(add) for add in self.observations]
         return None if None in observations else repr((self.kind, groups, observations))

@@ -30,4 +30,4 @@ class Tape(Protocol):
         """State i is another one from now on, with no correlation with what was before."""
 
     def restart(self) -> None:
-        """All states are."""
+        """All states are others from now on, as by `forget`."""

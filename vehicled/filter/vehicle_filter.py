@@ -363,7 +363,7 @@ class VehicleFilter(AdaptiveState):
         self._per_bound[:] = per_bound
 
     def set_output_point(self, place: Vector) -> None:
-        """Of which point of the chassis the estimate is, m in vehicle axes."""
+        """Give the estimate of this point of the chassis from now on, m in vehicle axes."""
         observe = self._observe_place, self._observe_velocity
         self._point = None if place == ORIGIN else OutputPoint(place, *observe)
 
@@ -392,7 +392,7 @@ class VehicleFilter(AdaptiveState):
     def shift_antenna_to(
         self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None
     ) -> None:
-        """Move the car so that its antenna is there (3,), NaN for a height that stays; and `further` (3,) on.
+        """Move the car so that its antenna is at a place (3,), m, or NaN for its height; then by `further` (3,).
 
         `antenna`: place of another antenna than that of `gnss`, m in vehicle axes.
         """
@@ -407,7 +407,7 @@ class VehicleFilter(AdaptiveState):
         self.shift(offset if further is None else offset + further, d_offset)
 
     def turn_to_course(self, observation: Observation) -> bool:
-        """Turn the car so that it moved along a course over ground then; False when it is too old."""
+        """Turn the car so that it moved along an observed course over ground; False when that is too old."""
         if self.evaluate(observation) is None:
             return False
         self.turn(-float(self.errors.innovation[0]), -self._d_innovation[0])

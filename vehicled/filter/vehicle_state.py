@@ -399,7 +399,7 @@ class VehicleState:
         return variances
 
     def _keep_closed(self) -> None:
-        """Without process noise either, states that wait for another sensor stay as they are."""
+        """Take the process noise from states that wait for another sensor, so that they stay as they are."""
         for group in self._closed:
             if group.name in self._processes:
                 self._processes[group.name][1:] = 0.0

@@ -72,7 +72,7 @@ class AccelerationHeading:
             self._forces.popleft()
 
     def find(self, imu: Vector) -> Alignment | None:
-        """As of the last velocity; None where too little is known, or the car hardly accelerates.
+        """At the time of the last velocity; None where too little is known, or the car hardly accelerates.
 
         `imu`: place of what the forces are of, m in vehicle axes.
         """

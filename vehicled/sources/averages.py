@@ -61,7 +61,7 @@ class Averager:
         """The last one of the interval before."""
 
     def take(self, m: Measurement) -> Averages | None:
-        """Those of the interval that a measurement ends, if it does."""
+        """Take a measurement; returns the averages of the interval that it ends, if it ends one."""
         # By arrival: a device whose samples come late would otherwise begin another interval with each of them.
         begun, done, now = self._begun_ns, None, m.arrival
         if begun is None or not -_INTERVAL_NS < now - begun < 4 * _INTERVAL_NS:

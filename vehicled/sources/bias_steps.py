@@ -251,7 +251,7 @@ class BiasSteps:
         self._last = None
 
     def _end(self, channel: str, axis: _Axis) -> None:
-        """After a gap a bias may be as before the step, or not."""
+        """End a step after a gap: the bias may be as before it, or not."""
         sigma, axis.offset = abs(axis.offset), 0.0
         axis.forget()
         self._note(channel, sigma)

@@ -72,7 +72,7 @@ class Brakes(ModelInput[BrakePressure]):
         return t - self._measured_at < TIMEOUT
 
     def find(self, t: float) -> float:
-        """At t, s, Pa; 0 where it is not measured. Late samples are extrapolated."""
+        """Line pressure at t (s), Pa; 0 where it is not measured. Late samples are extrapolated."""
         if not self.is_measured(t):
             return 0.0
         return max(self._tracker.at(t)[0], 0.0) if self.settings.latency else self._pressure

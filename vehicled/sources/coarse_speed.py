@@ -22,7 +22,7 @@ class CoarseSpeed:
         self._step, self._changes = 0.0, 0
 
     def find_variance(self, reading: float, variance: float) -> float:
-        """Of a reading, m/s, whose noise has a variance beside its rounding, (m/s)²."""
+        """Variance of a reading, m/s, rounding included; `variance`: of its noise alone, (m/s)²."""
         change, self._last = abs(reading - self._last), reading
         if change > 0.0:
             self._step = min(change, self._step) if self._changes else change

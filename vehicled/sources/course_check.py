@@ -39,7 +39,7 @@ class CourseCheck:
         """Direction from which courses are counted counter-clockwise, where they are."""
 
     def take(self, course: float, position_course: float, turns_otherwise: bool | None) -> None:
-        """Those of an interval, rad.
+        """Take the course of an interval, and that by positions, rad.
 
         `turns_otherwise`: the course, than the car; None where that is not known.
         """
@@ -63,7 +63,7 @@ class CourseCheck:
 
     @property
     def is_certain(self) -> bool:
-        """Whether what was found can be nothing but the courses."""
+        """Whether nothing but wrong courses explains what was found."""
         return self._origin is not None or self.find() == IN_DEGREES
 
     def find(self) -> str | None:

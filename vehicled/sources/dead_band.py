@@ -14,7 +14,7 @@ within 0.4 s count as one of half of that rate."""
 
 
 class DeadBand:
-    """Of one wheel; rates in rad/s."""
+    """Finds the band of one wheel; rates in rad/s."""
 
     def __init__(self) -> None:
         self._last: float | None = None

@@ -72,7 +72,7 @@ class PlacedFix(NamedTuple):
 
 
 def is_within(record: Innovation, sigmas: float) -> bool:
-    """Whether the innovation of a fix is so in both horizontal axes."""
+    """Whether the innovation of a fix is within so many standard deviations in both horizontal axes."""
     both = zip(record.innovation, record.variance[:2], strict=False)
     return all(i * i <= sigmas**2 * s for i, s in both)
 
@@ -178,7 +178,7 @@ class FixJumps:
         return _DOUBTED * min(abs(self._before[1].apart), _FARTHEST_DOUBT)
 
     def _jumps(self, t_ns: int, fix: PlacedFix) -> bool:
-        """Beside the estimated motion."""
+        """Whether a fix is further from the last one than the estimated motion allows."""
         before, self._before = self._before, (t_ns, fix)
         if before is None:
             return False
@@ -202,7 +202,7 @@ class FixJumps:
         return followed
 
     def _drifts_from_velocity(self, fix: PlacedFix) -> bool:
-        """Beside the receiver's own velocity, by more than both may differ."""
+        """Whether fixes have moved otherwise than by the receiver's own velocity, by more than both may differ."""
         if not self._kept:
             return False
         first, last = self._kept[0], self._kept[-1]
@@ -210,7 +210,7 @@ class FixJumps:
         return abs(last.beyond - first.beyond - fix.lag * (last.velocity - first.velocity)) > bound
 
     def _drifts_from_estimate(self) -> bool:
-        """Most of what the last fix is apart is new, and fixes have moved more beside the velocity than the estimate.
+        """Whether the last fix has only now left the estimate, and fixes have left the velocity more than it has.
 
         What is wrong with that velocity is so by as much for both.
         """
@@ -221,7 +221,7 @@ class FixJumps:
         return drift > max(0.5 * abs(last.apart), abs(self._find_estimates_drift()))
 
     def _find_estimates_drift(self) -> complex:
-        """Beside the receiver's own velocity, m."""
+        """How far the estimate has moved otherwise than by the receiver's own velocity, m."""
         if not self._kept:
             return 0j
         first, last = self._kept[0], self._kept[-1]

@@ -109,7 +109,7 @@ class Gnss(SourceSettings):
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
     def find_noise(self, quality: float) -> FixNoise:
-        """Of a fix of that NMEA quality: 2, 4 or 5; of any other that of a `single` fix."""
+        """Noise of a fix of the NMEA quality 2, 4 or 5; for any other that of a `single` fix."""
         kinds = {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}
         return kinds.get(int(quality), self.single)
 
@@ -246,7 +246,7 @@ class GnssSource(Source[Gnss]):
 
     @property
     def _late(self) -> float:
-        """By how much fixes are older than by `latency`, as far as the filter has found, s."""
+        """By how much fixes are older than the configured latency says, as far as the filter has found, s."""
         return float(self._latency.item(0))
 
     @property
@@ -335,7 +335,7 @@ class GnssSource(Source[Gnss]):
         self._find_velocity_jump(m.t, sigma)
 
     def _find_velocity_jump(self, t_ns: int, sigma: float) -> None:
-        """Where the velocity jumps beside the estimate, the estimate has followed it for a while."""
+        """Look for a jump of the velocity, which the estimate has then followed for a while."""
         deviation = find_deviation(self.updates.records, self._receiver.name)
         if deviation is None:
             return
@@ -357,7 +357,7 @@ class GnssSource(Source[Gnss]):
             self.updates.update(m, kind, [v["heading"]], [sigma**2], latency=self._late)
 
     def _check_heading(self, t_ns: int, v: Mapping[str, float]) -> None:
-        """A car that has been turned by a baseline which is mounted otherwise has to be turned again."""
+        """Have the car turned again where the baseline by which it was turned is mounted otherwise."""
         baseline, check = self.settings.heading, self._heading_check
         if baseline is not None:
             before, read = check.is_wrong, self.filter.pose.item
@@ -380,12 +380,12 @@ class GnssSource(Source[Gnss]):
         return self._world.is_heading_lost(f.variances.item(f.states.index(ATTITUDE, "yaw")), is_turned)
 
     def _find_velocity_then(self, t: float) -> complex:
-        """Of the antenna by the estimate, east + i north, m/s, when a velocity was measured that came with time t."""
+        """Estimated velocity of the antenna, east + i north, m/s, when one was measured that came with time t (s)."""
         age = self.updates.step_ns * 1e-9 - t + self._velocity_late
         return find_antenna_velocity(self.filter, self.settings.antenna, age)
 
     def _note_distance(self, sigma: float, v: Mapping[str, float]) -> None:
-        """Of the fix that has just been observed from the estimate."""
+        """Compare how far from the estimate the fix is that has just been observed with those before."""
         record = self.updates.records[-1]
         if record.innovation and record.reason != "reset":
             velocity, speed = read_velocity(v), v.get("speed", FASTEST)
@@ -400,7 +400,7 @@ class GnssSource(Source[Gnss]):
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
 
     def _widen_followed(self, drift: complex) -> None:
-        """The estimate has followed false fixes so far, m, before it rejected them: its place is not known."""
+        """Make the place less certain by how far, m, the estimate has followed fixes before they were found false."""
         speed = abs(self.filter.pose.item(AHEAD))
         for axis, way in (("x", drift.real), ("y", drift.imag)):
             if way > 0.0:

@@ -242,7 +242,7 @@ class ImuSource(Source[Imu]):
         return self._ahead if t - self._ahead_at < OLD else None
 
     def _read(self, v: Mapping[str, float]) -> tuple[Sequence[float], Sequence[float]]:
-        """By channel its value, zero where it is not measured; and 1, or 0 where it is not."""
+        """Values by channel, 0 where there is none; and by channel 1 where it is measured, else 0."""
         if len(self._channels) == len(_CHANNELS) and self._channels <= v.keys():
             return _get_all(v), _ALL
         measured = [float(c in v and c in self._channels) for c in _CHANNELS]
@@ -263,7 +263,7 @@ class ImuSource(Source[Imu]):
         return yaw_rate, ahead, left
 
     def _find_latency(self, means: Sequence[float], bias: float) -> None:
-        """With means of time, yaw rate and accelerations, and the estimated bias of the yaw rate."""
+        """Take means of time, yaw rate and accelerations, and the estimated bias of the yaw rate."""
         read = self.filter.pose.item
         t, yaw_rate, ahead, left = means
         rises = complex(read(V1Z), read(V2Z))
@@ -323,7 +323,7 @@ class ImuSource(Source[Imu]):
             self.updates.accept(m, "imu.accel", forces, innovation, variance, results[-1])
 
     def _turn_car_and_road(self, t: float, rates: Sequence[float], forces: Sequence[float] | None) -> None:
-        """With a sample in IMU axes; specific forces only where they are measured, with gravity."""
+        """Turn them by a sample in IMU axes; specific forces only where they are measured, with gravity."""
         turn, free = self._errors[0].tolist(), []
         for values, bias in zip((rates, forces), self._errors[1:], strict=True):
             if values is not None:

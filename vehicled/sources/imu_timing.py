@@ -310,7 +310,7 @@ class ImuTiming:
 
     @property
     def _alike(self) -> float:
-        """m/s: by how much an antenna further ahead has the effect of a latency on the windows, over that latency."""
+        """How far ahead, over a latency, an antenna would be that has the same effect on the windows, m/s."""
         of_antenna = self._information[_AHEAD, _AHEAD]
         return abs(float(self._information[0, _AHEAD] / of_antenna)) if of_antenna > 0.0 else 0.0
 
@@ -329,7 +329,7 @@ class ImuTiming:
         return change
 
     def _is_certain(self) -> bool:
-        """Whether what windows show of the time of samples is to be taken."""
+        """Whether the time of samples that windows show is to be used."""
         if not (self._is_told_apart and self.has_reference()):
             return False
         # By the estimate's attitude, small errors of that seem to be a wrong time.

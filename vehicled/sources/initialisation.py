@@ -230,7 +230,7 @@ class Initialisation:
             f.set_process(UNMODELLED, given)
 
     def find_yaw_rate(self, t_ns: int, speed: float) -> tuple[float, float]:
-        """The yaw rate by the gyroscopes, or else by the steering, and its σ beside that of `initialise`, rad/s."""
+        """The yaw rate by gyroscopes, or else by the steering, and σ beside that of `initialise`, rad/s."""
         measured, steering = self._sources.yaw_rate, self._inputs.steering
         if measured is not None:
             return measured, 0.0
@@ -246,7 +246,7 @@ class Initialisation:
         return None if yaw_rate is None or abs(speed * yaw_rate) < _TURNING else yaw_rate
 
     def _apply_inputs(self, t_ns: int, speed: float) -> None:
-        """Inputs as measured now, the steering as the car turns where it is not."""
+        """Write inputs as measured now into the car; an unknown steering follows from how the car turns."""
         self._inputs.steering.check(t_ns * 1e-9, speed, self._sources.yaw_rate)
         self._inputs.apply(t_ns * 1e-9)
 

@@ -60,7 +60,7 @@ def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> Non
 
 
 def move_to_present(filter: ObservedFilter, latencies: Iterable[Group], change: float) -> None:
-    """Take the estimate as one of the time `change` (s) ago, and latencies beside that time as by so much greater."""
+    """Take the estimate as that of `change` (s) ago, and add this to latencies, which are relative to its time."""
     for group in latencies:
         if filter.view_slow_states(group).any():
             filter.move_parameter(group, change)

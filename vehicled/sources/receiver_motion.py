@@ -77,7 +77,7 @@ class ReceiverMotion:
 
     @property
     def is_turned(self) -> bool:
-        """Whether they have for long been turned against the estimate's by the same angle, which is none of these."""
+        """Whether they have for long been turned against the estimate's by the same angle, not a half turn."""
         return self._lasts(_LASTING) and abs(self._angle) < _OPPOSITE
 
     def _lasts(self, seconds: float) -> bool:

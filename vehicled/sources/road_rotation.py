@@ -142,7 +142,7 @@ class RoadRotation:
         return _OFF_LEVEL + _BIAS_SIGMAS * LEVELLING_TIME * uncertain
 
     def _find_curve(self, since: float, rising: float, speed: float) -> None:
-        """With the rate (rad/s) at which the car's front rises, and its speed: what lifts it as the road curves."""
+        """Find what lifts the car as the road curves, by the rate (rad/s) at which its front rises, and its speed."""
         self._curving += since / _CURVING_TIME * (rising - self._curving)
         share = min(max(abs(self._curving) / _CURVED - 1.0, 0.0), 1.0)
         self._filter.road_lift[0] = share * self._curving * speed

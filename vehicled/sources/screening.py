@@ -55,7 +55,7 @@ class _Checks(NamedTuple):
 
 
 class Screening:
-    """Removes such values from measurements, each with a record that has the reason."""
+    """Removes values that are not to be used from measurements, each with a record that has the reason."""
 
     def __init__(self, sensors: Sensors, vehicle: Vehicle, updates: MeasurementUpdates) -> None:
         """`updates`: takes the records."""
@@ -181,7 +181,7 @@ class Screening:
         return self._units.find()
 
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
-        """The rest of a measurement, with the speed and course that follow from a velocity.
+        """Remove them from a measurement; returns the rest, with speed and course where these follow from a velocity.
 
         `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s.
         """

@@ -74,7 +74,7 @@ class Sensors:
         return {kind: o for _, s in self.items() for kind, o in s.get_offsets().items()}
 
     def get_given(self) -> dict[Group, object]:
-        """What slow errors are beside of, by group."""
+        """Configured values that slow errors are relative to, by group."""
         given: dict[Group, object] = {group: g for _, s in self.items() for group, g in s.get_given().items()}
         return given | {STEERING_OFFSET: (self.steering.source, self.steering.offset)}
 
@@ -240,7 +240,7 @@ class Sources:
 
     @property
     def explained(self) -> dict[Group, float]:
-        """By parameters: up to which error of theirs something else is a better explanation, in their unit.
+        """By parameter: the error up to which something else explains measurements better, in its unit.
 
         Of the antenna, m: samples of the IMU that are of another time.
         """

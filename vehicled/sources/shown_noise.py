@@ -17,7 +17,7 @@ _LONGEST = 0.45
 
 
 class ShownNoise:
-    """Compares them again and again."""
+    """Compares a receiver's claim with the noise of its velocities, again and again."""
 
     def __init__(self) -> None:
         self.factor = 1.0

@@ -15,7 +15,7 @@ _LONGEST_NS = 2_000_000_000
 
 
 class SmoothedVelocity:
-    """Of one receiver, or a speed of the car's own."""
+    """Lag and noise of the velocities of one receiver, or of the car's own speed."""
 
     def __init__(self, f: ObservedFilter, latency: Group, has_direction: bool = True) -> None:
         """`latency`: the filter's state of the lag. Without a direction only changes of the speed count."""
@@ -30,7 +30,7 @@ class SmoothedVelocity:
         return float(self._latency.item(0))
 
     def calc_noise(self, t_ns: int) -> float:
-        """What the velocity of that time is wrong by beside its lag while the car's changes, m/s, 1 σ per axis."""
+        """Error that smoothing makes of a velocity of that time beside its lag, m/s, 1 σ per axis."""
         ahead, turning = self._filter.pose.item(AHEAD), self._filter.pose.item(YAW_RATE)
         (before_ns, before), self._before = self._before, (t_ns, ahead)
         since = t_ns - before_ns

@@ -99,7 +99,10 @@ class SourceSettings(SensorSettings):
         return {}
 
     def get_given(self) -> dict[Group, object]:
-        """What slow errors are beside of, by group: where it changes, they are others. By default the latency."""
+        """Configured values that slow errors are relative to, by group. By default the latency.
+
+        Where one changes, what was found of the error does not hold any more.
+        """
         return {} if self.LATENCY is None else {self.LATENCY: self.latency}
 
 

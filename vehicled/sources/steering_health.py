@@ -112,7 +112,7 @@ class SteeringHealth:
         return ahead * self._angle / self._wheelbase if self.state == "measured" else None
 
     def _compare(self, t: float, apart: float) -> None:
-        """With rolling, from which the sensor is so far apart, rad."""
+        """Compare with the angle of rolling, from which the sensor's is `apart`, rad."""
         repeating = t - self._changed > _REPEATING
         wrong = abs(apart - self._offset) > _APART
         doubtful = wrong and (repeating or t - self._back_at < _BACK)
@@ -127,7 +127,7 @@ class SteeringHealth:
             self._offset += (apart - self._offset) * min((t - self._checked) / _OFFSET_TIME, 1.0)
 
     def _note_jump(self, jump: float) -> None:
-        """By rad. One that takes back those before is the end of the fault."""
+        """Note a jump of the angle, rad. One that takes back those before is the end of the fault."""
         self._jumped_by = jump if not self._distrusted else self._jumped_by + jump
         if abs(self._jumped_by) < _APART:
             self._distrusted = False

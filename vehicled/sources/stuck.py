@@ -82,11 +82,11 @@ class _Place(_Run):
 
     @property
     def least_way(self) -> float:
-        """m: of a car whose place has to have changed."""
+        """How far a car has gone at least, m, whose place has to have changed."""
         return _DIGITS * max(self._digits)
 
     def note_change(self, fix: tuple[float, float]) -> None:
-        """It is now another one than `value`, degrees."""
+        """Take the digits that a fix (degrees) has which is another one than `value`."""
         if not isinstance(self.value, tuple):
             return
         east = _DEGREE * math.cos(math.radians(fix[0]))

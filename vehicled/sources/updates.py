@@ -45,7 +45,7 @@ class MeasurementUpdates:
         """Whether some sensor may have been failing its gate for long."""
 
     def begin_step(self, t_ns: int) -> None:
-        """Records of the step before are handed over."""
+        """Begin a step at that time, without records yet."""
         self.records, self.step_ns = [], t_ns
 
     def note_imu_change(self, until_ns: int) -> None:
@@ -210,7 +210,7 @@ class MeasurementUpdates:
         return health is not None and health.state == "active"
 
     def is_agreeing(self, kind: str) -> bool:
-        """Whether they do so, and have not been rejected lately."""
+        """Whether observations of a kind correct the filter, and have not been rejected lately."""
         return self.is_active(kind) and self.health[kind].failures == 0
 
     def is_filter_lost(self) -> bool:

@@ -50,7 +50,7 @@ class _Block(NamedTuple):
 
 
 class VelocityJumps:
-    """Compares what a receiver's velocities deviate from the estimate by with what they did before."""
+    """Compares how far a receiver's velocities are from the estimate now with how far they were before."""
 
     def __init__(self) -> None:
         self._kept: deque[_Block] = deque()
@@ -131,14 +131,14 @@ class VelocityJumps:
 
 
 def _do_others_agree(updates: MeasurementUpdates) -> bool:
-    """Whether the car's own sensors of motion do with the estimate, one of speed and a sound IMU among them."""
+    """Whether the car's own sensors of motion, a speed and a sound IMU among them, agree with the estimate."""
     own = [(k, h) for k, h in updates.health.items() if k.startswith(_OWN) and h.state == "active"]
     has_speed = any(not k.startswith("imu.") for k, _ in own)
     return has_speed and updates.is_imu_sound and all(h.failures == 0 for _, h in own)
 
 
 def does_agree(velocity: complex, estimated: complex, sigma: float) -> bool:
-    """Whether a velocity does so well with the estimated one of its time that positions can be compared with it."""
+    """Whether a velocity is near enough to the estimated one of its time for positions to be compared with it."""
     bound = _FALSE + _FALSE_PER_SPEED * abs(velocity) + _FALSE_SIGMAS * sigma
     return abs(velocity - estimated) < bound
 
@@ -153,7 +153,7 @@ def read_velocity(v: Mapping[str, float]) -> complex | None:
 
 
 def find_deviation(records: Sequence[Innovation], receiver: str) -> complex | None:
-    """Of the velocity that the last records are of from the estimate at its time, east and north, m/s."""
+    """By how much the velocity in the last records deviates from the estimate of its time, east and north, m/s."""
     found = {record.sensor: record for record in records[-2:] if record.innovation}
     if (vector := found.get(f"{receiver}.velocity")) is not None:
         return complex(*vector.innovation[:2])

@@ -136,7 +136,7 @@ class SourceWatch:
         self._due = now_ns
 
     def check(self, now_ns: int) -> None:
-        """Find them anew if it is time to; for every step."""
+        """Find the faults anew if it is time to. Call in every step."""
         if now_ns < self._due:
             return
         self._due = now_ns + _EVERY_NS
