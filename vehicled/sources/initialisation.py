@@ -28,7 +28,8 @@ from vehicled.sources.acceleration_heading import Alignment
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.sensors import Sources
 from vehicled.sources.start import StartConditions
-from vehicled.sources.world import WorldFrame
+from vehicled.sources.world import Fix, WorldFrame
+from vehicled.units import Vector
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE
 
 _log = logging.getLogger(__name__)
@@ -166,19 +167,19 @@ class Initialisation:
     ) -> None:
         """Begin at t_ns with what is known. `given`: parameters of an earlier drive; `skid`: of a car in one."""
         f, world = self._filter, self._world
-        speed, course = conditions.speed or 0.0, conditions.yaw
+        speed, heading = conditions.speed or 0.0, conditions.yaw
         yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
-        known = conditions.fix is not None
+        has_fix = conditions.fix is not None
         alignment = conditions.find_alignment() if self._skids else skid
         # Without a receiver there is nothing to align with: the local frame is the car's own.
-        world.aligned = course is not None or not known
+        world.aligned = heading is not None or not has_fix
         if alignment is not None:
             yaw, yaw_sigma, speed = alignment.yaw, alignment.sigma, alignment.ahead
-        elif course is not None:
-            yaw, yaw_sigma = course
-        if not known:
+        elif heading is not None:
+            yaw, yaw_sigma = heading
+        if not has_fix:
             yaw_sigma = min(yaw_sigma, _OWN_HEADING_SIGMA)
-        initial = InitialConditions(speed, known, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
+        initial = InitialConditions(speed, has_fix, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
         if self._is_trusted(t_ns, given):
             f.set_parameters(given.parameters, given.age, switched_on=True)
@@ -193,16 +194,20 @@ class Initialisation:
             f.open_states("imu.accel".__eq__)
         self._widen_slopes(conditions)
         if conditions.fix is not None:
-            measured_ns, fix, place = conditions.fix
-            world.find_origin(fix)
-            # The fix is as old as its latency; the car has gone on since.
-            pose = f.read_state()
-            way = f.pose[[AHEAD, LEFT]] * (t_ns - measured_ns) * 1e-9
-            cos, sin = math.cos(pose[YAW]), math.sin(pose[YAW])
-            further = np.array([way[0] * cos - way[1] * sin, way[0] * sin + way[1] * cos, 0.0])
-            f.shift_antenna_to(world.to_world_or_level(fix), further, place)
+            self._place_at_fix(t_ns, *conditions.fix)
         f.restart_history(t_ns)
         self._skids, self._begun_ns = None, t_ns
+
+    def _place_at_fix(self, t_ns: int, measured_ns: int, fix: Fix, antenna: Vector) -> None:
+        """Move the car to a fix of that time, whose antenna is there in the car, m in vehicle axes."""
+        f, world = self._filter, self._world
+        world.find_origin(fix)
+        # The fix is as old as its latency; the car has gone on since.
+        pose = f.read_state()
+        way = f.pose[[AHEAD, LEFT]] * (t_ns - measured_ns) * 1e-9
+        cos, sin = math.cos(pose[YAW]), math.sin(pose[YAW])
+        further = np.array([way[0] * cos - way[1] * sin, way[0] * sin + way[1] * cos, 0.0])
+        f.shift_antenna_to(world.to_world_or_level(fix), further, antenna)
 
     def _is_trusted(self, t_ns: int, given: SetParameters) -> bool:
         """Whether to begin with given parameters: no more, once the filter has begun anew soon after it had them."""
