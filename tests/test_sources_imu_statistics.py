@@ -47,7 +47,7 @@ def test_one_call_gives_the_same_bytes_as_its_parts(monkeypatch, change):
     assert done.count(ALL_DONE) > 0.8 * len(done)
     if change is spiked:
         assert {SAMPLE_DONE, RATES_DONE} <= set(done)
-    monkeypatch.setattr(VehicleFilter, "chains", False)
+    monkeypatch.setattr(VehicleFilter, "can_chain", False)
     parts = Run(prototype(), given)
     assert chained.values.tobytes() == parts.values.tobytes()
     assert len(chained.innovations) == len(parts.innovations)

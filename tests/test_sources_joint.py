@@ -62,7 +62,7 @@ def test_one_call_gives_the_same_bytes_as_single_updates(
         assert {0, 1, 2, 3} <= {some for some, of in done if some < of}
     if change is without_some:
         assert done.count((2, 2)) > 0.3 * len(done)
-    monkeypatch.setattr(VehicleFilter, "chains", False)
+    monkeypatch.setattr(VehicleFilter, "can_chain", False)
     one_by_one = Run(configuration, given)
     assert jointly.values.tobytes() == one_by_one.values.tobytes()
     assert [repr(i) for i in jointly.innovations] == [repr(i) for i in one_by_one.innovations]

@@ -104,37 +104,41 @@ class ErrorDynamics:
             rates[angle] = e[slip] + rolling * (1.0 + more)
         along, across = s.places(VELOCITY)[:2]
         rates[along] = drive
-        tyres = self._tyres
-        if tyres is not None:
-            of_tyres = s.places(TYRE_ERROR) if TYRE_ERROR in s else []
-            causes = [
-                zero if i is None else rolls * e[i] if i in of_tyres else e[i] for i in find_tyre_causes(s)
-            ]
-            # Wheels that are turned as rolling asks for, by yaw rate over speed, are turned less at a higher speed:
-            # their force does not depend on it. And that angle has the noise of the samples which the force is
-            # compared with, on straights nothing else: a sensitivity of it would be correlated with innovations.
-            causes[0] = (1.0 - self._unsteered) * causes[0]
-            forces = self._errors_of(TYRE_FORCE)
-            for place, force, steady, relaxation in zip(
-                s.places(TYRE_FORCE), forces, tyres.steady, tyres.relaxation, strict=True
-            ):
-                rates[place] = relaxation * (_dot(steady, causes, zero) - force)
-            by_tyres_x, by_tyres_y, moment = (_dot(row, forces, zero) for row in tyres.acceleration)
-            if self._is_forced:
-                share = calc_free_share(g, pose[AHEAD])
-                by_x, by_y, _, by_yaw = self._errors_of(UNMODELLED)
-                by_tyres_x, by_tyres_y, moment = (
-                    by_tyres_x + by_x,
-                    by_tyres_y + share * by_y,
-                    moment + share * by_yaw,
-                )
-            rates[along] = by_tyres_x + left * turning + drive
-            rates[across] = by_tyres_y - ahead * turning
+        if self._tyres is not None:
+            by_x, by_y, moment = self._calc_accelerations(self._tyres, pose, rolls, rates)
+            rates[along] = by_x + left * turning + drive
+            rates[across] = by_y - ahead * turning
             rates[s.index(ANGULAR_RATE, "yaw")] = moment
         if SUSPENSION[0] in s:
             for travel, rate in zip(*map(s.places, SUSPENSION), strict=True):
                 rates[travel] = e[rate]
         return rates
+
+    def _calc_accelerations(
+        self, tyres: TyreResponse, pose: Sequence[Atom], rolls: Atom, rates: list[Atom]
+    ) -> tuple[Atom, Atom, Atom]:
+        """Accelerations of the car, ahead, to the left and in yaw, by errors of the forces on it.
+
+        `rolls`: 1, or 0 where tyres stick. The rates of the tyres' forces are put into `rates`.
+        """
+        g, s, e, zero = self._graph, self._states, self._errors, self._graph.zero
+        of_tyres = s.places(TYRE_ERROR) if TYRE_ERROR in s else []
+        causes = [zero if i is None else rolls * e[i] if i in of_tyres else e[i] for i in find_tyre_causes(s)]
+        # Wheels that are turned as rolling asks for, by yaw rate over speed, are turned less at a higher speed:
+        # their force does not depend on it. And that angle has the noise of the samples which the force is
+        # compared with, on straights nothing else: a sensitivity of it would be correlated with innovations.
+        causes[0] = (1.0 - self._unsteered) * causes[0]
+        forces = self._errors_of(TYRE_FORCE)
+        for place, force, steady, relaxation in zip(
+            s.places(TYRE_FORCE), forces, tyres.steady, tyres.relaxation, strict=True
+        ):
+            rates[place] = relaxation * (_dot(steady, causes, zero) - force)
+        by_x, by_y, moment = (_dot(row, forces, zero) for row in tyres.acceleration)
+        if self._is_forced:
+            share = calc_free_share(g, pose[AHEAD])
+            lacking_x, lacking_y, _, lacking_yaw = self._errors_of(UNMODELLED)
+            by_x, by_y, moment = by_x + lacking_x, by_y + share * lacking_y, moment + share * lacking_yaw
+        return by_x, by_y, moment
 
     def _errors_of(self, group: Group) -> list[Atom]:
         """The errors of a group; zero where it is left out."""

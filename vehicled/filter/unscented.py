@@ -248,8 +248,8 @@ class UnscentedVehicleFilter(VehicleFilter):
         return errors.evaluate_again(m)
 
     @property
-    def chains(self) -> bool:
-        """Each observation is evaluated by points."""
+    def can_chain(self) -> bool:
+        """Never: each observation is evaluated by points."""
         return False
 
     def _update_below(self, observation: Observation, limit: float) -> bool:

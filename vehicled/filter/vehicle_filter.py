@@ -189,13 +189,13 @@ class VehicleFilter(AdaptiveState):
         Returns how many links are done: none where observations of that time cannot be chained.
         """
         is_at_hand = t_ns == self._past and not self._past_latency
-        if not self.chains or not (is_at_hand or self._go_back(t_ns, 0.0)) or self._late_step is not None:
+        if not self.can_chain or not (is_at_hand or self._go_back(t_ns, 0.0)) or self._late_step is not None:
             return 0
         self._before_weights = None
         return chain.run()
 
     @property
-    def chains(self) -> bool:
+    def can_chain(self) -> bool:
         """Whether observations can be chained: nothing else takes note of them."""
         return self.errors.tape is None and not self.directions
 
