@@ -18,7 +18,6 @@ from vehicled.filter.error_dynamics import (
 )
 from vehicled.filter.history_kernels import add_history
 from vehicled.filter.late_kernels import add_late
-from vehicled.filter.road_and_springs import add_road, add_springs
 from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.state_table import StateVector
 from vehicled.filter.states import (
@@ -58,11 +57,12 @@ _LEAST_VARIANCE = 1e-18
 class ErrorModel:
     """Adds the kernels of one structure to a car's program.
 
-    Sources build their measurement models on its public attributes and `observe…` methods.
+    Sources build their measurement models on its public attributes and `observe…` methods, between its construction
+    and `finish`.
     """
 
     def __init__(self, program: Program, parts: Parts, structure: Structure) -> None:
-        kind = structure.kind
+        kind = self._kind = structure.kind
         self.exact, self.forces = kind in WITH_TYRES, kind == "errorEKF_FE"
         self.program, self.parts, self.g = program, parts, program.graph
         assert parts.kernels is not None
@@ -116,30 +116,30 @@ class ErrorModel:
         self._readings: dict[str, ChassisReading] = {}
         self.inclined: list[tuple[Atom, Atom]] = []  # outputs, and what sensors change them to
         self._read_state = self._add_read_state()
-        propagate = self._add_propagation(unscented=kind == "UKF")
-        for add in structure.observations:
-            add(self)
-        add_road(self)
-        add_springs(self)
+        self._propagate = self._add_propagation(unscented=kind == "UKF")
+
+    def finish(self) -> FilterKernels:
+        """Add what depends on all observations; returns all kernels."""
+        is_unscented = self._kind == "UKF"
         apply = self._add_correction()
         output, sigmas = self._add_output()
         adjust = self._add_adjustment()
-        self.kernels = FilterKernels(
+        return FilterKernels(
             read_state=self._read_state,
-            whole_step=self._add_whole_step(adjust, propagate),
+            whole_step=self._add_whole_step(adjust, self._propagate),
             history=self._history,
-            propagate=propagate,
+            propagate=self._propagate,
             apply=apply,
-            late=add_late(program, self._covariance, self._places),
+            late=add_late(self.program, self._covariance, self._places),
             sum_up=self._covariance.add_sum("now"),
             output=output,
             sigmas=sigmas,
             adjust=adjust,
-            drift=self._add_drift() if kind == "UKF" else None,
-            densities=self._add_densities() if kind == "UKF" else None,
-            euler=add_forward_euler(parts.step) if kind == "DEKF" else None,
+            drift=self._add_drift() if is_unscented else None,
+            densities=self._add_densities() if is_unscented else None,
+            euler=add_forward_euler(self.parts.step) if self._kind == "DEKF" else None,
             updates=self._covariance.updates,
-            evaluations=self._covariance.add_evaluations() if kind == "UKF" else (),
+            evaluations=self._covariance.add_evaluations() if is_unscented else (),
             observations=self._observations,
             gated_updates=self._gated_updates,
             take_back=self._take_back,

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from vehicled.filter.error_model import ErrorModel
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE
 from vehicled.vehicle.arrays import YAW
-
-if TYPE_CHECKING:
-    from vehicled.filter.error_model import ErrorModel
 
 
 def add_road(model: ErrorModel) -> None:

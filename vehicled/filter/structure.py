@@ -110,7 +110,11 @@ def add_error_model(program: Program, parts: Parts, structure: Structure) -> Fil
     # Code that has been kept on disk needs none of what it was made with.
     from vehicled.filter.error_model import ErrorModel
     from vehicled.filter.output_columns import add_estimate
+    from vehicled.filter.road_and_springs import add_road, add_springs
 
-    kernels = ErrorModel(program, parts, structure).kernels
+    model = ErrorModel(program, parts, structure)
+    for add in (*structure.observations, add_road, add_springs):
+        add(model)
+    kernels = model.finish()
     add_estimate(program)
     return kernels
