@@ -333,7 +333,7 @@ def test_the_table_names_failed_filters_with_time_and_reason(short, monkeypatch)
     text = "\n".join(observer_tables.format_linkages(found))
     assert found[0]["failed_at"] == pytest.approx(0.505, abs=0.006)
     assert f"DEKF          seed 3 broke down at {found[0]['failed_at']:.3f} s" in text
-    assert f"last reading {found[0]['last_readings']}: Breaks at t" in text
+    assert f"last reading {found[0]['last_readings']}: observer at t" in text
     assert "out of order" in text
     assert "NOT HELD  every filter is better" in text
 

@@ -25,7 +25,7 @@ _KNOWN = 0.003
 _SIGNIFICANT = 3.5
 """Standard deviations."""
 _LAGGING = 0.05
-"""s: speeds that are found later than this are smoothed. Their latency, which is none, draws that of fixes with it."""
+"""s: speeds found later than this are smoothed. Their latency, which is none, draws that of fixes with it."""
 _ALIKE = 0.003
 """s: by how much latencies may differ that one error of the IMU explains."""
 
