@@ -113,6 +113,29 @@ def test_coarse_axes_do_not_repeat_themselves_all_at_once():
     assert repeat(coarse=2.0) == []
 
 
+def find_in_quiet_imu(stops: int) -> list[int]:
+    """Numbers of the samples of which something is stuck: axes that sway within a few steps, without any noise."""
+    check, found, values = StuckChannels(), [], dict.fromkeys(AXES, 0.0)
+    for k in range(2 * stops):
+        if k < stops:
+            values = {c: 0.05 * round(3.0 * np.sin(0.01 * (1.0 + 0.3 * n) * k)) for n, c in enumerate(AXES)}
+        t = k * 10_000_000
+        if check.find(Measurement("imu", t, t, dict(values)), SPEED):
+            found.append(k)
+    return found
+
+
+def test_a_coarse_imu_without_noise_is_not_stuck_once_it_has_shown_its_steps():
+    stops = 5000
+    found = find_in_quiet_imu(stops)
+    while_measuring = [k for k in found if k < stops]
+    assert len(while_measuring) < 0.01 * stops
+    assert max(while_measuring, default=0) < 1000
+    # The longest run of such an axis, at a turning point, is of 100 samples or less.
+    assert found[len(while_measuring) :] == list(range(found[len(while_measuring)], 2 * stops))
+    assert found[len(while_measuring)] < stops + 3 * 110
+
+
 @pytest.mark.parametrize("sent", [2, 8, 20])
 def test_samples_that_are_always_sent_again_are_left_out_in_the_first_run_at_most(sent):
     assert all(k < sent for k in repeat(sent=sent))

@@ -19,8 +19,10 @@ _MOVING = 2.0
 _REPETITIONS, _TIME = 10, 0.1
 """Samples of an axis of the IMU in a row that repeat the one before, and s since the last change, at least.
 
-Noise changes the last digit of a sample nearly always; a coarse sensor repeats itself only on a smooth and straight
-road, where its samples are missed least."""
+Noise changes the last digit of a sample nearly always."""
+_OF_USUAL, _ONE_DIGIT = 3, 1.5
+"""Times as many repetitions as in the longest run that ended with a change of one digit, and digits that are less
+than two: a coarse and quiet sensor repeats itself for as long as the car turns and accelerates evenly."""
 _WHOLE, _WHOLE_TIME = 4, 0.015
 """Samples of all axes of the IMU in a row that repeat the one before, and s, at least. Where each axis of a coarse
 sensor repeats itself half of the time, all six do so in a sixtieth of the samples. A gateway that sends what it has
@@ -66,6 +68,40 @@ class _Run:
     def __init__(self) -> None:
         self.value: float | tuple[float, ...] = math.nan
         self.begun_ns = self.repetitions = 0
+
+
+class _Coarseness:
+    """How long samples of a sensor that measures are the same: of axes of one kind, which have the same digits."""
+
+    __slots__ = ("repetitions",)
+
+    def __init__(self) -> None:
+        self.repetitions = 0
+
+
+class _Axis(_Run):
+    """Samples of one axis of the IMU."""
+
+    __slots__ = ("_digit", "_usual")
+    value: float
+
+    def __init__(self, usual: _Coarseness) -> None:
+        super().__init__()
+        self._digit, self._usual = math.inf, usual
+        """The least change of a sample so far, in its unit."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether there are more repetitions than of a sensor that measures."""
+        return self.repetitions >= max(_REPETITIONS, _OF_USUAL * self._usual.repetitions)
+
+    def note_change(self, change: float) -> bool:
+        """Take by how much a sample ends a run; whether it is one digit."""
+        self._digit = min(self._digit, change)
+        is_one = change < _ONE_DIGIT * self._digit
+        if is_one:
+            self._usual.repetitions = max(self._usual.repetitions, self.repetitions)
+        return is_one
 
 
 class _Place(_Run):
@@ -164,7 +200,8 @@ class StuckChannels:
 
     def reset(self) -> None:
         """Nothing has been measured yet."""
-        self._axes = {channel: _Run() for channel in _AXES}
+        usual = {kind: _Coarseness() for kind in (GYROSCOPES, ACCELEROMETERS)}
+        self._axes = {channel: _Axis(usual[kind]) for kind in usual for channel in kind}
         self._fixes = [(kind.PLACE, kind.LIMITS, _Place()) for kind in self._receivers]
         self._speeds = {channel: _Speed() for channel in _SPEEDS}
         self._sample: tuple[float, ...] | None = None
@@ -210,24 +247,28 @@ class StuckChannels:
     def _find(self, m: Measurement, speed: float, averages: Mapping[str, float]) -> list[str]:
         values, t, moving, find = m.values, m.t, abs(speed) > _MOVING, self._axes.get
         stuck: list[str] = []
-        repeating = 0
+        repeating, is_coarse = 0, True
         for channel, value in values.items():
-            run = find(channel)
-            if run is None:
+            axis = find(channel)
+            if axis is None:
                 continue
-            if value != run.value or not moving:
-                run.value, run.begun_ns, run.repetitions = value, t, 0
+            if value != axis.value or not moving:
+                if value != axis.value and not axis.note_change(abs(value - axis.value)):
+                    is_coarse = False
+                axis.value, axis.begun_ns, axis.repetitions = value, t, 0
                 continue
-            run.repetitions += 1
+            axis.repetitions += 1
             repeating += 1
-            if run.repetitions >= _REPETITIONS and t - run.begun_ns >= _TIME * 1e9:
+            if axis.is_stuck and t - axis.begun_ns >= _TIME * 1e9:
                 stuck.append(channel)
         if repeating == len(_AXES):
             self._whole += 1
             if self._whole > self._usual and t - self._whole_ns >= _WHOLE_TIME * 1e9:
                 stuck = list(_AXES)
         elif _AXES[0] in values:
-            if t - self._whole_ns < _TIME * 1e9:
+            if is_coarse:
+                self._usual = max(self._usual, _OF_USUAL * self._whole)
+            elif t - self._whole_ns < _TIME * 1e9:
                 self._usual = max(self._usual, self._whole)
             self._whole, self._whole_ns = 0, t
         for channel, of_speed in self._speeds.items():
