@@ -112,3 +112,34 @@ def test_late_speeds_are_found_and_falsify_no_other_latency(prefix, state):
     later = (run.t > 15 * SECOND) & (run.t < 25 * SECOND)
     assert rms(run.error(drive, "vx")[later]) < 0.02
     assert abs(run.error(drive, "x")[later]).max() < 0.2
+
+
+def smooth_wheel_speeds(measurements, time: float):
+    """Each wheel's rate is that of a first-order filter."""
+    smoothed, before, changed = {}, 0, []
+    for m in measurements:
+        found = {c: v for c, v in m.values.items() if c.startswith("wheel.")}
+        if found:
+            share = 1.0 - np.exp(-(m.t - before) * 1e-9 / time)
+            before = m.t
+            for channel, value in found.items():
+                last = smoothed.get(channel, value)
+                smoothed[channel] = found[channel] = last + share * (value - last)
+        changed.append(Measurement(m.source, m.t, m.arrival, m.values | found))
+    return changed
+
+
+def test_wheel_speeds_that_are_smoothed_leave_the_speed_as_uncertain_as_it_is():
+    """Over 0.15 s, where a latency of 20 ms is expected; and no lag of wheels makes the IMU late."""
+    drive = mixed(25.0)
+    measured = drive.measurements(
+        wheel_angles=None, speed=None, wheel_speeds=SimulatedSignal(rate=50.0, noise=0.02)
+    )
+    sensors = {"wheel_angles": None, "wheel_speeds": WheelSpeeds(noise=0.05), "vehicle_speed": None}
+    run = Run(with_sensors(**sensors), steps(smooth_wheel_speeds(measured, 0.15)))
+    assert run.estimator.parameters()["wheel_latency"].value > 0.1
+    assert run.estimator.parameters()["imu_latency"].value == 0.0
+    # Once the lag has been found, while the speed changes.
+    changing = (run.t > 14 * SECOND) & (run.t < 18 * SECOND)
+    assert rms((run.error(drive, "vx") / run["sigma.vx"])[changing]) < 1.45
+    assert rms(run.error(drive, "vx")[changing]) < 0.023

@@ -15,7 +15,7 @@ _LONGEST_NS = 2_000_000_000
 
 
 class SmoothedVelocity:
-    """Lag and noise of the velocities of one receiver, or of the car's own speed."""
+    """Lag and noise of the velocities of one receiver, of the car's own speed, or of its wheels'."""
 
     def __init__(self, f: ObservedFilter, latency: Group, has_direction: bool = True) -> None:
         """`latency`: the filter's state of the lag. Without a direction only changes of the speed count."""

@@ -15,6 +15,7 @@ from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
 from vehicled.sources.joint import JointUpdates, add_joint_updates
 from vehicled.sources.late_speeds import calc_lateness, find_considered, make_latency
+from vehicled.sources.smoothed_velocity import SmoothedVelocity
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.stamp_jitter import StampJitter
 from vehicled.units import NonNegative, Positive, Radians, RadiansPerSecond, Seconds
@@ -234,6 +235,7 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         self._direction = Direction(self.filter, self.updates)
         self._joint = JointUpdates(self.filter, _JOINT_SPEEDS, len(SPEEDS))
         self._bands, self._departure = {channel: DeadBand() for channel in SPEEDS}, context.departure
+        self._smoothed = SmoothedVelocity(self.filter, WHEEL_LATENCY, has_direction=False)
         self._departure.is_asked = True
 
     def register(self) -> None:
@@ -244,19 +246,24 @@ class WheelSpeedSource(Source[WheelSpeeds]):
     def observe(self, m: Measurement) -> None:
         """Update with the rates that the measurement has."""
         present = [channel for channel in SPEEDS if channel in m.values]
+        if not present:
+            return
+        # They are smoothed alike: as often as they count, that error would count less.
+        of_lag = len(present) * (self._smoothed.calc_noise(m.t) / self.filter.rear_radius) ** 2
+        variances = [self._variances[channel] + of_lag for channel in present]
         if self._direction.is_forwards:
             rates = {channel: self._direction.resolve(channel, m.values[channel])[0] for channel in present}
-            self.updates.update_jointly(m, self._joint, rates, [self._variances[c] for c in present])
+            self.updates.update_jointly(m, self._joint, rates, variances)
             return
         slow = abs(self.filter.pose.item(AHEAD)) / self.filter.rear_radius
-        for channel in present:
+        for channel, variance in zip(present, variances, strict=True):
             band, reading = self._bands[channel], m.values[channel]
             rate, doubt = self._direction.resolve(channel, reading, self.filter.rear_radius)
             unread = band.take(reading)
             # At a higher speed it is a wheel that has locked; and a car that has not pulled off stands.
             is_open = slow < _STOPPED * band.least and self._departure.is_possible(m.t * 1e-9)
             doubt += unread if is_open else 0.0
-            self.updates.update(m, channel, [rate], [self._variances[channel] + doubt])
+            self.updates.update(m, channel, [rate], [variance + doubt])
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Mean of the rear wheels' rates times their radius, m/s; None unless both are present."""
