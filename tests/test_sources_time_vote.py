@@ -67,6 +67,15 @@ def test_fixes_of_the_future_are_enough_unless_a_known_time_contradicts(whole, c
     assert find(whole, (early, 0.0, 0.0), configured=alone, has_reference=True) == 0.0
 
 
+@pytest.mark.parametrize(("lag", "late"), [(0.02, LATE), (0.12, 0.0)])
+def test_wheels_that_are_smoothed_make_fixes_early_and_not_the_imu_late(whole, lag, late):
+    configured = {GNSS.latency: 0.0, WHEEL_LATENCY: 0.0}
+    for group, latency, sigma in (GNSS.latency, -0.02, 0.001), (WHEEL_LATENCY, lag, 0.005):
+        set_slow_state(whole, index(whole, group), latency)
+        whole.set_variance(group, "", sigma**2)
+    assert find_lateness(whole, configured, 0.0, 0.0, lambda: False) == pytest.approx(late)
+
+
 def test_small_latencies_count_once_one_has_been_found(whole):
     assert find(whole, (-0.004, -0.004, -0.004)) == 0.0
     assert find(whole, (-0.004, -0.004, -0.004), found=0.02) == pytest.approx(0.004)
