@@ -200,3 +200,21 @@ def test_a_receiver_of_one_fix_per_second_is_never_silent():
         blamed |= {fault.source for fault in estimator.condition.faults}
     assert estimator.status()["sensors"]["gnss.position"]["fused"] >= 5
     assert not {source for source in blamed if source.startswith("gnss")}
+
+
+def test_positions_alone_show_the_scale_of_the_gyroscopes():
+    truth, scale = mixed(40.0), 0.01
+    scaled = [
+        Measurement(
+            m.source,
+            m.t,
+            m.arrival,
+            {c: v * (1.0 + scale) if c.startswith("imu.w") else v for c, v in m.values.items()},
+        )
+        for m in without(truth.measurements(1, gnss="rtk"), "gnss.speed", "gnss.course")
+    ]
+    run = drive(scaled)
+    found = run.estimator.parameters()["gyro_scale"]
+    assert abs(found.value - scale) < 3.0 * found.sigma < 0.003
+    later = (run.t > 20e9) & (run.t < 40e9)
+    assert rms((run.error(truth, "yaw") / run["sigma.yaw"])[later]) < 1.5
