@@ -9,7 +9,7 @@ from straight_drive import drive_straight
 
 from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
-from vehicled.filter.states import STEERING_OFFSET, TYRE_ERROR
+from vehicled.filter.states import STEERING_OFFSET, STEERING_RATIO, TYRE_ERROR, Group
 from vehicled.messages import ESTIMATE_INDEX, Measurement
 from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.sources.sensors import Readers
@@ -124,17 +124,37 @@ def test_tyre_errors_are_open_once_steering_and_accelerometers_have_come(
     assert sigma > 0.9 * configuration.filter.unknowns.cornering_stiffness
 
 
-def test_what_is_forgotten_while_the_steering_is_silent_stays_forgotten(configuration: Configuration) -> None:
+@pytest.mark.parametrize("group", [STEERING_OFFSET, STEERING_RATIO])
+def test_what_is_forgotten_while_the_steering_is_silent_stays_forgotten(
+    configuration: Configuration, group: Group
+) -> None:
     estimator = Estimator(configuration)
     _drive(estimator, 0.4)
     f = estimator.filter
-    _find(estimator, f.states[STEERING_OFFSET].start, 0.02, 1e-6)
+    _find(estimator, f.states[group].start, 0.02, 1e-6)
     f.set_steering_known(False, 0.03)
-    f.forget_parameters((STEERING_OFFSET,))
+    f.forget_parameters((group,))
     f.set_steering_known(True, 0.03)
-    found = f.parameters()["steering_offset"]
+    found = f.parameters()[group.name]
     assert found.value == 0.0
-    assert found.sigma == pytest.approx(configuration.filter.unknowns.steering_offset)
+    assert found.sigma == pytest.approx(getattr(configuration.filter.unknowns, group.name))
+
+
+def test_a_ratio_is_not_learnt_from_an_angle_that_replaces_a_measured_one(
+    configuration: Configuration,
+) -> None:
+    estimator = Estimator(configuration)
+    _drive(estimator, 0.4)
+    f = estimator.filter
+    i = f.states.index(STEERING_RATIO)
+    _find(estimator, i, -0.04, 1e-4)
+    f.set_steering_known(False, 0.03)
+    f.move_parameter(STEERING_RATIO, 0.3)
+    f.errors.set_variance(i, 1e-6)
+    assert f.parameters()["steering_ratio"].value == -0.04
+    f.set_steering_known(True, 0.03)
+    found = f.parameters()["steering_ratio"]
+    assert (found.value, found.sigma) == pytest.approx((-0.04, 0.01))
 
 
 def test_the_angle_of_wheels_that_nothing_measures_is_not_forgotten(configuration: Configuration) -> None:

@@ -9,6 +9,7 @@ from vehicled.filter.states import (
     ANGULAR_RATE,
     DRIVE_FORCE,
     STEERING_OFFSET,
+    STEERING_RATIO,
     TYRE_ERROR,
     UNMODELLED,
     VELOCITY,
@@ -35,11 +36,15 @@ CAUSES = {
 @pytest.fixture(scope="module")
 def bend() -> tuple[VehicleFilter, np.ndarray]:
     """Of 5 to 6 m/s², where the tyres slip by more than 0.04, and its state."""
+    return drive_bend(SPEED, 0.011)
+
+
+def drive_bend(speed: float, rack: float) -> tuple[VehicleFilter, np.ndarray]:
     lasting = Unmodelled(longitudinal=0.0, lateral=0.0, vertical=0.0, yaw=0.0, time=1e9)
     f = new_filter("errorEKF_FE", unmodelled=lasting)
     f.open_states(lambda kind: True)
-    place(f, np.zeros(3), 0.3, SPEED)
-    turn_left(f, BEND, rack=0.011)
+    place(f, np.zeros(3), 0.3, speed)
+    turn_left(f, BEND, rack=rack)
     without_noise(f)
     for group in (TYRE_ERROR, DRIVE_FORCE):
         f.get_process(group)[1:] = 0.0
@@ -66,9 +71,19 @@ def run(
 @pytest.mark.parametrize("steps", [50, 75])
 @pytest.mark.parametrize("cause", CAUSES)
 def test_lateral_motion_follows_as_two_cars_do(bend, cause, steps):
-    f, saved = bend
     group, element, size = CAUSES[cause]
-    i = index(f, group, element)
+    check(*bend, index(bend[0], group, element), size, steps)
+
+
+@pytest.mark.parametrize("steps", [25, 50])
+@pytest.mark.parametrize("rack", [0.04, -0.04])
+def test_at_large_lock_another_ratio_acts_as_it_does_on_two_cars(rack, steps):
+    f, saved = drive_bend(5.0, rack)
+    check(f, saved, index(f, STEERING_RATIO), 0.03, steps)
+
+
+def check(f: VehicleFilter, saved: np.ndarray, i: int, size: float, steps: int) -> None:
+    """That errors grow by a small change of a slow state as two cars differ."""
     (plus, _), (minus, _) = run(f, saved, i, size, steps), run(f, saved, i, -size, steps)
     _, expected = run(f, saved, i, 0.0, steps)
     found = (plus - minus) / (2 * size)

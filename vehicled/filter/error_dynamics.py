@@ -19,6 +19,7 @@ from vehicled.filter.states import (
     RATES,
     ROLLING_RADIUS,
     STEERING_OFFSET,
+    STEERING_RATIO,
     SUSPENSION,
     TYRE_ERROR,
     TYRE_FORCE,
@@ -31,7 +32,7 @@ from vehicled.filter.states import (
 from vehicled.messages import WHEELS
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
-from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
+from vehicled.vehicle.arrays import AHEAD, LEFT, TYRE_CAUSES, YAW, YAW_RATE
 from vehicled.vehicle.sensor_models import TyreResponse
 
 Matrix = list[dict[int, Atom]]
@@ -62,6 +63,7 @@ class ErrorDynamics:
         tyres: TyreResponse | None,
         is_forced: bool,
         unsteered: Atom,
+        angle: Atom,
     ) -> None:
         """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls.
 
@@ -69,9 +71,11 @@ class ErrorDynamics:
 
         `tyres`: how their forces respond; left out for errors that grow as those of free masses do. `is_forced`:
         whether what the model lacks acts on the car as a force. `unsteered`: 1 while no steering is measured, else 0.
+        `angle`: of the front wheels as measured, rad; zero where nothing measures it.
         """
         self._graph, self._states, self._rolling, self._slips = graph, states, rolling, slips
         self._tyres, self._is_forced, self._unsteered = tyres, is_forced, unsteered
+        self._angle = angle
         self._errors = [graph.symbol(f"error of {name}") for name in states.names]
 
     def calc_rates(self, pose: Sequence[Atom]) -> list[Atom]:
@@ -128,6 +132,8 @@ class ErrorDynamics:
         # their force does not depend on it. And that angle has the noise of the samples which the force is
         # compared with, on straights nothing else: a sensitivity of it would be correlated with innovations.
         causes[0] = (1.0 - self._unsteered) * causes[0]
+        (by_ratio,), steering = self._errors_of(STEERING_RATIO), TYRE_CAUSES.index("steering")
+        causes[steering] = causes[steering] + self._angle * by_ratio
         forces = self._errors_of(TYRE_FORCE)
         for place, force, steady, relaxation in zip(
             s.places(TYRE_FORCE), forces, tyres.steady, tyres.relaxation, strict=True

@@ -28,7 +28,6 @@ from vehicled.filter.states import (
     DRIVE_FORCE,
     POSITION,
     ROLLING_RADIUS,
-    STEERING_OFFSET,
     SUSPENSION,
     TYRE_ERROR,
     TYRE_FORCE,
@@ -38,6 +37,7 @@ from vehicled.filter.states import (
     WHEEL_SLIP,
     Group,
 )
+from vehicled.filter.steering_error import calc_angle, calc_rods
 from vehicled.filter.structure import CHART_PAIRS, PROCESS, ChassisReading, FilterKernels, Structure
 from vehicled.messages import WHEELS
 from vehicled.multibody.ali3p import add_forward_euler
@@ -85,7 +85,7 @@ class ErrorModel:
             g.name: program.array(f"{PROCESS}{g.name}", 1 + len(g.elements)) for g in states.fading
         }
         self._mass, self._yaw_inertia = self.models.inertia
-        (self._h,) = program.array("h", 1)
+        (self._h,), (self.rod_per_angle,) = program.array("h", 1), program.array("rod_per_angle", 1)
         self.pose = self.models.pose
         self.shaking, (self.road_lift,) = program.array("shaking", 2), program.array("road_lift", 1)
         """Roll and pitch acceleration beside the model's, rad/s²; by which a curved road lifts the car, m/s²."""
@@ -108,7 +108,8 @@ class ErrorModel:
         self._growths = program.array("slip_growths", 1, 1)
         by_drive = calc_slips_by_drive(self.g, drive, self._slips, program.lanes("slip_growths")[0])
         turned = self.rolling, by_drive
-        self._dynamics = ErrorDynamics(self.g, states, *turned, tyres, self.forces, self.unsteered)
+        steering = self.unsteered, calc_angle(self)
+        self._dynamics = ErrorDynamics(self.g, states, *turned, tyres, self.forces, *steering)
         self._drift_now, self._drift_then = map(self._dynamics.calc_drift, (self.now, self.pose))
         self._observations: dict[str, KernelHandle] = {}
         self._gated_updates: dict[str, KernelHandle] = {}
@@ -444,8 +445,7 @@ class ErrorModel:
         tyres' stiffness and friction.
         """
         g, program = self.g, self.program
-        (rod_per_angle,), (height,) = (program.array(name, 1) for name in ("rod_per_angle", "drive_height"))
-        (drive,) = self.estimates(DRIVE_FORCE)
+        (height,), (drive,) = program.array("drive_height", 1), self.estimates(DRIVE_FORCE)
         ahead, left, moment = drive, g.zero, g.zero
         if self.forces:
             share = calc_free_share(g, self.now[AHEAD])
@@ -460,8 +460,7 @@ class ErrorModel:
             stores += zip(adjustments[row], [drive * share for share in shares], strict=True)
         if self.exact:
             by_front, by_rear, friction = self.estimates(TYRE_ERROR)
-            rod = rod_per_angle * self.estimates(STEERING_OFFSET)[0]
-            stores += zip(adjustments["rod"], (rod, rod, g.zero, g.zero), strict=True)
+            stores += zip(adjustments["rod"], calc_rods(self), strict=True)
             stores += zip(adjustments["stiffness"], (by_front, by_front, by_rear, by_rear), strict=True)
             stores += [(place, friction) for place in adjustments["friction"]]
         return program.kernel("adjust", stores)

@@ -21,9 +21,9 @@ from vehicled.filter.states import (
     DRIVE_FORCE,
     KNOWN_DRIVE,
     RATES,
+    STEERED,
     STEERING_OFFSET,
     SUSPENSION,
-    TYRE_ERROR,
     VELOCITY,
     Group,
     InitialConditions,
@@ -287,7 +287,7 @@ class VehicleState:
         if self._before_loss is None:
             # What replaces the steering is the angle of rolling without slip, which knows no understeer. The filter
             # would estimate softer tyres from that: both estimates are kept until the steering is measured again.
-            places = [*self.states.places(STEERING_OFFSET), *self.states.places(TYRE_ERROR)]
+            places = [i for group in STEERED for i in self.states.places(group)]
             variances = self._calc_open_variances().tolist()
             self._before_loss = {i: (self._extra.item(i - self._slow), variances[i]) for i in places}
         elif known:

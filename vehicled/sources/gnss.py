@@ -13,6 +13,7 @@ from vehicled.filter.states import (
     ATTITUDE,
     POSITION,
     STEERING_OFFSET,
+    STEERING_RATIO,
     TYRE_ERROR,
     UNKNOWN_YAW,
     VELOCITY,
@@ -73,7 +74,7 @@ _LEAST_WHITE = 0.25
 """Least share of the variance of heights that is white, whatever the receiver reports of horizontal positions."""
 _ANOTHER_KIND = 0.2
 """Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
-_FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
+_FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET, STEERING_RATIO)
 """Beside the receiver's own: states that a wrong heading has led astray."""
 
 

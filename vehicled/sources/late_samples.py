@@ -9,12 +9,20 @@ import math
 from collections.abc import Iterable
 
 from vehicled.filter.boundary import ObservedFilter
-from vehicled.filter.states import ATTITUDE, POSITION, STEERING_OFFSET, TYRE_ERROR, VELOCITY, Group
+from vehicled.filter.states import (
+    ATTITUDE,
+    POSITION,
+    STEERING_OFFSET,
+    STEERING_RATIO,
+    TYRE_ERROR,
+    VELOCITY,
+    Group,
+)
 from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.vehicle.arrays import AHEAD
 
-_FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET)
+_FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET, STEERING_RATIO)
 """What explains samples of another time as well."""
 _CLEARLY = 2.5
 """σ from which on an antenna is where it has been found: that it is elsewhere, the evidence has decided before."""

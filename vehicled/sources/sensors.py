@@ -15,7 +15,7 @@ from functools import cache
 from typing import NamedTuple, TypeVar, get_args, get_type_hints
 
 from vehicled.filter.boundary import Mounting, SensorSetup
-from vehicled.filter.states import STEERING_OFFSET, Group
+from vehicled.filter.states import STEERING_OFFSET, STEERING_RATIO, Group
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.acceleration_heading import Alignment
 from vehicled.sources.added_doubt import AddedDoubt
@@ -76,7 +76,8 @@ class Sensors:
     def get_given(self) -> dict[Group, object]:
         """Configured values that slow errors are relative to, by group."""
         given: dict[Group, object] = {group: g for _, s in self.items() for group, g in s.get_given().items()}
-        return given | {STEERING_OFFSET: (self.steering.source, self.steering.offset)}
+        source = self.steering.source
+        return given | {STEERING_OFFSET: (source, self.steering.offset), STEERING_RATIO: source}
 
     def make_setup(self) -> SensorSetup:
         """What the filter has to know of them."""
