@@ -33,6 +33,7 @@ from vehicled.studies.robustness.wrongs import (
     scale_height,
     scale_mass,
     scale_radius,
+    scale_steering,
     turn_imu,
 )
 
@@ -77,6 +78,7 @@ def _draw_car(name: str) -> Wrong:
         partial(_scale_channels, scales),
         partial(delay, "gnss.", draw(Gnss().latency_sigma)),
         partial(delay, "imu.", draw(imu.latency_sigma)),
+        partial(scale_steering, draw(unknown.steering_ratio)),
     ]
 
     def configure(configuration: Configuration) -> Configuration:
