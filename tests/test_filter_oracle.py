@@ -242,7 +242,7 @@ def test_updates_of_one_step_add_up(compared):
     f = compared[0].filter
     rng = np.random.default_rng(3)
     reasons: set[str] = set()
-    for _ in range(4):
+    for _ in range(8):
         compared[0].predict(draw_covariance(f, rng))
         given = []
         for kind, m in OBSERVATIONS.items():
