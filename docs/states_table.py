@@ -14,7 +14,7 @@ import numpy as np
 
 from vehicled.filter.settings import Filter, Suspension
 from vehicled.filter.state_table import StateTable, make_table
-from vehicled.filter.states import MODEL, SUSPENSION, Group, InitialConditions, Values
+from vehicled.filter.states import MODEL, STEERING_RATIO, SUSPENSION, Group, InitialConditions, Values
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.gnss import Gnss
 from vehicled.sources.gnss2 import Gnss2
@@ -42,6 +42,7 @@ def make_tables() -> str:
     homes = {g.name: f"`sensors.{name}`" for name, kind in find_kinds().items() for g in kind.STATES}
     homes |= {g.name: "`filter.unknowns`" for g in MODEL if not g.settings}
     homes |= {g.name: "`filter.suspension`" for g in SUSPENSION}
+    homes[STEERING_RATIO.name] = "`sensors.steering`"
     lines = [
         "| group | elements | unit | meaning | settings |",
         "| --- | --- | --- | --- | --- |",

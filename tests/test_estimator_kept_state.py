@@ -137,7 +137,11 @@ def test_what_is_forgotten_while_the_steering_is_silent_stays_forgotten(
     f.set_steering_known(True, 0.03)
     found = f.parameters()[group.name]
     assert found.value == 0.0
-    assert found.sigma == pytest.approx(getattr(configuration.filter.unknowns, group.name))
+    sigmas = {
+        STEERING_OFFSET: configuration.filter.unknowns.steering_offset,
+        STEERING_RATIO: configuration.sensors.steering.scale_sigma,
+    }
+    assert found.sigma == pytest.approx(sigmas[group])
 
 
 def test_a_ratio_is_not_learnt_from_an_angle_that_replaces_a_measured_one(

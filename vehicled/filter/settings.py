@@ -105,8 +105,6 @@ class Unknowns:
     """Of each wheel."""
     steering_offset: Annotated[Radians, NonNegative] = 0.01
     """Of the front wheels when the steering sensor reads straight ahead."""
-    steering_ratio: Annotated[float, NonNegative] = 0.03
-    """Relative error of the front wheels' angle: of the ratio, and of what the linkage makes of it at large lock."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -340,15 +340,16 @@ STEERING_OFFSET: ErrorStates[Filter] = make_constant(
     sigma=lambda f: f.unknowns.steering_offset,
     density=lambda f: _creep(f.unknowns.steering_offset),
 )
-STEERING_RATIO: ErrorStates[Filter] = make_constant(
+STEERING_RATIO: ErrorStates[Any] = make_constant(
     "steering_ratio",
     ("",),
     "–",
     "by how much farther the front wheels turn than the steering sensor gives",
     limit=0.3,
-    sigma=lambda f: f.unknowns.steering_ratio,
-    density=lambda f: _creep(f.unknowns.steering_ratio),
+    sigma=lambda steering: steering.scale_sigma,
+    density=lambda steering: _creep(steering.scale_sigma),
 )
+"""Of the settings of the steering sensor."""
 COURSES = ("gnss.course", "gnss.velocity", "gnss2.course", "gnss2.velocity")
 """Kinds of observation of where the car moves."""
 _TYRE_TIME = 100.0
@@ -419,7 +420,7 @@ RATES = (VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
 """Of the coordinates, in the same order."""
 ACCELERATING = (TYRE_FORCE, UNMODELLED, DRIVE_FORCE)
 """What accelerates the car: past accelerations were without later corrections of it."""
-MODEL = (UNMODELLED, DRIVE_FORCE, STEERING_OFFSET, STEERING_RATIO, TYRE_ERROR, ROLLING_RADIUS)
+MODEL = (UNMODELLED, DRIVE_FORCE, STEERING_OFFSET, TYRE_ERROR, ROLLING_RADIUS)
 """What the model lacks, and what its parameters differ by."""
 STEERED = (STEERING_OFFSET, STEERING_RATIO, TYRE_ERROR)
 """What is found only beside a measured steering."""

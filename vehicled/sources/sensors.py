@@ -93,8 +93,9 @@ class Sensors:
                 R_imu_vehicle=self.imu.R_imu_vehicle,
                 gravity_removed=accelerometers is not None and accelerometers.gravity_removed,
             )
+        states = [(group, getattr(self, name)) for name, kind in kinds.items() for group in kind.STATES]
         return SensorSetup(
-            tuple((group, getattr(self, name)) for name, kind in kinds.items() for group in kind.STATES),
+            (*states, (STEERING_RATIO, self.steering)),
             tuple(add for kind in kinds.values() for add in kind.OBSERVATIONS),
             mounting,
             {array: numbers for _, s in self.items() for array, numbers in s.get_arrays().items()},

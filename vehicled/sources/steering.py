@@ -11,7 +11,7 @@ from vehicled.messages import WHEELS
 from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.sources.steering_health import SILENT, SteeringHealth
 from vehicled.sources.tracker import Tracker
-from vehicled.units import Positive, Seconds, Unit, UnitBy
+from vehicled.units import NonNegative, Positive, Seconds, Unit, UnitBy
 from vehicled.vehicle.arrays import RACK, RACK_RATE, ROD, ROD_RATE
 from vehicled.vehicle.steering import SteeringGeometry
 
@@ -41,6 +41,8 @@ _ANGLE = Unit("rad", plain=True)
 _UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
 _MOST = {"rack": (0.3, "m"), "wheel": (20.0, "rad"), "road_wheels": (1.0, "rad")}
 """By source: of its offset."""
+_SCALES = {"rack": 0.01, "wheel": 0.03, "road_wheels": 0.01}
+"""By source: 1 σ of the relative error of the front wheels' angle."""
 _RACK, _WHEEL, _ROAD_WHEELS = "steer.rack", "steer.wheel", ("steer.fl", "steer.fr")
 CHANNELS_BY_SOURCE = {"rack": (_RACK,), "wheel": (_WHEEL,), "road_wheels": _ROAD_WHEELS}
 """What each source reads."""
@@ -56,8 +58,16 @@ class SteeringInput(InputSettings):
     """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
     offset: Annotated[float, UnitBy(_UNITS, "source")] = 0.0
     """Of the source when driving straight on: a length of the rack (a plain number: m), otherwise an angle (rad)."""
+    scale: Annotated[float | None, NonNegative] = None
+    """Relative error of the front wheels' angle, which the filter estimates: 1 σ; 0: known. Left out: 3 % where a
+    steering wheel is measured, whose ratio depends on car and angle; 1 % otherwise."""
     smoothing: Annotated[Seconds, Positive] = 0.02
     """Memory of the tracker that finds value and rate between samples."""
+
+    @property
+    def scale_sigma(self) -> float:
+        """`scale`, or what it is where it is left out."""
+        return _SCALES[self.source] if self.scale is None else self.scale
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong) for an offset beyond what the source can measure."""

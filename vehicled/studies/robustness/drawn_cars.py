@@ -18,6 +18,7 @@ from vehicled.messages import Measurement
 from vehicled.sources.gnss import Gnss
 from vehicled.sources.imu import Imu
 from vehicled.sources.imu_settings import Accelerometers, Gyroscopes
+from vehicled.sources.steering import SteeringInput
 from vehicled.sources.vehicle_speed import VehicleSpeed
 from vehicled.studies.robustness.wrongs import (
     WRONGS,
@@ -78,7 +79,7 @@ def _draw_car(name: str) -> Wrong:
         partial(_scale_channels, scales),
         partial(delay, "gnss.", draw(Gnss().latency_sigma)),
         partial(delay, "imu.", draw(imu.latency_sigma)),
-        partial(scale_steering, draw(unknown.steering_ratio)),
+        partial(scale_steering, draw(SteeringInput().scale_sigma)),
     ]
 
     def configure(configuration: Configuration) -> Configuration:
