@@ -138,6 +138,8 @@ _SMOOTHING = 0.5
 """σ of their latency beside that of fixes, as a share of the σ of the latter."""
 _FAST_TURN = 0.1
 """rad/s: how fast a course turns where, from there to twice that, it no longer corrects a latency."""
+_UNKNOWN = 0.4
+"""(m/s²)²: variance of the acceleration from which on speeds show latencies less. Those over ground do not slip."""
 _SMALL_CHANGE = {"speed": 0.2, "velocity": 0.2, "course": 0.05, "heading": 0.05}
 """m/s², rad/s: slower changes do not determine a latency, those twice as fast do so wholly.
 
@@ -191,7 +193,7 @@ class _ReceiverModel:
         if kind not in _OF_VELOCITY:
             return None
         model, receiver, g = self._model, self._receiver, self._model.g
-        shares = [] if kind == "course" else [calc_unknown(model)]
+        shares = [] if kind == "course" else [calc_unknown(model, _UNKNOWN)]
         if kind in _DIRECTIONS:
             turning = model.calc_change(model.models.differentiate(course))
             steady = 1.0 - self._find_share(kind, self._find_changes(readings))

@@ -47,16 +47,16 @@ def find_considered(model: ErrorModel, latency: Group) -> Considered | None:
     )
 
 
-def calc_unknown(model: ErrorModel) -> Atom:
+def calc_unknown(model: ErrorModel, known: float = _UNKNOWN) -> Atom:
     """Whether the acceleration is too uncertain for speeds to show a latency: 0 to 1.
 
     Without good accelerometers it is what speeds have made of the unknown force: it follows them late, and their
-    innovations correlate with it as they would with a latency.
+    innovations correlate with it as they would with a latency. `known`: variance up to which it is known, (m/s²)².
     """
     states = model.states
     forces = [states.index(UNMODELLED, "ahead")] if UNMODELLED in states else []
     forces += states.places(DRIVE_FORCE) if DRIVE_FORCE in states else []
-    return calc_share(model.g, model.calc_variance(forces), _UNKNOWN)
+    return calc_share(model.g, model.calc_variance(forces), known)
 
 
 def calc_share_of_change(model: ErrorModel) -> Atom:
