@@ -21,6 +21,7 @@ from vehicled.filter.settings import Kind, Suspension
 from vehicled.filter.state_table import StateTable, make_table
 from vehicled.filter.states import (
     DRIVE_FORCE,
+    UNMODELLED,
     VELOCITY,
     WHEEL_SLIP,
     InitialConditions,
@@ -35,7 +36,7 @@ from vehicled.sources.gnss_model import GNSS
 from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.vehicle_speed import SPEED_LATENCY
-from vehicled.sources.wheels import SPEEDS, WHEEL_LATENCY
+from vehicled.sources.wheels import WHEEL_LATENCY
 from vehicled.vehicle.arrays import AHEAD, LEFT, POSE, YAW
 
 BEGIN = 60 * STEP_NS
@@ -97,6 +98,7 @@ def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
     """(n,) of the gain of the observation evaluated last: what it leaves out of the states that it considers.
 
     A course in a turn corrects no latency, nor does a speed beside an unknown acceleration; an IMU corrects none.
+    Beside a known one wheels do not correct the force that they slip by.
     """
     left_out = np.zeros(len(f.states))
     if kind.startswith("imu."):
@@ -106,9 +108,16 @@ def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
         share = f.car.view(f"{kind}.considered").item()
         for group in (GNSS.latency, GNSS.velocity_latency):
             left_out[f.states[group]] = share
-    for group, speeds in (SPEED_LATENCY, ("vehicle.speed",)), (WHEEL_LATENCY, SPEEDS):
-        if kind in speeds:
-            left_out[f.states[group]] = f.car.view(f"{kind}.considered").item()
+    if kind == "vehicle.speed":
+        left_out[f.states[SPEED_LATENCY]] = f.car.view(f"{kind}.considered").item()
+    if kind.startswith("wheel."):
+        *of_latency, of_force = f.car.view(f"{kind}.considered")
+        for share in of_latency:  # of speeds alone
+            left_out[f.states[WHEEL_LATENCY]] = share
+            assert share == 1.0 - of_force
+        left_out[f.states[DRIVE_FORCE]] = of_force
+        if UNMODELLED in f.states:
+            left_out[f.states.index(UNMODELLED, "ahead")] = of_force
     return left_out
 
 

@@ -183,6 +183,8 @@ class _ReceiverModel:
     def _find_considered(self, kind: str, readings: Sequence[Atom], course: Atom) -> Considered | None:
         """Speeds do not correct latencies while the acceleration is unknown (`calc_unknown`).
 
+        Without steering they do: the positions of a receiver that is alone would find a latency that is none.
+
         Directions of motion do not in a turn, nor where they hardly change.
 
         A latency turns the course by as much as a sideslip does that the model's tyres get wrong, throughout the
@@ -193,7 +195,7 @@ class _ReceiverModel:
         if kind not in _OF_VELOCITY:
             return None
         model, receiver, g = self._model, self._receiver, self._model.g
-        shares = [] if kind == "course" else [calc_unknown(model, _UNKNOWN)]
+        shares = [] if kind == "course" else [(1.0 - model.unsteered) * calc_unknown(model, _UNKNOWN)]
         if kind in _DIRECTIONS:
             turning = model.calc_change(model.models.differentiate(course))
             steady = 1.0 - self._find_share(kind, self._find_changes(readings))

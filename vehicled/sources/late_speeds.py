@@ -47,16 +47,30 @@ def find_considered(model: ErrorModel, latency: Group) -> Considered | None:
     )
 
 
+def find_considered_by_wheels(model: ErrorModel, latency: Group | None = None) -> Considered:
+    """Likewise of wheels, and the force that they slip by: slip does not correct it while accelerometers show it.
+
+    Tyres slip by some tenths more or less than the model's, and forces would be wrong by as much.
+    """
+    unknown, states = calc_unknown(model), model.states
+    places = states.places(latency) if latency is not None and latency in states else []
+    return Considered(dict.fromkeys(places, unknown) | dict.fromkeys(_find_forces(model), 1.0 - unknown))
+
+
 def calc_unknown(model: ErrorModel, known: float = _UNKNOWN) -> Atom:
     """Whether the acceleration is too uncertain for speeds to show a latency: 0 to 1.
 
     Without good accelerometers it is what speeds have made of the unknown force: it follows them late, and their
     innovations correlate with it as they would with a latency. `known`: variance up to which it is known, (m/s²)².
     """
+    return calc_share(model.g, model.calc_variance(_find_forces(model)), known)
+
+
+def _find_forces(model: ErrorModel) -> list[int]:
+    """Places of the states of what accelerates the car ahead."""
     states = model.states
     forces = [states.index(UNMODELLED, "ahead")] if UNMODELLED in states else []
-    forces += states.places(DRIVE_FORCE) if DRIVE_FORCE in states else []
-    return calc_share(model.g, model.calc_variance(forces), known)
+    return forces + ([*states.places(DRIVE_FORCE)] if DRIVE_FORCE in states else [])
 
 
 def calc_share_of_change(model: ErrorModel) -> Atom:

@@ -14,7 +14,7 @@ from vehicled.sources.dead_band import DeadBand
 from vehicled.sources.direction import Direction
 from vehicled.sources.gate import Gate
 from vehicled.sources.joint import JointUpdates, add_joint_updates
-from vehicled.sources.late_speeds import calc_lateness, find_considered, make_latency
+from vehicled.sources.late_speeds import calc_lateness, find_considered_by_wheels, make_latency
 from vehicled.sources.smoothed_velocity import SmoothedVelocity
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.sources.stamp_jitter import StampJitter
@@ -38,9 +38,10 @@ _STOPPED = 1.5
 
 def add_wheel_angles(model: ErrorModel) -> None:
     """Observations `wheel.W.angle`: relative to the knuckle."""
+    considered = find_considered_by_wheels(model)
     for k, channel in enumerate(ANGLES):
         angle, row = model.wheel_angle(k)
-        model.observe(channel, [angle], [row])
+        model.observe(channel, [angle], [row], considered=considered)
     add_joint_updates(model, _JOINT_ANGLES, len(ANGLES))
 
 
@@ -54,7 +55,7 @@ WHEEL_LATENCY: ErrorStates[WheelSpeeds | None] = make_latency(
 def add_wheel_speeds(model: ErrorModel) -> None:
     """Observations `wheel.W.speed`, with a latency that they have in common."""
     ahead = model.states.index(VELOCITY, "ahead")
-    considered = find_considered(model, WHEEL_LATENCY)
+    considered = find_considered_by_wheels(model, WHEEL_LATENCY)
     for k, channel in enumerate(SPEEDS):
         rate, row = model.wheel_rate(k)
         less, by_latency = calc_lateness(model, WHEEL_LATENCY, row[ahead])
