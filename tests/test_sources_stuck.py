@@ -136,6 +136,18 @@ def test_a_coarse_imu_without_noise_is_not_stuck_once_it_has_shown_its_steps():
     assert found[len(while_measuring)] < stops + 3 * 110
 
 
+def test_an_imu_that_stays_stuck_while_the_car_stops_is_found_as_soon_as_before():
+    stuck, found = StuckChannels(), []
+    for k in range(600):
+        # It stops after 100 samples; the car stands from the 300th to the 400th.
+        values = {c: 1e-6 * float((min(k, 100) * (7 + n) ** 3) % 997) for n, c in enumerate(AXES)}
+        t, speed = k * 4_000_000, 0.0 if 300 <= k < 400 else SPEED
+        if stuck.find(Measurement("imu", t, t, values), speed):
+            found.append(k)
+    assert found[0] <= 105
+    assert next(k for k in found if k >= 400) <= 405
+
+
 @pytest.mark.parametrize("sent", [2, 8, 20])
 def test_samples_that_are_always_sent_again_are_left_out_in_the_first_run_at_most(sent):
     assert all(k < sent for k in repeat(sent=sent))

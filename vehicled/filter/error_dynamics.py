@@ -48,7 +48,7 @@ that, as where a car is steered while it stands, would be ascribed to them.
 
 
 _SMALL_FORCE = 0.1
-"""m/s²: a drive force over mass that tyres slip in proportion to."""
+"""m/s²: up to this drive force over mass, tyres slip in proportion to it."""
 
 
 class ErrorDynamics:

@@ -41,16 +41,15 @@ def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[At
 
 def find_considered(model: ErrorModel, latency: Group) -> Considered | None:
     """A latency of speeds that readings do not correct while the acceleration is unknown."""
-    states = model.states
-    return (
-        Considered(dict.fromkeys(states.places(latency), calc_unknown(model))) if latency in states else None
-    )
+    if latency not in model.states:
+        return None
+    return Considered(dict.fromkeys(model.states.places(latency), calc_unknown(model)))
 
 
 def find_considered_by_wheels(model: ErrorModel, latency: Group | None = None) -> Considered:
-    """Likewise of wheels, and the force that they slip by: slip does not correct it while accelerometers show it.
+    """Of wheels: likewise their latency; and, while the acceleration is known, the force that they slip by.
 
-    Tyres slip by some tenths more or less than the model's, and forces would be wrong by as much.
+    Tyres slip by a tenth or two more or less than the model's. Corrected by slip, forces would be wrong by as much.
     """
     unknown, states = calc_unknown(model), model.states
     places = states.places(latency) if latency is not None and latency in states else []

@@ -247,7 +247,7 @@ class StuckChannels:
     def _find(self, m: Measurement, speed: float, averages: Mapping[str, float]) -> list[str]:
         values, t, moving, find = m.values, m.t, abs(speed) > _MOVING, self._axes.get
         stuck: list[str] = []
-        repeating, is_coarse = 0, True
+        repeating, is_coarse = 0, moving
         for channel, value in values.items():
             axis = find(channel)
             if axis is None:
