@@ -76,6 +76,11 @@ class Drive:
         self._mounting = plant.mounting
         self._track, self._values = drive_plant(scenario, plant, None)
 
+    @property
+    def end(self) -> float:
+        """Time of the last row of truth, ns."""
+        return (len(self._values) - 1) * float(STEP_NS)
+
     def begin(self, seconds: float) -> Drive:
         """Its first part, as it would be by itself."""
         part, rows = copy(self), round(seconds * SECOND / STEP_NS) + 1

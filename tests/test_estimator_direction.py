@@ -32,7 +32,7 @@ def as_magnitudes(given: Iterable[Measurement], *beginnings: str) -> list[Measur
 
 def find_worst(run: Run, drive: Drive, since: float) -> float:
     """Of position, heading and velocity, in standard deviations."""
-    later = run.t > since * SECOND
+    later = (run.t > since * SECOND) & (run.t <= drive.end)
     return max(
         np.max(np.abs(run.error(drive, c))[later] / run[f"sigma.{c}"][later])
         for c in ("x", "y", "yaw", "vx", "vy")

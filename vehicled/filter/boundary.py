@@ -125,6 +125,9 @@ class ObservedFilter(Protocol):
     def variances(self) -> np.ndarray:
         """(n,) diagonal of the covariance, a copy."""
 
+    def get_covariance(self, i: int, j: int) -> float:
+        """Covariance of two error states."""
+
     @property
     def pose(self) -> np.ndarray:
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""

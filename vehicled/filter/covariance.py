@@ -379,6 +379,11 @@ class Covariance:
         """Of state i."""
         return float(self.packed.item(self._diagonal.item(i)))
 
+    def get_covariance(self, i: int, j: int) -> float:
+        """Of states i and j."""
+        low, high = (i, j) if i < j else (j, i)
+        return float(self.packed.item(low * self.size - low * (low - 1) // 2 + high - low))
+
     def initialise(self, covariance: np.ndarray) -> None:
         """Begin anew with a covariance (n, n), and no correction."""
         if self.tape is not None:

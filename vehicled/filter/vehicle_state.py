@@ -195,6 +195,10 @@ class VehicleState:
         """(n,) its diagonal, a copy."""
         return self.errors.variances
 
+    def get_covariance(self, i: int, j: int) -> float:
+        """Of the error states i and j."""
+        return self.errors.get_covariance(i, j)
+
     @property
     def is_sound(self) -> bool:
         """Whether state and covariance are finite."""

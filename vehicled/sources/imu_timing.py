@@ -158,6 +158,11 @@ class ImuTiming:
             self._doubt = by, math.hypot(sigma, _MODEL_ERROR, 0.0 if self._found else change)
         return self._doubt[1]
 
+    @property
+    def found_doubt(self) -> float:
+        """The same of a latency that has been found; 0 where samples are taken to be of their time."""
+        return self.doubt if self._found else 0.0
+
     def take_fix(self, t: float, place: complex, sigma: float, latency: float) -> None:
         """Take a fix: x + i y (m), and what the filter has found of the receiver's latency (s)."""
         if self.sigma == 0.0 or sigma > PRECISE:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, TypeVar, get_args, get_type_hints
 
+import numpy as np
+
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.filter.states import STEERING_OFFSET, STEERING_RATIO, Group
 from vehicled.messages import Measurement, SlowState
@@ -22,6 +24,7 @@ from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.body_velocity import BodyVelocity
 from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.by_channels import ByChannels
+from vehicled.sources.fix_time import FixTime
 from vehicled.sources.gnss import Gnss, GnssSource
 from vehicled.sources.gnss2 import Gnss2
 from vehicled.sources.gnss_model import GNSS
@@ -184,6 +187,8 @@ class Sources:
         """Those of GNSS, the first one first."""
         self._known_antenna = 0.0 if sensors.gnss is None else (_FOUND * sensors.gnss.antenna_sigma) ** 2
         """Variance of the antenna's place up to which it is as configured, m²."""
+        latency_sigma = 0.0 if sensors.gnss is None else sensors.gnss.latency_sigma
+        self._fix_time = FixTime(self._context.filter, GNSS.latency, latency_sigma)
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
         """The inertial measurement unit."""
 
@@ -230,6 +235,10 @@ class Sources:
             arm = max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
             place = math.hypot(place, arm)
         return AddedDoubt(turned, has_precise_fixes, place)
+
+    def correct_place(self, values: np.ndarray, correlation: float) -> float:
+        """Move the place of an estimate to the one by the time of fixes; see `FixTime.correct`."""
+        return self._fix_time.correct(values, correlation, self._context.timing.found_doubt)
 
     @property
     def _is_antenna_found(self) -> bool:

@@ -1,0 +1,135 @@
+"""Both hypotheses about the time of fixes: against integrals on a grid, whole covariances, and chance."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from vehicled.filter.states import POSITION, Group
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
+from vehicled.sources.fix_time import FixTime, Latency, weigh
+from vehicled.sources.gnss_model import GNSS
+
+SIGMA, RIGHT, SHARE = 0.02, 0.001, 0.8
+
+
+def normal(x: np.ndarray, mean: float, sigma: float) -> np.ndarray:
+    return np.exp(-0.5 * ((x - mean) / sigma) ** 2) / sigma
+
+
+def find(shown: float, error: float, doubt: float) -> Latency:
+    """What a filter with the prior alone finds of measurements with that error, but for the doubt."""
+    variance = 1.0 / (1.0 / error**2 + 1.0 / SIGMA**2)
+    return Latency(shown * variance / error**2, variance)
+
+
+@pytest.mark.parametrize("doubt", [0.0, 0.003])
+@pytest.mark.parametrize("error", [0.0005, 0.002, 0.008])
+@pytest.mark.parametrize("shown", [0.0, 0.001, -0.004, 0.012])
+def test_mean_and_variance_are_those_of_the_mixture(shown, error, doubt):
+    """Under the hypothesis of a wrong latency, the estimate is the filter's: which does not know the doubt."""
+    tau = np.linspace(-0.2, 0.2, 2_000_001)
+    likely = normal(tau, shown, math.hypot(error, doubt))
+    right, wrong = SHARE * normal(tau, 0.0, RIGHT) * likely, (1.0 - SHARE) * normal(tau, 0.0, SIGMA) * likely
+    share = right.sum() / (right.sum() + wrong.sum())
+    of_right = right @ tau / right.sum()
+    spread_right = right @ (tau - of_right) ** 2 / right.sum()
+    found = find(shown, error, doubt)
+    mean = share * of_right + (1.0 - share) * found.mean
+    variance = share * (spread_right + (of_right - mean) ** 2)
+    variance += (1.0 - share) * (found.variance + (found.mean - mean) ** 2)
+
+    weighed = weigh(found, SIGMA, doubt)
+
+    assert weighed.mean == pytest.approx(mean, abs=1e-7)
+    assert weighed.variance == pytest.approx(variance, rel=1e-4)
+
+
+def test_four_of_five_latencies_that_are_right_make_it_consistent():
+    """Latencies drawn as assumed, measured with known errors: the squares of errors are the variances."""
+    rng = np.random.default_rng(5)
+    count, error = 20_000, 0.0017
+    right = rng.random(count) < SHARE
+    latencies = rng.normal(0.0, np.where(right, RIGHT, SIGMA))
+    shown = latencies + rng.normal(0.0, error, count)
+    found = [find(x, error, 0.0) for x in shown]
+    weighed = [weigh(one, SIGMA, 0.0) for one in found]
+    squares = (np.array([w.mean for w in weighed]) - latencies) ** 2
+
+    assert squares.mean() == pytest.approx(np.mean([w.variance for w in weighed]), rel=0.05)
+    before = (np.array([one.mean for one in found]) - latencies) ** 2
+    assert squares.mean() < 0.7 * before.mean()
+
+
+def test_wrong_latencies_of_any_size_stay_as_found():
+    assert weigh(Latency(3.0, 1e-10), SIGMA, 0.0) == pytest.approx((3.0, 1e-10))
+    assert weigh(Latency(-0.1, 1e-6), SIGMA, 0.002) == pytest.approx((-0.1, 1e-6))
+
+
+@dataclass
+class Table:
+    """Error states x, y and the latency, at these places."""
+
+    places: dict = field(default_factory=lambda: {"x": 0, "y": 1, "latency": 2})
+
+    def __contains__(self, group: Group) -> bool:
+        return True
+
+    def index(self, group: Group, element: str = "") -> int:
+        return self.places[element if group is POSITION else "latency"]
+
+
+class Filter:
+    def __init__(self, covariance: np.ndarray, latency: float) -> None:
+        self.states, self._covariance, self._latency = Table(), covariance, np.array([latency])
+
+    def view_slow_states(self, group: Group) -> np.ndarray:
+        return self._latency
+
+    def get_covariance(self, i: int, j: int) -> float:
+        return float(self._covariance[i, j])
+
+
+def make_estimate(covariance: np.ndarray) -> tuple[np.ndarray, float]:
+    values = np.zeros(len(ESTIMATE_COLUMNS))
+    sigma_x, sigma_y = np.sqrt(np.diag(covariance)[:2])
+    values[[ESTIMATE_INDEX[name] for name in ("x", "y", "sigma.x", "sigma.y")]] = 10.0, -4.0, sigma_x, sigma_y
+    return values, covariance[0, 1] / (sigma_x * sigma_y)
+
+
+def read(values: np.ndarray) -> list[float]:
+    return [values[ESTIMATE_INDEX[name]] for name in ("x", "y", "sigma.x", "sigma.y")]
+
+
+def test_place_is_that_of_an_update_with_the_latency():
+    """As if the latency's marginal had been replaced, which leaves what x and y are given a latency."""
+    speed = np.array([18.0, 9.0])
+    covariance = np.zeros((3, 3))
+    covariance[2, 2] = 0.0019**2
+    covariance[:2, 2] = covariance[2, :2] = speed * covariance[2, 2]
+    covariance[:2, :2] = np.outer(speed, speed) * covariance[2, 2] + np.diag([1e-4, 3e-4])
+    values, correlation = make_estimate(covariance)
+
+    new = FixTime(Filter(covariance, 0.003), GNSS.latency, SIGMA).correct(values, correlation, 0.0)
+
+    weighed = weigh(Latency(0.003, 0.0019**2), SIGMA, 0.0)
+    expected = np.outer(speed, speed) * weighed.variance + np.diag([1e-4, 3e-4])
+    x, y, sigma_x, sigma_y = read(values)
+    assert np.array([x - 10.0, y + 4.0]) == pytest.approx(speed * (weighed.mean - 0.003))
+    assert weighed.mean < 0.0015
+    assert [sigma_x**2, sigma_y**2] == pytest.approx(np.diag(expected))
+    assert new == pytest.approx(expected[0, 1] / (sigma_x * sigma_y))
+
+
+@pytest.mark.parametrize("variance", [0.0, SIGMA**2])
+def test_estimates_without_information_on_the_latency_stay(variance):
+    """Of a latency that is known, and of one that nothing has been measured of."""
+    covariance = np.diag([1e-4, 1e-4, variance])
+    values, correlation = make_estimate(covariance)
+    before = values.copy()
+
+    new = FixTime(Filter(covariance, 0.0), GNSS.latency, SIGMA).correct(values, correlation, 0.0)
+
+    assert new == correlation
+    assert np.array_equal(values, before)

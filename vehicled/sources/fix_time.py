@@ -1,0 +1,101 @@
+"""Of what time fixes are: of the configured latency, or of another one that the filter has found.
+
+A configured latency is either right, as where a receiver stamps its fixes itself, or wrong by much. The filter knows
+the second alone, as a Gaussian error: after a minute it has the latency of a right one within two milliseconds, and
+at 20 m/s the place within four centimetres, where the fixes have two. Both hypotheses follow from its one estimate,
+as it is linear in the latency: their evidence, and the estimate under each (a prior of spike and slab, after Mitchell
+and Beauchamp, "Bayesian variable selection in linear regression", JASA 83(404), 1988). What is published is the mean
+of both; the filter goes on with its own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from vehicled.filter.boundary import ObservedFilter
+from vehicled.filter.states import POSITION, Group
+from vehicled.messages import ESTIMATE_INDEX
+
+_RIGHT = 0.001
+"""s, 1 σ of a latency that is right."""
+_LOG_ODDS = math.log(4.0)
+"""That four configured latencies of five are right, before any measurement."""
+_INFORMED = 0.999
+"""Of the configured variance: as long as it is no less, measurements have not told anything."""
+_LEAST_VARIANCE = 1e-6
+"""m², of a place, where rounding would leave none."""
+_X, _Y = ESTIMATE_INDEX["x"], ESTIMATE_INDEX["y"]
+_SIGMA_X, _SIGMA_Y = ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"]
+
+
+class Latency(NamedTuple):
+    """A latency beside the configured one."""
+
+    mean: float
+    """s."""
+    variance: float
+    """s²."""
+
+
+def weigh(found: Latency, sigma: float, doubt: float) -> Latency:
+    """Mean and variance under both hypotheses.
+
+    Parameters: what the filter has `found` of a latency of 0 ± `sigma`, s, beside the configured one, and the
+    `doubt` of the time that fixes are compared with, 1 σ, s.
+    """
+    of_prior, right = sigma * sigma, _RIGHT * _RIGHT
+    # What measurements alone say is what the filter has found without its prior.
+    likely = 1.0 / (1.0 / found.variance - 1.0 / of_prior)
+    shown = found.mean * likely / found.variance
+    likely += doubt * doubt
+    if_right, if_wrong = likely + right, likely + of_prior
+    log_odds = _LOG_ODDS + 0.5 * (math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong))
+    share = 1.0 / (1.0 + math.exp(-max(log_odds, -100.0)))
+    mean = shown * right / if_right
+    apart = mean - found.mean
+    variance = share * (likely * right / if_right + (1.0 - share) * apart * apart)
+    return Latency(found.mean + share * apart, variance + (1.0 - share) * found.variance)
+
+
+class FixTime:
+    """The latency of a receiver's fixes under both hypotheses, and what it does to an estimate."""
+
+    def __init__(self, filter: ObservedFilter, latency: Group, sigma: float) -> None:
+        """`latency`: its state, if the filter has it; `sigma` as configured, s."""
+        self._filter, self._sigma = filter, sigma
+        self._found = filter.view_slow_states(latency)
+        states = filter.states
+        self._place = states.index(latency) if latency in states else None
+        self._x, self._y = (states.index(POSITION, axis) for axis in ("x", "y"))
+
+    def _read(self) -> tuple[int, Latency] | None:
+        """Which state it is, and what the filter has found; None as long as that is nothing."""
+        i = self._place
+        variance = 0.0 if i is None else self._filter.get_covariance(i, i)
+        if i is None or not 0.0 < variance < _INFORMED * self._sigma**2:
+            return None
+        return i, Latency(self._found.item(0), variance)
+
+    def correct(self, values: np.ndarray, correlation: float, doubt: float) -> float:
+        """Move the place of an estimate (len(ESTIMATE_COLUMNS),) to where it is under both hypotheses.
+
+        Returns the correlation of x and y, given that of before.
+        """
+        known = self._read()
+        if known is None:
+            return correlation
+        i, found = known
+        weighed = weigh(found, self._sigma, doubt)
+        change, less = weighed.mean - found.mean, found.variance - weighed.variance
+        by_x, by_y = (self._filter.get_covariance(i, k) / found.variance for k in (self._x, self._y))
+        values[_X] += by_x * change
+        values[_Y] += by_y * change
+        sigma_x, sigma_y = values.item(_SIGMA_X), values.item(_SIGMA_Y)
+        new_x = math.sqrt(max(sigma_x * sigma_x - by_x * by_x * less, _LEAST_VARIANCE))
+        new_y = math.sqrt(max(sigma_y * sigma_y - by_y * by_y * less, _LEAST_VARIANCE))
+        values[_SIGMA_X], values[_SIGMA_Y] = new_x, new_y
+        covariance = correlation * sigma_x * sigma_y - by_x * by_y * less
+        return float(max(-1.0, min(covariance / (new_x * new_y), 1.0)))
