@@ -72,6 +72,8 @@ class TruthWriter:
             lat, lon = given["lat"], given["lon"]
             if self.origin is None:
                 self.origin = WorldOrigin(lat, lon, given.get("alt", 0.0))
+            if "yaw" in found:  # which references give from north where they are
+                found["yaw"] = float(wrap(given["yaw"] - self.origin.find_north(lat, lon)))
             place = self.origin.to_world(lat, lon, given.get("alt", self.origin.height)).tolist()
             found |= dict(zip(_WORLD if "alt" in given else _WORLD[:2], place, strict=False))
         if {"vn", "ve", "yaw"} <= given.keys():

@@ -41,6 +41,7 @@ from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Readers, Sensors, Sources
 from vehicled.sources.source import Context
 from vehicled.sources.start import StartConditions
+from vehicled.sources.true_north import TrueNorth
 from vehicled.sources.unmeasured_drive import NOTHING_ADDED, Additions
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
 from vehicled.sources.watch import SourceWatch
@@ -101,7 +102,7 @@ class Estimator:
         counted = "steps", "starts", "restarts", "position_sets", "alignments", *MISSING
         self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
-        self._world = WorldFrame(configuration.world)
+        self._world, self._north = WorldFrame(configuration.world), TrueNorth()
         # Where travel is among the filter's states, these take what the accelerometers find.
         follows = self._has_output and self.filter.settings.suspension is None
         self._additions = Additions(self.filter, self._vehicle) if follows else None
@@ -163,7 +164,7 @@ class Estimator:
         steering = inputs.steering.health.calc_yaw_rate(speed)
         oldest = t_ns - self._filter_settings.memory * 1e9
         for given in measurements:
-            m = self._screening.remove(given, speed, steering)
+            m = self._north.turn(self._screening.remove(given, speed, steering), self._world.origin)
             values = m.values
             readers = self._sources.readers[tuple(values)]
             sound.append((m, readers))

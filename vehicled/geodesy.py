@@ -65,6 +65,16 @@ class WorldOrigin:
             [cos_lon * y - sin_lon * x, cos_lat * z - sin_lat * outwards, cos_lat * outwards + sin_lat * z]
         )
 
+    def find_north(self, latitude: float, longitude: float) -> float:
+        """Where north is at a place (degrees): rad, clockwise from the y axis of this plane.
+
+        Meridians converge: 10 km east of an origin at 52° of latitude, it is 0.11° counter-clockwise.
+        """
+        phi, (cos, sin) = math.radians(latitude), self._directions[0]
+        east = math.radians(longitude - self.longitude)
+        north = math.cos(phi) * cos + math.sin(phi) * sin * math.cos(east)
+        return math.atan2(-math.sin(phi) * math.sin(east), north)
+
     def to_geodetic(self, position: np.ndarray) -> np.ndarray:
         """(3,) latitude and longitude in degrees, height in m, of a world position (3,)."""
         # Plain numbers: this is done in each step of the filter, and operations on arrays so small take longer.

@@ -374,6 +374,7 @@ def score_receiver(
     yaw = np.unwrap(truth["yaw"])
     horizontal: list[float] = []
     heading: list[float] = []
+    north = 0.0
     for m in measurements:
         v = m.values
         if not t[0] <= m.t <= t[-1]:
@@ -383,7 +384,9 @@ def score_receiver(
             off = [fix[k] - np.interp(m.t, t, place[:, k]) for k in range(2)]
             horizontal.append(math.hypot(*off))
         if "gnss.course" in v and v.get("gnss.speed", 0.0) > _LEAST_SPEED:
-            error = math.pi / 2 - v["gnss.course"] - float(np.interp(m.t, t, yaw))
+            if "gnss.lat" in v and "gnss.lon" in v:
+                north = origin.find_north(v["gnss.lat"], v["gnss.lon"])
+            error = math.pi / 2 - v["gnss.course"] - north - float(np.interp(m.t, t, yaw))
             heading.append(wrap(error))
     found: dict[str, Score] = {}
     _add(found, "horizontal", np.square(horizontal), "m", None)

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 import pymap3d
 
+from vehicled.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, WHEELS, Measurement
 from vehicled.points import rotations
 from vehicled.simulation.equipment import Equipment
@@ -232,7 +233,12 @@ class _EquippedCar:
         lat, lon, alt = pymap3d.enu2geodetic(
             east, north, up, math.degrees(latitude), math.degrees(longitude), height
         )
+        # Receivers measure directions from north where they are.
+        origin = WorldOrigin(math.degrees(latitude), math.degrees(longitude), height)
+        to_north = np.exp(-1j * np.array([origin.find_north(*at) for at in zip(lat, lon, strict=True)]))
         ve, vn = (velocity[:, :2] + gnss.velocity * random.standard_normal((n, 2))).T
+        turned = (vn + 1j * ve) * to_north
+        vn, ve = turned.real, turned.imag
 
         readings = {
             "lat": lat,
@@ -251,7 +257,9 @@ class _EquippedCar:
         accuracy = self._choose_heading(gnss.heading, name)
         if accuracy is not None:
             along = R @ np.array([math.cos(baseline), math.sin(baseline), 0.0])
-            heading = np.arctan2(along[:, 0], along[:, 1]) + accuracy * random.standard_normal(n)
+            heading = np.angle(
+                (along[:, 1] + 1j * along[:, 0]) * to_north
+            ) + accuracy * random.standard_normal(n)
             readings |= {"heading": heading % (2 * math.pi), "heading_acc": np.full(n, accuracy)}
         silent = self._find_silent(name, t)
         fixes = {f"{name}.{what}": np.where(silent, math.nan, values) for what, values in readings.items()}

@@ -52,7 +52,9 @@ def weigh(found: Latency, sigma: float, doubt: float) -> Latency:
     shown = found.mean * likely / found.variance
     likely += doubt * doubt
     if_right, if_wrong = likely + right, likely + of_prior
-    log_odds = _LOG_ODDS + 0.5 * (math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong))
+    log_odds = _LOG_ODDS + 0.5 * (
+        math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong)
+    )
     share = 1.0 / (1.0 + math.exp(-max(log_odds, -100.0)))
     mean = shown * right / if_right
     apart = mean - found.mean

@@ -1,0 +1,61 @@
+"""Directions far from the origin of the tangent plane."""
+
+import math
+
+import numpy as np
+import pymap3d
+import pytest
+
+from vehicled.geodesy import WorldOrigin
+from vehicled.messages import Measurement
+from vehicled.sources.true_north import TrueNorth
+
+ORIGIN = WorldOrigin(52.0, 10.0, 100.0)
+PLACES = [(52.0, 10.6), (52.0, 9.4), (52.5, 10.5), (51.6, 10.0)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_north_is_the_way_to_a_place_farther_north(place):
+    ahead = ORIGIN.to_world(place[0] + 1e-5, place[1], 0.0) - ORIGIN.to_world(*place, 0.0)
+    assert ORIGIN.find_north(*place) == pytest.approx(math.atan2(ahead[0], ahead[1]), abs=1e-6)
+
+
+def test_meridians_converge_by_a_tenth_of_a_degree_in_ten_kilometres():
+    lat, lon, _ = pymap3d.enu2geodetic(10_000.0, 0.0, 0.0, 52.0, 10.0, 100.0)
+    assert math.degrees(ORIGIN.find_north(lat, lon)) == pytest.approx(-0.115, abs=0.001)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("receiver", ["gnss", "gnss2"])
+def test_a_velocity_is_that_of_the_plane(place, receiver):
+    """A way of one metre per second, by places and by what a receiver there measures."""
+    lat, lon = place
+    vn, ve = 0.6, -0.8
+    there = pymap3d.enu2geodetic(ve, vn, 0.0, lat, lon, 0.0)
+    expected = (ORIGIN.to_world(*there) - ORIGIN.to_world(lat, lon, 0.0))[:2]
+    course = math.atan2(ve, vn) % math.tau
+    values = {"lat": lat, "lon": lon, "vn": vn, "ve": ve, "course": course, "heading": course}
+    m = Measurement(receiver, 5, 7, {f"{receiver}.{what}": v for what, v in values.items()})
+
+    found = TrueNorth().turn(m, ORIGIN)
+
+    v = {c.split(".")[1]: value for c, value in found.values.items()}
+    assert (found.t, found.arrival, list(found.values)) == (5, 7, list(m.values))
+    assert np.array([v["ve"], v["vn"]]) == pytest.approx(expected, abs=1e-4)
+    for direction in (v["course"], v["heading"]):
+        assert (math.sin(direction), math.cos(direction)) == pytest.approx(tuple(expected), abs=1e-4)
+
+
+def test_messages_without_a_place_are_of_that_of_the_latest_fix():
+    north = TrueNorth()
+    north.turn(Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 10.6, "gnss.course": 1.0}), ORIGIN)
+    found = north.turn(Measurement("g", 0, 0, {"gnss.course": 1.0}), ORIGIN)
+    assert found.values["gnss.course"] == pytest.approx(1.0 + ORIGIN.find_north(52.0, 10.6))
+    rates = Measurement("imu", 0, 0, {"imu.wz": 1.0})
+    assert north.turn(rates, ORIGIN) is rates
+    assert north.turn(Measurement("g", 0, 0, {"gnss.course": 1.0}), None).values == {"gnss.course": 1.0}
+
+
+def test_an_origin_in_another_country_turns_nothing():
+    m = Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 30.0, "gnss.course": 1.0})
+    assert TrueNorth().turn(m, ORIGIN).values == m.values

@@ -1,0 +1,47 @@
+"""Directions that receivers measure from north where they are, in the tangent plane of the estimates.
+
+North there is not north at the plane's origin: meridians converge, by a tenth of a degree in ten kilometres.
+"""
+
+from __future__ import annotations
+
+import math
+
+from vehicled.geodesy import WorldOrigin
+from vehicled.messages import Measurement
+
+_RECEIVERS = "gnss.", "gnss2."
+_DIRECTIONS = frozenset(f"{name}{what}" for name in _RECEIVERS for what in ("course", "heading"))
+_VECTORS = tuple((f"{name}vn", f"{name}ve") for name in _RECEIVERS)
+_TURNED = _DIRECTIONS.union(*_VECTORS)
+_PLACES = tuple((f"{name}lat", f"{name}lon") for name in _RECEIVERS)
+
+_LARGEST = 0.06
+"""rad: farther from an origin than that, the first fix will be the origin (`world`)."""
+
+
+class TrueNorth:
+    """Where north is, by the latest fix."""
+
+    def __init__(self) -> None:
+        self._angle = 0.0
+        """rad, clockwise from the y axis of the plane."""
+
+    def turn(self, m: Measurement, origin: WorldOrigin | None) -> Measurement:
+        """A measurement with courses, headings and velocities in the plane about `origin`; else the same."""
+        values = m.values
+        if origin is None or _TURNED.isdisjoint(values):
+            return m
+        for latitude, longitude in _PLACES:
+            if latitude in values and longitude in values:
+                found = origin.find_north(values[latitude], values[longitude])
+                self._angle = found if abs(found) < _LARGEST else 0.0
+        angle, turned = self._angle, dict(values)
+        for channel in _DIRECTIONS.intersection(values):
+            turned[channel] = (values[channel] + angle) % (2.0 * math.pi)
+        cos, sin = math.cos(angle), math.sin(angle)
+        for north, east in _VECTORS:
+            if north in values and east in values:
+                vn, ve = values[north], values[east]
+                turned[north], turned[east] = cos * vn - sin * ve, sin * vn + cos * ve
+        return Measurement(m.source, m.t, m.arrival, turned)
