@@ -135,8 +135,6 @@ class Estimator:
         self._sources.reset()
         self._updates.restart()
         self._inputs.reset()
-        if self._additions is not None:
-            self._additions.reset()
         self._screening.reset()
         self._conditions.reset()
         self._initialisation.reset()
@@ -461,7 +459,7 @@ class Estimator:
     # -- output ------------------------------------------------------------------------------------
 
     def calc_added(self, t_ns: int) -> tuple[float, ...]:
-        """(20,) what road and unmeasured drive have added to the estimate of the last step, at ADDED_PLACES."""
+        """(16,) what road and unmeasured drive have added to the estimate of the last step, at ADDED_PLACES."""
         additions = self._additions
         return NOTHING_ADDED if additions is None else additions.calc(t_ns * 1e-9)
 

@@ -438,11 +438,10 @@ class ErrorModel:
         """Kernel `adjust`: what the slow states change of the car.
 
         Drive force that nothing measures acts on the chassis: torque on the wheels would accelerate the car only
-        after wheels and tyres have followed, later than the accelerometer that the force is known from. Where it
-        replaces torques and a pressure that were measured, the car goes on to pitch by it as by a force on the road:
-        `drive_height` is that of its origin over the road then, m, else 0. Slip and grip go with it. Further the
-        rotation of the wheels; and, where tyres respond in the errors' model, the angle of the front wheels and the
-        tyres' stiffness and friction.
+        after wheels and tyres have followed, later than the accelerometer that the force is known from. The car
+        pitches by it as by a force on the road: `drive_height`, m, is that of its origin over the road. Slip and grip
+        go with it. Further the rotation of the wheels; and, where tyres respond in the errors' model, the angle of
+        the front wheels and the tyres' stiffness and friction.
         """
         g, program = self.g, self.program
         (height,), (drive,) = program.array("drive_height", 1), self.estimates(DRIVE_FORCE)

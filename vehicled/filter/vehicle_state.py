@@ -138,6 +138,7 @@ class VehicleState:
     def _write_constants(self, vehicle: Vehicle) -> None:
         """What kernels need of the car beside its own parameters."""
         car, view = self.car, self.car.view
+        view("drive_height")[0] = car.design_height
         radius = car.rolling_radius
         left = car.get_corner_parameter("wheel.centre.y")
         self.rolling = view("rolling").reshape(len(WHEELS), 2)
@@ -274,7 +275,6 @@ class VehicleState:
             self.is_drive_known = known
             self.set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
             if known:
-                self.car.view("drive_height")[0] = self.car.design_height
                 i, ahead = self.states[DRIVE_FORCE].start, self.states.index(VELOCITY, "ahead")
                 self.errors.add_variances((_TYRE_TIME * self._extra.item(i - self._slow)) ** 2, ahead)
                 self._extra[i - self._slow] = self.car.tangent("extra")[i - self._slow] = 0.0
@@ -371,7 +371,7 @@ class VehicleState:
         self._contradictions = Contradictions(self.states.largest)
         # Arrays that kernels carry from one step to the next.
         tyres = "tyre_steady", "tyre_relaxation", "tyre_acceleration", "tyre_deflection"
-        for array in ("extra", *tyres, "adjustments", "external_force", "drive_height", "unsteered"):
+        for array in ("extra", *tyres, "adjustments", "external_force", "unsteered"):
             self.car.view(array)[...] = 0.0
             self.car.clear_tangents(array)
         for group, process in self._table.processes():
