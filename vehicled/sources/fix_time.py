@@ -23,6 +23,8 @@ _RIGHT = 0.001
 """s, 1 σ of a latency that is right."""
 _LOG_ODDS = math.log(4.0)
 """That four configured latencies of five are right, before any measurement."""
+_FALSIFIED = 0.0025
+"""s, 1 σ: what tyres, springs and antennas that differ from their models add to a latency that is found."""
 _INFORMED = 0.999
 """Of the configured variance: as long as it is no less, measurements have not told anything."""
 _LEAST_VARIANCE = 1e-6
@@ -50,7 +52,7 @@ def weigh(found: Latency, sigma: float, doubt: float) -> Latency:
     # What measurements alone say is what the filter has found without its prior.
     likely = 1.0 / (1.0 / found.variance - 1.0 / of_prior)
     shown = found.mean * likely / found.variance
-    likely += doubt * doubt
+    likely += doubt * doubt + _FALSIFIED * _FALSIFIED
     if_right, if_wrong = likely + right, likely + of_prior
     log_odds = _LOG_ODDS + 0.5 * (
         math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong)
