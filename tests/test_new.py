@@ -52,6 +52,7 @@ def test_a_typical_car_passes_the_check(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("driven", "mass", "wheelbase", "height", "tyre"),
     [
+        ("rear", 150, 1.05, 0.9, "130/60 R5"),
         ("rear", 600, 2.1, 1.2, "175/65 R14"),
         ("front", 1000, 2.4, 1.1, "205/50 ZR15"),
         ("rear", 1800, 2.85, 1.45, "225/45R18 95W"),
@@ -145,7 +146,7 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ("mass: 14 kg\n", "answers.yaml:1: mass: expected at least 150 kg and at most 8000 kg, got '14 kg'"),
+        ("mass: 14 kg\n", "answers.yaml:1: mass: expected at least 100 kg and at most 8000 kg, got '14 kg'"),
         ("mass: 1400\n", "mass: expected a mass such as '1500 kg'"),
         ("wheelbase: 2.6 kg\n", "wheelbase: expected a length"),
         ("front_tyre: big\n", "answers.yaml:1: front_tyre: expected a size such as '205/55 R16'"),
@@ -248,7 +249,13 @@ def test_nonsense_is_an_error_in_words(typed):
 
 @pytest.mark.parametrize(
     ("size", "radius"),
-    [("205/55 R16", 0.316), ("205/55R16 91V", 0.316), ("P 265/70 r17", 0.4014), ("155/80-13", None)],
+    [
+        ("205/55 R16", 0.316),
+        ("205/55R16 91V", 0.316),
+        ("P 265/70 r17", 0.4014),
+        ("90/60 R5", 0.1175),
+        ("155/80-13", None),
+    ],
 )
 def test_the_radius_of_a_tyre(size, radius):
     if radius is None:
@@ -340,7 +347,7 @@ def test_questions_are_asked_again_until_they_are_plausible(tmp_path, start):
     session.expect(r"expected front, rear or all, got 'sideways'")
     session.expect(r"\[front\]: ", "rear")
     session.expect(r"Mass .*\[1400 kg\]: ", "14")
-    session.expect(r"expected at least 150 kg and at most 8000 kg, got '14 kg'")
+    session.expect(r"expected at least 100 kg and at most 8000 kg, got '14 kg'")
     session.expect(r"\[1400 kg\]: ", "1.1 t")
     session.expect(r"Wheelbase \[2.65 m\]: ", "2400 mm")
     session.expect(r"front axle \[50 %\]: ", "47")

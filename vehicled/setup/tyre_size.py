@@ -3,7 +3,7 @@
 import re
 
 _SIZE = re.compile(
-    r"\s*(?:P|LT)?\s*(\d{3})\s*/\s*(\d{2,3})\s*-?\s*Z?RF?\s*(\d{2})(?:\s*[A-Z]?\s*\d{2,3}.*)?\s*",
+    r"\s*(?:P|LT)?\s*(\d{2,3})\s*/\s*(\d{2,3})\s*-?\s*Z?RF?\s*(\d{1,2})(?:\s*[A-Z]?\s*\d{2,3}.*)?\s*",
     re.IGNORECASE,
 )
 _INCH = 0.0254
@@ -20,6 +20,6 @@ def calc_radius(size: str) -> float:
     if found is None:
         raise ValueError(f"expected {EXPECTED}, got {size!r}")
     width, height, rim = map(int, found.groups())
-    if not (105 <= width <= 455 and 20 <= height <= 105 and 8 <= rim <= 26):
+    if not (75 <= width <= 455 and 20 <= height <= 105 and 4 <= rim <= 26):
         raise ValueError(f"expected {EXPECTED}; no car has {size!r}")
     return 0.5 * rim * _INCH + 1e-3 * width * 1e-2 * height

@@ -26,8 +26,8 @@ from vehicled.units import (
     Unit,
 )
 
-MASS = Range(150.0, 8000.0)
-WHEELBASE = Range(1.2, 5.0)
+MASS = Range(100.0, 8000.0)
+WHEELBASE = Range(0.9, 5.0)
 CENTER_OF_MASS_HEIGHT = Range(0.15, 2.0)
 GYRATION = Range(2e-3, 3.0)
 """m, about the axis of the largest moment of a body."""
@@ -78,7 +78,7 @@ SlipStiffnessPair = Annotated[tuple[float, float], Unit("N"), Range(1e3, 5e6)]
 ForcePair = Annotated[tuple[float, float], Unit("N"), Range(50.0, 2e5)]
 SlipPair = Annotated[tuple[float, float], Unit("1"), Range(5e-3, 5.0)]
 TrailSlip = Annotated[float, Range(0.0, 5.0, above=True)]
-CorneringStiffness = Annotated[NewtonsPerRadian, Range(10e3, 1e6)]
+CorneringStiffness = Annotated[NewtonsPerRadian, Range(2e3, 1e6)]
 """Of an axle."""
 Friction = Annotated[float, Range(0.1, 2.5)]
 """Greatest force over wheel load."""
