@@ -75,6 +75,57 @@ def test_a_file_that_cannot_be_used_is_ignored_with_a_message(tmp_path, caplog, 
     assert message in caplog.text
 
 
+@pytest.mark.parametrize("text", ["remember: tyres\n", '{"notes": 1}', "vehicle: {mass: 1 t}"])
+def test_a_file_of_something_else_is_never_replaced(tmp_path, caplog, text):
+    path = tmp_path / "notes.txt"
+    path.write_text(text)
+    file = LearnedFile(path, CONFIGURATION)
+    assert file.load() is None
+    file.save(LEARNED)
+    file.save(LEARNED)
+    assert path.read_text() == text
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+    assert caplog.text.count("what was learned is not kept: there is another file") == 1
+
+
+def test_a_folder_in_its_place_leaves_no_other_file(tmp_path, caplog):
+    (tmp_path / "learned").mkdir()
+    LearnedFile(tmp_path / "learned", CONFIGURATION).save(LEARNED)
+    assert "is not kept: expected a regular file, got a folder" in caplog.text
+    assert [p.name for p in tmp_path.iterdir()] == ["learned"]
+
+
+def test_a_damaged_file_and_one_of_another_car_are_moved_aside(tmp_path, caplog):
+    path = tmp_path / "learned.json"
+    other = LearnedFile(path, CONFIGURATION.replace("1 t", "2 t"))
+    other.save(LEARNED)
+    of_other = path.read_bytes()
+    file = LearnedFile(path, CONFIGURATION)
+    file.save(LEARNED)
+    assert (tmp_path / "learned.json.old").read_bytes() == of_other
+    assert file.load() is not None
+    cut = path.read_bytes()[:-40]
+    path.write_bytes(cut)
+    file.save(LEARNED)
+    assert (tmp_path / "learned.json.old").read_bytes() == cut
+    assert caplog.text.count("moved to learned.json.old: ") == 2
+    path.write_bytes(cut)
+    (tmp_path / "learned.json.old").write_text("something else")
+    file.save(LEARNED)
+    assert path.read_bytes() == cut
+    assert (tmp_path / "learned.json.old").read_text() == "something else"
+
+
+def test_what_power_loss_leaves_is_replaced(tmp_path):
+    path = tmp_path / "learned.json"
+    for content in (b"", bytes(500)):
+        path.write_bytes(content)
+        file = LearnedFile(path, CONFIGURATION)
+        file.save(LEARNED)
+        assert file.load() is not None
+    assert [p.name for p in tmp_path.iterdir()] == ["learned.json"]
+
+
 def test_one_changed_digit_is_found_by_the_checksum(tmp_path, caplog):
     path = tmp_path / "learned.json"
     file = LearnedFile(path, CONFIGURATION)

@@ -20,16 +20,17 @@ def read_bounded(path: str | Path, most: int, expected: str = "a smaller file") 
 
     Never waits: a pipe without a writer would otherwise not even let itself be opened.
     """
-    _check_regular(os.stat(path))
+    check_regular(os.stat(path))
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        _check_regular(os.fstat(file.fileno()))
+        check_regular(os.fstat(file.fileno()))
         data = file.read(most + 1)
     if len(data) > most:
         raise UsageError(f"larger than {most >> 20} MiB; expected {expected}")
     return data
 
 
-def _check_regular(status: os.stat_result) -> None:
+def check_regular(status: os.stat_result) -> None:
+    """Raise UsageError, without a path, for the status of anything but a regular file."""
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         raise UsageError(f"expected a regular file, got {_KINDS.get(kind, 'something else')}")

@@ -40,7 +40,7 @@ def check_outputs(outputs: Iterable[OutputFile], inputs: Mapping[str, Iterable[s
         path, name = Path(given), f"{option} {given}".lstrip()
         _check_place(path, name, endings)
         for other, what in used:
-            if _is_same(path, other):
+            if is_same_file(path, other):
                 raise UsageError(f"{name}: expected another file than {what}")
             if path.exists() and other.is_dir() and _resolve(other) in _resolve(path).parents:
                 raise UsageError(
@@ -51,11 +51,14 @@ def check_outputs(outputs: Iterable[OutputFile], inputs: Mapping[str, Iterable[s
 
 def check_folder(option: str, folder: Path | None) -> None:
     """Raise UsageError where a folder that files go to, and that is made if missing, cannot be one."""
-    if folder is None:
-        return
+    if folder is not None and (fault := find_folder_fault(folder)) is not None:
+        raise UsageError(f"{option} {folder}: {fault}")
+
+
+def find_folder_fault(folder: Path) -> str | None:
+    """Why a folder, which is made if missing, cannot be one, in words; None where nothing is in its way."""
     there = next(p for p in (folder, *folder.absolute().parents) if p.exists())
-    if not there.is_dir():
-        raise UsageError(f"{option} {folder}: expected a folder, but {there} is a file")
+    return None if there.is_dir() else f"expected a folder, but {there} is a file"
 
 
 def _check_place(path: Path, name: str, endings: Sequence[str]) -> None:
@@ -71,7 +74,8 @@ def _check_place(path: Path, name: str, endings: Sequence[str]) -> None:
         raise UsageError(f"{name}: expected a name that ends in {wanted}")
 
 
-def _is_same(path: Path, other: Path) -> bool:
+def is_same_file(path: Path, other: Path) -> bool:
+    """Whether two paths, also of files that are not there yet, are those of one file."""
     if path.exists() and other.exists():
         return path.samefile(other)
     return _resolve(path) == _resolve(other)

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from vehicled.daemon.configuration import load_daemon_configuration
+    from vehicled.daemon.configuration import load_configuration_to_run
     from vehicled.daemon.daemon import Daemon
     from vehicled.daemon.log import Logging
     from vehicled.daemon.noise_reader import read_noise
@@ -38,7 +38,7 @@ def _run(args: argparse.Namespace) -> int:
     from vehicled.foxglove.scene import Scene
     from vehicled.sources.learnable import find_bounds
 
-    configuration = load_daemon_configuration(args.config)
+    configuration = load_configuration_to_run(args.config)
     with Logging(logging.DEBUG if args.verbose else logging.INFO) as log:
         Daemon(
             configuration.daemon,

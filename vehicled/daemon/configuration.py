@@ -11,6 +11,7 @@ from drivers.registry import load_driver
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.daemon.daemon import DaemonOptions, DeviceOptions, check_ports, make_driver
+from vehicled.daemon.written_files import check_learned, check_record
 from vehicled.mistakes import Mistakes
 from vehicled.settings import Deferred
 
@@ -34,24 +35,38 @@ def load_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     return _configure(*_read(name_or_path))
 
 
+def load_configuration_to_run(name_or_path: str | Path) -> DaemonConfiguration:
+    """As `load_daemon_configuration`, for a daemon that writes files: none may be one that it reads."""
+    document, text = _read(name_or_path)
+    configuration = _configure(document, text)
+    check_learned(document, settings.config_path(name_or_path))
+    return configuration
+
+
 def check_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     """As `load_daemon_configuration`, with the options of every device read by its driver, which opens nothing.
 
     Raises SettingsError with the mistakes of all of them.
     """
     document, text = _read(name_or_path)
-    return check_with_devices(document, lambda: _configure(document, text))
+    path = settings.config_path(name_or_path)
+    return check_with_devices(document, path, lambda: _configure(document, text))
 
 
-def check_with_devices(document: Deferred, configure: Callable[[], Configured]) -> Configured:
+def check_with_devices(document: Deferred, path: Path, configure: Callable[[], Configured]) -> Configured:
     """A configuration as `configure` makes it, with the options of every device read by its driver.
 
-    Nothing is opened. Raises SettingsError with the mistakes of both.
+    `path`: of its file. Nothing is opened. Raises SettingsError with the mistakes of both, and those in the places of
+    files that will be written.
     """
     mistakes = Mistakes()
     with mistakes.part():
         configuration = configure()
     _check_devices(document, mistakes)
+    with mistakes.part():
+        check_learned(document, path)
+    with mistakes.part():
+        check_record(document)
     mistakes.raise_any()
     return configuration
 

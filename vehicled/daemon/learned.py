@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -33,6 +34,8 @@ _UNKNOWN_AGE_S = 30 * 86400.0
 """Taken for a file from the future: the machine's clock is behind, or was ahead."""
 _CLOCK_S = 60.0
 """By so much a clock may be corrected from one start to the next."""
+_HEAD = re.compile(rb'\s*\{\s*"version"\s*:[^,"]*,\s*"configuration"')
+"""How each such file begins, also one that was cut off or of another version."""
 _LOAD_WITHIN_S = 2.0
 _END_WITHIN_S = 3.0
 
@@ -117,8 +120,32 @@ class LearnedFile:
             _log.warning("%s: not used of what was learned before: %s", self._path, listed)
         return {name: parameter for name, parameter in parameters.items() if name not in faults}
 
+    def _make_way(self) -> None:
+        """Move what will not be replaced to NAME.old: a file of ours that is damaged or belongs to another car.
+
+        Raises UsageError for a file that is not of ours, which stays as it is, and OSError.
+        """
+        try:
+            content = read_bounded(self._path, _LARGEST)
+        except FileNotFoundError:
+            return
+        if not content.strip(b"\0\n "):  # what power loss leaves of a file that was just made
+            return
+        if not _HEAD.match(content):
+            raise UsageError("there is another file, not one of what was learned, and it stays as it is")
+        try:
+            self._check(msgspec.json.decode(content, type=_Learned))
+            return
+        except (ValueError, msgspec.DecodeError) as error:
+            why = error
+        old = self._path.with_name(self._path.name + ".old")
+        if old.exists() and not _HEAD.match(read_bounded(old, _LARGEST)):
+            raise UsageError(f"{why}; it is not replaced, nor is {old.name}, which is another file")
+        self._path.replace(old)
+        _log.warning("%s: moved to %s: %s", self._path, old.name, why)
+
     def save(self, parameters: dict[str, SlowState]) -> None:
-        """Replace the file as a whole; nothing when nothing is known yet."""
+        """Replace the file as a whole; nothing when nothing is known yet. Only such a file is ever replaced."""
         if not parameters:
             return
         learned = _Learned(_VERSION, self._configuration, time.time(), parameters)
@@ -126,12 +153,13 @@ class LearnedFile:
         part = self._path.with_name(self._path.name + ".part")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._make_way()
             with part.open("wb") as file:
                 file.write(msgspec.json.format(msgspec.json.encode(learned)))
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(self._path)
-        except OSError as error:
+        except (OSError, UsageError) as error:
             if not self._failed:
                 _log.error("%s: what was learned is not kept: %s", self._path, error)
             self._failed = True

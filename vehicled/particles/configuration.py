@@ -167,7 +167,7 @@ def check_particles_configuration(path: str | Path) -> ParticlesConfiguration:
     Raises SettingsError with the mistakes of all of them.
     """
     document, text = _read(path)
-    return check_with_devices(document, lambda: _configure(document, text))
+    return check_with_devices(document, Path(path), lambda: _configure(document, text))
 
 
 def _read(path: str | Path) -> tuple[Deferred, str]:
