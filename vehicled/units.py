@@ -296,7 +296,10 @@ class Range:
         return (self.low < value if self.above else self.low <= value) and value <= self.high
 
     def describe(self, unit: Unit) -> str:
-        """The bounds in a unit: `above 0 kg and at most 5 kg`."""
+        """The bounds in a unit: `above 0 kg and at most 5 kg`; whole degrees in those."""
+        bounds = [math.degrees(b) for b in (self.low, self.high) if math.isfinite(b)]
+        if unit.symbol == "rad" and any(bounds) and all(math.isclose(b, round(b)) for b in bounds):
+            unit = _DEGREES
         symbol = "" if unit.symbol == "1" else f" {unit.symbol}"
         word = "above" if self.above else "at least"
         low = f"{word} {self.low / unit.factor:g}{symbol}" if self.low > -math.inf else ""
@@ -304,6 +307,7 @@ class Range:
         return " and ".join(filter(None, (low, high)))
 
 
+_DEGREES = Unit("deg")
 Positive = Range(low=0.0, above=True)
 NonNegative = Range(low=0.0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
@@ -13,6 +14,7 @@ from vehicled.units import (
     Positive,
     Radians,
     RadiansPerSecond,
+    Range,
     Seconds,
     Unit,
 )
@@ -70,11 +72,11 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Origin of the local east-north-up frame; left out: the first fix."""
+    """Origin of the local east-north-up frame; left out, or more than 100 km from the first fix: that fix."""
 
-    latitude: Annotated[Radians, Unit("deg")]
-    longitude: Annotated[Radians, Unit("deg")]
-    height: Metres = 0.0
+    latitude: Annotated[Radians, Range(-math.pi / 2, math.pi / 2)]
+    longitude: Annotated[Radians, Range(-math.pi, math.pi)]
+    height: Annotated[Metres, Range(-1e3, 2e4)] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import numpy as np
 
 from vehicled.filter.settings import World
 from vehicled.geodesy import WorldOrigin
+
+_log = logging.getLogger(__name__)
 
 _FARTHEST = 1e5
 """m: a given origin farther away than this is not meant for this drive; a tangent plane is no map of a country."""
@@ -24,6 +27,8 @@ class WorldFrame:
 
     def __init__(self, given: World | None) -> None:
         self._given = None if given is None else WorldOrigin.of(given)
+        self._was_ignored = False
+        """Whether the given one was too far away, which has then been logged."""
         self.reset()
 
     def reset(self) -> None:
@@ -54,8 +59,21 @@ class WorldFrame:
         self.known = True
         if self.origin is not None:
             away = self.origin.to_world(latitude, longitude, height)
-            if float(np.hypot(away[0], away[1])) <= _FARTHEST:
+            distance = float(np.linalg.norm(away))  # through the Earth, where it is the other side
+            if distance <= _FARTHEST:
                 return
+            if not self._was_ignored:
+                self._was_ignored = True
+                _log.warning(
+                    "world: %.4f, %.4f is %.0f km from the first fix, %.4f, %.4f: expected at most %.0f km; "
+                    "the origin is that fix",
+                    self.origin.latitude,
+                    self.origin.longitude,
+                    1e-3 * distance,
+                    latitude,
+                    longitude,
+                    1e-3 * _FARTHEST,
+                )
         self.origin = WorldOrigin(latitude, longitude, height)
 
     def to_world(self, fix: Fix) -> np.ndarray:
