@@ -318,7 +318,7 @@ def test_stops_from_another_thread_on_the_real_clock():
     assert f"on processors {cpu}" in loop.counters()["scheduling"]
 
 
-def test_a_processor_that_is_not_there_is_reported():
+def test_a_processor_that_is_not_there_is_reported_and_logged(caplog):
     scheduling = []
 
     def run():
@@ -329,6 +329,19 @@ def test_a_processor_that_is_not_there_is_reported():
     thread.start()
     thread.join()
     assert "processor 1023 refused: Invalid argument" in scheduling[0]
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == f"the estimator's thread is {scheduling[0]}"
+
+
+def test_a_refused_priority_is_logged(monkeypatch, caplog):
+    def refuse(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.sched_setscheduler", refuse)
+    Rig(options=LoopOptions(realtime_priority=30)).run(1)
+    (record,) = caplog.records
+    assert "SCHED_FIFO 30 refused: Operation not permitted" in record.getMessage()
 
 
 @given(st.lists(st.integers(0, 1 << 42), min_size=1, max_size=300), st.sampled_from([0.1, 0.5, 0.99, 1.0]))

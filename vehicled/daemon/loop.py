@@ -365,3 +365,5 @@ class Loop:
             policy = "ordinary"
         processors = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
         self._scheduling = "; ".join([f"{policy} on processors {processors}", *failures])
+        if failures:
+            _log.warning("the estimator's thread is %s", self._scheduling)
