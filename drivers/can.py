@@ -44,6 +44,7 @@ from drivers.serial_port import nanoseconds
 from drivers.slcan import BITRATES, SlcanPort, check_channel
 from vehicled.bounded_file import read_bounded
 from vehicled.errors import OptionError, UsageError
+from vehicled.expectations import suggest
 from vehicled.messages import CHANNELS, WHEELS, Measurement
 from vehicled.units import (
     Metres,
@@ -123,7 +124,10 @@ class CanOptions:
     """Least time from measurement to the arrival of the frame, s."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for names that are no channels, and what slcan does not have."""
+        """Yield (key, what is wrong) for unknown interfaces and channels, and what slcan does not have."""
+        if self.interface not in can.VALID_INTERFACES:
+            hint = suggest(self.interface, sorted(can.VALID_INTERFACES))
+            yield "interface", f"no interface {self.interface!r}; {hint}"
         if self.interface == "slcan" and self.bitrate not in (None, *BITRATES):
             yield "bitrate", f"expected one of {', '.join(map(str, BITRATES))} with slcan, got {self.bitrate}"
         if self.interface == "slcan" and (wrong := check_channel(self.channel)):

@@ -92,6 +92,13 @@ def check_port(port: str) -> str | None:
     return None
 
 
+def find_place_fault(port: str) -> str | None:
+    """What a port's path names that is none, in words; None for a port, an address, and what is not there (yet)."""
+    if is_network(port) or not (os.path.isdir(port) or os.path.isfile(port)):
+        return None
+    return f"expected a serial port, but {port} is a {'folder' if os.path.isdir(port) else 'file'}"
+
+
 def check_baud(port: str, baud: int) -> str | None:
     """What is wrong with the baud rate of a port, in words; None if nothing is, as of a network address."""
     rates = sorted([*serial.Serial.BAUDRATES, *_FURTHER_RATES])

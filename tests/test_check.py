@@ -148,6 +148,21 @@ def test_counting_leaves_the_car_as_it_was(car):
             ["prototype.yaml:", "can.options.channel", "expected a rate of serial ports", "got 11520"],
         ),
         (
+            "interface: socketcan ",
+            "interface: slcn ",
+            ["prototype.yaml:", "can.options.interface: no interface 'slcn'; did you mean 'slcan'?"],
+        ),
+        (
+            "port: /dev/vehicled-gnss",
+            "port: /dev",
+            ["prototype.yaml:", "devices.gnss.options: expected a serial port, but /dev is a folder"],
+        ),
+        (
+            "port: /dev/vehicled-gnss",
+            "port: /etc/passwd",
+            ["prototype.yaml:", "devices.gnss.options: expected a serial port, but /etc/passwd is a file"],
+        ),
+        (
             "port: /dev/vehicled-gnss",
             "port: /dev//vehicled-imu",
             ["prototype.yaml:", "gnss", "/dev//vehicled-imu", "port of 'imu'"],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from drivers.ports import find_place_fault
 from drivers.registry import load_driver
 from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
@@ -79,7 +80,11 @@ def _check_devices(document: Deferred, mistakes: Mistakes) -> None:
     for name, part in document.parts("daemon", "devices").items():
         with mistakes.part():
             devices[name] = part.to(DeviceOptions)
-            drivers.append(make_driver(name, devices[name], lambda _: None))
+            driver = make_driver(name, devices[name], lambda _: None)
+            drivers.append(driver)
+            # Here alone: a daemon goes on trying, as with a device that is not there.
+            if driver.port is not None and (fault := find_place_fault(driver.port)) is not None:
+                devices[name].options.fail(fault)
     with mistakes.part():
         check_ports(devices, drivers)
 
