@@ -17,8 +17,10 @@ from vehicled.configuration import File
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.errors import SettingsError
 from vehicled.expectations import find_metadata, find_unit_choice, numbers_of, type_hints
+from vehicled.filter.settings import Filter
 from vehicled.settings import loads
 from vehicled.simulation.scenario import Scenario
+from vehicled.sources.sensors import Sensors
 from vehicled.units import Range, Unit, UnitBy, parse_unit
 
 SECTIONS = {
@@ -192,3 +194,37 @@ def test_a_quantity_takes_its_units_and_no_others(number: Number) -> None:
     for text in (f"1 {wrong}", "1 furlong") if number.unit.plain else ("1", f"1 {wrong}", "1 furlong"):
         with pytest.raises(SettingsError, match=r"^<text>:1: value: expected [^\n]*got [^\n]*$"):
             number.read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "imu: {rotation: 180 0 0 rad}",
+            "imu.rotation: expected at least -360 deg and at most 360 deg, got '180 0 0",
+        ),
+        (
+            "velocity: {angle: 90 rad}",
+            "velocity.angle: expected at least -360 deg and at most 360 deg, got '90 rad'",
+        ),
+        (
+            "imu: {gyroscopes: {gate: {weigh_beyond: 12}}}",
+            "imu.gyroscopes.gate.weigh_beyond: expected at most reject_beyond, 10, got 12",
+        ),
+    ],
+)
+def test_sensors_that_no_car_has_are_refused(text, message):
+    with pytest.raises(SettingsError) as refused:
+        loads(text, Sensors)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["memory: 100 s", "start: {yaw: 90 rad}"])
+def test_filters_of_numbers_in_another_unit_are_refused(text):
+    with pytest.raises(SettingsError, match="at most"):
+        loads(text, Filter)
+
+
+def test_an_imu_may_be_turned_by_any_angle():
+    rotation = loads("imu: {rotation: 360 -360 3.14159 deg}", Sensors).imu.rotation
+    assert rotation == pytest.approx((6.28319, -6.28319, 0.0548311))

@@ -375,5 +375,10 @@ NewtonMetresPerPascal = Annotated[float, Unit("N·m/Pa")]
 
 MetresVector = Annotated[Vector, Unit("m")]
 RadiansVector = Annotated[Vector, Unit("rad")]
+_FULL_TURN = Range(-2 * math.pi, 2 * math.pi)
+Direction = Annotated[Radians, _FULL_TURN]
+"""Up to a full turn either way; with it a number in degrees given as rad is found."""
+Rotation = Annotated[RadiansVector, _FULL_TURN]
+"""Likewise, of three angles."""
 RadiansPerSecondVector = Annotated[Vector, Unit("rad/s")]
 KilogramSquareMetresVector = Annotated[Vector, Unit("kg·m²")]

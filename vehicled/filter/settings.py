@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from vehicled.units import (
+    Direction,
     Metres,
     MetresPerSecond,
     MetresPerSecondSquared,
@@ -62,7 +63,7 @@ class Start:
 
     wait_for_gnss: Annotated[Seconds, NonNegative] = 3.0
     """Without a fix for this long, the filter starts in a local frame."""
-    yaw: Radians = 0.0
+    yaw: Direction = 0.0
     """Heading until the course over ground gives it, from east, counter-clockwise."""
     yaw_sigma: Annotated[Radians, Positive] = 3.2
     position_sigma: Annotated[Metres, Positive] = 5.0
@@ -157,5 +158,5 @@ class Filter:
     drive_force: DriveForce = field(default_factory=DriveForce)
     suspension: Suspension | None = None
     start: Start = field(default_factory=Start)
-    memory: Annotated[Seconds, Positive] = 0.6
-    """Measurements that arrive later than this after they were made are too old."""
+    memory: Annotated[Seconds, Range(0.0, 5.0, above=True)] = 0.6
+    """Measurements that arrive later than this after they were made are too old. All of that time is kept."""

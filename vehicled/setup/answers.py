@@ -21,8 +21,8 @@ from vehicled.units import (
     MetresVector,
     NewtonMetresPerRadian,
     Positive,
-    RadiansVector,
     Range,
+    Rotation,
     SquareMetres,
     Unit,
 )
@@ -94,7 +94,7 @@ class Answers:
     drag_area: Annotated[SquareMetres, Range(0.0, 6.0)] | None = None
     imu: bool | None = None
     imu_position: Place | None = None
-    imu_rotation: Annotated[RadiansVector, Range(-6.3, 6.3)] | None = None
+    imu_rotation: Rotation | None = None
     gnss: bool | None = None
     gnss_antenna: Place | None = None
     wheels: Literal["speeds", "angles", "none"] | None = None

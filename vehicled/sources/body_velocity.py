@@ -14,7 +14,7 @@ from vehicled.sources.gate import Gate
 from vehicled.sources.late_speeds import calc_share_of_change, find_considered, make_latency
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Place, Source, SourceSettings
-from vehicled.units import MetresPerSecond, NonNegative, Positive, Radians, Seconds
+from vehicled.units import Direction, MetresPerSecond, NonNegative, Positive, Radians, Seconds
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -101,7 +101,7 @@ class BodyVelocity(SourceSettings):
 
     position: Place = (0.0, 0.0, 0.0)
     """Of the point whose velocity it gives, vehicle axes."""
-    angle: Radians = 0.0
+    angle: Direction = 0.0
     """From ahead to its x axis, to the left."""
     angle_sigma: Annotated[Radians, NonNegative] = 0.005
     """How well that is known, 1 σ; the filter estimates the rest."""

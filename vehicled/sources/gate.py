@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -31,3 +32,11 @@ class Gate:
     """Silence after which the source counts as lost; it starts anew with its next good measurement.
 
     Of a sensor that measures less often, two and a half of its usual intervals."""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) where a measurement would be rejected before it loses weight."""
+        if self.weigh_beyond > self.reject_beyond:
+            yield (
+                "weigh_beyond",
+                f"expected at most reject_beyond, {self.reject_beyond:g}, got {self.weigh_beyond:g}",
+            )

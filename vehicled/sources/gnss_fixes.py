@@ -8,7 +8,7 @@ from typing import Annotated
 
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
-from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
+from vehicled.units import Direction, Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ SINGLE = FixNoise(horizontal=1.0, vertical=2.0, wander=0.5)
 class Baseline:
     """Two antennas, from the first to the second of which the receiver gives the heading."""
 
-    angle: Radians = 0.0
+    angle: Direction = 0.0
     """From ahead to the baseline, to the left."""
     angle_sigma: Annotated[Radians, NonNegative] = 0.01
     """How well that is known, 1 σ; the filter estimates the rest."""

@@ -39,7 +39,7 @@ from vehicled.sources.road_rotation import RoadRotation
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.sources.standing_heading import StandingHeading
 from vehicled.sources.time_vote import find_lateness, has_known_time
-from vehicled.units import NonNegative, Radians, RadiansVector, Seconds
+from vehicled.units import NonNegative, Radians, Rotation, Seconds
 from vehicled.vehicle.arrays import AHEAD, LEFT, V1Z, V2Z, YAW, YAW_RATE
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
@@ -77,7 +77,7 @@ class Imu(SourceSettings):
     )
 
     position: Place = (0.0, 0.0, 0.0)
-    rotation: RadiansVector = (0.0, 0.0, 0.0)
+    rotation: Rotation = (0.0, 0.0, 0.0)
     """Roll, pitch, yaw (z-y-x) that turn vehicle axes into the IMU's."""
     rotation_sigma: Annotated[Radians, NonNegative] = 0.01
     """How well that is known, 1 σ."""
