@@ -222,6 +222,29 @@ def test_a_mistake_gets_one_line_with_its_place(capsys, config, old, new, parts)
         assert part in err
 
 
+@pytest.mark.parametrize(
+    ("antenna", "doubts"),
+    [
+        ("-0.30 0.00 0.75 m", []),
+        ("-0.30 0.00 -0.75 m", ["below the road: expected z upwards"]),
+        ("-0.30 0.00 7.5 m", ["m over the road"]),
+        ("9.3 0.00 0.75 m", ["ahead of the front axle"]),
+        ("-9.3 0.00 0.75 m", ["behind the rear axle"]),
+        ("-0.30 -7.5 0.75 m", ["it lies 7.5 m beside the middle of the car"]),
+    ],
+)
+def test_places_of_sensors_below_the_road_and_outside_of_the_car_are_doubtful(
+    capsys, config, antenna, doubts
+):
+    path = config("    antenna: -0.30 0.00 0.75 m", f"    antenna: {antenna}")
+    status, out, err = check(capsys, path)
+    lines = [line for line in out.splitlines() if line.startswith("doubtful: ")]
+    assert (status, err, len(lines)) == (0, "", len(doubts))
+    for line, doubt in zip(lines, doubts, strict=True):
+        assert line.startswith("doubtful: sensors.gnss.antenna: it lies ")
+        assert doubt in line
+
+
 def test_a_mechanism_is_counted_and_listed(capsys):
     status, out, err = check(capsys, "five_bar", "--json")
     found = json.loads(out)

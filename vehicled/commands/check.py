@@ -184,6 +184,7 @@ def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
 def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     from vehicled.estimator import Estimator
     from vehicled.expectations import join_path
+    from vehicled.sources.place_doubts import find_place_doubts
     from vehicled.vehicle.doubts import find_doubts
     from vehicled.vehicle.steering import SteeringGeometry
     from vehicled.vehicle.topology import calc_topology
@@ -197,6 +198,11 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     car.rest()
     car.ground[:] = (0.0, 0.0, 1.0, 0.0)
     car.report()
+    sensors, vehicle, height = configuration.sensors, configuration.vehicle, car.output("z")
+    doubts = [
+        *((join_path("vehicle", key), text) for key, text in find_doubts(car)),
+        *((join_path("sensors", key), text) for key, text in find_place_doubts(sensors, vehicle, height)),
+    ]
     return {
         **_count(topology),
         "sensors": list(estimator.status()["sensors"]),
@@ -207,13 +213,13 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
         "drive": _describe_drive(car),
         "mass": configuration.vehicle.mass,
         "design_height": car.design_height,
-        "rest_height": car.output("z"),
+        "rest_height": height,
         "wheel_loads": dict(zip(WHEELS, car.corner_output("tyre.fz").tolist(), strict=True)),
         "rack_per_angle": SteeringGeometry(car.vehicle).rack_per_angle,
         "point": list(configuration.point),
         "rate": configuration.daemon.loop.rate,
         "ready_seconds": seconds,
-        "doubtful": [{"key": join_path("vehicle", key), "text": text} for key, text in find_doubts(car)],
+        "doubtful": [{"key": key, "text": text} for key, text in doubts],
     }
 
 
