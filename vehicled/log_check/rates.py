@@ -22,7 +22,9 @@ class Rate:
     channels: tuple[str, ...]
     samples: int
     rate: float
-    """Hz, by the median interval; NaN with less than two samples."""
+    """Hz: samples over the time outside of pauses; NaN with less than two samples.
+
+    Not by the median interval: channels that come in several messages follow each other unevenly."""
     longest: float
     """s, the longest interval."""
     longest_at: float
@@ -94,12 +96,14 @@ class RateCounter:
         """What there was so far."""
         usual = self._find_median()
         least = max(SILENCE, USUAL * usual)
-        pauses = sum(n for n, total in zip(self._counts, self._sums, strict=True) if total * 1e-9 > least * n)
+        classes = list(zip(self._counts, self._sums, strict=True))
+        pauses = sum(n for n, total in classes if total * 1e-9 > least * n)
+        others = sum(total for n, total in classes if total * 1e-9 <= least * n)
         return Rate(
             self._source,
             tuple(self._channels),
             self._samples,
-            1.0 / usual,
+            (sum(self._counts) - pauses) / (others * 1e-9) if others else math.nan,
             self._longest * 1e-9,
             self._longest_at * 1e-9,
             pauses,
