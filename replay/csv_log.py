@@ -384,6 +384,12 @@ def _check_estimate_columns(path: Path, names: list[str]) -> None:
         )
     for name in names:
         if name not in ("t", *ESTIMATE_COLUMNS, *LOAD_COLUMNS, *POINT_COLUMNS):
-            near = difflib.get_close_matches(name, ESTIMATE_COLUMNS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "expected columns such as x, yaw, sideslip"
-            raise UsageError(f"{path}: line 1: unknown column {name!r}; {hint}")
+            raise UsageError(f"{path}: line 1: unknown column {name!r}; {_expected_estimate(name, names)}")
+
+
+def _expected_estimate(name: str, names: Sequence[str]) -> str:
+    # Wheels have columns in both kinds of tables.
+    if name in CHANNELS and 2 * sum(n in CHANNELS for n in names) >= len(names):
+        return "expected a table of estimates or truth, got a log of measurements"
+    near = difflib.get_close_matches(name, ESTIMATE_COLUMNS, n=1)
+    return f"did you mean {near[0]!r}?" if near else "expected columns such as x, yaw, sideslip"

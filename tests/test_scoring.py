@@ -9,6 +9,7 @@ import pytest
 
 import vehicled
 from replay.csv_log import EstimatesWriter, Table
+from replay.log import create_log
 from replay.problems import Problems
 from vehicled.cli import main
 from vehicled.daemon.recorder import Recorder
@@ -222,7 +223,30 @@ def test_command_reports_mistakes_in_one_line(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().err.count("\n") == 1
     (tmp_path / "log.csv").write_text("t,imu.ax\n0,1\n")
     assert main(["score", estimates, str(tmp_path / "log.csv")]) == 2
-    assert "unknown column 'imu.ax'" in capsys.readouterr().err
+    message = "unknown column 'imu.ax'; expected a table of estimates or truth, got a log of measurements"
+    assert message in capsys.readouterr().err
+    (tmp_path / "few.csv").write_text("t,x,y,sidslip\n0,1,2,3\n")
+    assert main(["score", estimates, str(tmp_path / "few.csv")]) == 2
+    assert "unknown column 'sidslip'; did you mean 'sideslip'?" in capsys.readouterr().err
+
+
+def test_a_log_without_estimates_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with create_log(tmp_path / "drive.mcap", ["imu.wz"]) as log:
+        log.write(Measurement("imu", SECOND, SECOND, {"imu.wz": 0.1}))
+    (tmp_path / "truth.csv").write_text("t,x,y\n0,0,0\n9,0,0\n")
+    assert main(["score", str(tmp_path / "drive.mcap"), str(tmp_path / "truth.csv")]) == 1
+    assert "drive.mcap: no estimates in it; expected the recording of a run" in capsys.readouterr().err
+
+
+def test_tables_that_are_exchanged_get_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_estimates(tmp_path / "estimates.csv")
+    (tmp_path / "truth.csv").write_text("t,vx,sideslip\n0,20,0.01\n1,20,0.01\n")
+    names = [str(tmp_path / f"{name}.csv") for name in ("estimates", "truth")]
+    assert main(["score", *names]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["score", *reversed(names)]) == 0
+    hint = "estimates.csv has standard deviations, and truth.csv has none: expected the estimates first"
+    assert hint in capsys.readouterr().err
 
 
 def test_origins_that_differ_are_found() -> None:

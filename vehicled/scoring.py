@@ -247,7 +247,21 @@ def find_compared_point(estimates: Table, truth: Table) -> Vector:
 
 
 def find_notes(estimates: Table, truth: Table) -> tuple[str, ...]:
-    """That the origins of x and y in two tables are apart; nothing where one has not both x, y and lat, lon."""
+    """That two tables seem to be exchanged, and that their origins of x and y are apart."""
+    return *_find_exchange(estimates, truth), *_find_shift(estimates, truth)
+
+
+def _find_exchange(estimates: Table, truth: Table) -> Iterable[str]:
+    with_sigma = [any(name.startswith("sigma.") for name in table.columns) for table in (estimates, truth)]
+    if with_sigma == [False, True]:
+        yield (
+            f"{truth.problems.log} has standard deviations, and {estimates.problems.log} has none: "
+            "expected the estimates first, then the truth"
+        )
+
+
+def _find_shift(estimates: Table, truth: Table) -> tuple[str, ...]:
+    """Nothing where one has not both x, y and lat, lon."""
     heights = [h[np.isfinite(h)] for h in (t.columns.get("alt", np.empty(0)) for t in (estimates, truth))]
     height = next((float(np.mean(h)) for h in heights if len(h)), 0.0)
     one, other = _find_origin(estimates, height), _find_origin(truth, height)

@@ -12,7 +12,7 @@ import numpy as np
 
 from replay.csv_log import Table, read_estimates
 from vehicled.configuration import load_configuration
-from vehicled.errors import UsageError
+from vehicled.errors import RunError, UsageError
 from vehicled.geodesy import WorldOrigin
 from vehicled.points import ORIGIN, find_point, format_point, with_point
 from vehicled.scoring import (
@@ -76,6 +76,10 @@ examples:
 def run(args: argparse.Namespace) -> int:
     """Print the errors of the estimates; returns the exit status."""
     run, truth = read_run(args.estimates), read_estimates(args.truth)
+    if not len(run.estimates.t):
+        raise RunError(
+            f"{args.estimates}: no estimates in it; expected the recording of a run, or a table of them"
+        )
     truth = _place_truth(args, run, truth)
     for table in (run.estimates, truth):
         table.problems.show(sys.stderr)
