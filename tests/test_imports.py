@@ -23,6 +23,7 @@ only its version is used: so it stands beside the rows, and every module may hav
 PLAIN = {
     FACADE,
     "vehicled.bounded_file",
+    "vehicled.yaml_errors",
     "vehicled.errors",
     "vehicled.addresses",
     "vehicled.curve",

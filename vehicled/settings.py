@@ -52,6 +52,7 @@ from vehicled.expectations import (
 )
 from vehicled.mistakes import Mistakes
 from vehicled.units import Range, Unit, UnitBy, UnitError, parse_unit, split_quantity
+from vehicled.yaml_errors import describe_yaml_error
 
 T = TypeVar("T")
 
@@ -110,11 +111,9 @@ def document(text: str, name: str = "<text>", folder: Path | None = None) -> "De
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, problem = f":{mark.line + 1}" if mark else "", printable(error.problem or "")
-        if mark is not None and text[mark.index : mark.index + 1] == "\t":
-            problem = "a tab; YAML indents with spaces"
-        raise SettingsError(f"{name}{line}: expected YAML, got: {problem}") from None
+        number, problem = describe_yaml_error(error, text)
+        line = "" if number is None else f":{number}"
+        raise SettingsError(f"{name}{line}: expected YAML, got: {printable(problem)}") from None
     except yaml.reader.ReaderError as error:
         line = f":{text.count(chr(10), 0, error.position) + 1}"
         raise SettingsError(f"{name}{line}: expected text, got an unprintable character") from None
