@@ -233,6 +233,8 @@ def test_a_vector_has_one_unit() -> None:
         ("friction: 3 m", "cfg:1: friction: expected a number such as '0.9', got '3 m'"),
         ("share: 60", "cfg:1: share: expected at least -50 % and at most 50 %, got '60'"),
         ("seats: 12", "cfg:1: seats: expected a whole number at least 1 and at most 9, got 12"),
+        ('seats: "4"', "cfg:1: seats: expected a whole number, got '4' in quotes"),
+        ("limited: 'true'", "cfg:1: limited: expected true or false, got 'true' in quotes"),
         ("seats: 2.5", "cfg:1: seats: expected a whole number, got '2.5'"),
         ("limited: yes", "cfg:1: limited: expected true or false, got 'yes'"),
         ("drive: all", "cfg:1: drive: expected front or rear, got 'all'"),

@@ -413,7 +413,8 @@ class _Reader:
             return self._quantity(node, metadata, path, 1)[0]
         value = _scalar(node, kind)
         if value is None:
-            self.fail(node, path, f"expected {expectation(kind, metadata)}, got {describe(node)}")
+            quoted = " in quotes" if kind in (bool, int) and getattr(node, "style", None) else ""
+            self.fail(node, path, f"expected {expectation(kind, metadata)}, got {describe(node)}{quoted}")
         bounds = find_metadata(metadata, Range)
         if bounds is not None and kind is int and value not in bounds:
             self.fail(node, path, f"expected a whole number {bounds.describe(DIMENSIONLESS)}, got {value}")
