@@ -37,12 +37,34 @@ from vehicled.units import Range, Unit, UnitError, parse_unit, split_quantity
         ("kNm/rad", 1e3, "N·m/rad"),
         ("g", 9.80665, "m/s²"),
         ("µg/√Hz", 9.80665e-6, "m/s²/√Hz"),
+        ("m2", 1.0, "m²"),
+        ("kg·m2/s2", 1.0, "J"),
     ],
 )
 def test_units_convert_to_si(text: str, factor: float, same_as: str) -> None:
     got, dimension = parse_unit(text)
     assert got == pytest.approx(factor, rel=1e-12)
     assert dimension == parse_unit(same_as)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("lb", "unknown 'lb'; one is 0.45359237 kg"),
+        ("in", "unknown 'in'; one is 25.4 mm"),
+        ('"', "; one is 25.4 mm"),
+        ("lbf/in", "unknown 'lbf'; one is 4.448222 N"),
+        ("degrees/s", "unknown 'degrees'; one is 1 deg"),
+        ("Kg", "unknown 'Kg'; did you mean 'kg'?"),
+    ],
+)
+def test_a_unit_that_is_not_taken_is_said_in_one_that_is(text: str, hint: str) -> None:
+    with pytest.raises(UnitError) as error:
+        parse_unit(text)
+    assert str(error.value).endswith(hint)
+    if "one is" in hint:
+        _, unit = split_quantity(hint.rpartition("one is ")[2])
+        parse_unit(unit)
 
 
 @pytest.mark.parametrize(

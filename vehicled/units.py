@@ -62,9 +62,24 @@ _UNITS: dict[str, tuple[float, Dimension]] = {
     **{p + "g": (_FREE_FALL * f, _dimension(0, 1, -2)) for p, f in (("", 1.0), ("m", 1e-3), *_MICRO.items())},
 }
 
+_NOT_TAKEN = {
+    **dict.fromkeys(("lb", "lbs"), "0.45359237 kg"),
+    **dict.fromkeys(("in", "inch", "inches", '"'), "25.4 mm"),
+    **dict.fromkeys(("ft", "feet"), "0.3048 m"),
+    **dict.fromkeys(("mi", "mile", "miles"), "1.609344 km"),
+    "mph": "1.609344 km/h",
+    "lbf": "4.448222 N",
+    "kgf": "9.80665 N",
+    "psi": "6.894757 kPa",
+    **dict.fromkeys(("degree", "degrees"), "1 deg"),
+    **dict.fromkeys(("tonne", "tonnes"), "1 t"),
+    "kgs": "1 kg",
+}
+"""What one of a unit is that is not taken: of another system, or by another name."""
+
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _TOKEN = re.compile(
-    r"\s*(?:(?P<power>(?:\^|\*\*)\s*-?\d|[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2})|(?P<sign>[*·⋅×/()√])|(?P<name>[A-Za-zµμ]+|[1%°]))"
+    r"\s*(?:(?P<power>(?:\^|\*\*)\s*-?\d|[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]{1,2}|(?<=[A-Za-z])[2-9])|(?P<sign>[*·⋅×/()√])|(?P<name>[A-Za-zµμ]+|[1%°]))"
 )
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _DEEPEST = 20
@@ -81,7 +96,8 @@ class _Parser:
         while position < len(stripped):
             match = _TOKEN.match(stripped, position)
             if match is None or match.lastgroup is None:
-                self.fail(f"at {stripped[position:].strip()[:10]!r}")
+                rest = stripped[position:].strip()[:10]
+                self.fail(f"at {rest!r}{_find_hint(rest)}")
             self.tokens.append((match.lastgroup, match[match.lastgroup]))
             position = match.end()
         self.next = 0
@@ -154,8 +170,15 @@ class _Parser:
         if kind == "name":
             if text in _UNITS:
                 return _UNITS[text]
-            self.fail(f"unknown {text!r}")
+            self.fail(f"unknown {text!r}{_find_hint(text)}")
         self.fail(f"unexpected {text!r}" if text else "it ends too early")
+
+
+def _find_hint(name: str) -> str:
+    if name in _NOT_TAKEN:
+        return f"; one is {_NOT_TAKEN[name]}"
+    near = next((unit for unit in _UNITS if unit.lower() == name.lower()), None)
+    return "" if near is None else f"; did you mean {near!r}?"
 
 
 def _add(a: Dimension, b: Dimension, times: Fraction) -> Dimension:
