@@ -52,7 +52,6 @@ def test_a_typical_car_passes_the_check(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("driven", "mass", "wheelbase", "height", "tyre"),
     [
-        ("rear", 150, 1.05, 0.9, "130/60 R5"),
         ("rear", 600, 2.1, 1.2, "175/65 R14"),
         ("front", 1000, 2.4, 1.1, "205/50 ZR15"),
         ("rear", 1800, 2.85, 1.45, "225/45R18 95W"),
@@ -66,6 +65,13 @@ def test_typical_cars_of_all_sizes_are_cars(tmp_path, driven, mass, wheelbase, h
     vehicle = load_daemon_configuration(path).vehicle
     assert vehicle.mass == pytest.approx(mass, rel=1e-6)
     assert vehicle.driven == driven
+
+
+def test_a_kart_is_a_car(tmp_path):
+    figures = "mass: 150 kg\nwheelbase: 1.05 m\nheight: 0.9 m\nfront_track: 1.05 m\nrear_track: 1.1 m\n"
+    status, path = make(tmp_path, f"{figures}front_tyre: 130/60 R5\nsteering_ratio: 1.5\n")
+    assert status == 0
+    assert load_daemon_configuration(path).vehicle.mass == pytest.approx(150.0, rel=1e-6)
 
 
 def test_the_command_to_go_on_with_can_be_copied_for_a_name_with_spaces(tmp_path, capsys):
