@@ -97,13 +97,16 @@ class Considering(ErrorStateKalmanFilter[LinearObservation]):
 def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
     """(n,) of the gain of the observation evaluated last: what it leaves out of the states that it considers.
 
-    A course in a turn corrects no latency, nor does a speed beside an unknown acceleration; an IMU corrects none.
+    A course in a turn corrects no latency, nor does a speed beside an unknown acceleration, nor a position at speed;
+    an IMU corrects none.
     Beside a known one wheels do not correct the force that they slip by.
     """
     left_out = np.zeros(len(f.states))
     if kind.startswith("imu."):
         for group in f.states.groups:
             left_out[f.states[group]] = group.is_latency
+    if kind == "gnss.position":
+        left_out[f.states[GNSS.latency]] = f.car.view(f"{kind}.considered").item()
     if kind in ("gnss.course", "gnss.speed"):
         share = f.car.view(f"{kind}.considered").item()
         for group in (GNSS.latency, GNSS.velocity_latency):

@@ -12,7 +12,7 @@ from vehicled.filter.factors import calc_share
 from vehicled.filter.states import ErrorStates, Group, make_constant
 from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.imu_model import GYRO_BIAS, misalign
-from vehicled.sources.late_speeds import calc_unknown, make_latency
+from vehicled.sources.late_speeds import calc_share_of_change, calc_unknown, make_latency
 from vehicled.vehicle.arrays import AHEAD, YAW
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
 
@@ -138,6 +138,8 @@ _SMOOTHING = 0.5
 """σ of their latency beside that of fixes, as a share of the σ of the latter."""
 _FAST_TURN = 0.1
 """rad/s: how fast a course turns where, from there to twice that, it no longer corrects a latency."""
+_FAST = 15.0
+"""m/s: from there to twice that, positions no longer correct a latency while the speed is steady."""
 _UNKNOWN = 0.4
 """(m/s²)²: variance of the acceleration from which on speeds show latencies less. Those over ground do not slip."""
 _SMALL_CHANGE = {"speed": 0.2, "velocity": 0.2, "course": 0.05, "heading": 0.05}
@@ -190,11 +192,16 @@ class _ReceiverModel:
         A latency turns the course by as much as a sideslip does that the model's tyres get wrong, throughout the
         turn and opposite in the next one to the other side. Positions and speeds determine it all the same. In a
         gentle bend at speed it turns the course by less than courses are wrong, but positions beside it would
-        determine the latency if they took the course as free of it.
+        determine the latency if they took the course as free of it. At speed positions in a bend are no better: a
+        sideslip that is wrong moves the car aside by as much as a latency that grows with the speed.
         """
+        model, receiver, g = self._model, self._receiver, self._model.g
+        if kind == "position" and receiver.latency in model.states:
+            steady = 1.0 - calc_share_of_change(model)
+            share = steady * calc_share(g, model.pose[AHEAD], _FAST)
+            return Considered(dict.fromkeys(model.states.places(receiver.latency), share))
         if kind not in _OF_VELOCITY:
             return None
-        model, receiver, g = self._model, self._receiver, self._model.g
         shares = [] if kind == "course" else [(1.0 - model.unsteered) * calc_unknown(model, _UNKNOWN)]
         if kind in _DIRECTIONS:
             turning = model.calc_change(model.models.differentiate(course))
