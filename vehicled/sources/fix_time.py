@@ -94,9 +94,9 @@ class FixTime:
         i, found = known
         weighed = weigh(found, self._sigma, doubt)
         change, less = weighed.mean - found.mean, found.variance - weighed.variance
-        by_x, by_y = (self._filter.get_covariance(i, k) / found.variance for k in (self._x, self._y))
-        values[_X] += by_x * change
-        values[_Y] += by_y * change
+        by_x = self._filter.get_covariance(i, self._x) / found.variance
+        by_y = self._filter.get_covariance(i, self._y) / found.variance
+        values[_X], values[_Y] = values.item(_X) + by_x * change, values.item(_Y) + by_y * change
         sigma_x, sigma_y = values.item(_SIGMA_X), values.item(_SIGMA_Y)
         new_x = math.sqrt(max(sigma_x * sigma_x - by_x * by_x * less, _LEAST_VARIANCE))
         new_y = math.sqrt(max(sigma_y * sigma_y - by_y * by_y * less, _LEAST_VARIANCE))
