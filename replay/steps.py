@@ -24,15 +24,19 @@ def sort_by_arrival(
     the log, which is latency for the estimator.
     """
     held: list[tuple[int, int, Measurement]] = []
-    newest = last = None
+    newest: int | None = None
+    last: int | None = None
     for order, m in enumerate(measurements):
-        if last is not None and m.arrival < last:
+        earliest = last
+        if last is None and newest is not None and held and m.arrival < newest - look_ahead_ns:
+            earliest = held[0][0]  # a wrong time among the first samples must not begin the log
+        if earliest is not None and m.arrival < earliest:
             problems.add(
                 "out of order",
                 f"t = {format_seconds(m.t)} s",
-                f"{m.source} is {(last - m.arrival) / 1e9:.3g} s late",
+                f"{m.source} is {(earliest - m.arrival) / 1e9:.3g} s late",
             )
-            m = Measurement(m.source, m.t, last, m.values)
+            m = Measurement(m.source, m.t, earliest, m.values)
         heapq.heappush(held, (m.arrival, order, m))
         # The largest time of measurement so far, as arrivals run ahead of the log.
         newest = m.t if newest is None or m.t > newest else newest
@@ -47,20 +51,28 @@ def make_steps(measurements: Iterable[Measurement], period_ns: int, problems: Pr
     """Steps at a fixed period from the first arrival on, each with all that has arrived by then.
 
     `measurements` in order of arrival. After more than `MAX_GAP_NS` without any, steps resume at the next,
-    on the same grid; this counts as a problem.
+    on the same grid; this counts as a problem. What arrived at one instant long before all else is left out: its time
+    is wrong, or nothing follows from it.
     """
     step: Step | None = None
+    is_first = True
     for m in measurements:
         if step is None:
             step = Step(m.arrival, [])
         elif m.arrival > step.t + MAX_GAP_NS:
-            problems.add(
-                "gap", f"t = {format_seconds(step.t)} s", f"nothing for {(m.arrival - step.t) / 1e9:.6g} s"
-            )
-            yield step
-            step = Step(step.t - (step.t - m.arrival) // period_ns * period_ns, [])
+            silence = f"nothing for {(m.arrival - step.t) / 1e9:.6g} s"
+            at = f"t = {format_seconds(step.t)} s"
+            if is_first:
+                problems.add("absurd time", at, f"{silence} after the first sample, which is left out")
+                step = Step(m.arrival, [])
+            else:
+                problems.add("gap", at, silence)
+                yield step
+                step = Step(step.t - (step.t - m.arrival) // period_ns * period_ns, [])
+            is_first = False
         while m.arrival > step.t:
             yield step
+            is_first = False
             step = Step(step.t + period_ns, [])
         step.measurements.append(m)
     if step is not None:

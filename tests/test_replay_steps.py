@@ -87,9 +87,28 @@ def test_steps_have_no_holes_short_of_a_gap() -> None:
 
 def test_a_gap_is_reported_and_not_filled() -> None:
     problems = Problems("log")
-    steps = list(make_steps([sample(0), sample(10**18)], PERIOD, problems))
-    assert len(steps) == 2
+    steps = list(make_steps([sample(0), sample(PERIOD), sample(10**18)], PERIOD, problems))
+    assert len(steps) == 3
     assert problems.counts == {"gap": 1}
+
+
+def test_one_wrong_time_before_all_others_begins_no_log() -> None:
+    begin, problems = 400_000_000_000, Problems("log")
+    steps = list(make_steps([sample(0), *(sample(begin + k * PERIOD) for k in range(9))], PERIOD, problems))
+    assert (steps[0].t, len(steps)) == (begin, 9)
+    assert problems.counts == {"absurd time": 1}
+    slow = [sample(k * 20_000_000_000) for k in range(9)]
+    assert sum(len(step.measurements) for step in make_steps(slow, PERIOD, Problems("log"))) == 8
+
+
+def test_one_wrong_time_in_the_first_second_begins_no_log() -> None:
+    begin, problems = 400_000_000_000, Problems("log")
+    samples = [sample(begin + k * PERIOD) for k in range(500)]
+    samples.insert(100, sample(0))
+    ordered = list(sort_by_arrival(samples, problems))
+    assert ordered[0].arrival == begin
+    assert [m.arrival for m in ordered] == sorted(m.arrival for m in ordered)
+    assert problems.counts == {"out of order": 1}
 
 
 def test_nothing_gives_no_steps() -> None:
