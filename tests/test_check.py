@@ -26,6 +26,19 @@ def car():
     return Car(load_configuration("prototype").vehicle)
 
 
+def test_a_kart_is_a_car(tmp_path, capsys):
+    answers, path = tmp_path / "answers.yaml", tmp_path / "kart.yaml"
+    answers.write_text(
+        "mass: 150 kg\nwheelbase: 1.05 m\nheight: 0.9 m\nfront_track: 1.05 m\nrear_track: 1.1 m\n"
+        "front_tyre: 130/60 R5\nsteering_ratio: 1.5\n"
+    )
+    assert main(["new", str(path), "--no-probe", "--answers", str(answers)]) == 0
+    capsys.readouterr()
+    status, out, _ = check(capsys, path, "--json")
+    assert status == 0
+    assert json.loads(out)["mass"] == pytest.approx(150.0, rel=1e-6)
+
+
 @pytest.fixture
 def config(tmp_path):
     """A copy of the prototype's configuration, to be spoilt."""

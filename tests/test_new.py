@@ -67,13 +67,6 @@ def test_typical_cars_of_all_sizes_are_cars(tmp_path, driven, mass, wheelbase, h
     assert vehicle.driven == driven
 
 
-def test_a_kart_is_a_car(tmp_path):
-    figures = "mass: 150 kg\nwheelbase: 1.05 m\nheight: 0.9 m\nfront_track: 1.05 m\nrear_track: 1.1 m\n"
-    status, path = make(tmp_path, f"{figures}front_tyre: 130/60 R5\nsteering_ratio: 1.5\n")
-    assert status == 0
-    assert load_daemon_configuration(path).vehicle.mass == pytest.approx(150.0, rel=1e-6)
-
-
 def test_the_command_to_go_on_with_can_be_copied_for_a_name_with_spaces(tmp_path, capsys):
     path = tmp_path / "my car.yaml"
     assert main(["new", str(path), "--yes", "--no-probe"]) == 0

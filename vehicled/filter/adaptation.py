@@ -153,7 +153,7 @@ class AdaptiveState(VehicleState):
         for element, usual in (("left", given.lateral), ("yaw", given.yaw)):
             k, place = 1 + UNMODELLED.elements.index(element), self.states.index(UNMODELLED, element)
             estimate, before = self._extra.item(place - self._slow) + errors.x.item(place), process.item(k)
-            found, square = estimate * estimate + errors.get_variance(place), before * before
+            found, square = estimate * estimate + errors.get_covariance(place, place), before * before
             sigma = math.sqrt(square + interval / _ADAPTING_TIME * (found - square))
             process[k] = min(max(sigma, _ADAPTING_RANGE[0] * usual), _ADAPTING_RANGE[1] * usual)
 
@@ -198,7 +198,7 @@ class AdaptiveState(VehicleState):
             for k in states.find_parameters(group):
                 least[k] = error
         estimate = [self._extra.item(i - self._slow) for i in places]
-        variance = [self.errors.get_variance(i) for i in places]
+        variance = [self.errors.get_covariance(i, i) for i in places]
         limits = [factor * limit for limit in states.contradictions]
         given = estimate, variance, self._prior, limits, least, testable
         for k, sigma in self._contradictions.find(*given).items():

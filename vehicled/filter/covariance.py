@@ -372,17 +372,12 @@ class Covariance:
     @property
     def variances(self) -> np.ndarray:
         """(n,) diagonal of the covariance, a copy."""
-        variances: np.ndarray = self.packed[self._diagonal]
-        return variances
-
-    def get_variance(self, i: int) -> float:
-        """Of state i."""
-        return float(self.packed.item(self._diagonal.item(i)))
+        return np.take(self.packed, self._diagonal)
 
     def get_covariance(self, i: int, j: int) -> float:
-        """Of states i and j."""
+        """Of states i and j, or the variance of one."""
         low, high = (i, j) if i < j else (j, i)
-        return float(self.packed.item(low * self.size - low * (low - 1) // 2 + high - low))
+        return float(self.packed.item(self._diagonal.item(low) + high - low))
 
     def initialise(self, covariance: np.ndarray) -> None:
         """Begin anew with a covariance (n, n), and no correction."""

@@ -197,7 +197,7 @@ class VehicleState:
         return self.errors.variances
 
     def get_covariance(self, i: int, j: int) -> float:
-        """Of the error states i and j."""
+        """Of the error states i and j, or the variance of one."""
         return self.errors.get_covariance(i, j)
 
     @property
