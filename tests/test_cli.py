@@ -99,6 +99,13 @@ def test_a_bug_shows_its_traceback(command):
         (["check", "a", "--bogus"], "(see 'vehicled check --help')"),
         (["--config", "prototype", "replay", "a.csv"], "--config: expected behind the command"),
         (["run"], "required: --config (see 'vehicled run --help')"),
+        (["run", "car.yaml"], "required: --config; did you mean --config car.yaml? (see "),
+        (["run", "prototype"], "required: --config; did you mean --config prototype? (see "),
+        (
+            ["replay", "a.csv", "--fast", "car.yaml"],
+            "required: --config; did you mean --config car.yaml? (see ",
+        ),
+        (["replay", "a.csv", "--mapping", "m.yaml"], "required: --config (see 'vehicled replay --help')"),
     ],
 )
 def test_bad_usage_is_one_line_and_2(command, capsys, arguments, part):

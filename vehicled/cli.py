@@ -79,10 +79,20 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As of any parser."""
-        return super().parse_known_args(_join_negative(sys.argv[1:] if args is None else args), namespace)
+        self._given = _join_negative(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(self._given, namespace)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see '{self.prog} --help')")
+        hint = self._find_hint() if message.endswith("required: --config") else ""
+        raise UsageError(f"{message}{hint} (see '{self.prog} --help')")
+
+    def _find_hint(self) -> str:
+        """Which argument without `--config` before it is probably the configuration."""
+        own = {name for name, action in self._option_string_actions.items() if action.nargs != 0}
+        follows = zip(self._given, ["", *self._given], strict=False)
+        words = [word for word, before in follows if not word.startswith("-") and before not in own]
+        near = (w for w in words if w.endswith((".yaml", ".yml")) or not self._get_positional_actions())
+        return next((f"; did you mean --config {word}?" for word in near), "")
 
 
 def make_parser(command: str | None) -> argparse.ArgumentParser:
