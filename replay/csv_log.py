@@ -181,8 +181,15 @@ class CsvLog:
 
 
 def read_header(path: Path, file: TextIO) -> str:
-    """The first line of a table. Raises UsageError if it has no end where any header has one."""
+    """The first line of a table. Raises UsageError if it is no text, or has no end where any header has one."""
     line = file.readline(LONGEST_LINE)
+    if "\0" in line:
+        is_utf16 = line.startswith("\ufffd\ufffd")  # its mark, which is none of UTF-8
+        raise UsageError(
+            f"{path}: line 1: expected text in UTF-8, got {'UTF-16' if is_utf16 else 'bytes of 0'}"
+        )
+    if "\r" in line.rstrip("\r\n"):
+        raise UsageError(f"{path}: line 1: expected lines that end in LF or CR LF, got CR alone")
     if len(line) == LONGEST_LINE:
         raise UsageError(f"{path}: line 1: longer than {LONGEST_LINE} characters; expected a header line")
     return line

@@ -1,6 +1,7 @@
 """CSV logs: what is written reads back, and damage of any kind is reported, counted and skipped."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,24 @@ def test_problems_are_reported_with_line_and_value_up_to_a_limit(tmp_path: Path)
     assert str(log.problems) == "log.csv: 1000 problems (1000 bad number)"
     list(log.measurements())
     assert log.problems.total == 1000, "reading again counts the same problems again"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("t,imu.ax\n0,1\n".encode("utf-16"), "expected text in UTF-8, got UTF-16"),
+        ("t,imu.ax\n0,1\n".encode("utf-16-le"), "expected text in UTF-8, got bytes of 0"),
+        (b"t,imu.ax\r0,1\r", "expected lines that end in LF or CR LF, got CR alone"),
+        (b"t,imu.ax\r" + 20_000 * b"0,1\r", "expected lines that end in LF or CR LF, got CR alone"),
+    ],
+)
+@pytest.mark.parametrize("read", [CsvLog, read_estimates])
+def test_another_encoding_or_end_of_lines_is_named(
+    tmp_path: Path, content: bytes, message: str, read: Callable[[Path], object]
+) -> None:
+    (tmp_path / "log.csv").write_bytes(content)
+    with pytest.raises(UsageError, match=f"log.csv: line 1: {message}"):
+        read(tmp_path / "log.csv")
 
 
 @pytest.mark.parametrize(
