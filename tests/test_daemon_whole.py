@@ -292,7 +292,7 @@ def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estima
             "read_noise",
             lambda name, running: {("car.yaml", text): {"imu.gyro": 0.5}}[name, running],
         ),
-        ("vehicled.daemon.configuration", "load_daemon_configuration", load),
+        ("vehicled.daemon.configuration", "load_configuration_to_run", load),
         ("vehicled.estimator", "Estimator", lambda c: estimator),
     ):
         module = types.ModuleType(name)
