@@ -191,7 +191,8 @@ def test_the_receiver_is_scored_at_its_antenna_and_when_it_measured() -> None:
         y = (2.0 * k - 0.5) * math.sin(0.5) + 0.2 * math.cos(0.5) + 3.0
         latitude, longitude, height = origin.to_geodetic(np.array([x, y, 0.7]))
         values = {"gnss.lat": latitude, "gnss.lon": longitude, "gnss.alt": height}
-        values |= {"gnss.speed": 10.0, "gnss.course": math.pi / 2 - 0.5 - 0.01 + 2 * math.pi}
+        course = math.pi / 2 - 0.5 - 0.01 - origin.find_north(latitude, longitude)
+        values |= {"gnss.speed": 10.0, "gnss.course": course + 2 * math.pi}
         at = round(k * 0.2 * SECOND)
         log.append(Measurement("gnss", at, at + 80_000_000, values))
     log.append(Measurement("gnss", 0, 0, {"gnss.speed": 0.1, "gnss.course": 1.0}))  # standing: no heading
