@@ -11,7 +11,7 @@ from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.sources.fix_time import FixTime, Latency, weigh
 from vehicled.sources.gnss_model import GNSS
 
-SIGMA, RIGHT, SHARE, FALSIFIED = 0.02, 0.001, 0.8, 0.0025
+SIGMA, RIGHT, SHARE, FALSIFIED = 0.02, 0.001, 0.8, 0.0012
 
 
 def normal(x: np.ndarray, mean: float, sigma: float) -> np.ndarray:

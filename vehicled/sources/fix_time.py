@@ -23,7 +23,7 @@ _RIGHT = 0.001
 """s, 1 σ of a latency that is right."""
 _LOG_ODDS = math.log(4.0)
 """That four configured latencies of five are right, before any measurement."""
-_FALSIFIED = 0.0025
+_FALSIFIED = 0.0012
 """s, 1 σ: what tyres, springs and antennas that differ from their models add to a latency that is found."""
 _INFORMED = 0.999
 """Of the configured variance: as long as it is no less, measurements have not told anything."""
