@@ -351,7 +351,8 @@ def test_wheels_slip_by_a_force_that_nothing_measures_as_their_rows_say(force):
     rows = np.array([row[0] for _, row in found])
     change = np.subtract(rates[1], rates[0]) / by
     by_force = rows[:, index(f, DRIVE_FORCE)]
-    assert change == pytest.approx(by_force, rel=0.02, abs=1e-3)
+    # The body begins to pitch, by which loads, and so the radii of the wheels, change within the step.
+    assert change == pytest.approx(by_force, rel=0.02, abs=3e-3)
     is_driven = np.array([False, False, True, True]) | (force < 0.0)
     assert np.all(by_force[is_driven] > 0.05)
     assert not by_force[~is_driven].any()

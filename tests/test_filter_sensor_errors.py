@@ -256,8 +256,8 @@ def test_a_force_found_now_was_there_in_past_samples(bend, group, element, axis,
         axis, real_size = (0, -arm[1] * size) if abs(arm[1]) > abs(arm[0]) else (1, arm[0] * size)
         assert changed[axis] == pytest.approx(real_size, rel=0.1)
     # Wheels that turn count as mass too, 4 %; the tyres take a little back within a step; the rest of a body's
-    # motion on its springs is not in the row.
-    assert real[axis] == pytest.approx(changed[axis], rel=0.12)
+    # motion on its springs is not in the row: an unmeasured drive force makes it begin to pitch.
+    assert real[axis] == pytest.approx(changed[axis], rel=0.16 if group is DRIVE_FORCE else 0.12)
 
 
 def test_an_observation_of_later_than_the_last_step_is_extrapolated(bend):

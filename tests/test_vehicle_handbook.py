@@ -323,12 +323,12 @@ def test_mistakes_are_named(extra, front, where):
         (
             "_stiffness: 95 kN/rad, ",
             "_stiffness: 84 N/rad, ",
-            "front.cornering_stiffness: expected at least 10000",
+            "front.cornering_stiffness: expected at least 2000",
         ),
         (
             "_stiffness: 95 kN/rad, ",
             "_stiffness: 84 kN/deg, ",
-            "front.cornering_stiffness: expected at least 10000",
+            "front.cornering_stiffness: expected at least 2000",
         ),
         (
             "height: 0.52 m",
@@ -340,8 +340,8 @@ def test_mistakes_are_named(extra, front, where):
             "front: {track: 3.5 m",
             "front.track: expected at least 0.8 m and at most 2.4 m",
         ),
-        ("wheelbase: 2.6 m", "wheelbase: 2600 m", "wheelbase: expected at least 1.2 m and at most 5 m"),
-        ("mass: 1240 kg", "mass: 124 kg", "mass: expected at least 150 kg and at most 8000 kg"),
+        ("wheelbase: 2.6 m", "wheelbase: 2600 m", "wheelbase: expected at least 0.9 m and at most 5 m"),
+        ("mass: 1240 kg", "mass: 12 kg", "mass: expected at least 100 kg and at most 8000 kg"),
         (
             "kind: handbook",
             "kind: handbook\nsteering_ratio: 0.0625",

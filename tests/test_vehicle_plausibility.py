@@ -23,7 +23,7 @@ WRONG_UNITS = [
         "chassis.center_of_mass: expected at least",
     ),
     ("mass: 850 kg", "mass: 85 t", "chassis.mass: expected above 0 kg and at most 8000 kg"),
-    ("mass: 850 kg", "mass: 7.9 t", "chassis.mass: the whole car has 8026 kg: expected at least 150 kg"),
+    ("mass: 850 kg", "mass: 7.9 t", "chassis.mass: the whole car has 8026 kg: expected at least 100 kg"),
     (
         "mass: 850 kg",
         "mass: 0.85 kg",

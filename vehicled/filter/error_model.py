@@ -16,6 +16,7 @@ from vehicled.filter.error_dynamics import (
     count_pairs,
     share_drive,
 )
+from vehicled.filter.factors import calc_share
 from vehicled.filter.history_kernels import add_history
 from vehicled.filter.late_kernels import add_late
 from vehicled.filter.settings import WITH_TYRES
@@ -52,6 +53,8 @@ SensorError = Callable[[int, Sequence[Atom]], tuple[Atom, dict[int, Atom]]]
 """Component and all true readings to what the sensor reads beside the true one, and its row by slow states."""
 _LEAST_VARIANCE = 1e-18
 """m²: so that a correlation is finite."""
+_STANDING = 1.0
+"""m/s: up to that speed a car stands, and from twice that on it drives."""
 
 
 class ErrorModel:
@@ -450,7 +453,8 @@ class ErrorModel:
             share = calc_free_share(g, self.now[AHEAD])
             by_x, by_y, _, by_yaw = self.estimates(UNMODELLED)
             ahead, left, moment = ahead + by_x, share * by_y, share * by_yaw
-        pitching = -(self._mass * drive * height)
+        # At rest that force is what slope and biases make of it.
+        pitching = -(self._mass * drive * height * calc_share(g, self.now[AHEAD], _STANDING))
         force = self._mass * ahead, self._mass * left, self._yaw_inertia * moment, pitching
         stores = [*zip(program.arrays["external_force"], force, strict=True)]
         adjustments = dict(zip(ADJUSTMENTS, program.lanes("adjustments"), strict=True))
