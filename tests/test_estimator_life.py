@@ -84,6 +84,24 @@ def test_nothing_of_a_run_is_left_after_a_reset():
     assert again.values.tobytes() == fresh.values.tobytes()
 
 
+def test_nor_is_where_north_was_far_from_the_origin():
+    """Of a receiver that sends its course before its first place."""
+    world = dataclasses.replace(prototype().world, longitude=prototype().world.longitude - 0.01)
+    configuration = dataclasses.replace(prototype(), world=world)
+    place, given = ("gnss.lat", "gnss.lon", "gnss.alt"), []
+    for m in cruise().measurements():
+        parts = [{c: v for c, v in m.values.items() if (c in place) == wanted} for wanted in (False, True)]
+        given += [Measurement(m.source, m.t, m.arrival, values) for values in parts if values]
+    given = steps([m for m in given if m.arrival < 2 * SECOND])
+    used = Estimator(configuration)
+    fresh = Run(configuration, given)
+    Run(configuration, given, estimator=used)
+    used.command("reset", {})
+    again = Run(configuration, given, estimator=used)
+    assert again["yaw"].tobytes() == fresh["yaw"].tobytes()
+    assert np.degrees(abs(fresh.error(cruise(), "yaw")[-1])) > 0.1  # the plane's axes are turned there
+
+
 # -- steps -----------------------------------------------------------------------------------------------
 
 

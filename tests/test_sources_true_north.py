@@ -48,7 +48,8 @@ def test_a_velocity_is_that_of_the_plane(place, receiver):
 
 def test_messages_without_a_place_are_of_that_of_the_latest_fix():
     north = TrueNorth()
-    north.turn(Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 10.6, "gnss.course": 1.0}), ORIGIN)
+    place = Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 10.6})
+    assert north.turn(place, ORIGIN) is place
     found = north.turn(Measurement("g", 0, 0, {"gnss.course": 1.0}), ORIGIN)
     assert found.values["gnss.course"] == pytest.approx(1.0 + ORIGIN.find_north(52.0, 10.6))
     rates = Measurement("imu", 0, 0, {"imu.wz": 1.0})

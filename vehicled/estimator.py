@@ -102,7 +102,7 @@ class Estimator:
         counted = "steps", "starts", "restarts", "position_sets", "alignments", *MISSING
         self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
-        self._world, self._north = WorldFrame(configuration.world), TrueNorth()
+        self._world = WorldFrame(configuration.world)
         # Where travel is among the filter's states, these take what the accelerometers find.
         follows = self._has_output and self.filter.settings.suspension is None
         self._additions = Additions(self.filter, self._vehicle) if follows else None
@@ -132,6 +132,7 @@ class Estimator:
         self._t_ns: int | None = None
         self._first_ns: int | None = None
         self._world.reset()
+        self._north = TrueNorth()
         self._sources.reset()
         self._updates.restart()
         self._inputs.reset()

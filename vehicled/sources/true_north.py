@@ -15,7 +15,7 @@ _DIRECTIONS = frozenset(f"{name}{what}" for name in _RECEIVERS for what in ("cou
 _VECTORS = tuple((f"{name}vn", f"{name}ve") for name in _RECEIVERS)
 _TURNED = _DIRECTIONS.union(*_VECTORS)
 _PLACES = tuple((f"{name}lat", f"{name}lon") for name in _RECEIVERS)
-
+_READ = _TURNED.union(*_PLACES)
 _LARGEST = 0.06
 """rad: farther from an origin than that, the first fix will be the origin (`world`)."""
 
@@ -30,12 +30,14 @@ class TrueNorth:
     def turn(self, m: Measurement, origin: WorldOrigin | None) -> Measurement:
         """A measurement with courses, headings and velocities in the plane about `origin`; else the same."""
         values = m.values
-        if origin is None or _TURNED.isdisjoint(values):
+        if origin is None or _READ.isdisjoint(values):
             return m
         for latitude, longitude in _PLACES:
             if latitude in values and longitude in values:
                 found = origin.find_north(values[latitude], values[longitude])
                 self._angle = found if abs(found) < _LARGEST else 0.0
+        if _TURNED.isdisjoint(values):  # velocities may come in messages of their own
+            return m
         angle, turned = self._angle, dict(values)
         for channel in _DIRECTIONS.intersection(values):
             turned[channel] = (values[channel] + angle) % (2.0 * math.pi)
