@@ -12,11 +12,13 @@ from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
 
-N, PLACES, ALWAYS = 6, (1, 4), (3,)
+N, PLACES, ALWAYS = 7, (1, 4), (3,)
+CARRIED, BY = 5, 2.5
+"""A state that errs by BY for each unit of PLACES."""
 
 
 class Filter:
-    """A covariance with one kind of observation, of m components, that considers states: PLACES, and ALWAYS."""
+    """A covariance with one kind of observation of m components: considers PLACES with CARRIED, and ALWAYS."""
 
     def __init__(self, m: int):
         program = Program(Graph())
@@ -25,7 +27,8 @@ class Filter:
         h = [dict(enumerate(rows[k * N : (k + 1) * N])) for k in range(m)]
         observed = kernels.observe("seen", [program.graph.zero] * m, h)
         shares = dict.fromkeys(PLACES, share) | dict.fromkeys(ALWAYS, program.graph.one)
-        added = add_considered(program, kernels, "seen", m, observed, Considered(shares))
+        considered = Considered(shares, {CARRIED: (PLACES, BY * share)})
+        added = add_considered(program, kernels, "seen", m, observed, considered)
         update = program.sequence("update", added.evaluate, added.gate)
         by_hand = program.sequence("by_hand", added.evaluate, kernels.updates[m - 1], added.take_back)
         program.finish([])
@@ -52,8 +55,9 @@ def prepare(m: int, share: float, limit: float = np.inf):
 
 
 def calc_joseph(p: np.ndarray, h: np.ndarray, r: np.ndarray, value: np.ndarray, share: float):
-    """x and P with the gain of the considered states less that share, and without that of ALWAYS."""
+    """x and P with the gain of the considered states less that share, less that of CARRIED, and none of ALWAYS."""
     gain = p @ h.T @ np.linalg.inv(h @ p @ h.T + r)
+    gain[CARRIED] -= BY * share * gain[list(PLACES)].sum(axis=0)
     gain[list(PLACES)] *= 1.0 - share
     gain[list(ALWAYS)] = 0.0
     kept = np.eye(N) - gain @ h
@@ -80,7 +84,7 @@ def test_wholly_considered_states_keep_estimate_and_covariance():
     assert tested.view("x")[considered] == pytest.approx(0.0, abs=1e-15)
     places = np.ix_(considered, considered)
     assert np.triu(after)[places] == pytest.approx(np.triu(before)[places], abs=1e-12)
-    others = [i for i in range(N) if i not in considered]
+    others = [i for i in range(N) if i not in (*considered, CARRIED)]
     assert (after.diagonal()[others] < before.diagonal()[others]).all()
 
 

@@ -21,6 +21,7 @@ from vehicled.filter.settings import Kind, Suspension
 from vehicled.filter.state_table import StateTable, make_table
 from vehicled.filter.states import (
     DRIVE_FORCE,
+    POSITION,
     UNMODELLED,
     VELOCITY,
     WHEEL_SLIP,
@@ -83,45 +84,53 @@ class Considering(ErrorStateKalmanFilter[LinearObservation]):
 
     def __init__(self, transition: Transition, covariance: np.ndarray):
         super().__init__(Linear(transition), covariance)
-        self.left_out = np.zeros(len(covariance))
+        self.left_out = np.zeros_like(covariance)
 
     def update(self, reading: LinearObservation) -> None:
         """Joseph's form holds for any gain."""
         observation = self.model.observe(reading)
         update = calc_update(self.covariance, observation)
-        update = replace(update, gain=update.gain * (1.0 - self.left_out)[:, None])
+        update = replace(update, gain=update.gain - self.left_out @ update.gain)
         self.covariance = calc_corrected(self.covariance, update, observation.noise)
         self.model.apply(update.gain @ update.innovation)
 
 
 def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
-    """(n,) of the gain of the observation evaluated last: what it leaves out of the states that it considers.
+    """(n, n) that times the gain of the observation evaluated last is what it does not correct.
 
     A course in a turn corrects no latency, nor does a speed beside an unknown acceleration, nor a position at speed;
-    an IMU corrects none.
-    Beside a known one wheels do not correct the force that they slip by.
+    an IMU corrects none. With that of fixes goes the place, by the velocity.
+    Beside a known acceleration wheels do not correct the force that they slip by.
     """
-    left_out = np.zeros(len(f.states))
+    left_out, late = np.zeros(len(f.states)), f.states.places(GNSS.latency)[0]
+    kept = f.car.view(f"{kind}.considered")
+    carried = np.zeros(3)
     if kind.startswith("imu."):
         for group in f.states.groups:
             left_out[f.states[group]] = group.is_latency
+        carried = kept[-3:]
     if kind == "gnss.position":
-        left_out[f.states[GNSS.latency]] = f.car.view(f"{kind}.considered").item()
+        left_out[late] = kept[0]
+        carried = kept[1:]
     if kind in ("gnss.course", "gnss.speed"):
-        share = f.car.view(f"{kind}.considered").item()
         for group in (GNSS.latency, GNSS.velocity_latency):
-            left_out[f.states[group]] = share
+            left_out[f.states[group]] = kept[0]
+        carried = kept[1:]
     if kind == "vehicle.speed":
-        left_out[f.states[SPEED_LATENCY]] = f.car.view(f"{kind}.considered").item()
+        left_out[f.states[SPEED_LATENCY]] = kept.item()
     if kind.startswith("wheel."):
-        *of_latency, of_force = f.car.view(f"{kind}.considered")
+        *of_latency, of_force = kept
         for share in of_latency:  # of speeds alone
             left_out[f.states[WHEEL_LATENCY]] = share
             assert share == 1.0 - of_force
         left_out[f.states[DRIVE_FORCE]] = of_force
         if UNMODELLED in f.states:
             left_out[f.states.index(UNMODELLED, "ahead")] = of_force
-    return left_out
+    velocity = f.pose[AHEAD] * np.array([math.cos(f.pose[YAW]), math.sin(f.pose[YAW]), 0.0])
+    assert carried == pytest.approx(left_out[late] * velocity, abs=1.5)
+    matrix = np.diag(left_out)
+    matrix[f.states[POSITION], late] = carried
+    return matrix
 
 
 def drive(kind: Kind, suspension: bool) -> VehicleFilter:
@@ -336,7 +345,7 @@ def test_a_course_corrects_latencies_where_it_turns_neither_slowly_nor_fast(rack
     f.predict(60 * STEP_NS, H)
     turning = abs(calc_course(f) - before) / H
     assert f.evaluate(Observation("gnss.course", 60 * STEP_NS, [0.0], [1.0])) is not None
-    share = f.car.view("gnss.course.considered").item()
+    share = f.car.view("gnss.course.considered")[0]
     slowly, fast = (min(max(turning / bound - 1.0, 0.0), 1.0) for bound in (0.05, 0.1))
     assert share == pytest.approx(max(1.0 - slowly, fast), abs=0.05)
     assert at_least <= share <= at_most
@@ -367,3 +376,31 @@ def test_at_standstill_a_velocity_of_zero_leaves_all_finite():
         assert np.isfinite(f.car.view(f"{kind}.considered")).all()
         assert np.isfinite(f.covariance).all()
         assert np.isfinite(f.errors.x).all()
+
+
+def test_a_place_stays_with_its_fixes_where_their_latency_is_not_corrected():
+    """Gyroscopes correct what correlates with a latency, but not that; nor the place that it explains."""
+    f = new_filter()
+    place(f, np.zeros(3), 0.0, 30.0)
+    turn_left(f, 2, 0.0)
+    late, along, bias = (
+        f.states.index(g, e) for g, e in ((GNSS.latency, ""), (POSITION, "x"), (GYRO_BIAS, "z"))
+    )
+    p = f.covariance
+    for i in (late, along, bias):
+        p[i, :] = p[:, i] = 0.0
+    by_latency = np.zeros(len(p))
+    by_latency[[late, along, bias]] = 0.02, 0.02 * 30.0, 0.01
+    f.errors.matrix = p + np.outer(by_latency, by_latency) + 1e-8 * np.eye(len(p))
+
+    def evaluate() -> tuple[float, float]:
+        f.evaluate(Observation("gnss.position", 2 * STEP_NS, [0.0] * 3, [1e-4] * 3))
+        return f.errors.innovation[0], f.errors.variance[0]
+
+    innovation, variance = evaluate()
+    f.update(Observation("imu.gyro", 2 * STEP_NS, [0.0, 0.0, 0.01], [1e-6] * 3), (1e9, 1e9))
+    assert f.covariance[late, late] == pytest.approx(0.02**2, rel=1e-3)
+    assert f.errors.x[late] == 0.0
+    after = evaluate()
+    assert after[0] == pytest.approx(innovation, abs=0.01)
+    assert after[1] == pytest.approx(variance, rel=0.1)

@@ -8,12 +8,16 @@ State-Space Methods to Navigation Problems*).
 Of the gain K of the whole update, a considered state c has (1 − s_c) K_c, with the share s_c that is left out; all
 others have theirs. Then P ← (I − K H) P (I − K H)ᵀ + K R Kᵀ differs from that of the whole update only in the block
 of the considered states, by s_c s_d K_c S K_dᵀ.
+
+What a considered state explains of the errors of others has to stay with it. A place errs by a latency times the
+speed: corrected without the latency, it would leave the fixes that both together agree with, and drift. Such a state
+is carried: of its gain, m s_c K_c are left out as well, with what it errs by, m, for each unit of the considered one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vehicled.filter.covariance import CovarianceKernels
@@ -29,6 +33,8 @@ class Considered:
 
     shares: Mapping[int, Atom]
     """Of the correction of a state, by its place, what is left out at the time of the observation: 0 to 1."""
+    carried: Mapping[int, tuple[Sequence[int], Atom]] = field(default_factory=dict)
+    """Of carried states, by their place: the considered ones that carry it, and m times their share."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +58,27 @@ def add_considered(
     considered: Considered,
 ) -> ConsideredKernels:
     """Add the kernels of what the observation `name`, which `evaluate` evaluates, does not correct."""
-    shares, one = considered.shares, program.graph.one
-    found = {id(share): share for share in shares.values() if share is not one}
+    one = program.graph.one
+    shares: dict[int, tuple[Sequence[int], Atom]] = {i: ([i], s) for i, s in considered.shares.items()}
+    shares |= considered.carried
+    found = {id(share): share for _, share in shares.values() if share is not one}
     kept = program.array(f"{name}.considered", len(found))
     keep = program.kernel(f"share.{name}", zip(kept, found.values(), strict=True))
     left_out = dict(zip(found, kept, strict=True)) | {id(one): one}
     arrays, n = program.arrays, covariance.size
     white = [arrays["white"][k * n : (k + 1) * n] for k in range(components)]
-    by_component = [*zip(white, arrays["left"], arrays["precision"], strict=False)]
+    precision, lefts = arrays["precision"], arrays["left"]
     stores, zero = [], program.graph.zero
-    states = [(i, left_out[id(share)]) for i, share in shares.items()]
-    for a, (i, s_i) in enumerate(states):
-        correction = sum((w[i] * precision * left for w, left, precision in by_component), zero)
+    gains = {
+        i: ([sum((w[c] for c in cause), zero) for w in white], left_out[id(share)])
+        for i, (cause, share) in shares.items()
+    }
+    for a, (i, (w_i, s_i)) in enumerate(gains.items()):
+        correction = sum((w * p * left for w, p, left in zip(w_i, precision, lefts, strict=False)), zero)
         stores.append((covariance.x[i], covariance.x[i] - s_i * correction))
-        for j, s_j in states[a:]:
-            place, p = covariance.p[i, j], sum((w[i] * w[j] * d for w, _, d in by_component), zero)
-            stores.append((place, place + s_i * s_j * p))
+        for j, (w_j, s_j) in [*gains.items()][a:]:
+            explained = sum((v * w * p for v, w, p in zip(w_i, w_j, precision, strict=False)), zero)
+            stores.append((covariance.p[i, j], covariance.p[i, j] + s_i * s_j * explained))
     take_back = program.kernel(f"take_back.{name}", stores)
     both = program.sequence(f"correct.{name}", covariance.updates[components - 1], take_back)
     (nis,), (limit,) = arrays["nis"], arrays["limit"]

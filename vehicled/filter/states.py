@@ -122,6 +122,8 @@ class ErrorStates(Generic[S]):
     """Correlation of its elements with each other before any measurement."""
     is_latency: bool = False
     """Whether it says how late the samples of a sensor are."""
+    carries_place: bool = False
+    """Whether the place errs with it, as by the latency of fixes."""
     turn_on: float = 0.0
     """Share of the initial σ by which it changes each time that the sensor is switched on."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +12,7 @@ from vehicled.filter.factors import calc_share
 from vehicled.filter.states import ErrorStates, Group, make_constant
 from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.imu_model import GYRO_BIAS, misalign
+from vehicled.sources.late_fixes import consider_latencies
 from vehicled.sources.late_speeds import calc_share_of_change, calc_unknown, make_latency
 from vehicled.vehicle.arrays import AHEAD, YAW
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
@@ -105,6 +106,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         f"{name}_latency",
         "by how much fixes are older than their time",
         lambda gnss: None if gnss is None else gnss.latency_sigma,
+        carries_place=True,
     )
     velocity_latency: ErrorStates[ReceiverErrorSettings | None] = make_constant(
         f"{name}_velocity_latency",
@@ -139,7 +141,7 @@ _SMOOTHING = 0.5
 _FAST_TURN = 0.1
 """rad/s: how fast a course turns where, from there to twice that, it no longer corrects a latency."""
 _FAST = 15.0
-"""m/s: from there to twice that, positions no longer correct a latency while the speed is steady."""
+"""m/s: from there to twice that, positions across the way no longer correct a latency."""
 _UNKNOWN = 0.4
 """(m/s²)²: variance of the acceleration from which on speeds show latencies less. Those over ground do not slip."""
 _SMALL_CHANGE = {"speed": 0.2, "velocity": 0.2, "course": 0.05, "heading": 0.05}
@@ -179,10 +181,29 @@ class _ReceiverModel:
                 self._make_error(kind, h, readings["velocity"]),
                 angle=kind in ("course", "heading"),
                 sensor=f"{sensor}_{kind}" if has_model else None,
-                considered=self._find_considered(kind, h, readings["course"][0]),
+                considered=self._find_considered(kind, readings),
             )
 
-    def _find_considered(self, kind: str, readings: Sequence[Atom], course: Atom) -> Considered | None:
+    def _consider_by_place(self, velocity: Sequence[Atom]) -> Considered:
+        """At speed, positions do not correct a latency while the car hardly accelerates.
+
+        A sideslip that is wrong in proportion to the lateral acceleration moves the car aside in bends by as much as
+        a latency does, which grows with the speed.
+        """
+        model = self._model
+        steady = 1.0 - calc_share_of_change(model)
+        return consider_latencies(model, steady * calc_share(model.g, model.pose[AHEAD], _FAST), velocity)
+
+    def _find_considered(self, kind: str, readings: Mapping[str, Sequence[Atom]]) -> Considered | None:
+        if kind == "position":
+            return self._consider_by_place(
+                self._find_steady_changes(readings["position"], readings["velocity"])
+            )
+        if kind in _OF_VELOCITY:
+            return self._consider_by_velocity(kind, readings)
+        return None
+
+    def _consider_by_velocity(self, kind: str, readings: Mapping[str, Sequence[Atom]]) -> Considered:
         """Speeds do not correct latencies while the acceleration is unknown (`calc_unknown`).
 
         Without steering they do: the positions of a receiver that is alone would find a latency that is none.
@@ -192,24 +213,17 @@ class _ReceiverModel:
         A latency turns the course by as much as a sideslip does that the model's tyres get wrong, throughout the
         turn and opposite in the next one to the other side. Positions and speeds determine it all the same. In a
         gentle bend at speed it turns the course by less than courses are wrong, but positions beside it would
-        determine the latency if they took the course as free of it. At speed positions in a bend are no better: a
-        sideslip that is wrong moves the car aside by as much as a latency that grows with the speed.
+        determine the latency if they took the course as free of it.
         """
         model, receiver, g = self._model, self._receiver, self._model.g
-        if kind == "position" and receiver.latency in model.states:
-            steady = 1.0 - calc_share_of_change(model)
-            share = steady * calc_share(g, model.pose[AHEAD], _FAST)
-            return Considered(dict.fromkeys(model.states.places(receiver.latency), share))
-        if kind not in _OF_VELOCITY:
-            return None
         shares = [] if kind == "course" else [(1.0 - model.unsteered) * calc_unknown(model, _UNKNOWN)]
         if kind in _DIRECTIONS:
-            turning = model.calc_change(model.models.differentiate(course))
-            steady = 1.0 - self._find_share(kind, self._find_changes(readings))
+            (turning,) = self._find_changes(readings["course"])
+            steady = 1.0 - self._find_share(kind, self._find_changes(readings[kind]))
             shares += calc_share(g, turning, _FAST_TURN), steady
         share = reduce(g.max, shares)
-        groups = [group for group in (receiver.latency, receiver.velocity_latency) if group in model.states]
-        return Considered({i: share for group in groups for i in model.states.places(group)})
+        velocity = self._find_steady_changes(readings["position"], readings["velocity"])
+        return consider_latencies(model, share, velocity, model.states.places(receiver.velocity_latency))
 
     def _find_changes(self, readings: Sequence[Atom]) -> list[Atom]:
         """What readings change by within a second."""
@@ -220,6 +234,12 @@ class _ReceiverModel:
         """How far changes of readings determine a latency, 0 to 1."""
         g = self._model.g
         return calc_share(g, g.sqrt(sum((c * c for c in changes), g.zero)), _SMALL_CHANGE[kind])
+
+    def _find_steady_changes(self, position: Sequence[Atom], velocity: Sequence[Atom]) -> list[Atom]:
+        """What a position changes by within a second, without the noise of the velocity while that is steady."""
+        changes = self._find_changes(position)
+        noise = self._find_noise(changes, 1.0 - self._find_share("velocity", self._find_changes(velocity)))
+        return [change - n for change, n in zip(changes, noise, strict=True)]
 
     def _find_noise(self, velocity: Sequence[Atom], share: Atom) -> list[Atom]:
         """A share of what the antenna's velocity, world axes, differs by from a steady one."""
@@ -283,10 +303,7 @@ class _ReceiverModel:
         if kind in _DIRECTIONS:  # of which latencies are considered
             by_latency = changes
         elif kind == "position":
-            # Nor is a row that changes with the noise of the estimated velocity any better.
-            steady = 1.0 - self._find_share("velocity", self._find_changes(velocity))
-            noise = self._find_noise(changes, steady)
-            by_latency = [change - n for change, n in zip(changes, noise, strict=True)]
+            by_latency = self._find_steady_changes(readings, velocity)
         else:
             share = self._find_share(kind, changes)
             by_latency = [share * change for change in changes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,7 @@ from vehicled.filter.states import (
 )
 from vehicled.messages import WHEELS
 from vehicled.sources.imu_settings import Accelerometers, Gyroscopes
+from vehicled.sources.late_fixes import consider_latencies
 from vehicled.vehicle.arrays import AHEAD, ROOT_OUTPUTS, YAW_RATE
 
 if TYPE_CHECKING:
@@ -148,16 +150,11 @@ def _find_considered(model: ErrorModel, groups: Sequence[Group]) -> Considered:
     g, normal = model.g, model.parts.ground
     slope = g.sqrt(normal[0] * normal[0] + normal[1] * normal[1])
     share = calc_share(g, slope * model.models.pose[YAW_RATE], _SMALL_TORSION)
-    latencies = [group for group in model.states.groups if group.is_latency]
-    return Considered(
-        {
-            i: left_out
-            for found, left_out in ((groups, share), (latencies, g.one))
-            for group in found
-            if group in model.states
-            for i in model.states.places(group)
-        }
-    )
+    states, one = model.states, model.g.one
+    latencies = [i for group in states.groups if group.is_latency for i in states.places(group)]
+    late = consider_latencies(model, one, [*model.models.chassis.v_origin_world], latencies)
+    own = {i: share for group in groups for i in states.places(group)}
+    return replace(late, shares=own | dict(late.shares))
 
 
 def add_gyroscopes(model: ErrorModel) -> None:
@@ -191,7 +188,9 @@ def add_gyroscopes(model: ErrorModel) -> None:
         hilly = slipping * (1.0 - axis.z * axis.z) * square / (square + _LEVEL_ROAD**2)
         shares[i] = model.g.max(shares[i], hilly)
     readings = model.models.readings["imu_gyro"]
-    model.observe_readings("imu.gyro", readings, error, sensor="imu_gyro", considered=Considered(shares))
+    model.observe_readings(
+        "imu.gyro", readings, error, sensor="imu_gyro", considered=replace(considered, shares=shares)
+    )
 
 
 _SMALL_ACCELERATION = 0.3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from vehicled.filter.considered import Considered
@@ -22,11 +23,14 @@ _UNKNOWN = 0.2
 """(m/s²)²: variance of the acceleration up to which it is measured, rather than guessed by the speeds themselves."""
 
 
-def make_latency(name: str, meaning: str, sigma: Callable[[S], float | None]) -> ErrorStates[S]:
+def make_latency(
+    name: str, meaning: str, sigma: Callable[[S], float | None], carries_place: bool = False
+) -> ErrorStates[S]:
     """States of a latency, s; `sigma` by the configuration, as in `make_constant`."""
-    return make_constant(
+    latency = make_constant(
         name, ("",), "s", meaning, contradiction=10.0, limit=_LATEST, is_latency=True, sigma=sigma
     )
+    return replace(latency, carries_place=carries_place)
 
 
 def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[Atom, dict[int, Atom]]:
