@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from vehicled.filter.states import POSITION, Group
+from vehicled.filter.states import Group
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.sources.fix_time import FixTime, Latency, weigh
 from vehicled.sources.gnss_model import GNSS
@@ -72,15 +72,15 @@ def test_wrong_latencies_of_any_size_stay_as_found():
 
 @dataclass
 class Table:
-    """Error states x, y and the latency, at these places."""
+    """Error states x, y, the latency, and the heading, at these places."""
 
-    places: dict = field(default_factory=lambda: {"x": 0, "y": 1, "latency": 2})
+    places: dict = field(default_factory=lambda: {"x": 0, "y": 1, "latency": 2, "yaw": 3})
 
     def __contains__(self, group: Group) -> bool:
         return True
 
     def index(self, group: Group, element: str = "") -> int:
-        return self.places[element if group is POSITION else "latency"]
+        return self.places[element or "latency"]
 
 
 class Filter:
@@ -94,41 +94,42 @@ class Filter:
         return float(self._covariance[i, j])
 
 
+READ = "x", "y", "yaw", "sigma.x", "sigma.y", "sigma.yaw"
+
+
 def make_estimate(covariance: np.ndarray) -> tuple[np.ndarray, float]:
     values = np.zeros(len(ESTIMATE_COLUMNS))
-    sigma_x, sigma_y = np.sqrt(np.diag(covariance)[:2])
-    values[[ESTIMATE_INDEX[name] for name in ("x", "y", "sigma.x", "sigma.y")]] = 10.0, -4.0, sigma_x, sigma_y
+    sigma_x, sigma_y, _, sigma_yaw = np.sqrt(np.diag(covariance))
+    values[[ESTIMATE_INDEX[name] for name in READ]] = 10.0, -4.0, 0.5, sigma_x, sigma_y, sigma_yaw
     return values, covariance[0, 1] / (sigma_x * sigma_y)
 
 
 def read(values: np.ndarray) -> list[float]:
-    return [values[ESTIMATE_INDEX[name]] for name in ("x", "y", "sigma.x", "sigma.y")]
+    return [values[ESTIMATE_INDEX[name]] for name in READ]
 
 
-def test_place_is_that_of_an_update_with_the_latency():
-    """As if the latency's marginal had been replaced, which leaves what x and y are given a latency."""
-    speed = np.array([18.0, 9.0])
-    covariance = np.zeros((3, 3))
-    covariance[2, 2] = 0.0019**2
-    covariance[:2, 2] = covariance[2, :2] = speed * covariance[2, 2]
-    covariance[:2, :2] = np.outer(speed, speed) * covariance[2, 2] + np.diag([1e-4, 3e-4])
+def test_pose_is_that_of_an_update_with_the_latency():
+    """As if the latency's marginal had been replaced, which leaves what x, y and yaw are given a latency."""
+    by_latency = np.array([18.0, 9.0, 1.0, -0.4])
+    covariance = np.outer(by_latency, by_latency) * 0.0019**2 + np.diag([1e-4, 3e-4, 0.0, 1e-5])
     values, correlation = make_estimate(covariance)
 
     new = FixTime(Filter(covariance, 0.003), GNSS.latency, SIGMA).correct(values, correlation, 0.0)
 
     weighed = weigh(Latency(0.003, 0.0019**2), SIGMA, 0.0)
-    expected = np.outer(speed, speed) * weighed.variance + np.diag([1e-4, 3e-4])
-    x, y, sigma_x, sigma_y = read(values)
-    assert np.array([x - 10.0, y + 4.0]) == pytest.approx(speed * (weighed.mean - 0.003))
+    expected = np.outer(by_latency, by_latency) * weighed.variance + np.diag([1e-4, 3e-4, 0.0, 1e-5])
+    found = read(values)
+    change = by_latency[[0, 1, 3]] * (weighed.mean - 0.003)
+    assert np.array(found[:3]) - [10.0, -4.0, 0.5] == pytest.approx(change)
     assert weighed.mean < 0.0015
-    assert [sigma_x**2, sigma_y**2] == pytest.approx(np.diag(expected))
-    assert new == pytest.approx(expected[0, 1] / (sigma_x * sigma_y))
+    assert np.square(found[3:]) == pytest.approx(np.diag(expected)[[0, 1, 3]])
+    assert new == pytest.approx(expected[0, 1] / (found[3] * found[4]))
 
 
 @pytest.mark.parametrize("variance", [0.0, SIGMA**2])
 def test_estimates_without_information_on_the_latency_stay(variance):
     """Of a latency that is known, and of one that nothing has been measured of."""
-    covariance = np.diag([1e-4, 1e-4, variance])
+    covariance = np.diag([1e-4, 1e-4, variance, 1e-6])
     values, correlation = make_estimate(covariance)
     before = values.copy()
 

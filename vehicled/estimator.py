@@ -464,12 +464,12 @@ class Estimator:
         additions = self._additions
         return NOTHING_ADDED if additions is None else additions.calc(t_ns * 1e-9)
 
-    def correct_place(self, values: np.ndarray, correlation: float = 0.0) -> float:
-        """Move an estimate (len(ESTIMATE_COLUMNS),) of the filter to the place by the time of fixes.
+    def correct_pose(self, values: np.ndarray, correlation: float = 0.0) -> float:
+        """Move an estimate (len(ESTIMATE_COLUMNS),) of the filter to the place and heading by the time of fixes.
 
         Returns the correlation of x and y, given that of before.
         """
-        return self._sources.correct_place(values, correlation)
+        return self._sources.correct_pose(values, correlation)
 
     def _output(self, t_ns: int) -> Estimate | None:
         """What is published; None where that would be impossible, from which the filter begins anew."""
@@ -482,7 +482,7 @@ class Estimator:
             self._restart_in_place(t_ns, impossible)
             return None
         self.doubt = self._sources.find_doubt(values.item(_YAW_RATE), world.aligned)
-        correlation = self.correct_place(values, correlation) * self.doubt.add_to(values)
+        correlation = self.correct_pose(values, correlation) * self.doubt.add_to(values)
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
         origin = world.origin if world.known else None

@@ -107,7 +107,7 @@ class Smoother:
         f.errors.set_estimate(*backward.smooth(f.errors.matrix))
         f.apply_corrections()
         row = f.output()
-        self.estimator.correct_place(row)
+        self.estimator.correct_pose(row)
         row[ADDED_PLACES] += values[_ADDED]
         AddedDoubt(turned, has_precise_fixes > 0.0).add_to(row)
         row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])

@@ -5,7 +5,7 @@ the second alone, as a Gaussian error: after a minute it has the latency of a ri
 at 20 m/s the place within four centimetres, where the fixes have two. Both hypotheses follow from its one estimate,
 as it is linear in the latency: their evidence, and the estimate under each (a prior of spike and slab, after Mitchell
 and Beauchamp, "Bayesian variable selection in linear regression", JASA 83(404), 1988). What is published is the mean
-of both; the filter goes on with its own.
+of both; the filter goes on with its own. In a bend courses of another time turn the heading, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vehicled.filter.boundary import ObservedFilter
-from vehicled.filter.states import POSITION, Group
+from vehicled.filter.states import ATTITUDE, POSITION, Group
 from vehicled.messages import ESTIMATE_INDEX
 
 _RIGHT = 0.001
@@ -27,10 +27,9 @@ _FALSIFIED = 0.0012
 """s, 1 σ: what tyres, springs and antennas that differ from their models add to a latency that is found."""
 _INFORMED = 0.999
 """Of the configured variance: as long as it is no less, measurements have not told anything."""
-_LEAST_VARIANCE = 1e-6
-"""m², of a place, where rounding would leave none."""
-_X, _Y = ESTIMATE_INDEX["x"], ESTIMATE_INDEX["y"]
-_SIGMA_X, _SIGMA_Y = ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"]
+_LEAST = 1e-6
+"""Of a variance: what is left where rounding would leave none."""
+_CORRECTED = [(ESTIMATE_INDEX[name], ESTIMATE_INDEX[f"sigma.{name}"]) for name in ("x", "y", "yaw")]
 
 
 class Latency(NamedTuple):
@@ -73,7 +72,10 @@ class FixTime:
         self._found = filter.view_slow_states(latency)
         states = filter.states
         self._place = states.index(latency) if latency in states else None
-        self._x, self._y = (states.index(POSITION, axis) for axis in ("x", "y"))
+        self._corrected = (
+            *(states.index(POSITION, axis) for axis in ("x", "y")),
+            states.index(ATTITUDE, "yaw"),
+        )
 
     def _read(self) -> tuple[int, Latency] | None:
         """Which state it is, and what the filter has found; None as long as that is nothing."""
@@ -84,7 +86,7 @@ class FixTime:
         return i, Latency(self._found.item(0), variance)
 
     def correct(self, values: np.ndarray, correlation: float, doubt: float) -> float:
-        """Move the place of an estimate (len(ESTIMATE_COLUMNS),) to where it is under both hypotheses.
+        """Move an estimate (len(ESTIMATE_COLUMNS),) to the place and heading under both hypotheses.
 
         Returns the correlation of x and y, given that of before.
         """
@@ -94,12 +96,14 @@ class FixTime:
         i, found = known
         weighed = weigh(found, self._sigma, doubt)
         change, less = weighed.mean - found.mean, found.variance - weighed.variance
-        by_x = self._filter.get_covariance(i, self._x) / found.variance
-        by_y = self._filter.get_covariance(i, self._y) / found.variance
-        values[_X], values[_Y] = values.item(_X) + by_x * change, values.item(_Y) + by_y * change
-        sigma_x, sigma_y = values.item(_SIGMA_X), values.item(_SIGMA_Y)
-        new_x = math.sqrt(max(sigma_x * sigma_x - by_x * by_x * less, _LEAST_VARIANCE))
-        new_y = math.sqrt(max(sigma_y * sigma_y - by_y * by_y * less, _LEAST_VARIANCE))
-        values[_SIGMA_X], values[_SIGMA_Y] = new_x, new_y
-        covariance = correlation * sigma_x * sigma_y - by_x * by_y * less
-        return float(max(-1.0, min(covariance / (new_x * new_y), 1.0)))
+        gains, before, after = [], [], []
+        for j, (value, sigma) in zip(self._corrected, _CORRECTED, strict=True):
+            by = self._filter.get_covariance(i, j) / found.variance
+            old = values.item(sigma)
+            new = math.sqrt(max(old * old - by * by * less, _LEAST * old * old))
+            values[value], values[sigma] = values.item(value) + by * change, new
+            gains.append(by)
+            before.append(old)
+            after.append(new)
+        covariance = correlation * before[0] * before[1] - gains[0] * gains[1] * less
+        return float(max(-1.0, min(covariance / (after[0] * after[1]), 1.0)))

@@ -236,8 +236,8 @@ class Sources:
             place = math.hypot(place, arm)
         return AddedDoubt(turned, has_precise_fixes, place)
 
-    def correct_place(self, values: np.ndarray, correlation: float) -> float:
-        """Move the place of an estimate to the one by the time of fixes; see `FixTime.correct`."""
+    def correct_pose(self, values: np.ndarray, correlation: float) -> float:
+        """Move an estimate to the place and heading by the time of fixes; see `FixTime.correct`."""
         return self._fix_time.correct(values, correlation, self._context.timing.found_doubt)
 
     @property
