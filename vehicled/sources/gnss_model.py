@@ -12,7 +12,7 @@ from vehicled.filter.factors import calc_share
 from vehicled.filter.states import ErrorStates, Group, make_constant
 from vehicled.sources.gnss_fixes import Baseline
 from vehicled.sources.imu_model import GYRO_BIAS, misalign
-from vehicled.sources.late_fixes import consider_latencies
+from vehicled.sources.late_fixes import calc_fast, consider_latencies
 from vehicled.sources.late_speeds import calc_share_of_change, calc_unknown, make_latency
 from vehicled.vehicle.arrays import AHEAD, YAW
 from vehicled.vehicle.arrays import ANTENNA as ANTENNA_MOUNTING
@@ -140,8 +140,6 @@ _SMOOTHING = 0.5
 """σ of their latency beside that of fixes, as a share of the σ of the latter."""
 _FAST_TURN = 0.1
 """rad/s: how fast a course turns where, from there to twice that, it no longer corrects a latency."""
-_FAST = 15.0
-"""m/s: from there to twice that, positions across the way no longer correct a latency."""
 _UNKNOWN = 0.4
 """(m/s²)²: variance of the acceleration from which on speeds show latencies less. Those over ground do not slip."""
 _SMALL_CHANGE = {"speed": 0.2, "velocity": 0.2, "course": 0.05, "heading": 0.05}
@@ -185,14 +183,11 @@ class _ReceiverModel:
             )
 
     def _consider_by_place(self, velocity: Sequence[Atom]) -> Considered:
-        """At speed, positions do not correct a latency while the car hardly accelerates.
-
-        A sideslip that is wrong in proportion to the lateral acceleration moves the car aside in bends by as much as
-        a latency does, which grows with the speed.
-        """
+        """At speed, positions do not correct a latency while the car hardly accelerates."""
         model = self._model
         steady = 1.0 - calc_share_of_change(model)
-        return consider_latencies(model, steady * calc_share(model.g, model.pose[AHEAD], _FAST), velocity)
+        share = steady * calc_fast(model)
+        return consider_latencies(model, share, share, velocity)
 
     def _find_considered(self, kind: str, readings: Mapping[str, Sequence[Atom]]) -> Considered | None:
         if kind == "position":
@@ -223,7 +218,8 @@ class _ReceiverModel:
             shares += calc_share(g, turning, _FAST_TURN), steady
         share = reduce(g.max, shares)
         velocity = self._find_steady_changes(readings["position"], readings["velocity"])
-        return consider_latencies(model, share, velocity, model.states.places(receiver.velocity_latency))
+        own = model.states.places(receiver.velocity_latency)
+        return consider_latencies(model, share, share * calc_fast(model), velocity, own)
 
     def _find_changes(self, readings: Sequence[Atom]) -> list[Atom]:
         """What readings change by within a second."""

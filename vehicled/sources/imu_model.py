@@ -24,7 +24,7 @@ from vehicled.filter.states import (
 )
 from vehicled.messages import WHEELS
 from vehicled.sources.imu_settings import Accelerometers, Gyroscopes
-from vehicled.sources.late_fixes import consider_latencies
+from vehicled.sources.late_fixes import calc_fast, consider_latencies
 from vehicled.vehicle.arrays import AHEAD, ROOT_OUTPUTS, YAW_RATE
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ def _find_considered(model: ErrorModel, groups: Sequence[Group]) -> Considered:
     share = calc_share(g, slope * model.models.pose[YAW_RATE], _SMALL_TORSION)
     states, one = model.states, model.g.one
     latencies = [i for group in states.groups if group.is_latency for i in states.places(group)]
-    late = consider_latencies(model, one, [*model.models.chassis.v_origin_world], latencies)
+    velocity = [*model.models.chassis.v_origin_world]
+    late = consider_latencies(model, one, calc_fast(model), velocity, latencies)
     own = {i: share for group in groups for i in states.places(group)}
     return replace(late, shares=own | dict(late.shares))
 

@@ -1,42 +1,51 @@
 """Latencies of fixes that an observation does not correct, and the place that goes with them (`considered.py`).
 
 Of a car that drives on, a latency and a place that errs by the speed times it have the same fixes. Were the place
-corrected without the latency, it would leave those fixes, by several times what they err by.
+corrected without the latency, it would leave those fixes, by several times what they err by. At lower speeds, fixes
+correct both at once, and by more than what other observations have moved them apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vehicled.filter.considered import Considered
+from vehicled.filter.factors import calc_share
 from vehicled.filter.states import POSITION
+from vehicled.vehicle.arrays import AHEAD
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
     from vehicled.symbolic.graph import Atom
 
 
+_FAST = 15.0
+"""m/s: from there to twice that, a place errs by more than bends show of a latency."""
+
+
+def calc_fast(model: ErrorModel) -> Atom:
+    """Whether the car is so fast that positions in bends show no latency any more: 0 to 1.
+
+    A sideslip that is wrong in proportion to the lateral acceleration moves the car aside as a latency does which
+    grows with the speed.
+    """
+    return calc_share(model.g, model.pose[AHEAD], _FAST)
+
+
 def consider_latencies(
-    model: ErrorModel, share: Atom, velocity: Iterable[Atom], others: Iterable[int] = ()
+    model: ErrorModel, share: Atom, carried: Atom, velocity: Iterable[Atom], others: Iterable[int] = ()
 ) -> Considered:
     """A share of the latencies of all receivers' fixes is considered, and of other states, given by their places.
 
-    `velocity`: of the car or an antenna, m/s in world axes.
+    `carried`: of that, the share that the place goes with; `velocity`: of the car or an antenna, m/s in world axes.
     """
     states = model.states
     late = [i for group in states.groups if group.carries_place for i in states.places(group)]
     shares = dict.fromkeys([*late, *others], share)
-    return Considered(shares, carry_place(model, late, [share * v for v in velocity]))
-
-
-def carry_place(
-    model: ErrorModel, late: Sequence[int], changes: Sequence[Atom]
-) -> dict[int, tuple[Sequence[int], Atom]]:
-    """The place, by what it changes by for each second of latency. It is where all receivers agree on it."""
     if not late:
-        return {}
-    each = 1.0 / len(late)
-    return {
-        i: (late, each * change) for i, change in zip(model.states.places(POSITION), changes, strict=True)
-    }
+        return Considered(shares)
+    # The place is where all receivers agree on it.
+    each = carried * (1.0 / len(late))
+    changes = zip(states.places(POSITION), velocity, strict=True)
+    return Considered(shares, {i: (late, each * v) for i, v in changes})
