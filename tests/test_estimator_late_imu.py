@@ -79,3 +79,16 @@ def test_an_antenna_whose_place_is_known_is_not_doubted(ahead):
     assert "antenna.x" not in run.estimator.parameters()
     if not ahead:
         assert abs(run.estimator.parameters()["imu_latency"].value) < 0.01
+
+
+def test_without_roll_and_pitch_gyroscopes_neither_time_nor_antenna_is_doubted():
+    """Over seconds, small errors of the estimate's attitude move a path by more than fixes err by."""
+    drive = mixed(55.0)
+    measurements = without(drive.measurements(gnss="rtk"), "imu.wx", "imu.wy", "imu.az")
+    run = Run(prototype(), steps(measurements))
+    found = run.estimator.parameters()
+    assert found["imu_latency"].value == 0.0
+    assert found["antenna.x"].sigma < 0.01
+    settled = (run.t > 10 * SECOND) & (run.t < 55 * SECOND)
+    for column in ("x", "y"):
+        assert np.abs(run.error(drive, column))[settled].max() < 0.03, column

@@ -267,17 +267,20 @@ class ImuSource(Source[Imu]):
         read = self.filter.pose.item
         t, yaw_rate, ahead, left = means
         rises = complex(read(V1Z), read(V2Z))
-        self._timing.is_levelled = self.measures_gravity and self._road.is_used(t)
-        if self._timing.is_levelled:  # by the attitude of the same samples, and not by that of the estimate
-            if not self._road.is_rolling:
+        self._timing.is_levelled = self.measures_gravity
+        if self.measures_gravity:
+            # By the attitude of the same samples: that of the estimate is off by half a milliradian, which comes and
+            # goes, and integrated over a window is several times the noise of fixes.
+            if not (self._road.is_used(t) and self._road.is_rolling):
                 self._timing.interrupt()
+                self._vote()
                 return
             lifted = self.filter.car.vehicle.gravity * self._road.levelled
             ahead, left, rises = ahead - lifted.real, left - lifted.imag, rises + self._road.levelled
         change = self._timing.take_means((t, yaw_rate, ahead, left), rises, read(YAW), bias)
         if abs(change) > LARGE_CHANGE:
             forget_falsified(self.filter, change)
-        elif not change and self._timing.sigma:
+        elif not change:
             self._vote()
         if self._timing.moved is not None:
             doubt_antenna(self.filter, *self._timing.moved)
@@ -285,6 +288,8 @@ class ImuSource(Source[Imu]):
     def _vote(self) -> None:
         """Take another time of samples where all other sensors together contradict it."""
         timing = self._timing
+        if not timing.sigma:
+            return
         change = find_lateness(
             self.filter, self._latencies, self.settings.latency, timing.latency, timing.has_reference
         )
