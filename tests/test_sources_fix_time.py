@@ -11,7 +11,7 @@ from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.sources.fix_time import FixTime, Latency, weigh
 from vehicled.sources.gnss_model import GNSS
 
-SIGMA, RIGHT, SHARE, FALSIFIED = 0.02, 0.001, 0.8, 0.0012
+SIGMA, RIGHT, SHARE, FALSIFIED, OF_TYRES = 0.02, 0.001, 0.8, 0.0012, 0.004
 
 
 def normal(x: np.ndarray, mean: float, sigma: float) -> np.ndarray:
@@ -109,7 +109,10 @@ def read(values: np.ndarray) -> list[float]:
 
 
 def test_pose_is_that_of_an_update_with_the_latency():
-    """As if the latency's marginal had been replaced, which leaves what x, y and yaw are given a latency."""
+    """As if the latency's marginal had been replaced, which leaves what x and y are given a latency.
+
+    Yaw follows by the share of noise.
+    """
     by_latency = np.array([18.0, 9.0, 1.0, -0.4])
     covariance = np.outer(by_latency, by_latency) * 0.0019**2 + np.diag([1e-4, 3e-4, 0.0, 1e-5])
     values, correlation = make_estimate(covariance)
@@ -119,10 +122,14 @@ def test_pose_is_that_of_an_update_with_the_latency():
     weighed = weigh(Latency(0.003, 0.0019**2), SIGMA, 0.0)
     expected = np.outer(by_latency, by_latency) * weighed.variance + np.diag([1e-4, 3e-4, 0.0, 1e-5])
     found = read(values)
-    change = by_latency[[0, 1, 3]] * (weighed.mean - 0.003)
-    assert np.array(found[:3]) - [10.0, -4.0, 0.5] == pytest.approx(change)
+    change = by_latency * (weighed.mean - 0.003)
+    share = 0.0019**2 / (0.0019**2 + OF_TYRES**2)
+    assert np.array(found[:2]) - [10.0, -4.0] == pytest.approx(change[:2])
+    assert found[2] - 0.5 == pytest.approx(share * change[3])
     assert weighed.mean < 0.0015
-    assert np.square(found[3:]) == pytest.approx(np.diag(expected)[[0, 1, 3]])
+    assert np.square(found[3:5]) == pytest.approx(np.diag(expected)[:2])
+    less = share**2 * by_latency[3] ** 2 * (0.0019**2 - weighed.variance)
+    assert found[5] ** 2 == pytest.approx(covariance[3, 3] - less)
     assert new == pytest.approx(expected[0, 1] / (found[3] * found[4]))
 
 

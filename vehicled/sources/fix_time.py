@@ -25,6 +25,8 @@ _LOG_ODDS = math.log(4.0)
 """That four configured latencies of five are right, before any measurement."""
 _FALSIFIED = 0.0012
 """s, 1 σ: what tyres, springs and antennas that differ from their models add to a latency that is found."""
+_OF_TYRES = 0.004
+"""s, 1 σ: what tyres add in bends. With a latency that they make the heading is right, and not without it."""
 _INFORMED = 0.999
 """Of the configured variance: as long as it is no less, measurements have not told anything."""
 _LEAST = 1e-6
@@ -96,9 +98,10 @@ class FixTime:
         i, found = known
         weighed = weigh(found, self._sigma, doubt)
         change, less = weighed.mean - found.mean, found.variance - weighed.variance
+        noise = found.variance / (found.variance + _OF_TYRES * _OF_TYRES)
         gains, before, after = [], [], []
-        for j, (value, sigma) in zip(self._corrected, _CORRECTED, strict=True):
-            by = self._filter.get_covariance(i, j) / found.variance
+        for j, (value, sigma), share in zip(self._corrected, _CORRECTED, (1.0, 1.0, noise), strict=True):
+            by = share * self._filter.get_covariance(i, j) / found.variance
             old = values.item(sigma)
             new = math.sqrt(max(old * old - by * by * less, _LEAST * old * old))
             values[value], values[sigma] = values.item(value) + by * change, new
