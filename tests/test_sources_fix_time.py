@@ -26,24 +26,38 @@ def find(shown: float, error: float, doubt: float) -> Latency:
 
 @pytest.mark.parametrize("doubt", [0.0, 0.003])
 @pytest.mark.parametrize("error", [0.0005, 0.002, 0.008])
-@pytest.mark.parametrize("shown", [0.0, 0.001, -0.004, 0.012])
-def test_mean_and_variance_are_those_of_the_mixture(shown, error, doubt):
-    """Under the hypothesis of a wrong latency, the estimate is the filter's: which knows of no further error."""
+@pytest.mark.parametrize("shown", [0.0, 0.001, -0.004, 0.012, -0.03])
+@pytest.mark.parametrize("earliest", [-math.inf, 0.0, -0.006, 0.002])
+def test_mean_and_variance_are_those_of_the_mixture(shown, error, doubt, earliest):
+    """Under the hypothesis of a wrong latency, the estimate is the filter's: which knows of no further error.
+
+    Wrong ones that are impossible count as right.
+    """
     tau = np.linspace(-0.2, 0.2, 2_000_001)
+    possible = tau >= earliest
     likely = normal(tau, shown, math.hypot(error, doubt, FALSIFIED))
-    right, wrong = SHARE * normal(tau, 0.0, RIGHT) * likely, (1.0 - SHARE) * normal(tau, 0.0, SIGMA) * likely
+    prior = (1.0 - SHARE) * normal(tau, 0.0, SIGMA)
+    share_right = SHARE + (1.0 - SHARE) * (prior * ~possible).sum() / prior.sum()
+    right, wrong = share_right * normal(tau, 0.0, RIGHT) * likely, prior * likely
+    found = find(shown, error, doubt)
+    of_found = normal(tau, found.mean, math.sqrt(found.variance))
+    cut = of_found * possible
+    wrong *= cut.sum() / of_found.sum()
+    of_wrong, spread_wrong = max(earliest, 0.0), 0.0
+    if cut.sum() > 0.0:
+        of_wrong = cut @ tau / cut.sum()
+        spread_wrong = cut @ (tau - of_wrong) ** 2 / cut.sum()
     share = right.sum() / (right.sum() + wrong.sum())
     of_right = right @ tau / right.sum()
     spread_right = right @ (tau - of_right) ** 2 / right.sum()
-    found = find(shown, error, doubt)
-    mean = share * of_right + (1.0 - share) * found.mean
+    mean = share * of_right + (1.0 - share) * of_wrong
     variance = share * (spread_right + (of_right - mean) ** 2)
-    variance += (1.0 - share) * (found.variance + (found.mean - mean) ** 2)
+    variance += (1.0 - share) * (spread_wrong + (of_wrong - mean) ** 2)
 
-    weighed = weigh(found, SIGMA, doubt)
+    weighed = weigh(found, SIGMA, doubt, earliest)
 
     assert weighed.mean == pytest.approx(mean, abs=1e-7)
-    assert weighed.variance == pytest.approx(variance, rel=1e-4)
+    assert weighed.variance == pytest.approx(variance, rel=1e-3)
 
 
 def test_four_of_five_latencies_that_are_right_make_it_consistent():
@@ -68,6 +82,15 @@ def test_four_of_five_latencies_that_are_right_make_it_consistent():
 def test_wrong_latencies_of_any_size_stay_as_found():
     assert weigh(Latency(3.0, 1e-10), SIGMA, 0.0) == pytest.approx((3.0, 1e-10))
     assert weigh(Latency(-0.1, 1e-6), SIGMA, 0.002) == pytest.approx((-0.1, 1e-6))
+
+
+@pytest.mark.parametrize(("found", "sigma"), [(-0.01, 0.008), (-0.02, 0.0066), (-0.022, 0.0035)])
+def test_fixes_that_would_be_of_the_future_are_of_their_time(found, sigma):
+    mean, variance = weigh(Latency(found, sigma**2), SIGMA, 0.0, 0.0)
+    assert abs(mean) < 0.002
+    assert math.sqrt(variance) < 0.0015
+    # What is possible, as of a configured latency of 80 ms, stays as found.
+    assert weigh(Latency(-0.02, 1e-6), SIGMA, 0.0, -0.08) == pytest.approx((-0.02, 1e-6))
 
 
 @dataclass
@@ -117,7 +140,9 @@ def test_pose_is_that_of_an_update_with_the_latency():
     covariance = np.outer(by_latency, by_latency) * 0.0019**2 + np.diag([1e-4, 3e-4, 0.0, 1e-5])
     values, correlation = make_estimate(covariance)
 
-    new = FixTime(Filter(covariance, 0.003), GNSS.latency, SIGMA).correct(values, correlation, 0.0)
+    new = FixTime(Filter(covariance, 0.003), GNSS.latency, 0.0, SIGMA).correct(
+        values, correlation, 0.0, lambda: True
+    )
 
     weighed = weigh(Latency(0.003, 0.0019**2), SIGMA, 0.0)
     expected = np.outer(by_latency, by_latency) * weighed.variance + np.diag([1e-4, 3e-4, 0.0, 1e-5])
@@ -140,7 +165,9 @@ def test_estimates_without_information_on_the_latency_stay(variance):
     values, correlation = make_estimate(covariance)
     before = values.copy()
 
-    new = FixTime(Filter(covariance, 0.0), GNSS.latency, SIGMA).correct(values, correlation, 0.0)
+    new = FixTime(Filter(covariance, 0.0), GNSS.latency, 0.0, SIGMA).correct(
+        values, correlation, 0.0, lambda: True
+    )
 
     assert new == correlation
     assert np.array_equal(values, before)

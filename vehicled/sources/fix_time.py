@@ -6,11 +6,15 @@ at 20 m/s the place within four centimetres, where the fixes have two. Both hypo
 as it is linear in the latency: their evidence, and the estimate under each (a prior of spike and slab, after Mitchell
 and Beauchamp, "Bayesian variable selection in linear regression", JASA 83(404), 1988). What is published is the mean
 of both; the filter goes on with its own. In a bend courses of another time turn the heading, too.
+
+No fix is of the future: a latency that would be negative is none, but for one that a speed of known time shows. Then
+it is the IMU that is late, as `time_vote.py` finds later.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +25,7 @@ from vehicled.messages import ESTIMATE_INDEX
 
 _RIGHT = 0.001
 """s, 1 σ of a latency that is right."""
-_LOG_ODDS = math.log(4.0)
+_ODDS = 4.0
 """That four configured latencies of five are right, before any measurement."""
 _FALSIFIED = 0.0012
 """s, 1 σ: what tyres, springs and antennas that differ from their models add to a latency that is found."""
@@ -29,6 +33,8 @@ _OF_TYRES = 0.004
 """s, 1 σ: what tyres add in bends. With a latency that they make the heading is right, and not without it."""
 _INFORMED = 0.999
 """Of the configured variance: as long as it is no less, measurements have not told anything."""
+_FAR = 6.0
+"""Standard deviations beyond which hardly anything is left of a normal distribution."""
 _LEAST = 1e-6
 """Of a variance: what is left where rounding would leave none."""
 _CORRECTED = [(ESTIMATE_INDEX[name], ESTIMATE_INDEX[f"sigma.{name}"]) for name in ("x", "y", "yaw")]
@@ -43,11 +49,11 @@ class Latency(NamedTuple):
     """s²."""
 
 
-def weigh(found: Latency, sigma: float, doubt: float) -> Latency:
+def weigh(found: Latency, sigma: float, doubt: float, earliest: float = -math.inf) -> Latency:
     """Mean and variance under both hypotheses.
 
     Parameters: what the filter has `found` of a latency of 0 ± `sigma`, s, beside the configured one, and the
-    `doubt` of the time that fixes are compared with, 1 σ, s.
+    `doubt` of the time that fixes are compared with, 1 σ, s; a wrong latency is no less than `earliest`, s.
     """
     of_prior, right = sigma * sigma, _RIGHT * _RIGHT
     # What measurements alone say is what the filter has found without its prior.
@@ -55,22 +61,43 @@ def weigh(found: Latency, sigma: float, doubt: float) -> Latency:
     shown = found.mean * likely / found.variance
     likely += doubt * doubt + _FALSIFIED * _FALSIFIED
     if_right, if_wrong = likely + right, likely + of_prior
-    log_odds = _LOG_ODDS + 0.5 * (
-        math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong)
-    )
-    share = 1.0 / (1.0 + math.exp(-max(log_odds, -100.0)))
+    log_odds = 0.5 * (math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong))
+    wrong, log_possible = _cut(found, earliest)
+    # What is impossible of the wrong ones counts as right.
+    log_odds += math.log(_ODDS + _find_upper_tail(-earliest / sigma)) - log_possible
+    share = 1.0 / (1.0 + math.exp(-max(min(log_odds, 100.0), -100.0)))
     mean = shown * right / if_right
-    apart = mean - found.mean
+    apart = mean - wrong.mean
     variance = share * (likely * right / if_right + (1.0 - share) * apart * apart)
-    return Latency(found.mean + share * apart, variance + (1.0 - share) * found.variance)
+    return Latency(wrong.mean + share * apart, variance + (1.0 - share) * wrong.variance)
+
+
+def _cut(found: Latency, least: float) -> tuple[Latency, float]:
+    """A normal distribution without what is less than `least`, and the log of the probability of the rest."""
+    sigma = math.sqrt(found.variance)
+    bound = (least - found.mean) / sigma
+    if bound < -_FAR:
+        return found, 0.0
+    if bound > _FAR:  # an exponential distribution, nearly
+        log_possible = -0.5 * bound * bound - math.log(math.sqrt(2.0 * math.pi) * bound)
+        return Latency(least + sigma / bound, (sigma / bound) ** 2), log_possible
+    possible = _find_upper_tail(bound)
+    ratio = math.exp(-0.5 * bound * bound) / (math.sqrt(2.0 * math.pi) * possible)
+    variance = found.variance * (1.0 + bound * ratio - ratio * ratio)
+    return Latency(found.mean + sigma * ratio, variance), math.log(possible)
+
+
+def _find_upper_tail(x: float) -> float:
+    """Of the standard normal distribution."""
+    return 0.5 * math.erfc(x / math.sqrt(2.0))
 
 
 class FixTime:
     """The latency of a receiver's fixes under both hypotheses, and what it does to an estimate."""
 
-    def __init__(self, filter: ObservedFilter, latency: Group, sigma: float) -> None:
-        """`latency`: its state, if the filter has it; `sigma` as configured, s."""
-        self._filter, self._sigma = filter, sigma
+    def __init__(self, filter: ObservedFilter, latency: Group, configured: float, sigma: float) -> None:
+        """`latency`: its state, if the filter has it; as `configured`, and σ of that, s."""
+        self._filter, self._configured, self._sigma = filter, configured, sigma
         self._found = filter.view_slow_states(latency)
         states = filter.states
         self._place = states.index(latency) if latency in states else None
@@ -87,16 +114,19 @@ class FixTime:
             return None
         return i, Latency(self._found.item(0), variance)
 
-    def correct(self, values: np.ndarray, correlation: float, doubt: float) -> float:
+    def correct(
+        self, values: np.ndarray, correlation: float, doubt: float, has_reference: Callable[[], bool]
+    ) -> float:
         """Move an estimate (len(ESTIMATE_COLUMNS),) to the place and heading under both hypotheses.
 
-        Returns the correlation of x and y, given that of before.
+        `doubt` of the time that fixes are compared with, 1 σ, s; `has_reference`: whether a speed of known time is
+        measured. Returns the correlation of x and y, given that of before.
         """
         known = self._read()
         if known is None:
             return correlation
         i, found = known
-        weighed = weigh(found, self._sigma, doubt)
+        weighed = weigh(found, self._sigma, doubt, -math.inf if has_reference() else -self._configured)
         change, less = weighed.mean - found.mean, found.variance - weighed.variance
         noise = found.variance / (found.variance + _OF_TYRES * _OF_TYRES)
         gains, before, after = [], [], []

@@ -187,8 +187,9 @@ class Sources:
         """Those of GNSS, the first one first."""
         self._known_antenna = 0.0 if sensors.gnss is None else (_FOUND * sensors.gnss.antenna_sigma) ** 2
         """Variance of the antenna's place up to which it is as configured, m²."""
-        latency_sigma = 0.0 if sensors.gnss is None else sensors.gnss.latency_sigma
-        self._fix_time = FixTime(self._context.filter, GNSS.latency, latency_sigma)
+        gnss = sensors.gnss
+        configured = (0.0, 0.0) if gnss is None else (gnss.latency, gnss.latency_sigma)
+        self._fix_time = FixTime(self._context.filter, GNSS.latency, *configured)
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
         """The inertial measurement unit."""
 
@@ -238,7 +239,8 @@ class Sources:
 
     def correct_pose(self, values: np.ndarray, correlation: float) -> float:
         """Move an estimate to the place and heading by the time of fixes; see `FixTime.correct`."""
-        return self._fix_time.correct(values, correlation, self._context.timing.found_doubt)
+        timing = self._context.timing
+        return self._fix_time.correct(values, correlation, timing.found_doubt, timing.has_reference)
 
     @property
     def _is_antenna_found(self) -> bool:

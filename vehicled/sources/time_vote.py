@@ -85,7 +85,10 @@ def has_known_time(filter: ObservedFilter, is_active: Callable[[str], bool]) -> 
 
     def is_known(latency: Group) -> bool:
         states = filter.states
-        return latency not in states or filter.variances.item(states.index(latency)) == 0.0
+        if latency not in states:
+            return True
+        place = states.index(latency)
+        return filter.get_covariance(place, place) == 0.0
 
     return is_known(GNSS.latency) or any(is_active(kind) and is_known(latency) for kind, latency in _TIMED)
 
