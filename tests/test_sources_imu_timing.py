@@ -289,3 +289,12 @@ def test_at_constant_speed_a_late_imu_and_an_antenna_elsewhere_that_cancel_are_n
     assert change > 3.5 * sigma
     assert not timing._is_told_apart
     assert timing.find_offset(13.0) > 0.25
+
+
+def test_a_time_that_other_sensors_show_is_in_doubt_as_well():
+    """It is compared with the times of fixes, which are known no better."""
+    timing = ImuTiming()
+    drive(timing, 0.0, noise=0.01, has_reference=False)
+    assert timing.found_doubt == 0.0 < timing.doubt
+    timing.set_by_others(0.02)
+    assert timing.found_doubt == timing.doubt > 0.001

@@ -161,7 +161,7 @@ class ImuTiming:
     @property
     def found_doubt(self) -> float:
         """The same of a latency that has been found; 0 where samples are taken to be of their time."""
-        return self.doubt if self._found else 0.0
+        return self.doubt if self._found or self.latency else 0.0
 
     def take_fix(self, t: float, place: complex, sigma: float, latency: float) -> None:
         """Take a fix: x + i y (m), and what the filter has found of the receiver's latency (s)."""
