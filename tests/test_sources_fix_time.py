@@ -8,6 +8,7 @@ import pytest
 
 from vehicled.filter.states import Group
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
+from vehicled.points import ORIGIN
 from vehicled.sources.fix_time import FixTime, Latency, weigh
 from vehicled.sources.gnss_model import GNSS
 
@@ -141,7 +142,7 @@ def test_pose_is_that_of_an_update_with_the_latency():
     values, correlation = make_estimate(covariance)
 
     new = FixTime(Filter(covariance, 0.003), GNSS.latency, 0.0, SIGMA).correct(
-        values, correlation, 0.0, lambda: True
+        values, correlation, ORIGIN, 0.0, lambda: True
     )
 
     weighed = weigh(Latency(0.003, 0.0019**2), SIGMA, 0.0)
@@ -166,7 +167,7 @@ def test_estimates_without_information_on_the_latency_stay(variance):
     before = values.copy()
 
     new = FixTime(Filter(covariance, 0.0), GNSS.latency, 0.0, SIGMA).correct(
-        values, correlation, 0.0, lambda: True
+        values, correlation, ORIGIN, 0.0, lambda: True
     )
 
     assert new == correlation

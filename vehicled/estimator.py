@@ -469,7 +469,7 @@ class Estimator:
 
         Returns the correlation of x and y, given that of before.
         """
-        return self._sources.correct_pose(values, correlation)
+        return self._sources.correct_pose(values, correlation, self._point)
 
     def _output(self, t_ns: int) -> Estimate | None:
         """What is published; None where that would be impossible, from which the filter begins anew."""

@@ -6,6 +6,7 @@ positions go off by metres. Averages over seconds are compared with what the vel
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections import deque
 from dataclasses import dataclass
@@ -19,6 +20,12 @@ _LONGEST_NS = 1_200_000_000
 _DRIFT, _PER_WAY, _PER_CHANGE = 0.3, 0.003, 0.05
 """m, share of the way, and s, times the change of velocity (velocities may be smoothed by so much more than fixes):
 what velocities add up to is right within that."""
+_PER_BEND = 1.0 / 6.0
+"""Of a change of acceleration, times s²: what lies between two velocities is known within that."""
+_SLOWEST = 0.5
+"""m/s: faster, velocities turn from one to the next; slower, they change along a line."""
+_STRAIGHT = 1e-3
+"""Of a turn and a relative change of speed, below which rounding would show."""
 _SIGMAS, _LEAST_WHITE = 5.0, 0.25
 """Of an average, and its least standard deviation as a share of that of a fix: part of that wanders slowly."""
 
@@ -30,6 +37,8 @@ class _Block:
     begun_ns: int
     way: float
     """m: that the velocity adds up to by its end."""
+    unknown: float
+    """m: by how much that may be wrong, as velocities change between fixes."""
     velocity: complex = 0j
     """m/s"""
     beyond: complex = 0j
@@ -47,13 +56,15 @@ class _Place:
         count = sum(b.count for b in blocks)
         self.beyond = sum(b.beyond for b in blocks) / count
         self.apart = sum(b.apart for b in blocks) / count
-        self.velocity, self.way = sum(b.velocity for b in blocks) / count, blocks[-1].way
+        self.velocity = sum(b.velocity for b in blocks) / count
+        self.way, self.unknown = blocks[-1].way, blocks[-1].unknown
         self.sigma = max(1.0 / math.sqrt(count), _LEAST_WHITE) * sum(b.sigma for b in blocks) / count
 
     def differs_from(self, before: _Place, lag: float) -> bool:
         """Whether the place has drifted since, beside velocities that are older than fixes by `lag`, s."""
         change = self.velocity - before.velocity
         bound = _DRIFT + _PER_WAY * (self.way - before.way) + _PER_CHANGE * abs(change)
+        bound += self.unknown - before.unknown
         drift = self.beyond - before.beyond - lag * change
         return abs(drift) > bound + _SIGMAS * math.hypot(self.sigma, before.sigma)
 
@@ -66,8 +77,8 @@ class FixDrift:
         self._reference: _Place | None = None
         """Before the drift that lasts."""
         self._present: _Block | None = None
-        self._t_ns, self._velocity, self._moved = 0, 0j, 0j
-        self.way = 0.0
+        self._t_ns, self._velocity, self._change, self._moved = 0, 0j, 0j, 0j
+        self.way = self._unknown = 0.0
         """m: that the velocity adds up to."""
         self.beyond = 0j
         """Place of the last fix less what the velocity adds up to, east and north, m."""
@@ -92,22 +103,25 @@ class FixDrift:
         """
         dt, found = t_ns - self._t_ns, None
         if 0 < dt < _LONGEST_NS:
-            moved = 0.5 * (velocity + self._velocity) * dt * 1e-9
-            self._moved += moved
+            moved = _find_mean(self._velocity, velocity) * dt * 1e-9
+            change = velocity - self._velocity
+            self._unknown += _PER_BEND * abs(change - self._change) * dt * 1e-9
+            self._moved, self._change = self._moved + moved, change
             self.way += abs(moved)
         else:
             self.forget()
+            self._change = 0j
         self._t_ns, self._velocity, self.beyond = t_ns, velocity, place - self._moved
         if self._present is not None and t_ns - self._present.begun_ns >= _BLOCK_NS:
             self._blocks.append(self._present)
             self._present, found = None, self._compare(lag)
-        block = self._present = self._present or _Block(t_ns, self.way)
+        block = self._present = self._present or _Block(t_ns, self.way, self._unknown)
         block.beyond += self.beyond
         block.apart += apart
         block.sigma += sigma
         block.count += 1
         block.velocity += velocity
-        block.way = self.way
+        block.way, block.unknown = self.way, self._unknown
         return found
 
     def _compare(self, lag: float) -> complex | None:
@@ -127,3 +141,10 @@ class FixDrift:
             return None
         self._reference = before
         return (now.beyond - before.beyond) - (now.apart - before.apart)
+
+
+def _find_mean(before: complex, after: complex) -> complex:
+    """Of a velocity that turns and grows evenly from one to the other, as in a bend."""
+    if min(abs(before), abs(after)) < _SLOWEST or abs(turned := cmath.log(after / before)) < _STRAIGHT:
+        return 0.5 * (before + after)
+    return (after - before) / turned

@@ -13,6 +13,7 @@ it is the IMU that is late, as `time_vote.py` finds later.
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,6 +23,7 @@ import numpy as np
 from vehicled.filter.boundary import ObservedFilter
 from vehicled.filter.states import ATTITUDE, POSITION, Group
 from vehicled.messages import ESTIMATE_INDEX
+from vehicled.units import Vector
 
 _RIGHT = 0.001
 """s, 1 σ of a latency that is right."""
@@ -37,6 +39,8 @@ _FAR = 6.0
 """Standard deviations beyond which hardly anything is left of a normal distribution."""
 _LEAST = 1e-6
 """Of a variance: what is left where rounding would leave none."""
+_PLACE = [ESTIMATE_INDEX[name] for name in ("x", "y")]
+_ANGLES = [ESTIMATE_INDEX[name] for name in ("roll", "pitch", "yaw")]
 _CORRECTED = [(ESTIMATE_INDEX[name], ESTIMATE_INDEX[f"sigma.{name}"]) for name in ("x", "y", "yaw")]
 
 
@@ -115,12 +119,18 @@ class FixTime:
         return i, Latency(self._found.item(0), variance)
 
     def correct(
-        self, values: np.ndarray, correlation: float, doubt: float, has_reference: Callable[[], bool]
+        self,
+        values: np.ndarray,
+        correlation: float,
+        point: Vector,
+        doubt: float,
+        has_reference: Callable[[], bool],
     ) -> float:
         """Move an estimate (len(ESTIMATE_COLUMNS),) to the place and heading under both hypotheses.
 
-        `doubt` of the time that fixes are compared with, 1 σ, s; `has_reference`: whether a speed of known time is
-        measured. Returns the correlation of x and y, given that of before.
+        `point`: which it is of, m in vehicle axes; `doubt` of the time that fixes are compared with, 1 σ, s;
+        `has_reference`: whether a speed of known time is measured. Returns the correlation of x and y, given that of
+        before.
         """
         known = self._read()
         if known is None:
@@ -138,5 +148,17 @@ class FixTime:
             gains.append(by)
             before.append(old)
             after.append(new)
+        if any(point):  # turned about the origin
+            _turn(values, point, gains[2] * change)
         covariance = correlation * before[0] * before[1] - gains[0] * gains[1] * less
         return float(max(-1.0, min(covariance / (after[0] * after[1]), 1.0)))
+
+
+def _turn(values: np.ndarray, point: Vector, angle: float) -> None:
+    """Turn an estimate's point (m, vehicle axes) about the vehicle origin by an angle that its yaw has in it, rad."""
+    roll, pitch, yaw = values[_ANGLES].tolist()
+    x, y, z = point
+    across, up = y * math.cos(roll) - z * math.sin(roll), y * math.sin(roll) + z * math.cos(roll)
+    arm = cmath.rect(1.0, yaw) * complex(x * math.cos(pitch) + up * math.sin(pitch), across)
+    moved = arm - arm * cmath.rect(1.0, -angle)
+    values[_PLACE] += moved.real, moved.imag

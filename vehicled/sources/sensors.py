@@ -35,6 +35,7 @@ from vehicled.sources.steering import SteeringInput
 from vehicled.sources.torques import WheelTorques
 from vehicled.sources.vehicle_speed import VehicleSpeed
 from vehicled.sources.wheels import WheelAngles, WheelSpeeds
+from vehicled.units import Vector
 from vehicled.vehicle.arrays import AHEAD
 
 
@@ -237,10 +238,10 @@ class Sources:
             place = math.hypot(place, arm)
         return AddedDoubt(turned, has_precise_fixes, place)
 
-    def correct_pose(self, values: np.ndarray, correlation: float) -> float:
-        """Move an estimate to the place and heading by the time of fixes; see `FixTime.correct`."""
+    def correct_pose(self, values: np.ndarray, correlation: float, point: Vector) -> float:
+        """Move an estimate of a point to the place and heading by the time of fixes; see `FixTime.correct`."""
         timing = self._context.timing
-        return self._fix_time.correct(values, correlation, timing.found_doubt, timing.has_reference)
+        return self._fix_time.correct(values, correlation, point, timing.found_doubt, timing.has_reference)
 
     @property
     def _is_antenna_found(self) -> bool:
