@@ -129,6 +129,22 @@ def test_a_slow_receiver_in_a_bend_does_not_drift(rate):
     assert play(rate, 0.02, lambda t: 0.0, 60.0, speed=20.0, turn=0.5) == []
 
 
+@pytest.mark.parametrize("seed", [3, 5, 6, 15, 17, 18])
+def test_bends_that_begin_between_two_fixes_are_no_drift(seed):
+    """At any speed, a turning rate of up to 0.6 rad/s that changes all 1.5 s, with a fix per second."""
+    random, jumps = np.random.default_rng(seed), FixJumps()
+    times, fine = np.arange(0.0, 31.0, 1.5), 0.01
+    rates, speed = random.uniform(-0.6, 0.6, len(times)), random.uniform(8.0, 16.0)
+    place, heading = 0j, 0.0
+    for k in range(30_00):
+        t = k * fine
+        if k % 100 == 0:
+            jumps.take(round(t * SECOND), PlacedFix(place, 0j, 0.02, speed, cmath.rect(speed, heading)), True)
+            assert not jumps.is_in_doubt(round(t * SECOND)), t
+        heading += fine * np.interp(t, times, rates)
+        place += cmath.rect(speed, heading) * fine
+
+
 def test_a_receiver_that_stays_is_in_doubt_for_ten_seconds():
     doubtful = play(10.0, 0.02, lambda t: 100.0 if t >= 3.0 else 0.0, 20.0)
     assert doubtful[-1] == pytest.approx(13.0, abs=0.2)

@@ -21,7 +21,8 @@ _DRIFT, _PER_WAY, _PER_CHANGE = 0.3, 0.003, 0.05
 """m, share of the way, and s, times the change of velocity (velocities may be smoothed by so much more than fixes):
 what velocities add up to is right within that."""
 _PER_BEND = 1.0 / 6.0
-"""Of a change of acceleration, times s²: what lies between two velocities is known within that."""
+"""Of the way between two fixes, times the change of the angle that it turns by: it is known within that, where a bend
+begins between them."""
 _SLOWEST = 0.5
 """m/s: faster, velocities turn from one to the next; slower, they change along a line."""
 _STRAIGHT = 1e-3
@@ -38,7 +39,7 @@ class _Block:
     way: float
     """m: that the velocity adds up to by its end."""
     unknown: float
-    """m: by how much that may be wrong, as velocities change between fixes."""
+    """m²: by how much that may be wrong, as velocities change between fixes."""
     velocity: complex = 0j
     """m/s"""
     beyond: complex = 0j
@@ -64,7 +65,7 @@ class _Place:
         """Whether the place has drifted since, beside velocities that are older than fixes by `lag`, s."""
         change = self.velocity - before.velocity
         bound = _DRIFT + _PER_WAY * (self.way - before.way) + _PER_CHANGE * abs(change)
-        bound += self.unknown - before.unknown
+        bound += math.sqrt(self.unknown - before.unknown)
         drift = self.beyond - before.beyond - lag * change
         return abs(drift) > bound + _SIGMAS * math.hypot(self.sigma, before.sigma)
 
@@ -77,7 +78,7 @@ class FixDrift:
         self._reference: _Place | None = None
         """Before the drift that lasts."""
         self._present: _Block | None = None
-        self._t_ns, self._velocity, self._change, self._moved = 0, 0j, 0j, 0j
+        self._t_ns, self._velocity, self._turned, self._moved = 0, 0j, 0j, 0j
         self.way = self._unknown = 0.0
         """m: that the velocity adds up to."""
         self.beyond = 0j
@@ -103,14 +104,14 @@ class FixDrift:
         """
         dt, found = t_ns - self._t_ns, None
         if 0 < dt < _LONGEST_NS:
-            moved = _find_mean(self._velocity, velocity) * dt * 1e-9
-            change = velocity - self._velocity
-            self._unknown += _PER_BEND * abs(change - self._change) * dt * 1e-9
-            self._moved, self._change = self._moved + moved, change
+            mean, turned = _find_mean(self._velocity, velocity)
+            moved = mean * dt * 1e-9
+            self._unknown += (_PER_BEND * abs(moved) * abs(turned - self._turned)) ** 2
+            self._moved, self._turned = self._moved + moved, turned
             self.way += abs(moved)
         else:
             self.forget()
-            self._change = 0j
+            self._turned = 0j
         self._t_ns, self._velocity, self.beyond = t_ns, velocity, place - self._moved
         if self._present is not None and t_ns - self._present.begun_ns >= _BLOCK_NS:
             self._blocks.append(self._present)
@@ -143,8 +144,13 @@ class FixDrift:
         return (now.beyond - before.beyond) - (now.apart - before.apart)
 
 
-def _find_mean(before: complex, after: complex) -> complex:
-    """Of a velocity that turns and grows evenly from one to the other, as in a bend."""
-    if min(abs(before), abs(after)) < _SLOWEST or abs(turned := cmath.log(after / before)) < _STRAIGHT:
-        return 0.5 * (before + after)
-    return (after - before) / turned
+def _find_mean(before: complex, after: complex) -> tuple[complex, complex]:
+    """Of a velocity that turns and grows evenly from one to the other, as in a bend.
+
+    And by what: i times the angle, rad, and the relative growth.
+    """
+    mean = 0.5 * (before + after)
+    if min(abs(before), abs(after)) < _SLOWEST:
+        return mean, (after - before) / max(abs(mean), _SLOWEST)
+    turned = cmath.log(after / before)
+    return (mean if abs(turned) < _STRAIGHT else (after - before) / turned), turned
