@@ -41,7 +41,8 @@ _LEAST = 1e-6
 """Of a variance: what is left where rounding would leave none."""
 _PLACE = [ESTIMATE_INDEX[name] for name in ("x", "y")]
 _ANGLES = [ESTIMATE_INDEX[name] for name in ("roll", "pitch", "yaw")]
-_CORRECTED = [(ESTIMATE_INDEX[name], ESTIMATE_INDEX[f"sigma.{name}"]) for name in ("x", "y", "yaw")]
+_X, _Y, _YAW = (ESTIMATE_INDEX[name] for name in ("x", "y", "yaw"))
+_SIGMA_X, _SIGMA_Y, _SIGMA_YAW = (ESTIMATE_INDEX[f"sigma.{name}"] for name in ("x", "y", "yaw"))
 
 
 class Latency(NamedTuple):
@@ -109,6 +110,8 @@ class FixTime:
             *(states.index(POSITION, axis) for axis in ("x", "y")),
             states.index(ATTITUDE, "yaw"),
         )
+        self._weighed: tuple[tuple[float, ...], Latency] = (), Latency(0.0, 0.0)
+        """By what, and the result."""
 
     def _read(self) -> tuple[int, Latency] | None:
         """Which state it is, and what the filter has found; None as long as that is nothing."""
@@ -136,22 +139,41 @@ class FixTime:
         if known is None:
             return correlation
         i, found = known
-        weighed = weigh(found, self._sigma, doubt, -math.inf if has_reference() else -self._configured)
-        change, less = weighed.mean - found.mean, found.variance - weighed.variance
-        noise = found.variance / (found.variance + _OF_TYRES * _OF_TYRES)
-        gains, before, after = [], [], []
-        for j, (value, sigma), share in zip(self._corrected, _CORRECTED, (1.0, 1.0, noise), strict=True):
-            by = share * self._filter.get_covariance(i, j) / found.variance
-            old = values.item(sigma)
-            new = math.sqrt(max(old * old - by * by * less, _LEAST * old * old))
-            values[value], values[sigma] = values.item(value) + by * change, new
-            gains.append(by)
-            before.append(old)
-            after.append(new)
+        weighed = self._weigh(found, doubt, has_reference)
+        change, less, cov = (
+            weighed.mean - found.mean,
+            found.variance - weighed.variance,
+            self._filter.get_covariance,
+        )
+        # Written out: in each step, a loop over the three takes twice as long.
+        x, y, yaw = self._corrected
+        by_x, by_y = cov(i, x) / found.variance, cov(i, y) / found.variance
+        by_yaw = cov(i, yaw) / (found.variance + _OF_TYRES * _OF_TYRES)
+        read, sigma_x, sigma_y = values.item, values.item(_SIGMA_X), values.item(_SIGMA_Y)
+        values[_X], values[_Y] = read(_X) + by_x * change, read(_Y) + by_y * change
+        values[_SIGMA_X] = new_x = _find_sigma(sigma_x, by_x, less)
+        values[_SIGMA_Y] = new_y = _find_sigma(sigma_y, by_y, less)
+        values[_YAW] = read(_YAW) + by_yaw * change
+        values[_SIGMA_YAW] = _find_sigma(read(_SIGMA_YAW), by_yaw, less)
         if any(point):  # turned about the origin
-            _turn(values, point, gains[2] * change)
-        covariance = correlation * before[0] * before[1] - gains[0] * gains[1] * less
-        return float(max(-1.0, min(covariance / (after[0] * after[1]), 1.0)))
+            _turn(values, point, by_yaw * change)
+        covariance = correlation * sigma_x * sigma_y - by_x * by_y * less
+        return float(max(-1.0, min(covariance / (new_x * new_y), 1.0)))
+
+    def _weigh(self, found: Latency, doubt: float, has_reference: Callable[[], bool]) -> Latency:
+        """As it was in the last step, where nothing has been found since."""
+        by = *found, doubt
+        if by == self._weighed[0]:
+            return self._weighed[1]
+        earliest = -math.inf if has_reference() else -self._configured
+        self._weighed = by, weigh(found, self._sigma, doubt, earliest)
+        return self._weighed[1]
+
+
+def _find_sigma(before: float, by: float, less: float) -> float:
+    """Without what the latency's variance has become less by."""
+    variance = before * before
+    return math.sqrt(max(variance - by * by * less, _LEAST * variance))
 
 
 def _turn(values: np.ndarray, point: Vector, angle: float) -> None:
