@@ -140,11 +140,8 @@ class FixTime:
             return correlation
         i, found = known
         weighed = self._weigh(found, doubt, has_reference)
-        change, less, cov = (
-            weighed.mean - found.mean,
-            found.variance - weighed.variance,
-            self._filter.get_covariance,
-        )
+        change, less = weighed.mean - found.mean, found.variance - weighed.variance
+        cov = self._filter.get_covariance
         # Written out: in each step, a loop over the three takes twice as long.
         x, y, yaw = self._corrected
         by_x, by_y = cov(i, x) / found.variance, cov(i, y) / found.variance
