@@ -355,13 +355,13 @@ def test_estimates_of_tyres_and_latencies_stay_within_their_limits():
         f.apply_corrections()
         assert f.slow_states(TYRE_ERROR) == pytest.approx([expected] * 3)
     assert TYRE_ERROR.limit == 0.6
-    for group, limit in ((GNSS.latency, 0.3), (GNSS.velocity_latency, 0.2)):
+    for group, limit in ((GNSS.latency, 0.3), (GNSS.velocity_latency, 0.2), (STEERING_OFFSET, 0.6)):
         f.errors.x[index(f, group)] = 2.0
         f.apply_corrections()
         assert f.slow_states(group) == pytest.approx([limit])
-    f.errors.x[index(f, STEERING_OFFSET)] = 5.0  # without a limit
+    f.errors.x[f.states.places(GYRO_BIAS)] = 5.0  # without a limit
     f.apply_corrections()
-    assert f.slow_states(STEERING_OFFSET) == pytest.approx([5.0])
+    assert f.slow_states(GYRO_BIAS) == pytest.approx([5.0] * 3)
 
 
 def test_a_fading_state_settles_at_its_stationary_variance():

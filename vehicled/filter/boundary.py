@@ -159,6 +159,9 @@ class ObservedFilter(Protocol):
     def set_process_time(self, group: Group, time: float) -> None:
         """Set the time (s) in which a group of states fades."""
 
+    def set_speed(self, ahead: float, sigma: float) -> None:
+        """Go ahead at another speed, m/s; `sigma`: of it."""
+
     def restart_process(self, group: Group, process: Process) -> None:
         """A slow error of another kind: zero, with the variance of the new process."""
 

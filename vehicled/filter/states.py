@@ -333,12 +333,15 @@ def calc_unmodelled(f: Filter) -> Process:
     return Process(u.time, (u.longitudinal, u.lateral, u.vertical, u.yaw))
 
 
+_MOST_STEERING = 0.6
+"""rad: wheels turn from stop to stop. Beyond, tie rods have no solution; without a sensor all of it is the offset."""
 STEERING_OFFSET: ErrorStates[Filter] = make_constant(
     "steering_offset",
     ("",),
     "rad",
     "angle of the front wheels beside what the steering sensor gives, to the left",
     contradiction=10.0,
+    limit=_MOST_STEERING,
     sigma=lambda f: f.unknowns.steering_offset,
     density=lambda f: _creep(f.unknowns.steering_offset),
 )

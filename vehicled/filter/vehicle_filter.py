@@ -22,6 +22,7 @@ from vehicled.filter.settings import Filter
 from vehicled.filter.states import (
     POSITION,
     SUSPENSION,
+    VELOCITY,
     WHEEL_ANGLE,
 )
 from vehicled.filter.structure import CHART_PAIRS
@@ -405,6 +406,15 @@ class VehicleFilter(AdaptiveState):
         unknown = np.isnan(offset)
         offset[unknown] = 0.0
         self.shift(offset if further is None else offset + further, d_offset)
+
+    def set_speed(self, ahead: float, sigma: float) -> None:
+        """Go ahead at another speed, m/s; `sigma`: of it."""
+        change, wheels = np.zeros(CHART_SIZE), np.zeros((2, len(WHEELS)))
+        change[AHEAD] = ahead - self.pose[AHEAD]
+        wheels[1] = change[AHEAD] / self.car.rolling_radius
+        self.car.correct(change, wheels, carry=True)
+        self.read_state()
+        self.set_variance(VELOCITY, "ahead", sigma**2)
 
     def turn_to_course(self, observation: Observation) -> bool:
         """Turn the car so that it moved along an observed course over ground; False when that is too old."""

@@ -21,6 +21,7 @@ from vehicled.filter.states import (
     Process,
 )
 from vehicled.messages import CHANNELS, Measurement
+from vehicled.sources.first_direction import go_ahead
 from vehicled.sources.fix_jumps import FixJumps, PlacedFix, is_within
 from vehicled.sources.gate import Gate
 from vehicled.sources.gnss_fixes import (
@@ -66,8 +67,7 @@ _HEAVE = 0.03
 _VAGUE_HEADING = 0.1
 """rad: a heading that is less certain is no start, as errors are linearised."""
 _OPENED = 3.0
-"""By how much the σ of a yaw that is set to a heading is larger than that of the heading: the headings that follow
-then correlate it with the error of the baseline's angle."""
+"""Factor on σ of a yaw that is set to a heading: those that follow correlate it with the error of the baseline."""
 _HEIGHT_RATIO = 2.0
 """By how much farther heights wander than horizontal positions: all satellites are above."""
 _LEAST_WHITE = 0.25
@@ -445,6 +445,8 @@ class GnssSource(Source[Gnss]):
         else:
             return
         f.apply_corrections()
+        if kind == "course" and go_ahead(f, self.updates, v["speed"], self._find_velocity_noise(v)):
+            return  # the next one turns it
         if kind:
             late = self._late if kind == "heading" else self._velocity_late
             t_ns = m.t - round(late * 1e9)

@@ -1,0 +1,48 @@
+"""Which way a car goes that moves for the first time: beside an estimate that goes the other way."""
+
+import numpy as np
+import pytest
+from filter_rig import STEP_NS, new_filter, place, turn_left
+
+from vehicled.filter.states import VELOCITY
+from vehicled.sources.first_direction import go_ahead
+from vehicled.vehicle.arrays import AHEAD
+
+
+class Updates:
+    """Kinds of observation that are active."""
+
+    step_ns = 3 * STEP_NS
+
+    def __init__(self, *active: str):
+        self.health = dict.fromkeys(("gnss.position", "gnss.speed", "imu.accel", "wheel.rl.speed"))
+        self._active = active
+
+    def is_active(self, kind: str) -> bool:
+        return kind in self._active
+
+
+@pytest.mark.parametrize(
+    ("estimated", "sigma", "active", "expected"),
+    [
+        (-0.7, 0.28, ("gnss.speed", "imu.accel"), 2.0),  # noise, or an IMU askew
+        (0.1, 0.28, ("gnss.speed", "imu.accel"), 2.0),
+        (-2.0, 0.1, ("gnss.speed", "imu.accel"), -2.0),  # it backs out, and knows that
+        (-2.0, 0.1, ("gnss.position", "gnss.speed"), 2.0),  # speeds without a sign alone have made it sure
+        (1.9, 0.1, ("gnss.speed",), 1.9),
+    ],
+)
+def test_it_goes_ahead_unless_the_estimate_is_sure_of_the_contrary(estimated, sigma, active, expected):
+    f = new_filter()
+    place(f, np.zeros(3), 0.4, estimated)
+    turn_left(f, 2, 0.0)
+    f.set_variance(VELOCITY, "ahead", sigma**2)
+    before = f.read_state().copy()
+
+    assert go_ahead(f, Updates(*active), 2.0, 0.1) == (expected != estimated)
+
+    after = f.read_state()
+    assert after[AHEAD] == pytest.approx(expected, abs=0.02)
+    assert after[:3] == pytest.approx(before[:3])
+    variance = f.variances[f.states.index(VELOCITY, "ahead")]
+    assert variance == pytest.approx((0.1**2 + 0.02**2) if expected != estimated else sigma**2)
