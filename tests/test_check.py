@@ -258,6 +258,24 @@ def test_places_of_sensors_below_the_road_and_outside_of_the_car_are_doubtful(
         assert doubt in line
 
 
+@pytest.mark.parametrize(
+    ("latency", "sigma", "memory"),
+    [(0.05, 0.02, None), (0.4, 0.06, None), (0.4, 0.15, "1.0 s"), (0.7, 0.0, "0.8 s")],
+)
+def test_latencies_beyond_the_memory_are_doubtful(capsys, config, latency, sigma, memory):
+    known = "default; how well that is known"
+    config("    latency: 0 ms                       #", f"    latency: {latency} s #")
+    path = config(
+        f"    latency_sigma: 20 ms                # {known}", f"    latency_sigma: {sigma} s # {known}"
+    )
+    status, out, err = check(capsys, path)
+    lines = [line for line in out.splitlines() if line.startswith("doubtful: ")]
+    assert (status, err, len(lines)) == (0, "", memory is not None)
+    if memory is not None:
+        assert lines[0].startswith("doubtful: sensors.gnss.latency: measurements may be ")
+        assert lines[0].endswith(f"beyond filter.memory (0.6 s): expected memory: {memory}")
+
+
 def test_a_mechanism_is_counted_and_listed(capsys):
     status, out, err = check(capsys, "five_bar", "--json")
     found = json.loads(out)

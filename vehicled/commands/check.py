@@ -184,6 +184,7 @@ def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
 def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     from vehicled.estimator import Estimator
     from vehicled.expectations import join_path
+    from vehicled.sources.latency_doubts import find_latency_doubts
     from vehicled.sources.place_doubts import find_place_doubts
     from vehicled.vehicle.doubts import find_doubts
     from vehicled.vehicle.steering import SteeringGeometry
@@ -199,9 +200,11 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     car.ground[:] = (0.0, 0.0, 1.0, 0.0)
     car.report()
     sensors, vehicle, height = configuration.sensors, configuration.vehicle, car.output("z")
+    of_sensors = find_place_doubts(sensors, vehicle, height)
+    of_sensors += find_latency_doubts(sensors, configuration.filter.memory)
     doubts = [
         *((join_path("vehicle", key), text) for key, text in find_doubts(car)),
-        *((join_path("sensors", key), text) for key, text in find_place_doubts(sensors, vehicle, height)),
+        *((join_path("sensors", key), text) for key, text in of_sensors),
     ]
     return {
         **_count(topology),
