@@ -355,7 +355,7 @@ def test_estimates_of_tyres_and_latencies_stay_within_their_limits():
         f.apply_corrections()
         assert f.slow_states(TYRE_ERROR) == pytest.approx([expected] * 3)
     assert TYRE_ERROR.limit == 0.6
-    for group, limit in ((GNSS.latency, 0.3), (GNSS.velocity_latency, 0.2), (STEERING_OFFSET, 0.6)):
+    for group, limit in ((GNSS.latency, 0.3), (GNSS.velocity_latency, 0.2), (STEERING_OFFSET, 0.75)):
         f.errors.x[index(f, group)] = 2.0
         f.apply_corrections()
         assert f.slow_states(group) == pytest.approx([limit])

@@ -333,7 +333,7 @@ def calc_unmodelled(f: Filter) -> Process:
     return Process(u.time, (u.longitudinal, u.lateral, u.vertical, u.yaw))
 
 
-_MOST_STEERING = 0.6
+_MOST_STEERING = 0.75
 """rad: wheels turn from stop to stop. Beyond, tie rods have no solution; without a sensor all of it is the offset."""
 STEERING_OFFSET: ErrorStates[Filter] = make_constant(
     "steering_offset",
