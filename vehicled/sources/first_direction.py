@@ -1,7 +1,8 @@
 """Which way a car goes that moves for the first time: ahead, unless the estimate is sure that it does not.
 
-A course tells it, and not whether the car goes ahead or back. The nearer of both would be one of noise, or of an IMU
-that is mounted askew: speeds of a receiver, which have no sign, would go on to confirm it.
+A course over ground does not tell whether the car goes ahead or back. The sign of the estimated speed would decide,
+which after standing comes of noise, or of an IMU that is mounted askew. Speeds of a receiver, which have no sign,
+would confirm it from then on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Latencies of fixes that an observation does not correct, and the place that goes with them (`considered.py`).
 
-Of a car that drives on, a latency and a place that errs by the speed times it have the same fixes. Were the place
-corrected without the latency, it would leave those fixes, by several times what they err by. At lower speeds, fixes
-correct both at once, and by more than what other observations have moved them apart.
+While a car drives on, fixes are the same for a latency and for a place that errs by the speed times it. Corrected
+without the latency, the place would leave its fixes, by several times what they err by. At lower speeds, fixes
+correct both at once, which takes back what other observations have moved one of them by.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _FAST = 15.0
-"""m/s: from there to twice that, a place errs by more than bends show of a latency."""
+"""m/s: from there to twice that, positions in bends show less and less of a latency."""
 
 
 def calc_fast(model: ErrorModel) -> Atom:
