@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vehicled.sources.updates import MeasurementUpdates
 
 _CERTAIN = 5.0
-"""Standard deviations."""
+"""Standard deviations by which an estimate has to differ from zero, or a reading from the estimate."""
 _SIDESLIP = 0.01
 """Of the speed: how much it may differ from that of the vehicle origin."""
 

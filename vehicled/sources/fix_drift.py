@@ -39,7 +39,7 @@ class _Block:
     way: float
     """m: that the velocity adds up to by its end."""
     unknown: float
-    """m²: by how much that may be wrong, as velocities change between fixes."""
+    """m²: variance of that, as velocities change between fixes."""
     velocity: complex = 0j
     """m/s"""
     beyond: complex = 0j
@@ -79,8 +79,10 @@ class FixDrift:
         """Before the drift that lasts."""
         self._present: _Block | None = None
         self._t_ns, self._velocity, self._turned, self._moved = 0, 0j, 0j, 0j
-        self.way = self._unknown = 0.0
+        self.way = 0.0
         """m: that the velocity adds up to."""
+        self._unknown = 0.0
+        """m²: variance of that, as velocities change between fixes."""
         self.beyond = 0j
         """Place of the last fix less what the velocity adds up to, east and north, m."""
 

@@ -158,7 +158,7 @@ class FixTime:
         return float(max(-1.0, min(covariance / (new_x * new_y), 1.0)))
 
     def _weigh(self, found: Latency, doubt: float, has_reference: Callable[[], bool]) -> Latency:
-        """As it was in the last step, where nothing has been found since."""
+        """Both hypotheses; where nothing has been found since the last step, as they were then."""
         by = *found, doubt
         if by == self._weighed[0]:
             return self._weighed[1]
