@@ -141,9 +141,9 @@ def test_pose_is_that_of_an_update_with_the_latency():
     covariance = np.outer(by_latency, by_latency) * 0.0019**2 + np.diag([1e-4, 3e-4, 0.0, 1e-5])
     values, correlation = make_estimate(covariance)
 
-    new = FixTime(Filter(covariance, 0.003), GNSS.latency, 0.0, SIGMA).correct(
-        values, correlation, ORIGIN, 0.0, lambda: True
-    )
+    fix_time = FixTime(Filter(covariance, 0.003), GNSS.latency, 0.0, SIGMA)
+    fix_time.look(0.0, lambda: True)
+    new = fix_time.correct(values, correlation, ORIGIN)
 
     weighed = weigh(Latency(0.003, 0.0019**2), SIGMA, 0.0)
     expected = np.outer(by_latency, by_latency) * weighed.variance + np.diag([1e-4, 3e-4, 0.0, 1e-5])
@@ -166,9 +166,9 @@ def test_estimates_without_information_on_the_latency_stay(variance):
     values, correlation = make_estimate(covariance)
     before = values.copy()
 
-    new = FixTime(Filter(covariance, 0.0), GNSS.latency, 0.0, SIGMA).correct(
-        values, correlation, ORIGIN, 0.0, lambda: True
-    )
+    fix_time = FixTime(Filter(covariance, 0.0), GNSS.latency, 0.0, SIGMA)
+    fix_time.look(0.0, lambda: True)
+    new = fix_time.correct(values, correlation, ORIGIN)
 
     assert new == correlation
     assert np.array_equal(values, before)

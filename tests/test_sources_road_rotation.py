@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from vehicled.filter.states import Group
 from vehicled.sources.road_rotation import RoadRotation
 from vehicled.vehicle.arrays import AHEAD, AX, LEFT, V1Z, V2Z
 
@@ -21,7 +22,6 @@ class Filter:
         self.pose, self.road_lift = np.zeros(32), np.zeros(1)
         self.pose[AHEAD] = SPEED
         self.car = SimpleNamespace(vehicle=SimpleNamespace(gravity=GRAVITY))
-        self.variances, self.states = np.zeros(3), SimpleNamespace(index=lambda _, axis: "xyz".index(axis))
         self.turned = 0j
         self.levelled: list[complex] = []
         self.road = RoadRotation(self)
@@ -29,6 +29,9 @@ class Filter:
     @property
     def rises(self) -> complex:
         return complex(self.pose[V1Z], self.pose[V2Z])
+
+    def get_variance(self, group: Group, element: str = "") -> float:
+        return 0.0
 
     def level(self, lean: complex, sigma: tuple[float, float]) -> None:
         self.levelled.append(lean)

@@ -469,6 +469,7 @@ class Estimator:
 
         Returns the correlation of x and y, given that of before.
         """
+        self._sources.look_at_time()
         return self._sources.correct_pose(values, correlation, self._point)
 
     def _output(self, t_ns: int) -> Estimate | None:
@@ -481,8 +482,9 @@ class Estimator:
                 self._restore_saved()
             self._restart_in_place(t_ns, impossible)
             return None
-        self.doubt = self._sources.find_doubt(values.item(_YAW_RATE), world.aligned)
-        correlation = self.correct_pose(values, correlation) * self.doubt.add_to(values)
+        self.doubt = self._sources.find_doubt(t_ns, values.item(_YAW_RATE), world.aligned)
+        correlation = self._sources.correct_pose(values, correlation, self._point)
+        correlation *= self.doubt.add_to(values)
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
         origin = world.origin if world.known else None

@@ -128,6 +128,9 @@ class ObservedFilter(Protocol):
     def get_covariance(self, i: int, j: int) -> float:
         """Covariance of two error states."""
 
+    def get_variance(self, group: Group, element: str = "") -> float:
+        """Variance of one error state."""
+
     @property
     def pose(self) -> np.ndarray:
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""

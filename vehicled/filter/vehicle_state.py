@@ -200,6 +200,11 @@ class VehicleState:
         """Of the error states i and j, or the variance of one."""
         return self.errors.get_covariance(i, j)
 
+    def get_variance(self, group: Group, element: str = "") -> float:
+        """Of one error state."""
+        i = self.states.index(group, element)
+        return self.errors.get_covariance(i, i)
+
     @property
     def is_sound(self) -> bool:
         """Whether state and covariance are finite."""
@@ -317,13 +322,9 @@ class VehicleState:
     def restore(self, saved: np.ndarray) -> None:
         """Return to a saved state; settings too are those of then (see `configure`)."""
         self.car.workspace[:] = saved
-        variances = self.variances
+        now, states = self.variances, self.states
         initial = self._table.initial(self._initial)
-        self._closed = {
-            g: initial[self.states[g]]
-            for g in self.states.groups
-            if g.needs and not variances[self.states[g]].any()
-        }
+        self._closed = {g: initial[states[g]] for g in states.groups if g.needs and not now[states[g]].any()}
         self._past = None
 
     def save_motion(self) -> np.ndarray:

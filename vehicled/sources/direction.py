@@ -41,7 +41,7 @@ class Direction:
         if reading <= 0.0 or self.is_forwards or channel in self._signed:
             return reading, 0.0
         ahead = self._filter.pose.item(AHEAD)
-        sigma = math.sqrt(self._filter.variances.item(self._filter.states.index(VELOCITY, "ahead")))
+        sigma = math.sqrt(self._filter.get_variance(VELOCITY, "ahead"))
         if ahead < -_CERTAIN * sigma:
             return -reading, 0.0
         # What nothing else measures can be no reason for a doubt.

@@ -30,7 +30,7 @@ def go_ahead(filter: ObservedFilter, updates: MeasurementUpdates, speed: float, 
     Returns whether the speed was set: what has been measured before is too old then.
     """
     ahead = filter.pose.item(AHEAD)
-    variance = filter.variances.item(filter.states.index(VELOCITY, "ahead"))
+    variance = filter.get_variance(VELOCITY, "ahead")
     is_alone = not any(updates.is_active(kind) for kind in updates.health if not kind.startswith("gnss"))
     is_sure = ahead < -_CERTAIN * math.sqrt(variance) and not is_alone
     if is_sure or ahead > speed - _CERTAIN * sigma:

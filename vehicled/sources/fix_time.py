@@ -39,6 +39,8 @@ _FAR = 6.0
 """Standard deviations beyond which hardly anything is left of a normal distribution."""
 _LEAST = 1e-6
 """Of a variance: what is left where rounding would leave none."""
+_TINY = 1e-30
+"""In place of a variance that is zero."""
 _PLACE = [ESTIMATE_INDEX[name] for name in ("x", "y")]
 _ANGLES = [ESTIMATE_INDEX[name] for name in ("roll", "pitch", "yaw")]
 _X, _Y, _YAW = (ESTIMATE_INDEX[name] for name in ("x", "y", "yaw"))
@@ -97,6 +99,22 @@ def _find_upper_tail(x: float) -> float:
     return 0.5 * math.erfc(x / math.sqrt(2.0))
 
 
+class _Effect(NamedTuple):
+    """What both hypotheses do to an estimate of the filter."""
+
+    x: float
+    """m, by which it moves,"""
+    y: float
+    yaw: float
+    """and rad, by which it turns."""
+    left_x: float
+    """Shares that are left of its standard deviations,"""
+    left_y: float
+    left_yaw: float
+    shared: float
+    """and by how much the correlation of x and y becomes less, beside the standard deviations of before."""
+
+
 class FixTime:
     """The latency of a receiver's fixes under both hypotheses, and what it does to an estimate."""
 
@@ -110,8 +128,8 @@ class FixTime:
             *(states.index(POSITION, axis) for axis in ("x", "y")),
             states.index(ATTITUDE, "yaw"),
         )
-        self._weighed: tuple[tuple[float, ...], Latency] = (), Latency(0.0, 0.0)
-        """By what, and the result."""
+        self._effect: _Effect | None = None
+        """None as long as nothing is known of the latency."""
 
     def _read(self) -> tuple[int, Latency] | None:
         """Which state it is, and what the filter has found; None as long as that is nothing."""
@@ -121,56 +139,50 @@ class FixTime:
             return None
         return i, Latency(self._found.item(0), variance)
 
-    def correct(
-        self,
-        values: np.ndarray,
-        correlation: float,
-        point: Vector,
-        doubt: float,
-        has_reference: Callable[[], bool],
-    ) -> float:
-        """Move an estimate (len(ESTIMATE_COLUMNS),) to the place and heading under both hypotheses.
+    def look(self, doubt: float, has_reference: Callable[[], bool]) -> None:
+        """Weigh both hypotheses anew; `correct` goes by that from then on.
 
-        `point`: which it is of, m in vehicle axes; `doubt` of the time that fixes are compared with, 1 σ, s;
-        `has_reference`: whether a speed of known time is measured. Returns the correlation of x and y, given that of
-        before.
+        `doubt` of the time that fixes are compared with, 1 σ, s; `has_reference`: whether a speed of known time is
+        measured.
         """
         known = self._read()
         if known is None:
-            return correlation
+            self._effect = None
+            return
         i, found = known
-        weighed = self._weigh(found, doubt, has_reference)
+        earliest = -math.inf if has_reference() else -self._configured
+        weighed = weigh(found, self._sigma, doubt, earliest)
         change, less = weighed.mean - found.mean, found.variance - weighed.variance
-        cov = self._filter.get_covariance
-        # Written out: in each step, a loop over the three takes twice as long.
-        x, y, yaw = self._corrected
+        cov, (x, y, yaw) = self._filter.get_covariance, self._corrected
         by_x, by_y = cov(i, x) / found.variance, cov(i, y) / found.variance
         by_yaw = cov(i, yaw) / (found.variance + _OF_TYRES * _OF_TYRES)
-        read, sigma_x, sigma_y = values.item, values.item(_SIGMA_X), values.item(_SIGMA_Y)
-        values[_X], values[_Y] = read(_X) + by_x * change, read(_Y) + by_y * change
-        values[_SIGMA_X] = new_x = _find_sigma(sigma_x, by_x, less)
-        values[_SIGMA_Y] = new_y = _find_sigma(sigma_y, by_y, less)
-        values[_YAW] = read(_YAW) + by_yaw * change
-        values[_SIGMA_YAW] = _find_sigma(read(_SIGMA_YAW), by_yaw, less)
+        # Of variances only shares hold until the next look: a fix before it may make them much less.
+        of_x, of_y, of_yaw = (max(cov(k, k), _TINY) for k in self._corrected)
+        self._effect = _Effect(
+            *(by_x * change, by_y * change, by_yaw * change),
+            left_x=math.sqrt(max(1.0 - by_x * by_x * less / of_x, _LEAST)),
+            left_y=math.sqrt(max(1.0 - by_y * by_y * less / of_y, _LEAST)),
+            left_yaw=math.sqrt(max(1.0 - by_yaw * by_yaw * less / of_yaw, _LEAST)),
+            shared=by_x * by_y * less / math.sqrt(of_x * of_y),
+        )
+
+    def correct(self, values: np.ndarray, correlation: float, point: Vector) -> float:
+        """Move an estimate (len(ESTIMATE_COLUMNS),) to the place and heading under both hypotheses.
+
+        `point`: which it is of, m in vehicle axes. Returns the correlation of x and y, given that of before.
+        """
+        effect = self._effect
+        if effect is None:
+            return correlation
+        move_x, move_y, turn, left_x, left_y, left_yaw, shared = effect
+        # Written out: in each step, a loop over the three takes twice as long.
+        read = values.item
+        values[_X], values[_Y], values[_YAW] = read(_X) + move_x, read(_Y) + move_y, read(_YAW) + turn
+        values[_SIGMA_X], values[_SIGMA_Y] = left_x * read(_SIGMA_X), left_y * read(_SIGMA_Y)
+        values[_SIGMA_YAW] = left_yaw * read(_SIGMA_YAW)
         if any(point):  # turned about the origin
-            _turn(values, point, by_yaw * change)
-        covariance = correlation * sigma_x * sigma_y - by_x * by_y * less
-        return float(max(-1.0, min(covariance / (new_x * new_y), 1.0)))
-
-    def _weigh(self, found: Latency, doubt: float, has_reference: Callable[[], bool]) -> Latency:
-        """Both hypotheses; where nothing has been found since the last step, as they were then."""
-        by = *found, doubt
-        if by == self._weighed[0]:
-            return self._weighed[1]
-        earliest = -math.inf if has_reference() else -self._configured
-        self._weighed = by, weigh(found, self._sigma, doubt, earliest)
-        return self._weighed[1]
-
-
-def _find_sigma(before: float, by: float, less: float) -> float:
-    """Without what the latency's variance has become less by."""
-    variance = before * before
-    return math.sqrt(max(variance - by * by * less, _LEAST * variance))
+            _turn(values, point, turn)
+        return max(-1.0, min((correlation - shared) / (left_x * left_y), 1.0))
 
 
 def _turn(values: np.ndarray, point: Vector, angle: float) -> None:

@@ -296,7 +296,7 @@ class GnssSource(Source[Gnss]):
             f, way = self.filter, abs(self.filter.pose.item(AHEAD)) * since * 1e-9
             for axis in ("x", "y"):
                 # It is the same direction as between the fixes before: not the variances add up, but σ.
-                sigma = math.sqrt(f.variances[f.states.index(POSITION, axis)])
+                sigma = math.sqrt(f.get_variance(POSITION, axis))
                 f.add_variance(POSITION, axis, way * (way + 2.0 * sigma))
 
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
@@ -378,7 +378,7 @@ class GnssSource(Source[Gnss]):
         if fix is None:
             return False
         is_turned = self.motion.is_turned and not self._has_agreeing_other()
-        return self._world.is_heading_lost(f.variances.item(f.states.index(ATTITUDE, "yaw")), is_turned)
+        return self._world.is_heading_lost(f.get_variance(ATTITUDE, "yaw"), is_turned)
 
     def _find_velocity_then(self, t: float) -> complex:
         """Estimated velocity of the antenna, east + i north, m/s, when one was measured that came with time t (s)."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter, sub
+from operator import itemgetter
 from typing import Annotated
 
 import numpy as np
@@ -22,7 +22,6 @@ from vehicled.sources.imu_model import (
     GYRO_SCALE,
     add_accelerometers,
     add_gyroscopes,
-    turn_back,
 )
 from vehicled.sources.imu_settings import Accelerometers, Gyroscopes
 from vehicled.sources.imu_statistics import (
@@ -153,7 +152,6 @@ class ImuSource(Source[Imu]):
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
-        self._errors = [self.filter.view_slow_states(g) for g in (ALIGNMENT, GYRO_BIAS, ACCELEROMETER_BIAS)]
 
     def reset(self) -> None:
         """The filter begins anew: what was found of the samples' noise is forgotten as well."""
@@ -311,9 +309,7 @@ class ImuSource(Source[Imu]):
         rates, forces, of_rates = list(found[:_AXES]), list(found[_AXES : 2 * _AXES]), found[2 * _AXES]
         self._note_motion(t, found, measured)
         if self._road.is_due(t) and not self._given_noise and all(measured[:_AXES]):
-            self._turn_car_and_road(
-                t, rates, forces if all(measured[_AXES:]) and not self._gravity_removed else None
-            )
+            self._turn_car_and_road(t, all(measured[_AXES:]) and not self._gravity_removed)
         if done < RATES_DONE:
             self._observe_rates(m, rates, of_rates, _find_present(measured[:_AXES]))
         else:
@@ -327,15 +323,12 @@ class ImuSource(Source[Imu]):
             innovation, variance = list(results[_OF_FORCES]), list(results[_OF_VARIANCES])
             self.updates.accept(m, "imu.accel", forces, innovation, variance, results[-1])
 
-    def _turn_car_and_road(self, t: float, rates: Sequence[float], forces: Sequence[float] | None) -> None:
-        """Turn them by a sample in IMU axes; specific forces only where they are measured, with gravity."""
-        turn, free = self._errors[0].tolist(), []
-        for values, bias in zip((rates, forces), self._errors[1:], strict=True):
-            if values is not None:
-                free.append(turn_back(list(map(sub, values, bias.tolist())), turn, self._axes))
-        pull = None if forces is None else complex(*free[1][:2])
-        self._standing.take(t, free[0][2])
-        self._road.take(t, free[0], pull, complex(*self.settings.position[:2]))
+    def _turn_car_and_road(self, t: float, has_forces: bool) -> None:
+        """Turn them by all gyroscopes of a sample; `has_forces`: by all accelerometers too, which have gravity."""
+        *rates, ahead, left, _ = self._statistics.read_free()
+        self._standing.take(t, rates[2])
+        force = complex(ahead, left) if has_forces else None
+        self._road.take(t, rates, force, complex(*self.settings.position[:2]))
 
     def _note_motion(self, t: float, found: Sequence[float], measured: Sequence[float]) -> None:
         """Keep what others use of a sample at t (s), as the statistics have found it."""
@@ -375,9 +368,9 @@ class ImuSource(Source[Imu]):
         )
         if not self._drift.take((t, yaw_rate - turn_bias, ahead, left), motion):
             return
-        variances, axes = f.variances, self._axes[:2]
-        vx, vy = (variances.item(f.states.index(VELOCITY, x)) for x in ("ahead", "left"))
-        of_bias = [variances.item(f.states.index(ACCELEROMETER_BIAS, x)) for x in "xyz"]
+        axes = self._axes[:2]
+        vx, vy = (f.get_variance(VELOCITY, x) for x in ("ahead", "left"))
+        of_bias = [f.get_variance(ACCELEROMETER_BIAS, x) for x in "xyz"]
         sigma_x, sigma_y = (math.sqrt(sum(r * r * v for r, v in zip(a, of_bias, strict=True))) for a in axes)
         added = self._drift.compare(motion, Spread((vx, vy), (sigma_x, sigma_y)))
         for axis, variance in zip(axes, added, strict=True):

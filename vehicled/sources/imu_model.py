@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import mul
 from typing import TYPE_CHECKING, Protocol
 
 from vehicled.filter.considered import Considered
@@ -113,18 +112,6 @@ def misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, d
     # −ε × v
     row = model.states.entries(ALIGNMENT, {j: values[i], i: -values[j]})
     return angles[j] * values[i] - angles[i] * values[j], row
-
-
-def turn_back(
-    measured: Sequence[float], angles: Sequence[float], axes: Sequence[Sequence[float]]
-) -> list[float]:
-    """A vector (3,) of the sensor's axes in those of the vehicle: what `misalign` adds is taken off.
-
-    `angles`: (3,) of the alignment, rad; `axes`: (3, 3) the vehicle's axes in those that the sensor is said to have.
-    """
-    (x, y, z), (a, b, c) = measured, angles
-    aligned = x + b * z - c * y, y + c * x - a * z, z + a * y - b * x
-    return [sum(map(mul, axis, aligned)) for axis in axes]
 
 
 _SMALL_RATE, _SWAYING = 0.1, 0.03

@@ -21,7 +21,7 @@ from vehicled.filter.boundary import ObservedFilter, UpdateLink
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.factors import calc_dot
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY
-from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ACCELEROMETER_SCALE, GYRO_BIAS, ROLLING
+from vehicled.sources.imu_model import ACCELEROMETER_BIAS, ACCELEROMETER_SCALE, GYRO_BIAS, ROLLING, misalign
 from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.lateral import OLD
 from vehicled.sources.noise_floor import NoiseFloor
@@ -66,6 +66,7 @@ _GIVEN = {"imu.given": 1 + 2 * _AXES, "imu.measured": 2 * _AXES}
 _INNOVATION = {"imu.innovation": 1 + 2 * _AXES}
 _RESULTS = {"imu.results": 4 * _AXES + 2}
 _FOUND, _NOISE = {"imu.found": 2 * _AXES + 13}, {"imu.noise": 2 * _AXES}
+_FREE = {"imu.free": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
     *(f"imu.{kind}.{what}" for kind in ("gyro", "accel") for what in ("floor", "interval")),
@@ -94,6 +95,7 @@ class _Builder:
         self.value, self.of_gyro, self.of_accel = found[: 2 * _AXES], *found[2 * _AXES : 2 * _AXES + 2]
         self.motion, self.means = found[2 * _AXES + 2 : -5], found[-5:]
         self.summed = program.array("imu.summed", 7)
+        self.free = program.array("imu.free", 2 * _AXES)
         self.noise, self.alone = program.array("imu.noise", 2 * _AXES), program.array("imu.alone", _AXES)
         """Variances of a sample, and those of accelerometers without what shakes the car."""
         whole, *innovation = program.array("imu.innovation", 1 + 2 * _AXES)
@@ -176,6 +178,7 @@ class _Builder:
         stores += zip((self.of_gyro, self.of_accel), largest, strict=True)
         stores += zip(self.motion, motion, strict=True)
         stores += self._average(motion)
+        stores += zip(self.free, self._free_of_errors(value), strict=True)
         stores += zip(self.noise, noise, strict=True)
         return stores
 
@@ -209,6 +212,16 @@ class _Builder:
             motion.append(total - less)
             subtracted.append(less)
         return motion + subtracted
+
+    def _free_of_errors(self, value: Sequence[Atom]) -> list[Atom]:
+        """Angular rates and specific forces in vehicle axes, without the estimated biases and misalignment."""
+        free = []
+        for kind, group in enumerate((GYRO_BIAS, ACCELEROMETER_BIAS)):
+            measured = value[kind * _AXES : (kind + 1) * _AXES]
+            unbiased = [v - b for v, b in zip(measured, self.model.estimates(group), strict=True)]
+            aligned = [v - misalign(self.model, unbiased, k)[0] for k, v in enumerate(unbiased)]
+            free += [self._turn(aligned, direction) for direction in "xyz"]
+        return free
 
     def _average(self, motion: Sequence[Atom]) -> Stores:
         """Means of yaw rate and accelerations ahead and to the left, without gravity, biases included."""
@@ -339,9 +352,9 @@ class ImuStatistics:
         self._chain = f.make_chain(
             [begin, UpdateLink("imu.gyro", _AXES), between, UpdateLink("imu.accel", _AXES), end]
         )
-        given, innovation, found, noise, results = (
+        given, innovation, found, free, noise, results = (
             PlainNumbers(car.layout, car.workspace, **counts)
-            for counts in (_GIVEN, _INNOVATION, _FOUND, _NOISE, _RESULTS)
+            for counts in (_GIVEN, _INNOVATION, _FOUND, _FREE, _NOISE, _RESULTS)
         )
         self._write_sample, self._write_innovation = given.write, innovation.write
         self.read_found = found.read
@@ -349,6 +362,9 @@ class ImuStatistics:
         gyroscopes and of accelerometers; yaw rate (rad/s), specific forces to the left and ahead (m/s²) in vehicle
         axes; and what has been subtracted of these three as estimated bias; 1 where means are complete now, and these
         of time, yaw rate, accelerations ahead and to the left, without gravity, biases included."""
+        self.read_free = free.read
+        """(6,) of a whole sample: angular rates (rad/s) and specific forces (m/s²) in vehicle axes, without errors
+        that are known or estimated."""
         self.read_noise = noise.read
         """(6,) variances to update the filter with; those of accelerometers with what the rates have shown."""
         self.read_results = results.read

@@ -150,7 +150,7 @@ class Initialisation:
     def _find_motion(self, t_ns: int, pose: np.ndarray, yaw_rate: float) -> Alignment | None:
         """How the car moves by a receiver and the estimated heading; None where these do not show it."""
         f = self._filter
-        sigma = math.sqrt(float(f.variances[f.states.index(ATTITUDE, "yaw")]))
+        sigma = math.sqrt(f.get_variance(ATTITUDE, "yaw"))
         # An estimate that turns otherwise than the car has a heading that is as wrong.
         is_false = abs(float(pose[YAW_RATE]) - yaw_rate) > _FALSE_RATE
         if not self._world.aligned or sigma > _KNOWN_YAW or is_false:
@@ -228,9 +228,7 @@ class Initialisation:
         f, given = self._filter, calc_unmodelled(self._filter.settings)
         if f.get_process(UNMODELLED)[0] == given.time:
             return
-        slip = math.sqrt(f.variances[f.states.index(VELOCITY, "left")]) / max(
-            abs(f.pose.item(AHEAD)), _MOVING
-        )
+        slip = math.sqrt(f.get_variance(VELOCITY, "left")) / max(abs(f.pose.item(AHEAD)), _MOVING)
         if slip < _LINEAR_SLIP or t_ns - self._begun_ns > _LONGEST_SKID_NS:
             f.set_process(UNMODELLED, given)
 
@@ -262,7 +260,7 @@ class Initialisation:
             return
         for element, force in zip(("v1z", "v2z"), conditions.forces, strict=True):
             sigma = min(abs(force) / _GRAVITY, _SLOPE_SIGMA)
-            if f.variances[f.states.index(ATTITUDE, element)] < sigma**2:
+            if f.get_variance(ATTITUDE, element) < sigma**2:
                 f.set_variance(ATTITUDE, element, sigma**2)
             if conditions.speed is not None and abs(conditions.speed) < _MOVING:
                 beyond = math.sqrt(max((force / _GRAVITY) ** 2 - _ASKEW**2, 0.0))

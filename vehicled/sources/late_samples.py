@@ -59,7 +59,7 @@ def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> Non
     estimated = filter.view_slow_states(GNSS.antenna)
     for n, (found, error) in enumerate(((place.real, sigma.real), (place.imag, sigma.imag))):
         element = GNSS.antenna.elements[n]
-        known = filter.variances.item(states.index(GNSS.antenna, element))
+        known = filter.get_variance(GNSS.antenna, element)
         apart = found - estimated.item(n)
         if abs(apart) > _CLEARLY * math.sqrt(error * error + known):
             filter.add_variance(GNSS.antenna, element, apart * apart)

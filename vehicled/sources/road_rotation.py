@@ -54,7 +54,6 @@ class RoadRotation:
     def __init__(self, filter: ObservedFilter) -> None:
         self._filter = filter
         self._gravity = filter.car.vehicle.gravity
-        self._horizontal_biases = [filter.states.index(GYRO_BIAS, axis) for axis in "xy"]
         self._levelled = InertialAttitude()
         """By gyroscopes and accelerometers."""
         self.reset()
@@ -137,8 +136,7 @@ class RoadRotation:
 
     def _find_off_level(self) -> float:
         """rad, by which accelerometers may correct what gyroscopes add up to: more where biases are uncertain."""
-        read = self._filter.variances.item
-        uncertain = math.sqrt(max(read(place) for place in self._horizontal_biases))
+        uncertain = math.sqrt(max(self._filter.get_variance(GYRO_BIAS, axis) for axis in "xy"))
         return _OFF_LEVEL + _BIAS_SIGMAS * LEVELLING_TIME * uncertain
 
     def _find_curve(self, since: float, rising: float, speed: float) -> None:

@@ -144,7 +144,7 @@ class Screening:
             (VELOCITY, "left", ahead * jump.followed),
         )
         for falsified, element, sigma in widened:
-            missing = sigma**2 - f.variances[f.states.index(falsified, element)]
+            missing = sigma**2 - f.get_variance(falsified, element)
             if missing > 0.75 * sigma**2:
                 f.add_variance(falsified, element, missing)
 
@@ -168,7 +168,7 @@ class Screening:
         """Compare with what the filter knows of the gyroscope's bias by now; one that drifts is less certain."""
         if now_ns < self._drifts_until_ns:
             f.add_variance(GYRO_BIAS, "z", self._drift * (now_ns - self._looked_ns) * 1e-9)
-        variance = f.variances.item(f.states.index(GYRO_BIAS, "z"))
+        variance = f.get_variance(GYRO_BIAS, "z")
         self._course.set_bias(f.view_slow_states(GYRO_BIAS).tolist(), math.sqrt(max(variance, 0.0)))
         self._looked_ns = now_ns
         drifts = now_ns < self._drifts_until_ns

@@ -147,6 +147,10 @@ _FOUND = 2.0
 """σ of a configured place of the antenna that tell a place which has been found."""
 
 
+_LOOK_NS = 20_000_000
+"""Between looks at what receivers make uncertain: as often as fixes of fast ones come."""
+
+
 class Readers(NamedTuple):
     """Which sources read any of certain channels."""
 
@@ -191,6 +195,10 @@ class Sources:
         gnss = sensors.gnss
         configured = (0.0, 0.0) if gnss is None else (gnss.latency, gnss.latency_sigma)
         self._fix_time = FixTime(self._context.filter, GNSS.latency, *configured)
+        self._looked_ns: float = -math.inf
+        """Step at which was looked at what `find_doubt` and `correct_pose` go by."""
+        self._doubt = 0.0, False, 0.0
+        """s, of the IMU's samples; whether fixes are precise; and m, of the place."""
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
         """The inertial measurement unit."""
 
@@ -219,16 +227,30 @@ class Sources:
                 return Alignment(yaw, sigma, v.real, v.imag)
         return None
 
-    def find_doubt(self, yaw_rate: float, is_aligned: bool) -> AddedDoubt:
-        """What an estimate is uncertain by that no state of the filter stands for.
+    def look_at_time(self) -> None:
+        """Weigh of what time fixes are; `correct_pose` goes by that from then on."""
+        timing = self._context.timing
+        self._fix_time.look(timing.found_doubt, timing.has_reference)
 
-        `yaw_rate`: of that estimate, rad/s; `is_aligned`: whether its heading is known.
+    def find_doubt(self, t_ns: int, yaw_rate: float, is_aligned: bool) -> AddedDoubt:
+        """What an estimate at t_ns is uncertain by that no state of the filter stands for.
+
+        `yaw_rate`: of that estimate, rad/s; `is_aligned`: whether its heading is known. What changes with fixes is
+        looked at when it is due, the time of fixes with it.
         """
-        turned, has_precise_fixes = 0.0, False
+        if not 0 <= t_ns - self._looked_ns < _LOOK_NS:
+            self._looked_ns = t_ns
+            self.look_at_time()
+            self._look_at_doubt(is_aligned)
+        time, has_precise_fixes, place = self._doubt
+        return AddedDoubt(yaw_rate * time, has_precise_fixes, place)
+
+    def _look_at_doubt(self, is_aligned: bool) -> None:
+        time, has_precise_fixes = 0.0, False
         timing, gyroscopes = self._context.timing, self._context.updates.health.get("imu.gyro")
         # A heading that no gyroscope has ever corrected does not follow one.
         if timing.sigma and gyroscopes is not None and gyroscopes.state != "waiting":
-            turned, has_precise_fixes = yaw_rate * timing.doubt, timing.has_precise_fixes
+            time, has_precise_fixes = timing.doubt, timing.has_precise_fixes
         place = max((r.place_doubt for r in self.receivers), default=0.0)
         if timing.place_doubt and self._is_antenna_found:
             place = math.hypot(place, timing.place_doubt)
@@ -236,21 +258,17 @@ class Sources:
             # The place of the farthest antenna is known, and the vehicle origin anywhere around it.
             arm = max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
             place = math.hypot(place, arm)
-        return AddedDoubt(turned, has_precise_fixes, place)
+        self._doubt = time, has_precise_fixes, place
 
     def correct_pose(self, values: np.ndarray, correlation: float, point: Vector) -> float:
         """Move an estimate of a point to the place and heading by the time of fixes; see `FixTime.correct`."""
-        timing = self._context.timing
-        return self._fix_time.correct(values, correlation, point, timing.found_doubt, timing.has_reference)
+        return self._fix_time.correct(values, correlation, point)
 
     @property
     def _is_antenna_found(self) -> bool:
         """Whether the antenna of the first receiver has been found to be elsewhere than configured."""
         f = self._context.filter
-        if GNSS.antenna not in f.states:
-            return False
-        variance: float = f.variances.item(f.states.index(GNSS.antenna, "x"))
-        return variance > self._known_antenna
+        return GNSS.antenna in f.states and f.get_variance(GNSS.antenna, "x") > self._known_antenna
 
     @property
     def explained(self) -> dict[Group, float]:
@@ -268,6 +286,7 @@ class Sources:
 
     def reset(self) -> None:
         """The filter begins anew."""
+        self._looked_ns = -math.inf
         for source in self._sources.values():
             source.reset()
 

@@ -84,19 +84,16 @@ def has_known_time(filter: ObservedFilter, is_active: Callable[[str], bool]) -> 
     """Whether fixes or speeds that are measured are of known time. `is_active`: of a kind of observation."""
 
     def is_known(latency: Group) -> bool:
-        states = filter.states
-        if latency not in states:
+        if latency not in filter.states:
             return True
-        place = states.index(latency)
-        return filter.get_covariance(place, place) == 0.0
+        return filter.get_variance(latency) == 0.0
 
     return is_known(GNSS.latency) or any(is_active(kind) and is_known(latency) for kind, latency in _TIMED)
 
 
 def _read(filter: ObservedFilter, configured: Mapping[Group, float]) -> Iterator[tuple[Group, _Latency]]:
-    variances, states = filter.variances, filter.states
     for group, of_sensor in configured.items():
-        if group in states:
-            sigma = math.sqrt(variances.item(states.index(group)))
+        if group in filter.states:
+            sigma = math.sqrt(filter.get_variance(group))
             if sigma > 0.0:  # else it is known
                 yield group, _Latency(of_sensor, filter.view_slow_states(group).item(), sigma)
