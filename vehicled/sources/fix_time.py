@@ -27,7 +27,7 @@ from vehicled.units import Vector
 
 _RIGHT = 0.001
 """s, 1 σ of a latency that is right."""
-_ODDS = 4.0
+ODDS = 4.0
 """That four configured latencies of five are right, before any measurement."""
 _FALSIFIED = 0.0012
 """s, 1 σ: what tyres, springs and antennas that differ from their models add to a latency that is found."""
@@ -71,7 +71,7 @@ def weigh(found: Latency, sigma: float, doubt: float, earliest: float = -math.in
     log_odds = 0.5 * (math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong))
     wrong, log_possible = _cut(found, earliest)
     # What is impossible of the wrong ones counts as right.
-    log_odds += math.log(_ODDS + _find_upper_tail(-earliest / sigma)) - log_possible
+    log_odds += math.log(ODDS + _find_upper_tail(-earliest / sigma)) - log_possible
     share = 1.0 / (1.0 + math.exp(-max(min(log_odds, 100.0), -100.0)))
     mean = shown * right / if_right
     apart = mean - wrong.mean

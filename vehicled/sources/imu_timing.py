@@ -5,6 +5,8 @@ speed they turn the same heading. Gyroscope and accelerometers, integrated over 
 antenna without any tyre. It is compared with the fixes: a time shift moves it along its changes of velocity, another
 place with its heading. Both are estimated at once by least squares, window by window (after Skog and Händel,
 "Time synchronization errors in loosely coupled GPS-aided inertial navigation systems", IEEE Trans. ITS 12(4), 2011).
+
+As of fixes (`fix_time.py`), the configured latency is either right or wrong by much: what is used is the mean of both.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from vehicled.messages import SlowState
+from vehicled.sources.fix_time import ODDS
 
 PRECISE = 0.1
 """m: only fixes with at most this standard deviation have any information on milliseconds."""
@@ -284,10 +287,19 @@ class ImuTiming:
         return change, math.sqrt(covariance[0, 0] * self._excess), cost
 
     def _explain(self, pitching: float | None = None) -> tuple[float, float]:
-        """Change of the latency and its σ, s, by the better explanation; an antenna that has moved, if in doubt."""
-        moved, kept = (self._solve(moved=m, pitching=pitching) for m in (True, False))
-        stays = self._is_told_apart and not self._has_moved(pitching)
-        return (kept if stays else moved)[:2]
+        """Change of the latency and its σ, s, as the mean of a configured one that is right, and of another one.
+
+        By the better explanation of the antenna's place: one that has moved, if in doubt.
+        """
+        has_moved = not (self._is_told_apart and not self._has_moved(pitching))
+        (late, of_late, cost), (right, of_right, other) = (
+            self._solve(wrong, has_moved, pitching) for wrong in (True, False)
+        )
+        share = 1.0 / (1.0 + math.exp(max(min(0.5 * (other - cost), 100.0), -100.0)) / ODDS)
+        variance = (
+            share * of_right**2 + (1.0 - share) * of_late**2 + share * (1.0 - share) * (late - right) ** 2
+        )
+        return late + share * (right - late), math.sqrt(variance)
 
     @property
     def _is_told_apart(self) -> bool:
