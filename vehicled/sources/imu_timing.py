@@ -6,7 +6,7 @@ antenna without any tyre. It is compared with the fixes: a time shift moves it a
 place with its heading. Both are estimated at once by least squares, window by window (after Skog and Händel,
 "Time synchronization errors in loosely coupled GPS-aided inertial navigation systems", IEEE Trans. ITS 12(4), 2011).
 
-As of fixes (`fix_time.py`), the configured latency is either right or wrong by much: what is used is the mean of both.
+As of fixes (`fix_time.py`), the configured latency is right, or wrong by much: what is used is the mean of both.
 """
 
 from __future__ import annotations
