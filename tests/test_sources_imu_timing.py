@@ -2,7 +2,6 @@
 
 import cmath
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -151,41 +150,6 @@ def test_a_right_time_is_kept_beside_noise_and_a_wrong_one_is_not():
     assert alone > 0.004
     used, alone = np.sqrt(np.mean(find_errors(0.02) ** 2, axis=0))
     assert used < 1.1 * alone
-
-
-def test_pitch_that_came_late_once_is_still_among_what_was_summed_up():
-    """Gyroscopes of roll and pitch that were silent for one window, and measured from then on."""
-
-    def drive_with(is_measured: Callable[[float], bool]) -> float:
-        timing = ImuTiming()
-        timing.sigma, timing.antenna = 0.02, ANTENNA
-        for k in range(40 * RATE):
-            t, force = k / RATE, forces(k / RATE)
-            timing.is_levelled = is_measured(t)
-            timing.take_means((t, yaw_rate(t), force.real, force.imag), rises(t), yaw(t), 0.0)
-            if k % (RATE // FIX_RATE) == 0:
-                timing.take_fix(t, antenna(t), 0.01, 0.0)
-        assert timing.state is not None
-        return timing.state.sigma
-
-    always, once, never = (drive_with(lambda t, s=s: not 8.0 < t < s) for s in (0.0, 12.0, 99.0))
-    assert always < 0.99 * never
-    assert once == pytest.approx(never, rel=1e-6)
-
-
-def test_how_well_it_is_known_does_not_depend_on_when_that_was_read():
-    """Gyroscopes of roll and pitch that fall silent after the last window."""
-
-    def drive_and_lose_attitude(is_read: bool) -> float:
-        timing = ImuTiming()
-        drive(timing, noise=0.01, seconds=12.0)
-        found = [timing.doubt] if is_read else []
-        timing.is_levelled = False
-        force = forces(12.0)
-        timing.take_means((12.0, yaw_rate(12.0), force.real, force.imag), rises(12.0), yaw(12.0), BIAS)
-        return [*found, timing.doubt][-1]
-
-    assert drive_and_lose_attitude(True) == drive_and_lose_attitude(False)
 
 
 def test_the_latency_of_fixes_is_subtracted_when_it_has_been_found():

@@ -174,12 +174,13 @@ class ImuSource(Source[Imu]):
     def register(self) -> None:
         """Register gyroscopes and accelerometers, as far as the settings have them."""
         s = self.settings
-        self._timing.sigma, self._timing.place = s.latency_sigma, s.position
-        if s.latency_sigma == 0.0:
-            self._timing.forget()  # what has been found of it does not hold any more
-        self._timing.has_reference = partial(has_known_time, self.filter, self.updates.is_active)
-        self._axes = s.R_imu_vehicle.T.tolist()
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
+        timing, was_levelled = self._timing, self._timing.is_levelled
+        timing.sigma, timing.place, timing.is_levelled = s.latency_sigma, s.position, self.measures_gravity
+        if s.latency_sigma == 0.0 or timing.is_levelled != was_levelled:
+            timing.forget()  # what has been found of it does not hold any more
+        timing.has_reference = partial(has_known_time, self.filter, self.updates.is_active)
+        self._axes = s.R_imu_vehicle.T.tolist()
         self._channels: set[str] = set()
         """Those of the settings."""
         for kind, channels, settings, serves in (
@@ -265,7 +266,6 @@ class ImuSource(Source[Imu]):
         read = self.filter.pose.item
         t, yaw_rate, ahead, left = means
         rises = complex(read(V1Z), read(V2Z))
-        self._timing.is_levelled = self.measures_gravity
         if self.measures_gravity:
             # By the attitude of the same samples: that of the estimate is off by half a milliradian, which comes and
             # goes, and integrated over a window is several times the noise of fixes.

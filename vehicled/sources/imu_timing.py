@@ -114,8 +114,6 @@ class ImuTiming:
         size = len(_SHARED)
         self._information, self._vector = np.zeros((size, size)), np.zeros(size)
         self._squares, self._freedom, self._excess = 0.0, 0, 1.0
-        self._was_levelled = True
-        """Whether all samples were levelled so."""
         self._given = SlowState(0.0, 0.0, "s")
         self.has_precise_fixes = False
         """Whether any of them have come, of at most `PRECISE`."""
@@ -154,7 +152,7 @@ class ImuTiming:
         if self.sigma == 0.0:
             return 0.0
         # With the degrees of freedom the information of windows changes, and with nothing else.
-        by = self.sigma, self._given.sigma, self._freedom, self._was_levelled, self._found
+        by = self.sigma, self._given.sigma, self._freedom, self._found
         if by != self._doubt[0]:
             change, sigma = self._explain()
             # What windows only suspect is not taken, and is an error of what is.
@@ -199,7 +197,6 @@ class ImuTiming:
         if self._means and not 0.0 < t - self._means[-1][0] < _LONGEST_GAP:
             self.interrupt()
             return change
-        self._was_levelled = self._was_levelled and self.is_levelled
         if not self._means:
             self._yaw = yaw
         self._means.append((*means, rises.real, rises.imag))
@@ -236,7 +233,7 @@ class ImuTiming:
         for _ in range(_ITERATIONS):
             residual, own, shared = compare_paths(samples, at, places, yaw, complex(x, y), height)
             both = np.vstack([np.column_stack([shared, residual]) * weight, _NO_ROWS])
-            basis, triangle = np.linalg.qr(np.vstack([own * weight, _OWN_PRIOR[self._was_levelled]]))
+            basis, triangle = np.linalg.qr(np.vstack([own * weight, _OWN_PRIOR[self.is_levelled]]))
             along = basis.T @ both
             # The yaw is the one unknown that enters otherwise than linearly.
             yaw += float(np.linalg.solve(triangle, along[:, -1])[_YAW])
@@ -276,7 +273,7 @@ class ImuTiming:
     @property
     def _pitching(self) -> float:
         """σ of late pitching, s, in general."""
-        return _LATE_LEVELLED if self._was_levelled else max(_LATE_PITCHING)
+        return _LATE_LEVELLED if self.is_levelled else max(_LATE_PITCHING)
 
     def _calc_solution(self, late: bool, moved: bool, pitching: float) -> tuple[float, float, float]:
         found, covariance, mean, prior = self._find(late, moved, pitching)
@@ -350,7 +347,7 @@ class ImuTiming:
         if not (self._is_told_apart and self.has_reference()):
             return False
         # By the estimate's attitude, small errors of that seem to be a wrong time.
-        return self._was_levelled or self._found or all(map(self._is_wrong, _LATE_PITCHING))
+        return self.is_levelled or self._found or all(map(self._is_wrong, _LATE_PITCHING))
 
     def find_offset(self, speed: float) -> float:
         """m: by how much the antenna may seem to be elsewhere, at a speed (m/s), as samples are of another time."""
