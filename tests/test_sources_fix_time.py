@@ -96,9 +96,11 @@ def test_fixes_that_would_be_of_the_future_are_of_their_time(found, sigma):
 
 @dataclass
 class Table:
-    """Error states x, y, the latency, and the heading, at these places."""
+    """Error states x, y, the latency, the heading, and velocities, at these places."""
 
-    places: dict = field(default_factory=lambda: {"x": 0, "y": 1, "latency": 2, "yaw": 3})
+    places: dict = field(
+        default_factory=lambda: {"x": 0, "y": 1, "latency": 2, "yaw": 3, "ahead": 4, "left": 5}
+    )
 
     def __contains__(self, group: Group) -> bool:
         return True
@@ -118,51 +120,90 @@ class Filter:
         return float(self._covariance[i, j])
 
 
-READ = "x", "y", "yaw", "sigma.x", "sigma.y", "sigma.yaw"
+READ = "x", "y", "yaw", "vx", "vy"
+SPEED = 18.0
 
 
 def make_estimate(covariance: np.ndarray) -> tuple[np.ndarray, float]:
     values = np.zeros(len(ESTIMATE_COLUMNS))
-    sigma_x, sigma_y, _, sigma_yaw = np.sqrt(np.diag(covariance))
-    values[[ESTIMATE_INDEX[name] for name in READ]] = 10.0, -4.0, 0.5, sigma_x, sigma_y, sigma_yaw
-    return values, covariance[0, 1] / (sigma_x * sigma_y)
+    x, y, _, yaw, ahead, left = np.sqrt(np.diag(covariance))
+    values[[ESTIMATE_INDEX[name] for name in READ]] = 10.0, -4.0, 0.5, SPEED, 0.0
+    values[[ESTIMATE_INDEX[f"sigma.{name}"] for name in READ]] = x, y, yaw, ahead, left
+    values[ESTIMATE_INDEX["sigma.sideslip"]] = left / SPEED
+    return values, covariance[0, 1] / (x * y)
 
 
-def read(values: np.ndarray) -> list[float]:
-    return [values[ESTIMATE_INDEX[name]] for name in READ]
+def read(values: np.ndarray, prefix: str = "") -> np.ndarray:
+    return values[[ESTIMATE_INDEX[f"{prefix}{name}"] for name in READ]]
 
 
-def test_pose_is_that_of_an_update_with_the_latency():
-    """As if the latency's marginal had been replaced, which leaves what x and y are given a latency.
+def test_an_estimate_is_that_of_an_update_with_the_latency():
+    """As if the latency's marginal had been replaced, which leaves what the others are given a latency.
 
-    Yaw follows by the share of noise.
+    Yaw follows by the share of noise, the velocity to the left as likely as it is one of tyres or noise.
     """
-    by_latency = np.array([18.0, 9.0, 1.0, -0.4])
-    covariance = np.outer(by_latency, by_latency) * 0.0019**2 + np.diag([1e-4, 3e-4, 0.0, 1e-5])
+    by_latency, error = np.array([18.0, 9.0, 1.0, -0.4, 2.0, 3.0]), 0.0019
+    rest = np.diag([1e-4, 3e-4, 0.0, 1e-5, 1e-4, 2e-4])
+    covariance = np.outer(by_latency, by_latency) * error**2 + rest
     values, correlation = make_estimate(covariance)
+    before = read(values)
 
     fix_time = FixTime(Filter(covariance, 0.003), GNSS.latency, 0.0, SIGMA)
     fix_time.look(0.0, lambda: True)
     new = fix_time.correct(values, correlation, ORIGIN)
 
-    weighed = weigh(Latency(0.003, 0.0019**2), SIGMA, 0.0)
-    expected = np.outer(by_latency, by_latency) * weighed.variance + np.diag([1e-4, 3e-4, 0.0, 1e-5])
-    found = read(values)
-    change = by_latency * (weighed.mean - 0.003)
-    share = 0.0019**2 / (0.0019**2 + OF_TYRES**2)
-    assert np.array(found[:2]) - [10.0, -4.0] == pytest.approx(change[:2])
-    assert found[2] - 0.5 == pytest.approx(share * change[3])
+    weighed = weigh(Latency(0.003, error**2), SIGMA, 0.0)
     assert weighed.mean < 0.0015
-    assert np.square(found[3:5]) == pytest.approx(np.diag(expected)[:2])
-    less = share**2 * by_latency[3] ** 2 * (0.0019**2 - weighed.variance)
-    assert found[5] ** 2 == pytest.approx(covariance[3, 3] - less)
-    assert new == pytest.approx(expected[0, 1] / (found[3] * found[4]))
+    change = weighed.mean - 0.003
+    of_tyres = SHARE * normal(change, 0.0, math.hypot(error, OF_TYRES))
+    of_samples = (1.0 - SHARE) * normal(change, 0.0, math.hypot(error, SIGMA))
+    share = of_tyres / (of_tyres + of_samples)
+    followed = by_latency * np.array([1.0, 1.0, 1.0, error**2 / (error**2 + OF_TYRES**2), 1.0, share])
+    expected = covariance - np.outer(followed, followed) * (error**2 - weighed.variance)
+    others = [0, 1, 3, 4, 5]
+    assert read(values) - before == pytest.approx(followed[others] * change)
+    assert read(values, "sigma.") ** 2 == pytest.approx(np.diag(expected)[others])
+    sigma_x, sigma_y = read(values, "sigma.")[:2]
+    assert new == pytest.approx(expected[0, 1] / (sigma_x * sigma_y))
+    vx, vy = read(values)[3:]
+    assert values[ESTIMATE_INDEX["sideslip"]] == pytest.approx(math.atan2(vy, vx), rel=1e-3)
+    assert values[ESTIMATE_INDEX["sigma.sideslip"]] * SPEED == pytest.approx(math.sqrt(expected[5, 5]))
+
+
+@pytest.mark.parametrize(("latency", "is_late"), [(-0.003, False), (-0.02, True)])
+def test_sideslip_is_that_of_the_filter_where_the_whole_estimate_is_late(latency, is_late):
+    """Fixes that would be of the future, by as much as tyres make, and by as much as samples of an IMU are late."""
+    by_latency, error = np.array([0.0, 0.0, 1.0, -0.4, 2.0, 9.0]), 0.002
+    covariance = np.outer(by_latency, by_latency) * error**2 + np.diag([1e-4, 1e-4, 0.0, 1e-5, 1e-4, 1e-4])
+    values, correlation = make_estimate(covariance)
+
+    fix_time = FixTime(Filter(covariance, latency), GNSS.latency, 0.0, SIGMA)
+    fix_time.look(0.0, lambda: False)
+    fix_time.correct(values, correlation, ORIGIN)
+
+    sideslip, whole = values[ESTIMATE_INDEX["sideslip"]], -9.0 * latency / SPEED
+    assert abs(sideslip) < 0.02 * whole if is_late else sideslip > 0.7 * whole
+    assert values[ESTIMATE_INDEX["vx"]] - SPEED == pytest.approx(-2.0 * latency, rel=0.2)
+
+
+def test_a_car_that_stands_has_the_sideslip_of_the_filter():
+    by_latency = np.array([0.0, 0.0, 1.0, 0.0, 2.0, 3.0])
+    covariance = np.outer(by_latency, by_latency) * 0.0019**2 + np.diag([1e-4, 1e-4, 0.0, 1e-5, 1e-4, 1e-4])
+    values, correlation = make_estimate(covariance)
+    values[[ESTIMATE_INDEX[name] for name in ("vx", "sideslip", "sigma.sideslip")]] = 0.01, 0.3, 1.0
+
+    fix_time = FixTime(Filter(covariance, 0.003), GNSS.latency, 0.0, SIGMA)
+    fix_time.look(0.0, lambda: True)
+    fix_time.correct(values, correlation, ORIGIN)
+
+    assert values[ESTIMATE_INDEX["sideslip"]] == 0.3
+    assert values[ESTIMATE_INDEX["sigma.sideslip"]] == 1.0
 
 
 @pytest.mark.parametrize("variance", [0.0, SIGMA**2])
 def test_estimates_without_information_on_the_latency_stay(variance):
     """Of a latency that is known, and of one that nothing has been measured of."""
-    covariance = np.diag([1e-4, 1e-4, variance, 1e-6])
+    covariance = np.diag([1e-4, 1e-4, variance, 1e-6, 1e-4, 1e-4])
     values, correlation = make_estimate(covariance)
     before = values.copy()
 

@@ -5,7 +5,8 @@ the second alone, as a Gaussian error: after a minute it has the latency of a ri
 at 20 m/s the place within four centimetres, where the fixes have two. Both hypotheses follow from its one estimate,
 as it is linear in the latency: their evidence, and the estimate under each (a prior of spike and slab, after Mitchell
 and Beauchamp, "Bayesian variable selection in linear regression", JASA 83(404), 1988). What is published is the mean
-of both; the filter goes on with its own. In a bend courses of another time turn the heading, too.
+of both; the filter goes on with its own. In a bend courses of another time turn the heading, too, and the direction
+of the velocity; where the car speeds up, they make the speed another one.
 
 No fix is of the future: a latency that would be negative is none, but for one that a speed of known time shows. Then
 it is the IMU that is late, as `time_vote.py` finds later.
@@ -21,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vehicled.filter.boundary import ObservedFilter
-from vehicled.filter.states import ATTITUDE, POSITION, Group
+from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY, Group
 from vehicled.messages import ESTIMATE_INDEX
 from vehicled.units import Vector
 
@@ -41,10 +42,15 @@ _LEAST = 1e-6
 """Of a variance: what is left where rounding would leave none."""
 _TINY = 1e-30
 """In place of a variance that is zero."""
+_SLOWEST = 1.0
+"""m/s: of a slower car the sideslip is anything."""
 _PLACE = [ESTIMATE_INDEX[name] for name in ("x", "y")]
 _ANGLES = [ESTIMATE_INDEX[name] for name in ("roll", "pitch", "yaw")]
-_X, _Y, _YAW = (ESTIMATE_INDEX[name] for name in ("x", "y", "yaw"))
-_SIGMA_X, _SIGMA_Y, _SIGMA_YAW = (ESTIMATE_INDEX[f"sigma.{name}"] for name in ("x", "y", "yaw"))
+_CORRECTED = "x", "y", "yaw", "vx", "vy"
+_COLUMNS = [(ESTIMATE_INDEX[name], ESTIMATE_INDEX[f"sigma.{name}"]) for name in _CORRECTED]
+"""Of these, and of their σ."""
+_VX, _VY = (ESTIMATE_INDEX[name] for name in ("vx", "vy"))
+_SIDESLIP, _SIGMA_SIDESLIP = ESTIMATE_INDEX["sideslip"], ESTIMATE_INDEX["sigma.sideslip"]
 
 
 class Latency(NamedTuple):
@@ -99,18 +105,25 @@ def _find_upper_tail(x: float) -> float:
     return 0.5 * math.erfc(x / math.sqrt(2.0))
 
 
+def _find_share_of_tyres(change: float, variance: float, sigma: float) -> float:
+    """How likely a latency that is taken back by a change, s, is one that tyres or noise have made.
+
+    The direction of the velocity is wrong with it then, and the heading is not. Otherwise the whole estimate is late,
+    as samples of the IMU are, and the sideslip what it was.
+    """
+    of_tyres, of_samples = variance + _OF_TYRES * _OF_TYRES, variance + sigma * sigma
+    log_odds = math.log(ODDS) + 0.5 * math.log(of_samples / of_tyres)
+    log_odds -= 0.5 * change * change * (1.0 / of_tyres - 1.0 / of_samples)
+    return 1.0 / (1.0 + math.exp(-max(min(log_odds, 100.0), -100.0)))
+
+
 class _Effect(NamedTuple):
     """What both hypotheses do to an estimate of the filter."""
 
-    x: float
-    """m, by which it moves,"""
-    y: float
-    yaw: float
-    """and rad, by which it turns."""
-    left_x: float
-    """Shares that are left of its standard deviations,"""
-    left_y: float
-    left_yaw: float
+    moves: list[float]
+    """Of `_CORRECTED`: by how much they change, m, rad, m/s;"""
+    left: list[float]
+    """shares that are left of their standard deviations;"""
     shared: float
     """and by how much the correlation of x and y becomes less, beside the standard deviations of before."""
 
@@ -127,6 +140,7 @@ class FixTime:
         self._corrected = (
             *(states.index(POSITION, axis) for axis in ("x", "y")),
             states.index(ATTITUDE, "yaw"),
+            *(states.index(VELOCITY, direction) for direction in ("ahead", "left")),
         )
         self._effect: _Effect | None = None
         """None as long as nothing is known of the latency."""
@@ -153,36 +167,37 @@ class FixTime:
         earliest = -math.inf if has_reference() else -self._configured
         weighed = weigh(found, self._sigma, doubt, earliest)
         change, less = weighed.mean - found.mean, found.variance - weighed.variance
-        cov, (x, y, yaw) = self._filter.get_covariance, self._corrected
-        by_x, by_y = cov(i, x) / found.variance, cov(i, y) / found.variance
-        by_yaw = cov(i, yaw) / (found.variance + _OF_TYRES * _OF_TYRES)
+        cov = self._filter.get_covariance
+        by = [cov(i, k) / found.variance for k in self._corrected]
+        by[2] = cov(i, self._corrected[2]) / (found.variance + _OF_TYRES * _OF_TYRES)
+        by[4] *= _find_share_of_tyres(change, found.variance, self._sigma)
         # Of variances only shares hold until the next look: a fix before it may make them much less.
-        of_x, of_y, of_yaw = (max(cov(k, k), _TINY) for k in self._corrected)
-        self._effect = _Effect(
-            *(by_x * change, by_y * change, by_yaw * change),
-            left_x=math.sqrt(max(1.0 - by_x * by_x * less / of_x, _LEAST)),
-            left_y=math.sqrt(max(1.0 - by_y * by_y * less / of_y, _LEAST)),
-            left_yaw=math.sqrt(max(1.0 - by_yaw * by_yaw * less / of_yaw, _LEAST)),
-            shared=by_x * by_y * less / math.sqrt(of_x * of_y),
-        )
+        of = [max(cov(k, k), _TINY) for k in self._corrected]
+        left = [math.sqrt(max(1.0 - b * b * less / v, _LEAST)) for b, v in zip(by, of, strict=True)]
+        shared = by[0] * by[1] * less / math.sqrt(of[0] * of[1])
+        self._effect = _Effect([b * change for b in by], left, shared)
 
     def correct(self, values: np.ndarray, correlation: float, point: Vector) -> float:
-        """Move an estimate (len(ESTIMATE_COLUMNS),) to the place and heading under both hypotheses.
+        """Move an estimate (len(ESTIMATE_COLUMNS),) to the place, heading and velocity under both hypotheses.
 
         `point`: which it is of, m in vehicle axes. Returns the correlation of x and y, given that of before.
         """
         effect = self._effect
         if effect is None:
             return correlation
-        move_x, move_y, turn, left_x, left_y, left_yaw, shared = effect
-        # Written out: in each step, a loop over the three takes twice as long.
+        moves, left, shared = effect
         read = values.item
-        values[_X], values[_Y], values[_YAW] = read(_X) + move_x, read(_Y) + move_y, read(_YAW) + turn
-        values[_SIGMA_X], values[_SIGMA_Y] = left_x * read(_SIGMA_X), left_y * read(_SIGMA_Y)
-        values[_SIGMA_YAW] = left_yaw * read(_SIGMA_YAW)
+        for (column, sigma), move, share in zip(_COLUMNS, moves, left, strict=True):
+            values[column], values[sigma] = read(column) + move, share * read(sigma)
+        _, _, turn, ahead, across = moves
+        vx, vy = read(_VX), read(_VY)
+        square = vx * vx + vy * vy
+        if square > _SLOWEST * _SLOWEST:
+            values[_SIDESLIP] = read(_SIDESLIP) + (vx * across - vy * ahead) / square
+            values[_SIGMA_SIDESLIP] = left[-1] * read(_SIGMA_SIDESLIP)
         if any(point):  # turned about the origin
             _turn(values, point, turn)
-        return max(-1.0, min((correlation - shared) / (left_x * left_y), 1.0))
+        return max(-1.0, min((correlation - shared) / (left[0] * left[1]), 1.0))
 
 
 def _turn(values: np.ndarray, point: Vector, angle: float) -> None:
