@@ -9,6 +9,7 @@ from operator_rig import CHAIN, JOINTS, SEEDS, chain, make, push
 from rigid_reference import rigid_bodies, wrench_at
 
 from vehicled.multibody import body_operators, problems, switches
+from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.reactions import calc_generalised_reaction, calc_reactions
 
 
@@ -278,3 +279,37 @@ forces: {spring: {kind: torsion_spring, angle: turn, stiffness: 20 N·m/rad}}
     known[2] -= b.mass * G
     assert abs(m.q[m.index("turn")]) > 0.05
     assert known == pytest.approx(b.wrench_needed(), rel=1e-8, abs=1e-8)
+
+
+def test_reactions_of_a_driven_crank_in_closed_form_after_steps_of_any_formulation():
+    """A balanced crank of 0.1 m turns at 20 rad/s, and moves a piston of 1.5 kg by a massless rod of 0.5 m."""
+    text = """
+space: planar
+ground: {points: {O: 0 0 m}}
+points: {K: 0.1 0 m, S: 0.6 0 m}
+angles: {crank: {between: [x, [O, K]]}}
+distances: {stroke: {points: [O, S], along: x}}
+bodies:
+  wheel: {kind: rigid, points: [O, K], mass: 1 kg, center_of_mass: 0 0 m, inertia: 0.01 kg·m²}
+  piston: {kind: point_mass, point: S, mass: 1.5 kg}
+joints:
+  rod: {kind: distance, points: [K, S]}
+  guide: {kind: point_on_line, points: [O, S], axis: x}
+drives: {crank: 20*t}
+"""
+    for formulation, integrator in (("ali3p", "trapezoidal"), ("lagrange", "runge_kutta_4")):
+        m = mechanism(text)
+        stepper = make_stepper(formulation, integrator)
+        for _ in range(100):
+            stepper.step(m, 1e-3).require("crank")
+        theta, sine = 20.0 * m.t, 0.1 * np.sin(20.0 * m.t)
+        along = np.sqrt(0.5**2 - sine**2)  # of the rod
+        slope = -sine - sine * 0.1 * np.cos(theta) / along  # of the stroke, by the angle
+        bend = -0.1 * np.cos(theta) - (
+            0.01 * np.cos(2 * theta) * along**2 + (0.1 * np.cos(theta) * sine) ** 2
+        ) / (along**3)
+        pull = 1.5 * 20.0**2 * bend  # N, on the piston
+        torque = calc_generalised_reaction(m, "drive crank")[m.index("crank")]
+        guide = next(r.force for r in calc_reactions(m) if r.joint == "guide")
+        assert torque == pytest.approx(pull * slope, rel=1e-6)
+        assert guide == pytest.approx([0.0, pull * sine / along, 0.0], rel=1e-6, abs=1e-9)

@@ -245,6 +245,16 @@ def calc_dynamics(
     return solved[:n], solved[n:] * weight
 
 
+def calc_multipliers(mechanism: MechanismInstance) -> np.ndarray:
+    """(m,) λ of the present t, q, q̇ and q̈: Φ_qᵀ λ = Q − M q̈, the shortest where they are not unique.
+
+    Those that a step of ALI3-P leaves are of rates and accelerations before their projection.
+    """
+    return least_squares(
+        mechanism.calc_jacobian().T, mechanism.calc_forces() - mechanism.mass @ mechanism.qdd
+    )
+
+
 def assemble(
     mechanism: MechanismInstance,
     guess: np.ndarray,

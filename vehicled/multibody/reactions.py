@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vehicled.multibody import problems
 from vehicled.multibody.body_operators import Forces, calc_point_map, calc_twist_map
 from vehicled.multibody.elements import (
     Actuator,
@@ -51,16 +52,20 @@ class Reaction:
 
 
 def calc_generalised_reaction(mechanism: Mechanism, name: str) -> np.ndarray:
-    """(n,) −Φ_qᵀ λ of a constraint, or of all those of a joint. Raises UsageError when there is none of that name."""
+    """(n,) −Φ_qᵀ λ of a constraint, or of all those of a joint, with the present q̈.
+
+    Raises UsageError when there is none of that name.
+    """
     declared = find_constraints(mechanism, name)
     places = np.cumsum(mechanism.enabled) - 1
     rows = places[declared[mechanism.enabled[declared]]]
-    forces: np.ndarray = -mechanism.calc_jacobian()[rows].T @ mechanism.multipliers[rows]
+    multipliers = problems.calc_multipliers(mechanism)
+    forces: np.ndarray = -mechanism.calc_jacobian()[rows].T @ multipliers[rows]
     return forces
 
 
 def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[Reaction]:
-    """Reactions at every joint, of q̈ and λ of `solve_dynamics` or a step.
+    """Reactions at every joint, with q̈ of `solve_dynamics` or a step.
 
     One per joint of the description (but equations, which have no place), then one per body at each point and
     direction that bodies share.
@@ -73,7 +78,7 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
     reactions = list(_act_joints(mechanism, balance))
     _act_relative_coordinates(mechanism, balance)
     _act_loads(mechanism, balance)
-    on_coordinates = mechanism.applied + _calc_generic(mechanism)
+    on_coordinates = mechanism.applied + _calc_generic(mechanism, balance.multipliers)
     if forces is not None:
         on_coordinates += forces.on_coordinates - forces.generalised
         for body, wrench in forces.on_bodies.items():
@@ -111,6 +116,7 @@ class _Balance:
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
+        self.multipliers = problems.calc_multipliers(mechanism)
         model, bodies = mechanism.compiled.model, mechanism.description.bodies
         self.point_owners: dict[str, list[str]] = {p: [] for p in model.points}
         self.vector_owners: dict[str, list[str]] = {v: [] for v in model.vectors}
@@ -302,7 +308,7 @@ def _act_joints(mechanism: Mechanism, balance: _Balance) -> Iterator[Reaction]:
         if isinstance(joint, Equation) or name in mechanism.compiled.model.met:
             continue
         rows = find_constraints(mechanism, name)
-        force, torque = _calc_wrench(mechanism, rows[rows >= rigid])
+        force, torque = _calc_wrench(balance, rows[rows >= rigid])
         pairs = [getattr(joint, "axes", None), getattr(joint, "normals", None)]
         axis = getattr(joint, "axis", None)
         firsts = [p[0] for p in pairs if p] + ([axis] if axis else [])
@@ -317,13 +323,13 @@ def _act_relative_coordinates(mechanism: Mechanism, balance: _Balance) -> None:
     for name, angle in mechanism.description.angles.items():
         if name in at_joints:
             continue
-        _, torque = _calc_wrench(mechanism, find_constraints(mechanism, f"angle {name}"))
+        _, torque = _calc_wrench(balance, find_constraints(mechanism, f"angle {name}"))
         balance.torque([angle.between[1]], torque)
         balance.torque([angle.between[0]], -torque)
     for name, distance in mechanism.description.distances.items():
         if name in at_joints:
             continue
-        force, torque = _calc_wrench(mechanism, find_constraints(mechanism, f"distance {name}"))
+        force, torque = _calc_wrench(balance, find_constraints(mechanism, f"distance {name}"))
         along = [] if distance.along is None else [distance.along]
         _act_pair(balance, distance.points, along, [], force, torque)
 
@@ -349,11 +355,12 @@ def _act_pair(
         balance.torque(firsts, -torque - np.cross(balance.places[end] - balance.places[start], force))
 
 
-def _calc_wrench(mechanism: Mechanism, declared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _calc_wrench(balance: _Balance, declared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Force and torque on the second side of those constraints of the description."""
+    mechanism = balance.mechanism
     places = np.cumsum(mechanism.enabled) - 1
     rows = places[declared[mechanism.enabled[declared]]]
-    wrench = -mechanism.calc_wrenches()[rows].T @ mechanism.multipliers[rows]
+    wrench = -mechanism.calc_wrenches()[rows].T @ balance.multipliers[rows]
     return wrench[:3], wrench[3:]
 
 
@@ -378,7 +385,7 @@ def _act_loads(mechanism: Mechanism, balance: _Balance) -> None:
     balance.generalised(on_coordinates)
 
 
-def _calc_generic(mechanism: Mechanism) -> np.ndarray:
+def _calc_generic(mechanism: Mechanism, multipliers: np.ndarray) -> np.ndarray:
     """(n,) −Φ_qᵀ λ of constraints without a place: equations, drives, held coordinates."""
     description = mechanism.description
     generic = {f"drive {d}" for d in description.drives}
@@ -388,5 +395,5 @@ def _calc_generic(mechanism: Mechanism) -> np.ndarray:
         for k, label in enumerate(mechanism.constraint_names)
         if label in generic or k >= mechanism.enabled.sum()
     ]
-    forces: np.ndarray = -mechanism.calc_jacobian()[rows].T @ mechanism.multipliers[rows]
+    forces: np.ndarray = -mechanism.calc_jacobian()[rows].T @ multipliers[rows]
     return forces
