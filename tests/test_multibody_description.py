@@ -108,6 +108,18 @@ IN_THE_FILE = [
     ("[x, [A, P]]", "[x, [A, X]]", "angles.theta: unknown point 'X'"),
     ("[x, [A, P]]", "[w, [A, P]]", "angles.theta: unknown vector 'w'"),
     ("{points: [A, Q]}", "{points: [A, X]}", "distances.s: unknown point 'X'"),
+    ("[x, [A, P]]", "[x, [P, P]]", "angles.theta: expected two points, got P twice"),
+    ("{points: [A, Q]}", "{points: [Q, Q]}", "distances.s: expected two points, got Q twice"),
+    (
+        "push: {kind: on_coordinate, coordinate: theta, force: -k*theta}",
+        "push: {kind: spring, points: [P, P], stiffness: 1 N/m}",
+        "forces.push.points: expected two points, got P twice",
+    ),
+    (
+        "independent: [theta]",
+        "joints: {j: {kind: revolute, points: [Q, Q]}}",
+        "joints.j.points: expected two points, got Q twice",
+    ),
     ("coordinate: theta", "coordinate: phi", "forces.push.coordinate: unknown coordinate 'phi'"),
     ("kind: on_coordinate", "kind: on_cordinate", "forces.push.kind: expected spring, torsion_spring"),
     ("independent: [theta]", "independent: [phi]", "independent: unknown coordinate 'phi'; known here: P.x"),
@@ -264,10 +276,16 @@ NO_MECHANISM = [
         "forces.turn.body: rod has no orientation, so that no torque can act",
     ),
     (
-        SPATIAL,
+        SPATIAL.replace("space: spatial", "space: spatial\ncoordinates: relative"),
         "joints:",
-        "forces: {pull: {kind: spring, points: [P, P], stiffness: 1 N/m}}\njoints:",
-        "forces.pull.points: P and P are always at one place, so that no line",
+        "forces: {pull: {kind: spring, points: [A, P], stiffness: 1 N/m}}\njoints:",
+        "forces.pull.points: A and P are always at one place, so that no line",
+    ),
+    (
+        SPATIAL.replace("bodies:", "bodies:\n  rod: {kind: bar, points: [A, Q], length: 1 m, mass: 1 kg}"),
+        "points: {P: 1 0 0 m}",
+        "points: {P: 1 0 0 m, Q: 0 0 0 m}",
+        "cannot be assembled: 'rod: length of A–Q' cannot be approached from places that coincide at the start",
     ),
 ]
 
@@ -279,6 +297,26 @@ def test_what_makes_no_mechanism_is_refused_with_a_name(text, old, new, says):
         Mechanism(CompiledMechanism(description))
     assert str(error.value).startswith(says)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("force: -k*theta", "force: -kk*theta", "forces.push.force: unknown name 'kk'; did you mean 'k'?"),
+        ("force: -k*theta", "force: 3 N·m", "forces.push.force: '3 N·m' is not an expression"),
+        (
+            "independent: [theta]",
+            "independent: []\ndrives: {theta: t*}",
+            "drives.theta: 't*' is not an expression",
+        ),
+    ],
+)
+def test_a_mistake_that_shows_when_it_is_built_has_its_line_too(old, new, says):
+    text = SOUND.replace(old, new)
+    line = text[: text.index(new) + len(new)].count("\n") + 1
+    with pytest.raises(SettingsError) as error:
+        Mechanism.parse(text)
+    assert str(error.value) == f"mechanism:{line}: {says}"
 
 
 def test_a_joint_that_holds_by_itself_is_no_constraint():

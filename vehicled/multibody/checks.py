@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from vehicled.errors import UsageError
 from vehicled.multibody import problems
 from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.misfits import describe_misfit, find_involved
@@ -68,6 +69,14 @@ def assemble_at_start(mechanism: MechanismInstance) -> None:
     problems.solve_dynamics(mechanism)
 
 
+def require_freedom(mechanism: MechanismInstance) -> None:
+    """Raise UsageError where nothing is left to be observed or identified."""
+    if not len(mechanism.independent):
+        raise UsageError(
+            "no degree of freedom: expected a mechanism that joints and drives leave free to move"
+        )
+
+
 def _given_rates(mechanism: MechanismInstance) -> np.ndarray:
     description = mechanism.description
     rates = np.zeros(len(mechanism.q))
@@ -91,13 +100,13 @@ def _explain_failure(
             _check_determined(mechanism, given)
         except MechanismError as error:
             why = None if is_met else describe_misfit(mechanism, involved, held, len(given))
-            raise MechanismError(f"{error}; {why}" if why else str(error)) from None
-        raise MechanismError(_describe_start(mechanism, held))
+            raise MechanismError(f"{error.message}; {why}" if why else error.message, error.key) from None
+        raise _describe_start(mechanism, held)
     why = describe_misfit(mechanism, involved, {}) or describe_misfit(mechanism, involved, held)
     raise MechanismError(f"cannot be assembled: {why or left}")
 
 
-def _describe_start(mechanism: MechanismInstance, held: Mapping[int, float]) -> str:
+def _describe_start(mechanism: MechanismInstance, held: Mapping[int, float]) -> MechanismError:
     """Which independent coordinate cannot have its value at the start."""
     for k, value in held.items():
         others = {j: v for j, v in held.items() if j != k}
@@ -106,23 +115,26 @@ def _describe_start(mechanism: MechanismInstance, held: Mapping[int, float]) -> 
             found = (
                 f"with {value:.4g} {unit} it cannot be assembled, the nearest is {mechanism.q[k]:.4g} {unit}"
             )
-            return f"{_name_start(mechanism, mechanism.coordinate_names[k])}: {found}"
+            return _blame_start(mechanism, mechanism.coordinate_names[k], found)
     names = ", ".join(mechanism.coordinate_names[k] for k in held)
-    return f"independent: cannot be assembled with the values of {names} at the start"
+    return MechanismError(f"cannot be assembled with the values of {names} at the start", "independent")
 
 
-def _name_start(mechanism: MechanismInstance, coordinate: str) -> str:
+def _blame_start(mechanism: MechanismInstance, coordinate: str, found: str) -> MechanismError:
     description = mechanism.description
     for section in ("angles", "distances"):
         if coordinate in getattr(description, section):
-            return f"{section}.{coordinate}.start"
-    return f"independent: {coordinate}"
+            return MechanismError(found, f"{section}.{coordinate}.start")
+    return MechanismError(f"{coordinate}: {found}", "independent")
 
 
 def _worst(mechanism: MechanismInstance, solution: problems.Solution) -> str:
     phi = np.abs(mechanism.calc_constraints())
     phi[~np.isfinite(phi)] = np.inf
-    name = mechanism.constraint_names[int(np.argmax(phi))]
+    worst = int(np.argmax(phi))
+    name = mechanism.constraint_names[worst]
+    if not np.any(mechanism.calc_jacobian()[worst]):
+        return f"'{name}' cannot be approached from places that coincide at the start; expected places apart"
     return (
         f"no single part is in the way; '{name}' stays {phi.max():.3g} away from zero "
         f"after {solution.iterations} iterations, last step {solution.step:.3g}"
@@ -157,12 +169,12 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
         why = f"; '{extra[0]}' follows from other constraints" if extra else f": {_stiffest(mechanism)}"
         raise MechanismError(f"over-determined: {free} degrees of freedom, {declared} {by}{why}")
     if given and len(given) != free:
-        raise MechanismError(f"independent: expected {free} coordinates, got {len(given)}")
+        raise MechanismError(f"expected {free} coordinates, got {len(given)}", "independent")
     left = _motions_without(motions, given)
     if given and left.shape[1]:
         listed = ", ".join(names[k] for k in given)
         stay = "stays" if len(given) == 1 else "stay"
-        raise MechanismError(f"independent: {_movers(mechanism, left)} can move while {listed} {stay}")
+        raise MechanismError(f"{_movers(mechanism, left)} can move while {listed} {stay}", "independent")
     mechanism.set_independent(np.array(given) if given else problems.choose_independent(motions))
 
 

@@ -7,7 +7,7 @@ any further coordinates or constraints. `x`, `y`, `z` are the ground's direction
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -217,6 +217,11 @@ class Description:
                 for p in value or ():
                     if p not in points:
                         yield _unknown("point", p, points)
+                yield from repeated(value or ())
+
+        def repeated(pair: Sequence[str]) -> Iterator[str]:
+            if len(pair) == 2 and pair[0] == pair[1]:
+                yield f"expected two points, got {pair[0]} twice"
 
         for name, a in self.angles.items():
             for part in (*a.between, a.about):
@@ -233,6 +238,9 @@ class Description:
                     if p not in points:
                         yield f"{section}.{name}", _unknown("point", p, points)
                 axes = (*(getattr(item, "axes", None) or ()), *(getattr(item, "normals", None) or ()))
+                if not axes:  # Those of joints with axes may be a point that bodies share.
+                    for message in repeated(getattr(item, "points", ())):
+                        yield f"{section}.{name}.points", message
                 for v in (*axes, *filter(None, [getattr(item, "axis", None)])):
                     if v not in vectors:
                         yield f"{section}.{name}", _unknown("vector", v, vectors)

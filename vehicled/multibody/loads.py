@@ -46,7 +46,7 @@ def add_load(model: Model, name: str, load: Load) -> None:
         frame = model.parts[load.body].frame
         if frame is None:
             raise MechanismError(
-                f"{where}.body: {load.body} has no orientation, so that no torque can act on it"
+                f"{load.body} has no orientation, so that no torque can act on it", f"{where}.body"
             )
         torque = Vector(model.graph.zero, model.graph.zero, parts[0]) if model.planar else Vector.of(parts)
         model.system.torque(frame, torque)
@@ -60,7 +60,8 @@ def _calc_line(model: Model, name: str, points: tuple[str, str]) -> tuple[Combin
     length = apart.position.norm()
     if length.is_constant(0.0):
         raise MechanismError(
-            f"forces.{name}.points: {first} and {second} are always at one place, so that no line is between them"
+            f"{first} and {second} are always at one place, so that no line is between them",
+            f"forces.{name}.points",
         )
     return apart, length
 

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from vehicled import settings
 from vehicled.errors import UsageError
 from vehicled.multibody import checks, problems
 from vehicled.multibody.compiled import CompiledMechanism, Extension
-from vehicled.multibody.description import Description, load_description, parse_description
+from vehicled.multibody.description import Description
+from vehicled.multibody.files import mechanism_path
 from vehicled.multibody.forms import FORMS, Form
 from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.model import MechanismError
@@ -40,25 +42,41 @@ class Mechanism(MechanismInstance):
         """
         if form is not None and form not in FORMS:
             raise UsageError(f"form: expected {' or '.join(FORMS)}, got {form!r}")
-        description = load_description(name_or_path)
-        if form is not None:
-            description = replace(description, coordinates=form)
-        return cls._build(description, extensions, str(name_or_path))
+        path = mechanism_path(name_or_path)
+        return cls._build(
+            settings.document(settings.read(path), str(path)), extensions, form, str(name_or_path)
+        )
 
     @classmethod
     def parse(cls, text: str, extensions: Sequence[Extension] = ()) -> Mechanism:
         """As `load`, from the text of such a file."""
-        return cls._build(parse_description(text), extensions, "mechanism")
+        return cls._build(settings.document(text, "mechanism"), extensions, None, "mechanism")
 
     @classmethod
-    def _build(cls, description: Description, extensions: Sequence[Extension], name: str) -> Mechanism:
+    def _build(
+        cls, file: settings.Deferred, extensions: Sequence[Extension], form: Form | None, name: str
+    ) -> Mechanism:
+        description = file.to(Description)
+        if form is not None:
+            description = replace(description, coordinates=form)
         try:
             return cls(CompiledMechanism(description, extensions))
         except MechanismError as error:
+            if error.key:
+                file.fail(error.message, below=error.key)
             raise MechanismError(f"{name}: {error}") from None
 
     def set_independent_state(self, z: np.ndarray, zd: np.ndarray) -> problems.Solution:
-        """Bring the mechanism to z, ż with all that follows from them: q, q̇, q̈, λ."""
+        """Bring the mechanism to z, ż (f,) with all that follows from them: q, q̇, q̈, λ.
+
+        Raises UsageError for other numbers of them than there are independent coordinates.
+        """
+        for name, values in (("z", z), ("ż", zd)):
+            if np.shape(values) != self.independent.shape:
+                names = ", ".join(self.coordinate_names[k] for k in self.independent) or "none"
+                raise UsageError(
+                    f"{name}: expected {len(self.independent)} ({names}), got shape {np.shape(values)}"
+                )
         solution = problems.solve_position(self, z)
         if solution.converged:
             problems.solve_velocity(self, zd)

@@ -22,6 +22,11 @@ from vehicled.symbolic.vector import Vector
 class MechanismError(UsageError):
     """A description that makes no mechanism: the message names the body or joint and the reason."""
 
+    def __init__(self, message: str, key: str = "") -> None:
+        """`key`: path in the file of what is wrong, where that is known; the message begins with it."""
+        super().__init__(f"{key}: {message}" if key else message)
+        self.key, self.message = key, message
+
 
 @dataclass(frozen=True)
 class Value:
@@ -304,7 +309,7 @@ class Model:
         try:
             return parse(text, self.graph, {**names, **(more or {})}, rate)
         except ExpressionError as error:
-            raise MechanismError(f"{where}: {error}") from None
+            raise MechanismError(str(error), where) from None
 
     def home(self, where: str, *names: str) -> LocalGeometry:
         """The body that has these vectors. Raises MechanismError when none has."""
