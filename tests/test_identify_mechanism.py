@@ -431,6 +431,24 @@ def test_mechanisms_that_cannot_be_identified(logs, capsys):
     assert "nowhere" in capsys.readouterr().err
 
 
+def test_a_mechanism_that_cannot_move_has_nothing_to_identify(tmp_path, capsys):
+    path, log = tmp_path / "frame.yaml", tmp_path / "log.csv"
+    path.write_text(
+        "space: planar\nground: {points: {A: 0 0 m, B: 3 0 m}}\npoints: {P: 1 1 m}\nbodies:\n"
+        "  left: {kind: bar, points: [A, P], mass: 1 kg}\n  right: {kind: bar, points: [P, B], mass: 1 kg}\n"
+    )
+    log.write_text("t\n0\n1\n")
+    assert main(["identify", str(log), "--mechanism", str(path)]) == 2
+    assert f"vehicled: {path}: no degree of freedom: expected" in capsys.readouterr().err
+
+
+def test_a_log_of_a_header_alone_has_no_samples(tmp_path, capsys):
+    log = tmp_path / "log.csv"
+    log.write_text("t,theta,theta.force\n")
+    assert main(["identify", str(log), "--mechanism", "four_bar"]) == 2
+    assert f"vehicled: {log}: no samples: expected rows" in capsys.readouterr().err
+
+
 def test_a_coordinate_without_a_force_is_not_driven(tmp_path, capsys):
     log = tmp_path / "log.csv"
     log.write_text("t,theta1,theta2,theta2.force\n0.0,0.1,3.1,2.0\n0.1,0.1,,2.0\n0.2,0.1,3.2,2.5\n")

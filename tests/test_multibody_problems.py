@@ -408,3 +408,12 @@ def test_parameters_change_the_compiled_mechanism():
     assert m.qdd[m.index("theta")] == pytest.approx(-0.75 * G)
     with pytest.raises(UsageError):
         m.set_parameters({"bar.size": 1.0})
+
+
+@pytest.mark.parametrize(("z", "zd"), [([0.1], [0.0, 0.0]), ([0.1, 0.2], [0.0]), ([[0.1, 0.2]], [0.0, 0.0])])
+def test_a_state_of_other_size_is_refused_and_changes_nothing(z, zd):
+    m = shipped("five_bar")
+    before = m.q.copy()
+    with pytest.raises(UsageError, match=r"expected 2 \(theta1, theta2\), got shape"):
+        m.set_independent_state(np.array(z), np.array(zd))
+    assert np.array_equal(m.q, before)

@@ -174,3 +174,11 @@ def test_kinds_that_do_not_know_the_forces_are_refused_where_only_these_show_a_s
     with pytest.raises(UsageError, match=says):
         make_observer(kind, m, sensors, H, start_sigma=0.1, density=0.1, euler_density=4e-5)
     make_observer("errorEKF_EJ", m, sensors, H, start_sigma=0.1, density=0.1)
+
+
+def test_a_mechanism_that_its_drive_moves_has_no_state_to_observe():
+    sensors = SensorSet([Encoder("theta", 1e-3)])
+    description = rig.describe(BAR.format(gravity="").replace("independent: [theta]", "drives: {theta: t}"))
+    m = Mechanism(CompiledMechanism(description, (sensors,)))
+    with pytest.raises(UsageError, match=r"^no degree of freedom: expected"):
+        make_observer("errorEKF", m, sensors, H, start_sigma=0.1, density=0.1)

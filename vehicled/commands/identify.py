@@ -212,6 +212,7 @@ def _run_mechanism(args: argparse.Namespace) -> int:
     from vehicled.identification.mechanism.text import write
     from vehicled.identification.mechanism.unknowns import MechanismUnknowns
     from vehicled.identification.regressors import Regressor, spring_columns
+    from vehicled.multibody.checks import require_freedom
     from vehicled.multibody.files import mechanism_path
     from vehicled.multibody.mechanism import Mechanism
 
@@ -228,6 +229,10 @@ def _run_mechanism(args: argparse.Namespace) -> int:
             f"{path}: inputs: expected none, as a log has no channel for them; "
             f"make the coordinates that they drive independent"
         )
+    try:
+        require_freedom(mechanism)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
     unknowns = MechanismUnknowns(Regressor(mechanism, spring_columns(mechanism)))
     runs = [read_motion(log, mechanism) for log in args.logs]
     validate = None if args.validate is None else read_motion(args.validate, mechanism)
@@ -279,6 +284,8 @@ def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
     table = np.array([[r.values[name] for name in wanted] for r in signals.records(wanted)], dtype=float)
     signals.problems.show(sys.stderr)
     table = table.reshape(-1, len(wanted))
+    if not len(table):
+        raise UsageError(f"{path}: no samples: expected rows of numbers below its header")
     given = np.isfinite(table)
     whole = given.all(axis=1)
     if not whole.all():

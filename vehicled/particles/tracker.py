@@ -19,7 +19,7 @@ from vehicled.messages import (
     SlowState,
     SourceFault,
 )
-from vehicled.multibody.checks import calc_topology
+from vehicled.multibody.checks import calc_topology, require_freedom
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 from vehicled.particles.clusters import calc_covariance, describe_coordinate, find_heaviest
@@ -68,6 +68,7 @@ class MechanismTracker:
             swarm = Swarm(mechanism.description, options.count, names)
         except MechanismError as error:
             raise UsageError(str(error)) from None
+        require_freedom(mechanism)
         for name in options.coordinates:
             if name not in names:
                 raise UsageError(

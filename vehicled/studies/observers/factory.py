@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from vehicled.errors import UsageError
+from vehicled.multibody.checks import require_freedom
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import NOT_COMPILED, SensorSet
 from vehicled.studies.observers.continuous import ContinuousEKF
@@ -165,8 +166,8 @@ def make_observer(
     does the memory of errorEKF_SFE.
 
     Raises UsageError for another kind, for numbers that are not above zero, for a mechanism that was not compiled
-    with the sensors, and, unless `allow_unobservable`, where this kind cannot determine a coordinate or its rate by
-    them.
+    with the sensors or has no degree of freedom, and, unless `allow_unobservable`, where this kind cannot determine a
+    coordinate or its rate by them.
     """
     if kind not in KINDS:
         raise UsageError(f"observer: expected one of {', '.join(KINDS)}, got '{kind}'")
@@ -177,6 +178,7 @@ def make_observer(
         raise UsageError(f"euler_density: expected a number of at least 0, got {euler_density:g}")
     if not any(extension is sensors for extension in mechanism.compiled.extensions):
         raise UsageError(f"{sensors.name}: {NOT_COMPILED}")
+    require_freedom(mechanism)
     chosen = KINDS[kind]
     if not allow_unobservable:
         _check_observable(kind, mechanism, sensors, h)
