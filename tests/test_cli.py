@@ -17,9 +17,10 @@ import types
 import pytest
 
 import vehicled.commands
-from vehicled import __version__
+from vehicled import __version__, settings
 from vehicled.cli import COMMANDS, main, make_parser
 from vehicled.errors import RunError, UsageError
+from vehicled.multibody.files import mechanisms_folder
 from vehicled.output_files import OutputFile, check_outputs
 from vehicled.progress import Progress
 
@@ -380,3 +381,41 @@ def test_progress_is_sparse_elsewhere_and_silent_with_json():
                 progress.update(step)
     assert lines.getvalue() == "replaying: 999 steps, 0 s\n"
     assert nothing.getvalue() == ""
+
+
+PARTICLES = "particles: {count: 50}\nsensors: {imu: {imu.wz: {rate: theta, sigma: 0.01 rad/s}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (
+            ["run", "--config", "MECHANISM"],
+            "space: expected the configuration of a car; this file describes a mech",
+        ),
+        (
+            ["replay", "x.csv", "--config", "PARTICLES"],
+            "particles: expected the configuration of a car; this file is",
+        ),
+        (
+            ["identify", "x.csv", "--mechanism", "CAR"],
+            "vehicle: expected a mechanism; this file is the configuration",
+        ),
+        (
+            ["particles", "--mechanism", "four_bar", "--config", "MECHANISM"],
+            "space: expected a configuration of particles; this file describes a mechanism",
+        ),
+    ],
+)
+def test_a_file_of_another_kind_is_said_to_be_so_in_one_line(capsys, tmp_path, command, says):
+    (tmp_path / "particles.yaml").write_text(PARTICLES)
+    (tmp_path / "x.csv").write_text("t,imu.wz\n0,0\n")
+    places = {
+        "MECHANISM": str(mechanisms_folder() / "four_bar.yaml"),
+        "PARTICLES": str(tmp_path / "particles.yaml"),
+        "CAR": str(settings.shipped_folder() / "prototype.yaml"),
+        "x.csv": str(tmp_path / "x.csv"),
+    }
+    assert main([places.get(word, word) for word in command]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line

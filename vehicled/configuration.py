@@ -20,6 +20,9 @@ from vehicled.vehicle.parameters import Vehicle
 _AT = {"imu": "imu", "gnss": "antenna"}
 """Sensor to the name of its place."""
 
+_OTHERS = {"space": "describes a mechanism", "particles": "is for `vehicled particles`"}
+"""Keys of other kinds of files, and what these are."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class File:
@@ -73,12 +76,22 @@ def load_configuration(name_or_path: str | Path) -> Configuration:
     """The configuration in a file, or the shipped one of that name. Raises SettingsError."""
     path = settings.config_path(name_or_path)
     text = settings.read(path)
-    return configure(settings.loads(text, File, str(path), path.parent), text)
+    return configure(to_file(settings.document(text, str(path), path.parent)), text)
 
 
 def parse_configuration(text: str) -> Configuration:
     """A configuration that was recorded. Raises SettingsError."""
     return configure(settings.loads(text, File, "recorded configuration"), text)
+
+
+def to_file(document: Deferred) -> File:
+    """What stands in a document. Raises SettingsError, in one line for a file of another kind."""
+    keys = document.parts()
+    if "vehicle" not in keys:
+        for key, kind in _OTHERS.items():
+            if key in keys:
+                keys[key].fail(f"expected the configuration of a car; this file {kind}")
+    return document.to(File)
 
 
 def configure(file: File, text: str) -> Configuration:

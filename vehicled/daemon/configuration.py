@@ -10,7 +10,7 @@ from typing import TypeVar
 from drivers.ports import find_place_fault
 from drivers.registry import load_driver
 from vehicled import settings
-from vehicled.configuration import Configuration, File, configure
+from vehicled.configuration import Configuration, configure, to_file
 from vehicled.daemon.daemon import DaemonOptions, DeviceOptions, check_ports, make_driver
 from vehicled.daemon.written_files import check_learned, check_record
 from vehicled.mistakes import Mistakes
@@ -99,7 +99,7 @@ def _configure(document: Deferred, text: str) -> DaemonConfiguration:
     mistakes = Mistakes()
     daemon = DaemonOptions(devices={})
     with mistakes.part():
-        c = configure(document.to(File), text)
+        c = configure(to_file(document), text)
     with mistakes.part():
         if (section := document.parts().get("daemon")) is not None:
             daemon = section.to(DaemonOptions)

@@ -56,6 +56,11 @@ class Mechanism(MechanismInstance):
     def _build(
         cls, file: settings.Deferred, extensions: Sequence[Extension], form: Form | None, name: str
     ) -> Mechanism:
+        if (car := file.parts().get("vehicle")) is not None:
+            car.fail(
+                "expected a mechanism; this file is the configuration of a car, which `vehicled codegen --language "
+                "yaml` writes as one"
+            )
         description = file.to(Description)
         if form is not None:
             description = replace(description, coordinates=form)

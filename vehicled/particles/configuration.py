@@ -180,6 +180,8 @@ def _configure(document: Deferred, text: str) -> ParticlesConfiguration:
         car.fail(
             "expected a configuration of particles, with what each sensor measures; this is one of a car"
         )
+    if (space := document.parts().get("space")) is not None:
+        space.fail("expected a configuration of particles; this file describes a mechanism")
     # First, as the unit of a deviation is that of its channel.
     mistakes = Mistakes()
     for device in document.parts("sensors").values():
