@@ -301,3 +301,33 @@ def test_further_kernels_see_the_same_state():
             ends.append(read()[0])
         m.q[k] = middle
         assert row[k] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("coordinates", ["natural", "relative"])
+@pytest.mark.parametrize("size", [100.0, 1.0, 0.01])
+def test_a_linkage_passes_dead_centres_by_other_coordinates_whatever_its_size(size, coordinates):
+    """Watt's linkage falls and swings from end to end, where in turn one of its bars stands still for a moment.
+
+    With gravity in proportion, it does so at any size in the same time, and keeps its energy.
+    """
+    lengths = {"A": (0.0, 0.0), "D": (0.5, 0.1), "B": (0.24, 0.01), "C": (0.26, 0.09)}
+    a, d, b, c = (f"{size * x:.9g} {size * y:.9g} m" for x, y in lengths.values())
+    m = mechanism(f"""
+space: planar
+coordinates: {coordinates}
+gravity: 0 {-9.81 * size:.9g} m/s²
+ground: {{points: {{A: {a}, D: {d}}}}}
+points: {{B: {b}, C: {c}}}
+angles: {{left: {{between: [x, [A, B]]}}}}
+bodies:
+  left_bar: {{kind: bar, points: [A, B], mass: 0.5 kg}}
+  right_bar: {{kind: bar, points: [D, C], mass: 0.5 kg}}
+  coupler: {{kind: bar, points: [B, C], mass: 0.2 kg}}
+""")
+    whole = 1.2 * 9.81 * size * 0.1 * size  # J, of a fall as far as the hinges are apart in height
+    for integrator in ("runge_kutta_4", "trapezoidal"):
+        start = m.get_state()
+        before = energy(m)
+        advance(m, 1e-3, 1.0, "matrix_r", integrator)
+        assert energy(m) == pytest.approx(before, abs=5e-3 * whole)
+        m.set_state(start)

@@ -128,13 +128,10 @@ class MatrixR(_SecondOrder):
     Where z nears a singular position (‖R‖ grows), other coordinates are taken: `mechanism.independent`.
     """
 
-    worst_growth = 5.0
-    """‖R‖ over what it was when the coordinates were chosen, from which others are taken."""
-
-    def __init__(self, integrator: str) -> None:
-        super().__init__(integrator)
-        self._growth = 0.0
-        """‖R‖ when the coordinates were chosen."""
+    worst_growth = 2.0
+    """‖R‖ above which other coordinates are taken, if theirs is smaller by `gain`. It is at least 1, as R has the
+    independent coordinates themselves; lengths count in sizes of the mechanism, so that they compare with angles."""
+    gain = 2.0
 
     def coordinates(self, mechanism: Mechanism) -> np.ndarray:
         """Indices (f,) of the independent coordinates, chosen anew where the mechanism nears a singular position."""
@@ -142,21 +139,18 @@ class MatrixR(_SecondOrder):
         return mechanism.independent
 
     def _choose(self, mechanism: Mechanism) -> None:
+        units = _calc_units(mechanism)
         r, _ = problems.calc_velocity_map(mechanism)
+        r *= units[mechanism.independent] / units[:, None]
         growth = float(np.linalg.norm(r, 2)) if r.size else 0.0
-        if self._growth == 0.0:
-            self._growth = growth
-        if growth <= self.worst_growth * self._growth:
+        if growth <= self.worst_growth:
             return
-        motions = problems.nullspace(mechanism.calc_jacobian())
+        motions = problems.nullspace(mechanism.calc_jacobian() * units)
         if motions.shape[1] != len(mechanism.independent):
             return  # At a singular position there is no choice to make.
         best = problems.choose_independent(motions)
-        least = float(1.0 / np.linalg.svd(motions[best], compute_uv=False)[-1])
-        if growth > 2.0 * least:
+        if growth * np.linalg.svd(motions[best], compute_uv=False)[-1] > self.gain:
             mechanism.set_independent(best)
-            growth = least
-        self._growth = growth
 
     def accelerate(self, mechanism: Mechanism) -> None:
         """Solve for position and velocity from z, ż, then q̈ and λ from (Rᵀ M R) z̈ = Rᵀ (Q − M S γ).
@@ -173,6 +167,16 @@ class MatrixR(_SecondOrder):
         zdd = np.linalg.solve(r.T @ mass @ r, r.T @ (forces - mass @ drift))
         mechanism.qdd[:] = r @ zdd + drift
         mechanism.multipliers = s.T @ (forces - mass @ mechanism.qdd)
+
+
+def _calc_units(mechanism: Mechanism) -> np.ndarray:
+    """(n,) 1 for angles and components of unit vectors; for lengths the largest extent of the points, m."""
+    model, units = mechanism.compiled.model, np.ones(len(mechanism.q))
+    size = float(np.ptp(list(mechanism.calc_point_positions().values()), axis=0).max())
+    for k in mechanism.lengths:
+        if mechanism.coordinate_names[k].rpartition(".")[0] not in model.vectors:
+            units[k] = size or 1.0
+    return units
 
 
 class Lagrange(_SecondOrder):
