@@ -108,6 +108,12 @@ IN_THE_FILE = [
     ("[x, [A, P]]", "[x, [A, X]]", "angles.theta: unknown point 'X'"),
     ("[x, [A, P]]", "[w, [A, P]]", "angles.theta: unknown vector 'w'"),
     ("{points: [A, Q]}", "{points: [A, X]}", "distances.s: unknown point 'X'"),
+    ("  left: ", "  ground: ", "bodies.ground: expected another name"),
+    (
+        "left: {kind: bar, points: [A, P], length: 1 m",
+        "left: {kind: bar, points: [A, P], length: 1e308 m",
+        "bodies.left",
+    ),
     ("[x, [A, P]]", "[x, [P, P]]", "angles.theta: expected two points, got P twice"),
     ("{points: [A, Q]}", "{points: [Q, Q]}", "distances.s: expected two points, got Q twice"),
     (
@@ -372,6 +378,40 @@ def test_a_stroke_does_not_determine_a_crank_at_dead_centre():
     with pytest.raises(UsageError, match=r"^independent: crank can move while stroke stays$"):
         mechanism(SCOTCH_YOKE)
     calc_topology(mechanism(SCOTCH_YOKE.replace("[stroke]", "[phi]")))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "says"),
+    [
+        (
+            SOUND,
+            "independent",
+            "joints: {right: {kind: distance, points: [A, Q], length: 3 m}}\nindependent",
+            "right.length",
+        ),
+        (
+            SPATIAL,
+            "center_of_mass: 1 0 0 m",
+            "center_of_mass: 1 0 0 m\n    markers: {center_of_mass: 2 0 0 m}",
+            "arm.center_of_mass.x",
+        ),
+    ],
+)
+def test_a_name_that_would_give_a_parameter_two_values_is_refused(text, old, new, says):
+    """A joint with a bar's name took the bar's length for its own, and a marker the place of the centre of mass."""
+    with pytest.raises(MechanismError, match=f"^{says} stands for two numbers, [12] and [23], as two parts"):
+        mechanism(text.replace(old, new))
+
+
+@pytest.mark.parametrize("expression", ["1/P.x", "sqrt(P.y - 2)", "exp(1e6*Q.x)"])
+def test_an_equation_without_a_finite_value_is_said_to_have_none(expression):
+    text = SOUND.replace(
+        "independent", f"joints: {{odd: {{kind: equation, expression: {expression}}}}}\nindependent"
+    )
+    with pytest.raises(
+        MechanismError, match=r"^cannot be assembled: 'odd' has no finite value about the start$"
+    ):
+        mechanism(text)
 
 
 @pytest.mark.parametrize("place", ["1e308", "-2e9"])

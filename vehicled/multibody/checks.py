@@ -92,6 +92,10 @@ def _explain_failure(
     mechanism: MechanismInstance, given: list[int], held: Mapping[int, float], solution: problems.Solution
 ) -> NoReturn:
     """Why it cannot be assembled at its start. Raises MechanismError."""
+    endless = ~np.isfinite(mechanism.calc_constraints())
+    if endless.any():
+        name = mechanism.constraint_names[int(np.argmax(endless))]
+        raise MechanismError(f"cannot be assembled: '{name}' has no finite value about the start")
     involved, left = find_involved(mechanism), _worst(mechanism, solution)
     if given and problems.assemble(mechanism, mechanism.guess, again=False).converged:
         # Close to a double root, Newton's method ends at the root of rounding: then only the count is wrong.
@@ -130,7 +134,6 @@ def _blame_start(mechanism: MechanismInstance, coordinate: str, found: str) -> M
 
 def _worst(mechanism: MechanismInstance, solution: problems.Solution) -> str:
     phi = np.abs(mechanism.calc_constraints())
-    phi[~np.isfinite(phi)] = np.inf
     worst = int(np.argmax(phi))
     name = mechanism.constraint_names[worst]
     if not np.any(mechanism.calc_jacobian()[worst]):

@@ -41,7 +41,7 @@ from vehicled.multibody.elements import (
 )
 from vehicled.multibody.expressions import RESERVED
 from vehicled.multibody.files import mechanism_path
-from vehicled.units import Unit, UnitError, name_unit, parse_unit, split_quantity
+from vehicled.units import Range, Unit, UnitError, name_unit, parse_unit, split_quantity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Description:
     coordinates: Literal["natural", "relative", "auto"] = "natural"
     """Natural: of points and unit vectors; relative: of joints, with constraints that close loops; auto: those whose
     step costs less, without ball joints (`forms`)."""
-    gravity: Annotated[tuple[float, ...], Unit("m/s²")] | None = None
+    gravity: Annotated[tuple[float, ...], Unit("m/s²"), Range(-1e6, 1e6)] | None = None
     ground: GroundBody = field(default_factory=GroundBody)
     points: dict[str, Place] = field(default_factory=dict)
     """About where they are at the start; the constraints are met by moving them as little as possible."""
@@ -158,6 +158,8 @@ class Description:
             for name in names:
                 if not (name and name.isprintable()):
                     yield section, f"expected names of one line of characters, got {name!r}"
+        if "ground" in self.bodies:
+            yield "bodies.ground", "expected another name: this one is that of what does not move"
         if not self.bodies:
             yield "bodies", "expected at least one body"
 

@@ -29,6 +29,10 @@ from vehicled.units import (
 
 Place = Annotated[tuple[float, ...], Unit("m"), Range(-1e9, 1e9)]
 """Within what leaves products of lengths finite, and is larger than any machine."""
+Length = Annotated[Metres, Range(0.0, 1e9, above=True)]
+Mass = Annotated[Kilograms, Range(0.0, 1e15)]
+Moment = Annotated[tuple[float, ...], Unit("kg·m²"), Range(-1e33, 1e33)]
+"""Of inertia."""
 Direction = Annotated[tuple[float, ...], Unit("1")]
 """Of any length."""
 Expression = str | float
@@ -53,9 +57,9 @@ class Bar:
 
     kind: Literal["bar"]
     points: tuple[str, str]
-    length: Annotated[Metres, Positive] | None = None
+    length: Length | None = None
     """Left out: the distance of the points as given."""
-    mass: Annotated[Kilograms, NonNegative]
+    mass: Mass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +68,7 @@ class PointMass:
 
     kind: Literal["point_mass"]
     point: str
-    mass: Annotated[Kilograms, NonNegative]
+    mass: Mass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +86,9 @@ class Rigid:
     """Further points of the body, which get no coordinates."""
     directions: dict[str, Direction] = field(default_factory=dict)
     """Further unit vectors of the body, which get no coordinates."""
-    mass: Annotated[Kilograms, NonNegative]
+    mass: Mass
     center_of_mass: Place
-    inertia: Annotated[tuple[float, ...], Unit("kg·m²")]
+    inertia: Moment
     """About the centre of mass: Izz of a planar body; Ixx, Iyy, Izz of a spatial one."""
     products: Annotated[tuple[float, float, float], Unit("kg·m²")] = (0.0, 0.0, 0.0)
     """Ixy, Iyz, Izx as they stand in the inertia matrix (spatial)."""
@@ -194,7 +198,7 @@ class ConstantDistance:
 
     kind: Literal["distance"]
     points: tuple[str, str]
-    length: Annotated[Metres, Positive] | None = None
+    length: Length | None = None
     """Left out: the distance of the points as given."""
 
 

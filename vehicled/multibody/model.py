@@ -135,7 +135,15 @@ class Model:
     # -- parameters ---------------------------------------------------------------------------------------
 
     def parameter(self, name: str, value: float, unit: str) -> Atom:
-        """The symbol of a parameter, made on first use; `value` is in `unit`, which is one of SI."""
+        """The symbol of a parameter, made on first use; `value` is in `unit`, which is one of SI.
+
+        Raises MechanismError where parts of the same name give it two values.
+        """
+        if self.values.get(name, value) != value:
+            raise MechanismError(
+                f"{name} stands for two numbers, {self.values[name]:g} and {value:g}, as two parts have this name; "
+                "expected a name for each"
+            )
         if name not in self.symbols:
             self.symbols[name] = self.graph.symbol(f"parameter.{name}")
             self.values[name] = float(value)

@@ -288,6 +288,9 @@ def assemble(
         q[free] = x
         return mechanism.calc_constraints().copy()
 
+    if not np.all(np.isfinite(violation(anchor))):
+        return solution
+
     def slope(x: np.ndarray) -> np.ndarray:
         q[free] = x
         return mechanism.calc_jacobian()[:, free].copy()
