@@ -331,3 +331,11 @@ bodies:
         advance(m, 1e-3, 1.0, "matrix_r", integrator)
         assert energy(m) == pytest.approx(before, abs=5e-3 * whole)
         m.set_state(start)
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
+def test_steps_that_explode_fail_without_a_word_on_standard_output(capfd):
+    """Springs too stiff for the explicit rule; LAPACK writes there about what is not finite."""
+    m, stepper = shipped("squeezer"), make_stepper("lagrange", "runge_kutta_4")
+    assert not all(stepper.step(m, 0.01).converged for _ in range(10))
+    assert capfd.readouterr().out == ""

@@ -69,8 +69,11 @@ def tolerance(mechanism: MechanismInstance) -> float:
 def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:
     """The shortest x (n,) or (n, k) of least ‖a x − b‖, a (m, n), b (m,) or (m, k).
 
-    Singular values below `cut` of the largest count as zero.
+    Singular values below `cut` of the largest count as zero. Raises LinAlgError for what is not finite, before LAPACK
+    writes about it to the standard output.
     """
+    if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
+        raise np.linalg.LinAlgError("not finite")
     solution: np.ndarray = np.linalg.lstsq(a, b, rcond=cut)[0]
     return solution
 
