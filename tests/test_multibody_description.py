@@ -288,6 +288,13 @@ NO_MECHANISM = [
         "forces.pull.points: A and P are always at one place, so that no line",
     ),
     (
+        SPATIAL.replace("ground: {points: {A: 0 0 0 m}}\n", ""),
+        "joints:",
+        "angles: {tilt: {between: [[A, T], s], about: z}}\n"
+        "ground: {points: {A: 0 0 0 m, T: 1 0 1 m}, vectors: {s: 0 1 1}}\njoints:",
+        "angles.tilt.about: expected it at right angles to one of the two directions at least, got 45° and 45°",
+    ),
+    (
         SPATIAL.replace("bodies:", "bodies:\n  rod: {kind: bar, points: [A, Q], length: 1 m, mass: 1 kg}"),
         "points: {P: 1 0 0 m}",
         "points: {P: 1 0 0 m, Q: 0 0 0 m}",

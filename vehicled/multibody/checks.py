@@ -10,12 +10,15 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.multibody import problems
+from vehicled.multibody.elements import Segment
 from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.misfits import describe_misfit, find_involved
 from vehicled.multibody.model import MechanismError
 
 _MOVES = 1e-6
 """Share of a motion's largest component from which a coordinate moves."""
+_OBLIQUE = 1e-3
+"""Cotangent up to which a direction is at right angles to an axis, as numbers in a file are rounded."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ def assemble_at_start(mechanism: MechanismInstance) -> None:
     if not solution.converged:
         _explain_failure(mechanism, given, held, solution)
     _check_angles(mechanism)
+    _check_axes(mechanism)
     _check_determined(mechanism, given)
     mechanism.qd[:] = _given_rates(mechanism)
     problems.solve_velocity(mechanism, mechanism.zd)
@@ -152,6 +156,30 @@ def _check_angles(mechanism: MechanismInstance) -> None:
             f"cannot be assembled: angle {name} is {theta:.4g} rad at the start, "
             "but the places of the points lie on the other side"
         )
+
+
+def _check_axes(mechanism: MechanismInstance) -> None:
+    """Between two directions that are both oblique to its axis an angle is not what its constraint measures."""
+    places = mechanism.calc_point_positions()
+
+    def along(segment: Segment) -> np.ndarray:
+        if isinstance(segment, str):
+            return mechanism.placement.vector(segment, mechanism.q)
+        start, end = (places[p] for p in segment)
+        direction: np.ndarray = end - start
+        return direction
+
+    for name, angle in mechanism.description.angles.items():
+        if angle.about is None:
+            continue
+        axis = along(angle.about)
+        across = [(np.linalg.norm(np.cross(axis, d)), abs(axis @ d)) for d in map(along, angle.between)]
+        if all(lean > _OBLIQUE * right for right, lean in across):
+            degrees = " and ".join(f"{np.degrees(np.arctan2(*sides)):.3g}°" for sides in across)
+            raise MechanismError(
+                f"expected it at right angles to one of the two directions at least, got {degrees}",
+                f"angles.{name}.about",
+            )
 
 
 def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:

@@ -110,7 +110,7 @@ class Angle:
 
     between: tuple[Segment, Segment]
     about: Segment | None = None
-    """Unit vector at right angles to both (spatial)."""
+    """Direction at right angles to both, or to one of them: of the other its projection counts (spatial)."""
     start: Radians | None = None
     """Left out: computed from the places of the points."""
     rate: RadiansPerSecond = 0.0

@@ -33,7 +33,10 @@ def add_angle(model: Model, name: str, angle: Angle) -> None:
     axis, guess = add_sides(model, name, angle)
     theta = model.scalar(name, guess if angle.start is None else angle.start).q
     sine, cosine = model.sines[name]
-    turn = axis * (cosine * g.cos(theta) + sine * g.sin(theta))
+    (a, _), (b, _) = (model.segment(s) for s in angle.between)
+    # Of a direction oblique to the axis the angle changes with turns about others, too.
+    forwards = axis * cosine - a.position * b.position.dot(axis)
+    turn = forwards * g.cos(theta) + a.position.cross(b.position) * g.sin(theta)
     model.constraint(f"angle {name}", sine * g.cos(theta) - cosine * g.sin(theta), turn=turn)
 
 
