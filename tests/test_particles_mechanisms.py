@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from mechanism_rig import describe
 
 from vehicled.angles import wrap
 from vehicled.multibody.compiled import CompiledMechanism
@@ -11,8 +12,11 @@ from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
 from vehicled.particles.assembly import assemble
+from vehicled.particles.configuration import CoordinateOptions
 from vehicled.particles.filter import MotionNoise, ParticleFilter
 from vehicled.particles.instruments import PositionInstrument, RateInstrument
+from vehicled.particles.pace import Pace
+from vehicled.particles.start import ParticleStart, StartCoordinate
 from vehicled.particles.swarm import Swarm
 
 H = 2e-3
@@ -128,3 +132,34 @@ def test_a_mechanism_that_may_be_anywhere_is_found(name):
 def test_drives_are_refused():
     with pytest.raises(MechanismError, match="drives or inputs"):
         Swarm(load_description("suspension_corner"), 8)
+
+
+@pytest.mark.parametrize("away", [0.0, 1000.0])
+def test_the_size_of_a_mechanism_is_not_where_it_stands_nor_that_of_its_unit_vectors(away):
+    """A nut that slides along 20 mm of a rail: as wide as its way, wherever the rail is."""
+    description = describe(f"""
+space: spatial
+ground: {{points: {{O: {away} 0 0 m}}}}
+points: {{P: {away} 0 0 m}}
+vectors: {{e: 1 0 0, n: 0 1 0, f: 0 0 1}}
+distances: {{s: {{points: [O, P], along: z}}}}
+bodies:
+  nut:
+    kind: rigid
+    points: [P]
+    vectors: [e, n, f]
+    mass: 1 kg
+    center_of_mass: {away} 0 0 m
+    inertia: 1 1 1 kg·cm²
+joints:
+  slide: {{kind: prismatic, points: [O, P], axes: [z, f], normals: [x, n]}}
+independent: [s]
+""")
+    m = Mechanism(CompiledMechanism(description))
+    swarm = Swarm(description, 200, ["s"])
+    way = StartCoordinate("s", False, CoordinateOptions(low="-10 mm", high="10 mm", motion=0.0))
+    start = ParticleStart(swarm, m, [way], np.random.default_rng(0))
+    assert start.size == pytest.approx(0.02, rel=0.05)
+    start.begin(swarm, {"s": (2.0, 0.0)})
+    # 2 m/s are 100 sizes in a second: 0.6 in 6 ms, which is six times as far as particles go in a step.
+    assert Pace(swarm, start.size).divide(6e-3, np.full(200, 1 / 200)) in (6, 7)

@@ -23,7 +23,9 @@ class Pace:
 
     def __init__(self, swarm: Swarm, size: float) -> None:
         """`size` of the mechanism, m: to cross it takes as many steps as to turn by 1 rad."""
-        self._swarm, self._size = swarm, size
+        self._swarm = swarm
+        self._sizes = np.ones((len(swarm.coordinates), 1))
+        self._sizes[swarm.point_rows] = size
 
     def divide(self, h: float, weights: np.ndarray) -> int:
         """Parts of a step of `h` (s) for particles of these weights (N,)."""
@@ -41,7 +43,7 @@ class Pace:
     def _turns(self, h: float) -> np.ndarray:
         """(N,) rad, or sizes, in a step of `h` (s); infinite for a particle that is not a number."""
         swarm = self._swarm
-        moves = np.abs(swarm.get_qd()).max(axis=0, initial=0.0) / self._size
+        moves = (np.abs(swarm.get_qd()) / self._sizes).max(axis=0, initial=0.0)
         for name in swarm.angles:
             moves = np.maximum(moves, np.abs(swarm.get_rates(name)))
         turns: np.ndarray = np.nan_to_num(h * moves, nan=np.inf, posinf=np.inf)

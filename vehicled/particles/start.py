@@ -42,7 +42,9 @@ class StartCoordinate:
         self.motion = number("motion", unit, _MOTION if angle else None)
         self.speed = number("speed", f"{unit}/s", None)
         if not self.high > self.low:
-            raise UsageError(f"{name}: expected high above low, got {self.high:g} and {self.low:g}")
+            raise UsageError(
+                f"{name}: expected high above low, got high {self.high:g} {unit}, low {self.low:g} {unit}"
+            )
         if min(self.rate, self.motion, self.speed) < 0.0:
             raise UsageError(f"{name}: expected rate, motion and speed of at least 0")
 
@@ -68,8 +70,12 @@ class ParticleStart:
         self._rates = [float(rate) for rate in mechanism.zd]
         self.positions = swarm.get_q()[:, reached]
         """(n, m) coordinates of a swarm's particles, of those that can be reached."""
-        self.size = float(np.ptp(self.positions))
-        """Of the mechanism, m, about."""
+        along = [
+            self.positions[[k for k in swarm.point_rows if swarm.coordinates[k].endswith(f".{axis}")]]
+            for axis in "xyz"
+        ]
+        self.size = max((float(np.ptp(x)) for x in along if x.size), default=0.0) or 1.0
+        """m: the largest extent of its points in all of these."""
 
     def begin(
         self, swarm: Swarm, rates: Mapping[str, tuple[float, float]], shown: Sequence[tuple[str, float]] = ()

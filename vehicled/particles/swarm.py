@@ -59,6 +59,10 @@ class Swarm:
         self.description, self.count, self.noisy = description, count, tuple(noisy)
         code = _compile(_Key(description, repr(description)), self.noisy)
         self.coordinates = code.coordinates
+        self.point_rows = [
+            k for k, name in enumerate(self.coordinates) if name.rpartition(".")[0] in description.points
+        ]
+        """Of `get_q` that are lengths; the others are components of unit vectors."""
         self.angles, self.distances = list(description.angles), list(description.distances)
         self._sequences, self._rows, self._code = code.sequences, code.rows, code.machine
         layout, self._allocate = code.layout, code.record.allocate
