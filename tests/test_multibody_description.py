@@ -312,26 +312,6 @@ def test_what_makes_no_mechanism_is_refused_with_a_name(text, old, new, says):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("force: -k*theta", "force: -kk*theta", "forces.push.force: unknown name 'kk'; did you mean 'k'?"),
-        ("force: -k*theta", "force: 3 N·m", "forces.push.force: '3 N·m' is not an expression"),
-        (
-            "independent: [theta]",
-            "independent: []\ndrives: {theta: t*}",
-            "drives.theta: 't*' is not an expression",
-        ),
-    ],
-)
-def test_a_mistake_that_shows_when_it_is_built_has_its_line_too(old, new, says):
-    text = SOUND.replace(old, new)
-    line = text[: text.index(new) + len(new)].count("\n") + 1
-    with pytest.raises(SettingsError) as error:
-        Mechanism.parse(text)
-    assert str(error.value) == f"mechanism:{line}: {says}"
-
-
 def test_a_joint_that_holds_by_itself_is_no_constraint():
     m = mechanism(PLANAR)
     assert "rod: length" not in m.constraint_names
@@ -385,40 +365,6 @@ def test_a_stroke_does_not_determine_a_crank_at_dead_centre():
     with pytest.raises(UsageError, match=r"^independent: crank can move while stroke stays$"):
         mechanism(SCOTCH_YOKE)
     calc_topology(mechanism(SCOTCH_YOKE.replace("[stroke]", "[phi]")))
-
-
-@pytest.mark.parametrize(
-    ("text", "old", "new", "says"),
-    [
-        (
-            SOUND,
-            "independent",
-            "joints: {right: {kind: distance, points: [A, Q], length: 3 m}}\nindependent",
-            "right.length",
-        ),
-        (
-            SPATIAL,
-            "center_of_mass: 1 0 0 m",
-            "center_of_mass: 1 0 0 m\n    markers: {center_of_mass: 2 0 0 m}",
-            "arm.center_of_mass.x",
-        ),
-    ],
-)
-def test_a_name_that_would_give_a_parameter_two_values_is_refused(text, old, new, says):
-    """A joint with a bar's name took the bar's length for its own, and a marker the place of the centre of mass."""
-    with pytest.raises(MechanismError, match=f"^{says} stands for two numbers, [12] and [23], as two parts"):
-        mechanism(text.replace(old, new))
-
-
-@pytest.mark.parametrize("expression", ["1/P.x", "sqrt(P.y - 2)", "exp(1e6*Q.x)"])
-def test_an_equation_without_a_finite_value_is_said_to_have_none(expression):
-    text = SOUND.replace(
-        "independent", f"joints: {{odd: {{kind: equation, expression: {expression}}}}}\nindependent"
-    )
-    with pytest.raises(
-        MechanismError, match=r"^cannot be assembled: 'odd' has no finite value about the start$"
-    ):
-        mechanism(text)
 
 
 @pytest.mark.parametrize("place", ["1e308", "-2e9"])
