@@ -62,6 +62,6 @@ def test_only_a_heading_that_follows_gyroscopes_is_as_late_as_they_are(lost):
     given = steps(without(bends(3.0).measurements(gnss="conventional"), lost))
     known, unknown = (Run(with_sensors(imu=Imu(latency_sigma=s)), given) for s in (0.0, CHANGE))
     added = np.sqrt(unknown["sigma.yaw"] ** 2 - known["sigma.yaw"] ** 2)
-    turned = np.abs(known["wz"]) * CHANGE if lost == "none" else 0.0
-    assert added[250:] == pytest.approx(turned[250:] if lost == "none" else 0.0, rel=0.01, abs=1e-6)
+    doubt = unknown.estimator.parameters()["imu_latency"].sigma if lost == "none" else 0.0
+    assert added[250:] == pytest.approx(np.abs(known["wz"])[250:] * doubt, rel=0.01, abs=1e-6)
     assert np.array_equal(unknown["sigma.sideslip"], known["sigma.sideslip"])
