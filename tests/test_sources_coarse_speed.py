@@ -12,10 +12,10 @@ KMH = 1.0 / 3.6
 NOISE = 0.03**2
 
 
-def weigh(readings) -> np.ndarray:
-    """Variances, of a noise of 0.03 m/s."""
+def weigh(readings, apart: float = 0.0) -> np.ndarray:
+    """Variances, of a noise of 0.03 m/s, beside estimates that are `apart` m/s off."""
     found = CoarseSpeed()
-    return np.array([found.find_variance(float(v), NOISE) for v in readings])
+    return np.array([found.find_variance(float(v), NOISE, float(v) + apart) for v in readings])
 
 
 def test_a_run_of_equal_coarse_readings_counts_less_than_twice():
@@ -26,6 +26,13 @@ def test_a_run_of_equal_coarse_readings_counts_less_than_twice():
 def test_that_of_a_car_that_stands_goes_on_counting():
     given = [*np.round(np.arange(5.0, 0.0, -0.02) / KMH) * KMH, *np.zeros(500)]
     assert weigh(given)[-1] == pytest.approx(100.0 * (NOISE + KMH**2 / 12.0))
+
+
+def test_readings_that_the_estimate_has_left_count_each():
+    """Rounding does not explain it: 0.4 m/s are more than a step, 0.2 m/s are not."""
+    given = [*np.round(np.arange(5.0, 0.0, -0.02) / KMH) * KMH, *np.zeros(50)]
+    assert weigh(given, apart=0.4)[-1] == pytest.approx(NOISE + KMH**2 / 12.0)
+    assert weigh(given, apart=0.2)[-1] > 50.0 * KMH**2 / 12.0 * 0.9
 
 
 @pytest.mark.parametrize("step", [0.0, 0.01, 0.1 * KMH])

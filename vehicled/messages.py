@@ -233,7 +233,7 @@ class Innovation(msgspec.Struct, gc=False):
 
 REASONS = (
     *("fused", "weighted", "partly", "reset", "gate", "too old", "no fix", "not moving", "absurd", "stuck"),
-    *("mounting", "implausible", "no baseline", "unit", "future", "not aligned"),
+    *("mounting", "implausible", "no baseline", "unit", "future", "not aligned", "either way"),
 )
 """Of innovation records; a published message has the place of its reason here too, for programs that plot numbers."""
 OTHER_REASON = 99

@@ -21,8 +21,11 @@ class CoarseSpeed:
         self._last, self._repeats = 0.0, 0
         self._step, self._changes = 0.0, 0
 
-    def find_variance(self, reading: float, variance: float) -> float:
-        """Variance of a reading, m/s, rounding included; `variance`: of its noise alone, (m/s)²."""
+    def find_variance(self, reading: float, variance: float, estimate: float) -> float:
+        """Variance of a reading, m/s, rounding included; `variance`: of its noise alone, (m/s)².
+
+        `estimate` of that speed: where it is off by more than rounding makes, a reading that repeats itself tells so.
+        """
         change, self._last = abs(reading - self._last), reading
         if change > 0.0:
             self._step = min(change, self._step) if self._changes else change
@@ -31,6 +34,8 @@ class CoarseSpeed:
             self._repeats += 1
         if self._changes < _CHANGES or self._step**2 < _COARSE**2 * variance:
             return variance
+        if abs(estimate - reading) > self._step:
+            self._repeats = 0
         repeats = self._repeats if reading != 0.0 else min(self._repeats, _REPEATS_OF_ZERO)
         # 1 + 1/4 + 1/9 …: however long a run is, it counts less than twice.
         return (variance + self._step**2 / 12.0) * (1 + repeats) ** 2

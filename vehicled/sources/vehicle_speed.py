@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -16,6 +17,7 @@ from vehicled.sources.limits import FASTEST
 from vehicled.sources.smoothed_velocity import SmoothedVelocity
 from vehicled.sources.source import Context, Source, SourceSettings
 from vehicled.units import MetresPerSecond, NonNegative, Positive, Seconds
+from vehicled.vehicle.arrays import AHEAD
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -101,10 +103,14 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
         """Update with the speed if the measurement has it."""
         if CHANNEL in m.values:
             reading = m.values[CHANNEL]
-            variance = self._steps.find_variance(reading, self._variances[CHANNEL])
+            estimate = abs(self.filter.pose.item(AHEAD))
+            variance = self._steps.find_variance(reading, self._variances[CHANNEL], estimate)
             variance += self._smoothed.calc_noise(m.t) ** 2
-            speed, doubt = self._direction.resolve(CHANNEL, reading)
-            self.updates.update(m, CHANNEL, [speed], [variance + doubt])
+            speed, variance = self._direction.resolve(CHANNEL, reading, variance)
+            if math.isinf(variance):
+                self.updates.reject(m, CHANNEL, [reading], "either way")
+            else:
+                self.updates.update(m, CHANNEL, [speed], [variance])
 
     def measure_speed(self, m: Measurement) -> float | None:
         """The speed, m/s, if the measurement has it."""

@@ -203,8 +203,8 @@ class WheelAngleSource(Source[WheelAngles]):
         turned = reading - before
         if turned and abs(turned) < math.pi:
             # From sample to sample, teeth that are counted are no measure of the speed.
-            truly, doubt = self._direction.resolve(channel, turned, per_reading=0.0)
-            if doubt > 0.0:
+            truly, variance = self._direction.resolve(channel, turned, 0.0, per_reading=0.0)
+            if variance > 0.0:
                 self._set.discard(channel)
             else:
                 self._backwards[channel] += turned - truly
@@ -253,18 +253,20 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         of_lag = len(present) * (self._smoothed.calc_noise(m.t) / self.filter.rear_radius) ** 2
         variances = [self._variances[channel] + of_lag for channel in present]
         if self._direction.is_forwards:
-            rates = {channel: self._direction.resolve(channel, m.values[channel])[0] for channel in present}
+            rates = {c: self._direction.resolve(c, m.values[c], 0.0)[0] for c in present}
             self.updates.update_jointly(m, self._joint, rates, variances)
             return
         slow = abs(self.filter.pose.item(AHEAD)) / self.filter.rear_radius
         for channel, variance in zip(present, variances, strict=True):
             band, reading = self._bands[channel], m.values[channel]
-            rate, doubt = self._direction.resolve(channel, reading, self.filter.rear_radius)
+            rate, variance = self._direction.resolve(channel, reading, variance, self.filter.rear_radius)
             unread = band.take(reading)
+            if math.isinf(variance):
+                self.updates.reject(m, channel, [reading], "either way")
+                continue
             # At a higher speed it is a wheel that has locked; and a car that has not pulled off stands.
             is_open = slow < _STOPPED * band.least and self._departure.is_possible(m.t * 1e-9)
-            doubt += unread if is_open else 0.0
-            self.updates.update(m, channel, [rate], [variance + doubt])
+            self.updates.update(m, channel, [rate], [variance + unread if is_open else variance])
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Mean of the rear wheels' rates times their radius, m/s; None unless both are present."""

@@ -24,7 +24,7 @@ _AFTER = 1.0
 """s after the end of a fault that its limits of errors still hold for."""
 _NORMAL = 1.0, math.radians(2.0)
 """m, rad: errors of an estimate that has recovered, beside those of the receiver."""
-_NO_FAULT = ("not moving", "no fix", "not aligned")
+_NO_FAULT = ("not moving", "no fix", "not aligned", "either way")
 """Reasons that are no fault of a sensor."""
 _LEAST_SPEED = 1.0
 """m/s, for a direction of motion."""

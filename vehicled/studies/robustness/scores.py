@@ -27,7 +27,7 @@ SLOWEST_SIDESLIP = 2.0
 """m/s: slower, sideslip is anything."""
 DIVERGED = {"horizontal": 10.0, "yaw": math.radians(20), "sideslip": math.radians(20)}
 """Errors of a filter that has lost the car."""
-_NOT_REJECTED = ("not moving", "no fix", "not aligned")
+_NOT_REJECTED = ("not moving", "no fix", "not aligned", "either way")
 """Reasons for which an observation was left out that are not due to the sensor."""
 _KIND_OF_AXIS = dict.fromkeys(GYROSCOPES, "imu.gyro") | dict.fromkeys(ACCELEROMETERS, "imu.accel")
 """What is removed axis by axis counts among the observations of all axes."""
