@@ -34,6 +34,7 @@ from vehicled.sources.gnss_fixes import (
     limit_channels,
 )
 from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss
+from vehicled.sources.ground_velocity import find_slow_vector
 from vehicled.sources.heading_by_fixes import HeadingByFixes
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
@@ -58,8 +59,6 @@ _SIDESLIP = 0.01
 """rad: difference of heading and course that the model may leave when the car is first turned."""
 _LONGEST_PAUSE_NS = 2_000_000_000
 """Between fixes of one receiver. After a longer pause the position is uncertain by itself."""
-_LEAST_SPEED = 0.3
-"""m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
 _LEAST_ACCURACY, _LEAST_VELOCITY_ACCURACY, _LEAST_HEADING_ACCURACY = 2e-3, 5e-3, 1e-3
 """m, m/s and rad: no receiver is better, whatever it reports."""
 _HEAVE = 0.03
@@ -147,6 +146,7 @@ class GnssSource(Source[Gnss]):
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
         """Its channels, and what they are of any receiver."""
         self._heading_by_fixes = HeadingByFixes()
+        self._is_composed = False  # whether its velocities have been used as vectors that it does not give
         self._placed_ns = 0
         """Time of the last fix."""
         self._origin_error = 0.0
@@ -306,10 +306,13 @@ class GnssSource(Source[Gnss]):
         of_rates = self.filter.measured_rates.item(0) * self._arm * math.hypot(self._rates.sigma, swing)
         sigma = math.hypot(self._find_velocity_noise(v), of_rates, self._smoothed.calc_noise(m.t))
         is_vector = "vn" in v and "ve" in v and self._world.aligned
+        if not moving and not is_vector and (slow := find_slow_vector(v, sigma, self._world.aligned)):
+            is_vector = self._is_composed = True
+            v, sigma = {**v, "ve": slow[0].real, "vn": slow[0].imag}, slow[1]
         # A position alone says nothing of velocities: they may come in messages of their own.
         if "speed" in v or "course" in v:
             health = updates.health
-            health[f"{name}velocity"].is_expected = self._world.aligned
+            health[f"{name}velocity"].is_expected = self._world.aligned and not self._is_composed
             health[f"{name}speed"].is_expected = not is_vector
             health[f"{name}course"].is_expected = moving and not is_vector
         if is_vector and math.hypot(v["vn"], v["ve"]) > FASTEST:  # each is possible, both together are not
@@ -323,12 +326,9 @@ class GnssSource(Source[Gnss]):
             value, present = [v["ve"], v["vn"], -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
             updates.update(m, f"{name}velocity", value, [level, level, upright], present, late, is_used)
         elif "speed" in v:
-            if v["speed"] < _LEAST_SPEED:
-                updates.reject(m, f"{name}speed", [v["speed"]], "not moving")
-            else:
-                updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], None, late, is_used)
+            updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], None, late, is_used)
         if "course" in v and not is_vector:
-            if not moving:  # nor without a speed beside it, which its noise depends on
+            if not moving:  # nor without a speed, which its noise depends on
                 updates.reject(m, f"{name}course", [v["course"]], "not moving")
             else:
                 noise = (sigma / v["speed"]) ** 2 + s.sideslip_error**2

@@ -1,11 +1,14 @@
 """Speed and course over ground of receivers that give their velocity as a vector.
 
-The filter uses the vector. What compares sensors with each other, and the start, use speed and course.
+The filter uses the vector. What compares sensors with each other, and the start, use speed and course. Of receivers
+that give these alone the filter uses the vector near standstill: a speed does not say whether a car goes backwards.
 """
 
 from __future__ import annotations
 
+import cmath
 import math
+from collections.abc import Mapping
 
 from vehicled.messages import Measurement
 from vehicled.sources.limits import FASTEST
@@ -15,6 +18,10 @@ _RECEIVERS = tuple(
 )
 VECTORS = frozenset(north for north, *_ in _RECEIVERS)
 """Channels without which there is no such vector."""
+_SHOWN = 5.0
+"""σ of a velocity: slower, a course is noise, or one that the receiver has kept."""
+_LEAST_SPEED = 0.3
+"""m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
 
 
 def add_speed_and_course(m: Measurement) -> Measurement:
@@ -28,3 +35,17 @@ def add_speed_and_course(m: Measurement) -> Measurement:
                 found = {speed: fast, course: math.atan2(ve, vn) % (2.0 * math.pi)}
                 m = Measurement(m.source, m.t, m.arrival, found | m.values)
     return m
+
+
+def find_slow_vector(v: Mapping[str, float], sigma: float, is_aligned: bool) -> tuple[complex, float] | None:
+    """A receiver's velocity, east + i north, and its σ per axis, m/s, by speed and course; None where they show none.
+
+    `v`: its values by name; `sigma`: σ of the speed; `is_aligned`: whether a course tells which way the car goes.
+    Next to standstill it is zero, by as much as speed and noise.
+    """
+    speed = v.get("speed")
+    if speed is None:
+        return None
+    if speed < max(_SHOWN * sigma, _LEAST_SPEED):
+        return 0j, math.hypot(speed, sigma)
+    return (cmath.rect(speed, 0.5 * math.pi - v["course"]), sigma) if is_aligned and "course" in v else None
