@@ -152,6 +152,7 @@ class ImuSource(Source[Imu]):
         super().__init__(settings, context)
         self.lateral = LateralKinematics()
         self._ahead, self._ahead_at = 0.0, -math.inf
+        self._unsteered = self.filter.car.view("unsteered")
 
     def reset(self) -> None:
         """The filter begins anew: what was found of the samples' noise is forgotten as well."""
@@ -392,7 +393,9 @@ class ImuSource(Source[Imu]):
             self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else math.sqrt(of_samples))
         elif not present:
             return
-        self.updates.update(m, "imu.gyro", value, list(self._statistics.read_noise()[:_AXES]), present)
+        noise = list(self._statistics.read_noise()[:_AXES])
+        # Without steering, how the simulated car turns is known from the gyroscopes alone.
+        self.updates.update(m, "imu.gyro", value, noise, present, is_sure=bool(self._unsteered[0]))
         record = self.updates.records[-1]
         if self._given_noise or not record.innovation:
             return

@@ -87,17 +87,20 @@ class MeasurementUpdates:
         present: Sequence[int] | None = None,
         latency: float = 0.0,
         is_used: bool = True,
+        is_sure: bool = False,
     ) -> None:
         """Update the filter with one observation; reset where its source keeps failing under that policy.
 
         `present`: which of the components were measured, if not all; `latency`: by how much it is older than its
-        time, s. One that is not to be used is recorded as refused by the gate.
+        time, s. One that is not to be used is recorded as refused by the gate. One that is sure loses weight where it
+        contradicts the filter, and is never rejected.
         """
         health = self.health[kind]
         self._note_arrival(m.t, health)
         t_ns = m.t - round(latency * 1e9) if latency else m.t
         observation = Observation(kind, t_ns, value, variance, latency)
-        update = self._filter.update(observation, health.limits if is_used else _NONE)
+        limits = (health.limits[0], math.inf) if is_sure else health.limits
+        update = self._filter.update(observation, limits if is_used else _NONE)
         innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
         if not innovation:
             self.reject(m, kind, value if present is None else [value[k] for k in present], reason)
