@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Run, mixed, prototype, rms, steps, without
+from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps, without
+
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 
 OTHERS = "imu", "wheel", "vehicle", "steer", "torque", "brake"
 
@@ -43,3 +46,21 @@ def test_after_silence_of_all_sensors_the_heading_is_found_anew(receiver, silenc
     for column, bound in (("yaw", np.radians(2.0)), ("vx", 0.2)):
         assert np.abs(run.error(drive, column))[again].max() < bound, column
     assert run.estimator.condition.state == "running"
+
+
+def test_a_receiver_alone_shows_that_the_car_goes_backwards():
+    """It stops, and backs out slowly: a speed over ground has no sign, and courses are too slow to be used alone."""
+    inputs = DriveInputs(
+        rear_torque=[(4.5, 0.0), (5.0, -330.0), (6.5, -330.0), (7.0, -60.0)],
+        brake_pressure=[(1.5, 0.0), (2.0, 20e5), (4.0, 20e5), (4.2, 0.0)],
+    )
+    initial = InitialMotion(speed=6.0, yaw=0.7)
+    drive = Drive(Scenario(duration=11.0, initial=initial, inputs=inputs, plant=STANDARD_ERRORS))
+    given = without(drive.measurements(seed=1, gnss="conventional"), *OTHERS, "gnss.v")
+    assert any("gnss.course" in m.values for m in given)
+    run = Run(prototype(), steps(given))
+    late = (run.t > 7 * SECOND) & (run.t <= drive.end)
+    assert np.abs(drive.truth(run.t[late], "vx") + 1.3).max() < 0.6
+    assert run["vx"][late].max() < 0.0
+    assert rms(run.error(drive, "vx")[late]) < 0.3
+    assert np.abs(run.error(drive, "yaw"))[late].max() < np.radians(10.0)
