@@ -172,10 +172,10 @@ class GnssSource(Source[Gnss]):
             self._timing.antenna = s.antenna
         register = self.updates.register
         register(f"{name}position", s.gate, self._reset_position, (f"{name}lat", f"{name}lon"), ("position",))
-        register(f"{name}speed", s.gate, self._reset_motion, serves=("vx",))
+        register(f"{name}speed", s.gate, self._reset_motion, serves=("vx",), over_ground=True)
         register(f"{name}course", s.gate, self._reset_motion, serves=("yaw",))
         velocity = f"{name}vn", f"{name}ve", f"{name}vd"
-        register(f"{name}velocity", s.gate, self._reset_motion, velocity, serves=("vx", "yaw"))
+        register(f"{name}velocity", s.gate, self._reset_motion, velocity, ("vx", "yaw"), over_ground=True)
         if s.heading is not None:
             register(f"{name}heading", s.heading.gate, serves=("yaw",))
         self._heading_check.forget()

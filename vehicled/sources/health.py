@@ -14,6 +14,9 @@ _SILENT = 2.5
 _LONGEST_NS = 5_000_000_000
 """Of the intervals of a sensor; what is longer was a pause."""
 
+_DENIED_NS = 900_000_000
+"""Outliers of a receiver are over by then."""
+
 
 class Health:
     """Counts what becomes of the observations of one kind.
@@ -22,12 +25,23 @@ class Health:
     `lost` after silence. Published as `unused` while it is `active` and yet no measurement is accepted.
     """
 
-    def __init__(self, gate: Gate, channels: Sequence[str] = (), serves: tuple[str, ...] = ()) -> None:
-        """`channels`: that it is measured by; `serves`: what is less certain without it."""
+    def __init__(
+        self,
+        gate: Gate,
+        channels: Sequence[str] = (),
+        serves: tuple[str, ...] = (),
+        over_ground: bool = False,
+    ) -> None:
+        """`channels`: that it is measured by; `serves`: what is less certain without it.
+
+        `over_ground`: whether it is a speed that no slip of wheels makes wrong.
+        """
         self._interval_ns = 0
         """Usual interval between measurements; 0: unknown."""
         self.set_gate(gate)
-        self.channels, self.serves = channels, serves
+        self.channels, self.serves, self.over_ground = channels, serves, over_ground
+        self._denied_ns: float = math.inf
+        """Time of the first of its last measurements that were all out of what the filter expects."""
         self.state = "waiting"
         self.last_ns: int | None = None
         """Time of the last measurement."""
@@ -62,6 +76,14 @@ class Health:
             self._interval_ns = min(interval, 2 * self._interval_ns or interval, _LONGEST_NS)
         self.last_ns = t_ns
 
+    def note_agreement(self, t_ns: int, agrees: bool) -> None:
+        """Whether a measurement of that time was what the filter expects."""
+        self._denied_ns = math.inf if agrees else min(self._denied_ns, t_ns)
+
+    def is_denied(self, t_ns: int) -> bool:
+        """Whether the filter has contradicted it for longer than outliers last, by a measurement of that time."""
+        return t_ns - self._denied_ns > _DENIED_NS
+
     def clear_failures(self) -> None:
         """Forget rejections."""
         if self.failures:
@@ -69,7 +91,7 @@ class Health:
 
     def restart(self) -> None:
         """Wait for a first measurement again; counters stay."""
-        self.state, self.last_ns = "waiting", None
+        self.state, self.last_ns, self._denied_ns = "waiting", None, math.inf
         self.clear_failures()
 
     def accept(self) -> None:

@@ -64,15 +64,19 @@ class MeasurementUpdates:
         reset: Reset | None = None,
         channels: Sequence[str] = (),
         serves: tuple[str, ...] = (),
+        over_ground: bool = False,
     ) -> None:
         """A kind of observation, measured by `channels` or the one of its name; `serves`: what gets better by it.
+
+        `over_ground`: whether it is a speed that no slip makes wrong. Where no other sensor measures that, and the
+        filter contradicts it for long, it is right: accelerations that have been integrated are not.
 
         `reset` makes the filter begin anew from it where the gate's policy says so; by default the variances of the
         states that it depends on are inflated.
         """
         health = self._unregistered.get(kind)
         if health is None:
-            health = Health(gate, channels or (kind,), serves)
+            health = Health(gate, channels or (kind,), serves, over_ground)
         else:
             health.set_gate(gate)
         self.health[kind] = health
@@ -99,14 +103,19 @@ class MeasurementUpdates:
         self._note_arrival(m.t, health)
         t_ns = m.t - round(latency * 1e9) if latency else m.t
         observation = Observation(kind, t_ns, value, variance, latency)
-        limits = (health.limits[0], math.inf) if is_sure else health.limits
-        update = self._filter.update(observation, limits if is_used else _NONE)
+        weigh, reject = health.limits
+        if is_sure:
+            reject = math.inf
+        elif health.over_ground and health.is_denied(m.t) and not self._has_fellow(kind):
+            weigh = reject = math.inf
+        update = self._filter.update(observation, (weigh, reject) if is_used else _NONE)
         innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
         if not innovation:
             self.reject(m, kind, value if present is None else [value[k] for k in present], reason)
             return
         if present is not None:
             value, innovation, expected = ([x[k] for k in present] for x in (value, innovation, expected))
+        health.note_agreement(m.t, nis <= health.limits[0] * len(value))
         if not update.rejected:
             health.accept()
         else:
@@ -115,6 +124,15 @@ class MeasurementUpdates:
                 health.count_reset()
                 reason = "reset"
         self._record(m, kind, health, value, innovation, expected, nis, reason)
+
+    def _has_fellow(self, kind: str) -> bool:
+        """Whether another device measures the speed, and agrees with the filter."""
+        device = kind.partition(".")[0]
+        return any(
+            h.state == "active" and not h.failures and "vx" in h.serves
+            for k, h in self.health.items()
+            if k.partition(".")[0] != device
+        )
 
     def update_jointly(
         self, m: Measurement, joint: JointUpdates, values: Mapping[str, float], variances: Sequence[float]

@@ -1,0 +1,91 @@
+"""Speeds over ground of receivers: which way the car goes by them, and who is believed where they contradict."""
+
+import math
+
+import numpy as np
+import pytest
+
+from vehicled.filter.boundary import Update
+from vehicled.messages import Measurement
+from vehicled.sources.gate import Gate
+from vehicled.sources.ground_velocity import find_slow_vector
+from vehicled.sources.updates import MeasurementUpdates
+
+SECOND, SPEED, WHEEL = 1_000_000_000, "gnss.speed", "wheel.rl.speed"
+
+
+@pytest.mark.parametrize("along", [1.4, -1.4])
+def test_speed_and_course_of_a_slow_car_say_whether_it_goes_backwards(along):
+    heading = 0.4  # from east
+    course = 0.5 * math.pi - heading + (math.pi if along < 0.0 else 0.0)
+    found = find_slow_vector({"speed": abs(along), "course": course}, 0.1, is_aligned=True)
+    assert found is not None
+    velocity, sigma = found
+    ahead = velocity * np.exp(-1j * heading)
+    assert (ahead.real, ahead.imag, sigma) == pytest.approx((along, 0.0, 0.1))
+
+
+def test_where_the_heading_is_not_known_they_do_not():
+    assert find_slow_vector({"speed": 1.4, "course": 0.0}, 0.1, is_aligned=False) is None
+    assert find_slow_vector({"speed": 1.4}, 0.1, is_aligned=True) is None
+
+
+def test_the_speed_of_a_car_that_stands_is_that_of_noise():
+    """Each axis is as far from zero as the variance says; its course, which is anything, is not looked at."""
+    noise = 0.1 * np.random.default_rng(5).standard_normal((2000, 2))
+    found = [find_slow_vector({"speed": math.hypot(*v), "course": 1.0}, 0.1, True) for v in noise]
+    assert all(velocity == 0.0 for velocity, _ in found)
+    variance = np.array([sigma**2 for _, sigma in found])
+    assert np.mean(np.sum(noise**2, axis=1) / (2.0 * variance)) == pytest.approx(0.3, abs=0.1)
+
+
+class Filter:
+    """Contradicts all speeds by some standard deviations, and notes the limits that it is given."""
+
+    def __init__(self, sigmas: float):
+        self.sigmas, self.limits = sigmas, (0.0, 0.0)
+
+    def update(self, observation, limits):
+        self.limits, nis = limits, self.sigmas**2
+        rejected = [nis > limits[1]]
+        reason = "gate" if rejected[0] else "weighted" if nis > limits[0] else "fused"
+        return Update([self.sigmas], [1.0], nis, rejected if rejected[0] else (), reason)
+
+
+def find_reasons(sigmas: float, fellow: float | None = None, over_ground: bool = True) -> list[str]:
+    """Of readings each 0.5 s; `fellow`: by how many σ the filter contradicts a wheel, where there is one."""
+    updates = MeasurementUpdates(Filter(sigmas))
+    updates.register(SPEED, Gate(), serves=("vx",), over_ground=over_ground)
+    updates.register(WHEEL, Gate(), serves=("vx",))
+    reasons = []
+    for k in range(4):
+        m = Measurement("log", k * SECOND // 2, k * SECOND // 2, {SPEED: 1.0})
+        updates._filter.sigmas = sigmas
+        updates.update(m, SPEED, [1.0], [1.0])
+        reasons.append(updates.records[-1].reason)
+        if fellow is not None:
+            updates._filter.sigmas = fellow
+            updates.update(m, WHEEL, [1.0], [1.0])
+    return reasons
+
+
+def test_a_receiver_that_alone_measures_the_speed_is_right_after_a_second():
+    """Outliers are over by then; what has been integrated from accelerations is ever more wrong."""
+    assert find_reasons(20.0) == ["gate", "gate", "fused", "fused"]
+    assert find_reasons(5.0) == ["weighted", "weighted", "fused", "fused"]
+
+
+def test_it_is_not_where_wheels_agree_with_the_filter_nor_is_what_may_slip():
+    assert find_reasons(20.0, fellow=1.0) == ["gate"] * 4
+    assert find_reasons(20.0, fellow=20.0)[2:] == ["fused"] * 2
+    assert find_reasons(20.0, over_ground=False) == ["gate"] * 4
+
+
+def test_what_is_sure_is_never_rejected():
+    updates = MeasurementUpdates(Filter(20.0))
+    updates.register("imu.gyro", Gate())
+    m = Measurement("log", 0, 0, {})
+    updates.update(m, "imu.gyro", [0.0], [1.0], is_sure=True)
+    assert updates.records[-1].reason == "weighted"
+    updates.update(m, "imu.gyro", [0.0], [1.0])
+    assert updates.records[-1].reason == "gate"
