@@ -1,6 +1,7 @@
 """Steering, torque and pressure as inputs of the model."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from vehicled.sources.sensors import Sensors
 from vehicled.sources.steering import Steering, SteeringInput
 from vehicled.sources.torques import Torques, WheelTorques
 from vehicled.sources.tracker import HORIZON, Tracker
-from vehicled.vehicle.arrays import BRAKE_PRESSURE, DRIVE_TORQUE
+from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.differential import Differential
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
@@ -327,3 +328,38 @@ def test_late_torques_and_pressures_count_at_their_own_time(car):
     assert pressure[60] == pytest.approx(5e6 * true[60], rel=0.01)
     assert sum(torque) == pytest.approx(1000.0 * true.sum(), rel=0.01)
     assert inputs._find(Torques).measured_at == pytest.approx(1.99)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_mirrored"),
+    [(-1.2, 1.3, True), (1.3, -1.2, True), (-0.2, 0.2, False), (1.2, 1.3, False)],
+)
+def test_wheels_are_turned_to_the_other_side_where_the_speed_had_the_wrong_sign(
+    car, before, after, is_mirrored
+):
+    """The yaw rate, which the gyroscope has measured, stays. What passes through standstill keeps its wheels."""
+    inputs, yaw_rate = make_inputs(car), 0.3
+    sources = SimpleNamespace(yaw_rate=yaw_rate, imu=None)
+    offset = {"angle": car.vehicle.wheelbase * yaw_rate / before, "variance": 0.0}
+
+    def move(group, by):
+        offset["angle"] += by
+
+    def add(group, element, variance):
+        offset["variance"] += variance
+
+    f = SimpleNamespace(
+        is_drive_known=False,
+        pose=np.zeros(AHEAD + 1),
+        set_drive_known=lambda known: None,
+        set_steering_known=lambda known, noise: None,
+        slow_states=lambda group: np.array([offset["angle"]]),
+        move_parameter=move,
+        add_variance=add,
+    )
+    for k, speed in enumerate((before, before, after)):
+        f.pose[AHEAD] = speed
+        inputs.check(0.004 * k, f, sources)
+    kept = car.vehicle.wheelbase * yaw_rate / before
+    assert offset["angle"] == pytest.approx(-kept if is_mirrored else kept)
+    assert (offset["variance"] > 0.0) == is_mirrored

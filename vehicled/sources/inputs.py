@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from vehicled.filter.boundary import EstimatedFilter
+from vehicled.filter.states import STEERING_OFFSET
 from vehicled.sources.brakes import Brakes
 from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.drive_health import DriveHealth
 from vehicled.sources.model_input import InputSettings, ModelInput
 from vehicled.sources.sensors import Sensors, Sources
-from vehicled.sources.steering import Steering
+from vehicled.sources.steering import MIRRORED, Steering
 from vehicled.sources.torques import Torques
 from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE
 
@@ -91,6 +92,11 @@ class Inputs:
             # The last angle, and all that it has been off by while the wheels turned on, are over.
             f.set_steering_known(True, steering.noise)
         f.set_steering_known(is_steered, steering.noise)
+        if steering.is_turned_round(ahead) and not is_steered:
+            # With the wheels turned to the other side, it turns on as it has been measured to.
+            angle = steering.find_angle(t) + float(f.slow_states(STEERING_OFFSET)[0])
+            f.move_parameter(STEERING_OFFSET, -2.0 * angle)
+            f.add_variance(STEERING_OFFSET, "", MIRRORED**2)
         self._due = t + _EVERY if is_steered else t
 
     def count_missing(self, counters: Counter[str], f: EstimatedFilter) -> None:

@@ -36,6 +36,10 @@ _SHOWING = 1.0
 """m: on this way tyres show by how much the wheels have been turned. On a shorter one, what accelerometers seem to
 show of wheels that may point anywhere is noise: it would turn the simulated ones to and fro, which push the car."""
 
+_ROLLING = 0.3
+"""m/s: a speed that was so much ahead and is so much back a step later, or the other way, has been corrected."""
+MIRRORED = 0.1
+"""rad: σ of wheels that are then taken to be turned to the other side."""
 
 _ANGLE = Unit("rad", plain=True)
 _UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
@@ -100,6 +104,8 @@ class Steering(ModelInput[SteeringInput]):
         """Whether the car has ever shown by rolling where its wheels point."""
         self._hidden, self._checked = 0.0, math.inf
         """rad²: variance of what the wheels may have been turned by and no way has shown; s, the last check."""
+        self._ahead = 0.0
+        """Speed at the last check, m/s."""
         self.is_replaced_anew = False
         """Whether the angle of rolling has just taken the place of the last one, which had held on."""
 
@@ -166,6 +172,16 @@ class Steering(ModelInput[SteeringInput]):
         else:
             self.noise = self._find_noise(dt, abs(ahead))
         return is_measured
+
+    def is_turned_round(self, ahead: float) -> bool:
+        """Whether the estimate, whose speed is `ahead` now, m/s, has gone the other way until the last call."""
+        before, self._ahead = self._ahead, ahead
+        return before * ahead < 0.0 and min(abs(before), abs(ahead)) > _ROLLING
+
+    def find_angle(self, t: float) -> float:
+        """Of the front wheels at t (s) as measured, or as of what replaces that, rad to the left."""
+        left, right = (rod.at(t)[0] for rod in self._rods)
+        return 0.5 * (left + right) / self.geometry.rack_per_angle
 
     def _find_noise(self, dt: float, speed: float) -> float:
         """Of the last angle, rad/√s, `dt` s after the last check at a speed in m/s."""
