@@ -34,7 +34,7 @@ from vehicled.sources.gnss_fixes import (
     limit_channels,
 )
 from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss
-from vehicled.sources.ground_velocity import find_slow_vector
+from vehicled.sources.ground_velocity import LEAST_SPEED, find_slow_vector
 from vehicled.sources.heading_by_fixes import HeadingByFixes
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
@@ -110,8 +110,7 @@ class Gnss(SourceSettings):
 
     def find_noise(self, quality: float) -> FixNoise:
         """Noise of a fix of the NMEA quality 2, 4 or 5; for any other that of a `single` fix."""
-        kinds = {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}
-        return kinds.get(int(quality), self.single)
+        return {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}.get(int(quality), self.single)
 
     def make_source(self, context: Context) -> GnssSource:
         """The source that uses this section."""
@@ -306,27 +305,28 @@ class GnssSource(Source[Gnss]):
         of_rates = self.filter.measured_rates.item(0) * self._arm * math.hypot(self._rates.sigma, swing)
         sigma = math.hypot(self._find_velocity_noise(v), of_rates, self._smoothed.calc_noise(m.t))
         is_vector = "vn" in v and "ve" in v and self._world.aligned
-        if not moving and not is_vector and (slow := find_slow_vector(v, sigma, self._world.aligned)):
+        if self._world.aligned and not (moving or is_vector) and (slow := find_slow_vector(v, sigma)):
             is_vector = self._is_composed = True
             v, sigma = {**v, "ve": slow[0].real, "vn": slow[0].imag}, slow[1]
         # A position alone says nothing of velocities: they may come in messages of their own.
         if "speed" in v or "course" in v:
-            health = updates.health
-            health[f"{name}velocity"].is_expected = self._world.aligned and not self._is_composed
-            health[f"{name}speed"].is_expected = not is_vector
-            health[f"{name}course"].is_expected = moving and not is_vector
+            updates.health[f"{name}velocity"].is_expected = self._world.aligned and not self._is_composed
+            updates.health[f"{name}speed"].is_expected = not is_vector
+            updates.health[f"{name}course"].is_expected = moving and not is_vector
+        late, is_used = self._velocity_late, not self._velocity_jumps.lasts
         if is_vector and math.hypot(v["vn"], v["ve"]) > FASTEST:  # each is possible, both together are not
             updates.reject(m, f"{name}velocity", [v["ve"], v["vn"]], "absurd")
-            return
-        late, is_used = self._velocity_late, not self._velocity_jumps.lasts
-        if is_vector:
+        elif is_vector:
             # Not the speed of the same measurement, which may have been removed.
             level = sigma**2 + (s.sideslip_error * math.hypot(v["vn"], v["ve"])) ** 2
             upright = (_HEIGHT_RATIO * sigma) ** 2 + _HEAVE**2 if "vd" in v else MISSING
             value, present = [v["ve"], v["vn"], -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
             updates.update(m, f"{name}velocity", value, [level, level, upright], present, late, is_used)
         elif "speed" in v:
-            updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], None, late, is_used)
+            if v["speed"] < LEAST_SPEED:
+                updates.reject(m, f"{name}speed", [v["speed"]], "not moving")
+            else:
+                updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], None, late, is_used)
         if "course" in v and not is_vector:
             if not moving:  # nor without a speed, which its noise depends on
                 updates.reject(m, f"{name}course", [v["course"]], "not moving")
