@@ -18,7 +18,7 @@ SECOND, SPEED, WHEEL = 1_000_000_000, "gnss.speed", "wheel.rl.speed"
 def test_speed_and_course_of_a_slow_car_say_whether_it_goes_backwards(along):
     heading = 0.4  # from east
     course = 0.5 * math.pi - heading + (math.pi if along < 0.0 else 0.0)
-    found = find_slow_vector({"speed": abs(along), "course": course}, 0.1)
+    found = find_slow_vector({"speed": abs(along), "course": course}, 0.1, 1.0)
     assert found is not None
     velocity, sigma = found
     ahead = velocity * np.exp(-1j * heading)
@@ -26,16 +26,25 @@ def test_speed_and_course_of_a_slow_car_say_whether_it_goes_backwards(along):
 
 
 def test_a_speed_alone_does_not():
-    assert find_slow_vector({"speed": 1.4}, 0.1) is None
+    assert find_slow_vector({"speed": 1.4}, 0.1, 1.0) is None
 
 
 def test_the_speed_of_a_car_that_stands_is_that_of_noise():
     """Each axis is as far from zero as the variance says; its course, which is anything, is not looked at."""
     noise = 0.1 * np.random.default_rng(5).standard_normal((2000, 2))
-    found = [find_slow_vector({"speed": math.hypot(*v), "course": 1.0}, 0.1) for v in noise]
+    found = [find_slow_vector({"speed": math.hypot(*v), "course": 1.0}, 0.1, 1.0) for v in noise]
     assert all(velocity == 0.0 for velocity, _ in found)
     variance = np.array([sigma**2 for _, sigma in found])
     assert np.mean(np.sum(noise**2, axis=1) / (2.0 * variance)) == pytest.approx(0.3, abs=0.1)
+
+
+@pytest.mark.parametrize("rate", [0.5, 1.0, 10.0, 50.0])
+def test_standing_counts_once_per_second_however_often_it_is_measured(rate):
+    (_, once), (_, often) = (
+        find_slow_vector({"speed": 0.1, "course": 1.0}, 0.05, t) for t in (1.0, 1.0 / rate)
+    )
+    information = rate / often**2
+    assert information == pytest.approx(min(rate, 1.0) / once**2)
 
 
 class Filter:

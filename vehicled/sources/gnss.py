@@ -15,7 +15,6 @@ from vehicled.filter.states import (
     STEERING_OFFSET,
     STEERING_RATIO,
     TYRE_ERROR,
-    UNKNOWN_YAW,
     VELOCITY,
     Group,
     Process,
@@ -35,10 +34,10 @@ from vehicled.sources.gnss_fixes import (
 )
 from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss
 from vehicled.sources.ground_velocity import LEAST_SPEED, find_slow_vector
-from vehicled.sources.heading_by_fixes import HeadingByFixes
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
+from vehicled.sources.placement import SIDESLIP, Placement
 from vehicled.sources.receiver_motion import ReceiverMotion, find_antenna_velocity
 from vehicled.sources.shown_noise import ShownNoise
 from vehicled.sources.smoothed_velocity import SmoothedVelocity
@@ -55,10 +54,6 @@ from vehicled.sources.world import Fix
 from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
 from vehicled.vehicle.arrays import AHEAD, YAW_RATE
 
-_SIDESLIP = 0.01
-"""rad: difference of heading and course that the model may leave when the car is first turned."""
-_LONGEST_PAUSE_NS = 2_000_000_000
-"""Between fixes of one receiver. After a longer pause the position is uncertain by itself."""
 _LEAST_ACCURACY, _LEAST_VELOCITY_ACCURACY, _LEAST_HEADING_ACCURACY = 2e-3, 5e-3, 1e-3
 """m, m/s and rad: no receiver is better, whatever it reports."""
 _HEAVE = 0.03
@@ -137,17 +132,18 @@ class GnssSource(Source[Gnss]):
 
     def __init__(self, settings: Gnss, context: Context) -> None:
         self._given_noise, self._rates = context.given_noise, context.rates
-        self._world, self._counters, self._timing = context.world, context.counters, context.timing
+        self._world, self._timing = context.world, context.timing
         self._jumps, self._heading_check = FixJumps(), HeadingCheck()
         self._velocity_jumps, self.motion, self._shown_noise = VelocityJumps(), ReceiverMotion(), ShownNoise()
         self._receiver = settings.RECEIVER
         self._prefix = prefix = f"{self._receiver.name}."
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
         """Its channels, and what they are of any receiver."""
-        self._heading_by_fixes = HeadingByFixes()
-        self._is_composed = False  # whether its velocities have been used as vectors that it does not give
-        self._placed_ns = 0
-        """Time of the last fix."""
+        self._placement = Placement(context.filter, context.updates, context.world, context.counters)
+        self._moved_ns = 0
+        """Time of its last velocity."""
+        self._is_composed = False
+        """Whether its velocities have been used as vectors that it does not give."""
         self._origin_error = 0.0
         """m, 1 σ per axis: how far its fixes are from those of another receiver, as base stations may differ."""
         super().__init__(settings, context)
@@ -160,13 +156,13 @@ class GnssSource(Source[Gnss]):
         self._jumps.reset()
         self._velocity_jumps.reset()
         self.motion.reset()
-        self._heading_by_fixes = HeadingByFixes()
+        self._placement.reset()
         self._origin_error = 0.0
 
     def register(self) -> None:
         """Register position, velocity in both forms, and heading."""
         s, name = self.settings, self._prefix
-        self._arm = math.hypot(*s.antenna)
+        self._arm, self._placement.antenna = math.hypot(*s.antenna), s.antenna
         if self._receiver is GNSS:
             self._timing.antenna = s.antenna
         register = self.updates.register
@@ -224,12 +220,13 @@ class GnssSource(Source[Gnss]):
         self._rates.write(m.t * 1e-9 - self._velocity_late, self.filter.measured_rates)
         self._steady.update()
         if fix is not None and not self._world.known:
-            self._join_world(fix)
+            self._placement.join_world(fix)
         self._check_heading(m.t, v)
         if moving and self._is_heading_lost(m.t * 1e-9, v, fix):
             return  # the filter begins anew
-        if not self._world.aligned:
-            self._align(m, v, fix, moving)
+        if not self._world.aligned and self._align(m, v, fix, moving) and m.t < self.updates.step_ns:
+            self._leave_out(m, v, fix)
+            return
         if fix is not None and not self._world.aligned and self._has_preferred:
             # While the heading is not known, neither is where the antennas are beside each other.
             self.updates.reject(m, f"{name}position", [], "not aligned")
@@ -274,7 +271,9 @@ class GnssSource(Source[Gnss]):
         wander = kind.wander * horizontal / kind.horizontal
         self._set_wander(wander, kind.wander_time)
         place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
-        self._widen_place(m.t)
+        # Noise is identified by derivatives of all that the filter does, which this addition has not.
+        if not self._given_noise:
+            self._placement.widen_place(m.t)
         is_used = not (self._jumps.is_contradicting(m.t) or self._velocity_jumps.are_positions_false)
         if is_used and self._world.aligned and self._receiver is GNSS:
             self._timing.take_fix(m.t * 1e-9, complex(*place[:2]), horizontal, self._late)
@@ -286,26 +285,15 @@ class GnssSource(Source[Gnss]):
         self.updates.update(m, name, place, [level, level, upright], present, self._late, is_used)
         self._note_distance(horizontal, v)
 
-    def _widen_place(self, t_ns: int) -> None:
-        """Until a course or fixes have turned the car, the direction of its way since the last fix is not known."""
-        since, self._placed_ns = t_ns - self._placed_ns, t_ns
-        # Noise is identified by derivatives of all that the filter does, which this addition has not.
-        awaited = not self._world.aligned and not self._given_noise
-        if awaited and 0 < since < _LONGEST_PAUSE_NS:
-            f, way = self.filter, abs(self.filter.pose.item(AHEAD)) * since * 1e-9
-            for axis in ("x", "y"):
-                # It is the same direction as between the fixes before: not the variances add up, but σ.
-                sigma = math.sqrt(f.get_variance(POSITION, axis))
-                f.add_variance(POSITION, axis, way * (way + 2.0 * sigma))
-
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
         """Update with the vector, or else with speed and course."""
         updates, name, s = self.updates, self._prefix, self.settings
+        since, self._moved_ns = (m.t - self._moved_ns) * 1e-9, m.t
         swing = self._rates.find_change(m.t * 1e-9 - self._velocity_late)
         of_rates = self.filter.measured_rates.item(0) * self._arm * math.hypot(self._rates.sigma, swing)
         sigma = math.hypot(self._find_velocity_noise(v), of_rates, self._smoothed.calc_noise(m.t))
         is_vector = "vn" in v and "ve" in v and self._world.aligned
-        if self._world.aligned and not (moving or is_vector) and (slow := find_slow_vector(v, sigma)):
+        if self._world.aligned and not (moving or is_vector) and (slow := find_slow_vector(v, sigma, since)):
             is_vector = self._is_composed = True
             v, sigma = {**v, "ve": slow[0].real, "vn": slow[0].imag}, slow[1]
         # A position alone says nothing of velocities: they may come in messages of their own.
@@ -419,60 +407,45 @@ class GnssSource(Source[Gnss]):
             process = Process(time, (sigma, sigma, _HEIGHT_RATIO * sigma))
             self.filter.restart_process(self._receiver.wander, process)
 
-    def _join_world(self, fix: Fix) -> None:
-        """The first fix of a filter that began without one: from now on its world frame is known."""
-        self._world.find_origin(fix)
-        self._world.aligned = False
-        f = self.filter
-        f.apply_corrections()
-        f.shift_antenna_to(self._world.to_world_or_level(fix), antenna=self.settings.antenna)
-        for axis in POSITION.elements:
-            f.set_variance(POSITION, axis, f.settings.start.position_sigma**2)
-        f.set_variance(ATTITUDE, "yaw", UNKNOWN_YAW)
-        f.restart_history(self.updates.step_ns)
-        self._counters["position_sets"] += 1
+    def _align(self, m: Measurement, v: Mapping[str, float], fix: Fix | None, moving: bool) -> bool:
+        """The first heading or course over ground turns a car whose heading was unknown; else fixes do so.
 
-    def _align(self, m: Measurement, v: Mapping[str, float], fix: Fix | None, moving: bool) -> None:
-        """The first heading or course over ground turns a car whose heading was unknown; else fixes do so."""
-        f, yaw = self.filter, self.find_yaw(m.values)
-        by_fixes = None if fix is None else self._find_turn_by_fixes(m.t, v, fix)
+        Returns whether what has been measured until now is too old from then on.
+        """
+        name, yaw = self._prefix, self.find_yaw(m.values)
+        by_fixes = None
+        if fix is not None:
+            sigma = self._find_accuracy(v.get("h_acc"), self._kind(v).horizontal, _LEAST_ACCURACY)
+            by_fixes = self._placement.find_turn_by_fixes(m.t, fix, sigma)
+        place = None if self._has_preferred else fix
         if yaw is not None:
-            kind, variance = "heading", yaw[1] ** 2
+            t_ns, variance = m.t - round(self._late * 1e9), yaw[1] ** 2
+            observed = Observation(f"{name}heading", t_ns, [v["heading"]], [variance], self._late)
         elif "course" in v and moving:
-            kind, variance = "course", (self._find_velocity_noise(v) / v["speed"]) ** 2 + _SIDESLIP**2
-        elif by_fixes is not None:
-            kind, variance = "", by_fixes[1] ** 2 + _SIDESLIP**2
+            noise, late = self._find_velocity_noise(v), self._velocity_late
+            if go_ahead(self.filter, self.updates, v["speed"], noise):
+                return True  # the next one turns it
+            t_ns, variance = m.t - round(late * 1e9), (noise / v["speed"]) ** 2 + SIDESLIP**2
+            observed = Observation(f"{name}course", t_ns, [v["course"]], [variance], late)
         else:
-            return
-        f.apply_corrections()
-        if kind == "course" and go_ahead(f, self.updates, v["speed"], self._find_velocity_noise(v)):
-            return  # the next one turns it
-        if kind:
-            late = self._late if kind == "heading" else self._velocity_late
-            t_ns = m.t - round(late * 1e9)
-            if not f.turn_to_course(Observation(f"{self._prefix}{kind}", t_ns, [v[kind]], [1.0], late)):
-                return
-        elif by_fixes is not None:
-            f.turn(by_fixes[0])
-        f.set_variance(ATTITUDE, "yaw", variance)
-        if fix is not None and not self._has_preferred:
-            f.shift_antenna_to(self._world.to_world_or_level(fix), antenna=self.settings.antenna)
-            for axis in ("x", "y"):
-                f.set_variance(POSITION, axis, f.settings.start.position_sigma**2)
-        else:  # the antenna has been turned about the origin
-            for axis in ("x", "y"):
-                f.add_variance(POSITION, axis, (2.0 * self._arm) ** 2)
-        f.restart_history(self.updates.step_ns)
-        self._velocity_jumps.reset()
-        self._counters["alignments"] += 1
-        self._world.aligned = True
+            if by_fixes is not None:
+                self._placement.turn_by(*by_fixes, place)
+                self._velocity_jumps.reset()
+            return by_fixes is not None
+        is_turned = self._placement.turn_to(observed, place)
+        if is_turned:
+            self._velocity_jumps.reset()
+        return is_turned
 
-    def _find_turn_by_fixes(self, t_ns: int, v: Mapping[str, float], fix: Fix) -> tuple[float, float] | None:
-        """By how much fixes turn the car, and the σ of that, rad."""
-        sigma = self._find_accuracy(v.get("h_acc"), self._kind(v).horizontal, _LEAST_ACCURACY)
-        place = complex(*self._world.to_world(fix)[:2])
-        own = find_antenna_velocity(self.filter, self.settings.antenna)
-        return self._heading_by_fixes.take(t_ns * 1e-9, place, sigma, own)
+    def _leave_out(self, m: Measurement, v: Mapping[str, float], fix: Fix | None) -> None:
+        """Of a message by which the car has been put where it is, nothing is news, and all is from before."""
+        left_out = {kind: [v[kind]] for kind in ("speed", "course", "heading") if kind in v}
+        if "vn" in v and "ve" in v:
+            left_out = {"velocity": [v["ve"], v["vn"]]}
+        if fix is not None:
+            left_out["position"] = []
+        for kind, value in left_out.items():
+            self.updates.reject(m, f"{self._prefix}{kind}", value, "not aligned")
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
         """Set what the gate has rejected persistently of the position to the fix."""

@@ -20,6 +20,8 @@ VECTORS = frozenset(north for north, *_ in _RECEIVERS)
 """Channels without which there is no such vector."""
 _SHOWN = 5.0
 """σ of a velocity: slower, a course is noise, or one that the receiver has kept."""
+_ALIKE, _SHORTEST = 1.0, 0.001
+"""s within which velocities next to standstill err alike; and the least interval between them."""
 LEAST_SPEED = 0.3
 """m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
 
@@ -37,14 +39,15 @@ def add_speed_and_course(m: Measurement) -> Measurement:
     return m
 
 
-def find_slow_vector(v: Mapping[str, float], sigma: float) -> tuple[complex, float] | None:
+def find_slow_vector(v: Mapping[str, float], sigma: float, interval: float) -> tuple[complex, float] | None:
     """A receiver's velocity, east + i north, and its σ per axis, m/s, by speed and course; None where they show none.
 
-    `v`: its values by name; `sigma`: σ of the speed. Next to standstill it is zero, by as much as speed and noise.
+    `v`: its values by name; `sigma`: σ of the speed; `interval` since the one before, s. Next to standstill it is
+    zero, by as much as speed and noise: an error that lasts, and counts once per second however often they come.
     """
     speed = v.get("speed")
     if speed is None:
         return None
     if speed < max(_SHOWN * sigma, LEAST_SPEED):
-        return 0j, math.hypot(speed, sigma)
+        return 0j, math.hypot(speed, sigma) / math.sqrt(min(max(interval, _SHORTEST), _ALIKE) / _ALIKE)
     return (cmath.rect(speed, 0.5 * math.pi - v["course"]), sigma) if "course" in v else None
