@@ -13,10 +13,9 @@ SPEED, ASTRAY = "vehicle.speed", 0.2
 
 def resolve(estimate: float, sigma: float, reading: float, noise: float, radius: float = 1.0):
     """Value and variance for a reading, of σ `noise`, beside an estimate of the speed."""
-    states = SimpleNamespace(index=lambda group, element: 0)
     pose = np.zeros(AHEAD + 1)
     pose[AHEAD] = estimate
-    filter = SimpleNamespace(pose=pose, variances=np.array([sigma**2]), states=states)
+    filter = SimpleNamespace(pose=pose, get_variance=lambda group, element: sigma**2)
     return Direction(filter, SimpleNamespace(is_active=lambda kind: True)).resolve(
         SPEED, reading, noise**2, radius
     )

@@ -37,7 +37,7 @@ from vehicled.sources.ground_velocity import LEAST_SPEED, find_slow_vector
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
-from vehicled.sources.placement import SIDESLIP, Placement
+from vehicled.sources.placement import SIDESLIP, CarPlacement
 from vehicled.sources.receiver_motion import ReceiverMotion, find_antenna_velocity
 from vehicled.sources.shown_noise import ShownNoise
 from vehicled.sources.smoothed_velocity import SmoothedVelocity
@@ -139,7 +139,7 @@ class GnssSource(Source[Gnss]):
         self._prefix = prefix = f"{self._receiver.name}."
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
         """Its channels, and what they are of any receiver."""
-        self._placement = Placement(context.filter, context.updates, context.world, context.counters)
+        self._placement = CarPlacement(context.filter, context.updates, context.world, context.counters)
         self._moved_ns = 0
         """Time of its last velocity."""
         self._is_composed = False

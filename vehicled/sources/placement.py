@@ -23,7 +23,7 @@ _LONGEST_PAUSE_NS = 2_000_000_000
 """Between fixes of one receiver. After a longer pause the position is uncertain by itself."""
 
 
-class Placement:
+class CarPlacement:
     """Puts the car of a filter where one receiver finds it."""
 
     def __init__(
