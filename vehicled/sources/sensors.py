@@ -148,7 +148,7 @@ _FOUND = 2.0
 
 
 _LOOK_NS = 20_000_000
-"""Between looks at what receivers make uncertain: as often as fixes of fast ones come."""
+"""Between looks at what receivers make uncertain, while none of their measurements comes."""
 
 
 class Readers(NamedTuple):
@@ -158,6 +158,8 @@ class Readers(NamedTuple):
     """Those that measure the speed, the preferred ones first."""
     sources: list[tuple[Source[SourceSettings], int]]
     """All of them, and their latency, ns."""
+    are_receivers: bool
+    """Whether any of them is a receiver of GNSS."""
 
 
 class Sources:
@@ -236,7 +238,7 @@ class Sources:
         """What an estimate at t_ns is uncertain by that no state of the filter stands for.
 
         `yaw_rate`: of that estimate, rad/s; `is_aligned`: whether its heading is known. What changes with fixes is
-        looked at when it is due, the time of fixes with it.
+        looked at after each of them, and else when it is due; the time of fixes with it.
         """
         if not 0 <= t_ns - self._looked_ns < _LOOK_NS:
             self._looked_ns = t_ns
@@ -300,12 +302,16 @@ class Sources:
             source.set_parameters(given)
 
     def _find_readers(self, channels: tuple[str, ...]) -> Readers:
+        sources = [(s, late) for own, s, late in self._by_channels if not own.isdisjoint(channels)]
         return Readers(
             [s for s in self.of_speed if not s.settings.LIMITS.keys().isdisjoint(channels)],
-            [(s, late) for own, s, late in self._by_channels if not own.isdisjoint(channels)],
+            sources,
+            any(isinstance(s, GnssSource) for s, _ in sources),
         )
 
     def observe(self, m: Measurement, readers: Readers) -> None:
         """Update the filter with all that a measurement has, for those that `readers` has."""
+        if readers.are_receivers:
+            self._looked_ns = -math.inf  # what a fix has made of the place is no more what it was
         for source, late_ns in readers.sources:
             source.observe(Measurement(m.source, m.t - late_ns, m.arrival, m.values) if late_ns else m)
