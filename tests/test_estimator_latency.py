@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps, with_sensors
+from estimator_rig import SECOND, Drive, Run, bends, mixed, prototype, rms, steps, with_sensors
 
-from vehicled.messages import Measurement
+from vehicled.estimator import Estimator
+from vehicled.messages import ESTIMATE_INDEX, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import SimulatedSignal
@@ -143,3 +144,21 @@ def test_wheel_speeds_that_are_smoothed_leave_the_speed_as_uncertain_as_it_is():
     changing = (run.t > 14 * SECOND) & (run.t < 18 * SECOND)
     assert rms((run.error(drive, "vx") / run["sigma.vx"])[changing]) < 2.0
     assert rms(run.error(drive, "vx")[changing]) < 0.031
+
+
+def test_after_a_fix_its_time_is_weighed_anew():
+    """What is published at the step of a fix is what both hypotheses make of the filter's estimate then."""
+    given = steps(bends(3.0).measurements(gnss="conventional"), 8_000_000)
+    estimator, compared, moved = Estimator(prototype()), 0, []
+    for t, measurements, _ in given:
+        estimate = estimator.step(t, measurements)
+        if estimate is not None and any("gnss.lat" in m.values for m in measurements):
+            own = estimator.filter.output()
+            anew = own.copy()
+            estimator.correct_pose(anew)
+            place = [ESTIMATE_INDEX[name] for name in ("x", "y", "yaw", "vy")]
+            assert estimate.values[place] == pytest.approx(anew[place], abs=1e-12)
+            moved.append(np.abs(anew - own)[place].max())
+            compared += 1
+    assert compared > 10
+    assert max(moved) > 1e-4
