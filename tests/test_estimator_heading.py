@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, bends, prototype, rms, steps, with_sensors, without
+from estimator_rig import SECOND, Drive, Run, bends, mixed, prototype, rms, steps, with_sensors, without
 from filter_rig import new_filter, place, turn_left
 
 from vehicled.angles import wrap
@@ -104,3 +104,18 @@ def test_a_car_that_is_parked_finds_its_heading_by_fixes():
     later = run.t > 10 * SECOND
     assert math.degrees(rms(error[later])) < 0.5
     assert (np.abs(error) < 4.0 * run["sigma.yaw"])[run.t > 2 * SECOND].all()
+
+
+def test_a_heading_that_comes_first_as_the_course_turns_the_car_is_one_without_a_baseline():
+    """Of a receiver whose heading has not been configured, and that gives one from a speed of 2 m/s on."""
+
+    def add_heading(m: Measurement) -> Measurement:
+        if m.values.get("gnss.speed", 0.0) <= 2.0:
+            return m
+        return Measurement(m.source, m.t, m.arrival, m.values | {"gnss.heading": 0.3})
+
+    measured = without(mixed().begin(6.0).measurements(1, gnss="conventional"), "gnss.v")
+    found = Run(prototype(), steps(map(add_heading, measured)))
+    assert found.estimator.status()["alignments"] == 1
+    assert found.estimator.status()["restarts"] == 0
+    assert {i.reason for i in found.of("gnss.heading")} == {"no baseline"}

@@ -439,11 +439,15 @@ class GnssSource(Source[Gnss]):
 
     def _leave_out(self, m: Measurement, v: Mapping[str, float], fix: Fix | None) -> None:
         """Of a message by which the car has been put where it is, nothing is news, and all is from before."""
-        left_out = {kind: [v[kind]] for kind in ("speed", "course", "heading") if kind in v}
+        left_out = {kind: [v[kind]] for kind in ("speed", "course") if kind in v}
         if "vn" in v and "ve" in v:
             left_out = {"velocity": [v["ve"], v["vn"]]}
         if fix is not None:
             left_out["position"] = []
+        if "heading" in v and self.settings.heading is None:
+            self._observe_heading(m, v)  # of which none is used
+        elif "heading" in v:
+            left_out["heading"] = [v["heading"]]
         for kind, value in left_out.items():
             self.updates.reject(m, f"{self._prefix}{kind}", value, "not aligned")
 
