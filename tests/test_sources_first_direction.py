@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from filter_rig import STEP_NS, new_filter, place, turn_left
 
+from vehicled.filter.boundary import Observation
 from vehicled.filter.states import VELOCITY
 from vehicled.sources.first_direction import go_ahead
 from vehicled.vehicle.arrays import AHEAD
@@ -46,3 +47,20 @@ def test_it_goes_ahead_unless_the_estimate_is_sure_of_the_contrary(estimated, si
     assert after[:3] == pytest.approx(before[:3])
     variance = f.variances[f.states.index(VELOCITY, "ahead")]
     assert variance == pytest.approx((0.1**2 + 0.02**2) if expected != estimated else sigma**2)
+
+
+@pytest.mark.parametrize("estimated", [-2.0, -0.3])
+def test_what_the_same_step_has_found_counts_once(estimated):
+    """A speed that comes before the course, in a message of its own."""
+    f = new_filter()
+    place(f, np.zeros(3), 0.4, estimated)
+    turn_left(f, 2, 0.0)
+    f.set_variance(VELOCITY, "ahead", 1.0)
+    assert (
+        f.update(Observation("vehicle.speed", 2 * STEP_NS, [1.5], [0.01], 0.0), (1e9, 1e9)).reason == "fused"
+    )
+
+    assert go_ahead(f, Updates("gnss.speed", "imu.accel"), 2.5, 0.1)
+
+    f.apply_corrections()
+    assert f.read_state()[AHEAD] == pytest.approx(2.5, abs=0.05)

@@ -29,6 +29,7 @@ def go_ahead(filter: ObservedFilter, updates: MeasurementUpdates, speed: float, 
     Where nothing but receivers measures the motion, the estimate has its direction by chance, however sure it is.
     Returns whether the speed was set: what has been measured before is too old then.
     """
+    filter.apply_corrections()  # what the same step has found until now would come on top of the speed that is set
     ahead = filter.pose.item(AHEAD)
     variance = filter.get_variance(VELOCITY, "ahead")
     is_alone = not any(updates.is_active(kind) for kind in updates.health if not kind.startswith("gnss"))
