@@ -1,12 +1,18 @@
 """Speeds in coarse steps."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from estimator_rig import SECOND, Run, prototype, steps, without
+from filter_rig import new_filter, place
 from test_estimator_direction import backing, find_worst  # noqa: F401 (a fixture)
 
 from vehicled.messages import Measurement
 from vehicled.sources.coarse_speed import CoarseSpeed
+from vehicled.sources.imu_timing import ImuTiming
+from vehicled.sources.source import Context
+from vehicled.sources.vehicle_speed import VehicleSpeed
 
 KMH = 1.0 / 3.6
 NOISE = 0.03**2
@@ -33,6 +39,22 @@ def test_readings_that_the_estimate_has_left_count_each():
     given = [*np.round(np.arange(5.0, 0.0, -0.02) / KMH) * KMH, *np.zeros(50)]
     assert weigh(given, apart=0.4)[-1] == pytest.approx(NOISE + KMH**2 / 12.0)
     assert weigh(given, apart=0.2)[-1] > 50.0 * KMH**2 / 12.0 * 0.9
+
+
+@pytest.mark.parametrize("sense", [1.0, -1.0])
+def test_a_run_of_negative_readings_counts_like_one_of_positive_ones(sense):
+    f, variances = new_filter(), []
+    updates = SimpleNamespace(
+        register=lambda *_, **__: None,
+        reject=lambda *_: None,
+        is_active=lambda kind: True,
+        update=lambda m, kind, value, variance: variances.append(*variance),
+    )
+    source = VehicleSpeed().make_source(Context(f, updates, None, None, ImuTiming()))
+    for k, reading in enumerate(sense * KMH * np.array([*range(15), *[15] * 50])):
+        place(f, np.zeros(3), 0.0, reading)
+        source.observe(Measurement("log", k * SECOND, k * SECOND, {"vehicle.speed": float(reading)}))
+    assert variances[-1] > 1000.0 * NOISE
 
 
 @pytest.mark.parametrize("step", [0.0, 0.01, 0.1 * KMH])

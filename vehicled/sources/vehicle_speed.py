@@ -103,7 +103,8 @@ class VehicleSpeedSource(Source[VehicleSpeed]):
         """Update with the speed if the measurement has it."""
         if CHANNEL in m.values:
             reading = m.values[CHANNEL]
-            estimate = abs(self.filter.pose.item(AHEAD))
+            ahead = self.filter.pose.item(AHEAD)
+            estimate = ahead if reading < 0.0 else abs(ahead)  # one that is not negative may have no sign
             variance = self._steps.find_variance(reading, self._variances[CHANNEL], estimate)
             variance += self._smoothed.calc_noise(m.t) ** 2
             speed, variance = self._direction.resolve(CHANNEL, reading, variance)
