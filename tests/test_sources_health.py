@@ -133,3 +133,15 @@ def test_pauses_are_not_taken_as_the_interval_of_a_sensor():
         t += pause * SECOND // 10
         health.note_arrival(t)
     assert health.check_timeout(t + 1) == t + SECOND
+
+
+@pytest.mark.parametrize("is_over", [lambda h: h.check_timeout(60 * SECOND), Health.forget_contradictions])
+def test_an_outlier_before_a_silence_or_a_restart_is_no_contradiction_that_lasts(is_over):
+    health = Health(Gate(), over_ground=True)
+    for t, agrees in ((0, True), (SECOND, False), (2 * SECOND, False)):
+        health.note_arrival(t)
+        health.note_agreement(t, agrees)
+    assert health.is_denied(2 * SECOND)
+    is_over(health)
+    health.note_arrival(60 * SECOND)
+    assert not health.is_denied(60 * SECOND)

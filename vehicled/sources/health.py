@@ -91,7 +91,12 @@ class Health:
 
     def restart(self) -> None:
         """Wait for a first measurement again; counters stay."""
-        self.state, self.last_ns, self._denied_ns = "waiting", None, math.inf
+        self.state, self.last_ns = "waiting", None
+        self.forget_contradictions()
+
+    def forget_contradictions(self) -> None:
+        """Rejections, and how long the filter has contradicted it, are over."""
+        self._denied_ns = math.inf
         self.clear_failures()
 
     def accept(self) -> None:
@@ -150,7 +155,7 @@ class Health:
         if now_ns <= due:
             return due
         self.state = "lost"
-        self.clear_failures()
+        self.forget_contradictions()
         return math.inf
 
     def status(self) -> dict[str, Any]:

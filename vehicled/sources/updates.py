@@ -257,4 +257,4 @@ class MeasurementUpdates:
     def clear_failures(self) -> None:
         """Failures before a restart do not count any more."""
         for health in self.health.values():
-            health.clear_failures()
+            health.forget_contradictions()
