@@ -15,7 +15,7 @@ from vehicled.sources.sensors import Sensors
 from vehicled.sources.steering import Steering, SteeringInput
 from vehicled.sources.torques import Torques, WheelTorques
 from vehicled.sources.tracker import HORIZON, Tracker
-from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE
+from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE, RACK
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.differential import Differential
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
@@ -363,3 +363,34 @@ def test_wheels_are_turned_to_the_other_side_where_the_speed_had_the_wrong_sign(
     kept = car.vehicle.wheelbase * yaw_rate / before
     assert offset["angle"] == pytest.approx(-kept if is_mirrored else kept)
     assert (offset["variance"] > 0.0) == is_mirrored
+
+
+@pytest.mark.parametrize("before", [-4.0, -2.5])
+def test_wheels_that_turn_as_rolling_says_follow_a_speed_with_another_sign_once(car, before):
+    """Faster than 3 m/s the angle of rolling is that of the new speed already."""
+    inputs, yaw_rate, after = make_inputs(car), 0.3, 4.0
+    sources, wheelbase = SimpleNamespace(yaw_rate=yaw_rate, imu=None), car.vehicle.wheelbase
+    offset = [0.0 if before < -3.0 else wheelbase * yaw_rate / before]
+
+    def know_steering(known, noise):
+        if known:
+            offset[0] = 0.0  # the sensor's own, as it was before its loss
+
+    def move(group, by):
+        offset[0] += by
+
+    f = SimpleNamespace(
+        is_drive_known=False,
+        pose=np.zeros(AHEAD + 1),
+        set_drive_known=lambda known: None,
+        set_steering_known=know_steering,
+        slow_states=lambda group: np.array(offset),
+        move_parameter=move,
+        add_variance=lambda group, element, variance: None,
+    )
+    for k in range(100):
+        f.pose[AHEAD] = before if k < 50 else after
+        inputs.check(0.004 * k, f, sources)
+    inputs.apply(0.4)
+    angle = car.inputs[RACK] / inputs.steering.geometry.rack_per_angle + offset[0]
+    assert angle == pytest.approx(wheelbase * yaw_rate / after, rel=0.02)

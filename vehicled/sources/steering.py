@@ -178,8 +178,13 @@ class Steering(ModelInput[SteeringInput]):
         before, self._ahead = self._ahead, ahead
         return before * ahead < 0.0 and min(abs(before), abs(ahead)) > _ROLLING
 
-    def find_angle(self, t: float) -> float:
-        """Of the front wheels at t (s) as measured, or as of what replaces that, rad to the left."""
+    def find_held_angle(self, t: float) -> float:
+        """Of the front wheels as measured last, while it holds on at t (s), rad to the left.
+
+        0 where the angle of rolling has taken its place, which is that of the present speed.
+        """
+        if self.noise == _REPLACED:
+            return 0.0
         left, right = (rod.at(t)[0] for rod in self._rods)
         return 0.5 * (left + right) / self.geometry.rack_per_angle
 
