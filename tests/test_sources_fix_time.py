@@ -186,6 +186,59 @@ def test_sideslip_is_that_of_the_filter_where_the_whole_estimate_is_late(latency
     assert values[ESTIMATE_INDEX["vx"]] - SPEED == pytest.approx(-2.0 * latency, rel=0.2)
 
 
+def test_sigma_of_a_point_keeps_what_the_heading_adds():
+    """As if the latency's marginal had been replaced, of the position of a point 1.5 m to the left."""
+    by_latency, error, arm = np.array([18.0, 9.0, 1.0, 0.0, 0.0, 0.0]), 0.0012, (0.0, 1.5, 0.0)
+    covariance = np.outer(by_latency, by_latency) * error**2 + np.diag([1e-6, 1e-6, 0.0, 1e-4, 1e-4, 1e-4])
+    to_point = np.eye(2, 6)
+    to_point[:, 3] = -1.5 * math.cos(0.5), -1.5 * math.sin(0.5)  # by the yaw of `make_estimate`
+    values, _ = make_estimate(covariance)
+    before = to_point @ covariance @ to_point.T
+    sigma = np.sqrt(np.diag(before))
+    values[[ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"]]] = sigma
+
+    fix_time = FixTime(Filter(covariance, 0.0002), GNSS.latency, 0.0, SIGMA)
+    fix_time.look(0.0, lambda: True)
+    new = fix_time.correct(values, before[0, 1] / np.prod(sigma), arm)
+
+    less = error**2 - weigh(Latency(0.0002, error**2), SIGMA, 0.0).variance
+    after = to_point @ (covariance - np.outer(by_latency, by_latency) * less) @ to_point.T
+    found = read(values, "sigma.")[:2]
+    assert found**2 == pytest.approx(np.diag(after))
+    assert new == pytest.approx(after[0, 1] / np.prod(found))
+
+
+def test_a_fix_since_the_look_leaves_the_same_share_of_sigma():
+    """Until the next look, which is 20 ms away: what has been 0.1 m may be 0.01 m by then."""
+    by_latency, error = np.array([18.0, 9.0, 1.0, 0.0, 0.0, 0.0]), 0.005
+    covariance = np.outer(by_latency, by_latency) * error**2 + np.diag([1e-4, 1e-4, 0.0, 1e-5, 1e-4, 1e-4])
+    fix_time = FixTime(Filter(covariance, 0.0002), GNSS.latency, 0.0, SIGMA)
+    fix_time.look(0.0, lambda: True)
+    shares = []
+    for factor in (1.0, 0.1):
+        values, correlation = make_estimate(covariance * factor**2)
+        before = read(values, "sigma.")
+        fix_time.correct(values, correlation, ORIGIN)
+        shares.append(read(values, "sigma.") / before)
+    assert shares[1] == pytest.approx(shares[0])
+    assert 0.0 < shares[0][0] < 0.9
+
+
+def test_sideslip_of_a_car_that_goes_backwards_stays_within_a_turn():
+    by_latency = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 3.0])
+    covariance = np.outer(by_latency, by_latency) * 0.0019**2 + np.diag([1e-4, 1e-4, 0.0, 1e-5, 1e-4, 1e-4])
+    values, correlation = make_estimate(covariance)
+    vx, vy = ESTIMATE_INDEX["vx"], ESTIMATE_INDEX["vy"]
+    values[[vx, vy, ESTIMATE_INDEX["sideslip"]]] = -5.0, 0.001, math.atan2(0.001, -5.0)
+
+    fix_time = FixTime(Filter(covariance, 0.003), GNSS.latency, 0.0, SIGMA)
+    fix_time.look(0.0, lambda: True)
+    fix_time.correct(values, correlation, ORIGIN)
+
+    assert values[vy] < 0.0
+    assert values[ESTIMATE_INDEX["sideslip"]] == pytest.approx(math.atan2(values[vy], -5.0))
+
+
 def test_a_car_that_stands_has_the_sideslip_of_the_filter():
     by_latency = np.array([0.0, 0.0, 1.0, 0.0, 2.0, 3.0])
     covariance = np.outer(by_latency, by_latency) * 0.0019**2 + np.diag([1e-4, 1e-4, 0.0, 1e-5, 1e-4, 1e-4])

@@ -122,10 +122,12 @@ class _Effect(NamedTuple):
 
     moves: list[float]
     """Of `_CORRECTED`: by how much they change, m, rad, m/s;"""
-    left: list[float]
-    """shares that are left of their standard deviations;"""
+    before: list[float]
+    """their variances at the look, (unit)²,"""
+    gone: list[float]
+    """and by how much these become less;"""
     shared: float
-    """and by how much the correlation of x and y becomes less, beside the standard deviations of before."""
+    """by how much the covariance of x and y does, m²."""
 
 
 class FixTime:
@@ -171,11 +173,9 @@ class FixTime:
         by = [cov(i, k) / found.variance for k in self._corrected]
         by[2] = cov(i, self._corrected[2]) / (found.variance + _OF_TYRES * _OF_TYRES)
         by[4] *= _find_share_of_tyres(change, found.variance, self._sigma)
-        # Of variances only shares hold until the next look: a fix before it may make them much less.
-        of = [max(cov(k, k), _TINY) for k in self._corrected]
-        left = [math.sqrt(max(1.0 - b * b * less / v, _LEAST)) for b, v in zip(by, of, strict=True)]
-        shared = by[0] * by[1] * less / math.sqrt(of[0] * of[1])
-        self._effect = _Effect([b * change for b in by], left, shared)
+        before = [max(cov(k, k), _TINY) for k in self._corrected]
+        moves, gone = [b * change for b in by], [b * b * less for b in by]
+        self._effect = _Effect(moves, before, gone, by[0] * by[1] * less)
 
     def correct(self, values: np.ndarray, correlation: float, point: Vector) -> float:
         """Move an estimate (len(ESTIMATE_COLUMNS),) to the place, heading and velocity under both hypotheses.
@@ -185,19 +185,22 @@ class FixTime:
         effect = self._effect
         if effect is None:
             return correlation
-        moves, left, shared = effect
+        moves, before, gone, shared = effect
         read = values.item
+        # A point is less certain than the origin, by what the latency says nothing of. A fix since the look may have
+        # made both much more certain: then it is the share that holds.
+        of = [max(v, read(sigma) ** 2) for v, (_, sigma) in zip(before, _COLUMNS, strict=True)]
+        left = [math.sqrt(max(1.0 - less / v, _LEAST)) for less, v in zip(gone, of, strict=True)]
         for (column, sigma), move, share in zip(_COLUMNS, moves, left, strict=True):
             values[column], values[sigma] = read(column) + move, share * read(sigma)
-        _, _, turn, ahead, across = moves
         vx, vy = read(_VX), read(_VY)
-        square = vx * vx + vy * vy
-        if square > _SLOWEST * _SLOWEST:
-            values[_SIDESLIP] = read(_SIDESLIP) + (vx * across - vy * ahead) / square
+        if math.hypot(vx, vy) > _SLOWEST:
+            values[_SIDESLIP] = math.atan2(vy, vx)
             values[_SIGMA_SIDESLIP] = left[-1] * read(_SIGMA_SIDESLIP)
         if any(point):  # turned about the origin
-            _turn(values, point, turn)
-        return max(-1.0, min((correlation - shared) / (left[0] * left[1]), 1.0))
+            _turn(values, point, moves[2])
+        correlation -= shared / math.sqrt(of[0] * of[1])
+        return max(-1.0, min(correlation / (left[0] * left[1]), 1.0))
 
 
 def _turn(values: np.ndarray, point: Vector, angle: float) -> None:
