@@ -1,12 +1,15 @@
 """Receivers whose velocities are not as they claim: smoothed, or noisier. Positions are right to 2 cm."""
 
+import cmath
 import math
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps, without
 
 from vehicled.messages import Measurement
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.studies.robustness import wrongs
 
 SMOOTHED = "velocity of GNSS smoothed over 0.1 s"
@@ -49,3 +52,27 @@ def test_the_lag_of_smoothed_velocities_is_found():
     found = run.estimator.parameters()
     assert found["gnss_velocity_latency"].value == pytest.approx(0.1, abs=0.02)
     assert found["gnss_latency"].value == pytest.approx(0.0, abs=0.01)
+
+
+def test_noise_that_velocities_have_shown_is_not_forgotten_while_the_car_stands():
+    """Speed and course alone: their noise is not in the velocity of zero that takes their place."""
+    inputs = DriveInputs(
+        rear_torque=[(14.0, 60.0), (14.5, 0.0), (31.5, 0.0), (32.0, 500.0)],
+        brake_pressure=[(14.0, 0.0), (14.5, 25e5), (31.0, 25e5), (31.5, 0.0)],
+    )
+    drive = Drive(Scenario(duration=36.0, initial=InitialMotion(speed=10.0, yaw=0.4), inputs=inputs))
+    random = np.random.default_rng(3)
+
+    def add_noise(m: Measurement) -> Measurement:
+        v = m.values
+        if "gnss.speed" not in v or "gnss.course" not in v:
+            return m
+        noisy = cmath.rect(v["gnss.speed"], v["gnss.course"]) + complex(*random.normal(0.0, 0.4, 2))
+        more = {"gnss.speed": abs(noisy), "gnss.course": cmath.phase(noisy) % (2.0 * math.pi)}
+        return Measurement(m.source, m.t, m.arrival, v | more)
+
+    given = without(drive.measurements(seed=1, gnss="conventional"), "gnss.v")
+    run = Run(prototype(), steps(map(add_noise, given)))
+    assert run["vx"][(run.t > 20 * SECOND) & (run.t < 31 * SECOND)].max() < 0.2
+    sigmas = [i.variance[0] ** 0.5 for i in run.of("gnss.speed") if i.t > 33 * SECOND]
+    assert min(sigmas) > 0.2

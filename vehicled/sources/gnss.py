@@ -321,7 +321,9 @@ class GnssSource(Source[Gnss]):
             else:
                 noise = (sigma / v["speed"]) ** 2 + s.sideslip_error**2
                 updates.update(m, f"{name}course", [v["course"]], [noise], None, late, is_used)
-        self._find_velocity_jump(m.t, sigma)
+        # One of zero is kept by the receiver, or put in place of noise, and shows nothing of its own.
+        if not (is_vector and v["vn"] == v["ve"] == 0.0):
+            self._find_velocity_jump(m.t, sigma)
 
     def _find_velocity_jump(self, t_ns: int, sigma: float) -> None:
         """Look for a jump of the velocity, which the estimate has then followed for a while."""
