@@ -315,12 +315,15 @@ drives: {crank: 20*t}
         assert guide == pytest.approx([0.0, pull * sine / along, 0.0], rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.parametrize(("between", "per_turn"), [("x, e", 0.05), ("e, x", -0.05)])
+@pytest.mark.parametrize(("about", "share"), [("z", 1.0), ("f", 0.0)])
 @pytest.mark.parametrize("coordinates", ["natural", "relative"])
-def test_torque_about_the_azimuth_of_an_oblique_direction(coordinates):
+def test_torque_about_the_azimuth_of_an_oblique_direction(coordinates, about, share, between, per_turn):
     """A nut of 2 kg and 0.02 kg·m² falls on a screw of 0.05 m/rad; `e`, oblique on the nut, measures its angle.
 
-    The azimuth of (1, 0, 1) also changes by −1 with a turn about x: what the screw exerts by it, I α about z, is the
-    torque I α (−1, 0, 1), and the joint takes the part about x.
+    The azimuth of (1, 0, 1) about the ground's z also changes by −1 with a turn about x: what the screw exerts by it,
+    I α about z, is the torque I α (−1, 0, 1), and the joint takes the part about x. About the nut's own axis it does
+    not, as x is at right angles to that.
     """
     m = mechanism(f"""
 space: spatial
@@ -330,7 +333,7 @@ ground: {{points: {{O: 0 0 0 m}}}}
 points: {{P: 0 0 1 m}}
 vectors: {{e: 1 0 1, f: 0 0 1}}
 distances: {{s: {{points: [O, P], along: z}}}}
-angles: {{th: {{between: [x, e], about: z}}}}
+angles: {{th: {{between: [{between}], about: {about}}}}}
 bodies:
   nut:
     kind: rigid
@@ -341,9 +344,9 @@ bodies:
     inertia: 0.01 0.01 0.02 kg·m²
 joints:
   slide: {{kind: cylindrical, points: [O, P], axes: [z, f]}}
-  screw: {{kind: equation, expression: s - 1 - 0.05*th}}
+  screw: {{kind: equation, expression: "s - 1 - {per_turn}*th"}}
 """)
     fall = -G / (1 + 0.02 / (2 * 0.05**2))
     assert m.qdd[m.index("s")] == pytest.approx(fall, rel=1e-12)
     (slide,) = (r for r in calc_reactions(m) if r.joint == "slide")
-    assert slide.torque == pytest.approx([0.02 * fall / 0.05, 0.0, 0.0], rel=1e-9, abs=1e-12)
+    assert slide.torque == pytest.approx([share * 0.02 * fall / 0.05, 0.0, 0.0], rel=1e-9, abs=1e-12)

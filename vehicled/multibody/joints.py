@@ -15,6 +15,7 @@ from vehicled.multibody.elements import (
     PointOnLine,
     Prismatic,
     Revolute,
+    Segment,
     Universal,
 )
 from vehicled.multibody.model import MechanismError, Model
@@ -36,8 +37,19 @@ def add_angle(model: Model, name: str, angle: Angle) -> None:
     (a, _), (b, _) = (model.segment(s) for s in angle.between)
     # Of a direction oblique to the axis the angle changes with turns about others, too.
     forwards = axis * cosine - a.position * b.position.dot(axis)
+    if angle.about is not None and _share_body(model, angle.about, angle.between[1]):
+        # The axis turns with the second direction.
+        forwards += axis.cross(a.position.cross(b.position))
     turn = forwards * g.cos(theta) + a.position.cross(b.position) * g.sin(theta)
     model.constraint(f"angle {name}", sine * g.cos(theta) - cosine * g.sin(theta), turn=turn)
+
+
+def _share_body(model: Model, *segments: Segment) -> bool:
+    """Whether a body, or the ground, has all of these directions."""
+    return any(
+        all(s in g.vectors if isinstance(s, str) else g.points.keys() >= set(s) for s in segments)
+        for g in model.geometry.values()
+    )
 
 
 def add_sides(model: Model, name: str, angle: Angle) -> tuple[Vector, float]:
