@@ -98,7 +98,7 @@ class Gnss(SourceSettings):
     sideslip_error: Annotated[Radians, NonNegative] = 0.001
     """What the course may be off beside the receiver's own noise: the model's sideslip is slowly wrong in corners."""
     least_speed: Annotated[MetresPerSecond, Positive] = 2.0
-    """Below this the course over ground is not used."""
+    """Below this the course over ground is used together with the speed only, as a velocity that is a vector."""
     heading: Baseline | None = None
     """Of a receiver with two antennas; None: its heading is not used."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
