@@ -21,6 +21,10 @@ _SLOW = 2.0
 _ASTRAY = 0.2
 """m/s: by which an estimate without a speed may be off beside its σ, as by a bias that has not been found yet."""
 
+_LEAST_SHARE = 0.1
+"""Of what a speed with its sign would take from the variance: a measurement that takes less, and yet corrects as both
+peaks do, is farther from the estimate than its gate lets pass."""
+
 
 class Direction:
     """Gives speeds of one kind of sensor their sign."""
@@ -65,15 +69,15 @@ def _weigh(estimate: float, spread: float, speed: float, variance: float) -> tup
     """The measurement, and its variance, that corrects an estimate as a speed to either side does; all in m/s.
 
     That has two peaks, which count by how likely the estimate makes them. Mean and variance of both together are kept
-    (Alspach and Sorenson, 1972). Where these are no more certain than before, the speed tells nothing yet: as zero
-    with the speed for its σ, which it would be once, a few readings would stop a car that pulls off.
+    (Alspach and Sorenson, 1972). Where these are hardly more certain than before, the speed tells nothing yet: as
+    zero with the speed for its σ, which it would be once, a few readings would stop a car that pulls off.
     """
     odds = 2.0 * speed * estimate / (spread + variance + _ASTRAY**2)
     sense = math.tanh(0.5 * odds)
     gain = spread / (spread + variance)
     after = (1.0 - gain) * spread + (gain * speed) ** 2 * (1.0 - sense * sense)
     less = spread - after
-    if less <= 0.0:
+    if less <= _LEAST_SHARE * gain * spread:
         return estimate, math.inf
     correction = gain * (sense * speed - estimate)
     return estimate + correction * spread / less, spread * after / less
