@@ -440,7 +440,7 @@ class GnssSource(Source[Gnss]):
         return is_turned
 
     def _leave_out(self, m: Measurement, v: Mapping[str, float], fix: Fix | None) -> None:
-        """Of a message by which the car has been put where it is, nothing is news, and all is from before."""
+        """Record a message that has just turned the car, or set its speed, as left out: it has been used for that."""
         left_out = {kind: [v[kind]] for kind in ("speed", "course") if kind in v}
         if "vn" in v and "ve" in v:
             left_out = {"velocity": [v["ve"], v["vn"]]}

@@ -37,7 +37,7 @@ _SHOWING = 1.0
 show of wheels that may point anywhere is noise: it would turn the simulated ones to and fro, which push the car."""
 
 _ROLLING = 0.3
-"""m/s: a speed that was so much ahead and is so much back a step later, or the other way, has been corrected."""
+"""m/s, in either direction: a speed that is beyond it on both sides of zero within one step has been corrected."""
 MIRRORED = 0.1
 """rad: σ of wheels that are then taken to be turned to the other side."""
 

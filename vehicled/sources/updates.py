@@ -69,7 +69,7 @@ class MeasurementUpdates:
         """A kind of observation, measured by `channels` or the one of its name; `serves`: what gets better by it.
 
         `over_ground`: whether it is a speed that no slip makes wrong. Where no other sensor measures that, and the
-        filter contradicts it for long, it is right: accelerations that have been integrated are not.
+        filter contradicts it for long, it counts fully: the filter has nothing but integrated accelerations.
 
         `reset` makes the filter begin anew from it where the gate's policy says so; by default the variances of the
         states that it depends on are inflated.
@@ -106,7 +106,7 @@ class MeasurementUpdates:
         weigh, reject = health.limits
         if is_sure:
             reject = math.inf
-        elif health.over_ground and health.is_denied(m.t) and not self._has_fellow(kind):
+        elif health.over_ground and health.is_denied(m.t) and not self._has_other_speed(kind):
             weigh = reject = math.inf
         update = self._filter.update(observation, (weigh, reject) if is_used else _NONE)
         innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
@@ -125,7 +125,7 @@ class MeasurementUpdates:
                 reason = "reset"
         self._record(m, kind, health, value, innovation, expected, nis, reason)
 
-    def _has_fellow(self, kind: str) -> bool:
+    def _has_other_speed(self, kind: str) -> bool:
         """Whether another device measures the speed, and agrees with the filter."""
         device = kind.partition(".")[0]
         return any(
