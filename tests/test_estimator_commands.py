@@ -8,6 +8,7 @@ from estimator_rig import (
     PERIOD,
     SECOND,
     Run,
+    mixed,
     parked,
     prototype,
     steps,
@@ -47,6 +48,21 @@ def test_set_position_puts_the_car_there(run, running):
     assert estimate["sigma.x"] == pytest.approx(0.5, rel=1e-2)
     assert running.status()["position_sets"] == 1
     assert running.status()["state"] == "running"
+
+
+def test_set_position_puts_a_car_there_whose_fixes_are_late():
+    """What the time of fixes makes of a place is no part of one that is given."""
+    given = steps(mixed(12.5).measurements(1, gnss="rtk"))
+    estimator, begin = Estimator(prototype()), 12.02 * SECOND
+    for t, measurements, _ in given:
+        if t > begin:
+            estimator.command("set_position", {"x": 100.0, "y": 50.0, "yaw": 2.0, "sigma": 0.05})
+            break
+        estimator.step(t, measurements)
+    estimate = estimator.step(t, [])
+    assert estimate is not None
+    way = PERIOD / SECOND * estimator.speed * np.array([np.cos(2.0), np.sin(2.0)])
+    assert np.array([estimate["x"], estimate["y"]]) - way == pytest.approx([100.0, 50.0], abs=0.003)
 
 
 def test_set_position_takes_places_on_the_earth(run, running):

@@ -309,6 +309,7 @@ class Estimator:
         for axis in ("x", "y"):
             f.set_variance(POSITION, axis, wanted.sigma**2)
         f.restart_history(self._t_ns)
+        self._sources.look_again()
         self._counters["position_sets"] += 1
         return {}
 

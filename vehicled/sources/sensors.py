@@ -247,6 +247,10 @@ class Sources:
         time, has_precise_fixes, place = self._doubt
         return AddedDoubt(yaw_rate * time, has_precise_fixes, place)
 
+    def look_again(self) -> None:
+        """Look at it in the next step: what a fix or a command has made of the place is no more what it was."""
+        self._looked_ns = -math.inf
+
     def _look_at_doubt(self, is_aligned: bool) -> None:
         time, has_precise_fixes = 0.0, False
         timing, gyroscopes = self._context.timing, self._context.updates.health.get("imu.gyro")
@@ -288,7 +292,7 @@ class Sources:
 
     def reset(self) -> None:
         """The filter begins anew."""
-        self._looked_ns = -math.inf
+        self.look_again()
         for source in self._sources.values():
             source.reset()
 
@@ -312,6 +316,6 @@ class Sources:
     def observe(self, m: Measurement, readers: Readers) -> None:
         """Update the filter with all that a measurement has, for those that `readers` has."""
         if readers.are_receivers:
-            self._looked_ns = -math.inf  # what a fix has made of the place is no more what it was
+            self.look_again()
         for source, late_ns in readers.sources:
             source.observe(Measurement(m.source, m.t - late_ns, m.arrival, m.values) if late_ns else m)
