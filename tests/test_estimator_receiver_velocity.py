@@ -76,3 +76,23 @@ def test_noise_that_velocities_have_shown_is_not_forgotten_while_the_car_stands(
     assert run["vx"][(run.t > 20 * SECOND) & (run.t < 31 * SECOND)].max() < 0.2
     sigmas = [i.variance[0] ** 0.5 for i in run.of("gnss.speed") if i.t > 33 * SECOND]
     assert min(sigmas) > 0.2
+
+
+def test_a_car_that_creeps_is_followed_beside_a_receiver_that_reports_zero_below_half_a_metre_per_second():
+    """IMU and receiver alone: taken as zero within their noise, speeds of zero stopped the estimate of that car."""
+    inputs = DriveInputs(
+        rear_torque=[(3.0, 0.0), (7.5, 0.0), (8.0, 48.0)],
+        brake_pressure=[(3.0, 0.0), (3.5, 14e5), (7.0, 14e5), (7.2, 0.0)],
+    )
+    drive = Drive(Scenario(duration=26.0, initial=InitialMotion(speed=5.0, yaw=0.3), inputs=inputs))
+
+    def hold(m: Measurement) -> Measurement:
+        held = {"gnss.speed": 0.0} if m.values.get("gnss.speed", 1.0) < 0.5 else {}
+        return Measurement(m.source, m.t, m.arrival, m.values | held)
+
+    others = "wheel.", "vehicle.", "steer.", "torque.", "brake."
+    given = without(drive.measurements(seed=1, gnss="conventional"), "gnss.v", *others)
+    run = Run(prototype(), steps(map(hold, given)))
+    later = (run.t > 8 * SECOND) & (run.t <= drive.end)
+    assert 0.5 < drive.truth(run.t[later], "vx").max() < 1.0
+    assert (np.abs(run.error(drive, "vx")) / run["sigma.vx"])[later].max() < 3.0

@@ -22,6 +22,8 @@ _SHOWN = 5.0
 """σ of a velocity: slower, a course is noise, or one that the receiver has kept."""
 _ALIKE, _SHORTEST = 1.0, 0.001
 """s within which velocities next to standstill err alike; and the least interval between them."""
+_HELD = 0.5
+"""m/s: some receivers report zero below that."""
 LEAST_SPEED = 0.3
 """m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
 
@@ -43,11 +45,14 @@ def find_slow_vector(v: Mapping[str, float], sigma: float, interval: float) -> t
     """A receiver's velocity, east + i north, and its σ per axis, m/s, by speed and course; None where they show none.
 
     `v`: its values by name; `sigma`: σ of the speed; `interval` since the one before, s. Next to standstill it is
-    zero, by as much as speed and noise: an error that lasts, and counts once per second however often they come.
+    zero, by as much as speed and noise: an error that lasts, and counts once per second however often they come. A
+    speed of exactly zero is held by the receiver, and may be any that is as slow.
     """
     speed = v.get("speed")
     if speed is None:
         return None
     if speed < max(_SHOWN * sigma, LEAST_SPEED):
-        return 0j, math.hypot(speed, sigma) / math.sqrt(min(max(interval, _SHORTEST), _ALIKE) / _ALIKE)
+        return 0j, math.hypot(speed or _HELD, sigma) / math.sqrt(
+            min(max(interval, _SHORTEST), _ALIKE) / _ALIKE
+        )
     return (cmath.rect(speed, 0.5 * math.pi - v["course"]), sigma) if "course" in v else None
