@@ -208,8 +208,8 @@ def test_sigma_of_a_point_keeps_what_the_heading_adds():
     assert new == pytest.approx(after[0, 1] / np.prod(found))
 
 
-def test_a_fix_since_the_look_leaves_the_same_share_of_sigma():
-    """Until the next look, which is 20 ms away: what has been 0.1 m may be 0.01 m by then."""
+def test_an_update_since_the_look_leaves_the_same_share_of_sigma():
+    """Until the next look, which is 20 ms away: other sensors go on making the estimate more certain."""
     by_latency, error = np.array([18.0, 9.0, 1.0, 0.0, 0.0, 0.0]), 0.005
     covariance = np.outer(by_latency, by_latency) * error**2 + np.diag([1e-4, 1e-4, 0.0, 1e-5, 1e-4, 1e-4])
     fix_time = FixTime(Filter(covariance, 0.0002), GNSS.latency, 0.0, SIGMA)

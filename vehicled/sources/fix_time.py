@@ -187,8 +187,8 @@ class FixTime:
             return correlation
         moves, before, gone, shared = effect
         read = values.item
-        # A point is less certain than the origin, by what the latency says nothing of. A fix since the look may have
-        # made both much more certain: then it is the share that holds.
+        # A point is less certain than the origin, by what the latency says nothing of. An update since the look may
+        # have made both more certain: then it is the share that holds.
         of = [max(v, read(sigma) ** 2) for v, (_, sigma) in zip(before, _COLUMNS, strict=True)]
         left = [math.sqrt(max(1.0 - less / v, _LEAST)) for less, v in zip(gone, of, strict=True)]
         for (column, sigma), move, share in zip(_COLUMNS, moves, left, strict=True):
