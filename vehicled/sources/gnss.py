@@ -33,7 +33,7 @@ from vehicled.sources.gnss_fixes import (
     limit_channels,
 )
 from vehicled.sources.gnss_model import GNSS, GNSS2, ReceiverErrors, add_gnss
-from vehicled.sources.ground_velocity import LEAST_SPEED, find_slow_vector
+from vehicled.sources.ground_velocity import LEAST_SPEED, GroundVectors
 from vehicled.sources.heading_check import HeadingCheck
 from vehicled.sources.imu_model import ALIGNMENT, GYRO_SCALE
 from vehicled.sources.limits import FASTEST
@@ -140,10 +140,7 @@ class GnssSource(Source[Gnss]):
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
         """Its channels, and what they are of any receiver."""
         self._placement = CarPlacement(context.filter, context.updates, context.world, context.counters)
-        self._moved_ns = 0
-        """Time of its last velocity."""
-        self._is_composed = False
-        """Whether its velocities have been used as vectors that it does not give."""
+        self._vectors = GroundVectors()
         self._origin_error = 0.0
         """m, 1 σ per axis: how far its fixes are from those of another receiver, as base stations may differ."""
         super().__init__(settings, context)
@@ -287,43 +284,59 @@ class GnssSource(Source[Gnss]):
 
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
         """Update with the vector, or else with speed and course."""
-        updates, name, s = self.updates, self._prefix, self.settings
-        since, self._moved_ns = (m.t - self._moved_ns) * 1e-9, m.t
         swing = self._rates.find_change(m.t * 1e-9 - self._velocity_late)
         of_rates = self.filter.measured_rates.item(0) * self._arm * math.hypot(self._rates.sigma, swing)
         sigma = math.hypot(self._find_velocity_noise(v), of_rates, self._smoothed.calc_noise(m.t))
-        is_vector = "vn" in v and "ve" in v and self._world.aligned
-        if self._world.aligned and not (moving or is_vector) and (slow := find_slow_vector(v, sigma, since)):
-            is_vector = self._is_composed = True
-            v, sigma = {**v, "ve": slow[0].real, "vn": slow[0].imag}, slow[1]
+        velocity = None
+        if self._world.aligned:
+            velocity, sigma = self._vectors.find(m.t, v, sigma, moving)
         # A position alone says nothing of velocities: they may come in messages of their own.
         if "speed" in v or "course" in v:
-            updates.health[f"{name}velocity"].is_expected = self._world.aligned and not self._is_composed
-            updates.health[f"{name}speed"].is_expected = not is_vector
-            updates.health[f"{name}course"].is_expected = moving and not is_vector
-        late, is_used = self._velocity_late, not self._velocity_jumps.lasts
-        if is_vector and math.hypot(v["vn"], v["ve"]) > FASTEST:  # each is possible, both together are not
-            updates.reject(m, f"{name}velocity", [v["ve"], v["vn"]], "absurd")
-        elif is_vector:
-            # Not the speed of the same measurement, which may have been removed.
-            level = sigma**2 + (s.sideslip_error * math.hypot(v["vn"], v["ve"])) ** 2
-            upright = (_HEIGHT_RATIO * sigma) ** 2 + _HEAVE**2 if "vd" in v else MISSING
-            value, present = [v["ve"], v["vn"], -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
-            updates.update(m, f"{name}velocity", value, [level, level, upright], present, late, is_used)
-        elif "speed" in v:
-            if v["speed"] < LEAST_SPEED:
-                updates.reject(m, f"{name}speed", [v["speed"]], "not moving")
-            else:
-                updates.update(m, f"{name}speed", [v["speed"]], [sigma**2], None, late, is_used)
-        if "course" in v and not is_vector:
-            if not moving:  # nor without a speed, which its noise depends on
-                updates.reject(m, f"{name}course", [v["course"]], "not moving")
-            else:
-                noise = (sigma / v["speed"]) ** 2 + s.sideslip_error**2
-                updates.update(m, f"{name}course", [v["course"]], [noise], None, late, is_used)
-        # One of zero is kept by the receiver, or put in place of noise, and shows nothing of its own.
-        if not (is_vector and v["vn"] == v["ve"] == 0.0):
+            health, name = self.updates.health, self._prefix
+            health[f"{name}velocity"].is_expected = self._world.aligned and not self._vectors.are_composed
+            health[f"{name}speed"].is_expected = velocity is None
+            health[f"{name}course"].is_expected = moving and velocity is None
+        if velocity is None:
+            self._observe_speed_and_course(m, v, sigma, moving)
+        else:
+            self._observe_vector(m, v, sigma, velocity)
+        if (
+            velocity != 0.0
+        ):  # which is kept by the receiver, or put in place of noise, and shows nothing of its own
             self._find_velocity_jump(m.t, sigma)
+
+    def _observe_vector(
+        self, m: Measurement, v: Mapping[str, float], sigma: float, velocity: complex
+    ) -> None:
+        # Not the speed of the same measurement, which may have been removed.
+        kind, level_value, speed = f"{self._prefix}velocity", [velocity.real, velocity.imag], abs(velocity)
+        if speed > FASTEST:  # each component is possible, both together are not
+            self.updates.reject(m, kind, level_value, "absurd")
+            return
+        level = sigma**2 + (self.settings.sideslip_error * speed) ** 2
+        upright = (_HEIGHT_RATIO * sigma) ** 2 + _HEAVE**2 if "vd" in v else MISSING
+        value, present = [*level_value, -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
+        is_used = not self._velocity_jumps.lasts
+        variance = [level, level, upright]
+        self.updates.update(m, kind, value, variance, present, self._velocity_late, is_used)
+
+    def _observe_speed_and_course(
+        self, m: Measurement, v: Mapping[str, float], sigma: float, moving: bool
+    ) -> None:
+        updates, late, is_used = self.updates, self._velocity_late, not self._velocity_jumps.lasts
+        if "speed" in v:
+            kind, value = f"{self._prefix}speed", [v["speed"]]
+            if v["speed"] < LEAST_SPEED:
+                updates.reject(m, kind, value, "not moving")
+            else:
+                updates.update(m, kind, value, [sigma**2], None, late, is_used)
+        if "course" in v:
+            kind, value = f"{self._prefix}course", [v["course"]]
+            if not moving:  # nor without a speed, which its noise depends on
+                updates.reject(m, kind, value, "not moving")
+            else:
+                noise = (sigma / v["speed"]) ** 2 + self.settings.sideslip_error**2
+                updates.update(m, kind, value, [noise], None, late, is_used)
 
     def _find_velocity_jump(self, t_ns: int, sigma: float) -> None:
         """Look for a jump of the velocity, which the estimate has then followed for a while."""

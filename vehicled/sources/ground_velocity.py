@@ -41,6 +41,29 @@ def add_speed_and_course(m: Measurement) -> Measurement:
     return m
 
 
+class GroundVectors:
+    """Velocities of one receiver, as far as they are used as vectors."""
+
+    def __init__(self) -> None:
+        self._last_ns = 0
+        self.are_composed = False
+        """Whether any has been made of speed and course, as the receiver does not give it."""
+
+    def find(
+        self, t_ns: int, v: Mapping[str, float], sigma: float, moving: bool
+    ) -> tuple[complex | None, float]:
+        """Velocity over ground, east + i north, and its σ, m/s; None where speed and course count one by one.
+
+        `v`: values by name, with `sigma` of the speed, m/s; `moving`: whether a course counts by itself.
+        """
+        interval, self._last_ns = (t_ns - self._last_ns) * 1e-9, t_ns
+        if "vn" in v and "ve" in v:
+            return complex(v["ve"], v["vn"]), sigma
+        slow = None if moving else find_slow_vector(v, sigma, interval)
+        self.are_composed |= slow is not None
+        return slow or (None, sigma)
+
+
 def find_slow_vector(v: Mapping[str, float], sigma: float, interval: float) -> tuple[complex, float] | None:
     """A receiver's velocity, east + i north, and its σ per axis, m/s, by speed and course; None where they show none.
 
