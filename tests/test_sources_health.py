@@ -141,7 +141,7 @@ def test_an_outlier_before_a_silence_or_a_restart_is_no_contradiction_that_lasts
     for t, agrees in ((0, True), (SECOND, False), (2 * SECOND, False)):
         health.note_arrival(t)
         health.note_agreement(t, agrees)
-    assert health.is_denied(2 * SECOND)
+    assert health.is_contradicted(2 * SECOND)
     is_over(health)
     health.note_arrival(60 * SECOND)
-    assert not health.is_denied(60 * SECOND)
+    assert not health.is_contradicted(60 * SECOND)

@@ -89,11 +89,11 @@ def test_it_is_not_where_wheels_agree_with_the_filter_nor_is_what_may_slip():
     assert find_reasons(20.0, over_ground=False) == ["gate"] * 4
 
 
-def test_what_is_sure_is_never_rejected():
+def test_what_must_not_be_rejected_loses_weight():
     updates = MeasurementUpdates(Filter(20.0))
     updates.register("imu.gyro", Gate())
     m = Measurement("log", 0, 0, {})
-    updates.update(m, "imu.gyro", [0.0], [1.0], is_sure=True)
+    updates.update(m, "imu.gyro", [0.0], [1.0], may_reject=False)
     assert updates.records[-1].reason == "weighted"
     updates.update(m, "imu.gyro", [0.0], [1.0])
     assert updates.records[-1].reason == "gate"

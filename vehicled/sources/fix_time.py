@@ -49,6 +49,8 @@ _ANGLES = [ESTIMATE_INDEX[name] for name in ("roll", "pitch", "yaw")]
 _CORRECTED = "x", "y", "yaw", "vx", "vy"
 _COLUMNS = [(ESTIMATE_INDEX[name], ESTIMATE_INDEX[f"sigma.{name}"]) for name in _CORRECTED]
 """Of these, and of their σ."""
+_YAW, _LEFT = (_CORRECTED.index(name) for name in ("yaw", "vy"))
+"""Places in `_CORRECTED`."""
 _VX, _VY = (ESTIMATE_INDEX[name] for name in ("vx", "vy"))
 _SIDESLIP, _SIGMA_SIDESLIP = ESTIMATE_INDEX["sideslip"], ESTIMATE_INDEX["sigma.sideslip"]
 
@@ -78,11 +80,18 @@ def weigh(found: Latency, sigma: float, doubt: float, earliest: float = -math.in
     wrong, log_possible = _cut(found, earliest)
     # What is impossible of the wrong ones counts as right.
     log_odds += math.log(ODDS + _find_upper_tail(-earliest / sigma)) - log_possible
-    share = 1.0 / (1.0 + math.exp(-max(min(log_odds, 100.0), -100.0)))
-    mean = shown * right / if_right
-    apart = mean - wrong.mean
-    variance = share * (likely * right / if_right + (1.0 - share) * apart * apart)
+    return mix(log_odds, Latency(shown * right / if_right, likely * right / if_right), wrong)
+
+
+def mix(log_odds: float, right: Latency, wrong: Latency) -> Latency:
+    """Mean and variance of two hypotheses. `log_odds`: of the first one, natural logarithm."""
+    share, apart = _find_share(log_odds), right.mean - wrong.mean
+    variance = share * (right.variance + (1.0 - share) * apart * apart)
     return Latency(wrong.mean + share * apart, variance + (1.0 - share) * wrong.variance)
+
+
+def _find_share(log_odds: float) -> float:
+    return 1.0 / (1.0 + math.exp(-max(min(log_odds, 100.0), -100.0)))
 
 
 def _cut(found: Latency, least: float) -> tuple[Latency, float]:
@@ -114,7 +123,7 @@ def _find_share_of_tyres(change: float, variance: float, sigma: float) -> float:
     of_tyres, of_samples = variance + _OF_TYRES * _OF_TYRES, variance + sigma * sigma
     log_odds = math.log(ODDS) + 0.5 * math.log(of_samples / of_tyres)
     log_odds -= 0.5 * change * change * (1.0 / of_tyres - 1.0 / of_samples)
-    return 1.0 / (1.0 + math.exp(-max(min(log_odds, 100.0), -100.0)))
+    return _find_share(log_odds)
 
 
 class _Effect(NamedTuple):
@@ -125,9 +134,9 @@ class _Effect(NamedTuple):
     before: list[float]
     """their variances at the look, (unit)²,"""
     gone: list[float]
-    """and by how much these become less;"""
+    """by how much these become less;"""
     shared: float
-    """by how much the covariance of x and y does, m²."""
+    """by how much the covariance of x and y becomes less, m²."""
 
 
 class FixTime:
@@ -171,8 +180,8 @@ class FixTime:
         change, less = weighed.mean - found.mean, found.variance - weighed.variance
         cov = self._filter.get_covariance
         by = [cov(i, k) / found.variance for k in self._corrected]
-        by[2] = cov(i, self._corrected[2]) / (found.variance + _OF_TYRES * _OF_TYRES)
-        by[4] *= _find_share_of_tyres(change, found.variance, self._sigma)
+        by[_YAW] = cov(i, self._corrected[_YAW]) / (found.variance + _OF_TYRES * _OF_TYRES)
+        by[_LEFT] *= _find_share_of_tyres(change, found.variance, self._sigma)
         before = [max(cov(k, k), _TINY) for k in self._corrected]
         moves, gone = [b * change for b in by], [b * b * less for b in by]
         self._effect = _Effect(moves, before, gone, by[0] * by[1] * less)
@@ -196,9 +205,9 @@ class FixTime:
         vx, vy = read(_VX), read(_VY)
         if math.hypot(vx, vy) > _SLOWEST:
             values[_SIDESLIP] = math.atan2(vy, vx)
-            values[_SIGMA_SIDESLIP] = left[-1] * read(_SIGMA_SIDESLIP)
+            values[_SIGMA_SIDESLIP] = left[_LEFT] * read(_SIGMA_SIDESLIP)
         if any(point):  # turned about the origin
-            _turn(values, point, moves[2])
+            _turn(values, point, moves[_YAW])
         correlation -= shared / math.sqrt(of[0] * of[1])
         return max(-1.0, min(correlation / (left[0] * left[1]), 1.0))
 

@@ -14,7 +14,7 @@ _SILENT = 2.5
 _LONGEST_NS = 5_000_000_000
 """Of the intervals of a sensor; what is longer was a pause."""
 
-_DENIED_NS = 900_000_000
+_CONTRADICTED_NS = 900_000_000
 """Outliers of a receiver are over by then."""
 
 
@@ -40,7 +40,7 @@ class Health:
         """Usual interval between measurements; 0: unknown."""
         self.set_gate(gate)
         self.channels, self.serves, self.over_ground = channels, serves, over_ground
-        self._denied_ns: float = math.inf
+        self._contradicted_ns: float = math.inf
         """Time of the first of its last measurements that were all out of what the filter expects."""
         self.state = "waiting"
         self.last_ns: int | None = None
@@ -78,11 +78,11 @@ class Health:
 
     def note_agreement(self, t_ns: int, agrees: bool) -> None:
         """Whether a measurement of that time was what the filter expects."""
-        self._denied_ns = math.inf if agrees else min(self._denied_ns, t_ns)
+        self._contradicted_ns = math.inf if agrees else min(self._contradicted_ns, t_ns)
 
-    def is_denied(self, t_ns: int) -> bool:
+    def is_contradicted(self, t_ns: int) -> bool:
         """Whether the filter has contradicted it for longer than outliers last, by a measurement of that time."""
-        return t_ns - self._denied_ns > _DENIED_NS
+        return t_ns - self._contradicted_ns > _CONTRADICTED_NS
 
     def clear_failures(self) -> None:
         """Forget rejections."""
@@ -96,7 +96,7 @@ class Health:
 
     def forget_contradictions(self) -> None:
         """Rejections, and how long the filter has contradicted it, are over."""
-        self._denied_ns = math.inf
+        self._contradicted_ns = math.inf
         self.clear_failures()
 
     def accept(self) -> None:

@@ -395,7 +395,7 @@ class ImuSource(Source[Imu]):
             return
         noise = list(self._statistics.read_noise()[:_AXES])
         # Without steering, how the simulated car turns is known from the gyroscopes alone.
-        self.updates.update(m, "imu.gyro", value, noise, present, is_sure=bool(self._unsteered[0]))
+        self.updates.update(m, "imu.gyro", value, noise, present, may_reject=not self._unsteered[0])
         record = self.updates.records[-1]
         if self._given_noise or not record.innovation:
             return

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from vehicled.messages import SlowState
-from vehicled.sources.fix_time import ODDS
+from vehicled.sources.fix_time import ODDS, Latency, mix
 
 PRECISE = 0.1
 """m: only fixes with at most this standard deviation have any information on milliseconds."""
@@ -288,15 +288,13 @@ class ImuTiming:
 
         By the better explanation of the antenna's place: one that has moved, if in doubt.
         """
-        has_moved = not (self._is_told_apart and not self._has_moved(pitching))
+        has_moved = not self._is_told_apart or self._has_moved(pitching)
         (late, of_late, cost), (right, of_right, other) = (
             self._solve(wrong, has_moved, pitching) for wrong in (True, False)
         )
-        share = 1.0 / (1.0 + math.exp(max(min(0.5 * (other - cost), 100.0), -100.0)) / ODDS)
-        variance = (
-            share * of_right**2 + (1.0 - share) * of_late**2 + share * (1.0 - share) * (late - right) ** 2
-        )
-        return late + share * (right - late), math.sqrt(variance)
+        log_odds = math.log(ODDS) + 0.5 * (cost - other)
+        found = mix(log_odds, Latency(right, of_right**2), Latency(late, of_late**2))
+        return found.mean, math.sqrt(found.variance)
 
     @property
     def _is_told_apart(self) -> bool:

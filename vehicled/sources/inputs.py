@@ -92,7 +92,7 @@ class Inputs:
             # The last angle, and all that it has been off by while the wheels turned on, are over.
             f.set_steering_known(True, steering.noise)
         f.set_steering_known(is_steered, steering.noise)
-        if steering.is_turned_round(ahead) and not (is_steered or steering.is_replaced_anew):
+        if steering.take_speed(ahead) and not (is_steered or steering.is_replaced_anew):
             # With the wheels turned to the other side, it turns on as it has been measured to.
             angle = steering.find_held_angle(t) + float(f.slow_states(STEERING_OFFSET)[0])
             f.move_parameter(STEERING_OFFSET, -2.0 * angle)

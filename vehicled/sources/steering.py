@@ -173,8 +173,8 @@ class Steering(ModelInput[SteeringInput]):
             self.noise = self._find_noise(dt, abs(ahead))
         return is_measured
 
-    def is_turned_round(self, ahead: float) -> bool:
-        """Whether the estimate, whose speed is `ahead` now, m/s, has gone the other way until the last call."""
+    def take_speed(self, ahead: float) -> bool:
+        """Take the speed of the estimate, m/s. Returns whether it went the other way at the last call."""
         before, self._ahead = self._ahead, ahead
         return before * ahead < 0.0 and min(abs(before), abs(ahead)) > _ROLLING
 

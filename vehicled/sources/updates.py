@@ -91,22 +91,22 @@ class MeasurementUpdates:
         present: Sequence[int] | None = None,
         latency: float = 0.0,
         is_used: bool = True,
-        is_sure: bool = False,
+        may_reject: bool = True,
     ) -> None:
         """Update the filter with one observation; reset where its source keeps failing under that policy.
 
         `present`: which of the components were measured, if not all; `latency`: by how much it is older than its
-        time, s. One that is not to be used is recorded as refused by the gate. One that is sure loses weight where it
-        contradicts the filter, and is never rejected.
+        time, s. One that is not to be used is recorded as refused by the gate. Without `may_reject`, one that
+        contradicts the filter only loses weight.
         """
         health = self.health[kind]
         self._note_arrival(m.t, health)
         t_ns = m.t - round(latency * 1e9) if latency else m.t
         observation = Observation(kind, t_ns, value, variance, latency)
         weigh, reject = health.limits
-        if is_sure:
+        if not may_reject:
             reject = math.inf
-        elif health.over_ground and health.is_denied(m.t) and not self._has_other_speed(kind):
+        elif health.over_ground and health.is_contradicted(m.t) and not self._has_other_speed(kind):
             weigh = reject = math.inf
         update = self._filter.update(observation, (weigh, reject) if is_used else _NONE)
         innovation, expected, nis, reason = update.innovation, update.variance, update.nis, update.reason
@@ -115,7 +115,8 @@ class MeasurementUpdates:
             return
         if present is not None:
             value, innovation, expected = ([x[k] for k in present] for x in (value, innovation, expected))
-        health.note_agreement(m.t, nis <= health.limits[0] * len(value))
+        if health.over_ground:
+            health.note_agreement(m.t, nis <= health.limits[0] * len(value))
         if not update.rejected:
             health.accept()
         else:
