@@ -300,22 +300,21 @@ class GnssSource(Source[Gnss]):
             self._observe_speed_and_course(m, v, sigma, moving)
         else:
             self._observe_vector(m, v, sigma, velocity)
-        if (
-            velocity != 0.0
-        ):  # which is kept by the receiver, or put in place of noise, and shows nothing of its own
+        # One of zero is kept by the receiver, or put in place of noise, and shows nothing of its own.
+        if velocity != 0.0:
             self._find_velocity_jump(m.t, sigma)
 
     def _observe_vector(
         self, m: Measurement, v: Mapping[str, float], sigma: float, velocity: complex
     ) -> None:
         # Not the speed of the same measurement, which may have been removed.
-        kind, level_value, speed = f"{self._prefix}velocity", [velocity.real, velocity.imag], abs(velocity)
+        kind, horizontal, speed = f"{self._prefix}velocity", [velocity.real, velocity.imag], abs(velocity)
         if speed > FASTEST:  # each component is possible, both together are not
-            self.updates.reject(m, kind, level_value, "absurd")
+            self.updates.reject(m, kind, horizontal, "absurd")
             return
         level = sigma**2 + (self.settings.sideslip_error * speed) ** 2
         upright = (_HEIGHT_RATIO * sigma) ** 2 + _HEAVE**2 if "vd" in v else MISSING
-        value, present = [*level_value, -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
+        value, present = [*horizontal, -v.get("vd", 0.0)], None if "vd" in v else (0, 1)
         is_used = not self._velocity_jumps.lasts
         variance = [level, level, upright]
         self.updates.update(m, kind, value, variance, present, self._velocity_late, is_used)
