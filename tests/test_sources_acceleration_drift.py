@@ -8,7 +8,7 @@ import pytest
 
 from vehicled.sources.acceleration_drift import AccelerationDrift, CarMotion, Spread
 
-SPEED, YAW_RATE, G = 15.0, 0.3, 9.81
+SPEED, YAW_RATE, G, END = 15.0, 0.3, 9.81, 20.0
 
 
 def run(
@@ -21,16 +21,17 @@ def run(
     direction: int = 0,
     silent=lambda t: False,
     known=lambda t: 0.0,
+    uncertain: float = 0.0,
 ):
     """Times (s) and variances at which the bias was made less certain, in a winding drive at changing speed.
 
     `lean`: what gyroscopes show beside the filter's attitude, rad; `slope` of the road in that direction, and
     `attitude`, the slope that the filter takes it to have, rad; `found`: what the filter corrects its velocity by,
-    m/s, and what its σ falls by; `known`: the bias that the filter has found, m/s².
+    m/s, and what its σ falls by to `uncertain`, m/s; `known`: the bias that the filter has found, m/s².
     """
     random, check, times = np.random.default_rng(1), AccelerationDrift(G), []
     along = 1.0 if direction == 0 else 1j
-    for k in range(round(20.0 / 0.02)):
+    for k in range(round(END / 0.02)):
         t = 0.02 * k
         v = complex(SPEED + 3.0 * math.sin(0.5 * t), 0.3 * math.sin(t))
         dv = complex(1.5 * math.cos(0.5 * t), 0.3 * math.cos(t))
@@ -41,7 +42,7 @@ def run(
         normal = -along * estimated * cmath.rect(1.0, heading)
         motion = CarMotion(v + along * found(t), heading, normal, along * lean(t), along * known(t))
         of_velocity = [0.01, 0.01]
-        of_velocity[direction] += 1.0 - found(t)
+        of_velocity[direction] += uncertain + found(END) - found(t)
         if silent(t) or not check.take((t, wz, force.real, force.imag), motion):
             continue
         added = check.compare(motion, Spread((of_velocity[0] ** 2, of_velocity[1] ** 2), (sigma, sigma)))
@@ -69,6 +70,7 @@ def test_drift_is_found_and_the_bias_then_follows_it(rate: float, direction: int
         ("a bump", {"bias": lambda t: 4.0 if 8.0 < t < 8.05 else 0.0}),
         ("a gyroscope that makes a lean of nothing", {"lean": lambda t: -0.02 * max(t - 8.0, 0.0)}),
         ("a velocity that the filter finds", {"found": lambda t: 1.0 / (1.0 + math.exp(-3.0 * (t - 8.0)))}),
+        ("fixes of a phone", {"found": lambda t: -0.8 * (t // 1.0 % 2.0), "uncertain": 0.3}),
         ("a hill", {"slope": lambda t: 0.08 / (1.0 + math.exp(-2.0 * (t - 8.0)))}),
         ("a bias that is set", {"bias": lambda t: -2.0 * (t > 8.0), "known": lambda t: -2.0 * (t > 8.0)}),
         ("gaps", {"bias": lambda t: 0.3, "silent": lambda t: t % 1.0 < 0.2}),

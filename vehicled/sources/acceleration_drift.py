@@ -28,6 +28,9 @@ _SHARE, _TURNED_SHARE = 0.03, 0.01
 """Of the change of velocity, and of what turning makes of it: errors of scale."""
 _SIGMAS = 3.0
 """Of the bias at the beginning, and of what the filter has found of the velocity meanwhile."""
+_UNCERTAIN = 0.1
+"""m/s, 1 σ: an estimate of the velocity that is less certain has errors of its own which would be taken for a bias,
+such as between the fixes of a phone."""
 _SLOWEST, _FASTEST_TURN = 4.0, 1.0
 """m/s, and rad/s: where a car spins, the place of the IMU counts."""
 _LONGEST = 0.1
@@ -144,6 +147,8 @@ class AccelerationDrift:
 
     def compare(self, motion: CarMotion, spread: Spread) -> Pair:
         """Compare the velocity at that time with those before: variances to be added to the biases, m²/s⁴."""
+        if max(spread.velocity) > _UNCERTAIN * _UNCERTAIN:
+            self.interrupt()
         kept, t, sums = self._places, self._t, self._sums
         since = t - kept[-1].t if kept else 0.0
         now = _Place(t, sums.gained + sums.turned - motion.velocity, sums, motion, spread)
