@@ -88,7 +88,7 @@ def damage(source: Path, target: Path) -> None:
         if 20.0 < t < 24.0:
             row |= {c: "" for c in columns if c.startswith("gnss.")}
         if 25.0 < t < 28.0 and row.get("gnss.lat"):
-            row["gnss.arrival"] = f"{t + 0.9:.6f}"  # later than the memory reaches
+            row["gnss.arrival"] = f"{t + 1.3:.6f}"  # later than the memory reaches
         if 29.0 < t < 33.0 and row.get("gnss.lat"):
             row["gnss.lat"] = f"{float(row['gnss.lat']) + 2e-4:.9f}"
         if n % 997 == 0:

@@ -260,7 +260,7 @@ def test_places_of_sensors_below_the_road_and_outside_of_the_car_are_doubtful(
 
 @pytest.mark.parametrize(
     ("latency", "sigma", "memory"),
-    [(0.05, 0.02, None), (0.4, 0.06, None), (0.4, 0.15, "1.0 s"), (0.7, 0.0, "0.8 s")],
+    [(0.05, 0.02, None), (0.8, 0.06, None), (0.8, 0.15, "1.4 s"), (1.0, 0.01, "1.2 s")],
 )
 def test_latencies_beyond_the_memory_are_doubtful(capsys, config, latency, sigma, memory):
     known = "default; how well that is known"
@@ -273,7 +273,7 @@ def test_latencies_beyond_the_memory_are_doubtful(capsys, config, latency, sigma
     assert (status, err, len(lines)) == (0, "", memory is not None)
     if memory is not None:
         assert lines[0].startswith("doubtful: sensors.gnss.latency: measurements may be ")
-        assert lines[0].endswith(f"beyond filter.memory (0.6 s): expected memory: {memory}")
+        assert lines[0].endswith(f"beyond filter.memory (1 s): expected memory: {memory}")
 
 
 def test_a_mechanism_is_counted_and_listed(capsys):

@@ -25,7 +25,7 @@ def _patience(monkeypatch):
 
 def test_what_needs_a_restart_is_named(tmp_path, caplog):
     path = tmp_path / "car.yaml"
-    path.write_text(RUNNING.replace("memory: 0.6 s", "memory: 0.5 s"))
+    path.write_text(RUNNING.replace("memory: 1 s", "memory: 0.5 s"))
     read_noise(str(path), RUNNING)
     assert not caplog.records
     path.write_text(RUNNING)
@@ -37,7 +37,7 @@ def test_what_needs_a_restart_is_named(tmp_path, caplog):
 def test_it_is_what_the_file_says(tmp_path):
     path = tmp_path / "car.yaml"
     shutil.copy(shipped_folder() / "prototype.yaml", path)
-    path.write_text(path.read_text().replace("memory: 0.6 s", "memory: 0.5 s"))
+    path.write_text(path.read_text().replace("memory: 1 s", "memory: 0.5 s"))
     arguments = read_noise(str(path), RUNNING)
     expected = load_configuration(path)
     assert msgspec.convert(arguments["sensors"], Sensors, strict=False) == expected.sensors
