@@ -159,5 +159,5 @@ class Filter:
     suspension: Suspension | None = None
     start: Start = field(default_factory=Start)
     memory: Annotated[Seconds, Range(0.0, 5.0, above=True)] = 1.0
-    """Measurements that arrive later than this after they were made are too old. All of that time is kept. Receivers of
-    phones are late by 0.3 to 0.6 s."""
+    """Measurements that arrive later than this after they were made are too old. All of that time is kept. Receivers
+    of phones are late by 0.3 to 0.6 s."""
