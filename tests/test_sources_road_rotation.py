@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vehicled.filter.states import Group
+from vehicled.filter.states import VELOCITY, Group
 from vehicled.sources.road_rotation import RoadRotation
 from vehicled.vehicle.arrays import AHEAD, AX, LEFT, V1Z, V2Z
 
@@ -18,7 +18,9 @@ Rates = Callable[[float], tuple[float, float, float]]
 class Filter:
     """A filter whose attitude follows nothing but the road."""
 
-    def __init__(self) -> None:
+    def __init__(self, sigma: float = 0.0) -> None:
+        """`sigma`: of its velocity, m/s."""
+        self.sigma = sigma
         self.pose, self.road_lift = np.zeros(32), np.zeros(1)
         self.pose[AHEAD] = SPEED
         self.car = SimpleNamespace(vehicle=SimpleNamespace(gravity=GRAVITY))
@@ -31,7 +33,7 @@ class Filter:
         return complex(self.pose[V1Z], self.pose[V2Z])
 
     def get_variance(self, group: Group, element: str = "") -> float:
-        return 0.0
+        return self.sigma**2 if group is VELOCITY else 0.0
 
     def level(self, lean: complex, sigma: tuple[float, float]) -> None:
         self.levelled.append(lean)
@@ -48,9 +50,10 @@ def drive(
     force: Callable[[float, Filter], complex] | None = None,
     begin: Callable[[float, Filter], None] = lambda t, f: None,
     settling: float = 12.0,
+    sigma: float = 0.0,
 ) -> Filter:
     """After some seconds straight on and level. `force`: what the accelerometers measure, None: nothing."""
-    f = Filter()
+    f = Filter(sigma)
     road = f.road
     for k in range(round((settling + seconds) * 250)):
         t = 0.004 * k - settling
@@ -66,6 +69,11 @@ def test_a_bank_of_a_track_turns_the_road_but_for_what_springs_may_do():
     f = drive(lambda t: (-0.2, 0.0, 0.0), 2.0)
     assert -math.sin(0.4) < f.rises.imag < -math.sin(0.4 - 0.1)
     assert abs(f.rises.real) < 1e-12
+
+
+def test_leans_beside_a_velocity_that_is_uncertain_are_corrections_of_it():
+    f = drive(lambda t: (-0.2, 0.0, 0.0), 12.0, sigma=0.2)
+    assert (f.rises, f.levelled) == (0j, [])
 
 
 def test_a_hill_that_gyroscopes_and_accelerometers_show_is_followed_for_good():

@@ -25,6 +25,7 @@ from vehicled.filter.states import (
 from vehicled.messages import SlowState
 from vehicled.requests import SetParameters
 from vehicled.sources.acceleration_heading import Alignment
+from vehicled.sources.imu_model import ALIGNMENT
 from vehicled.sources.inputs import Inputs
 from vehicled.sources.sensors import Sources
 from vehicled.sources.start import StartConditions
@@ -254,12 +255,16 @@ class Initialisation:
         self._inputs.apply(t_ns * 1e-9)
 
     def _widen_slopes(self, conditions: StartConditions) -> None:
-        """What accelerometers measure that is no turn may be gravity, on a slope or a bank."""
+        """What accelerometers measure that is no turn may be gravity, on a slope or a bank.
+
+        As far as an IMU that is mounted askew may explain it, it is no slope.
+        """
         f, imu = self._filter, self._sources.imu
         if conditions.forces is None or imu is None or not imu.measures_gravity:
             return
+        askew = max((f.get_variance(ALIGNMENT, axis) for axis in "xyz" if ALIGNMENT in f.states), default=0.0)
         for element, force in zip(("v1z", "v2z"), conditions.forces, strict=True):
-            sigma = min(abs(force) / _GRAVITY, _SLOPE_SIGMA)
+            sigma = min(math.sqrt(max((force / _GRAVITY) ** 2 - askew, 0.0)), _SLOPE_SIGMA)
             if f.get_variance(ATTITUDE, element) < sigma**2:
                 f.set_variance(ATTITUDE, element, sigma**2)
             if conditions.speed is not None and abs(conditions.speed) < _MOVING:
