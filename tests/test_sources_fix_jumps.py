@@ -13,7 +13,7 @@ SECOND = 1_000_000_000
 
 def play(
     rate: float,
-    sigma: float,
+    sigma,
     error,
     seconds: float = 8.0,
     speed: float = 15.0,
@@ -24,6 +24,8 @@ def play(
 ):
     """Times (s) at which a receiver is in doubt that drives a circle; `error(t)`: of its fixes to the east, m.
 
+    `sigma`: of fixes, m, a number or by time.
+
     The estimate is at the true place, or at that of `late` s ago, `strays(t)` m to the east of it. The gate accepts
     what is within 10 σ. `followed`: takes what is found at the end of a doubt.
     """
@@ -31,13 +33,14 @@ def play(
     radius = speed / turn
     for k in range(round(seconds * rate)):
         t = k / rate
-        noise = sigma * random.standard_normal(2)
+        s = sigma(t) if callable(sigma) else sigma
+        noise = s * random.standard_normal(2)
         true = np.array([radius * math.sin(turn * t), radius * (1 - math.cos(turn * t))])
         behind = np.array([radius * math.sin(turn * (t - late)), radius * (1 - math.cos(turn * (t - late)))])
         place = true + noise + (error(t), 0.0)
         apart = place - behind - (strays(t), 0.0)
-        fix = PlacedFix(complex(*place), complex(*apart), sigma, speed, cmath.rect(speed, turn * t))
-        found = jumps.take(round(t * SECOND), fix, bool(np.abs(apart).max() < 10 * sigma))
+        fix = PlacedFix(complex(*place), complex(*apart), s, speed, cmath.rect(speed, turn * t))
+        found = jumps.take(round(t * SECOND), fix, bool(np.abs(apart).max() < 10 * s))
         if followed is not None and found:
             followed.append(found)
         if jumps.is_in_doubt(round(t * SECOND)):
@@ -48,6 +51,17 @@ def play(
 @pytest.mark.parametrize(("rate", "sigma"), [(50.0, 0.02), (5.0, 1.0), (1.0, 0.02), (10.0, 0.3)])
 def test_a_healthy_receiver_is_not_in_doubt(rate, sigma):
     assert play(rate, sigma, lambda t: 0.0, 60.0) == []
+
+
+@pytest.mark.parametrize("error", [0.0, 1.5])
+def test_nor_is_one_that_becomes_precise_and_is_so_no_more(error):
+    def is_fixed(t: float) -> bool:
+        return 15.0 < t < 30.0
+
+    def sigma(t: float) -> float:
+        return 0.02 if is_fixed(t) else 1.5
+
+    assert play(10.0, sigma, lambda t: 0.0 if is_fixed(t) else error, 45.0) == []
 
 
 @pytest.mark.parametrize("late", [-0.1, 0.1])

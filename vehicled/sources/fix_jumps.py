@@ -89,6 +89,8 @@ class _Way(NamedTuple):
     """That the velocity adds up to."""
     velocity: complex
     """m/s"""
+    sigma: float
+    """m, of a fix."""
 
 
 class FixJumps:
@@ -196,17 +198,20 @@ class FixJumps:
         if velocity is None:
             return None
         followed = self._drift.take(t_ns, fix.place, fix.apart, velocity, fix.sigma, fix.lag)
-        kept.append(_Way(t_ns, self._drift.beyond, fix.apart, self._drift.way, velocity))
+        kept.append(_Way(t_ns, self._drift.beyond, fix.apart, self._drift.way, velocity, fix.sigma))
         while t_ns - kept[0].t_ns > _WINDOW_NS:
             kept.popleft()
         return followed
 
     def _drifts_from_velocity(self, fix: PlacedFix) -> bool:
-        """Whether fixes have moved otherwise than by the receiver's own velocity, by more than both may differ."""
+        """Whether fixes have moved otherwise than by the receiver's own velocity, by more than both may differ.
+
+        The first ones may be worse, of a receiver that has become precise since.
+        """
         if not self._kept:
             return False
         first, last = self._kept[0], self._kept[-1]
-        bound = _DRIFT + _DRIFT_PER_WAY * (last.way - first.way) + _SIGMAS * fix.sigma
+        bound = _DRIFT + _DRIFT_PER_WAY * (last.way - first.way) + _SIGMAS * max(first.sigma, last.sigma)
         return abs(last.beyond - first.beyond - fix.lag * (last.velocity - first.velocity)) > bound
 
     def _drifts_from_estimate(self) -> bool:
