@@ -234,6 +234,35 @@ def test_devices_that_are_connected_one_after_the_other_make_no_start_wrong(
     assert worst < 4.0
 
 
+def test_a_start_by_the_imu_alone_while_the_car_drives_is_made_anew_with_the_first_speed() -> None:
+    """The receiver comes 6 s after the IMU, all others 4 s after that."""
+    configuration = load_configuration("prototype")
+    driven = make_drive(configuration, "slalom", "rtk", SEED, 16.0)
+    first, estimator, states, worst = driven.measurements[0].arrival, Estimator(configuration), [], 0.0
+    given = [
+        m
+        for m in driven.measurements
+        if (m.arrival - first) * 1e-9 > (4.0 if m.source == "imu" else 10.0 if m.source == "gnss" else 14.0)
+    ]
+    for step in make_steps(given, PERIOD, Problems("drive")):
+        estimate = estimator.step(step.t, step.measurements)
+        since = (step.t - first) * 1e-9
+        if estimate is None or step.t > driven.t[-1]:
+            continue
+        if since < 10.0:
+            states.append(estimator.condition.state)
+        if since < 11.0:
+            restarts = estimator.status()["restarts"]
+        if since > 11.0:
+            truth = driven.truth[int(np.searchsorted(driven.t, step.t))]
+            for column in ("vx", "vy", "sideslip"):
+                error = abs(estimate[column] - truth[ESTIMATE_INDEX[column]])
+                worst = max(worst, error / estimate[f"sigma.{column}"])
+    assert set(states) == {"aligning"}
+    assert 0 < restarts == estimator.status()["restarts"]
+    assert worst < 4.0
+
+
 @pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.slow)])
 def test_the_place_of_a_car_that_creeps_before_its_heading_is_known_is_within_its_sigma(seed: int) -> None:
     """It never is as fast as courses are used from, and goes the other way than the one that is assumed."""

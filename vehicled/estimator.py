@@ -173,7 +173,7 @@ class Estimator:
             if m.t > oldest:
                 self._conditions.take(m, readers, self._running)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
-        if paused or self._restarts.is_due(t_ns):
+        if paused or self._restarts.is_due(t_ns) or self._conditions.has_begun_wrong(speed):
             self._restart(t_ns)
         elif self._screening.has_used_wrong_unit or self._screening.is_reversed or self._world.is_lost:
             self._restart_at_origin(t_ns)
@@ -217,7 +217,8 @@ class Estimator:
     def _update_condition(self, t_ns: int) -> None:
         if self._running:
             self._watch.check(t_ns)
-        faults, aligned = self._watch.faults if self._running else (), self._world.aligned
+        faults = self._watch.faults if self._running else ()
+        aligned = self._world.aligned and not self._conditions.is_blind
         self.condition = self._restarts.describe(self.condition, t_ns, self._running, aligned, faults)
 
     def innovations(self) -> list[Innovation]:
@@ -363,6 +364,7 @@ class Estimator:
 
     def _start(self, t_ns: int) -> None:
         self._initialisation.begin(t_ns, self._conditions, self._filter_settings.start, self._given)
+        self._conditions.note_start()
         self._note_start(t_ns)
 
     def _note_start(self, t_ns: int) -> None:

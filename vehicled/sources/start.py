@@ -64,11 +64,27 @@ class StartConditions:
         """Yaw by two antennas, rad, and its σ."""
         self.yaw_ns = 0
         """When the latest of these was measured, ns."""
+        self.is_blind = False
+        """Whether the filter has started without a speed, as if the car stood, and none has come yet."""
         self._acceleration.reset()
         self._motion: list[tuple[int, float] | None] = [None, None, None]
         """Time, ns, with yaw rate, and forces ahead and to the left, since they were last complete."""
         self.forces: tuple[float, float] | None = None
         """m/s², along the car and to the left, as measured last, less speed times yaw rate."""
+
+    def note_start(self) -> None:
+        """The filter has started with what is known."""
+        self.is_blind = self.speed is None and bool(self._sources.of_speed)
+
+    def has_begun_wrong(self, ahead: float) -> bool:
+        """Whether the first speed after a start without any, or that of the estimate (m/s), is no car's that stands.
+
+        What the filter has taken for biases and slopes until then is wrong then, too.
+        """
+        if not self.is_blind or (speed := self.speed) is None:
+            return False
+        self.is_blind = False
+        return max(abs(ahead), abs(speed)) > _APART
 
     def keep_direction(self, ahead: float) -> None:
         """Take the speed of an estimate that is good, m/s; to be called once a second."""
