@@ -27,8 +27,9 @@ _FEW = 0.25
 _FAIR = 0.5
 """What each part leaves at least."""
 _PARTS = 60
-"""Of a correction, at most: each about halves the region of the particles, so that these are enough for an angle, its
-rate and several precise sensors."""
+"""Of corrections in a second, at most, but one for each reading and all at once for the first: each about halves the
+region of the particles, so that these are enough for an angle, its rate and several precise sensors. With more, the
+draws of one part after the other contract the particles beside the truth before another reading can show it."""
 _BISECTIONS = 20
 _FORGOTTEN = 2.0
 """Largest growth of the covariance between two readings, as a logarithm: a Kalman gain of 0.86."""
@@ -90,6 +91,10 @@ class ParticleFilter:
         """s since noise has moved the particles."""
         self._forgotten = 0.0
         """Growth of the covariance since the last readings, as a logarithm."""
+        self._corrected = -math.inf
+        """s, time of the last readings that were taken into account gradually."""
+        self.curtailed = False
+        """Whether a part of them was left out, as it would have left too few particles."""
 
     def step(self, h: float, readings: Sequence[np.ndarray | float | None]) -> None:
         """Advance by h (s), to when the readings were taken: one per instrument, None where there is none.
@@ -150,12 +155,15 @@ class ParticleFilter:
         Each part is a power of the likelihood that leaves a fair share of them; then they are resampled, and the
         copies moved apart by noise that preserves their covariance. So particles that may be anywhere find a
         precise reading. Progressive correction: Musso, Oudjane and Le Gland (2001), Improving regularised particle
-        filters, section 12.4. Raises as `step`.
+        filters, section 12.4. Where readings come often there are few parts for each. What is then left of the power
+        is left out, as the next ones say the same. Raises as `step`.
         """
+        interval = min(self.swarm.t - self._corrected, 1.0)
+        self._corrected, self.curtailed = self.swarm.t, False
         likelihoods = self._calc_log_likelihoods(readings)
         if self._find_effective(likelihoods) < _FEW:
             left = 1.0
-            for _ in range(_PARTS):
+            for _ in range(max(1, math.ceil(_PARTS * interval))):
                 share = self._find_share(likelihoods, left)
                 if share == left:
                     break
@@ -164,6 +172,9 @@ class ParticleFilter:
                 self._move_apart()
                 left -= share
                 likelihoods = self._calc_log_likelihoods(readings)
+            else:
+                self.curtailed = True
+                return
             likelihoods *= left
         self._weigh_by(likelihoods)
         if self.effective < self.threshold:
@@ -230,6 +241,11 @@ class ParticleFilter:
         """Leave particles (N,) without weight. Raises FloatingPointError when none is left."""
         if np.any(which):
             self._weigh_by(np.where(which, -np.inf, 0.0))
+
+    def begin(self) -> None:
+        """The particles are anywhere again, all of the same weight."""
+        self.equalise()
+        self._corrected = -math.inf
 
     def equalise(self) -> None:
         """Give all particles the same weight, as new ones have."""

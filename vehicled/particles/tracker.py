@@ -128,6 +128,8 @@ class MechanismTracker:
         self._records: list[Innovation] = []
         self._t = 0
         """Of the last reading, ns."""
+        self._followed = 0
+        """Of the last readings that counted wholly, ns."""
         self._restarts = 0
         self._in_vain = 0
         """Restarts since the readings last fitted."""
@@ -239,6 +241,8 @@ class MechanismTracker:
         if not in_time:
             return False
         self._filter.update_gradually(accepted)
+        if not self._filter.curtailed:
+            self._followed = t
         interval = (t - self._t) * 1e-9
         acceleration = float(np.linalg.norm(moved - before)) / interval if interval > 0.0 else 0.0
         self._forgetting.take(innovations, interval, acceleration)
@@ -278,13 +282,13 @@ class MechanismTracker:
         factor = min(_WIDER * 2.0**self._in_vain, _WIDEST)
         moving = self._restarts > 0
         shown = [(s.options.measured, factor * s.change) for s in sensors if moving and s.change is not None]
-        self._filter.equalise()
+        self._filter.begin()
         self._filter.resize(self._options.count * min(_MORE**self._in_vain, _MOST))
         self._start.begin(self._filter.swarm, rates, shown)
         self._follower = Follower(
             self._filter, self._options.longest_step, Pace(self._filter.swarm, self._start.size)
         )
-        self._t = t
+        self._t = self._followed = t
         self._watch.begin(t)
         self._distrusted = set()
         self._forgetting.begin(self._in_vain)
@@ -316,6 +320,12 @@ class MechanismTracker:
             return
         if verdict.misfits and not verdict.are_faults:
             self._restart(t, self._explain(verdict))
+            self._in_vain += 1
+            return
+        if t - self._followed > self._options.restart_after * 1e9:
+            self._restart(
+                t, f"{self._filter.swarm.count} particles do not contract to where the readings are"
+            )
             self._in_vain += 1
             return
         self._in_vain, self._assumed = 0, []
