@@ -217,8 +217,8 @@ def test_particles_that_never_contract_to_the_readings_begin_anew(tmp_path, monk
     tracker._filter.curtailed = True
     followed = follow(tracker, move(shipped("four_bar"), 1.4), CRANK, 1)
     assert [c.state for c in followed.conditions] == ["running", "recovering"]
-    assert followed.conditions[1].reason == "500 particles do not contract to where the readings are"
-    assert followed.conditions[1].since == pytest.approx(10**9 + 1.02e9, abs=1e6)
+    assert followed.conditions[1].reason == "1000 particles do not contract to where the readings are"
+    assert followed.conditions[1].since == pytest.approx(2e9, abs=1e6)
 
 
 def test_restarts_in_vain_have_more_particles_until_readings_fit(tmp_path, monkeypatch):
@@ -234,7 +234,7 @@ def test_restarts_in_vain_have_more_particles_until_readings_fit(tmp_path, monke
         return reading
 
     followed = follow(tracker, move(shipped("four_bar"), 0.6), CRANK, 1, noted)
-    assert counts[5::5] == [200, 400, 800, 800, 800]
+    assert counts[5::5] == [400, 800, 800, 800, 800]
     assert tracker.status()["particles"] == 200
-    assert any(reason and reason.endswith("right, or particles.count above 400") for reason in reasons)
+    assert any(reason and reason.endswith("right, or particles.count above 800") for reason in reasons)
     assert np.isfinite([e.coordinates["theta"].value for e in followed.estimates]).all()

@@ -45,8 +45,8 @@ _UNEXPLAINED = SourceFault(
 _WIDER, _WIDEST = 2.0, 8.0
 """Standard deviations of rates over how fast readings have changed, at a restart and at most after several."""
 _MORE, _MOST = 2, 4
-"""Times as many particles at each restart because readings do not fit, and at most, until they do: few may miss the
-only place that fits, and contract beside it again and again."""
+"""Times as many particles at the start, and again at each restart because readings do not fit, and at most, until they
+do: few may miss the only place that fits, and contract beside it again and again."""
 
 
 class MechanismTracker:
@@ -283,7 +283,7 @@ class MechanismTracker:
         moving = self._restarts > 0
         shown = [(s.options.measured, factor * s.change) for s in sensors if moving and s.change is not None]
         self._filter.begin()
-        self._filter.resize(self._options.count * min(_MORE**self._in_vain, _MOST))
+        self._filter.resize(self._options.count * min(_MORE ** (1 + self._in_vain), _MOST))
         self._start.begin(self._filter.swarm, rates, shown)
         self._follower = Follower(
             self._filter, self._options.longest_step, Pace(self._filter.swarm, self._start.size)
@@ -322,7 +322,7 @@ class MechanismTracker:
             self._restart(t, self._explain(verdict))
             self._in_vain += 1
             return
-        if t - self._followed > self._options.restart_after * 1e9:
+        if t - self._followed >= self._options.restart_after * 1e9:
             self._restart(
                 t, f"{self._filter.swarm.count} particles do not contract to where the readings are"
             )
