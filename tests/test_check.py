@@ -291,6 +291,21 @@ def test_a_mechanism_is_counted_and_listed(capsys):
     assert rows["bodies"] == "4: left_crank, left_coupler, right_coupler, right_crank"
 
 
+def test_reactions_that_are_not_determined_are_named(capsys):
+    assert json.loads(check(capsys, "four_bar", "--json")[1])["undetermined_reactions"] == []
+    rows = {line[:20].strip(): line[20:].strip() for line in check(capsys, "four_bar")[1].splitlines()}
+    assert rows["reactions"] == "determined"
+    assert json.loads(check(capsys, "flyball_governor", "--json")[1])["undetermined_reactions"] == [
+        "z",
+        "u",
+        "v",
+    ]
+    rows = {
+        line[:20].strip(): line[20:].strip() for line in check(capsys, "flyball_governor")[1].splitlines()
+    }
+    assert rows["reactions"].startswith("not determined at z, u, v: ")
+
+
 def test_a_log_is_not_described_as_a_mechanism(capsys):
     assert main(["check", "--log", "drive.csv", "--mechanism"]) == 2
     assert capsys.readouterr().err.count("--mechanism: expected a CONFIG") == 1

@@ -10,7 +10,7 @@ from rigid_reference import rigid_bodies, wrench_at
 
 from vehicled.multibody import body_operators, problems, switches
 from vehicled.multibody.formulations import make_stepper
-from vehicled.multibody.reactions import calc_generalised_reaction, calc_reactions
+from vehicled.multibody.reactions import calc_generalised_reaction, calc_reactions, find_undetermined
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -350,3 +350,78 @@ joints:
     assert m.qdd[m.index("s")] == pytest.approx(fall, rel=1e-12)
     (slide,) = (r for r in calc_reactions(m) if r.joint == "slide")
     assert slide.torque == pytest.approx([share * 0.02 * fall / 0.05, 0.0, 0.0], rel=1e-9, abs=1e-12)
+
+
+CRANKS = """
+space: planar
+gravity: 0 -9.81 m/s²
+coordinates: FORM
+ground: {points: {A: 0 0 m, B: 1 0 m, C: 3 0 m}}
+points: {A1: 0 0 m, P1: 0 1 m, B1: 1 0 m, Q1: 1 1 m, C1: 3 0 m, R1: 3 1 m, P: 0 1 m, Q: 1 1 m, R: 3 1 m,
+  T: 2 1 m, T1: 2 1 m, E1: 2 0.3 m}
+bodies:
+  first: {kind: rigid, points: {A1: 0 0 m, P1: 0 1 m}, mass: 1 kg, center_of_mass: 0 0.5 m, inertia: 0.1 kg·m²}
+  second: {kind: rigid, points: {B1: 0 0 m, Q1: 0 1 m}, mass: 1 kg, center_of_mass: 0 0.5 m, inertia: 0.1 kg·m²}
+  third: {kind: rigid, points: {C1: 0 0 m, R1: 0 1 m}, mass: 1 kg, center_of_mass: 0 0.5 m, inertia: 0.1 kg·m²}
+  coupler: {kind: rigid, points: {P: 0 0 m, Q: 1 0 m, R: 3 0 m, T: 2 0 m}, mass: 3 kg, center_of_mass: 1.5 0 m,
+    inertia: 2 kg·m²}
+  bob: {kind: rigid, points: {T1: 0 0 m, E1: 0 -0.7 m}, mass: 2 kg, center_of_mass: 0 -0.5 m, inertia: 0.1 kg·m²}
+joints:
+  at_A: {kind: revolute, points: [A, A1]}
+  at_B: {kind: revolute, points: [B, B1]}
+  at_C: {kind: revolute, points: [C, C1]}
+  at_P: {kind: revolute, points: [P1, P]}
+  at_Q: {kind: revolute, points: [Q1, Q]}
+  at_R: {kind: revolute, points: [R1, R]}
+  at_T: {kind: revolute, points: [T, T1]}
+"""
+
+
+def test_reactions_of_three_parallel_cranks_are_not_determined_that_of_what_hangs_on_them_is():
+    """Forces along three parallel cranks balance each other: two equations, of force and of moment. Natural and
+    relative coordinates have other ones, and the same where they are unique."""
+    found = []
+    for form in ("natural", "relative"):
+        m = mechanism(CRANKS.replace("FORM", form))
+        assert find_undetermined(m) == [f"at_{p}" for p in "ABCPQR"]
+        found.append({r.joint: r.force for r in calc_reactions(m)})
+    natural, relative = found
+    assert natural["at_T"] == pytest.approx(relative["at_T"], abs=1e-8)
+    assert np.linalg.norm(natural["at_A"] - relative["at_A"]) > 0.1
+    tension = [sum(f[f"at_{p}"] for p in "ABC") for f in found]
+    assert tension[0] == pytest.approx(tension[1], abs=1e-8)
+
+
+DOOR = """
+space: spatial
+gravity: 0 0 -9.81 m/s²
+coordinates: FORM
+ground: {points: {A: 0 0 0 m, B: 0 0 2 m}}
+points: {A1: 0 0 0 m, B1: 0 0 2 m, E: 1 0 1 m}
+vectors: {axis: 0 0 1}
+bodies:
+  door: {kind: rigid, points: [A1, B1, E], vectors: [axis], mass: 20 kg, center_of_mass: 0.5 0 1 m,
+    inertia: 8 9 2 kg·m²}
+joints:
+  lower: {kind: spherical, points: [A, A1]}
+  upper: JOINT
+"""
+
+
+@pytest.mark.parametrize("form", ["natural", "relative"])
+@pytest.mark.parametrize(
+    ("joint", "undetermined"),
+    [
+        ("{kind: spherical, points: [B, B1]}", ["lower", "upper"]),
+        ("{kind: point_on_line, points: [B, B1], axis: z}", []),
+    ],
+)
+def test_a_door_between_two_ball_joints_and_one_whose_upper_end_is_guided(form, joint, undetermined):
+    """Weight on two ball joints is on either or both; a guide takes none of it."""
+    m = mechanism(DOOR.replace("FORM", form).replace("JOINT", joint))
+    assert find_undetermined(m) == undetermined
+    forces = {r.joint: r.force for r in calc_reactions(m)}
+    assert sum(forces.values())[2] == pytest.approx(20.0 * G, rel=1e-9)
+    assert forces["upper"][0] == pytest.approx(-20.0 * G * 0.5 / 2.0, rel=1e-9)
+    if not undetermined:
+        assert forces["lower"][2] == pytest.approx(20.0 * G, rel=1e-9)

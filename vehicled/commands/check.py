@@ -304,6 +304,7 @@ def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
 
     from vehicled.multibody.checks import calc_topology
     from vehicled.multibody.forms import choose_counted, count_forms
+    from vehicled.multibody.reactions import find_undetermined
 
     topology = calc_topology(mechanism)
     forms = count_forms(mechanism.description)
@@ -314,6 +315,7 @@ def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
         "coordinate_names": topology.coordinates,
         "independent": topology.independent,
         "redundant": topology.redundant,
+        "undetermined_reactions": find_undetermined(mechanism),
         "form": mechanism.description.coordinates,
         "auto": choose_counted(forms),
         "forms": {
@@ -331,6 +333,7 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
         ("coordinates", f"{found['coordinates']}: {', '.join(_gather_axes(found['coordinate_names']))}"),
         ("constraints", f"{found['constraints']}, of rank {found['rank']}"),
         ("redundant", "; ".join(found["redundant"]) or "none"),
+        ("reactions", _reactions_text(found["undetermined_reactions"])),
         ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
         ("independent", ", ".join(found["independent"]) or "none"),
         *((f"{form} coordinates", _form_text(counts)) for form, counts in found["forms"].items()),
@@ -338,6 +341,12 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
         ("in use", f"{found['form']} coordinates"),
     ]
     return [f"{name:<20} {value}" for name, value in rows]
+
+
+def _reactions_text(undetermined: list[str]) -> str:
+    if not undetermined:
+        return "determined"
+    return f"not determined at {', '.join(undetermined)}: least squares, one of many solutions"
 
 
 def _gather_axes(names: list[str]) -> list[str]:

@@ -4,7 +4,8 @@ A joint made by constraints exerts −Φ_qᵀ λ; force and torque on the second
 constraints by a translation and a rotation of that body alone. Bodies that share a point or a direction have no
 constraint there: the reactions between them follow from Newton's and Euler's equations of each body with the known
 forces from loads and λ (García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, section
-6.2). Reactions that redundant constraints leave undetermined are those of least squares (in N and N·m).
+6.2). Reactions that redundant constraints leave undetermined are those of least squares, in which coordinates and
+units count: `find_undetermined` names them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg
 
 from vehicled.multibody import problems
 from vehicled.multibody.body_operators import Forces, calc_point_map, calc_twist_map
@@ -32,6 +34,9 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import JointSide
 from vehicled.multibody.switches import find_constraints
 from vehicled.multibody.topology import GROUND, TreeJoint
+
+_CUT = 1e-10
+"""Singular values of the equations of balance below this share of the largest count as zero."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +80,8 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
     not on one of its bodies.
     """
     balance = _Balance(mechanism)
-    reactions = list(_act_joints(mechanism, balance))
-    _act_relative_coordinates(mechanism, balance)
     _act_loads(mechanism, balance)
-    on_coordinates = mechanism.applied + _calc_generic(mechanism, balance.multipliers)
+    on_coordinates = mechanism.applied.copy()
     if forces is not None:
         on_coordinates += forces.on_coordinates - forces.generalised
         for body, wrench in forces.on_bodies.items():
@@ -86,9 +89,49 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
         for point, force in forces.on_points.items():
             balance.force(point, force)
     balance.generalised(on_coordinates)
-    met, shared = balance.solve()
+    at_joints, shared = _react(mechanism, balance)
     order = {name: k for k, name in enumerate(mechanism.description.joints)}
-    return [*sorted(reactions + met, key=lambda r: order[r.joint]), *shared]
+    return [*sorted(at_joints, key=lambda r: order[r.joint]), *shared]
+
+
+def find_undetermined(mechanism: Mechanism) -> list[str]:
+    """Joints, and points and directions that bodies share, whose reactions are not unique at the present position.
+
+    Some forces and torques in them are in balance with each other whatever loads and motion are, as those of a bar
+    clamped between two walls. What `calc_reactions` says of these is one of many solutions, of others the only one.
+    """
+    balance, found = _Balance(mechanism), set()
+    jacobian = mechanism.calc_jacobian().copy()
+    size = float(np.ptp(list(balance.places.values()), axis=0).max()) or 1.0
+    ways = balance.find_idle()
+    for multipliers in scipy.linalg.null_space(jacobian.T, rcond=problems.RANK_TOLERANCE).T:
+        balance.unload(multipliers)
+        at_joints, shared = _react(mechanism, balance)
+        ways.append(at_joints + shared)
+    for way in ways:
+        sizes: dict[str, float] = {}
+        for r in way:
+            strength = float(max(np.abs(r.force).max(), np.abs(r.torque).max() / size))
+            sizes[r.joint] = max(strength, sizes.get(r.joint, 0.0))
+        most = max(sizes.values(), default=0.0)
+        found |= {name for name, strength in sizes.items() if strength > max(_IDLE * most, _NOTHING)}
+    names = [*mechanism.description.joints, *balance.on_points, *balance.on_vectors]
+    return [name for name in names if name in found]
+
+
+_IDLE = 1e-6
+"""Share of the largest reaction of a combination from which one takes part in it."""
+_NOTHING = 1e-9
+"""N of multipliers of length 1: combinations within bodies put no reaction on a joint, but for rounding."""
+
+
+def _react(mechanism: Mechanism, balance: _Balance) -> tuple[list[Reaction], list[Reaction]]:
+    """At joints, and at shared points and directions, by the multipliers and known forces of a balance."""
+    reactions = list(_act_joints(mechanism, balance))
+    _act_relative_coordinates(mechanism, balance)
+    balance.generalised(_calc_generic(mechanism, balance.multipliers))
+    met, shared = balance.solve()
+    return reactions + met, shared
 
 
 @dataclass(frozen=True)
@@ -223,6 +266,13 @@ class _Balance:
         self.wrench(side.body, torque, force)
         self.wrench(side.parent, -torque, -force)
 
+    def unload(self, multipliers: np.ndarray) -> None:
+        """No known forces and no motion, and other multipliers (m,) of the constraints."""
+        self.multipliers = multipliers
+        for forces in (self.known, self.on_points, self.on_vectors):
+            for force in forces.values():
+                force[:] = 0.0
+
     # -- unknown reactions ---------------------------------------------------------------------------------------
 
     def solve(self) -> tuple[list[Reaction], list[Reaction]]:
@@ -230,8 +280,27 @@ class _Balance:
 
         All bodies are in balance, and so are the points and directions.
         """
+        unknowns, pins = self._list_unknowns()
+        if not unknowns:
+            return [], []
+        loads = self.on_points | self.on_vectors
+        right = np.concatenate([*(-wrench for wrench in self.known.values()), *(loads[p] for p in pins)])
+        solved = np.linalg.lstsq(self._assemble(unknowns, pins), right, rcond=_CUT)[0]
+        reactions = self._describe(unknowns, solved)
+        joints = len(self.mechanism.compiled.model.met)
+        return reactions[:joints], reactions[joints:]
+
+    def find_idle(self) -> list[list[Reaction]]:
+        """Combinations of the same reactions that are in balance without any load."""
+        unknowns, pins = self._list_unknowns()
+        if not unknowns:
+            return []
+        idle = scipy.linalg.null_space(self._assemble(unknowns, pins), rcond=_CUT)
+        return [self._describe(unknowns, way) for way in idle.T]
+
+    def _list_unknowns(self) -> tuple[list[_Unknown], list[str]]:
+        """Those at joints without constraints come first; and the points and directions that are in balance."""
         mechanism, planar = self.mechanism, self.mechanism.compiled.model.planar
-        names = list(self.known)
         unknowns = [self._at_joint(name, joint) for name, joint in mechanism.compiled.model.met.items()]
         none = np.zeros((3, 0))
         for point in self.on_points:
@@ -245,11 +314,14 @@ class _Balance:
             unknowns += [_Unknown(vector, b, None, None, none, ways) for b in owners if b != GROUND]
         pins = [p for p in self.on_points if GROUND not in self.point_owners[p]]
         pins += [v for v in self.on_vectors if GROUND not in self.vector_owners[v]]
-        loads = self.on_points | self.on_vectors
-        right = np.concatenate([*(-self.known[b] for b in names), *(loads[p] for p in pins), np.zeros(0)])
+        return unknowns, pins
+
+    def _assemble(self, unknowns: list[_Unknown], pins: list[str]) -> np.ndarray:
+        """(6 bodies + 3 pins, k) what the unknowns put on each."""
+        names = list(self.known)
         columns = []
         for u in unknowns:
-            block = np.zeros((len(right), u.size))
+            block = np.zeros((6 * len(names) + 3 * len(pins), u.size))
             for body, sign in ((u.body, 1.0), (u.parent, -1.0)):
                 if body in self.known:
                     row = 6 * names.index(body)
@@ -258,18 +330,16 @@ class _Balance:
                 row = 6 * len(names) + 3 * pins.index(u.name)
                 block[row : row + 3] = np.hstack([u.forces, u.torques])
             columns.append(block)
-        if not columns:
-            return [], []
-        solved = np.linalg.lstsq(np.hstack(columns), right, rcond=1e-10)[0]
+        return np.hstack(columns)
+
+    def _describe(self, unknowns: list[_Unknown], solved: np.ndarray) -> list[Reaction]:
         reactions = []
-        for u, values in zip(
-            unknowns, np.split(solved, np.cumsum([u.size for u in unknowns])[:-1]), strict=True
-        ):
+        ends = np.cumsum([u.size for u in unknowns])[:-1]
+        for u, values in zip(unknowns, np.split(solved, ends), strict=True):
             k = u.forces.shape[1]
             body = u.body if u.parent is None or len(self.point_owners[u.point or ""]) == 1 else None
             reactions.append(Reaction(u.name, body, u.point, u.forces @ values[:k], u.torques @ values[k:]))
-        joints = len(mechanism.compiled.model.met)
-        return reactions[:joints], reactions[joints:]
+        return reactions
 
     def _at_joint(self, name: str, tree: TreeJoint) -> _Unknown:
         """What a joint of the tree can exert on the body of its second point."""

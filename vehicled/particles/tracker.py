@@ -45,8 +45,8 @@ _UNEXPLAINED = SourceFault(
 _WIDER, _WIDEST = 2.0, 8.0
 """Standard deviations of rates over how fast readings have changed, at a restart and at most after several."""
 _MORE, _MOST = 2, 4
-"""Times as many particles at the start, and again at each restart because readings do not fit, and at most, until they
-do: few may miss the only place that fits, and contract beside it again and again."""
+"""Times as many particles at the start, and again at each restart because readings do not fit, and at most, until
+they do: few may miss the only place that fits, and contract beside it again and again."""
 
 
 class MechanismTracker:
