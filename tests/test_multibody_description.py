@@ -72,6 +72,16 @@ IN_THE_FILE = [
     ("P: 0 1 m", "P: 0 1 2 m", "points.P: expected 2 numbers in a planar mechanism, got 3"),
     ("u: 1 0}", "u: 0 0}", "vectors.u: expected a direction, got the zero vector"),
     ("Q: 3 1 m", "A: 3 1 m", "points.A: 'A' stands in ground.points already"),
+    (
+        "forces:",
+        "joints: {left: {kind: distance, points: [A, Q]}}\nforces:",
+        "joints.left: 'left' stands in bodies already",
+    ),
+    (
+        "forces:",
+        "joints: {P: {kind: distance, points: [A, Q]}}\nforces:",
+        "joints.P: 'P' stands in points already",
+    ),
     ("{P: 0 1 m", "{x: 0 1 m", "points.x: 'x' stands in the ground's directions already"),
     ("{k: 3 N/m}", "{sin: 3 N/m}", "parameters.sin: expected a name of letters, digits and _, got 'sin'"),
     (

@@ -31,27 +31,14 @@ def test_a_mistake_that_shows_when_it_is_built_has_its_line_too(old, new, says):
     assert str(error.value) == f"mechanism:{line}: {says}"
 
 
-@pytest.mark.parametrize(
-    ("text", "old", "new", "says"),
-    [
-        (
-            SOUND,
-            "independent",
-            "joints: {right: {kind: distance, points: [A, Q], length: 3 m}}\nindependent",
-            "right.length",
-        ),
-        (
-            SPATIAL,
-            "center_of_mass: 1 0 0 m",
-            "center_of_mass: 1 0 0 m\n    markers: {center_of_mass: 2 0 0 m}",
-            "arm.center_of_mass.x",
-        ),
-    ],
-)
-def test_a_name_that_would_give_a_parameter_two_values_is_refused(text, old, new, says):
-    """A joint with a bar's name took the bar's length for its own, and a marker the place of the centre of mass."""
-    with pytest.raises(MechanismError, match=f"^{says} stands for two numbers, [12] and [23], as two parts"):
-        mechanism(text.replace(old, new))
+def test_a_name_that_would_give_a_parameter_two_values_is_refused():
+    """A marker took the place of the centre of mass."""
+    text = SPATIAL.replace(
+        "center_of_mass: 1 0 0 m", "center_of_mass: 1 0 0 m\n    markers: {center_of_mass: 2 0 0 m}"
+    )
+    says = r"^arm\.center_of_mass\.x stands for two numbers, 1 and 2, as two parts"
+    with pytest.raises(MechanismError, match=says):
+        mechanism(text)
 
 
 @pytest.mark.parametrize("expression", ["1/P.x", "sqrt(P.y - 2)", "exp(1e6*Q.x)"])

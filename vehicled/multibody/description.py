@@ -158,6 +158,12 @@ class Description:
             for name in names:
                 if not (name and name.isprintable()):
                     yield section, f"expected names of one line of characters, got {name!r}"
+        # `switches` name constraints by body or joint, reactions joints, points and directions.
+        placed = self.point_names() | self.vector_names()
+        taken = {name: seen[name] for name in placed} | dict.fromkeys(self.bodies, "bodies")
+        for name in self.joints:
+            if name in taken:
+                yield f"joints.{name}", f"'{name}' stands in {taken[name]} already"
         if "ground" in self.bodies:
             yield "bodies.ground", "expected another name: this one is that of what does not move"
         if not self.bodies:
