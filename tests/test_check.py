@@ -342,10 +342,23 @@ def test_a_car_is_described_as_a_mechanism_too(capsys):
         (
             "length: 8 m",
             "length: 80 m",
-            ["cannot be assembled: 'coupler: length of P–Q' ", "fits without it, or without crank, rocker"],
+            [
+                ":9: bodies.coupler: cannot be assembled: 'coupler: length of P–Q' ",
+                "fits without it, or without crank, rocker",
+            ],
         ),
         ("length: 8 m", "lenght: 8 m", [":9: ", "bodies.coupler.lenght", "length"]),
-        ("independent: [theta]", "degrees_of_freedom: 2", ["over-determined"]),
+        ("independent: [theta]", "degrees_of_freedom: 2", [": degrees_of_freedom: over-determined"]),
+        (
+            "independent: [theta]",
+            "independent: [theta]\njoints:\n  stay: {kind: distance, points: [P, B]}",
+            [":13: joints.stay: over-determined: 0 degrees of freedom, 1 declared"],
+        ),
+        (
+            "  rocker: {kind: bar, points: [Q, B], length: 5 m, mass: 5 kg}\n",
+            "",
+            [":9: bodies.coupler: under-determined: 2 degrees of freedom, 1 declared by", "coupler can move"],
+        ),
     ],
 )
 def test_a_mechanism_that_is_none_gets_one_line(capsys, tmp_path, old, new, parts):

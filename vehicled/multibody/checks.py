@@ -12,7 +12,7 @@ from vehicled.errors import UsageError
 from vehicled.multibody import problems
 from vehicled.multibody.elements import Segment
 from vehicled.multibody.instance import MechanismInstance
-from vehicled.multibody.misfits import describe_misfit, find_involved
+from vehicled.multibody.misfits import describe_misfit, find_involved, find_part
 from vehicled.multibody.model import MechanismError
 
 _MOVES = 1e-6
@@ -99,7 +99,10 @@ def _explain_failure(
     endless = ~np.isfinite(mechanism.calc_constraints())
     if endless.any():
         name = mechanism.constraint_names[int(np.argmax(endless))]
-        raise MechanismError(f"cannot be assembled: '{name}' has no finite value about the start")
+        raise MechanismError(
+            f"cannot be assembled: '{name}' has no finite value about the start",
+            part=find_part(mechanism.description, name),
+        )
     involved, left = find_involved(mechanism), _worst(mechanism, solution)
     if given and problems.assemble(mechanism, mechanism.guess, again=False).converged:
         # Close to a double root, Newton's method ends at the root of rounding: then only the count is wrong.
@@ -108,10 +111,12 @@ def _explain_failure(
             _check_determined(mechanism, given)
         except MechanismError as error:
             why = None if is_met else describe_misfit(mechanism, involved, held, len(given))
-            raise MechanismError(f"{error.message}; {why}" if why else error.message, error.key) from None
+            text = f"{error.message}; {why[0]}" if why else error.message
+            raise MechanismError(text, error.key, error.part) from None
         raise _describe_start(mechanism, held)
     why = describe_misfit(mechanism, involved, {}) or describe_misfit(mechanism, involved, held)
-    raise MechanismError(f"cannot be assembled: {why or left}")
+    text, part = why or left
+    raise MechanismError(f"cannot be assembled: {text}", part=part)
 
 
 def _describe_start(mechanism: MechanismInstance, held: Mapping[int, float]) -> MechanismError:
@@ -136,15 +141,21 @@ def _blame_start(mechanism: MechanismInstance, coordinate: str, found: str) -> M
     return MechanismError(f"{coordinate}: {found}", "independent")
 
 
-def _worst(mechanism: MechanismInstance, solution: problems.Solution) -> str:
+def _worst(mechanism: MechanismInstance, solution: problems.Solution) -> tuple[str, str]:
+    """What is furthest from being met, and its path in the file."""
     phi = np.abs(mechanism.calc_constraints())
     worst = int(np.argmax(phi))
     name = mechanism.constraint_names[worst]
+    part = find_part(mechanism.description, name)
     if not np.any(mechanism.calc_jacobian()[worst]):
-        return f"'{name}' cannot be approached from places that coincide at the start; expected places apart"
+        return (
+            f"'{name}' cannot be approached from places that coincide at the start; expected places apart",
+            part,
+        )
     return (
         f"no single part is in the way; '{name}' stays {phi.max():.3g} away from zero "
-        f"after {solution.iterations} iterations, last step {solution.step:.3g}"
+        f"after {solution.iterations} iterations, last step {solution.step:.3g}",
+        part,
     )
 
 
@@ -154,7 +165,8 @@ def _check_angles(mechanism: MechanismInstance) -> None:
         theta = mechanism.q[mechanism.index(name)]
         raise MechanismError(
             f"cannot be assembled: angle {name} is {theta:.4g} rad at the start, "
-            "but the places of the points lie on the other side"
+            "but the places of the points lie on the other side",
+            part=f"angles.{name}",
         )
 
 
@@ -194,18 +206,30 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
     if free > declared:
         left = _motions_without(motions, given)
         who = _movers(mechanism, left if left.shape[1] else motions)
-        raise MechanismError(f"under-determined: {free} degrees of freedom, {declared} {by}; {who} can move")
+        raise MechanismError(
+            f"under-determined: {free} degrees of freedom, {declared} {by}; {', '.join(who[:4])} can move",
+            part=find_part(description, who[0]),
+        )
     if free < declared:
         extra = [mechanism.constraint_names[k] for k in _redundant(mechanism)]
-        why = f"; '{extra[0]}' follows from other constraints" if extra else f": {_stiffest(mechanism)}"
-        raise MechanismError(f"over-determined: {free} degrees of freedom, {declared} {by}{why}")
+        holding = [*(f"drive {name}" for name in description.drives), *description.joints]
+        stiff = holding or mechanism.compiled.bodies
+        leave = f": {', '.join(stiff[:4])} leave{'s' * (len(stiff) == 1)} no more"
+        why = f"; '{extra[0]}' follows from other constraints" if extra else leave
+        counted = "independent" if description.degrees_of_freedom is None else "degrees_of_freedom"
+        culprits = extra or holding
+        raise MechanismError(
+            f"over-determined: {free} degrees of freedom, {declared} {by}{why}",
+            part=find_part(description, culprits[0]) if culprits else counted,
+        )
     if given and len(given) != free:
         raise MechanismError(f"expected {free} coordinates, got {len(given)}", "independent")
     left = _motions_without(motions, given)
     if given and left.shape[1]:
         listed = ", ".join(names[k] for k in given)
         stay = "stays" if len(given) == 1 else "stay"
-        raise MechanismError(f"{_movers(mechanism, left)} can move while {listed} {stay}", "independent")
+        who = _movers(mechanism, left)
+        raise MechanismError(f"{', '.join(who[:4])} can move while {listed} {stay}", "independent")
     mechanism.set_independent(np.array(given) if given else problems.choose_independent(motions))
 
 
@@ -239,14 +263,7 @@ def _redundant(mechanism: MechanismInstance) -> list[int]:
     return left
 
 
-def _stiffest(mechanism: MechanismInstance) -> str:
-    """What determines the mechanism: drives, joints, or the bodies alone, in their order."""
-    drives = [f"drive {name}" for name in mechanism.description.drives]
-    parts = [*drives, *mechanism.description.joints] or list(mechanism.compiled.bodies)
-    return f"{', '.join(parts[:4])} leave{'s' * (len(parts) == 1)} no more"
-
-
-def _movers(mechanism: MechanismInstance, motions: np.ndarray) -> str:
+def _movers(mechanism: MechanismInstance, motions: np.ndarray) -> list[str]:
     """The bodies that motions (n, k) move, or the coordinates when none of them belongs to a body."""
     moved = np.abs(motions).max(axis=1)
     names = {
@@ -255,7 +272,7 @@ def _movers(mechanism: MechanismInstance, motions: np.ndarray) -> str:
         if size > _MOVES * moved.max()
     }
     bodies = [b for b in mechanism.compiled.bodies if names & _held(mechanism, b)]
-    return ", ".join(bodies[:4] or sorted(names)[:4])
+    return bodies or sorted(names)
 
 
 def _held(mechanism: MechanismInstance, body: str) -> set[str]:
@@ -289,4 +306,7 @@ def _check_mass(mechanism: MechanismInstance) -> None:
     values, vectors = np.linalg.eigh(motions.T @ mechanism.mass @ motions)
     if values[0] <= 1e-12 * max(values[-1], 0.0):
         who = _movers(mechanism, motions @ vectors[:, :1])
-        raise MechanismError(f"the mass matrix is singular: {who} can move without moving any mass")
+        raise MechanismError(
+            f"the mass matrix is singular: {', '.join(who[:4])} can move without moving any mass",
+            part=find_part(mechanism.description, who[0]),
+        )

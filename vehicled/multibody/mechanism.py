@@ -67,8 +67,8 @@ class Mechanism(MechanismInstance):
         try:
             return cls(CompiledMechanism(description, extensions))
         except MechanismError as error:
-            if error.key:
-                file.fail(error.message, below=error.key)
+            if error.key or error.part:
+                file.fail(error.message, below=error.key or error.part)
             raise MechanismError(f"{name}: {error}") from None
 
     def set_independent_state(self, z: np.ndarray, zd: np.ndarray) -> problems.Solution:

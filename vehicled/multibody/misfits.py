@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vehicled.multibody import problems
+from vehicled.multibody.description import Description
 from vehicled.multibody.instance import MechanismInstance
 
 _SHOWN = 6
@@ -33,8 +34,10 @@ def describe_misfit(
     involved: Sequence[str],
     held: Mapping[int, float],
     freedom: int | None = None,
-) -> str | None:
+) -> tuple[str, str] | None:
     """Those each of which can be left out so that the others can be met; None where there is none.
+
+    A text, and the path of the first of them in the file.
 
     With the `held` coordinates at their values, and with so many degrees of freedom where `freedom` is given. The
     first is furthest from being met where the description places the points. The mechanism is left elsewhere.
@@ -50,10 +53,23 @@ def describe_misfit(
     first, *others = found
     rows = groups[first]
     label = mechanism.compiled.constraints[rows[0]] if len(rows) == 1 else first
+    part = find_part(mechanism.description, label)
     if not others:
-        return f"the rest fits without '{label}'"
+        return f"the rest fits without '{label}'", part
     also = ", ".join(others[:_SHOWN]) + (", …" if len(others) > _SHOWN else "")
-    return f"'{label}' is furthest from the places given; the rest fits without it, or without {also}"
+    return f"'{label}' is furthest from the places given; the rest fits without it, or without {also}", part
+
+
+def find_part(description: Description, constraint: str) -> str:
+    """Path in the file of what a constraint belongs to; empty where it has none, as unit vectors of the model."""
+    name = constraint.partition(": ")[0]
+    for section in ("joints", "bodies"):
+        if name in getattr(description, section):
+            return f"{section}.{name}"
+    kind, _, name = name.partition(" ")
+    section = f"{kind}s"
+    found = section in ("drives", "angles", "distances") and name in getattr(description, section)
+    return f"{section}.{name}" if found else ""
 
 
 def _group_constraints(mechanism: MechanismInstance) -> dict[str, list[int]]:

@@ -22,10 +22,13 @@ from vehicled.symbolic.vector import Vector
 class MechanismError(UsageError):
     """A description that makes no mechanism: the message names the body or joint and the reason."""
 
-    def __init__(self, message: str, key: str = "") -> None:
-        """`key`: path in the file of what is wrong, where that is known; the message begins with it."""
+    def __init__(self, message: str, key: str = "", part: str = "") -> None:
+        """`key`: path in the file of what is wrong, where that is known; the message begins with it.
+
+        `part`: path of a part that the message names itself.
+        """
         super().__init__(f"{key}: {message}" if key else message)
-        self.key, self.message = key, message
+        self.key, self.message, self.part = key, message, part
 
 
 @dataclass(frozen=True)
