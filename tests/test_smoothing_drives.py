@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Run, cruise, mixed, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, cruise, mixed, prototype, rms, steps
 
 import vehicled
 from replay.log import create_log
@@ -13,6 +13,8 @@ from replay.problems import Problems
 from replay.steps import as_measured, make_steps, sort_by_arrival, with_commands
 from vehicled.cli import main
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Command, Measurement, Step
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.smoothing.smoother import Smoother
 from vehicled.stepping import play_back
 
@@ -91,6 +93,23 @@ def test_the_last_estimate_is_the_filters():
     run = smoothed_start()
     np.testing.assert_allclose(run.values[-1], run.filtered.values[-1], rtol=0, atol=1e-4)
     np.testing.assert_array_equal(run.t, run.filtered.t)
+
+
+@pytest.mark.parametrize("gnss", ["rtk", "conventional"])
+def test_before_the_filter_knew_them_heading_and_place_follow_from_the_first_known_ones(gnss):
+    """The car pulls off to the south-west after two seconds, which the filter knows four seconds later."""
+    inputs = DriveInputs(rear_torque=[(2.0, 0.0), (2.5, 400.0)], rack=[(3.0, 0.0), (4.0, 0.004)])
+    drive = Drive(Scenario(duration=9.0, initial=InitialMotion(yaw=-2.3), inputs=inputs))
+    run = Smoothed(on_time(drive.measurements(3, gnss=gnss)))
+    unknown = run.filtered["sigma.yaw"] > 3.0
+    assert 400 < unknown.sum() < 1500
+    error = np.remainder(run.error(drive, "yaw") + np.pi, 2.0 * np.pi) - np.pi
+    assert np.abs(error[unknown] / run["sigma.yaw"][unknown]).max() < 4.0
+    assert np.degrees(run["sigma.yaw"][unknown].max()) < 2.0
+    for axis in "xy":
+        assert np.abs(run.error(drive, axis)[unknown] / run[f"sigma.{axis}"][unknown]).max() < 4.0
+        if gnss == "rtk":  # else the receiver's own error decides
+            assert rms(run.error(drive, axis)[unknown]) < 0.2 * rms(run.filtered.error(drive, axis)[unknown])
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,10 @@ from vehicled.estimator import Estimator
 from vehicled.filter.backward_pass import BackwardPass
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
+from vehicled.smoothing.first_heading import FirstHeading
 from vehicled.smoothing.tape_file import EntryKind, TapeFile
 from vehicled.sources.added_doubt import AddedDoubt
+from vehicled.sources.imu_model import GYRO_BIAS
 from vehicled.sources.unmeasured_drive import ADDED_PLACES
 
 _COLUMNS = len(ESTIMATE_COLUMNS)
@@ -46,6 +48,7 @@ class Smoother:
         self._filter.errors.tape = self._tape
         self._times: list[int] = []
         self._origins: list[WorldOrigin] = []
+        self._first_heading = FirstHeading()
 
     def __enter__(self) -> Self:
         return self
@@ -92,12 +95,12 @@ class Smoother:
     def _pass_backwards(self, rows: TapeFile, progress: Callable[[float], None] | None) -> None:
         left = len(self._times)
         for backward, values in run_backwards(self._tape, len(self._filter.states)):
-            rows.add_row(self._smooth_row(values, backward))
             left -= 1
+            rows.add_row(self._smooth_row(self._times[left], values, backward))
             if progress is not None and left % _REPORT_EVERY == 0:
                 progress((self._times[-1] - self._times[left]) * 1e-9)
 
-    def _smooth_row(self, values: np.ndarray, backward: BackwardPass) -> np.ndarray:
+    def _smooth_row(self, t: int, values: np.ndarray, backward: BackwardPass) -> np.ndarray:
         """(columns,) of one step: the car as the filter had it, corrected by later measurements."""
         f = self._filter
         size = len(f.errors.packed)
@@ -110,9 +113,10 @@ class Smoother:
         self.estimator.correct_pose(row)
         row[ADDED_PLACES] += values[_ADDED]
         AddedDoubt(turned, has_precise_fixes > 0.0).add_to(row)
-        row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])
-        if not math.isnan(sigma_yaw):
+        bias = f.get_variance(GYRO_BIAS, "z") if GYRO_BIAS in f.states else math.inf
+        if not self._first_heading.take(t, row, math.isnan(sigma_yaw), math.sqrt(bias)):
             row[_SIGMA_YAW] = sigma_yaw
+        row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])
         return row
 
 

@@ -1,0 +1,58 @@
+"""Place and heading of a car before the filter knew its heading: by how it moved until then, from where that ends.
+
+Before a car has moved, or its course is known, the filter's heading is any. Its speeds and yaw rate are those of the
+car all the same. Backwards in time they lead from the first known heading and place to those before.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+import numpy as np
+
+from vehicled.messages import ESTIMATE_INDEX
+
+_X, _Y, _YAW, _VX, _VY, _WZ, _SIGMA_X, _SIGMA_Y, _SIGMA_YAW, _SIGMA_VX, _SIGMA_VY = (
+    ESTIMATE_INDEX[name]
+    for name in ("x", "y", "yaw", "vx", "vy", "wz", "sigma.x", "sigma.y", "sigma.yaw", "sigma.vx", "sigma.vy")
+)
+_LONGEST_NS = 100_000_000
+"""Between two estimates: after a longer gap nothing is known of the motion meanwhile."""
+_LASTING = 2.0
+"""s, for which an error of the velocity lasts."""
+
+
+class FirstHeading:
+    """Takes smoothed estimates from the last to the first."""
+
+    def __init__(self) -> None:
+        self._later: tuple[int, np.ndarray] | None = None
+        """Time, ns, and estimate."""
+
+    def take(self, t_ns: int, row: np.ndarray, is_known: bool, bias_sigma: float) -> bool:
+        """Give an estimate (len(ESTIMATE_COLUMNS),) place and heading if these are not known yet.
+
+        `is_known`: whether the filter knew them; `bias_sigma`: of the yaw rate, rad/s. Returns whether they are known
+        now.
+        """
+        later, self._later = self._later, None
+        if not is_known:
+            if later is None or later[0] - t_ns > _LONGEST_NS:
+                return False
+            self._lead_back(row, later[1], (later[0] - t_ns) * 1e-9, bias_sigma)
+        self._later = t_ns, row
+        return True
+
+    @staticmethod
+    def _lead_back(row: np.ndarray, later: np.ndarray, dt: float, bias_sigma: float) -> None:
+        """From a later estimate to that of `dt` s before it."""
+        turned = 0.5 * dt * (row[_WZ] + later[_WZ])
+        row[_YAW] = math.remainder(later[_YAW] - turned, 2.0 * math.pi)
+        way = dt * complex(0.5 * (row[_VX] + later[_VX]), 0.5 * (row[_VY] + later[_VY]))
+        way *= cmath.rect(1.0, later[_YAW] - 0.5 * turned)
+        row[_X], row[_Y] = later[_X] - way.real, later[_Y] - way.imag
+        row[_SIGMA_YAW] = later[_SIGMA_YAW] + dt * bias_sigma
+        of_speed = math.sqrt(dt * _LASTING) * math.hypot(row[_SIGMA_VX], row[_SIGMA_VY])
+        for sigma in (_SIGMA_X, _SIGMA_Y):
+            row[sigma] = math.hypot(later[sigma], of_speed) + abs(way) * row[_SIGMA_YAW]
