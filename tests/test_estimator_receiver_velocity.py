@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps, without
 
+from vehicled.estimator import Estimator
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
@@ -96,3 +97,22 @@ def test_a_car_that_creeps_is_followed_beside_a_receiver_that_reports_zero_below
     later = (run.t > 8 * SECOND) & (run.t <= drive.end)
     assert 0.5 < drive.truth(run.t[later], "vx").max() < 1.0
     assert (np.abs(run.error(drive, "vx")) / run["sigma.vx"])[later].max() < 3.0
+
+
+def test_a_reset_after_a_stop_expects_no_velocity_of_a_receiver_that_gives_speed_and_course():
+    """While the car stood, its velocity was made of the speed."""
+    inputs = DriveInputs(
+        rear_torque=[(4.0, 0.0), (4.5, 500.0)],
+        brake_pressure=[(0.5, 0.0), (0.8, 25e5), (3.5, 25e5), (4.0, 0.0)],
+    )
+    drive = Drive(Scenario(duration=9.0, initial=InitialMotion(speed=6.0, yaw=0.5), inputs=inputs))
+    estimator, blamed = Estimator(prototype()), set()
+    for t, measurements, *_ in steps(without(drive.measurements(seed=1, gnss="conventional"), "gnss.v")):
+        if t == 7 * SECOND:
+            assert estimator.status()["sensors"]["gnss.velocity"]["fused"] > 10
+            estimator.command("reset", {})
+        estimator.step(t, measurements)
+        if t < drive.end:
+            blamed |= {fault.source for fault in estimator.condition.faults}
+    assert estimator.status()["starts"] == 2
+    assert "gnss.velocity" not in blamed

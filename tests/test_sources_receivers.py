@@ -239,6 +239,22 @@ def test_a_heading_without_a_baseline_is_recorded_but_not_used():
     assert run.estimator.condition.state == "aligning"
 
 
+def test_a_heading_without_a_baseline_may_end():
+    """What has never been used is not missing."""
+    given = [
+        Measurement(
+            m.source,
+            m.t,
+            m.arrival,
+            {c: v for c, v in m.values.items() if m.t < 2 * SECOND or not c.startswith("gnss.heading")},
+        )
+        for m in bends(5.0).measurements(31, gnss=TWO_ANTENNAS)
+    ]
+    run = Run(prototype(), steps(given))
+    assert {i.reason for i in run.of("gnss.heading")} == {"no baseline"}
+    assert run.estimator.condition.faults == ()
+
+
 # Two receivers
 
 

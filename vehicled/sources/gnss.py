@@ -293,7 +293,7 @@ class GnssSource(Source[Gnss]):
         # A position alone says nothing of velocities: they may come in messages of their own.
         if "speed" in v or "course" in v:
             health, name = self.updates.health, self._prefix
-            health[f"{name}velocity"].is_expected = self._world.aligned and not self._vectors.are_composed
+            health[f"{name}velocity"].is_expected = self._world.aligned and self._vectors.are_given
             health[f"{name}speed"].is_expected = velocity is None
             health[f"{name}course"].is_expected = moving and velocity is None
         if velocity is None:
@@ -352,8 +352,11 @@ class GnssSource(Source[Gnss]):
         if baseline is None:
             if kind not in self.updates.health:  # of which most cars have none
                 self.updates.register(kind, Baseline().gate)
+            self.updates.health[kind].is_expected = False
             self.updates.reject(m, kind, [v["heading"]], "no baseline")
-        elif self._heading_check.is_wrong:
+            return
+        self.updates.health[kind].is_expected = True
+        if self._heading_check.is_wrong:
             self.updates.reject(m, kind, [v["heading"]], "mounting")
         else:
             sigma = self._find_accuracy(v.get("heading_acc"), baseline.noise, _LEAST_HEADING_ACCURACY)

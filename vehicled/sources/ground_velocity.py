@@ -46,8 +46,8 @@ class GroundVectors:
 
     def __init__(self) -> None:
         self._last_ns = 0
-        self.are_composed = False
-        """Whether any has been made of speed and course, as the receiver does not give it."""
+        self.are_given = False
+        """Whether the receiver has given any; else they are made of speed and course, and only near standstill."""
 
     def find(
         self, t_ns: int, v: Mapping[str, float], sigma: float, moving: bool
@@ -58,9 +58,9 @@ class GroundVectors:
         """
         interval, self._last_ns = (t_ns - self._last_ns) * 1e-9, t_ns
         if "vn" in v and "ve" in v:
+            self.are_given = True
             return complex(v["ve"], v["vn"]), sigma
         slow = None if moving else find_slow_vector(v, sigma, interval)
-        self.are_composed |= slow is not None
         return slow or (None, sigma)
 
 
