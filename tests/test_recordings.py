@@ -12,7 +12,7 @@ import pytest
 from live_rig import wait_until
 from recording_rig import Disk, read_recording, step, write_recording
 
-from vehicled.daemon import recordings
+from vehicled.daemon import live_recorder, recordings
 from vehicled.daemon.live_recorder import LiveRecorder
 from vehicled.daemon.recordings import Housekeeper, RecordOptions, list_recordings, open_recording
 
@@ -61,6 +61,33 @@ def test_the_oldest_are_removed_until_there_is_room(tmp_path, disk):
     keeper.tend()
     assert names(tmp_path) == []
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_recording_is_as_old_as_its_begin_or_its_last_change_by_the_later_one(tmp_path):
+    """The clock was behind when one began, and when another was repaired."""
+    fill(tmp_path)
+    begun, repaired = "19700101T001739Z.mcap", NAMES[0]
+    write_recording(tmp_path / begun, 50)
+    for n, name in enumerate([*NAMES[1:], begun]):
+        os.utime(tmp_path / name, (1_710_000_000 + n, 1_710_000_000 + n))
+    os.utime(tmp_path / repaired, (1000, 1000))
+    assert names(tmp_path) == [*NAMES, begun]
+
+
+def test_files_of_the_run_are_removed_last_whatever_the_clock_says(tmp_path, disk, monkeypatch):
+    size = fill(tmp_path)
+    monkeypatch.setattr(live_recorder.time, "time_ns", lambda: 1059 * 10**9)
+    recorder = LiveRecorder(RecordOptions(directory=tmp_path, keep_free=0.5), "x")
+    recorder.start()
+    wait_until(lambda: recorder.counters()["state"] == "recording")
+    recorder.close()
+    os.utime(tmp_path / "19700101T001739Z.mcap", (1060, 1060))
+    disk.free = 500_000 - len(NAMES) * size
+    recorder._housekeeper.tend()
+    assert names(tmp_path) == ["19700101T001739Z.mcap"]
+    disk.free = 500_000 - 1
+    recorder._housekeeper.tend()
+    assert names(tmp_path) == []
 
 
 def test_what_cannot_be_removed_does_not_keep_the_others(tmp_path, disk, caplog):

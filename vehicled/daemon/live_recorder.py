@@ -219,6 +219,7 @@ class LiveRecorder(Intake):
         except Exception as error:
             self._fail(error, self._options.directory)
             return None
+        self._housekeeper.note(self._path)
         self._written += recording.writer.messages
         self._opened_at = self._chunk_at = time.monotonic()
         self._recording = recording

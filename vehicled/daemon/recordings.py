@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-(\d+))?\.mcap")
 """Of files that are made here; others in the folder are never changed."""
+_STEM = "%Y%m%dT%H%M%SZ"
 _TEND_EVERY_S = 10.0
 
 
@@ -34,7 +35,7 @@ class RecordOptions:
     file_size_mb: Annotated[int, Range(1, 1_000_000)] = 2000
     """A new file begins after this size, MB; on a small disk, after a tenth of it."""
     keep_free: Annotated[float, Range(0.0, 0.95)] = 0.05
-    """Part of the file system below which the oldest recordings are removed; 0: they never are."""
+    """Part of the file system below which the oldest recordings are removed, those of this run last; 0: none is."""
     rates: RecordRates = field(default_factory=RecordRates)
     """How often results are recorded."""
 
@@ -46,7 +47,7 @@ def open_recording(
 
     OSError leaves no file behind.
     """
-    stem = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime((t + utc_offset_ns) // 1_000_000_000))
+    stem = time.strftime(_STEM, time.gmtime((t + utc_offset_ns) // 1_000_000_000))
     number = 0
     while True:
         path = folder / f"{stem}-{number}.mcap" if number else folder / f"{stem}.mcap"
@@ -81,13 +82,18 @@ def _sync_folder(folder: Path) -> None:
 
 
 def list_recordings(folder: Path) -> list[Path]:
-    """The files that were made here, oldest first. OSError if the folder cannot be read."""
-    found = [
-        (match[1], int(match[2] or 0), name)
-        for name in os.listdir(folder)
-        if (match := _NAME.fullmatch(name))
-    ]
-    return [folder / name for _, _, name in sorted(found)]
+    """The files that were made here, oldest first. OSError if the folder cannot be read.
+
+    A clock that is behind when a file begins may be right when it ends, and it may be behind when a file is repaired:
+    so the later one of the two times counts.
+    """
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if match := _NAME.fullmatch(entry.name):
+                changed = time.strftime(_STEM, time.gmtime(entry.stat(follow_symlinks=False).st_mtime))
+                found.append((max(match[1], changed), match[1], int(match[2] or 0), entry.name))
+    return [folder / name for *_, name in sorted(found)]
 
 
 class Housekeeper:
@@ -101,6 +107,8 @@ class Housekeeper:
         self._options = options
         self._done: set[Path] = set()
         """Recordings that need no repair."""
+        self._own: list[Path] = []
+        """Of this run, oldest first."""
         self._warned: set[str] = set()
         self._recovered = self._removed = 0
         self._stop = threading.Event()
@@ -114,6 +122,10 @@ class Housekeeper:
         """End after what is under way, which is not waited for longer than `timeout` (s)."""
         self._stop.set()
         self._thread.join(timeout)
+
+    def note(self, path: Path) -> None:
+        """A file of this run has begun: it is newer than all others, whatever the clock says."""
+        self._own.append(path)
 
     def counters(self) -> dict[str, Any]:
         """Recordings that were `recovered` and `removed`."""
@@ -141,7 +153,8 @@ class Housekeeper:
         disk = os.statvfs(self._options.directory)
         missing = self._options.keep_free * disk.f_blocks * disk.f_frsize - disk.f_bavail * disk.f_frsize
         # Some file systems show free space late: so what was removed counts, not what is free after it.
-        for path in recordings:
+        own = [path for path in self._own if path in recordings]
+        for path in [*(path for path in recordings if path not in own), *own]:
             if missing <= 0:
                 return
             try:
