@@ -14,7 +14,7 @@ from replay.csv_log import CsvLog, CsvLogWriter
 from replay.foreign import comma2k19, gpx, mdf, ncom, parquet, ros, vbo
 from replay.foreign.csv_signals import CsvSignals
 from replay.foreign.mapped_log import MappedLog, SignalLog
-from replay.foreign.mapping import LogMapping
+from replay.foreign.mapping import LogMapping, MappedClock
 from replay.log_about import LogAbout
 from replay.mcap_format import MAGIC
 from replay.mcap_log import McapLog
@@ -46,6 +46,20 @@ class Log(Protocol):
 
     def measurements(self) -> Iterator[Measurement]:
         """All measurements in the order of the file."""
+
+
+class ShiftedLog:
+    """A log with all times later by the same."""
+
+    def __init__(self, log: Log, offset_ns: int) -> None:
+        self._log, self._offset_ns = log, offset_ns
+        self.path, self.problems, self.recorded = log.path, log.problems, log.recorded
+
+    def measurements(self) -> Iterator[Measurement]:
+        """Those of the log."""
+        offset = self._offset_ns
+        for m in self._log.measurements():
+            yield Measurement(m.source, m.t + offset, m.arrival + offset, m.values)
 
 
 class LogWriter(Protocol):
@@ -100,27 +114,26 @@ def _mapped(signals: Callable[[Path], SignalLog]) -> Callable[[Path, LogDevices,
 
 def _open_mcap(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
     del devices
-    _refuse(path, mapping)
-    return McapLog(path)
+    log = McapLog(path)
+    if log.recorded:
+        _refuse(path, mapping)
+    return _shift(log, mapping)
 
 
 def _open_can(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
-    _refuse(path, mapping)
-    return CanLog(path, {n: o for n, o in devices.items() if isinstance(o, CanOptions)})
+    return _shift(CanLog(path, {n: o for n, o in devices.items() if isinstance(o, CanOptions)}), mapping)
 
 
 def _open_nmea(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
-    _refuse(path, mapping)
     receivers = [(n, o) for n, o in devices.items() if isinstance(o, NmeaOptions)]
     name, options = receivers[0] if receivers else ("gnss", NmeaOptions(port="-"))
-    return NmeaLog(path, name, options)
+    return _shift(NmeaLog(path, name, options), mapping)
 
 
 def _open_ubx(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
-    _refuse(path, mapping)
     receivers = [(n, o) for n, o in devices.items() if isinstance(o, UbxOptions)]
     name, options = receivers[0] if receivers else ("gnss", UbxOptions(port="-"))
-    return UbxLog(path, name, options)
+    return _shift(UbxLog(path, name, options), mapping)
 
 
 def _open_csv(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Log:
@@ -129,9 +142,20 @@ def _open_csv(path: Path, devices: LogDevices, mapping: LogMapping | None) -> Lo
 
 def _refuse(path: Path, mapping: LogMapping | None) -> None:
     if mapping is not None:
+        raise UsageError(f"{path}: expected no mapping, as it is a recording of the daemon")
+
+
+def _shift(log: Log, mapping: LogMapping | None) -> Log:
+    """A log whose signals have names already: a mapping may do no more than shift its times."""
+    if mapping is None:
+        return log
+    offset = mapping.time.offset
+    if mapping != LogMapping(time=MappedClock(offset=offset)):
         raise UsageError(
-            f"{path}: expected no mapping, as its signals have names by themselves or by --config"
+            f"{log.path}: expected a mapping with nothing but the `offset` of its `time`, as its signals have names "
+            "by themselves or by --config"
         )
+    return ShiftedLog(log, round(offset * 1e9))
 
 
 LOG_FORMATS: tuple[LogFormat, ...] = (

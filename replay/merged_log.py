@@ -32,8 +32,8 @@ class MergedLog:
                 for log, (begin, end) in zip(logs, spans, strict=True)
             )
             raise UsageError(
-                f"expected logs of the same time, got {', '.join(texts)}: first convert one of them with a mapping "
-                "whose `time` has an `offset`"
+                f"expected logs of the same time, got {', '.join(texts)}: first convert one of them with "
+                "--mapping FILE, in it `time: {offset: … s}`"
             )
 
     def measurements(self) -> Iterator[Measurement]:

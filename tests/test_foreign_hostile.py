@@ -261,9 +261,12 @@ def test_a_stray_quote_or_carriage_return_costs_one_line(tmp_path: Path) -> None
     assert found.items() >= {1: 5.0, 3: 8.0, 5: 10.0}.items()
 
 
-def test_logs_with_names_of_their_own_take_no_mapping(good: Path, tmp_path: Path) -> None:
-    (tmp_path / "m.yaml").write_text("channels: {imu.wz: x}\n")
-    with pytest.raises(UsageError, match="expected no mapping"):
+@pytest.mark.parametrize("mapping", ["channels: {imu.wz: x}", "time: {signal: x}", "time: {unit: ms}"])
+def test_logs_with_names_of_their_own_take_no_mapping_of_signals(
+    good: Path, tmp_path: Path, mapping: str
+) -> None:
+    (tmp_path / "m.yaml").write_text(f"{mapping}\n")
+    with pytest.raises(UsageError, match="expected a mapping with nothing but the `offset` of its `time`"):
         open_log(good / "drive.mcap", mapping=load_mapping(tmp_path / "m.yaml"))
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from replay.csv_log import CsvLog, read_estimates
+from replay.foreign.mapping import LogMapping, MappedClock
+from replay.log import open_log
 from replay.mcap_log import McapLog
 from replay.mcap_writer import McapLogWriter
 from vehicled.cli import main
@@ -143,6 +145,23 @@ def test_loggers_of_different_clocks_are_refused(tmp_path: Path, capsys: pytest.
         "imu.mcap: 0.000 s to 1.990 s, gnss.mcap: 1782000000.000 s to 1782000001" in capsys.readouterr().err
     )
     assert not (tmp_path / "c.mcap").exists()
+
+
+def test_loggers_of_different_clocks_become_one_by_an_offset(tmp_path: Path) -> None:
+    logs = split(tmp_path, shift_ns=-1_782_000_000 * 10**9)
+    mapping, shifted = tmp_path / "m.yaml", str(tmp_path / "shifted.mcap")
+    mapping.write_text("time: {offset: 1782000000 s}\n")
+    assert main(["convert", logs[1], shifted, "--mapping", str(mapping)]) == 0
+    assert main(["convert", logs[0], shifted, str(tmp_path / "c.mcap")]) == 0
+    assert list(McapLog(tmp_path / "c.mcap").measurements()) == drive()
+
+
+def test_the_times_of_a_raw_log_take_an_offset(tmp_path: Path) -> None:
+    path = tmp_path / "a.nmea"
+    path.write_text("$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n")
+    mapping = LogMapping(time=MappedClock(offset=1_782_000_000.0))
+    (fix,) = open_log(path, mapping=mapping).measurements()
+    assert fix.t == (1_782_000_000 + 45_319) * 10**9
 
 
 def test_a_mapping_is_of_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
