@@ -283,6 +283,16 @@ def test_help_imports_nothing_heavy(arguments):
     assert not loaded & {"numpy", "scipy", "zmq", "llvmlite", "matplotlib", "yaml", "msgspec"}
 
 
+@pytest.mark.parametrize(
+    ("closed", "arguments", "status"), [(">&-", "schema", 0), ("2>&-", "check no.yaml", 2)]
+)
+def test_a_closed_stream_is_no_failure(closed, arguments, status):
+    """Nor does what goes to one appear on another."""
+    command = f'"{sys.executable}" -m vehicled {arguments} {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+
+
 def test_a_closed_pipe_and_ctrl_c_end_quietly():
     script = (
         "import sys, types\nm = types.ModuleType('vehicled.commands.check')\nm.HELP = ''\n"

@@ -119,10 +119,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the process's own) and return its exit status."""
     gc.set_threshold(_COLLECT_EVERY, *gc.get_threshold()[1:])
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _open_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # σ and ² in a terminal that is not UTF-8
     with raising_terminated():
         return _run(arguments)
+
+
+def _open_closed() -> None:
+    """What goes to a stream that the caller has closed is dropped, and into no file that is opened in its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
 
 
 def _run(arguments: Sequence[str]) -> int:
