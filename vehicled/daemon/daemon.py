@@ -132,6 +132,7 @@ class Daemon:
         self._loop_thread: threading.Thread
         self._learned: LearnedKeeper | None = None
         self._reload: threading.Thread | None = None
+        self._is_reload_due = False
         self.endpoint = options.publish.endpoint
         """Where results are published; the real port once started."""
         self.command_endpoint = options.publish.command_endpoint
@@ -294,11 +295,12 @@ class Daemon:
         while True:
             caught = signals.wait(max(due - time.monotonic(), 0.0))
             if caught == signal.SIGHUP:
-                self._begin_reload()
+                self._is_reload_due = True
             elif caught is not None:
                 _log.info("%s: ending", caught.name)
                 notifier.stopping()
                 return
+            self._reload_if_due()
             if (now := time.monotonic()) < due:
                 continue  # requests to reload, however many, neither hasten nor delay a check
             due = now + (check_every if steps else _STARTING_S)
@@ -327,11 +329,14 @@ class Daemon:
         if self._learned is not None:
             self._learned.save(self._loop.last_parameters)
 
-    def _begin_reload(self) -> None:
-        """In a thread, as it may take seconds, in which the watchdog must go on."""
-        if self._reload is not None and self._reload.is_alive():
-            _log.warning("noise settings not reloaded: they are still being read")
+    def _reload_if_due(self) -> None:
+        """In a thread, as it may take seconds, in which the watchdog must go on.
+
+        What is asked for while one is under way is done once after it, as the file may have changed meanwhile.
+        """
+        if not self._is_reload_due or (self._reload is not None and self._reload.is_alive()):
             return
+        self._is_reload_due = False
         self._reload = threading.Thread(target=self._reload_noise, name="reload", daemon=True)
         self._reload.start()
 
