@@ -25,6 +25,7 @@ def _patience(monkeypatch):
 
 def test_what_needs_a_restart_is_named(tmp_path, caplog):
     path = tmp_path / "car.yaml"
+    shutil.copy(shipped_folder() / "prototype.dbc", tmp_path)
     path.write_text(RUNNING.replace("memory: 1 s", "memory: 0.5 s"))
     read_noise(str(path), RUNNING)
     assert not caplog.records
@@ -32,6 +33,17 @@ def test_what_needs_a_restart_is_named(tmp_path, caplog):
     read_noise(str(path), RUNNING.replace("rate: 250 Hz", "rate: 100 Hz", 1))
     (line,) = caplog.messages
     assert line == f"{path}: changed, but not taken before a restart: daemon.loop.rate"
+
+
+def test_a_file_that_a_restart_would_refuse_is_named(tmp_path, caplog):
+    path = tmp_path / "car.yaml"
+    shutil.copy(shipped_folder() / "prototype.dbc", tmp_path)
+    path.write_text(RUNNING.replace("rate: 250 Hz", "rate: 0 Hz", 1))
+    assert read_noise(str(path), RUNNING)
+    changed, refused = caplog.messages
+    assert changed == f"{path}: changed, but not taken before a restart: daemon.loop.rate"
+    assert refused.startswith(f"{path}: a restart would fail: {path}:")
+    assert "daemon.loop.rate: expected" in refused
 
 
 def test_it_is_what_the_file_says(tmp_path):

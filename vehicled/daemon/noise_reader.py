@@ -34,7 +34,8 @@ _MOST_NAMED = 8
 def read_noise(name_or_path: str, running: str) -> dict[str, Any]:
     """Arguments of the estimator's command `reload_noise`, from a file or the shipped configuration of that name.
 
-    Logs what else differs from the configuration that the daemon was started with, whose text is `running`.
+    Logs what else differs from the configuration that the daemon was started with, whose text is `running`, and
+    whether the file would be refused now.
     Raises UsageError for a bad configuration, RunError if it cannot be read within ten seconds.
     """
     command = [sys.executable, "-P", "-c", _PROGRAM, name_or_path]
@@ -46,8 +47,8 @@ def read_noise(name_or_path: str, running: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise RunError(f"{name_or_path}: not read within {_WITHIN_S:g} s") from None
     if done.returncode == 0:
-        if done.stderr:
-            _log.warning("%s: %s", name_or_path, done.stderr.decode(errors="replace").strip())
+        for line in done.stderr.decode(errors="replace").splitlines():
+            _log.warning("%s: %s", name_or_path, line)
         arguments: dict[str, Any] = msgspec.json.decode(done.stdout)
         return arguments
     lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"status {done.returncode}"]
@@ -64,6 +65,7 @@ def main(name_or_path: str) -> int:
     import yaml
 
     from vehicled.configuration import load_configuration
+    from vehicled.daemon.configuration import check_daemon_configuration
 
     try:
         configuration = load_configuration(name_or_path)
@@ -75,6 +77,10 @@ def main(name_or_path: str) -> int:
     if changed:
         named = ", ".join(changed[:_MOST_NAMED]) + ", …" * (len(changed) > _MOST_NAMED)
         print(f"changed, but not taken before a restart: {named}", file=sys.stderr)
+    try:
+        check_daemon_configuration(name_or_path)
+    except VehicledError as error:
+        print(f"a restart would fail: {error}", file=sys.stderr)
     sys.stdout.buffer.write(msgspec.json.encode(arguments))
     return 0
 
