@@ -432,3 +432,13 @@ def test_options_of_a_device_are_checked_with_file_and_line(make):
     daemon = make(lambda text: text.replace("port:", "prot:"))
     with pytest.raises(UsageError, match=r":2: devices\.imu\.options\.prot: unknown key"):
         daemon.start()
+
+
+def test_sigterm_before_the_daemon_is_up_ends_it_in_order(monkeypatch, capsys):
+    """As while the model compiles."""
+    monkeypatch.setattr(
+        "vehicled.daemon.configuration.load_configuration_to_run",
+        lambda path: signal.raise_signal(signal.SIGTERM),
+    )
+    assert main(["run", "--config", "prototype"]) == 0
+    assert capsys.readouterr().err == "vehicled: SIGTERM: ending\n"

@@ -2,6 +2,9 @@
 
 import argparse
 import logging
+import sys
+
+from vehicled.termination import Terminated
 
 HELP = "Read the sensors, estimate, publish over ZeroMQ and record, until SIGTERM or Ctrl-C."
 
@@ -26,7 +29,11 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.daemon.signals import hold_reload
 
     with hold_reload():
-        return _run(args)
+        try:
+            return _run(args)
+        except Terminated:  # before the daemon takes the signal, as while the model compiles
+            print("vehicled: SIGTERM: ending", file=sys.stderr)
+            return 0
 
 
 def _run(args: argparse.Namespace) -> int:
