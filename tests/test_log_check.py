@@ -113,6 +113,7 @@ def test_a_recorded_drive_has_nothing_wrong() -> None:
     [
         ("vehicle.speed", 3.6, "in km/h, not in m/s"),
         ("gnss.speed", 3.6, "in km/h, not in m/s"),
+        ("gnss.speed", 1.94384 / 3.6, "kn taken for km/h"),
         ("imu.w", DEGREES, "in deg/s, not in rad/s"),
         ("steer.wheel", DEGREES, "in deg, not in rad"),
         ("imu.a", 1 / 9.80665, "in g, not in m/s²"),
@@ -309,7 +310,7 @@ def test_what_a_straight_drive_cannot_show_is_named() -> None:
     [
         (lambda c, v: v * DEGREES if c == "steer.wheel" else v, "unit", {"steer.wheel", "imu.wz"}),
         (lambda c, v: -v if c == "steer.wheel" else v, "sign", {"steer.wheel", "imu.wz"}),
-        (lambda c, v: v / 1.6 if c == "gnss.speed" else v, "scale", {"gnss.speed"}),
+        (lambda c, v: v / 1.25 if c == "gnss.speed" else v, "scale", {"gnss.speed"}),
         (
             lambda c, v: v * 1.25 if c.startswith("wheel.") else v,
             "scale",

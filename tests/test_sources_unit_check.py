@@ -22,7 +22,7 @@ from vehicled.simulation.equipment import find_equipment
 from vehicled.simulation.scenario import find_scenario
 from vehicled.sources.unit_check import UnitCheck
 
-DEGREES = 180.0 / math.pi
+DEGREES, KNOTS = 180.0 / math.pi, 1.94384
 RADIUS = 0.316
 """m, of the hatchback's wheels."""
 WHEELS = "wheel.fl.{0}, wheel.fr.{0}, wheel.rl.{0}, wheel.rr.{0}"
@@ -109,6 +109,20 @@ def test_a_single_axis_is_named_alone() -> None:
     """As of a yaw rate from the car's own bus beside rates of an IMU."""
     (found,) = check(load("hatchback"), altered(drive("hatchback", "slalom"), {"imu.wz": DEGREES}))
     assert found == "imu.wz"
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit", "setting"),
+    [(KNOTS / 3.6, "kn", "`unit: kn`"), (2.23694 / 3.6, "mph", "convert the log")],
+)
+def test_a_receivers_speed_that_was_converted_from_km_h_is_recognised(
+    factor: float, unit: str, setting: str
+) -> None:
+    wrong = altered(drive("hatchback", "slalom"), {"gnss.speed": factor})
+    found = check(load("hatchback"), wrong)
+    assert list(found) == ["gnss.speed"]
+    assert f"seem to be {unit} taken for km/h" in found["gnss.speed"]
+    assert setting in found["gnss.speed"]
 
 
 def straight(seconds: float, heading: float, course: float) -> Iterator[Measurement]:

@@ -53,8 +53,12 @@ _LIKELY_TURN = 0.3
 
 _DEGREES = 180.0 / math.pi
 _SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}
+_RECEIVER_UNITS = {"kn taken for km/h": 1.94384 / 3.6, "mph taken for km/h": 2.23694 / 3.6}
+"""Of a receiver's speed in addition: many give knots, and a conversion from km/h is often set beside them."""
 _SETTINGS = {
     "in mph": None,
+    "kn taken for km/h": "`unit: kn`",
+    "mph taken for km/h": None,
     "in revolutions": "`unit: rev`",
     "in m/s": "`unit: m/s` with a `radius`",
     "km/h taken for m/s": "`unit: km/h`",
@@ -125,7 +129,7 @@ class UnitCheck:
         self._steering = sensors.steering
         radius = sum(self._radii.values()) / len(self._radii)
         self._units: dict[str, Mapping[str, float]] = {
-            "gnss.speed": _SPEED_UNITS,
+            "gnss.speed": _SPEED_UNITS | _RECEIVER_UNITS,
             "vehicle.speed": _SPEED_UNITS,
             "wheel speeds": {
                 "in rpm": 30.0 / math.pi,
