@@ -136,6 +136,24 @@ def test_a_unit_that_is_put_right_is_used_again() -> None:
     assert run.estimator.status()["units"] == {}
 
 
+@pytest.mark.parametrize("factor", [KNOTS / 3.6, pytest.param(0.9, marks=pytest.mark.slow)])
+def test_a_receivers_speed_in_another_scale_is_left_out_and_what_it_did_undone(factor: float) -> None:
+    """Wheels and positions outvote it after two seconds."""
+    drive = northward()
+    given = without(in_unit(drive.measurements(5), "gnss.speed", factor), "vehicle.speed")
+    run = Run(prototype(), steps(given))
+    found = 4.0
+    assert not any(i.fused for i in run.of("gnss.velocity") if i.step > found * SECOND)
+    assert {i.reason for i in run.of("gnss.speed") if i.step > found * SECOND} <= {"implausible", "unit"}
+    (fault,) = run.estimator.condition.faults
+    assert fault.source == "gnss.speed"
+    assert not any(i.reason == "gate" for i in run.innovations if i.step > (found + 1.0) * SECOND)
+    later = (run.t > (found + 2.0) * SECOND) & (run.t < 15 * SECOND)
+    assert np.abs(run.error(drive, "vx")[later]).max() < 0.2
+    for column in ("x", "y", "vx"):
+        assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[later].all(), column
+
+
 @pytest.mark.slow
 def test_a_vector_of_velocity_in_another_unit_is_rejected_too() -> None:
     def to_vector(m: Measurement) -> Measurement:

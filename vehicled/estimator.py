@@ -175,7 +175,7 @@ class Estimator:
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
         if paused or self._restarts.is_due(t_ns) or self._conditions.has_begun_wrong(speed):
             self._restart(t_ns)
-        elif self._screening.has_used_wrong_unit or self._screening.is_reversed or self._world.is_lost:
+        elif self._screening.has_used_wrong_scale or self._screening.is_reversed or self._world.is_lost:
             self._restart_at_origin(t_ns)
         if not self._running:
             self._t_ns = t_ns

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from vehicled.messages import Measurement
 from vehicled.sources.limits import FASTEST
@@ -26,6 +26,17 @@ _HELD = 0.5
 """m/s: some receivers report zero below that."""
 LEAST_SPEED = 0.3
 """m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
+
+
+def find_channels(m: Measurement, wrong: Container[str]) -> list[str]:
+    """Those of its channels that are `wrong`, and a vector of which a speed that is wrong was calculated."""
+    values = m.values
+    found = [c for c in values if c in wrong]
+    if "gnss.speed" in found and "gnss.vn" in values and "gnss.ve" in values:
+        speed = math.hypot(values["gnss.vn"], values["gnss.ve"])
+        if math.isclose(speed, values["gnss.speed"], rel_tol=0.1):
+            found += [c for c in ("gnss.vn", "gnss.ve", "gnss.vd") if c in values]
+    return found
 
 
 def add_speed_and_course(m: Measurement) -> Measurement:

@@ -15,7 +15,7 @@ from vehicled.sources import bias_steps
 from vehicled.sources.bias_steps import BiasStep, BiasSteps
 from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.course_consistency import WATCHED, BiasJump, CourseConsistency
-from vehicled.sources.ground_velocity import VECTORS, add_speed_and_course
+from vehicled.sources.ground_velocity import VECTORS, add_speed_and_course, find_channels
 from vehicled.sources.imu import GYROSCOPES
 from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
@@ -74,10 +74,10 @@ class Screening:
         self._averages = self._units.averages
         self.has_misled = False
         """Whether the IMU has been found to be mounted otherwise, since the start."""
-        self._in_wrong_unit = self._units.wrong
-        """Channels."""
-        self.has_used_wrong_unit = False
-        """Whether channels that have been used are in another unit; to be cleared where the filter begins anew."""
+        self._in_wrong_scale = self._units.wrong
+        """Channels that are in another unit, or that a vote is against."""
+        self.has_used_wrong_scale = False
+        """Whether such channels have been used; to be cleared where the filter begins anew."""
         self._checks = ByChannels(self._find_checks)
         """By the channels of a measurement."""
         self.removed = {"future": 0, "absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0, "unit": 0}
@@ -111,8 +111,8 @@ class Screening:
         return self._mounting.is_reversed
 
     def begin_anew(self) -> None:
-        """What is of a wrong unit is not used any more, and the direction is the other one."""
-        self.has_used_wrong_unit = False
+        """What is in a wrong scale is not used any more, and the direction is the other one."""
+        self.has_used_wrong_scale = False
         if self.is_reversed:
             self._mounting.reset()
 
@@ -177,8 +177,8 @@ class Screening:
         )
 
     def find_wrong_units(self) -> dict[str, str]:
-        """Channels that seem to be in another unit than that of the channel, in words."""
-        return self._units.find()
+        """Channels that seem to be in another unit than that of the channel, or in another scale, in words."""
+        return self._vote.find() | self._units.find()
 
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
         """Remove them from a measurement; returns the rest, with speed and course where these follow from a velocity.
@@ -195,9 +195,9 @@ class Screening:
         self._units.take(m)
         if self._units.averages is not self._averages:
             self._take_averages(steering, ahead)
-        if self._in_wrong_unit and (other := self._units.find_in(m)):
+        if self._units.wrong and (other := find_channels(m, self._units.wrong)):
             m = self._without(m, other, "unit")
-        if self._vote.wrong and (outvoted := [c for c in m.values if c in self._vote.wrong]):
+        if self._vote.wrong and (outvoted := find_channels(m, self._vote.wrong)):
             m = self._without(m, outvoted, "implausible")
         if self._mounting.wrong and (exchanged := self._mounting.find(m)):
             m = self._without(m, exchanged, "mounting")
@@ -225,9 +225,10 @@ class Screening:
     def _take_averages(self, steering: float | None, ahead: float) -> None:
         """An interval of averages is complete: what it shows of units, speeds and mounting."""
         self._averages = self._units.averages
-        self._vote.take(self._averages)
-        self.has_used_wrong_unit |= not self._units.wrong <= self._in_wrong_unit
-        self._in_wrong_unit = self._units.wrong
+        self._vote.take(dict(self._units.find_speeds(self._averages)))
+        wrong = self._units.wrong | self._vote.wrong
+        self.has_used_wrong_scale |= not wrong <= self._in_wrong_scale
+        self._in_wrong_scale = wrong
         before = self._mounting.wrong
         self._mounting.take(self._averages, steering, ahead)
         self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before

@@ -1,46 +1,89 @@
-"""A speed in another scale than two others: by positions, by the receiver, and by the car's own bus.
+"""A speed in another scale than positions and a further speed: of the receiver, or of the car's own bus.
 
-The filter cannot tell which of two speeds is wrong where it began with the wrong one. Averages over half a second are
-compared; what differs from both others by more than wheels and noise do, again and again, is not to be used.
+The filter cannot tell which of two speeds is wrong where it began with the wrong one. Nothing gives positions another
+scale, but reflections move them for a while: a further speed has to confirm them, which may be that of wheels.
+Averages over two seconds are compared.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Mapping
+from statistics import median, stdev
 
-from vehicled.sources.averages import Averages
+from vehicled.sources.unit_check import POSITION
 
-_SPEEDS = ("gnss.speed", "vehicle.speed")
-_APART, _APART_SHARE = 0.3, 0.06
-"""m/s, and share of the speed: radii of wheels, latencies and noise make less of a difference."""
-_KEPT, _AGREEING = 5, 4
-"""Intervals that are compared, and of them those in which a speed has to differ from both others."""
+_APART, _SHARE = 0.15, 0.06
+"""m/s, and share of the speed: rounding and radii of wheels make less of a difference."""
+_JUDGED = {"gnss.speed": 0.04, "vehicle.speed": _SHARE}
+"""Channels, with that share: a receiver's speed is of the antenna whose positions it gives. Those of wheels only
+confirm, as the filter allows for their radii and slips."""
+_BACK = 0.5
+"""Share of both, within which a speed that was wrong is right again."""
+_LAG = 0.3
+"""s: nor do speeds and positions that come later than others, or are smoothed, by that much of their change."""
+_KEPT = 4
+"""Intervals of half a second that are averaged."""
+_BETWEEN = 0.5 * (_KEPT - 1)
+"""s from the first to the last of them; of receivers that measure once a second it is longer, and so more allowed."""
 _SLOWEST = 5.0
 """m/s"""
+_ERRORS = 3.0
+"""Standard errors of the mean ratio of two speeds, as its scatter shows them: positions may be noise."""
 
 
 class SpeedVote:
-    """Finds the one of three speeds that contradicts the others."""
+    """Finds a speed that positions and most of the further speeds contradict."""
 
     def __init__(self) -> None:
-        self._outvoted = {channel: deque[bool](maxlen=_KEPT) for channel in _SPEEDS}
-        self.wrong: frozenset[str] = frozenset()
+        self._kept: deque[Mapping[str, float]] = deque(maxlen=_KEPT)
+        self._ratios: dict[str, float] = {}
+        """To the speed of positions, of those that are wrong."""
+
+    @property
+    def wrong(self) -> frozenset[str]:
         """Channels that are not to be used."""
+        return frozenset(self._ratios)
 
-    def take(self, now: Averages) -> None:
-        """Averages of an interval; nothing changes where one of the three is missing, or the car is slow."""
-        positions, found = now.position_speed, [abs(now.means[c]) for c in _SPEEDS if c in now.means]
-        if positions is None or len(found) < len(_SPEEDS) or min(positions, *found) < _SLOWEST:
+    def find(self) -> dict[str, str]:
+        """What is wrong, in words, by channel."""
+        return {
+            channel: f"{ratio:.2g} times the speed of the positions, which another speed confirms: is its unit right?"
+            for channel, ratio in self._ratios.items()
+        }
+
+    def take(self, speeds: Mapping[str, float]) -> None:
+        """Speeds of an interval by source, m/s; nothing changes without positions, or where the car is slow."""
+        if speeds.get(POSITION, 0.0) < _SLOWEST:
             return
-        for channel, speed, other in zip(_SPEEDS, found, reversed(found), strict=True):
-            differs = _differ(speed, other) and _differ(speed, positions) and not _differ(other, positions)
-            self._outvoted[channel].append(differs)
-        self.wrong = frozenset(
-            c
-            for c, votes in self._outvoted.items()
-            if sum(votes) >= _AGREEING or (c in self.wrong and any(votes))
-        )
+        kept = self._kept
+        kept.append(speeds)
+        if len(kept) == _KEPT:
+            common = [source for source in speeds if all(source in each for each in kept)]
+            means = {source: sum(each[source] for each in kept) / _KEPT for source in common}
+            self._ratios = {c: means[c] / means[POSITION] for c in _JUDGED if self._is_wrong(c, means)}
+
+    def _is_wrong(self, channel: str, means: Mapping[str, float]) -> bool:
+        """Whether a speed is not to be used."""
+        if channel not in means:
+            return False
+        positions, judged, share = means[POSITION], means[channel], _JUDGED[channel]
+        apart, first, last = abs(judged - positions), self._kept[0], self._kept[-1]
+        if channel in self._ratios:
+            return apart > _BACK * (_APART + share * positions)
+        by_lag = _LAG * median(abs(last[source] - first[source]) for source in means) / _BETWEEN
+        scatter = positions * stdev(each[channel] / each[POSITION] for each in self._kept)
+        if apart < _APART + share * positions + by_lag + _ERRORS * scatter / math.sqrt(_KEPT):
+            return False
+        near = _APART + _SHARE * positions + by_lag
+        others = [mean for source, mean in means.items() if source not in (channel, POSITION)]
+        return sum(_vote(mean, positions, judged, near) for mean in others) > 0
 
 
-def _differ(one: float, other: float) -> bool:
-    return abs(one - other) > _APART + _APART_SHARE * max(one, other)
+def _vote(speed: float, positions: float, judged: float, near: float) -> int:
+    """1 of a speed that confirms positions, -1 of one that confirms the speed that is judged, 0 of any other."""
+    to_positions, to_judged = abs(speed - positions), abs(speed - judged)
+    if min(to_positions, to_judged) > near:
+        return 0
+    return 1 if to_positions < to_judged else -1

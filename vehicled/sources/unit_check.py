@@ -73,7 +73,8 @@ _MAGNITUDES = {
 }
 """By channel: what is beyond in its own unit, and what is not beyond in the other one."""
 
-_ANCHORS = ("position", "course")
+POSITION = "position"
+_ANCHORS = (POSITION, "course")
 """Sources whose unit is not in doubt."""
 _Pair = tuple[tuple[str, int], ...]
 """Sources in a ratio, with their exponents."""
@@ -183,17 +184,6 @@ class UnitCheck:
             sources.add("accelerometers")
         self.wrong = frozenset(c for s in sources for c in self._channels.get(s, (s,)))
 
-    def find_in(self, m: Measurement) -> list[str]:
-        """The channels of a measurement that are not to be used."""
-        values = m.values
-        found = [c for c in values if c in self.wrong]
-        if "gnss.speed" in found and "gnss.vn" in values and "gnss.ve" in values:
-            # A speed that was calculated from a vector has its unit.
-            speed = math.hypot(values["gnss.vn"], values["gnss.ve"])
-            if math.isclose(speed, values["gnss.speed"], rel_tol=0.1):
-                found += [c for c in ("gnss.vn", "gnss.ve", "gnss.vd") if c in values]
-        return found
-
     def find(self) -> dict[str, str]:
         """What is wrong as far as it is known, in words, by the channels that it is about."""
         found = {source: self._describe(self._channels[source], unit) for source, unit in self._found.items()}
@@ -269,7 +259,7 @@ class UnitCheck:
         upward = self._measure(ACCELEROMETERS, 2, now)
         if upward is not None:
             self._upward.append(upward)
-        speeds = dict(self._find_speeds(now))
+        speeds = dict(self.find_speeds(now))
         if not speeds:
             return
         (reference, ahead), *others = speeds.items()
@@ -300,10 +290,10 @@ class UnitCheck:
         along: list[float] = self._axes[axis]
         return sum(r * now.means.get(c, 0.0) for r, c in zip(along, channels, strict=True))
 
-    def _find_speeds(self, now: Averages) -> Iterator[tuple[str, float]]:
+    def find_speeds(self, now: Averages) -> Iterator[tuple[str, float]]:
         """By source, m/s, those first whose unit is least in doubt."""
         if now.position_speed is not None:
-            yield "position", now.position_speed
+            yield POSITION, now.position_speed
         for channel in ("gnss.speed", "vehicle.speed"):
             if channel in now.means:
                 yield channel, abs(now.means[channel])
