@@ -112,7 +112,6 @@ def test_a_recorded_drive_has_nothing_wrong() -> None:
     ("begin", "factor", "expected"),
     [
         ("vehicle.speed", 3.6, "in km/h, not in m/s"),
-        ("gnss.speed", 3.6, "in km/h, not in m/s"),
         ("gnss.speed", 1.94384 / 3.6, "kn taken for km/h"),
         ("imu.w", DEGREES, "in deg/s, not in rad/s"),
         ("steer.wheel", DEGREES, "in deg, not in rad"),

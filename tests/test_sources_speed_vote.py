@@ -59,6 +59,13 @@ def test_a_speed_that_agrees_again_is_used_again():
     assert found.wrong == set()
 
 
+def test_positions_that_come_near_a_wrong_speed_do_not_make_it_right():
+    found = vote(receiver=0.9, bus=None, wheels=1.0)
+    for _ in range(5):
+        found.take({"position": 13.6, "gnss.speed": 13.5, "wheel speeds": 15.0})
+    assert found.wrong == {"gnss.speed"}
+
+
 @pytest.mark.parametrize("scale", [0.54, 0.75, 0.9, 1.1, 1.3])
 @pytest.mark.parametrize("radius", [0.98, 1.0, 1.02])
 def test_wheels_confirm_positions_against_the_receiver(scale, radius):

@@ -20,7 +20,7 @@ _JUDGED = {"gnss.speed": 0.04, "vehicle.speed": _SHARE}
 """Channels, with that share: a receiver's speed is of the antenna whose positions it gives. Those of wheels only
 confirm, as the filter allows for their radii and slips."""
 _BACK = 0.5
-"""Share of both, within which a speed that was wrong is right again."""
+"""Share of both, within which a speed that was wrong is right again, if another one is near it."""
 _LAG = 0.3
 """s: nor do speeds and positions that come later than others, or are smoothed, by that much of their change."""
 _KEPT = 4
@@ -68,17 +68,16 @@ class SpeedVote:
         """Whether a speed is not to be used."""
         if channel not in means:
             return False
-        positions, judged, share = means[POSITION], means[channel], _JUDGED[channel]
-        apart, first, last = abs(judged - positions), self._kept[0], self._kept[-1]
+        positions, judged, first, last = means[POSITION], means[channel], self._kept[0], self._kept[-1]
+        near = _APART + _SHARE * positions
+        others = [mean for source, mean in means.items() if source not in (channel, POSITION)]
+        apart, bound = abs(judged - positions), _APART + _JUDGED[channel] * positions
         if channel in self._ratios:
-            return apart > _BACK * (_APART + share * positions)
+            return apart > _BACK * bound or all(abs(mean - judged) > near for mean in others)
         by_lag = _LAG * median(abs(last[source] - first[source]) for source in means) / _BETWEEN
         scatter = positions * stdev(each[channel] / each[POSITION] for each in self._kept)
-        if apart < _APART + share * positions + by_lag + _ERRORS * scatter / math.sqrt(_KEPT):
-            return False
-        near = _APART + _SHARE * positions + by_lag
-        others = [mean for source, mean in means.items() if source not in (channel, POSITION)]
-        return sum(_vote(mean, positions, judged, near) for mean in others) > 0
+        votes = sum(_vote(mean, positions, judged, near + by_lag) for mean in others)
+        return votes > 0 and apart > bound + by_lag + _ERRORS * scatter / math.sqrt(_KEPT)
 
 
 def _vote(speed: float, positions: float, judged: float, near: float) -> int:
