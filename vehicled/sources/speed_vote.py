@@ -23,8 +23,8 @@ _BACK = 0.5
 """Share of both, within which a speed that was wrong is right again, if another one is near it."""
 _LAG = 0.3
 """s: nor do speeds and positions that come later than others, or are smoothed, by that much of their change."""
-_KEPT = 4
-"""Intervals of half a second that are averaged."""
+_KEPT, _RECENT = 4, 2
+"""Intervals of half a second that are averaged; and those that show that a speed is right again."""
 _BETWEEN = 0.5 * (_KEPT - 1)
 """s from the first to the last of them; of receivers that measure once a second it is longer, and so more allowed."""
 _SLOWEST = 5.0
@@ -60,14 +60,21 @@ class SpeedVote:
         kept = self._kept
         kept.append(speeds)
         if len(kept) == _KEPT:
-            common = [source for source in speeds if all(source in each for each in kept)]
-            means = {source: sum(each[source] for each in kept) / _KEPT for source in common}
-            self._ratios = {c: means[c] / means[POSITION] for c in _JUDGED if self._is_wrong(c, means)}
+            means, recent = self._average(_KEPT), self._average(_RECENT)
+            self._ratios = {
+                c: means[c] / means[POSITION]
+                for c in _JUDGED
+                if c in means and self._is_wrong(c, recent if c in self._ratios else means)
+            }
+
+    def _average(self, count: int) -> dict[str, float]:
+        """Of the last intervals, by source in all that are kept."""
+        kept = list(self._kept)
+        common = [source for source in kept[-1] if all(source in each for each in kept)]
+        return {source: sum(each[source] for each in kept[-count:]) / count for source in common}
 
     def _is_wrong(self, channel: str, means: Mapping[str, float]) -> bool:
         """Whether a speed is not to be used."""
-        if channel not in means:
-            return False
         positions, judged, first, last = means[POSITION], means[channel], self._kept[0], self._kept[-1]
         near = _APART + _SHARE * positions
         others = [mean for source, mean in means.items() if source not in (channel, POSITION)]

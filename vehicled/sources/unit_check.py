@@ -264,7 +264,9 @@ class UnitCheck:
             return
         (reference, ahead), *others = speeds.items()
         for source, speed in others:
-            self._add({source: 1, reference: -1}, speed, ahead, _SLOWEST, _MOVING)
+            # Positions whose noise makes a slow car faster are no sign of knots that were taken for km/h.
+            slowest = _MOVING if source == "gnss.speed" and speed < ahead else _SLOWEST
+            self._add({source: 1, reference: -1}, speed, ahead, slowest, _MOVING)
         if ahead < _MOVING:
             return
         course = now.course_rate if self._beyond["gnss.course"] == 0 else None
