@@ -54,6 +54,9 @@ class ShiftedLog:
     def __init__(self, log: Log, offset_ns: int) -> None:
         self._log, self._offset_ns = log, offset_ns
         self.path, self.problems, self.recorded = log.path, log.problems, log.recorded
+        known = describe_log(log)
+        utc = known.utc_offset_ns - offset_ns if known.utc_offset_ns else 0
+        self.about = known._replace(utc_offset_ns=utc)
 
     def measurements(self) -> Iterator[Measurement]:
         """Those of the log."""
@@ -219,6 +222,8 @@ def _open_run(paths: Sequence[Path], mapping: LogMapping | None) -> McapLog:
 
 def describe_log(log: Log) -> LogAbout:
     """What a log has of that."""
+    if isinstance(log, ShiftedLog):
+        return log.about
     return LogAbout(log.utc_offset_ns, log.configuration) if isinstance(log, McapLog) else LogAbout()
 
 

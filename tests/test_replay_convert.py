@@ -7,7 +7,8 @@ import pytest
 
 from replay.csv_log import CsvLog, read_estimates
 from replay.foreign.mapping import LogMapping, MappedClock
-from replay.log import open_log
+from replay.log import create_log, describe_log, open_log
+from replay.log_about import LogAbout
 from replay.mcap_log import McapLog
 from replay.mcap_writer import McapLogWriter
 from vehicled.cli import main
@@ -154,6 +155,14 @@ def test_loggers_of_different_clocks_become_one_by_an_offset(tmp_path: Path) -> 
     assert main(["convert", logs[1], shifted, "--mapping", str(mapping)]) == 0
     assert main(["convert", logs[0], shifted, str(tmp_path / "c.mcap")]) == 0
     assert list(McapLog(tmp_path / "c.mcap").measurements()) == drive()
+
+
+def test_the_time_of_day_of_a_recording_stays_beside_an_offset(tmp_path: Path) -> None:
+    with create_log(tmp_path / "a.mcap", about=LogAbout(utc_offset_ns=1_782_000_000 * 10**9)) as writer:
+        for m in drive():
+            writer.write(m)
+    log = open_log(tmp_path / "a.mcap", mapping=LogMapping(time=MappedClock(offset=10.0)))
+    assert describe_log(log).utc_offset_ns == 1_781_999_990 * 10**9
 
 
 def test_the_times_of_a_raw_log_take_an_offset(tmp_path: Path) -> None:

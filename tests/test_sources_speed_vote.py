@@ -59,6 +59,13 @@ def test_a_speed_that_agrees_again_is_used_again():
     assert found.wrong == set()
 
 
+def test_a_wrong_speed_that_is_left_out_for_an_interval_stays_wrong():
+    found = vote(receiver=0.8, bus=None, wheels=1.0)
+    for _ in range(5):
+        found.take({"position": 15.0, "wheel speeds": 15.0})
+        assert found.wrong == {"gnss.speed"}
+
+
 def test_positions_that_come_near_a_wrong_speed_do_not_make_it_right():
     found = vote(receiver=0.9, bus=None, wheels=1.0)
     for _ in range(5):

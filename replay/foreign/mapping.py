@@ -43,6 +43,10 @@ class MappedSignal:
             yield "scale", NO_SCALE
 
 
+_LARGEST_OFFSET = 1e10
+"""s: three centuries; more nanoseconds do not fit into a time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MappedClock:
     """When the samples were measured."""
@@ -57,10 +61,12 @@ class MappedClock:
     """Added to all times, s: aligns the log with another one."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for what is no unit of time."""
+        """Yield (key, what is wrong) for what is no unit of time, or no time of a drive."""
         fault = None if self.unit == ISO_8601 else _find_unit_fault(self.unit, "s")
         if fault is not None:
             yield "unit", f"{fault}; dates have `{ISO_8601}`"
+        if not abs(self.offset) <= _LARGEST_OFFSET:
+            yield "offset", f"expected at most ±{_LARGEST_OFFSET:g} s, got {self.offset:g} s"
 
 
 @dataclass(frozen=True, kw_only=True)

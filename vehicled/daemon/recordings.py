@@ -91,7 +91,10 @@ def list_recordings(folder: Path) -> list[Path]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if match := _NAME.fullmatch(entry.name):
-                changed = time.strftime(_STEM, time.gmtime(entry.stat(follow_symlinks=False).st_mtime))
+                try:
+                    changed = time.strftime(_STEM, time.gmtime(entry.stat(follow_symlinks=False).st_mtime))
+                except (OSError, OverflowError):  # removed just now, or damaged
+                    changed = ""
                 found.append((max(match[1], changed), match[1], int(match[2] or 0), entry.name))
     return [folder / name for *_, name in sorted(found)]
 

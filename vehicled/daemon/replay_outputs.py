@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Generic
 
-from replay.log import Log
-from replay.mcap_log import McapLog
+from replay.log import Log, describe_log
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.daemon.endpoints import Endpoints
 from vehicled.daemon.publisher import Publisher
@@ -75,7 +74,7 @@ class ReplayOutputs(Generic[E]):
         self, path: Path, log: Log, daemon: DaemonOptions, configuration: str, scene: Scene | None = None
     ) -> None:
         """Record all inputs and outputs to a file. Raises OSError."""
-        offset = log.utc_offset_ns if isinstance(log, McapLog) else 0
+        offset = describe_log(log).utc_offset_ns
         self._stack.enter_context(writing(path))
         rates = RecordRates() if daemon.record is None else daemon.record.rates
         recorder = self._stack.enter_context(

@@ -158,6 +158,9 @@ class ParticleFilter:
         filters, section 12.4. Where readings come often there are few parts for each. What is then left of the power
         is left out, as the next ones say the same. Raises as `step`.
         """
+        if all(reading is None for reading in readings):
+            self.curtailed = False
+            return
         interval = min(self.swarm.t - self._corrected, 1.0)
         self._corrected, self.curtailed = self.swarm.t, False
         likelihoods = self._calc_log_likelihoods(readings)

@@ -17,8 +17,8 @@ _X, _Y, _YAW, _VX, _VY, _WZ, _SIGMA_X, _SIGMA_Y, _SIGMA_YAW, _SIGMA_VX, _SIGMA_V
     ESTIMATE_INDEX[name]
     for name in ("x", "y", "yaw", "vx", "vy", "wz", "sigma.x", "sigma.y", "sigma.yaw", "sigma.vx", "sigma.vy")
 )
-_LONGEST_NS = 100_000_000
-"""Between two estimates: after a longer gap nothing is known of the motion meanwhile."""
+_LONGEST_NS = 2_000_000_000
+"""Between two estimates: after a longer gap the filter begins anew."""
 _LASTING = 2.0
 """s, for which an error of the velocity lasts."""
 
@@ -27,32 +27,32 @@ class FirstHeading:
     """Takes smoothed estimates from the last to the first."""
 
     def __init__(self) -> None:
-        self._later: tuple[int, np.ndarray] | None = None
-        """Time, ns, and estimate."""
+        self._later: tuple[int, int, np.ndarray] | None = None
+        """Time, ns, number of its origin, and estimate."""
 
-    def take(self, t_ns: int, row: np.ndarray, is_known: bool, bias_sigma: float) -> bool:
+    def take(self, t_ns: int, origin: int, row: np.ndarray, is_known: bool, sigma: float) -> bool:
         """Give an estimate (len(ESTIMATE_COLUMNS),) place and heading if these are not known yet.
 
-        `is_known`: whether the filter knew them; `bias_sigma`: of the yaw rate, rad/s. Returns whether they are known
-        now.
+        `origin`: number of the one that it counts from; `is_known`: whether the filter knew them; `sigma`: of the
+        lasting error of the yaw rate, rad/s. Returns whether they are known now.
         """
         later, self._later = self._later, None
         if not is_known:
-            if later is None or later[0] - t_ns > _LONGEST_NS:
+            if later is None or later[0] - t_ns > _LONGEST_NS or later[1] != origin:
                 return False
-            self._lead_back(row, later[1], (later[0] - t_ns) * 1e-9, bias_sigma)
-        self._later = t_ns, row
+            self._lead_back(row, later[2], (later[0] - t_ns) * 1e-9, sigma)
+        self._later = t_ns, origin, row
         return True
 
     @staticmethod
-    def _lead_back(row: np.ndarray, later: np.ndarray, dt: float, bias_sigma: float) -> None:
+    def _lead_back(row: np.ndarray, later: np.ndarray, dt: float, sigma: float) -> None:
         """From a later estimate to that of `dt` s before it."""
         turned = 0.5 * dt * (row[_WZ] + later[_WZ])
         row[_YAW] = math.remainder(later[_YAW] - turned, 2.0 * math.pi)
         way = dt * complex(0.5 * (row[_VX] + later[_VX]), 0.5 * (row[_VY] + later[_VY]))
         way *= cmath.rect(1.0, later[_YAW] - 0.5 * turned)
         row[_X], row[_Y] = later[_X] - way.real, later[_Y] - way.imag
-        row[_SIGMA_YAW] = later[_SIGMA_YAW] + dt * bias_sigma
+        row[_SIGMA_YAW] = later[_SIGMA_YAW] + dt * sigma
         of_speed = math.sqrt(dt * _LASTING) * math.hypot(row[_SIGMA_VX], row[_SIGMA_VY])
-        for sigma in (_SIGMA_X, _SIGMA_Y):
-            row[sigma] = math.hypot(later[sigma], of_speed) + abs(way) * row[_SIGMA_YAW]
+        for of_place in (_SIGMA_X, _SIGMA_Y):
+            row[of_place] = math.hypot(later[of_place], of_speed) + abs(way) * row[_SIGMA_YAW]

@@ -14,6 +14,7 @@ import numpy as np
 from vehicled.configuration import Configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.backward_pass import BackwardPass
+from vehicled.filter.states import ANGULAR_RATE
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
 from vehicled.smoothing.first_heading import FirstHeading
@@ -113,8 +114,9 @@ class Smoother:
         self.estimator.correct_pose(row)
         row[ADDED_PLACES] += values[_ADDED]
         AddedDoubt(turned, has_precise_fixes > 0.0).add_to(row)
-        bias = f.get_variance(GYRO_BIAS, "z") if GYRO_BIAS in f.states else math.inf
-        if not self._first_heading.take(t, row, math.isnan(sigma_yaw), math.sqrt(bias)):
+        # Without gyroscopes nothing has made their bias uncertain, and the yaw rate is the model's.
+        turning = f.get_variance(GYRO_BIAS, "z") or f.get_variance(ANGULAR_RATE, "yaw")
+        if not self._first_heading.take(t, int(number), row, math.isnan(sigma_yaw), math.sqrt(turning)):
             row[_SIGMA_YAW] = sigma_yaw
         row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])
         return row

@@ -20,7 +20,7 @@ _JUDGED = {"gnss.speed": 0.04, "vehicle.speed": _SHARE}
 """Channels, with that share: a receiver's speed is of the antenna whose positions it gives. Those of wheels only
 confirm, as the filter allows for their radii and slips."""
 _BACK = 0.5
-"""Share of both, within which a speed that was wrong is right again, if another one is near it."""
+"""Share of both, within which a speed that was wrong is right again if another one is near it, besides positions."""
 _LAG = 0.3
 """s: nor do speeds and positions that come later than others, or are smoothed, by that much of their change."""
 _KEPT, _RECENT = 4, 2
@@ -61,10 +61,11 @@ class SpeedVote:
         kept.append(speeds)
         if len(kept) == _KEPT:
             means, recent = self._average(_KEPT), self._average(_RECENT)
-            self._ratios = {
+            known = self._ratios  # which holds while the speed does not come
+            self._ratios = {c: known[c] for c in known if c not in means} | {
                 c: means[c] / means[POSITION]
                 for c in _JUDGED
-                if c in means and self._is_wrong(c, recent if c in self._ratios else means)
+                if c in means and self._is_wrong(c, recent if c in known else means)
             }
 
     def _average(self, count: int) -> dict[str, float]:

@@ -77,7 +77,7 @@ class StartConditions:
         self.is_blind = self.speed is None and bool(self._sources.of_speed)
 
     def has_begun_wrong(self, ahead: float) -> bool:
-        """Whether the first speed after a start without any, or that of the estimate (m/s), is no car's that stands.
+        """Whether the first speed after a start without any, or the estimate's, m/s, is that of a car that drives.
 
         What the filter has taken for biases and slopes until then is wrong then, too.
         """
