@@ -156,8 +156,8 @@ class Housekeeper:
         disk = os.statvfs(self._options.directory)
         missing = self._options.keep_free * disk.f_blocks * disk.f_frsize - disk.f_bavail * disk.f_frsize
         # Some file systems show free space late: so what was removed counts, not what is free after it.
-        own = [path for path in self._own if path in recordings]
-        for path in [*(path for path in recordings if path not in own), *own]:
+        present, own = set(recordings), set(self._own)
+        for path in [*(p for p in recordings if p not in own), *(p for p in self._own if p in present)]:
             if missing <= 0:
                 return
             try:
@@ -165,6 +165,8 @@ class Housekeeper:
             except OSError as error:  # as of one that is read-only: the next one makes room, too
                 self._warn_once(f"{path}: not removed: {error.strerror}")
                 continue
+            if path in own:
+                self._own.remove(path)
             if size is not None:
                 missing -= size
                 self._removed += 1

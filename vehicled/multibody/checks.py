@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -207,14 +207,14 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
         left = _motions_without(motions, given)
         who = _movers(mechanism, left if left.shape[1] else motions)
         raise MechanismError(
-            f"under-determined: {free} degrees of freedom, {declared} {by}; {', '.join(who[:4])} can move",
+            f"under-determined: {free} degrees of freedom, {declared} {by}; {_list(who)} can move",
             part=find_part(description, who[0]),
         )
     if free < declared:
         extra = [mechanism.constraint_names[k] for k in _redundant(mechanism)]
         holding = [*(f"drive {name}" for name in description.drives), *description.joints]
         stiff = holding or mechanism.compiled.bodies
-        leave = f": {', '.join(stiff[:4])} leave{'s' * (len(stiff) == 1)} no more"
+        leave = f": {_list(stiff)} leave{'s' * (len(stiff) == 1)} no more"
         why = f"; '{extra[0]}' follows from other constraints" if extra else leave
         counted = "independent" if description.degrees_of_freedom is None else "degrees_of_freedom"
         culprits = extra or holding
@@ -229,7 +229,7 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
         listed = ", ".join(names[k] for k in given)
         stay = "stays" if len(given) == 1 else "stay"
         who = _movers(mechanism, left)
-        raise MechanismError(f"{', '.join(who[:4])} can move while {listed} {stay}", "independent")
+        raise MechanismError(f"{_list(who)} can move while {listed} {stay}", "independent")
     mechanism.set_independent(np.array(given) if given else problems.choose_independent(motions))
 
 
@@ -275,6 +275,10 @@ def _movers(mechanism: MechanismInstance, motions: np.ndarray) -> list[str]:
     return bodies or sorted(names)
 
 
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names[:4])
+
+
 def _held(mechanism: MechanismInstance, body: str) -> set[str]:
     """Names of the points and vectors of a body, and of the coordinates by which it hangs on another one."""
     model = mechanism.compiled.model
@@ -307,6 +311,6 @@ def _check_mass(mechanism: MechanismInstance) -> None:
     if values[0] <= 1e-12 * max(values[-1], 0.0):
         who = _movers(mechanism, motions @ vectors[:, :1])
         raise MechanismError(
-            f"the mass matrix is singular: {', '.join(who[:4])} can move without moving any mass",
+            f"the mass matrix is singular: {_list(who)} can move without moving any mass",
             part=find_part(mechanism.description, who[0]),
         )

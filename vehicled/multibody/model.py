@@ -25,7 +25,7 @@ class MechanismError(UsageError):
     def __init__(self, message: str, key: str = "", part: str = "") -> None:
         """`key`: path in the file of what is wrong, where that is known; the message begins with it.
 
-        `part`: path of a part that the message names itself.
+        `part`: path in the file of the first part that the message names; only its line is looked up.
         """
         super().__init__(f"{key}: {message}" if key else message)
         self.key, self.message, self.part = key, message, part

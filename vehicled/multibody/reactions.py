@@ -37,6 +37,10 @@ from vehicled.multibody.topology import GROUND, TreeJoint
 
 _CUT = 1e-10
 """Singular values of the equations of balance below this share of the largest count as zero."""
+_IDLE = 1e-6
+"""Share of the largest reaction of a combination from which one takes part in it."""
+_NOTHING = 1e-9
+"""N, with multipliers of length 1: combinations within bodies put no reaction on a joint, but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,6 @@ def find_undetermined(mechanism: Mechanism) -> list[str]:
         found |= {name for name, strength in sizes.items() if strength > max(_IDLE * most, _NOTHING)}
     names = [*mechanism.description.joints, *balance.on_points, *balance.on_vectors]
     return [name for name in names if name in found]
-
-
-_IDLE = 1e-6
-"""Share of the largest reaction of a combination from which one takes part in it."""
-_NOTHING = 1e-9
-"""N of multipliers of length 1: combinations within bodies put no reaction on a joint, but for rounding."""
 
 
 def _react(mechanism: Mechanism, balance: _Balance) -> tuple[list[Reaction], list[Reaction]]:

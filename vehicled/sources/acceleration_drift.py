@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from vehicled.sources.inertial_attitude import CERTAIN
+
 Pair = tuple[float, float]
 """Ahead and to the left."""
 _SHORTEST, _WINDOW = 0.5, 3.0
@@ -28,9 +30,6 @@ _SHARE, _TURNED_SHARE = 0.03, 0.01
 """Of the change of velocity, and of what turning makes of it: errors of scale."""
 _SIGMAS = 3.0
 """Of the bias at the beginning, and of what the filter has found of the velocity meanwhile."""
-_UNCERTAIN = 0.1
-"""m/s, 1 σ: an estimate of the velocity that is less certain has errors of its own which would be taken for a bias,
-such as between the fixes of a phone."""
 _SLOWEST, _FASTEST_TURN = 4.0, 1.0
 """m/s, and rad/s: where a car spins, the place of the IMU counts."""
 _LONGEST = 0.1
@@ -147,7 +146,7 @@ class AccelerationDrift:
 
     def compare(self, motion: CarMotion, spread: Spread) -> Pair:
         """Compare the velocity at that time with those before: variances to be added to the biases, m²/s⁴."""
-        if max(spread.velocity) > _UNCERTAIN * _UNCERTAIN:
+        if max(spread.velocity) > CERTAIN * CERTAIN:
             self.interrupt()
         kept, t, sums = self._places, self._t, self._sums
         since = t - kept[-1].t if kept else 0.0

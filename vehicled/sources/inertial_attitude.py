@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+CERTAIN = 0.1
+"""m/s, 1 σ: corrections of a velocity that is less certain, as by fixes of a phone, look like a lean or a bias."""
 LEVELLING_TIME = 5.0
 """s, by default, over which what gyroscopes have added up to is forgotten."""
 

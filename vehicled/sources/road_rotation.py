@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from vehicled.filter.boundary import ObservedFilter
 from vehicled.filter.states import VELOCITY
 from vehicled.sources.imu_model import GYRO_BIAS
-from vehicled.sources.inertial_attitude import LEVELLING_TIME, InertialAttitude, find_rises, limit
+from vehicled.sources.inertial_attitude import CERTAIN, LEVELLING_TIME, InertialAttitude, find_rises, limit
 from vehicled.vehicle.arrays import AHEAD, AX, LEFT, V1Z, V2Z
 
 _MOST = 0.06
@@ -43,8 +43,6 @@ _LEVELLED = 6.0
 """s, after which an attitude that has begun on a slope is that of the car."""
 _SLOWEST = 2.0
 """m/s: a car that stands sways on its tyres, and no road turns it."""
-_UNCERTAIN = 0.1
-"""m/s, 1 σ: corrections of a velocity that is less certain look like leans, such as those by fixes of a phone."""
 _COMPARED, _OBSERVED_EVERY = 20.0, 0.1
 """s, after which what is usual is known well enough for the filter to observe the rest; and between observations."""
 _INTERVAL, _LONGEST = 0.01, 0.2
@@ -132,7 +130,7 @@ class RoadRotation:
         most = self._find_most(since, abs(read(AX)), abs(velocity.real * rates[2]))
         beyond = lean - limit(lean, *most)
         is_due = self._running > _COMPARED and t - self._observed > _OBSERVED_EVERY
-        if not (beyond or is_due) or self._filter.get_variance(VELOCITY, "ahead") > _UNCERTAIN * _UNCERTAIN:
+        if not (beyond or is_due) or self._filter.get_variance(VELOCITY, "ahead") > CERTAIN * CERTAIN:
             return
         if beyond:
             self._filter.tilt_road(beyond.real, beyond.imag)
