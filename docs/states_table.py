@@ -15,12 +15,12 @@ import numpy as np
 from vehicled.filter.settings import Filter, Suspension
 from vehicled.filter.state_table import StateTable, make_table
 from vehicled.filter.states import MODEL, STEERING_RATIO, SUSPENSION, Group, InitialConditions, Values
-from vehicled.sources.body_velocity import BodyVelocity
-from vehicled.sources.gnss import Gnss
-from vehicled.sources.gnss2 import Gnss2
-from vehicled.sources.gnss_fixes import Baseline
+from vehicled.sources.gnss.fixes import Baseline
+from vehicled.sources.gnss.gnss import Gnss
+from vehicled.sources.gnss.gnss2 import Gnss2
 from vehicled.sources.sensors import Sensors, find_kinds
-from vehicled.sources.wheels import WheelSpeeds
+from vehicled.sources.speeds.body_velocity import BodyVelocity
+from vehicled.sources.speeds.wheels import WheelSpeeds
 
 PAGE = Path(__file__).with_name("states.md")
 BEGIN, END = "<!-- begin: states_table.py -->\n", "<!-- end -->"

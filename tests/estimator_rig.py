@@ -21,9 +21,9 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import find_places, make_plant
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario, find_scenario
 from vehicled.simulation.sensors import Track, measure
-from vehicled.sources.body_velocity import BodyVelocity
-from vehicled.sources.gnss2 import Gnss2
-from vehicled.sources.gnss_fixes import Baseline
+from vehicled.sources.gnss.fixes import Baseline
+from vehicled.sources.gnss.gnss2 import Gnss2
+from vehicled.sources.speeds.body_velocity import BodyVelocity
 from vehicled.stepping import Summary, play_back
 
 PERIOD = 4_000_000

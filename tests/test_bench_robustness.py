@@ -19,7 +19,7 @@ from vehicled.filter.settings import Kind
 from vehicled.messages import Innovation, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
-from vehicled.sources.gnss_fixes import FixNoise
+from vehicled.sources.gnss.fixes import FixNoise
 from vehicled.studies.robustness import cases, drives, limits, scores, wrongs
 from vehicled.studies.robustness.drawn_cars import find_wrong
 from vehicled.studies.robustness.drives import make_drive, name_recorded

@@ -17,7 +17,7 @@ from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Condition, Measu
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.sources.limits import PER_BOUND, find_impossible
-from vehicled.sources.restarts import Restarts
+from vehicled.sources.start.restarts import Restarts
 from vehicled.vehicle.arrays import CHART_SIZE, LEFT, ROOT_OUTPUTS, YAW_RATE
 
 BEGIN, END, SECONDS = 3.0, 4.5, 7.0

@@ -11,8 +11,8 @@ from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
-from vehicled.sources.gnss_fixes import Baseline
-from vehicled.sources.wheels import WheelSpeeds
+from vehicled.sources.gnss.fixes import Baseline
+from vehicled.sources.speeds.wheels import WheelSpeeds
 
 UNKNOWN = "torque.", "brake."
 """What shows the direction, too."""

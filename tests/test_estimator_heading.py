@@ -13,7 +13,7 @@ from vehicled.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
-from vehicled.sources.imu_statistics import ImuStatistics
+from vehicled.sources.imu.statistics import ImuStatistics
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, V2Z, YAW
 
 PITCHING = 0.06

@@ -11,7 +11,7 @@ from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.states import STEERING_OFFSET, STEERING_RATIO, TYRE_ERROR, Group
 from vehicled.messages import ESTIMATE_INDEX, Measurement
-from vehicled.sources.imu_model import GYRO_BIAS
+from vehicled.sources.imu.model import GYRO_BIAS
 from vehicled.sources.sensors import Readers
 
 

@@ -11,8 +11,8 @@ from vehicled.messages import ESTIMATE_INDEX, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import SimulatedSignal
-from vehicled.sources.vehicle_speed import VehicleSpeed
-from vehicled.sources.wheels import WheelSpeeds
+from vehicled.sources.speeds.vehicle_speed import VehicleSpeed
+from vehicled.sources.speeds.wheels import WheelSpeeds
 
 LATE = 0.06
 """s."""

@@ -25,7 +25,7 @@ from vehicled.errors import RunError
 from vehicled.estimator import Estimator
 from vehicled.filter.states import ANGULAR_RATE
 from vehicled.messages import CHANNELS, ESTIMATE_INDEX, WHEELS, Measurement
-from vehicled.sources.imu_model import GYRO_BIAS
+from vehicled.sources.imu.model import GYRO_BIAS
 
 SECONDS = 8.0
 DEGREES_PER_METRE = 1 / 111e3

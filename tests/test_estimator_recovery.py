@@ -13,8 +13,8 @@ from vehicled.messages import Measurement, Step
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK
-from vehicled.sources.lateral import LateralKinematics
-from vehicled.sources.receiver_motion import ReceiverMotion
+from vehicled.sources.gnss.receiver_motion import ReceiverMotion
+from vehicled.sources.imu.lateral import LateralKinematics
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, LEFT, YAW_RATE
 
 LOST_AT = 6.0

@@ -16,9 +16,9 @@ from vehicled.simulation.road import Edge
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Ground, Scenario
 from vehicled.simulation.sensor_settings import Errors, SimulatedImu
 from vehicled.smoothing.smoother import Smoother
-from vehicled.sources.imu_statistics import AddedTravel
-from vehicled.sources.road_travel import ROAD_PLACES
-from vehicled.sources.unmeasured_drive import Additions
+from vehicled.sources.imu.road_travel import ROAD_PLACES
+from vehicled.sources.imu.statistics import AddedTravel
+from vehicled.sources.inputs.unmeasured_drive import Additions
 from vehicled.stepping import play_back
 
 SECONDS = 8.0

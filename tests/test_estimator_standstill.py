@@ -10,7 +10,7 @@ from vehicled.messages import WHEELS, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import SimulatedGnss, SimulatedSignal
-from vehicled.sources.wheels import WheelSpeeds
+from vehicled.sources.speeds.wheels import WheelSpeeds
 
 STOPPED = 5.0 * SECOND
 LEAST_SPEED = 0.4

@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement, Step
-from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import find_limits
-from vehicled.sources.wheels import ANGLES
+from vehicled.sources.speeds.wheels import ANGLES
 
 KINDS = {
     **dict.fromkeys(GYROSCOPES, "imu.gyro"),

@@ -13,7 +13,7 @@ from vehicled.messages import WHEELS
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 from vehicled.smoothing.smoother import Smoother
-from vehicled.sources.unmeasured_drive import ADDED_PLACES, UnmeasuredDrive
+from vehicled.sources.inputs.unmeasured_drive import ADDED_PLACES, UnmeasuredDrive
 from vehicled.stepping import play_back
 
 SECONDS = 9.0

@@ -9,7 +9,7 @@ from vehicled.filter.settings import Unknowns
 from vehicled.filter.states import STEERING_OFFSET, Group
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import SlowState
-from vehicled.sources.gnss_model import GNSS
+from vehicled.sources.gnss.model import GNSS
 
 PRIOR, LIMIT, CALLS = 0.003, 7.0, 10
 """m, 1 σ; of its estimate; in a row."""

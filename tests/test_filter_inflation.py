@@ -6,7 +6,7 @@ from filter_rig import new_filter, place
 
 from vehicled.filter.boundary import Observation
 from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
-from vehicled.sources.gnss_model import GNSS2
+from vehicled.sources.gnss.model import GNSS2
 
 NONE = (0.0, 0.0)
 """Limits within which no innovation is."""

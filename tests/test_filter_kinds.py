@@ -33,9 +33,9 @@ from vehicled.filter.states import (
     VELOCITY,
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.sources.imu_model import GYRO_BIAS
+from vehicled.sources.imu.model import GYRO_BIAS
 from vehicled.sources.sensors import Sensors
-from vehicled.sources.vehicle_speed import VehicleSpeed
+from vehicled.sources.speeds.vehicle_speed import VehicleSpeed
 from vehicled.symbolic.program import KernelHandle
 from vehicled.vehicle.arrays import ADJUSTMENTS, BRAKE_PRESSURE, POSE, V1Z
 

@@ -34,15 +34,15 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
-from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu_model import (
+from vehicled.sources.gnss.model import GNSS
+from vehicled.sources.imu.model import (
     ACCELEROMETER_BIAS,
     ACCELEROMETER_SCALE,
     ALIGNMENT,
     GYRO_BIAS,
     GYRO_SCALE,
 )
-from vehicled.sources.vehicle_speed import SPEED_LATENCY, SPEED_SCALE
+from vehicled.sources.speeds.vehicle_speed import SPEED_LATENCY, SPEED_SCALE
 from vehicled.vehicle.arrays import CHART, CHART_SIZE, POSE
 
 SENSORS = {

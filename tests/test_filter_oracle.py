@@ -31,13 +31,13 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS
-from vehicled.sources.gnss import Gnss
-from vehicled.sources.gnss_fixes import Baseline
-from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu_model import GYRO_BIAS
+from vehicled.sources.gnss.fixes import Baseline
+from vehicled.sources.gnss.gnss import Gnss
+from vehicled.sources.gnss.model import GNSS
+from vehicled.sources.imu.model import GYRO_BIAS
 from vehicled.sources.sensors import Sensors
-from vehicled.sources.vehicle_speed import SPEED_LATENCY
-from vehicled.sources.wheels import WHEEL_LATENCY
+from vehicled.sources.speeds.vehicle_speed import SPEED_LATENCY
+from vehicled.sources.speeds.wheels import WHEEL_LATENCY
 from vehicled.vehicle.arrays import AHEAD, LEFT, POSE, YAW
 
 BEGIN = 60 * STEP_NS

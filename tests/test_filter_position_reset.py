@@ -8,7 +8,7 @@ from vehicled.filter.covariance import MISSING
 from vehicled.filter.states import POSITION, VELOCITY, Process
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_COLUMNS
-from vehicled.sources.gnss_model import GNSS
+from vehicled.sources.gnss.model import GNSS
 
 NEVER = 1.0, 1.0
 """Limits by which all is rejected."""

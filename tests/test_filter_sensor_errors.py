@@ -10,11 +10,11 @@ from vehicled.filter.boundary import Mounting
 from vehicled.filter.states import DRIVE_FORCE, TYRE_ERROR, TYRE_FORCE, UNMODELLED, Group
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import ESTIMATE_INDEX
-from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu_model import ACCELEROMETER_SCALE, ALIGNMENT, GYRO_SCALE
+from vehicled.sources.gnss.model import GNSS
+from vehicled.sources.imu.model import ACCELEROMETER_SCALE, ALIGNMENT, GYRO_SCALE
 from vehicled.sources.sensors import Sensors
-from vehicled.sources.vehicle_speed import SPEED_LATENCY
-from vehicled.sources.wheels import WHEEL_LATENCY
+from vehicled.sources.speeds.vehicle_speed import SPEED_LATENCY
+from vehicled.sources.speeds.wheels import WHEEL_LATENCY
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, DRIVE_TORQUE, POSE, REAR, YAW_RATE
 
 MOUNTED = Mounting((-0.4, 0.3, 1.1), (0.2, -0.15, 0.3))

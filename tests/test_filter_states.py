@@ -32,16 +32,16 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS, SlowState
-from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu import Imu
-from vehicled.sources.imu_model import (
+from vehicled.sources.gnss.model import GNSS
+from vehicled.sources.imu.imu import Imu
+from vehicled.sources.imu.model import (
     ACCELEROMETER_BIAS,
     ACCELEROMETER_SCALE,
     ALIGNMENT,
     GYRO_BIAS,
     GYRO_SCALE,
 )
-from vehicled.sources.imu_settings import Gyroscopes
+from vehicled.sources.imu.settings import Gyroscopes
 from vehicled.sources.sensors import Sensors, find_kinds
 
 INITIAL = InitialConditions(speed=10.0, position_known=True, yaw_variance=0.04)

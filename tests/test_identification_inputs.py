@@ -11,7 +11,7 @@ from vehicled.identification.vehicle.recorded_inputs import (
     without_smoothing,
 )
 from vehicled.messages import Measurement, Step
-from vehicled.sources.inputs import Inputs
+from vehicled.sources.inputs.inputs import Inputs
 from vehicled.vehicle.car import Car
 
 PERIOD = 4_000_000

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from vehicled.sources.acceleration_drift import AccelerationDrift, CarMotion, Spread
+from vehicled.sources.imu.acceleration_drift import AccelerationDrift, CarMotion, Spread
 
 SPEED, YAW_RATE, G, END = 15.0, 0.3, 9.81, 20.0
 

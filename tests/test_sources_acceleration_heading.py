@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from vehicled.sources.acceleration_heading import AccelerationHeading
+from vehicled.sources.start.acceleration_heading import AccelerationHeading
 
 SPEED, YAW_RATE = 16.0, 0.35
 ANTENNA, IMU = (-1.5, 0.4, 0.7), (0.3, -0.2, 0.0)

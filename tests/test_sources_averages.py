@@ -3,8 +3,8 @@
 import pytest
 
 from vehicled.messages import Measurement
-from vehicled.sources.averages import _MOST, Averager
 from vehicled.sources.by_channels import ByChannels
+from vehicled.sources.checks.averages import _MOST, Averager
 
 
 def test_means_are_those_of_the_interval():

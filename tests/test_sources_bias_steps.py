@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from vehicled.messages import Measurement
-from vehicled.sources.bias_steps import BiasSteps
-from vehicled.sources.imu import Imu
+from vehicled.sources.checks.bias_steps import BiasSteps
+from vehicled.sources.imu.imu import Imu
 
 SPEED, BEGINS, ENDS = 15.0, 3.0, 6.0
 NOISE = {"a": 0.05, "w": 0.002}

@@ -10,7 +10,7 @@ from estimator_rig import SECOND, Drive, Run, equipped, rms, steps, without
 from vehicled.messages import Measurement
 from vehicled.simulation.scenario import PlantErrors, find_scenario
 from vehicled.simulation.sensor_settings import SimulatedSignal
-from vehicled.sources.body_velocity import BodyVelocity
+from vehicled.sources.speeds.body_velocity import BodyVelocity
 
 SECONDS = 13.0
 OPTICAL = SimulatedSignal(noise=0.05, scale=0.002)

@@ -9,10 +9,10 @@ from filter_rig import new_filter, place
 from test_estimator_direction import backing, find_worst  # noqa: F401 (a fixture)
 
 from vehicled.messages import Measurement
-from vehicled.sources.coarse_speed import CoarseSpeed
-from vehicled.sources.imu_timing import ImuTiming
+from vehicled.sources.imu.timing import ImuTiming
 from vehicled.sources.source import Context
-from vehicled.sources.vehicle_speed import VehicleSpeed
+from vehicled.sources.speeds.coarse_speed import CoarseSpeed
+from vehicled.sources.speeds.vehicle_speed import VehicleSpeed
 
 KMH = 1.0 / 3.6
 NOISE = 0.03**2

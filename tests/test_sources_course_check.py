@@ -8,7 +8,7 @@ import pytest
 
 import vehicled
 from vehicled import DaemonConfiguration, Measurement
-from vehicled.sources.unit_check import UnitCheck
+from vehicled.sources.checks.unit_check import UnitCheck
 
 RATE = 10
 """Hz, of fixes and of the gyroscope."""

@@ -7,7 +7,7 @@ import pytest
 from estimator_rig import prototype
 
 from vehicled.messages import Measurement
-from vehicled.sources.course_consistency import CourseConsistency
+from vehicled.sources.checks.course_consistency import CourseConsistency
 
 SPEED, REAR = 15.0, 1.3
 

@@ -10,8 +10,8 @@ from vehicled.configuration import Configuration
 from vehicled.estimator import Estimator
 from vehicled.messages import Measurement
 from vehicled.simulation.scenario import DriveInputs, Scenario
-from vehicled.sources.dead_band import DeadBand
-from vehicled.sources.wheels import SPEEDS, WheelSpeeds
+from vehicled.sources.speeds.dead_band import DeadBand
+from vehicled.sources.speeds.wheels import SPEEDS, WheelSpeeds
 
 LEAST = 0.9 / 0.3
 """rad/s"""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vehicled.sources.direction import Direction
+from vehicled.sources.speeds.direction import Direction
 from vehicled.vehicle.arrays import AHEAD
 
 SPEED, ASTRAY = "vehicle.speed", 0.2

@@ -5,7 +5,7 @@ import math
 import pytest
 from vehicle_rig import vehicle
 
-from vehicled.sources.drive_health import DriveHealth
+from vehicled.sources.inputs.drive_health import DriveHealth
 
 SPEED = 15.0
 

@@ -6,7 +6,7 @@ from filter_rig import STEP_NS, new_filter, place, turn_left
 
 from vehicled.filter.boundary import Observation
 from vehicled.filter.states import VELOCITY
-from vehicled.sources.first_direction import go_ahead
+from vehicled.sources.gnss.first_direction import go_ahead
 from vehicled.vehicle.arrays import AHEAD
 
 

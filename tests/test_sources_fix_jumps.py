@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from vehicled.sources.fix_jumps import FixJumps, PlacedFix
+from vehicled.sources.gnss.fix_jumps import FixJumps, PlacedFix
 
 SECOND = 1_000_000_000
 

@@ -9,8 +9,8 @@ import pytest
 from vehicled.filter.states import Group
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.points import ORIGIN
-from vehicled.sources.fix_time import FixTime, Latency, weigh
-from vehicled.sources.gnss_model import GNSS
+from vehicled.sources.gnss.fix_time import FixTime, Latency, weigh
+from vehicled.sources.gnss.model import GNSS
 
 SIGMA, RIGHT, SHARE, FALSIFIED, OF_TYRES = 0.02, 0.001, 0.8, 0.0012, 0.004
 

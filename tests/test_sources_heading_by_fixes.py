@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from vehicled.sources.heading_by_fixes import HeadingByFixes
+from vehicled.sources.gnss.heading_by_fixes import HeadingByFixes
 
 RATE = 5.0
 TURNED = 2.3

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from vehicled.sources.heading_check import HeadingCheck
+from vehicled.sources.gnss.heading_check import HeadingCheck
 
 PERIOD = 100_000_000
 ANGLE = 0.0, 0.01

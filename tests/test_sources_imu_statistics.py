@@ -6,7 +6,7 @@ from estimator_rig import SECOND, Run, bends, prototype, steps
 
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import Measurement
-from vehicled.sources.imu_statistics import ALL_DONE, RATES_DONE, SAMPLE_DONE
+from vehicled.sources.imu.statistics import ALL_DONE, RATES_DONE, SAMPLE_DONE
 from vehicled.symbolic.past_moments import Chain
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vehicled.messages import SlowState
-from vehicled.sources.imu_timing import ImuTiming, compare_paths
+from vehicled.sources.imu.timing import ImuTiming, compare_paths
 
 ARM, HEIGHT = 0.8 + 0.2j, 1.1
 ANTENNA = ARM.real, ARM.imag, HEIGHT

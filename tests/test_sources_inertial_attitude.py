@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from vehicled.sources.inertial_attitude import InertialAttitude, find_rises, limit
+from vehicled.sources.imu.inertial_attitude import InertialAttitude, find_rises, limit
 
 STEP = 0.01
 GRAVITY = 9.81

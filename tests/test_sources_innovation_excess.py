@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_rig import KernelRig
 
-from vehicled.sources.innovation_excess import ExcessDensity, ExcessVariance
+from vehicled.sources.imu.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vehicle_rig import vehicle
 
-from vehicled.sources.brakes import BrakePressure
-from vehicled.sources.inputs import Inputs
+from vehicled.sources.inputs.brakes import BrakePressure
+from vehicled.sources.inputs.inputs import Inputs
+from vehicled.sources.inputs.steering import Steering, SteeringInput
+from vehicled.sources.inputs.torques import Torques, WheelTorques
+from vehicled.sources.inputs.tracker import HORIZON, Tracker
 from vehicled.sources.sensors import Sensors
-from vehicled.sources.steering import Steering, SteeringInput
-from vehicled.sources.torques import Torques, WheelTorques
-from vehicled.sources.tracker import HORIZON, Tracker
 from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE, RACK
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.differential import Differential

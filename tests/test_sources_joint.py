@@ -9,7 +9,7 @@ from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import WHEELS, Measurement
 from vehicled.simulation.sensor_settings import SimulatedSignal
 from vehicled.sources.joint import JointUpdates
-from vehicled.sources.wheels import WheelSpeeds
+from vehicled.sources.speeds.wheels import WheelSpeeds
 
 ANGLES, SPEEDS = ([f"wheel.{w}.{what}" for w in WHEELS] for what in ("angle", "speed"))
 

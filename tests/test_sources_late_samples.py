@@ -10,9 +10,9 @@ from filter_rig import index, new_filter, place, set_slow_state
 from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.sources.added_doubt import AddedDoubt
-from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu import Imu
-from vehicled.sources.late_samples import forget_falsified
+from vehicled.sources.gnss.model import GNSS
+from vehicled.sources.imu.imu import Imu
+from vehicled.sources.imu.late_samples import forget_falsified
 
 SPEED, OFFSET, CHANGE = 15.0, 0.2, 0.02
 

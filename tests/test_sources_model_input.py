@@ -11,7 +11,7 @@ from estimator_rig import SECOND, mixed, prototype, steps
 from vehicled.estimator import Estimator
 from vehicled.messages import Measurement
 from vehicled.sources import sensors
-from vehicled.sources.model_input import InputSettings, ModelInput
+from vehicled.sources.inputs.model_input import InputSettings, ModelInput
 
 CHANNEL, LIMIT = "hitch.force", 1e5
 SILENT_FROM, END = 2.0, 3.0

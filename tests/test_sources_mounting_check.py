@@ -5,8 +5,8 @@ import math
 import pytest
 from estimator_rig import prototype
 
-from vehicled.sources.averages import Averages
-from vehicled.sources.mounting_check import MountingCheck
+from vehicled.sources.checks.averages import Averages
+from vehicled.sources.checks.mounting_check import MountingCheck
 
 
 def check(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from kernel_rig import KernelRig
 
-from vehicled.sources.noise_floor import NoiseFloor
+from vehicled.sources.imu.noise_floor import NoiseFloor
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
 

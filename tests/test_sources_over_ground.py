@@ -8,7 +8,7 @@ import pytest
 from vehicled.filter.boundary import Update
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
-from vehicled.sources.ground_velocity import find_slow_vector
+from vehicled.sources.gnss.ground_velocity import find_slow_vector
 from vehicled.sources.updates import MeasurementUpdates
 
 SECOND, SPEED, WHEEL = 1_000_000_000, "gnss.speed", "wheel.rl.speed"

@@ -6,8 +6,8 @@ from estimator_rig import Run, bends, prototype, steps
 from kernel_rig import KernelRig
 
 from replay.faults import Multiply
-from vehicled.sources.oversampling import Oversampling
-from vehicled.sources.rate_differences import LONG_AGO
+from vehicled.sources.imu.oversampling import Oversampling
+from vehicled.sources.imu.rate_differences import LONG_AGO
 from vehicled.studies.faults.offline import spoil
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program

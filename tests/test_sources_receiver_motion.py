@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vehicled.sources.receiver_motion import ReceiverMotion, find_antenna_velocity
+from vehicled.sources.gnss.receiver_motion import ReceiverMotion, find_antenna_velocity
 from vehicled.vehicle.arrays import AHEAD, LEFT, POSE, YAW, YAW_RATE
 
 ANTENNA = (-0.8, 0.3, 1.2)

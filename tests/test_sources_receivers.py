@@ -30,9 +30,9 @@ from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
-from vehicled.sources.gnss2 import Gnss2
-from vehicled.sources.gnss_fixes import Baseline
-from vehicled.sources.gnss_model import GNSS2
+from vehicled.sources.gnss.fixes import Baseline
+from vehicled.sources.gnss.gnss2 import Gnss2
+from vehicled.sources.gnss.model import GNSS2
 
 SEEDS = (31, pytest.param(32, marks=pytest.mark.slow))
 VECTOR = dataclasses.replace(RTK, vector=True, heading=None)

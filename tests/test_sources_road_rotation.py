@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vehicled.filter.states import VELOCITY, Group
-from vehicled.sources.road_rotation import RoadRotation
+from vehicled.sources.imu.road_rotation import RoadRotation
 from vehicled.vehicle.arrays import AHEAD, AX, LEFT, V1Z, V2Z
 
 GRAVITY, SPEED = 9.81, 20.0

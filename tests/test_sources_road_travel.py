@@ -10,9 +10,9 @@ from kernel_rig import KernelRig
 from vehicle_rig import G, Rig, vehicle
 
 from vehicled.messages import ESTIMATE_COLUMNS, WHEELS
-from vehicled.sources.rate_differences import LONG_AGO, RateDifferences
-from vehicled.sources.road_preview import calc_preview
-from vehicled.sources.road_travel import ROAD_PLACES, RoadTravel, calc_road_arrays
+from vehicled.sources.imu.rate_differences import LONG_AGO, RateDifferences
+from vehicled.sources.imu.road_preview import calc_preview
+from vehicled.sources.imu.road_travel import ROAD_PLACES, RoadTravel, calc_road_arrays
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
 from vehicled.vehicle.arrays import ROAD, ROAD_RATE

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from kernel_rig import KernelRig
 
+from vehicled.sources.imu.rate_differences import LONG_AGO, RateDifferences
+from vehicled.sources.imu.shaking import Shaking
 from vehicled.sources.measured_rates import MeasuredRates
-from vehicled.sources.rate_differences import LONG_AGO, RateDifferences
-from vehicled.sources.shaking import Shaking
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import Program
 

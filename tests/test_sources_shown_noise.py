@@ -5,7 +5,7 @@ import cmath
 import numpy as np
 import pytest
 
-from vehicled.sources.shown_noise import ShownNoise
+from vehicled.sources.gnss.shown_noise import ShownNoise
 
 CLAIMED = 0.02
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vehicled.sources.smoothed_velocity import SmoothedVelocity
+from vehicled.sources.speeds.smoothed_velocity import SmoothedVelocity
 from vehicled.vehicle.arrays import AHEAD, POSE, YAW_RATE
 
 MS = 1_000_000

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vehicled.sources.speed_vote import SpeedVote
+from vehicled.sources.checks.speed_vote import SpeedVote
 
 
 def vote(

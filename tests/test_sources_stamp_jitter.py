@@ -5,7 +5,7 @@ import pytest
 from estimator_rig import Run, bends, prototype, steps
 
 from vehicled.messages import Measurement
-from vehicled.sources.stamp_jitter import StampJitter
+from vehicled.sources.speeds.stamp_jitter import StampJitter
 
 RESOLUTION = 0.0654
 NOISE = RESOLUTION**2 / 12

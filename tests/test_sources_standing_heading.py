@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vehicled.sources.standing_heading import StandingHeading
+from vehicled.sources.imu.standing_heading import StandingHeading
 from vehicled.vehicle.arrays import AHEAD, LEFT, RACK, YAW
 
 STEP, LOCK = 0.01, 0.07

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from vehicled.sources.steering_health import SteeringHealth
+from vehicled.sources.inputs.steering_health import SteeringHealth
 
 WHEELBASE, SPEED = 2.5, 10.0
 OFFSET = 0.01

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from vehicled.messages import Measurement
-from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
-from vehicled.sources.stuck import StuckChannels
+from vehicled.sources.checks.stuck import StuckChannels
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 
 SPEED = 10.0
 """m/s"""

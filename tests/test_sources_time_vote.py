@@ -10,11 +10,11 @@ from estimator_rig import Run, mixed, prototype, rms, steps
 from filter_rig import index, new_filter, set_slow_state
 
 from vehicled.messages import Measurement
-from vehicled.sources.gnss_model import GNSS
+from vehicled.sources.gnss.model import GNSS
+from vehicled.sources.imu.time_vote import find_lateness
 from vehicled.sources.sensors import Sensors
-from vehicled.sources.time_vote import find_lateness
-from vehicled.sources.vehicle_speed import SPEED_LATENCY
-from vehicled.sources.wheels import WHEEL_LATENCY, WheelSpeeds
+from vehicled.sources.speeds.vehicle_speed import SPEED_LATENCY
+from vehicled.sources.speeds.wheels import WHEEL_LATENCY, WheelSpeeds
 
 LATE = 0.02
 CONFIGURED = {GNSS.latency: 0.0, SPEED_LATENCY: 0.0, WHEEL_LATENCY: 0.0}

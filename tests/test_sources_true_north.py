@@ -8,7 +8,7 @@ import pytest
 
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import Measurement
-from vehicled.sources.true_north import TrueNorth
+from vehicled.sources.gnss.true_north import TrueNorth
 
 ORIGIN = WorldOrigin(52.0, 10.0, 100.0)
 PLACES = [(52.0, 10.6), (52.0, 9.4), (52.5, 10.5), (51.6, 10.0)]

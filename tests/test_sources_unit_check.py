@@ -20,7 +20,7 @@ from vehicled.cli import main
 from vehicled.messages import CHANNELS
 from vehicled.simulation.equipment import find_equipment
 from vehicled.simulation.scenario import find_scenario
-from vehicled.sources.unit_check import UnitCheck
+from vehicled.sources.checks.unit_check import UnitCheck
 
 DEGREES, KNOTS = 180.0 / math.pi, 1.94384
 RADIUS = 0.316

@@ -12,8 +12,8 @@ import pytest
 
 from vehicled.messages import Innovation
 from vehicled.sources.gate import Gate
+from vehicled.sources.gnss.velocity_jumps import VelocityJumps, find_deviation, read_velocity
 from vehicled.sources.health import Health
-from vehicled.sources.velocity_jumps import VelocityJumps, find_deviation, read_velocity
 
 
 def others(

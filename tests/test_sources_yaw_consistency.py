@@ -9,7 +9,7 @@ import pytest
 from estimator_rig import prototype
 
 from vehicled.messages import Measurement
-from vehicled.sources.yaw_consistency import YawConsistency
+from vehicled.sources.checks.yaw_consistency import YawConsistency
 
 SPEED, FAILS = 15.0, 12.0
 

@@ -30,21 +30,21 @@ from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, M
 from vehicled.number_faults import find_fault
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.sources.added_doubt import AddedDoubt
-from vehicled.sources.imu_model import ACCELEROMETER_BIAS, GYRO_BIAS
-from vehicled.sources.imu_timing import ImuTiming
-from vehicled.sources.initialisation import Initialisation
-from vehicled.sources.inputs import MISSING, Inputs
+from vehicled.sources.checks.screening import Screening
+from vehicled.sources.checks.watch import SourceWatch
+from vehicled.sources.gnss.true_north import TrueNorth
+from vehicled.sources.imu.model import ACCELEROMETER_BIAS, GYRO_BIAS
+from vehicled.sources.imu.timing import ImuTiming
+from vehicled.sources.inputs.inputs import MISSING, Inputs
+from vehicled.sources.inputs.unmeasured_drive import NOTHING_ADDED, Additions
 from vehicled.sources.limits import FASTEST, PER_BOUND, find_impossible
 from vehicled.sources.output_points import OutputPoints
-from vehicled.sources.restarts import Restarts
-from vehicled.sources.screening import Screening
 from vehicled.sources.sensors import Readers, Sensors, Sources
 from vehicled.sources.source import Context
-from vehicled.sources.start import StartConditions
-from vehicled.sources.true_north import TrueNorth
-from vehicled.sources.unmeasured_drive import NOTHING_ADDED, Additions
+from vehicled.sources.start.initialisation import Initialisation
+from vehicled.sources.start.restarts import Restarts
+from vehicled.sources.start.start import StartConditions
 from vehicled.sources.updates import MeasurementUpdates, OnUpdate
-from vehicled.sources.watch import SourceWatch
 from vehicled.sources.world import WorldFrame
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, Z
 from vehicled.vehicle.loads import JointLoads

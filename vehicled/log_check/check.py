@@ -38,11 +38,11 @@ from vehicled.log_check.motion import CAR_SPEEDS, COMPARED, Window
 from vehicled.log_check.rates import Rate, RateCounter
 from vehicled.log_check.tracks import LEAST_ACCELERATION, TrackFinder
 from vehicled.messages import Measurement
+from vehicled.sources.checks.mounting_check import MountingCheck
+from vehicled.sources.checks.unit_check import UnitCheck
+from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE
 from vehicled.sources.limits import find_absurd
-from vehicled.sources.mounting_check import MountingCheck
 from vehicled.sources.sensors import Sensors, find_limits
-from vehicled.sources.steering import CHANNELS_BY_SOURCE
-from vehicled.sources.unit_check import UnitCheck
 
 USUAL_CAR = "saloon"
 """The shipped configuration whose dimensions are used where no other is given."""

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.fft
 
 from vehicled.messages import WHEELS, Measurement
-from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import Sensors
 
 SMALLEST = 0.5

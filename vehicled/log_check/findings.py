@@ -20,11 +20,11 @@ from vehicled.log_check.tracks import (
     PathFit,
 )
 from vehicled.messages import CHANNELS
-from vehicled.sources.imu import ACCELEROMETERS
-from vehicled.sources.mounting_check import LARGEST_ANGLE, MountingCheck
+from vehicled.sources.checks.mounting_check import LARGEST_ANGLE, MountingCheck
+from vehicled.sources.checks.unit_check import UnitCheck
+from vehicled.sources.imu.imu import ACCELEROMETERS
 from vehicled.sources.sensors import Sensors
-from vehicled.sources.unit_check import UnitCheck
-from vehicled.sources.wheels import SPEEDS
+from vehicled.sources.speeds.wheels import SPEEDS
 
 _OPPOSITE = -0.6
 """Correlation from which on a sign is wrong."""

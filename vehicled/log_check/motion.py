@@ -11,7 +11,7 @@ from vehicled.log_check.expected import SMOOTHED, CarDynamics, Pair
 from vehicled.log_check.grid import STEP, derive, smooth
 from vehicled.log_check.tracks import MeasuredPath, MeasuredSpeed
 from vehicled.messages import WHEELS, Measurement
-from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.steering import SteeringGeometry

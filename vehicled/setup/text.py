@@ -15,8 +15,8 @@ from drivers.can import CanSignal
 from vehicled.setup.answers import DeviceAnswer
 from vehicled.setup.questions import SENSORS, VEHICLE
 from vehicled.setup.tyre_size import calc_radius
-from vehicled.sources.gnss import Gnss
-from vehicled.sources.imu import Imu
+from vehicled.sources.gnss.gnss import Gnss
+from vehicled.sources.imu.imu import Imu
 from vehicled.units import parse_unit
 
 _COMMENT_AT = 42

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from vehicled.configuration import Configuration
-from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE
 from vehicled.sources.sensors import find_input_limits
-from vehicled.sources.steering import CHANNELS_BY_SOURCE
 from vehicled.vehicle.parameters import SteeringParameters
 
 _REPORTED_AS = {

@@ -12,12 +12,12 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.road import Road
 from vehicled.simulation.scenario import Ground, PlantErrors
 from vehicled.simulation.sensors import SensorPlaces
-from vehicled.sources.body_velocity import BodyVelocity
-from vehicled.sources.gnss import Gnss
-from vehicled.sources.gnss2 import Gnss2
-from vehicled.sources.gnss_fixes import Baseline
-from vehicled.sources.imu import Imu
+from vehicled.sources.gnss.fixes import Baseline
+from vehicled.sources.gnss.gnss import Gnss
+from vehicled.sources.gnss.gnss2 import Gnss2
+from vehicled.sources.imu.imu import Imu
 from vehicled.sources.sensors import Sensors
+from vehicled.sources.speeds.body_velocity import BodyVelocity
 from vehicled.vehicle.arrays import (
     BRAKE_PRESSURE,
     CHART_SIZE,

@@ -20,8 +20,8 @@ from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innova
 from vehicled.smoothing.first_heading import FirstHeading
 from vehicled.smoothing.tape_file import EntryKind, TapeFile
 from vehicled.sources.added_doubt import AddedDoubt
-from vehicled.sources.imu_model import GYRO_BIAS
-from vehicled.sources.unmeasured_drive import ADDED_PLACES
+from vehicled.sources.imu.model import GYRO_BIAS
+from vehicled.sources.inputs.unmeasured_drive import ADDED_PLACES
 
 _COLUMNS = len(ESTIMATE_COLUMNS)
 _GEODETIC = [ESTIMATE_INDEX[n] for n in ("lat", "lon", "alt")]

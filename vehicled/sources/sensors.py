@@ -19,22 +19,22 @@ import numpy as np
 from vehicled.filter.boundary import Mounting, SensorSetup
 from vehicled.filter.states import STEERING_OFFSET, STEERING_RATIO, Group
 from vehicled.messages import Measurement, SlowState
-from vehicled.sources.acceleration_heading import Alignment
 from vehicled.sources.added_doubt import AddedDoubt
-from vehicled.sources.body_velocity import BodyVelocity
-from vehicled.sources.brakes import BrakePressure
 from vehicled.sources.by_channels import ByChannels
-from vehicled.sources.fix_time import FixTime
-from vehicled.sources.gnss import Gnss, GnssSource
-from vehicled.sources.gnss2 import Gnss2
-from vehicled.sources.gnss_model import GNSS
-from vehicled.sources.imu import Imu, ImuSource
-from vehicled.sources.model_input import InputSettings
+from vehicled.sources.gnss.fix_time import FixTime
+from vehicled.sources.gnss.gnss import Gnss, GnssSource
+from vehicled.sources.gnss.gnss2 import Gnss2
+from vehicled.sources.gnss.model import GNSS
+from vehicled.sources.imu.imu import Imu, ImuSource
+from vehicled.sources.inputs.brakes import BrakePressure
+from vehicled.sources.inputs.model_input import InputSettings
+from vehicled.sources.inputs.steering import SteeringInput
+from vehicled.sources.inputs.torques import WheelTorques
 from vehicled.sources.source import Context, SensorSettings, Source, SourceSettings
-from vehicled.sources.steering import SteeringInput
-from vehicled.sources.torques import WheelTorques
-from vehicled.sources.vehicle_speed import VehicleSpeed
-from vehicled.sources.wheels import WheelAngles, WheelSpeeds
+from vehicled.sources.speeds.body_velocity import BodyVelocity
+from vehicled.sources.speeds.vehicle_speed import VehicleSpeed
+from vehicled.sources.speeds.wheels import WheelAngles, WheelSpeeds
+from vehicled.sources.start.acceleration_heading import Alignment
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import AHEAD
 

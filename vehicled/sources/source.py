@@ -17,7 +17,7 @@ from vehicled.filter.states import Group, NoiseSetting
 from vehicled.filter.structure import AddObservation
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.departure import Departure
-from vehicled.sources.imu_timing import ImuTiming
+from vehicled.sources.imu.timing import ImuTiming
 from vehicled.sources.measured_rates import MeasuredRates
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.sources.world import WorldFrame

@@ -1,8 +1,9 @@
 """What a drive shows of the noise before any search: where tuning starts, and which settings it does not excite.
 
 The noise of a sensor shows in second differences of its samples, without any model, as the running filter finds that
-of gyroscopes and accelerometers (`sources/noise_floor.py`). What the model lacks shows in the filter's own estimates:
-with x and its variance P, σ² = mean of x² + P, a step of expectation–maximisation (`VehicleFilter.adapt_noise`).
+of gyroscopes and accelerometers (`sources/imu/noise_floor.py`). What the model lacks shows in the filter's own
+estimates: with x and its variance P, σ² = mean of x² + P, a step of expectation–maximisation
+(`VehicleFilter.adapt_noise`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from vehicled.identification.vehicle.names import Parameter
 from vehicled.identification.vehicle.noise import SETTINGS
 from vehicled.identification.vehicle.plausibility import Channels
 from vehicled.identification.vehicle.prediction_error import SETTLING, ScoredDrive
-from vehicled.sources.noise_floor import SPIKE
+from vehicled.sources.imu.noise_floor import SPIKE
 from vehicled.stepping import run_steps
 from vehicled.vehicle.arrays import YAW_RATE
 from vehicled.white_noise import calc_variances

@@ -14,7 +14,7 @@ from vehicled.filter.kinds import make_filter
 from vehicled.filter.tangents import Companion
 from vehicled.filter.vehicle_filter import VehicleFilter
 from vehicled.messages import Innovation, Step
-from vehicled.sources.inputs import Inputs
+from vehicled.sources.inputs.inputs import Inputs
 from vehicled.sources.sensors import Sensors
 from vehicled.stepping import run_steps
 from vehicled.vehicle.car import Car

@@ -9,8 +9,8 @@ import numpy as np
 from vehicled.configuration import File
 from vehicled.identification.vehicle.names import Parameter
 from vehicled.messages import Measurement, Step
-from vehicled.sources.steering import CHANNELS_BY_SOURCE
-from vehicled.sources.unit_check import UnitCheck
+from vehicled.sources.checks.unit_check import UnitCheck
+from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE
 
 SHORTEST = 10.0
 """s."""

@@ -17,7 +17,7 @@ from vehicled.estimator import Estimator
 from vehicled.filter.boundary import InitialPose
 from vehicled.garbage import collector_off
 from vehicled.messages import Measurement
-from vehicled.sources.inputs import Inputs
+from vehicled.sources.inputs.inputs import Inputs
 from vehicled.studies.benchmarks.timing import summary
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.model import build

@@ -15,11 +15,11 @@ import numpy as np
 from vehicled.configuration import Configuration
 from vehicled.filter.settings import Unknowns
 from vehicled.messages import Measurement
-from vehicled.sources.gnss import Gnss
-from vehicled.sources.imu import Imu
-from vehicled.sources.imu_settings import Accelerometers, Gyroscopes
-from vehicled.sources.steering import SteeringInput
-from vehicled.sources.vehicle_speed import VehicleSpeed
+from vehicled.sources.gnss.gnss import Gnss
+from vehicled.sources.imu.imu import Imu
+from vehicled.sources.imu.settings import Accelerometers, Gyroscopes
+from vehicled.sources.inputs.steering import SteeringInput
+from vehicled.sources.speeds.vehicle_speed import VehicleSpeed
 from vehicled.studies.robustness.wrongs import (
     WRONGS,
     Reached,

@@ -16,7 +16,7 @@ from replay.csv_log import Table
 from replay.problems import Problems
 from vehicled.configuration import Configuration
 from vehicled.messages import Measurement
-from vehicled.sources.gnss import Gnss
+from vehicled.sources.gnss.gnss import Gnss
 from vehicled.studies.robustness.kinematic import KinematicFilter, KinematicSettings
 from vehicled.studies.robustness.log_start import Instant, find_fix, find_start, group_by_time
 from vehicled.vehicle.parameters import LinearTyre, Vehicle

@@ -22,8 +22,8 @@ from vehicled.angles import wrap
 from vehicled.configuration import Configuration
 from vehicled.filter.error_state import LinearObservation, Transition
 from vehicled.messages import WHEELS
-from vehicled.sources.gnss import Gnss
-from vehicled.sources.imu import Imu
+from vehicled.sources.gnss.gnss import Gnss
+from vehicled.sources.imu.imu import Imu
 from vehicled.symbolic.function import CompiledFunction, Output
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.vector import Vector

@@ -16,10 +16,10 @@ from vehicled.configuration import Configuration
 from vehicled.filter.error_state import ErrorStateKalmanFilter
 from vehicled.geodesy import WorldOrigin
 from vehicled.messages import Measurement
-from vehicled.sources.imu import GYROSCOPES
-from vehicled.sources.inputs import Inputs
+from vehicled.sources.imu.imu import GYROSCOPES
+from vehicled.sources.inputs.inputs import Inputs
 from vehicled.sources.sensors import Sensors
-from vehicled.sources.wheels import ANGLES
+from vehicled.sources.speeds.wheels import ANGLES
 from vehicled.studies.robustness.literal import OUTPUTS, LiteralErrors, Reading, ReadingKind
 from vehicled.studies.robustness.log_start import find_fix, find_start, group_by_time
 

@@ -13,7 +13,7 @@ from replay.csv_log import Table
 from vehicled import scoring
 from vehicled.errors import RunError
 from vehicled.messages import Innovation
-from vehicled.sources.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 
 QUANTITIES = ("horizontal", "yaw", "wz", "vx", "sideslip")
 """Whose RMSE a row has: m, rad, rad/s, m/s, rad."""

@@ -18,7 +18,7 @@ from vehicled.configuration import Configuration
 from vehicled.geodesy import MEAN_RADIUS
 from vehicled.messages import Measurement
 from vehicled.points import rotations
-from vehicled.sources.vehicle_speed import VehicleSpeed
+from vehicled.sources.speeds.vehicle_speed import VehicleSpeed
 from vehicled.vehicle.parameters import AnyAxle, Characteristic, LinearTyre
 from vehicled.vehicle.steering import SteeringGeometry
 

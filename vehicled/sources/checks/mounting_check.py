@@ -1,0 +1,196 @@
+"""Sensors that are mounted or wired otherwise than configured: the IMU's axes, wheels left and right.
+
+Gravity gives the upward direction of the IMU; changes of speed, and speed times yaw rate, give ahead and left. Wheels
+of an axle that turn the other way than gyroscope and steering are exchanged. All from averages over half a second.
+
+An IMU that is turned by 180° measures what one does in a car that goes the other way than the estimate, which may
+have begun with a speed without direction. In the latter it turns otherwise than it is steered, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from statistics import median
+
+from vehicled.messages import Measurement
+from vehicled.sources.checks.averages import Averages
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.limits import FASTEST_BACKWARDS
+from vehicled.sources.sensors import Sensors
+from vehicled.vehicle.parameters import Vehicle
+
+_KEPT = 5
+"""Intervals over which the direction of gravity is found."""
+_UPRIGHT = 0.5
+"""Share of gravity along the z axis: on banks, crests and under brakes there is more of it."""
+_FADING = 0.97
+"""Per interval, of what is remembered."""
+_ENOUGH_ACCELERATION, _ENOUGH_TURNING = 20.0, 0.08
+"""m²/s⁴ and rad²/s²: sums of squares over intervals from which on a direction is known."""
+_ENOUGH_BESIDE_STEERING = 4.0
+"""m²/s⁴: likewise, where the steering agrees with it."""
+_LEAST_COHERENCE = 0.5
+LARGEST_ANGLE = math.radians(50.0)
+"""rad, about the vertical axis: beyond it the IMU is mounted otherwise than configured."""
+_OPPOSITE = math.radians(130.0)
+"""rad: beyond it, it may be the car that goes the other way."""
+_COHERENT = 0.8
+"""Correlation of yaw rates that are the same but for sign, scale and noise."""
+_LARGEST_RATIO = 2.0
+"""Of the yaw rates by exchanged wheels and by the gyroscope, or its inverse. A wheel that is stuck, or counts too
+little, gives one that is many times larger, and of either sign: by the side that the wheel is on."""
+_LONGEST_SPIN = 4
+"""Intervals: a car that spins goes backwards for a shorter time."""
+_SLOWEST = 4.0
+"""m/s"""
+_IMU = (*ACCELEROMETERS, *GYROSCOPES)
+_SPEEDS = ("vehicle.speed", "gnss.speed")
+
+
+class MountingCheck:
+    """Finds channels that measure along another axis, or on the other side."""
+
+    def __init__(self, sensors: Sensors, vehicle: Vehicle) -> None:
+        self._gravity = vehicle.gravity
+        self._track = {
+            a: vehicle.axle(f"{a}l").tyre.radius / (2.0 * vehicle.axle(f"{a}l").hard_points.wheel_center[1])
+            for a in "fr"
+        }
+        self.wrong: frozenset[str] = frozenset()
+        """Channels that are not to be used."""
+        self.configure(sensors)
+
+    def configure(self, sensors: Sensors) -> None:
+        """Other settings, also while running: what was found was of other axes."""
+        self.reset()
+        imu = sensors.imu
+        self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
+        accelerometers = None if imu is None else imu.accelerometers
+        self._has_gravity = accelerometers is not None and not accelerometers.gravity_removed
+
+    def reset(self) -> None:
+        """Nothing has been compared yet."""
+        self.is_reversed = False
+        """Whether the car goes the other way than the estimate."""
+        self._upward: deque[float] = deque(maxlen=_KEPT)
+        self._backwards = 0
+        """Intervals without an IMU in which the car has seemed to go backwards faster than any does."""
+        self._speed: float | None = None
+        self._expected, self._along, self._across = 0.0, 0.0, 0.0
+        self._turned = 0.0
+        self._products = dict.fromkeys(("f", "r", "steering", "course"), 0.0)
+        self._squares = dict(self._products)
+        """Sums over intervals: of squares of the yaw rate, of its products with that by wheels, steering and course,
+        and of squares of those."""
+
+    def take(self, now: Averages, steering: float | None, ahead: float = 0.0) -> None:
+        """Averages of an interval; `steering`: yaw rate by the steering angle now, rad/s; `ahead`: speed, m/s."""
+        if self._axes is None or any(c not in now.means for c in _IMU):
+            self._speed = None  # over a longer time, a change of speed is no acceleration
+            self._backwards = self._backwards + 1 if ahead < -FASTEST_BACKWARDS else 0
+            self.is_reversed = self._backwards >= _LONGEST_SPIN
+            return
+        force, rate = (
+            [sum(r * now.means[c] for r, c in zip(row, channels, strict=True)) for row in self._axes]
+            for channels in (ACCELEROMETERS, GYROSCOPES)
+        )
+        if self._has_gravity:
+            self._upward.append(force[2] / self._gravity)
+        self._compare_forces(now, force, rate[2], ahead)
+        self._compare_wheels(now, rate[2], steering, ahead)
+        self.is_reversed = self._is_reversed(ahead)
+        if self.is_reversed:
+            return
+        self.wrong = frozenset(_IMU) if self._is_imu_wrong(ahead) else frozenset(self._find_exchanged())
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether motion has shown that the IMU's axes are as configured."""
+        angle = self.turned_by
+        return angle is not None and abs(angle) < LARGEST_ANGLE
+
+    @property
+    def turned_by(self) -> float | None:
+        """Angle about the vertical axis from expected to measured accelerations, rad; None where it is not known."""
+        return self._find_turn(_ENOUGH_ACCELERATION)
+
+    def _find_turn(self, enough: float) -> float | None:
+        if self._expected < enough:
+            return None
+        coherence = math.hypot(self._along, self._across) / self._expected
+        return math.atan2(self._across, self._along) if coherence > _LEAST_COHERENCE else None
+
+    def find(self, m: Measurement) -> list[str]:
+        """The channels of a measurement that are not to be used."""
+        return [c for c in m.values if c in self.wrong] if self.wrong else []
+
+    def _compare_forces(self, now: Averages, force: list[float], yaw_rate: float, estimate: float) -> None:
+        speed = next((now.means[c] for c in _SPEEDS if c in now.means), None)
+        if speed is not None:  # receivers, and the buses of most cars, give none with a sign
+            speed = math.copysign(speed, estimate)
+        before, self._speed = self._speed, speed
+        if speed is None or before is None or abs(speed) < _SLOWEST or speed * before < 0.0:
+            return
+        ahead, left = 2.0 * (speed - before), speed * yaw_rate  # of half a second
+        self._expected = _FADING * self._expected + ahead * ahead + left * left
+        self._along = _FADING * self._along + ahead * force[0] + left * force[1]
+        self._across = _FADING * self._across + ahead * force[1] - left * force[0]
+
+    def _compare_wheels(self, now: Averages, yaw_rate: float, steering: float | None, ahead: float) -> None:
+        self._turned = _FADING * self._turned + yaw_rate * yaw_rate
+        by = {"steering": steering or 0.0, "course": now.course_rate or 0.0}
+        for axle, per_turn in self._track.items():
+            sides = [
+                now.rates.get(f"wheel.{axle}{s}.angle", now.means.get(f"wheel.{axle}{s}.speed")) for s in "lr"
+            ]
+            left, right = sides
+            by[axle] = 0.0 if left is None or right is None else per_turn * (right - left)
+            if left is not None and right is not None and (left + right) * ahead < 0.0:
+                by[axle] *= -1.0  # magnitudes, of a car that goes backwards
+        for name, rate in by.items():
+            self._products[name] = _FADING * self._products[name] + rate * yaw_rate
+            self._squares[name] = _FADING * self._squares[name] + rate * rate
+
+    def _is_reversed(self, ahead: float) -> bool:
+        angle = self._find_turn(_ENOUGH_BESIDE_STEERING)
+        if angle is None or abs(angle) < _OPPOSITE or ahead > FASTEST_BACKWARDS:
+            return False
+        if ahead < -FASTEST_BACKWARDS:
+            return True
+        # A gyroscope of the other sign turns otherwise than the course, too, which has the same sense in reverse.
+        is_sound = self._find_coherence("course") > _COHERENT
+        return is_sound and self._find_coherence("steering") < -_COHERENT
+
+    def _is_imu_wrong(self, ahead: float) -> bool:
+        if self._upward:
+            up = median(self._upward)
+            if up < -_UPRIGHT or (len(self._upward) == _KEPT and up < _UPRIGHT):
+                return True
+        angle = self.turned_by
+        if angle is None or abs(angle) < LARGEST_ANGLE:
+            return False
+        # A bend will show whether it is the car that goes the other way.
+        is_open = self._turned < _ENOUGH_TURNING and abs(ahead) < FASTEST_BACKWARDS
+        return not is_open or abs(angle) < _OPPOSITE
+
+    def _find_coherence(self, by: str) -> float:
+        """Correlation of a yaw rate (`f` and `r` by wheels) with the gyroscope's; 0 before there has been a bend."""
+        if self._turned < _ENOUGH_TURNING:
+            return 0.0
+        return self._products[by] / math.sqrt(max(self._turned * self._squares[by], 1e-12))
+
+    def _is_opposite(self, axle: str) -> bool:
+        """Whether the wheels of an axle turn the other way than the gyroscope, by as much."""
+        ratio = -self._products[axle] / max(self._turned, 1e-12)
+        return self._find_coherence(axle) < -_COHERENT and 1.0 / _LARGEST_RATIO < ratio < _LARGEST_RATIO
+
+    def _find_exchanged(self) -> list[str]:
+        opposite = [a for a in "fr" if self._is_opposite(a)]
+        # Otherwise it is the gyroscope that has the other sign.
+        agrees = self._find_coherence("steering") > _COHERENT
+        return (
+            [f"wheel.{a}{s}.{of}" for a in opposite for s in "lr" for of in ("angle", "speed")]
+            if agrees
+            else []
+        )

@@ -1,0 +1,263 @@
+"""Values removed before the filter: impossible, of the future, stuck, in another unit, in conflict with others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vehicled.filter.boundary import EstimatedFilter
+from vehicled.filter.states import ATTITUDE, VELOCITY
+from vehicled.messages import Measurement
+from vehicled.sources.by_channels import ByChannels
+from vehicled.sources.checks import bias_steps
+from vehicled.sources.checks.bias_steps import BiasStep, BiasSteps
+from vehicled.sources.checks.course_consistency import WATCHED, BiasJump, CourseConsistency
+from vehicled.sources.checks.mounting_check import MountingCheck
+from vehicled.sources.checks.speed_vote import SpeedVote
+from vehicled.sources.checks.stuck import StuckChannels
+from vehicled.sources.checks.unit_check import UnitCheck
+from vehicled.sources.checks.yaw_consistency import YawConsistency
+from vehicled.sources.gnss.ground_velocity import VECTORS, add_speed_and_course, find_channels
+from vehicled.sources.imu.imu import GYROSCOPES
+from vehicled.sources.imu.model import ACCELEROMETER_BIAS, GYRO_BIAS
+from vehicled.sources.limits import find_absurd
+from vehicled.sources.sensors import Sensors, find_limits
+from vehicled.sources.updates import MeasurementUpdates
+from vehicled.vehicle.arrays import AHEAD
+from vehicled.vehicle.parameters import Vehicle
+
+_AHEAD_NS = 200_000_000
+"""After the step, for so long motion is extrapolated. A time that is further ahead is wrong: kept as that of a last
+sample, it would make all that come after it old."""
+
+_LOOK_NS = 100_000_000
+"""Between looks at what the filter knows of the gyroscope's bias."""
+_DRIFT_NS = 5_000_000_000
+"""For so long after a jump the bias may go on changing by as much."""
+
+
+class _Checks(NamedTuple):
+    """What a measurement with certain channels is checked by."""
+
+    limits: list[float]
+    """By channel."""
+    has_vector: bool
+    """Whether speed and course follow from a velocity."""
+    may_be_stuck: bool
+    may_step: bool
+    has_yaw: bool
+    """Whether any channel has a part in the comparison of yaw rates."""
+    has_course: bool
+    """Likewise of gyroscope and course."""
+
+
+class Screening:
+    """Removes values that are not to be used from measurements, each with a record that has the reason."""
+
+    def __init__(self, sensors: Sensors, vehicle: Vehicle, updates: MeasurementUpdates) -> None:
+        """`updates`: takes the records."""
+        self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
+        self._yaw = YawConsistency(sensors.imu, vehicle)
+        self._course = CourseConsistency(sensors.imu, sensors.gnss)
+        self._steps = BiasSteps(sensors.imu)
+        self._gyro_jump: BiasJump | None = None
+        """Of the gyroscope's bias about the vertical axis, found since the step before."""
+        self._looked_ns = 0
+        """Step at which the filter's bias of the gyroscope was last looked at."""
+        self._drift, self._drifts_until_ns = 0.0, 0
+        """rad²/s³, by which the variance of that bias grows, and until when."""
+        self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
+        self._vote = SpeedVote()
+        self._averages = self._units.averages
+        self.has_misled = False
+        """Whether the IMU has been found to be mounted otherwise, since the start."""
+        self._in_wrong_scale = self._units.wrong
+        """Channels that are in another unit, or that a vote is against."""
+        self.has_used_wrong_scale = False
+        """Whether such channels have been used; to be cleared where the filter begins anew."""
+        self._checks = ByChannels(self._find_checks)
+        """By the channels of a measurement."""
+        self.removed = {"future": 0, "absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0, "unit": 0}
+        """How many values, by reason."""
+        self.latest: dict[str, tuple[int, str]] = {}
+        """By channel: the step (ns) that removed its last such value, and the reason."""
+
+    def configure(self, sensors: Sensors) -> None:
+        """Other settings, also while running."""
+        self._yaw.configure(sensors.imu)
+        self._course.configure(sensors.imu, sensors.gnss)
+        self._steps.configure(sensors.imu)
+        self._units.configure(sensors)
+        self._mounting.configure(sensors)
+
+    def reset(self) -> None:
+        """The filter begins anew: nothing has been measured yet. What is known of units and of steps stays."""
+        self._stuck.reset()
+        self._yaw.reset()
+        self._course.reset()
+        self._gyro_jump = None
+
+    def begin(self) -> None:
+        """The filter has started, without an IMU that is mounted otherwise."""
+        self.has_misled = False
+        self._stuck.begin()
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether the car goes the other way than the estimate; until `begin_anew`."""
+        return self._mounting.is_reversed
+
+    def begin_anew(self) -> None:
+        """What is in a wrong scale is not used any more, and the direction is the other one."""
+        self.has_used_wrong_scale = False
+        if self.is_reversed:
+            self._mounting.reset()
+
+    @property
+    def is_gyroscope_doubtful(self) -> bool:
+        """Whether other sensors contradict it."""
+        health = self._updates.health.get("imu.gyro")
+        is_used = health is None or health.is_used
+        return self._yaw.is_doubtful or not self._yaw.is_plausible or not is_used
+
+    def widen_biases(self, f: EstimatedFilter) -> None:
+        """What has been found since the step before makes biases less certain; a jump also what it has falsified."""
+        for step in self._steps.found:
+            self._take_step(f, step)
+        self._steps.found.clear()
+        now_ns = self._updates.step_ns
+        if now_ns - self._looked_ns >= _LOOK_NS and GYRO_BIAS in f.states:
+            self._look_at_bias(f, now_ns)
+        jump, self._gyro_jump = self._gyro_jump, None
+        if jump is None:
+            return
+        self._drift, self._drifts_until_ns = jump.rate**2 / jump.within, now_ns + _DRIFT_NS
+        self._updates.note_imu_change(self._drifts_until_ns)
+        ahead = f.pose.item(AHEAD)
+        # Beside a course that is right, sideslip is as wrong as the heading.
+        widened = (
+            (GYRO_BIAS, "z", jump.rate),
+            (ATTITUDE, "yaw", jump.followed),
+            (VELOCITY, "left", ahead * jump.followed),
+        )
+        for falsified, element, sigma in widened:
+            missing = sigma**2 - f.get_variance(falsified, element)
+            if missing > 0.75 * sigma**2:
+                f.add_variance(falsified, element, missing)
+
+    def _take_step(self, f: EstimatedFilter, step: BiasStep) -> None:
+        """Make the bias less certain; set it where a bias that has drifted is taken back."""
+        group = GYRO_BIAS if step.channel in GYROSCOPES else ACCELEROMETER_BIAS
+        element = step.channel[-1]
+        f.add_variance(group, element, step.sigma**2)
+        place = group.elements.index(element)
+        bias = f.view_slow_states(group).item(place)
+        if step.takes_back(bias):
+            f.add_variance(group, element, (bias + step.by) ** 2)
+            by = np.zeros(len(group.elements))
+            by[place] = step.by
+            f.move_parameter(group, by)
+            self._steps.hand_over(step.channel)
+            self._course.begin_anew()
+            self._updates.note_imu_change(self._updates.step_ns)
+
+    def _look_at_bias(self, f: EstimatedFilter, now_ns: int) -> None:
+        """Compare with what the filter knows of the gyroscope's bias by now; one that drifts is less certain."""
+        if now_ns < self._drifts_until_ns:
+            f.add_variance(GYRO_BIAS, "z", self._drift * (now_ns - self._looked_ns) * 1e-9)
+        variance = f.get_variance(GYRO_BIAS, "z")
+        self._course.set_bias(f.view_slow_states(GYRO_BIAS).tolist(), math.sqrt(max(variance, 0.0)))
+        self._looked_ns = now_ns
+        drifts = now_ns < self._drifts_until_ns
+        self._updates.is_imu_sound = self._mounting.is_confirmed and not (
+            drifts or self.is_gyroscope_doubtful
+        )
+
+    def find_wrong_units(self) -> dict[str, str]:
+        """Channels that seem to be in another unit than that of the channel, or in another scale, in words."""
+        return self._vote.find() | self._units.find()
+
+    def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
+        """Remove them from a measurement; returns the rest, with speed and course where these follow from a velocity.
+
+        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s.
+        """
+        checks = self._checks[tuple(m.values)]
+        if checks.has_vector:
+            m = add_speed_and_course(m)
+            checks = self._checks[tuple(m.values)]
+        given = m
+        if m.t - self._updates.step_ns > _AHEAD_NS:
+            return self._without(m, list(m.values), "future")
+        self._units.take(m)
+        if self._units.averages is not self._averages:
+            self._take_averages(steering, ahead)
+        if self._units.wrong and (other := find_channels(m, self._units.wrong)):
+            m = self._without(m, other, "unit")
+        if self._vote.wrong and (outvoted := find_channels(m, self._vote.wrong)):
+            m = self._without(m, outvoted, "implausible")
+        if self._mounting.wrong and (exchanged := self._mounting.find(m)):
+            m = self._without(m, exchanged, "mounting")
+        if m is not given:
+            checks = self._checks[tuple(m.values)]
+        if absurd := find_absurd(m, checks.limits):
+            m = self._without(m, absurd, "absurd")
+        if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead, self._averages.means)):
+            m = self._without(m, repeated, "stuck")
+            self._steps.forget(repeated)
+        if checks.may_step:
+            if self._steps.present:
+                m = self._steps.subtract(m)
+            if doubtful := self._steps.find(m, ahead, steering):  # which is no fault yet
+                m = self._without(m, doubtful, "implausible", is_fault=False)
+            for channel in self._steps.present:
+                self.latest[channel] = self._updates.step_ns, "step"
+        if checks.has_yaw and not self._yaw.take(m, ahead, steering, self._course.agrees):
+            m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
+        jump = self._course.take(m, ahead, self._yaw.excess) if checks.has_course else None
+        if jump is not None and self._yaw.is_plausible:  # and so in use
+            self._judge_jump(jump)
+        return m
+
+    def _take_averages(self, steering: float | None, ahead: float) -> None:
+        """An interval of averages is complete: what it shows of units, speeds and mounting."""
+        self._averages = self._units.averages
+        self._vote.take(dict(self._units.find_speeds(self._averages)))
+        wrong = self._units.wrong | self._vote.wrong
+        self.has_used_wrong_scale |= not wrong <= self._in_wrong_scale
+        self._in_wrong_scale = wrong
+        before = self._mounting.wrong
+        self._mounting.take(self._averages, steering, ahead)
+        self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
+
+    def _judge_jump(self, jump: BiasJump) -> None:
+        """Take what gyroscope and course differ by as a jump of the bias, unless the wheels deny it."""
+        confirmed = self._yaw.confirm(jump.angle, jump.within)
+        if confirmed:
+            self._course.begin_anew()
+            self._gyro_jump = jump
+            self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
+        elif confirmed is False:
+            self._course.forget()
+
+    def _find_checks(self, channels: tuple[str, ...]) -> _Checks:
+        limits = [self._limits.get(channel, math.inf) for channel in channels]
+        watched = [
+            not watched.isdisjoint(channels)
+            for watched in (self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED)
+        ]
+        return _Checks(limits, not VECTORS.isdisjoint(channels), *watched)
+
+    def _without(
+        self, m: Measurement, channels: Sequence[str], reason: str, is_fault: bool = True
+    ) -> Measurement:
+        self.removed[reason] += len(channels)
+        for channel in channels:
+            self._updates.record(m, channel, [m.values[channel]], reason)
+            if is_fault:
+                self.latest[channel] = self._updates.step_ns, reason
+        rest = {c: v for c, v in m.values.items() if c not in channels}
+        return Measurement(m.source, m.t, m.arrival, rest)

@@ -1,0 +1,399 @@
+"""Whether channels are in the units and axes of the configuration, by comparison with each other.
+
+A speed is measured by position, by the receiver, by the car's bus and by wheels; a yaw rate by course, gyroscope,
+lateral acceleration over speed, and steering angle. The logarithm of the ratio of each pair is taken every half
+second where the car moves and turns. A wrong unit adds the logarithm of a factor such as 180/π to that of every pair
+with its channel: the least number of wrong units that explains all pairs is the result, if there is one. Courses are
+compared with the directions in which positions move. Sources that every explanation of that number has, and readings
+that their own unit cannot have, are certain: they are not to be used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, islice, product
+from statistics import median
+
+from vehicled.messages import CHANNELS, WHEELS, Measurement
+from vehicled.sources.checks.averages import Averager, Averages
+from vehicled.sources.checks.course_check import IN_DEGREES, CourseCheck
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
+from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE
+from vehicled.sources.sensors import Sensors
+from vehicled.sources.speeds.wheels import ANGLES, SPEEDS
+from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.steering import SteeringGeometry
+
+_LEAST, _KEPT = 8, 120
+"""Intervals of half a second in which a ratio must have been seen, and that are kept."""
+_AGREEING, _SPREAD = 0.75, 0.5
+"""Share of these intervals whose ratios lie so near their median (in logarithms); else the ratio means nothing."""
+_TOLERANCES = {"steering": (-0.7, 1.0), "accelerometers": (-0.5, 0.5), "gyroscopes": (-0.35, 0.35)}
+"""Of the logarithm of a ratio, by the coarsest of its sources: understeer; banks and roll; noise of courses."""
+_SPEED_TOLERANCE = -0.3, 0.3
+"""Radii of wheels, slip, noise of positions."""
+_NEAR = 0.15
+"""How near the ratio of two speeds has to be to that of units: knots and miles per hour differ by as much."""
+_MOST_FAULTS = 4
+_SEARCH_EVERY = 20
+"""Intervals between searches for an explanation, while there is none."""
+_CANDIDATES = 5
+"""Tried per measurement: a whole search takes milliseconds, and this is part of the real-time step."""
+_MOVING, _SLOWEST = 5.0, 1.0
+"""m/s: of the faster and of the slower of two speeds that are compared."""
+_TURNING, _SLOWEST_TURN = 0.15, 0.05
+"""rad/s: likewise of yaw rates."""
+_CORNERING, _LEAST_CORNERING = 1.0, 0.1
+"""m/s²: likewise of lateral accelerations, which in g are a tenth."""
+
+_LIKELY_TURN = 0.3
+"""rad/s, of the means of a gyroscope: roll and pitch rates of a car are less, but more where they come in deg/s."""
+
+_DEGREES = 180.0 / math.pi
+_SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}
+_RECEIVER_UNITS = {"kn taken for km/h": 1.94384 / 3.6, "mph taken for km/h": 2.23694 / 3.6}
+"""Of a receiver's speed in addition: many give knots, and a conversion from km/h is often set beside them."""
+_SETTINGS = {
+    "in mph": None,
+    "kn taken for km/h": "`unit: kn`",
+    "mph taken for km/h": None,
+    "in revolutions": "`unit: rev`",
+    "in m/s": "`unit: m/s` with a `radius`",
+    "km/h taken for m/s": "`unit: km/h`",
+}
+"""What to set for a unit, where that is not its name; None: nothing, as the configuration does not have it."""
+_MAGNITUDES = {
+    **dict.fromkeys(("steer.fl", "steer.fr"), (1.0, 90.0, "in deg")),
+    "steer.wheel": (25.0, 2000.0, "in deg"),
+    "steer.rack": (0.25, 250.0, "in mm"),
+    "gnss.course": (6.5, 361.0, "in deg"),
+    "imu.wz": (6.0, 400.0, "in deg/s"),
+}
+"""By channel: what is beyond in its own unit, and what is not beyond in the other one."""
+
+POSITION = "position"
+_ANCHORS = (POSITION, "course")
+"""Sources whose unit is not in doubt."""
+_Pair = tuple[tuple[str, int], ...]
+"""Sources in a ratio, with their exponents."""
+_Seen = tuple[_Pair, float, tuple[float, float]]
+"""A ratio, the median of its logarithm, and how far off that may be."""
+
+
+class UnitCheck:
+    """Compares channels that measure the same quantity, independently of the filter."""
+
+    def __init__(self, sensors: Sensors, vehicle: Vehicle) -> None:
+        geometry = SteeringGeometry(vehicle)
+        per_rack = 1.0 / abs(geometry.rack_per_angle)
+        self._angle_per_reading = {"rack": per_rack, "wheel": per_rack * geometry.ratio, "road_wheels": 1.0}
+        """Of the road wheels, by what the steering is read from."""
+        self._wheelbase, self._gravity = vehicle.wheelbase, vehicle.gravity
+        self._radii = {w: vehicle.axle(w).tyre.radius for w in WHEELS}
+        self._averager = Averager()
+        self._ratios: dict[_Pair, deque[float]] = {}
+        self._upward: deque[float] = deque(maxlen=_KEPT)
+        self._largest: dict[str, float] = {}
+        """Magnitude of the averages by channel."""
+        self._beyond = dict.fromkeys(_MAGNITUDES, 0)
+        """Intervals in which a channel was beyond its own unit."""
+        self._course = CourseCheck()
+        self._means: dict[str, float] = {}
+        """Averages of the interval before."""
+        self.averages = Averages()
+        """Of the last interval."""
+        self._found: dict[str, str] = {}
+        """Sources with the unit that they are in."""
+        self._certain: frozenset[str] = frozenset()
+        """Those of them without which nothing explains the ratios."""
+        self.wrong: frozenset[str] = frozenset()
+        """Channels that are certainly in another unit, and not to be used."""
+        self._intervals, self._next_search = 0, 0
+        self._search: Iterator[None] | None = None
+        """The one that is going on."""
+        self._steering = sensors.steering
+        self.configure(sensors)
+
+    def configure(self, sensors: Sensors) -> None:
+        """Other settings, also while running."""
+        imu, source = sensors.imu, sensors.steering.source
+        if source != self._steering.source:
+            # Another channel, about which nothing is known yet.
+            self._found.pop("steering", None)
+            self._certain -= {"steering"}
+            self._ratios = {p: r for p, r in self._ratios.items() if all(s != "steering" for s, _ in p)}
+            self._search = None
+        self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
+        self._accelerometers = None if imu is None else imu.accelerometers
+        self._steering = sensors.steering
+        radius = sum(self._radii.values()) / len(self._radii)
+        self._units: dict[str, Mapping[str, float]] = {
+            "gnss.speed": _SPEED_UNITS | _RECEIVER_UNITS,
+            "vehicle.speed": _SPEED_UNITS,
+            "wheel speeds": {
+                "in rpm": 30.0 / math.pi,
+                "in deg/s": _DEGREES,
+                "in m/s": radius,
+                "in rev/s": 0.5 / math.pi,
+                "km/h taken for m/s": 3.6,
+            },
+            "wheel angles": {"in deg": _DEGREES, "in revolutions": 0.5 / math.pi},
+            "gyroscopes": {"in deg/s": _DEGREES},
+            "accelerometers": {"in g": 1.0 / 9.80665},
+            "steering": {"in mm": 1e3, "in cm": 1e2} if source == "rack" else {"in deg": _DEGREES},
+        }
+        self._channels: dict[str, Sequence[str]] = {
+            "gnss.speed": ("gnss.speed",),
+            "vehicle.speed": ("vehicle.speed",),
+            "wheel speeds": SPEEDS,
+            "wheel angles": ANGLES,
+            "gyroscopes": GYROSCOPES,
+            "accelerometers": ACCELEROMETERS,
+            "steering": CHANNELS_BY_SOURCE[source],
+            "road wheels": CHANNELS_BY_SOURCE["road_wheels"],
+        }
+
+    def take(self, m: Measurement) -> None:
+        """Take a measurement as it came, before anything is removed from it."""
+        if self._search is not None and sum(1 for _ in islice(self._search, _CANDIDATES)) < _CANDIDATES:
+            self._search = None
+        now = self._averager.take(m)
+        if now is not None:
+            self._take_interval(now)
+
+    def _take_interval(self, now: Averages) -> None:
+        self.averages = now
+        self._intervals += 1
+        for channel, mean in now.means.items():
+            self._largest[channel] = max(self._largest.get(channel, 0.0), abs(mean))
+        for channel, (least, most, _) in _MAGNITUDES.items():
+            mean = now.means.get(channel, 0.0)
+            self._beyond[channel] += least < abs(mean) <= most and mean != self._means.get(channel)
+        self._compare(now)
+        self._means = now.means
+        self._explain()
+        sources = set(self._certain)
+        sources |= {self._find_source(c) for c in _MAGNITUDES if self.is_too_large(c)}
+        if self._course.is_certain:
+            sources.add("gnss.course")
+        accelerometers = self._accelerometers
+        has_gravity = accelerometers is not None and not accelerometers.gravity_removed
+        if has_gravity and len(self._upward) >= _LEAST and _is_one_g(median(self._upward)):
+            sources.add("accelerometers")
+        self.wrong = frozenset(c for s in sources for c in self._channels.get(s, (s,)))
+
+    def find(self) -> dict[str, str]:
+        """What is wrong as far as it is known, in words, by the channels that it is about."""
+        found = {source: self._describe(self._channels[source], unit) for source, unit in self._found.items()}
+        for channel, (_, _, unit) in _MAGNITUDES.items():
+            source = self._find_source(channel)
+            if self.is_too_large(channel):
+                found.setdefault(source, self._describe(self._channels.get(source, (channel,)), unit))
+        course = self._describe_course()
+        if course is not None:
+            found.setdefault("gnss.course", course)
+        gravity = self._describe_gravity()
+        if gravity is not None:
+            found["accelerometers"] = gravity
+        return {self._name(source): text for source, text in found.items()}
+
+    def _find_source(self, channel: str) -> str:
+        return next((s for s, channels in self._channels.items() if channel in channels), channel)
+
+    def _name(self, source: str) -> str:
+        channels = [c for c in self._channels.get(source, (source,)) if c in self._largest]
+        if source == "gyroscopes":
+            # The axis that is compared may be of another device than the others.
+            channels = [c for c in channels if self._largest[c] > _LIKELY_TURN] or channels
+        return ", ".join(channels)
+
+    def _describe(self, channels: Sequence[str], unit: str) -> str:
+        largest = max(self._largest.get(c, 0.0) for c in channels)
+        text = f"values up to {largest:.3g} seem to be {unit}, not in {CHANNELS[channels[0]]}"
+        setting = _SETTINGS.get(unit, f"`unit: {unit.removeprefix('in ')}`")
+        return f"{text}: convert the log" + (
+            f", or set {setting} of the signal, on CAN or in the mapping" if setting else ""
+        )
+
+    def _describe_gravity(self) -> str | None:
+        """What is wrong with the acceleration upwards, which is gravity most of the time."""
+        if self._accelerometers is None or len(self._upward) < _LEAST:
+            return None
+        removed, gravity, upward = self._accelerometers.gravity_removed, self._gravity, median(self._upward)
+        if _is_one_g(upward):
+            return self._describe(ACCELEROMETERS, "in g")
+        seen = f"{upward:.3g} m/s² upwards most of the time"
+        if self.points_down:
+            return (
+                f"{seen}: does the z axis point down? Expected it to point up by `sensors.imu.rotation`, "
+                "which is `180 0 0 deg` for axes forward, right, down"
+            )
+        if removed and upward > 0.7 * gravity:
+            return f"{seen}: expected none, as `gravity_removed` is true"
+        if not removed and abs(upward) < 0.3 * gravity:
+            return f"{seen}: expected {gravity:.3g}, as `gravity_removed` is false"
+        return None
+
+    @property
+    def points_down(self) -> bool:
+        """Whether the accelerometers' z axis points down in the axes that the configuration gives."""
+        return len(self._upward) >= _LEAST and median(self._upward) < -0.7 * self._gravity
+
+    def is_too_large(self, channel: str) -> bool:
+        """Whether the size alone of its values shows that a channel is in another unit."""
+        return self._beyond[channel] >= _LEAST
+
+    def _describe_course(self) -> str | None:
+        fault = self._course.find()
+        return self._describe(("gnss.course",), fault) if fault == IN_DEGREES else fault
+
+    def _is_gravity_right(self) -> bool:
+        return len(self._upward) >= _LEAST and 0.75 < median(self._upward) / self._gravity < 1.25
+
+    # -- comparing ---------------------------------------------------------------------------------------
+
+    def _compare(self, now: Averages) -> None:
+        """Add the ratios of an interval."""
+        upward = self._measure(ACCELEROMETERS, 2, now)
+        if upward is not None:
+            self._upward.append(upward)
+        speeds = dict(self.find_speeds(now))
+        if not speeds:
+            return
+        (reference, ahead), *others = speeds.items()
+        for source, speed in others:
+            # Positions whose noise makes a slow car faster are no sign of knots that were taken for km/h.
+            slowest = _MOVING if source == "gnss.speed" and speed < ahead else _SLOWEST
+            self._add({source: 1, reference: -1}, speed, ahead, slowest, _MOVING)
+        if ahead < _MOVING:
+            return
+        course = now.course_rate if self._beyond["gnss.course"] == 0 else None
+        gyro, lateral = self._measure(GYROSCOPES, 2, now), self._measure(ACCELEROMETERS, 1, now)
+        angle, by_angle = self._find_road_wheel_angle(now), None
+        if angle is not None:
+            by_angle = ahead * angle / self._wheelbase
+            terms = {"steering": 1, reference: 1}
+            self._add(terms, by_angle, course, _SLOWEST_TURN, _TURNING)
+            self._add({**terms, "gyroscopes": -1}, by_angle, gyro, _SLOWEST_TURN, _TURNING)
+        if gyro is not None:
+            self._add({"gyroscopes": 1}, gyro, course, _SLOWEST_TURN, _TURNING)
+            terms = {"gyroscopes": 1, reference: 1, "accelerometers": -1}
+            self._add(terms, ahead * gyro, lateral, _LEAST_CORNERING, _CORNERING)
+        if now.course is not None and now.position_course is not None:
+            turns_otherwise = _differ_in_sense(course, by_angle if gyro is None else gyro)
+            self._course.take(now.course, now.position_course, turns_otherwise)
+
+    def _measure(self, channels: Sequence[str], axis: int, now: Averages) -> float | None:
+        """Average along an axis of the vehicle; None where that of the IMU is not measured."""
+        if self._axes is None or channels[axis] not in now.means:
+            return None
+        along: list[float] = self._axes[axis]
+        return sum(r * now.means.get(c, 0.0) for r, c in zip(along, channels, strict=True))
+
+    def find_speeds(self, now: Averages) -> Iterator[tuple[str, float]]:
+        """By source, m/s, those first whose unit is least in doubt."""
+        if now.position_speed is not None:
+            yield POSITION, now.position_speed
+        for channel in ("gnss.speed", "vehicle.speed"):
+            if channel in now.means:
+                yield channel, abs(now.means[channel])
+        for source, rates in (
+            ("wheel speeds", {c: now.means[c] for c in SPEEDS if c in now.means}),
+            ("wheel angles", now.rates),
+        ):
+            if rates:
+                speeds = [abs(rate) * self._radii[channel.split(".")[1]] for channel, rate in rates.items()]
+                yield source, sum(speeds) / len(speeds)
+
+    def _find_road_wheel_angle(self, now: Averages) -> float | None:
+        means, before = now.means, self._means
+        # One that stays the same is that of a dead sensor.
+        readings = [means[c] for c in self._channels["steering"] if c in means and means[c] != before.get(c)]
+        if not readings:
+            return None
+        reading = sum(readings) / len(readings) - self._steering.offset
+        return self._angle_per_reading[self._steering.source] * reading
+
+    def _add(
+        self, terms: Mapping[str, int], one: float, other: float | None, least: float, enough: float
+    ) -> None:
+        """A ratio, if the smaller magnitude is more than noise and the larger one is well known."""
+        if other is None or not min(abs(one), abs(other)) > least or not max(abs(one), abs(other)) > enough:
+            return
+        pair = tuple((source, power) for source, power in terms.items() if source not in _ANCHORS)
+        # One that goes the other way agrees with no unit.
+        logarithm = math.log(one / other) if one * other > 0.0 else math.inf
+        self._ratios.setdefault(pair, deque(maxlen=_KEPT)).append(logarithm)
+
+    # -- explaining --------------------------------------------------------------------------------------
+
+    def _explain(self) -> None:
+        """Begin a search for the units in which the ratios are as they should be, where they are not."""
+        seen = list(self._find_medians())
+        compared = {source for pair, _, _ in seen for source, _ in pair}
+        if _weigh(seen, {}) is not None:
+            if compared.issuperset(self._found):
+                self._found, self._certain = {}, frozenset()
+            return
+        if self._intervals < self._next_search:
+            return
+        present = {source: self._units[source][unit] for source, unit in self._found.items()}
+        if _weigh(seen, present) is not None:
+            return
+        self._next_search = self._intervals + _SEARCH_EVERY
+        if self._is_gravity_right():
+            compared.discard("accelerometers")
+        self._search = self._search_units(seen, sorted(compared))
+
+    def _search_units(self, seen: Sequence[_Seen], compared: Sequence[str]) -> Iterator[None]:
+        """Find the least number of wrong units that explains all ratios, one candidate at a time."""
+        for count in range(1, _MOST_FAULTS + 1):
+            best: tuple[float, dict[str, str]] | None = None
+            certain = frozenset(compared)
+            for sources in combinations(compared, count):
+                for units in product(*(self._units[source] for source in sources)):
+                    wrong = dict(zip(sources, units, strict=True))
+                    cost = _weigh(seen, {source: self._units[source][unit] for source, unit in wrong.items()})
+                    if cost is not None:
+                        certain &= set(sources)
+                        if best is None or cost < best[0]:
+                            best = cost, wrong
+                    yield
+            if best is not None:
+                self._found, self._certain = best[1], certain
+                return
+
+    def _find_medians(self) -> Iterator[_Seen]:
+        for pair, ratios in self._ratios.items():
+            if len(ratios) >= _LEAST:
+                middle = median(ratios)
+                near = sum(abs(r - middle) < _SPREAD for r in ratios)
+                if near >= _AGREEING * len(ratios):
+                    sources = [source for source, _ in pair]
+                    tolerance = next((t for s, t in _TOLERANCES.items() if s in sources), _SPEED_TOLERANCE)
+                    yield pair, middle, tolerance
+
+
+def _differ_in_sense(one: float | None, other: float | None) -> bool | None:
+    """Whether one rate, rad/s, is of a turn to the other side; None where that is not known."""
+    if one is None or other is None or not min(abs(one), abs(other)) > _SLOWEST_TURN:
+        return None
+    return one * other < 0.0
+
+
+def _is_one_g(upward: float) -> bool:
+    return 0.8 < abs(upward) < 1.25
+
+
+def _weigh(seen: Sequence[_Seen], factors: Mapping[str, float]) -> float | None:
+    """Sum of the squared rests of all ratios with readings too large by these factors; None if one is too far off."""
+    total = 0.0
+    for pair, middle, (low, high) in seen:
+        units = [power * math.log(factors[s]) for s, power in pair if s in factors]
+        rest = middle - sum(units)
+        if not low <= rest <= high or (units and (low, high) == _SPEED_TOLERANCE and abs(rest) > _NEAR):
+            return None
+        total += rest * rest
+    return total

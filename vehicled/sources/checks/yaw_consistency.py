@@ -1,0 +1,353 @@
+"""Health of the gyroscope: its angle against those by wheels and by steering; the filter's model has no part in it.
+
+Over the last second the car has turned by the integral of the gyroscope, by the difference of the ways of two wheels,
+and by the angle of the steering along its way. Radii, a steering offset and understeer make the latter two wrong by
+a share of the way, which is estimated as their offset. Where both contradict the gyroscope, in the same direction, it
+is implausible; where only one does, that one may be wrong.
+
+They are compared at the last time of which the wheels are known: wheels that come late are compared late, with the
+gyroscope of that time.
+
+Both rely on tyres that roll. In a turn under hard brakes they do not: the inner wheel slips, and the car understeers.
+The lateral acceleration over speed, which is the rate of the course whatever the tyres do, has to contradict the
+gyroscope as well, where it is measured. Wheels that lock are compared with nothing: the car then turns as it will.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from vehicled.messages import Measurement
+from vehicled.sources.by_channels import ByChannels
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
+from vehicled.vehicle.parameters import TMeasyTyre, Vehicle
+
+_WINDOW = 1.0
+"""s"""
+_EVERY, _SLACK = 0.02, 0.001
+"""s between the places that are kept, and what it may be less: samples that come so often are not even."""
+_BOUND = 0.1
+"""rad: teeth of counters, slip and loads make less of a difference."""
+_SHARES = 0.1, 0.25, 0.25
+"""Of the angle, by which wheels, steering and course may differ more. The course's follows with the body's roll."""
+_BANK = 0.5
+"""m/s²: of gravity and bias across the car, by which the lateral acceleration may err throughout."""
+_LOCKED = 0.2
+"""Share of the way that the wheels of an axle have slid along: no radius errs by that much, no ABS allows it."""
+_RECOVERY = 0.4
+"""s within half of the bound of one of them, after which the gyroscope is used again."""
+_UNKNOWN = 2.0
+"""s without steering or wheels, or of a slow car, after which nothing contradicts it any more."""
+_DOUBTFUL = 0.4
+"""Share of all bounds beyond which no estimate is held against the gyroscope."""
+_OFFSET_TIME = 5.0
+"""s: over which the offsets are averaged."""
+_SHOWN, _DENIED, _DENIED_BY = 0.75, 0.25, 0.05
+"""Shares of what the gyroscope has gained beside the course. Where the wheels show more than the first, its bias has
+jumped or drifted; less than the second, by so much (rad), the car skids."""
+_LARGEST_SLIP = 0.15
+"""rad: without wheels, what a car may slip sideways below the limit."""
+_SLOWEST = 4.0
+"""m/s"""
+_JUMP = 0.5
+"""rad/s: a difference that noise may make from sample to sample."""
+_LARGEST_ACCELERATION = 20.0
+"""rad/s²: no car's yaw rate changes faster. Samples that jump are not used, but count in the angle."""
+_LONGEST = 0.2
+"""s: after a longer gap nothing is known of the angle meanwhile."""
+_LATEST = 1.0
+"""s by which the wheels may be late."""
+_LEAST_SHARE = 0.03
+"""Of an axis of the accelerometers in the direction to the left: with less, gravity along it is less than a bank."""
+
+
+class _Sums(NamedTuple):
+    """What has been summed up by a time."""
+
+    t: float
+    """s"""
+    gyro: float
+    steering: float
+    course: float
+    """rad; the last by the lateral acceleration."""
+    way: float
+    """m"""
+    slowness: float
+    """s²/m: time over speed."""
+
+
+class _Place(NamedTuple):
+    """The sums at a time of which the wheels are known, and theirs."""
+
+    t: float
+    """s"""
+    sums: _Sums
+    wheels: float
+    """rad"""
+    rolled: float
+    """m"""
+
+
+class _Parts(NamedTuple):
+    """What a measurement with certain channels has of what is compared."""
+
+    wheels: list[tuple[int, str]]
+    """Number and channel of each wheel that it has: the angle, or else the speed."""
+    lateral: list[tuple[str, float]]
+    """Channels of the accelerometers, with their shares in the lateral acceleration, if these are complete."""
+    turn: list[tuple[str, float]]
+    """The same of gyroscopes and yaw rate."""
+
+
+class YawConsistency:
+    """Compares the gyroscope with the wheels of an axle, the steering and the lateral acceleration."""
+
+    def __init__(self, imu: Imu | None, vehicle: Vehicle) -> None:
+        # Driven wheels slip; the axle that is not driven is better, the rear one else.
+        axle = "f" if vehicle.driven == "rear" else "r"
+        self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
+        self.configure(imu)
+        place = vehicle.axle(f"{axle}l")
+        self._radius, self._track = place.tyre.radius, 2.0 * place.hard_points.wheel_center[1]
+        self._by_load = _calc_load_effect(vehicle, f"{axle}l")
+        self.watched = frozenset(
+            (*GYROSCOPES, *ACCELEROMETERS, *(c for pair in self._channels for c in pair))
+        )
+        """Channels that are compared, or implausible with those."""
+        self._offsets = [0.0, 0.0]
+        """rad/m by which wheels and steering differ from the gyroscope."""
+        self.reset()
+
+    def configure(self, imu: Imu | None) -> None:
+        """Other settings, also while running."""
+        self._parts = ByChannels(partial(self._find_parts, imu))
+        """By the channels of a measurement."""
+
+    def _find_parts(self, imu: Imu | None, channels: tuple[str, ...]) -> _Parts:
+        wheels = []
+        for n, (angle, speed) in enumerate(self._channels):
+            if angle in channels or speed in channels:
+                wheels.append((n, angle) if angle in channels else (n, speed))
+        if imu is None:
+            return _Parts(wheels, [], [])
+        (_, to_left, to_yaw), there = imu.R_imu_vehicle.T.tolist(), set(channels)
+        left = [*zip(ACCELEROMETERS, to_left, strict=True)]
+        turn = [*zip(GYROSCOPES, to_yaw, strict=True)]
+        has_left = {c for c, share in left if abs(share) > _LEAST_SHARE} <= there
+        return _Parts(
+            wheels,
+            [each for each in left if has_left and each[0] in there],
+            [each for each in turn if GYROSCOPES[2] in there and each[0] in there],
+        )
+
+    def reset(self) -> None:
+        """The filter begins anew; the offsets stay."""
+        self.is_plausible, self._agreeing_since = True, math.inf
+        self._alone_since = math.inf
+        """s, since when there has been nothing to compare it with."""
+        self.is_doubtful = False
+        """Whether all contradict it, though perhaps not yet by so much that it is implausible."""
+        self._beside_wheels: float | None = None
+        """rad, by which it has turned more than the wheels."""
+        self._slides = False
+        """Whether these wheels have lately slid along, rather than rolled."""
+        self._kept: deque[_Place] = deque()
+        self._past: deque[_Sums] = deque()
+        """Until now, at the least distance of places."""
+        self._t, self._gyro, self._steering, self._way = -math.inf, 0.0, 0.0, 0.0
+        self._left, self._left_at = 0.0, -math.inf
+        """Lateral acceleration, m/s², and when it was measured, s."""
+        self._course, self._slowness, self._course_since = 0.0, 0.0, math.inf
+        """Angle by that, rad; sum of time over speed, s²/m; and since when it has been measured throughout, s."""
+        self._smooth = -math.inf, 0.0
+        """Time, s, and yaw rate, rad/s, of the last sample that did not jump."""
+        self._wheels = [0.0, 0.0]
+        self._wheels_at = [-math.inf, -math.inf]
+        """s, when they were measured."""
+        self._wheels_came = [-math.inf, -math.inf]
+        """s, when they arrived."""
+        self._known_at = self._came_at = -math.inf
+        """The earlier ones of these times."""
+
+    def take(self, m: Measurement, ahead: float, steering: float | None, course_agrees: bool = True) -> bool:
+        """Whether the gyroscopes among the channels are plausible.
+
+        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured;
+        `course_agrees`: whether the course over ground does with the gyroscope: else what wheels and steering differ
+        by may be a bias that drifts, and is no offset.
+        """
+        t, values = m.t * 1e-9, m.values
+        wheels, lateral, turn = self._parts[tuple(values)]
+        if wheels:
+            self._take_wheels(t, m, wheels)
+        if lateral:
+            self._left, self._left_at = 0.0, t
+            for channel, share in lateral:
+                self._left += share * values[channel]
+        if not turn:
+            return self.is_plausible
+        rate = 0.0
+        for channel, share in turn:
+            rate += share * values[channel]
+        dt, self._t = t - self._t, t
+        jumps = self._jumps(t, rate)
+        has_wheels = m.arrival * 1e-9 - self._came_at < _LONGEST and t - self._known_at < _LATEST
+        self._note_alone(t, steering is None or not has_wheels or ahead < _SLOWEST)
+        if steering is None or ahead < _SLOWEST or not 0.0 < dt < _LONGEST:
+            self._kept.clear()
+            self._past.clear()
+            self._beside_wheels, self._course_since = None, math.inf
+            return self.is_plausible and not jumps
+        self._integrate(dt, rate, steering, ahead)
+        if has_wheels:
+            self._compare_at(min(t, self._known_at), course_agrees)
+        else:
+            self._kept.clear()
+            self._beside_wheels = None
+        past = self._past
+        if not past or t - past[-1].t > _EVERY - _SLACK:
+            past.append(self._sum_up())
+            while t - past[0].t > _LATEST + _EVERY:
+                past.popleft()
+        return self.is_plausible and not jumps
+
+    def _jumps(self, t: float, rate: float) -> bool:
+        """Whether a yaw rate (rad/s) differs from the last sound one by more than a car's can have changed."""
+        before, smooth = self._smooth
+        # A sample that arrives late is older than that before it.
+        jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
+        if not jumps:
+            self._smooth = t, rate
+        return jumps
+
+    def _note_alone(self, t: float, is_alone: bool) -> None:
+        """Whether there is nothing to compare it with at t (s): after a while nothing contradicts it any more."""
+        self._alone_since = min(self._alone_since, t) if is_alone else math.inf
+        if t - self._alone_since > _UNKNOWN:
+            self.is_plausible, self.is_doubtful, self._agreeing_since = True, False, math.inf
+
+    def _integrate(self, dt: float, rate: float, steering: float, ahead: float) -> None:
+        """Over dt (s) until the present sample: yaw rates by gyroscope and steering, rad/s; speed, m/s."""
+        self._gyro += dt * rate
+        self._steering += dt * steering
+        self._way += dt * ahead
+        self._course += dt * self._left / ahead
+        self._slowness += dt / ahead
+        is_measured = self._t - self._left_at < _LONGEST
+        self._course_since = min(self._course_since, self._t) if is_measured else math.inf
+
+    def _compare_at(self, t: float, course_agrees: bool) -> None:
+        """Compare at t (s), up to which the wheels are known, unless it has been done shortly before."""
+        if self._kept and t - self._kept[-1].t <= _EVERY - _SLACK:
+            return
+        sums = self._find_sums(t)
+        if sums is not None:
+            left, right = (self._radius * angle for angle in self._wheels)
+            place = _Place(t, sums, (right - left) / self._track, 0.5 * (right + left))
+            self._compare(place, course_agrees)
+
+    def _take_wheels(self, t: float, m: Measurement, wheels: Sequence[tuple[int, str]]) -> None:
+        for n, channel in wheels:
+            if channel == self._channels[n][0]:
+                self._wheels[n] = m.values[channel]
+            else:
+                dt = t - self._wheels_at[n]
+                self._wheels[n] += m.values[channel] * dt if 0.0 < dt < _LONGEST else 0.0
+            self._wheels_at[n], self._wheels_came[n] = t, m.arrival * 1e-9
+        self._known_at, self._came_at = min(self._wheels_at), min(self._wheels_came)
+
+    def _sum_up(self) -> _Sums:
+        return _Sums(self._t, self._gyro, self._steering, self._course, self._way, self._slowness)
+
+    def confirm(self, angle: float, within: float) -> bool | None:
+        """Whether the wheels show an angle (rad) as well that the gyroscope seems to have turned more than the car.
+
+        `within`: s; of what it has gained evenly over more than their window, that has a part. False where the car
+        skids, for then its course turns otherwise and its wheels do not, or its wheels slide; None where it is open:
+        brakes make wheels slip, and where they are not compared, skids are possible up to an angle.
+        """
+        shown = self._beside_wheels
+        if self._slides:
+            return False
+        if shown is None:
+            return abs(angle) > _LARGEST_SLIP or None
+        expected = angle * min(1.0, _WINDOW / within)
+        if shown / expected > _SHOWN:
+            return True
+        denied = shown / expected < _DENIED and abs(expected - shown) > _DENIED_BY
+        return False if denied else None
+
+    @property
+    def excess(self) -> float:
+        """By how much the gyroscope has lately turned faster than the wheels, rad/s; 0 without them."""
+        return (self._beside_wheels or 0.0) / _WINDOW
+
+    def _find_sums(self, t: float) -> _Sums | None:
+        """The sums at a time until now; None if it is before those that are kept."""
+        now = after = self._sum_up()
+        for before in reversed(self._past):
+            if before.t <= t:
+                share = (t - before.t) / (after.t - before.t)
+                return _Sums(*(a + share * (b - a) for a, b in zip(before, after, strict=True)))
+            after = before
+        return now if t >= now.t else None
+
+    def _compare(self, place: _Place, course_agrees: bool) -> None:
+        kept, t = self._kept, place.t
+        kept.append(place)
+        self._beside_wheels, self._slides = None, False
+        if t - kept[0].t < _WINDOW:
+            return
+        while t - kept[0].t > _WINDOW:
+            kept.popleft()
+        first = kept[0]
+        now, begin = place.sums, first.sums
+        gyro, way = now.gyro - begin.gyro, now.way - begin.way
+        speed = way / (now.t - begin.t)
+        wheels = (place.wheels - first.wheels) / (1.0 + self._by_load * speed * speed)
+        others, bounds = [wheels, now.steering - begin.steering], [_BOUND, _BOUND]
+        residuals = [gyro - angle - offset * way for angle, offset in zip(others, self._offsets, strict=True)]
+        self._slides = abs(place.rolled - first.rolled) < (1.0 - _LOCKED) * way
+        if self._slides:
+            self.is_doubtful = False
+            return
+        self._beside_wheels = residuals[0]
+        if first.t >= self._course_since:
+            others.append(now.course - begin.course)
+            residuals.append(gyro - others[-1])
+            bounds.append(_BOUND + _BANK * (now.slowness - begin.slowness))
+        ratios = [
+            residual / (bound + share * min(abs(gyro), abs(angle)))
+            for residual, bound, angle, share in zip(residuals, bounds, others, _SHARES, strict=False)
+        ]
+        least = min(map(abs, ratios))
+        contradict = min(ratios) > 0.0 or max(ratios) < 0.0
+        self._agreeing_since = min(self._agreeing_since, t) if least < 0.5 else math.inf
+        self.is_doubtful = contradict and least > _DOUBTFUL
+        if contradict and least > 1.0:
+            self.is_plausible = False
+        elif t - self._agreeing_since > _RECOVERY:
+            self.is_plausible = True
+        if self.is_plausible and course_agrees:
+            since = t - kept[-2].t
+            for n, (residual, ratio) in enumerate(zip(residuals[:2], ratios[:2], strict=True)):
+                # A counter that rolls over is no offset.
+                self._offsets[n] += residual / max(1.0, abs(ratio)) / way * since / _OFFSET_TIME
+
+
+def _calc_load_effect(vehicle: Vehicle, wheel: str) -> float:
+    """By how much more than the car the wheels of an axle turn in a bend, as a share per (m/s)².
+
+    The outer tyre is pressed down by v ω m h/(2 b), half of what the car's height h over the track b takes from the
+    inner side, and its rolling radius is smaller by a share of that.
+    """
+    place = vehicle.axle(wheel)
+    tyre, track = place.tyre, 2.0 * place.hard_points.wheel_center[1]
+    if not isinstance(tyre, TMeasyTyre):
+        return 0.0
+    smaller = tyre.rolling_share * vehicle.mass * float(vehicle.center_of_mass()[2]) / tyre.vertical_stiffness
+    return smaller / (track * track * tyre.radius)

@@ -1,0 +1,1 @@
+"""What drives the model: steering, drive torques and brake pressure, and what stands in for them."""

@@ -1,0 +1,210 @@
+"""Steering: the rack, the steering wheel or the road wheels, as input of the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from vehicled.messages import WHEELS
+from vehicled.sources.inputs.model_input import InputSettings, ModelInput
+from vehicled.sources.inputs.steering_health import SILENT, SteeringHealth
+from vehicled.sources.inputs.tracker import Tracker
+from vehicled.units import NonNegative, Positive, Seconds, Unit, UnitBy
+from vehicled.vehicle.arrays import RACK, RACK_RATE, ROD, ROD_RATE
+from vehicled.vehicle.steering import SteeringGeometry
+
+if TYPE_CHECKING:  # commands that only read a configuration load no machine code
+    from vehicled.vehicle.car import Car
+
+_ONE_SIDED = 0.3
+"""s: after that without a sample, only the other road wheel is measured."""
+_RODS, _ROD_RATES = (range(row * len(WHEELS), row * len(WHEELS) + 2) for row in (ROD, ROD_RATE))
+"""Places of the front wheels in the flat inputs of corners."""
+_REPLACED, _UNKNOWN = 0.03, 0.1
+"""rad/√s: how fast the error changes of the angle that replaces a sensor's; and of the last angle, where nothing
+does: a driver turns the wheels by so much within a second."""
+_TURNING = 4.0
+"""m/s²/√s: how fast lateral acceleration changes in bends. At speed wheels that turned as they do in a car park would
+make the simulated car skid."""
+_STANDING = 0.1
+"""m/s: slower, a car does not show where its wheels point: what its tyres do as they are twisted is no angle."""
+_ANYWHERE = 0.3
+"""rad: σ of wheels that may point anywhere between their stops. It takes a second to turn them."""
+_SHOWING = 1.0
+"""m: on this way tyres show by how much the wheels have been turned. On a shorter one, what accelerometers seem to
+show of wheels that may point anywhere is noise: it would turn the simulated ones to and fro, which push the car."""
+
+_ROLLING = 0.3
+"""m/s, in either direction: a speed that is beyond it on both sides of zero within one step has been corrected."""
+MIRRORED = 0.1
+"""rad: σ of wheels that are then taken to be turned to the other side."""
+
+_ANGLE = Unit("rad", plain=True)
+_UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
+_MOST = {"rack": (0.3, "m"), "wheel": (20.0, "rad"), "road_wheels": (1.0, "rad")}
+"""By source: of its offset."""
+_SCALES = {"rack": 0.01, "wheel": 0.03, "road_wheels": 0.01}
+"""By source: 1 σ of the relative error of the front wheels' angle."""
+_RACK, _WHEEL, _ROAD_WHEELS = "steer.rack", "steer.wheel", ("steer.fl", "steer.fr")
+CHANNELS_BY_SOURCE = {"rack": (_RACK,), "wheel": (_WHEEL,), "road_wheels": _ROAD_WHEELS}
+"""What each source reads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteeringInput(InputSettings):
+    """How the steering that the model follows is read."""
+
+    LIMITS: ClassVar[Mapping[str, float]] = {_WHEEL: 50.0, _RACK: 0.3, **dict.fromkeys(_ROAD_WHEELS, 1.5)}
+
+    source: Literal["rack", "wheel", "road_wheels"] = "rack"
+    """`rack`: steer.rack; `wheel`: steer.wheel times the steering ratio; `road_wheels`: steer.fl and steer.fr."""
+    offset: Annotated[float, UnitBy(_UNITS, "source")] = 0.0
+    """Of the source when driving straight on: a length of the rack (a plain number: m), otherwise an angle (rad)."""
+    scale: Annotated[float | None, NonNegative] = None
+    """Relative error of the front wheels' angle, which the filter estimates: 1 σ; 0: known. Left out: 3 % where a
+    steering wheel is measured, whose ratio depends on car and angle; 1 % otherwise."""
+    smoothing: Annotated[Seconds, Positive] = 0.02
+    """Memory of the tracker that finds value and rate between samples."""
+
+    @property
+    def scale_sigma(self) -> float:
+        """`scale`, or what it is where it is left out."""
+        return _SCALES[self.source] if self.scale is None else self.scale
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield (key, what is wrong) for an offset beyond what the source can measure."""
+        most, unit = _MOST[self.source]
+        if not abs(self.offset) <= most:
+            yield "offset", f"expected at most ±{most:g} {unit} of {self.source}, got {self.offset:g} {unit}"
+
+    def make_input(self, car: Car) -> Steering:
+        """The input that uses this section."""
+        return Steering(self, car)
+
+
+class Steering(ModelInput[SteeringInput]):
+    """Keeps the latest displacement of both tie rods."""
+
+    NAME = "steering"
+    SERVES = ("sideslip", "slip")
+    HOLDS = SILENT
+
+    def __init__(self, settings: SteeringInput, car: Car) -> None:
+        super().__init__(settings, car)
+        self.geometry = SteeringGeometry(car.vehicle)
+        self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))
+        self._angles, self._angles_at = [0.0, 0.0], [-math.inf, -math.inf]
+        """Of the road wheels as measured last, rad, and when, s."""
+        self.health = SteeringHealth(car.vehicle.wheelbase)
+        self.noise = _REPLACED
+        """How fast the error of the angle changes while it is not measured, rad/√s."""
+        self._was_shown = False
+        """Whether the car has ever shown by rolling where its wheels point."""
+        self._hidden, self._checked = 0.0, math.inf
+        """rad²: variance of what the wheels may have been turned by and no way has shown; s, the last check."""
+        self._ahead = 0.0
+        """Speed at the last check, m/s."""
+        self.is_replaced_anew = False
+        """Whether the angle of rolling has just taken the place of the last one, which had held on."""
+
+    @property
+    def measured_at(self) -> float:
+        """When it was measured last, s; −∞ if never."""
+        return self.health.seen
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with it beside silence, in words."""
+        if self.health.state != "distrusted":
+            return None
+        if self.health.is_noisy:
+            return "noise of more than 3 mrad at the road wheels"
+        return "jumps, or stays the same while the car turns otherwise"
+
+    def take(self, t: float, values: Mapping[str, float]) -> None:
+        """Channels that came with the time t, s."""
+        t -= self.settings.latency
+        source, offset, geometry = self.settings.source, self.settings.offset, self.geometry
+        if source == "road_wheels":
+            for n, channel in enumerate(_ROAD_WHEELS):
+                if channel in values:
+                    self._angles[n], self._angles_at[n] = values[channel] - offset, t
+            if t in self._angles_at:
+                self._take_angles(t)
+        elif source == "rack" and _RACK in values:
+            self._take_both(t, geometry.sign * (values[_RACK] - offset))
+        elif source == "wheel" and _WHEEL in values:
+            self._take_both(t, geometry.sign * geometry.ratio * (values[_WHEEL] - offset))
+
+    def _take_angles(self, t: float) -> None:
+        """Of the road wheels, as measured last; one that is not measured turns as the other's rack demands."""
+        known = [n for n, at in enumerate(self._angles_at) if t - at < _ONE_SIDED]
+        angles = [self._angles[n] for n in known]
+        rods = [self.geometry.rod(n, angle) for n, angle in zip(known, angles, strict=True)]
+        self._take(t, sum(angles) / len(angles), [(n, rods[n if len(rods) > 1 else 0]) for n in (0, 1)])
+
+    def _take_both(self, t: float, displacement: float) -> None:
+        self._take(t, displacement / self.geometry.rack_per_angle, [(0, displacement), (1, displacement)])
+
+    def _take(self, t: float, angle: float, displacements: Sequence[tuple[int, float]]) -> None:
+        # Silence is that of samples, however late they are.
+        if self.health.take(t + self.settings.latency, angle):
+            for n, displacement in displacements:
+                self._rods[n].update(t, displacement)
+
+    def check(self, t: float, ahead: float, yaw_rate: float | None) -> bool:
+        """Whether it is measured at t, s; if not, the angle of rolling takes its place where that is known.
+
+        `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
+        """
+        instead = self.health.check(t, ahead, yaw_rate)
+        is_measured, is_last = self.health.state == "measured", self.noise != _REPLACED
+        self.is_replaced_anew = instead is not None and is_last
+        dt, self._checked = max(t - self._checked, 0.0), t
+        if instead is not None:
+            self.noise, self._was_shown, self._hidden = _REPLACED, True, 0.0
+            for n, rod in enumerate(self._rods):
+                rod.update(t, self.geometry.rod(n, instead))
+        elif is_measured:
+            self.noise, self._hidden = _UNKNOWN, 0.0
+        else:
+            self.noise = self._find_noise(dt, abs(ahead))
+        return is_measured
+
+    def take_speed(self, ahead: float) -> bool:
+        """Take the speed of the estimate, m/s. Returns whether it went the other way at the last call."""
+        before, self._ahead = self._ahead, ahead
+        return before * ahead < 0.0 and min(abs(before), abs(ahead)) > _ROLLING
+
+    def find_held_angle(self, t: float) -> float:
+        """Of the front wheels as measured last, while it holds on at t (s), rad to the left.
+
+        0 where the angle of rolling has taken its place, which is that of the present speed.
+        """
+        if self.noise == _REPLACED:
+            return 0.0
+        left, right = (rod.at(t)[0] for rod in self._rods)
+        return 0.5 * (left + right) / self.geometry.rack_per_angle
+
+    def _find_noise(self, dt: float, speed: float) -> float:
+        """Of the last angle, rad/√s, `dt` s after the last check at a speed in m/s."""
+        if speed < _STANDING:
+            # A car that has not driven yet mostly starts straight ahead, as the prior of the start says.
+            if self._was_shown:
+                self._hidden = min(self._hidden + _ANYWHERE**2 * dt, _ANYWHERE**2)
+            return 0.0
+        shown = self._hidden * speed / _SHOWING
+        self._hidden *= math.exp(-speed * dt / _SHOWING)
+        unknown = min(_UNKNOWN, _TURNING * self._car.vehicle.wheelbase / speed**2)
+        return math.sqrt(unknown**2 + shown)
+
+    def apply(self, t: float) -> None:
+        """Write displacements and rates at t, s, into the car."""
+        left, left_rate = self._rods[0].at(t)
+        right, right_rate = self._rods[1].at(t)
+        inputs, corners = self._car.inputs, self._car.flat_corner_inputs
+        inputs[RACK], inputs[RACK_RATE] = 0.5 * (left + right), 0.5 * (left_rate + right_rate)
+        corners[_RODS[0]], corners[_RODS[1]] = left, right
+        corners[_ROD_RATES[0]], corners[_ROD_RATES[1]] = left_rate, right_rate

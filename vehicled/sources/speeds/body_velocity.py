@@ -1,0 +1,159 @@
+"""Velocity of a point of the car in its own axes: optical sensors, radar, other navigation systems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from vehicled.filter.covariance import MISSING
+from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_constant
+from vehicled.messages import Measurement
+from vehicled.sources.gate import Gate
+from vehicled.sources.limits import FASTEST
+from vehicled.sources.source import Context, Place, Source, SourceSettings
+from vehicled.sources.speeds.late_speeds import calc_share_of_change, find_considered, make_latency
+from vehicled.units import Direction, MetresPerSecond, NonNegative, Positive, Radians, Seconds
+
+if TYPE_CHECKING:
+    from vehicled.filter.error_model import ErrorModel
+    from vehicled.symbolic.graph import Atom
+
+_CHANNELS = "velocity.x", "velocity.y"
+_PLACE, _ANGLE = "velocity.place", "velocity.angle"
+"""Arrays of the program: place, m in vehicle axes, and angle from ahead to the sensor's x axis, rad to the left."""
+
+_LARGEST_SCALE = 0.1
+"""What is more is no error of its scale, but of where it points."""
+_SMALL_SINE = 0.1
+"""Of the mounting angle: with less, the velocity across the sensor makes little of the speed along the car."""
+
+VELOCITY_SCALE: ErrorStates[BodyVelocity | None] = make_constant(
+    "velocity_scale",
+    ("",),
+    "–",
+    "relative error of the velocity sensor",
+    contradiction=10.0,
+    limit=_LARGEST_SCALE,
+    sigma=lambda velocity: None if velocity is None else velocity.scale,
+)
+VELOCITY_ANGLE: ErrorStates[BodyVelocity | None] = make_constant(
+    "velocity_angle",
+    ("",),
+    "rad",
+    "heading of the velocity sensor in the car beside the one that is given, to the left",
+    sigma=lambda velocity: None if velocity is None else velocity.angle_sigma,
+)
+VELOCITY_LATENCY: ErrorStates[BodyVelocity | None] = make_latency(
+    "velocity_latency",
+    "by how much the velocity sensor's samples are older than their time",
+    lambda velocity: None if velocity is None else velocity.latency_sigma,
+)
+
+
+def add_body_velocity(model: ErrorModel) -> None:
+    """Observation `velocity`: velocity of the sensor's place along and across its axes, with scale and latency."""
+    # Not imported by a daemon whose code is on disk.
+    from vehicled.symbolic.vector import Vector
+
+    g, s, chassis = model.g, model.states, model.models.chassis
+    place = Vector.of(model.program.array(_PLACE, 3))
+    (angle,) = model.program.array(_ANGLE, 1)
+    angle = angle + model.estimates(VELOCITY_ANGLE)[0]
+    scale = 1.0 + model.estimates(VELOCITY_SCALE)[0]
+    velocity = chassis.axes.to_body(chassis.calc_velocity(place))
+    cos, sin = g.cos(angle), g.sin(angle)
+    along, across = cos * velocity.x + sin * velocity.y, cos * velocity.y - sin * velocity.x
+    turned = across, -along
+    readings = [along * scale, across * scale]
+    changes = [model.calc_change(model.models.differentiate(reading)) for reading in readings]
+    share, late = calc_share_of_change(model), model.estimates(VELOCITY_LATENCY)[0]
+
+    def error(k: int, values: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
+        row = s.entries(VELOCITY_SCALE, {0: values[k] / scale})
+        row |= s.entries(VELOCITY_LATENCY, {0: -(share * changes[k])})
+        return -late * changes[k], row | s.entries(VELOCITY_ANGLE, {0: turned[k] * scale})
+
+    considered = find_considered(model, VELOCITY_LATENCY)
+    model.observe_readings("velocity", readings, error, considered=considered)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyVelocity(SourceSettings):
+    """Settings of a sensor of the velocity over ground, along and across its axes."""
+
+    LIMITS: ClassVar[Mapping[str, float]] = dict.fromkeys(_CHANNELS, FASTEST)
+    STATES = (VELOCITY_SCALE, VELOCITY_ANGLE, VELOCITY_LATENCY)
+    LATENCY = VELOCITY_LATENCY
+    OBSERVATIONS = (add_body_velocity,)
+    NOISE = (
+        NoiseSetting(
+            "velocity.noise",
+            "sensor of velocity over ground, one sample",
+            "m/s",
+            ("sensors", "velocity", "noise"),
+            channels=_CHANNELS,
+        ),
+    )
+    IS_EXTRA = True
+    SPEED_PRECEDENCE = 5
+
+    position: Place = (0.0, 0.0, 0.0)
+    """Of the point whose velocity it gives, vehicle axes."""
+    angle: Direction = 0.0
+    """From ahead to its x axis, to the left."""
+    angle_sigma: Annotated[Radians, NonNegative] = 0.005
+    """How well that is known, 1 σ; the filter estimates the rest."""
+    scale: Annotated[float, NonNegative] = 0.005
+    """Its scale error, which the filter estimates: 1 σ."""
+    noise: Annotated[MetresPerSecond, Positive] = 0.05
+    """Along each of its axes."""
+    latency_sigma: Annotated[Seconds, NonNegative] = 0.02
+    """How well `latency` is known, which the filter estimates too: 1 σ."""
+    gate: Gate = field(default_factory=Gate)
+
+    def make_source(self, context: Context) -> BodyVelocitySource:
+        """The source that uses this section."""
+        return BodyVelocitySource(self, context)
+
+    def calc_variances(self) -> dict[str, float]:
+        """`velocity`, (m/s)²."""
+        return {"velocity": self.noise**2}
+
+    def get_given(self) -> dict[Group, object]:
+        """Angle and latency."""
+        return super().get_given() | {VELOCITY_ANGLE: self.angle}
+
+    def get_arrays(self) -> dict[str, tuple[float, ...]]:
+        """Place and angle."""
+        return {_PLACE: self.position, _ANGLE: (self.angle,)}
+
+
+class BodyVelocitySource(Source[BodyVelocity]):
+    """Velocity along and across as one observation."""
+
+    def register(self) -> None:
+        """Register `velocity`."""
+        self.updates.register("velocity", self.settings.gate, channels=_CHANNELS, serves=("vx", "sideslip"))
+
+    def observe(self, m: Measurement) -> None:
+        """Update with the components that a measurement has."""
+        present = [k for k, channel in enumerate(_CHANNELS) if channel in m.values]
+        if present:
+            noise = self._variances["velocity"]
+            self.updates.update(
+                m,
+                "velocity",
+                [m.values.get(channel, 0.0) for channel in _CHANNELS],
+                [noise if k in present else MISSING for k in range(len(_CHANNELS))],
+                present if len(present) < len(_CHANNELS) else None,
+            )
+
+    def measure_speed(self, m: Measurement) -> float | None:
+        """The speed along the car, m/s, if the sensor measures ahead."""
+        ahead, across = (m.values.get(channel) for channel in _CHANNELS)
+        cos, sin = math.cos(self.settings.angle), math.sin(self.settings.angle)
+        if ahead is None or (across is None and abs(sin) > _SMALL_SINE):
+            return None
+        return cos * ahead - sin * (across or 0.0)

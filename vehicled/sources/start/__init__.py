@@ -1,0 +1,1 @@
+"""How an estimate begins, and begins anew."""
