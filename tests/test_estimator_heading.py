@@ -106,6 +106,25 @@ def test_a_car_that_is_parked_finds_its_heading_by_fixes():
     assert (np.abs(error) < 4.0 * run["sigma.yaw"])[run.t > 2 * SECOND].all()
 
 
+def test_a_car_that_is_steered_at_walking_pace_keeps_the_heading_that_fixes_have_found():
+    """It reverses out of its place, as a robot from its dock, while its wheels are turned from side to side."""
+    inputs = DriveInputs(
+        rack=[(1.0, 0.0), *((2.0 + k, 0.02 * (-1) ** k) for k in range(9))],
+        rear_torque=[(0.5, 0.0), (0.8, -300.0), (1.8, -300.0), (2.0, -20.0)],
+    )
+    drive = Drive(
+        Scenario(duration=10.0, initial=InitialMotion(yaw=2.0), inputs=inputs, plant=STANDARD_ERRORS)
+    )
+    run = Run(prototype(), steps(drive.measurements(4)))
+    status = run.estimator.status()
+    assert -1.0 < run["vx"].min() < -0.3
+    assert status["alignments"] == 1
+    found = run["sigma.yaw"] < 0.5
+    assert found[-1]
+    error = wrap(run.error(drive, "yaw"))
+    assert np.abs(error[found]).max() < math.radians(3.0)
+
+
 def test_a_heading_that_comes_first_as_the_course_turns_the_car_is_one_without_a_baseline():
     """Of a receiver whose heading has not been configured, and that gives one from a speed of 2 m/s on."""
 

@@ -17,11 +17,15 @@ class Filter:
 
     def __init__(self, speed: float) -> None:
         self.pose, self._inputs = np.zeros(32), np.zeros(3)
-        self.pose[AHEAD] = speed
+        self.pose[AHEAD], self.turned = speed, 0.0
         self.car = SimpleNamespace(view=lambda name: {"inputs": self._inputs}[name])
 
     def turn_heading(self, angle: float) -> None:
         self.pose[YAW] += angle
+
+    def turn(self, angle: float) -> None:
+        self.pose[YAW] += angle
+        self.turned += angle
 
     def steer(self, rack: float, by: float) -> None:
         self.pose[YAW] += by * (rack - self._inputs[RACK])
@@ -48,6 +52,17 @@ def test_the_heading_of_a_car_that_is_steered_while_it_stands_is_that_of_the_gyr
 
 def test_a_car_that_turns_meanwhile_is_followed():
     assert park(0.5, turning=0.02) == pytest.approx(0.02 * 3.0, abs=0.02)
+
+
+def test_a_heading_that_is_found_meanwhile_stays():
+    f = Filter(0.5)
+    standing = StandingHeading(f)
+    for k in range(100):
+        f.steer(0.001 * k, 0.2)
+        standing.take(k * STEP, 0.0)
+        if k == 50:
+            f.turn(1.0)
+    assert f.pose[YAW] == pytest.approx(1.0, abs=0.001)
 
 
 def test_one_that_is_not_steered_is_left_alone():

@@ -136,6 +136,10 @@ class ObservedFilter(Protocol):
         """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
 
     @property
+    def turned(self) -> float:
+        """By how much `turn` has turned the car in all, rad."""
+
+    @property
     def measured_rates(self) -> np.ndarray:
         """(4,) 1 where gyroscopes have measured at the time of an observation, else 0; rad/s in IMU axes.
 

@@ -106,6 +106,8 @@ class VehicleState:
         """Time that `_pose` is of, where it is not the present."""
         self._step_ns = 0
         """Time of the present step."""
+        self.turned = 0.0
+        """By how much `turn` has turned the car in all, rad."""
         self._past_latency = 0.0
         """The latency that this time was found with, s."""
         self._late_step: int | None = None
@@ -480,6 +482,7 @@ class VehicleState:
         """
         change = np.zeros(CHART_SIZE)
         change[YAW] = angle
+        self.turned += angle
         self.car.correct(change, carry=True, d_change=_below(None if d_angle is None else d_angle[None], YAW))
         self._past = None
 

@@ -35,7 +35,8 @@ class StandingHeading:
         """A yaw rate about the car's axis at t (s), without its bias, rad/s."""
         since, self._t = t - self._t, t
         read = self._filter.pose.item
-        yaw, rack = read(YAW), self._inputs.item(RACK)
+        # A heading that is found meanwhile, by fixes or a course, is no motion of the car.
+        yaw, rack = read(YAW) - self._filter.turned, self._inputs.item(RACK)
         turned, steered = yaw - self._yaw, abs(rack - self._rack)
         self._yaw, self._rack = yaw, rack
         if not 0.0 < since < _LONGEST:
