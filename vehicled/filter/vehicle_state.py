@@ -476,10 +476,7 @@ class VehicleState:
         self._past = None
 
     def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
-        """Turn the whole car, its velocity with it, about the vertical through its origin.
-
-        `d_angle`: (directions,).
-        """
+        """Turn the car, its velocity with it, about the vertical through its origin. `d_angle`: (directions,)."""
         change = np.zeros(CHART_SIZE)
         change[YAW] = angle
         self.turned += angle
