@@ -237,6 +237,12 @@ class ObservedFilter(Protocol):
     def reset_wheel_angle(self, wheel: int, innovation: float, variance: float) -> None:
         """Turn a wheel to its counter's reading, by the innovation of the update just made."""
 
+    def set_wheel_rate(self, wheel: int, observation: Observation, variance: float) -> None:
+        """Turn a wheel as fast as it is measured to, unless that is too old; nothing else changes."""
+
+    def calc_rolling_rate(self, wheel: int) -> float:
+        """Rate at which a wheel rolls with the car's speed and yaw rate, rad/s."""
+
 
 class EstimatedFilter(ObservedFilter, Protocol):
     """What the estimator uses of a filter beside that."""

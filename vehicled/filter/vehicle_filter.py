@@ -24,6 +24,7 @@ from vehicled.filter.states import (
     SUSPENSION,
     VELOCITY,
     WHEEL_ANGLE,
+    WHEEL_SLIP,
 )
 from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.tangents import Companion
@@ -44,6 +45,7 @@ from vehicled.vehicle.arrays import (
     V1Z_RATE,
     V2Z,
     V2Z_RATE,
+    YAW_RATE,
     Z,
 )
 from vehicled.vehicle.car import Instances
@@ -466,3 +468,22 @@ class VehicleFilter(AdaptiveState):
         place = self.states[WHEEL_ANGLE].start + wheel
         self.errors.set_variance(place, variance)
         self._enter_change("now_wheels", wheel, innovation, self._d_innovation[0])
+
+    def calc_rolling_rate(self, wheel: int) -> float:
+        """Rate at which a wheel rolls with the car's speed and yaw rate, rad/s."""
+        by_speed, by_yaw_rate = self.rolling[wheel].tolist()
+        return float(by_speed * self.pose.item(AHEAD) + by_yaw_rate * self.pose.item(YAW_RATE))
+
+    def set_wheel_rate(self, wheel: int, observation: Observation, variance: float) -> None:
+        """Turn a wheel as fast as it is measured to, unless that is too old; nothing else changes."""
+        self.apply_corrections()
+        if self.evaluate(observation) is None:
+            return
+        innovation, d_innovation = float(self.errors.innovation[0]), self._d_innovation[0].copy()
+        wheels = np.zeros((2, len(WHEELS)))
+        wheels[1, wheel] = innovation
+        d_wheels = np.zeros((2, len(WHEELS), self._tangents.directions))
+        d_wheels[1, wheel] = d_innovation
+        self.car.correct(np.zeros(CHART_SIZE), wheels, d_wheels=d_wheels)
+        self.errors.set_variance(self.states[WHEEL_SLIP].start + wheel, variance)
+        self._enter_change("now_wheels", len(WHEELS) + wheel, innovation, d_innovation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +33,13 @@ _KNOWN_ANGLE = 1e-4
 """rad²: variance of a wheel angle that has been set to its counter's reading."""
 _TURNING_NS = 100_000_000
 """Time over which the turning of wheels gives the speed."""
+_SPUN, _NEARER = 3, 0.5
+"""Readings in a row that the filter rejects, and how much nearer to rolling than its wheel they are: the wheel that
+spins or locks is the simulated one, as by more torque or less grip than the car's."""
+_HELD_NS = 250_000_000
+"""ns for which its readings then set it, and correct nothing else: how it slips is not how the car's does."""
+_READ_RATE = 1.0
+"""rad/s: of a wheel that has been set to its reading."""
 _STOPPED = 1.5
 """Rate of a wheel that reads zero, by the estimate, over the least one that it reads: faster, it has locked."""
 
@@ -238,6 +246,8 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         self._bands, self._departure = {channel: DeadBand() for channel in SPEEDS}, context.departure
         self._smoothed = SmoothedVelocity(self.filter, WHEEL_LATENCY, has_direction=False)
         self._departure.is_asked = True
+        self._held_until: dict[str, int] = {}
+        """ns, by channel of a wheel that has been set to its reading."""
 
     def register(self) -> None:
         """Register the four rates."""
@@ -254,7 +264,13 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         variances = [self._variances[channel] + of_lag for channel in present]
         if self._direction.is_forwards:
             rates = {c: self._direction.resolve(c, m.values[c], 0.0)[0] for c in present}
+            if self._held_until:
+                variances = [
+                    v for c, v in zip(present, variances, strict=True) if not self._hold(m, c, rates[c], v)
+                ]
+                rates = {c: rate for c, rate in rates.items() if c not in self._held_until}
             self.updates.update_jointly(m, self._joint, rates, variances)
+            self._take_spinning(m, rates, variances)
             return
         slow = abs(self.filter.pose.item(AHEAD)) / self.filter.rear_radius
         for channel, variance in zip(present, variances, strict=True):
@@ -267,6 +283,36 @@ class WheelSpeedSource(Source[WheelSpeeds]):
             # At a higher speed it is a wheel that has locked; and a car that has not pulled off stands.
             is_open = slow < _STOPPED * band.least and self._departure.is_possible(m.t * 1e-9)
             self.updates.update(m, channel, [rate], [variance + unread if is_open else variance])
+            self._take_spinning(m, {channel: rate}, [variance])
+
+    def _hold(self, m: Measurement, channel: str, rate: float, variance: float) -> bool:
+        """Whether a reading of a wheel that has been set to one has set it again."""
+        until = self._held_until.get(channel)
+        if until is None:
+            return False
+        if m.t > until:
+            del self._held_until[channel]
+            return False
+        observation = Observation(channel, m.t, [rate], [variance])
+        self.filter.set_wheel_rate(SPEEDS.index(channel), observation, _READ_RATE**2)
+        self.updates.reject(m, channel, [rate], "gate")
+        return True
+
+    def _take_spinning(self, m: Measurement, rates: Mapping[str, float], variances: Sequence[float]) -> None:
+        """Set simulated wheels that spin or lock to readings by which the car's do not."""
+        health = self.updates.health
+        for (channel, rate), variance in zip(rates.items(), variances, strict=True):
+            if health[channel].failures < _SPUN:
+                continue
+            last = next(r for r in reversed(self.updates.records) if r.sensor == channel)
+            wheel = SPEEDS.index(channel)
+            rolling = self.filter.calc_rolling_rate(wheel)
+            if abs(rate - rolling) < _NEARER * abs(rate - last.innovation[0] - rolling):
+                self.filter.set_wheel_rate(
+                    wheel, Observation(channel, m.t, [rate], [variance]), _READ_RATE**2
+                )
+                health[channel].clear_failures()
+                self._held_until[channel] = m.t + _HELD_NS
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Mean of the rear wheels' rates times their radius, m/s; None unless both are present."""

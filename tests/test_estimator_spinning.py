@@ -1,0 +1,43 @@
+"""A car that starts at the limit of its tyres, with torques measured too large: the simulated wheels would spin."""
+
+import pytest
+from estimator_rig import Drive, Run, rms, steps, with_sensors
+
+from vehicled.messages import WHEELS, Measurement
+from vehicled.simulation.manoeuvres import InitialMotion
+from vehicled.simulation.scenario import DriveInputs, Scenario
+from vehicled.simulation.sensor_settings import SimulatedSignal
+from vehicled.sources.wheels import WheelSpeeds
+
+DRIVEN = WHEELS[2:]
+
+
+def start(gain: float, stuck: bool = False) -> tuple[Run, Drive]:
+    """Torques as measured are `gain` times as large; `stuck`: a driven wheel's sensor reads nothing."""
+    inputs = DriveInputs(rear_torque=[(0.5, 0.0), (0.6, 1900.0)])
+    drive = Drive(Scenario(duration=5.0, initial=InitialMotion(speed=3.0, yaw=0.5), inputs=inputs))
+    given = drive.measurements(0, wheel_angles=None, wheel_speeds=SimulatedSignal(rate=100.0, noise=0.1))
+    changed = []
+    for m in given:
+        values = {c: v * gain if c.startswith("torque.") else v for c, v in m.values.items()}
+        if stuck and "wheel.rl.speed" in values:
+            values["wheel.rl.speed"] = 0.0
+        changed.append(Measurement(m.source, m.t, m.arrival, values))
+    return Run(with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds(noise=0.1)), steps(changed)), drive
+
+
+@pytest.mark.parametrize("gain", [1.0, 1.3])
+def test_wheels_that_are_measured_to_roll_do_not_spin_in_the_estimate(gain):
+    found, drive = start(gain)
+    late = found.t > 1.5e9
+    for wheel in DRIVEN:
+        error = found[f"wheel.{wheel}.speed"] - drive.truth(found.t, f"wheel.{wheel}.speed")
+        assert rms(error[late]) < 4.0, wheel
+    assert rms((found["vx"] - drive.truth(found.t, "vx"))[late]) < 0.1
+
+
+def test_a_wheel_that_reads_nothing_is_not_followed():
+    found, drive = start(1.0, stuck=True)
+    late = found.t > 1.5e9
+    error = found["wheel.rl.speed"] - drive.truth(found.t, "wheel.rl.speed")
+    assert rms(error[late]) < 3.0
