@@ -7,7 +7,7 @@ from vehicled.messages import WHEELS, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import SimulatedSignal
-from vehicled.sources.wheels import WheelSpeeds
+from vehicled.sources.speeds.wheels import WheelSpeeds
 
 DRIVEN = WHEELS[2:]
 

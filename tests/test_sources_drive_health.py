@@ -16,7 +16,7 @@ def health() -> DriveHealth:
 
 
 def is_healthy(
-    health: DriveHealth, seconds: float, measured: float | None, begin: float = 0.0, **inputs: float
+    health: DriveHealth, seconds: float, measured: float | None, begin: float = 0.0, **inputs: float | None
 ) -> bool:
     given = {"torque": 0.0, "pressure": 0.0, "ahead": SPEED} | inputs
     for k in range(round(seconds / 0.004)):
@@ -120,3 +120,30 @@ def test_a_car_that_brakes_is_not_driven(health):
         lambda t: -0.67 * (9.0 + math.sin(t)),
     )
     assert health.is_healthy
+
+
+def pressure_for(deceleration: float) -> float:
+    car = vehicle("prototype")
+    return torque_for(deceleration) / (2.0 * (car.front.brake.gain + car.rear.brake.gain))
+
+
+def test_brakes_that_are_not_measured_explain_what_torques_do_not(health):
+    assert is_healthy(health, 3.0, -12.0, torque=0.0, pressure=None)
+    assert is_healthy(health, 3.0, -12.0, 3.0, torque=torque_for(-3.0), pressure=None)
+    # They neither drive a car, nor hold one back that is driven.
+    assert not is_healthy(health, 0.5, 6.0, 6.0, torque=0.0, pressure=None)
+    assert health.suspect == "torques"
+    assert not is_healthy(DriveHealth(vehicle("prototype")), 0.004, 0.0, torque=1e5, pressure=None)
+
+
+def test_an_engine_that_is_not_measured_explains_what_brakes_do_not(health):
+    assert is_healthy(health, 3.0, 9.0, torque=None, pressure=0.0)
+    assert is_healthy(health, 3.0, -5.0, 3.0, torque=None, pressure=0.0)
+    assert is_healthy(health, 3.0, -8.0, 6.0, torque=None, pressure=pressure_for(5.0))
+    # It drives no car that brakes.
+    assert not is_healthy(health, 0.5, 0.0, 9.0, torque=None, pressure=pressure_for(7.0))
+    assert health.suspect == "brakes"
+
+
+def test_slicks_and_wings_give_more_than_the_grip_of_roads(health):
+    assert is_healthy(health, 2.0, -17.0, pressure=pressure_for(20.0))

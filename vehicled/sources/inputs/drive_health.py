@@ -7,7 +7,8 @@ import math
 from vehicled.vehicle.parameters import Vehicle
 
 _GRIP = 1.3
-"""Acceleration over gravity that no tyres give more than: beyond it torques only spin or lock the wheels."""
+"""Acceleration over gravity beyond which torques may only spin or lock the wheels, unless more of it is measured, as
+of slicks and wings."""
 _IMPOSSIBLE = 8.0
 """m/s²: a difference that counts at once, before wheels of the model spin."""
 _WRONG, _LASTING = 4.0, 0.2
@@ -60,26 +61,37 @@ class DriveHealth:
         self._compared = -math.inf
         self._torque, self._pressure = _Repeated(), _Repeated()
         self._usual, self._stuck_since = 0.0, math.inf
-        """m/s²: by how much the acceleration by torques and brakes is usually larger than that measured."""
+        """m/s², the way that the car goes: by how much it usually is less than by torques and brakes."""
         self._is_stuck = False
         """Whether the suspect repeats its sample."""
 
-    def check(self, t: float, torque: float, pressure: float, ahead: float, measured: float | None) -> None:
+    def check(
+        self, t: float, torque: float | None, pressure: float | None, ahead: float, measured: float | None
+    ) -> None:
         """Find whether torques and pressure at t (s) agree with the accelerometer.
 
         `torque`: of all wheels, N·m; `pressure`: Pa; `ahead`: speed, m/s; `measured`: specific force along the car,
-        m/s², None where it is not measured.
+        m/s². None: not measured.
         """
         if measured is None or abs(ahead) < _SLOWEST:
             self._wrong_since = self._agreeing_since = self._stuck_since = math.inf
             self.is_healthy = self.is_healthy or t - self._compared > _UNKNOWN
             return
         passed, self._compared = min(max(t - self._compared, 0.0), _LONGEST), t
-        braking = math.copysign(self._gain * pressure, ahead)
-        expected = (torque - braking) / (self._radius * self._mass)
-        apart = min(max(expected, -self._most), self._most) - measured
-        lacks_braking = ahead * apart > 0.0
-        stuck = self._find_stuck(t, torque, pressure, lacks_braking) if abs(expected) < _SLIPPING else ""
+        weight, way = self._radius * self._mass, math.copysign(1.0, ahead)
+        along = way * measured
+        driving = 0.0 if torque is None else way * torque / weight
+        braking = 0.0 if pressure is None else self._gain * pressure / weight
+        expected, most = driving - braking, max(self._most, abs(measured))
+        apart = min(max(expected, -most), most) - along
+        # What is not measured may explain it. Drivers do not drive and brake at once; engines brake.
+        if apart > 0.0:
+            is_explained = torque is None or (pressure is None and driving < _AGREEING)
+        else:
+            is_explained = torque is None and braking < _AGREEING
+        if is_explained:
+            apart = 0.0
+        stuck = self._find_stuck(t, torque, pressure, apart > 0.0) if abs(expected) < _SLIPPING else ""
         self._is_stuck = self._is_stuck and stuck == self.suspect
         wrong = abs(apart) > _WRONG
         self._wrong_since = min(self._wrong_since, t) if wrong else math.inf
@@ -93,22 +105,22 @@ class DriveHealth:
             or t - self._stuck_since > _STUCK_LASTING
         ):
             self.is_healthy, self._is_stuck = False, stuck != ""
-            by_torque, by_brakes = (force / (self._radius * self._mass) for force in (torque, -braking))
-            without_brakes = abs(by_torque - measured) < abs(by_brakes - measured)
-            self.suspect = stuck or ("brakes" if without_brakes else "torques")
+            without_brakes = torque is None or abs(driving - along) < abs(braking + along)
+            self.suspect = stuck or ("brakes" if without_brakes and pressure is not None else "torques")
         elif t - self._agreeing_since > _RECOVERY and not self._is_stuck:
             self.is_healthy = True
         if self.is_healthy and not stuck:
             self._usual += (apart - self._usual) * min(passed / _USUAL_TIME, 1.0)
 
-    def _find_stuck(self, t: float, torque: float, pressure: float, lacks_braking: bool) -> str:
+    def _find_stuck(self, t: float, torque: float | None, pressure: float | None, lacks_braking: bool) -> str:
         """Which of `torques` and `brakes` repeats its sample, so that it may be stuck; or neither.
 
         A car that brakes is usually not driven. Brakes that are not applied can only be stuck where the car brakes.
         """
-        torques, brakes = self._torque.take(t, torque), self._pressure.take(t, pressure)
-        torques &= torque != 0.0 or pressure == 0.0
-        brakes &= pressure != 0.0 or lacks_braking
+        torques = torque is not None and self._torque.take(t, torque) and (torque != 0.0 or not pressure)
+        brakes = (
+            pressure is not None and self._pressure.take(t, pressure) and (pressure != 0.0 or lacks_braking)
+        )
         if torques and brakes:
             torques = torque != 0.0
         return "torques" if torques else "brakes" if brakes else ""

@@ -116,7 +116,10 @@ class Inputs:
         torques, brakes, health = self._torques, self._brakes, self._drive_health
         has_torques, has_brakes = torques.is_measured(t), brakes.is_measured(t)
         if has_torques or has_brakes:
-            health.check(t, torques.find_sum(t), brakes.find(t), ahead, measured)
+            torque, pressure = torques.find_sum(t), brakes.find(t)
+            health.check(
+                t, torque if has_torques else None, pressure if has_brakes else None, ahead, measured
+            )
         return health.is_healthy and has_torques and has_brakes
 
     def forget_contradictions(self) -> None:
