@@ -120,6 +120,7 @@ def build(
     alpha: Atom | Sequence[Atom],
     holds: Mapping[Coordinate, Hold] | None = None,
     finish: Iterable[tuple[Atom, Atom]] = (),
+    lengths: tuple[frozenset[Coordinate], Atom] | None = None,
 ) -> Ali3pStep:
     """Add the kernels of one step to a program (see `StepKernels`) and the array `newton`.
 
@@ -131,9 +132,10 @@ def build(
     be ignored, λ of which must be 0. Coordinates in `holds` can be held: they go to their targets at the end of a
     step. Forces in `system` are functions of q, q̇ at the end of the step. `finish`: what the model itself stores at
     the end of a step, (symbol, expression); taken last. State arrays must be declared (`declare_state`). The values
-    of the constraints at the end of a step are found in `phi` and `branch.phi`.
+    of the constraints at the end of a step are found in `phi` and `branch.phi`. `lengths`: coordinates whose changes
+    count in the norm times a stored number (1/m); without it all count as they are.
     """
-    return _Builder(program, system, h, alpha, holds or {}).build(finish)
+    return _Builder(program, system, h, alpha, holds or {}, lengths).build(finish)
 
 
 class _Builder:
@@ -146,8 +148,10 @@ class _Builder:
         h: Atom,
         alpha: Atom | Sequence[Atom],
         holds: Mapping[Coordinate, Hold],
+        lengths: tuple[frozenset[Coordinate], Atom] | None,
     ) -> None:
         self.program, self.system, self.h, self.holds = program, system, h, holds
+        self.lengths = lengths
         self.graph, self.coordinates = program.graph, system.coordinates
         self.quarter = h * h * 0.25
         self.velocity_star = _twins(program, system, "qd_star")
@@ -287,20 +291,30 @@ class _Builder:
         step = self.factor.solve(residual.branch, residual.root)
         if self.several:
             step = {c: self.iterating * x for c, x in step.items()}
-        norm = graph.zero
-        for rank in (1, 0):
-            squares = [step[c] * step[c] for c in coordinates if c.rank == rank]
-            total = _tree_sum(squares, graph.zero)
-            norm = norm + (graph.lane_sum(total) if rank and squares else total)
         return self.program.kernel(
             "iterate",
             [
                 *((c.q, c.q + step[c]) for c in coordinates),
                 *zip(self.multipliers, updated, strict=True),
-                (self.norm_squared, norm),
+                (self.norm_squared, self._norm_squared(step)),
                 (self.updating, graph.one),
             ],
         )
+
+    def _norm_squared(self, step: Mapping[Coordinate, Atom]) -> Atom:
+        """Of a change of the coordinates."""
+        graph = self.graph
+        scaled, inverse = self.lengths or (frozenset(), graph.one)
+        norm = graph.zero
+        for rank in (1, 0):
+            here = [c for c in self.coordinates if c.rank == rank]
+            lengths, others = (
+                _tree_sum([step[c] * step[c] for c in here if (c in scaled) is is_length], graph.zero)
+                for is_length in (True, False)
+            )
+            total = lengths * (inverse * inverse) + others
+            norm = norm + (graph.lane_sum(total) if rank and here else total)
+        return norm
 
     def _recover(self) -> KernelHandle:
         """Rates and accelerations of the trapezoidal rule, the last update of λ, and the constraints' values."""

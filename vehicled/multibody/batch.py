@@ -78,10 +78,10 @@ class MechanismBatch:
         used = slice(self.count)
         self._q[used, independent] = z
         self._q[self.count :] = self._q[0]
-        bound = problems.tolerance(self._mechanism)
+        bound, units = problems.tolerance(self._mechanism), self._mechanism.constraint_units
         for _ in range(limit):
             phi = self._calc(self._kernels.constraints)
-            residual = np.abs(phi).max(initial=0.0)
+            residual = np.abs(phi / units).max(initial=0.0)
             jacobian = self._calc(self._kernels.jacobian)
             if not residual > bound:
                 break

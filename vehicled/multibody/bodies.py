@@ -19,6 +19,8 @@ from vehicled.symbolic.vector import Vector
 
 _INDEPENDENT = 1e-3
 """Sine of the least angle between directions that make up a frame."""
+_EQUAL = 1e-9
+"""Share by which such sines differ but for rounding."""
 
 
 def add_bodies(model: Model) -> None:
@@ -184,7 +186,8 @@ def _choose(model: Model, name: str, geometry: LocalGeometry) -> list[_Direction
         units = [c.value.numbers / np.linalg.norm(c.value.numbers) for c in candidates]
         left = [u - span.T @ (span @ u) for u in units]
         sizes = [float(np.linalg.norm(u)) for u in left]
-        best = int(np.argmax(sizes))
+        # The first one of equal ones: which of them rounding makes the largest would depend on the units.
+        best = int(np.argmax(np.array(sizes) >= (1.0 - _EQUAL) * max(sizes)))
         if sizes[best] < _INDEPENDENT:
             break
         chosen.append(candidates.pop(best))

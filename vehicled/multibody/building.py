@@ -7,6 +7,7 @@ from collections.abc import Callable
 from vehicled.multibody import ali3p
 from vehicled.multibody.bodies import add_bodies
 from vehicled.multibody.description import Description
+from vehicled.multibody.dimensions import name_coordinate_units
 from vehicled.multibody.elements import Angle, Universal
 from vehicled.multibody.joints import add_angle, add_distance, add_drive, add_joint, add_sides
 from vehicled.multibody.loads import add_load
@@ -61,7 +62,10 @@ def build_step(model: Model) -> ali3p.Ali3pStep:
     penalties = program.array("penalties", len(system.constraints))
     numbers = [iter(program.array("holds", 4 * len(system.coordinates)))] * 4
     holds = {c: ali3p.Hold(*h) for c, h in zip(system.coordinates, zip(*numbers, strict=True), strict=True)}
-    return ali3p.build(program, system, model.h, penalties, holds)
+    (inverse_size,) = program.array("inverse_size", 1)
+    units = name_coordinate_units(system, model.name_angles())
+    lengths = frozenset(c for c, unit in zip(system.coordinates, units, strict=True) if unit == "m")
+    return ali3p.build(program, system, model.h, penalties, holds, lengths=(lengths, inverse_size))
 
 
 def _refuse_faults(description: Description) -> None:

@@ -104,9 +104,9 @@ def _explain_failure(
             part=find_part(mechanism.description, name),
         )
     involved, left = find_involved(mechanism), _worst(mechanism, solution)
+    # Close to a double root, Newton's method ends at the root of rounding: then only the count is wrong.
+    is_met = problems.calc_violation(mechanism) <= np.sqrt(problems.tolerance(mechanism))
     if given and problems.assemble(mechanism, mechanism.guess, again=False).converged:
-        # Close to a double root, Newton's method ends at the root of rounding: then only the count is wrong.
-        is_met = solution.residual <= np.sqrt(problems.tolerance(mechanism))
         try:
             _check_determined(mechanism, given)
         except MechanismError as error:
@@ -144,7 +144,7 @@ def _blame_start(mechanism: MechanismInstance, coordinate: str, found: str) -> M
 def _worst(mechanism: MechanismInstance, solution: problems.Solution) -> tuple[str, str]:
     """What is furthest from being met, and its path in the file."""
     phi = np.abs(mechanism.calc_constraints())
-    worst = int(np.argmax(phi))
+    worst = int(np.argmax(phi / mechanism.constraint_units))
     name = mechanism.constraint_names[worst]
     part = find_part(mechanism.description, name)
     if not np.any(mechanism.calc_jacobian()[worst]):
@@ -153,7 +153,7 @@ def _worst(mechanism: MechanismInstance, solution: problems.Solution) -> tuple[s
             part,
         )
     return (
-        f"no single part is in the way; '{name}' stays {phi.max():.3g} away from zero "
+        f"no single part is in the way; '{name}' stays {phi[worst]:.3g} away from zero "
         f"after {solution.iterations} iterations, last step {solution.step:.3g}",
         part,
     )
@@ -196,7 +196,7 @@ def _check_axes(mechanism: MechanismInstance) -> None:
 
 def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
     description, names = mechanism.description, mechanism.coordinate_names
-    motions = problems.nullspace(mechanism.calc_jacobian())
+    motions = problems.calc_motions(mechanism)
     free = motions.shape[1]
     declared = description.degrees_of_freedom
     by = "declared"
@@ -246,7 +246,7 @@ def _motions_without(motions: np.ndarray, given: list[int]) -> np.ndarray:
 
 def _redundant(mechanism: MechanismInstance) -> list[int]:
     """Constraints that follow from those before them."""
-    jacobian = mechanism.calc_jacobian()
+    jacobian = problems.calc_scaled_jacobian(mechanism)
     if not jacobian.size:
         return []
     sizes = np.linalg.norm(jacobian, axis=1)
@@ -304,10 +304,11 @@ def _check_forces(mechanism: MechanismInstance) -> None:
 
 def _check_mass(mechanism: MechanismInstance) -> None:
     """Every motion that the constraints allow must move a mass."""
-    motions = problems.nullspace(mechanism.calc_jacobian())
+    motions = problems.calc_motions(mechanism)
     if not motions.shape[1]:
         return
-    values, vectors = np.linalg.eigh(motions.T @ mechanism.mass @ motions)
+    moved = motions * mechanism.units[:, None]
+    values, vectors = np.linalg.eigh(moved.T @ mechanism.mass @ moved)
     if values[0] <= 1e-12 * max(values[-1], 0.0):
         who = _movers(mechanism, motions @ vectors[:, :1])
         raise MechanismError(

@@ -12,6 +12,7 @@ from vehicled.multibody.description import Description
 from vehicled.multibody.forms import choose_form
 from vehicled.multibody.joints import add_angle
 from vehicled.multibody.model import Model
+from vehicled.multibody.scales import list_length_powers
 from vehicled.multibody.step import StepFunction
 from vehicled.symbolic.compiler import compile_program
 from vehicled.symbolic.graph import Atom
@@ -97,6 +98,8 @@ class CompiledMechanism:
         """Names and values as described, in the order of the array `parameters`."""
         self.coordinates = [c.name for c in system.coordinates]
         self.constraints = [name for name, _ in system.constraints]
+        self.are_lengths, self.length_powers = list_length_powers(model)
+        """(n,) whether a coordinate is a length, and by constraint which power of length it is, if any."""
         self.bodies = list(model.parts)
         self.points = list(model.points)
         code = compile_program(program, (step.routine,), optimisation=optimisation).functions

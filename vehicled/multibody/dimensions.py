@@ -25,13 +25,14 @@ def name_units(outputs: Sequence[Atom], known: Mapping[Atom, str]) -> list[str |
     None where an expression adds what has not the same unit, as one in a file may do by numbers without a unit, and
     for an expression of symbols that are not known.
     """
-    found: dict[Atom, Dimension | None] = {}
-    for atom in outputs[0].graph.reachable(outputs) if outputs else ():
-        if atom.op == "symbol":
-            found[atom] = _dimension(known[atom]) if atom in known else None
-        else:
-            found[atom] = _combine(atom, found)
+    found = _find_dimensions(outputs, known)
     return [None if (d := found[e]) is None else name_unit(d) for e in outputs]
+
+
+def find_length_powers(outputs: Sequence[Atom], known: Mapping[Atom, str]) -> list[float | None]:
+    """As `name_units`, the power of length alone; constants have the unit of what they are added to."""
+    found = _find_dimensions(outputs, known, constants_fit=True)
+    return [None if (d := found[e]) is None else float(d[1]) for e in outputs]
 
 
 def name_conjugate(unit: str) -> str:
@@ -44,11 +45,24 @@ def _dimension(unit: str) -> Dimension:
     return mass, length, time, Fraction(0)
 
 
-def _combine(atom: Atom, found: Mapping[Atom, Dimension | None]) -> Dimension | None:
+def _find_dimensions(
+    outputs: Sequence[Atom], known: Mapping[Atom, str], *, constants_fit: bool = False
+) -> dict[Atom, Dimension | None]:
+    """Of all that outputs are made of; constants other than zero are numbers unless they `fit` in a sum."""
+    found: dict[Atom, Dimension | None] = {}
+    for atom in outputs[0].graph.reachable(outputs) if outputs else ():
+        if atom.op == "symbol":
+            found[atom] = _dimension(known[atom]) if atom in known else None
+        else:
+            found[atom] = _combine(atom, found, constants_fit)
+    return found
+
+
+def _combine(atom: Atom, found: Mapping[Atom, Dimension | None], constants_fit: bool) -> Dimension | None:
     args = atom.args[2:] if atom.op == "where_less" else atom.args
     if atom.op in ("add", "sub", "where_less"):
         # Zero is zero in any unit.
-        kinds = {found[a] for a in args if not a.is_constant(0.0)}
+        kinds = {found[a] for a in args if not (a.is_constant(0.0) or (constants_fit and a.op == "const"))}
         return kinds.pop() if len(kinds) == 1 else None
     operands = [found[a] for a in args]
     if None in operands:

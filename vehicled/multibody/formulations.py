@@ -6,9 +6,10 @@ mechanism in a state and leave it at the end of the step, with q̇, q̈ and λ.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -41,16 +42,16 @@ class _UnsolvedError(Exception):
 class Ali3p:
     """Index-3 augmented Lagrangian with projections, trapezoidal rule, compiled as a whole: `ali3p`."""
 
-    penalty: float | None = None
-    """α; by default large enough against the masses in every constraint, at the step in use."""
+    penalty: float | np.ndarray | None = None
+    """α, one or (m,); by default large enough against the masses in every constraint, at the step in use."""
     tolerance: float = 1e-11
-    """On ‖Δq‖ of the last iteration, relative to ‖q‖ (at least 1)."""
+    """On ‖Δq‖ of the last iteration, relative to ‖q‖ (at least 1), lengths in sizes of the mechanism."""
     limit: int = 30
     large: float = 1e-4
-    """‖Δq‖ of an iteration above which the tangent is factorised again."""
+    """‖Δq‖ of an iteration above which the tangent is factorised again, as well in sizes of the mechanism."""
     projections: int = 2
     _scaled_for: tuple[Mechanism, float] | None = field(default=None, init=False)
-    _alpha: float = field(default=0.0, init=False)
+    _alpha: float | np.ndarray = field(default=0.0, init=False)
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
         """Advance from t to t + h (s) by compiled Newton iterations, with a penalty that fits mechanism and step."""
@@ -58,7 +59,7 @@ class Ali3p:
         if self._scaled_for != (mechanism, h):
             self._scaled_for = mechanism, h
             self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty
-        tolerance = self.tolerance * max(1.0, float(np.linalg.norm(mechanism.q)))
+        tolerance = self.tolerance * max(1.0, mechanism.measure(mechanism.q))
         count = mechanism.step_ali3p(h, self._alpha, self.limit, tolerance, self.large, self.projections)
         phi = mechanism.view("phi")
         residual = float(np.abs(phi[mechanism.enabled] if mechanism.is_switched else phi).max(initial=0.0))
@@ -76,11 +77,22 @@ def _check_step(h: float) -> None:
         raise UsageError(f"step: expected a time step other than 0 s, got {h:g}")
 
 
-def calc_penalty(mechanism: Mechanism, h: float) -> float:
-    """α with which (h²/4) α Φ_qᵀΦ_q outweighs the mass matrix in the weakest constraint."""
-    rows = np.linalg.norm(mechanism.calc_jacobian(), axis=1)
+def calc_penalty(mechanism: Mechanism, h: float) -> np.ndarray:
+    """(m,) α with which (h²/4) α Φ_qᵀΦ_q outweighs the mass matrix in the weakest constraint.
+
+    One number for all of the description's constraints, each in its unit.
+    """
+    rows = np.linalg.norm(problems.calc_scaled_jacobian(mechanism), axis=1)
     weakest = float(rows.min(initial=np.inf, where=rows > 0.0))
-    return 4.0 * _OUTWEIGHS * float(np.abs(mechanism.mass).max()) / (h * h * weakest**2)
+    scaled: np.ndarray = (4.0 * _OUTWEIGHS * _weigh(mechanism) / (h * h * weakest**2)) / (
+        mechanism.declared_constraint_units**2
+    )
+    return scaled
+
+
+def _weigh(mechanism: Mechanism) -> float:
+    """The largest element of the mass matrix with coordinates in their units, kg·m²."""
+    return float(np.abs(mechanism.mass * mechanism.work_units).max())
 
 
 _OUTWEIGHS = 1e3
@@ -103,7 +115,6 @@ class _SecondOrder:
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
         _check_step(h)
-        chosen = self.coordinates(mechanism)
 
         def acceleration(t: float, x: np.ndarray, v: np.ndarray) -> np.ndarray:
             mechanism.t = t
@@ -112,9 +123,10 @@ class _SecondOrder:
             accelerations: np.ndarray = mechanism.qdd[chosen]
             return accelerations
 
-        start = [a[chosen] for a in (mechanism.q, mechanism.qd, mechanism.qdd)]
         try:
-            *_, solution = self._rule(acceleration, mechanism.t, *start, h)
+            chosen = self.coordinates(mechanism)
+            start = [a[chosen] for a in (mechanism.q, mechanism.qd, mechanism.qdd)]
+            *_, solution = self._rule(acceleration, mechanism.t, *start, h, mechanism.units[chosen])
         except _UnsolvedError as failure:
             solution = failure.solution
         except np.linalg.LinAlgError:
@@ -139,13 +151,13 @@ class MatrixR(_SecondOrder):
         return mechanism.independent
 
     def _choose(self, mechanism: Mechanism) -> None:
-        units = _calc_units(mechanism)
+        units = mechanism.units
         r, _ = problems.calc_velocity_map(mechanism)
         r *= units[mechanism.independent] / units[:, None]
         growth = float(np.linalg.norm(r, 2)) if r.size else 0.0
         if growth <= self.worst_growth:
             return
-        motions = problems.nullspace(mechanism.calc_jacobian() * units)
+        motions = problems.calc_motions(mechanism)
         if motions.shape[1] != len(mechanism.independent):
             return  # At a singular position there is no choice to make.
         best = problems.choose_independent(motions)
@@ -169,27 +181,23 @@ class MatrixR(_SecondOrder):
         mechanism.multipliers = s.T @ (forces - mass @ mechanism.qdd)
 
 
-def _calc_units(mechanism: Mechanism) -> np.ndarray:
-    """(n,) 1 for angles and components of unit vectors; for lengths the largest extent of the points, m."""
-    model, units = mechanism.compiled.model, np.ones(len(mechanism.q))
-    size = float(np.ptp(list(mechanism.calc_point_positions().values()), axis=0).max())
-    for k in mechanism.lengths:
-        if mechanism.coordinate_names[k].rpartition(".")[0] not in model.vectors:
-            units[k] = size or 1.0
-    return units
+def _choose_rate(rate: float | None, mechanism: Mechanism) -> float:
+    """1/s: the one given, or 10/s for a mechanism of 1 m; small ones move faster, as pendulums do."""
+    return 10.0 / math.sqrt(mechanism.size) if rate is None else rate
 
 
 class Lagrange(_SecondOrder):
     """Multipliers as further unknowns, violations damped out (Baumgarte)."""
 
-    def __init__(self, integrator: str, rate: float = 10.0) -> None:
-        """`rate` (1/s): of the decay of violations, Φ̈ + 2 rate Φ̇ + rate² Φ = 0."""
+    def __init__(self, integrator: str, rate: float | None = None) -> None:
+        """`rate` (1/s): of the decay of violations, Φ̈ + 2 rate Φ̇ + rate² Φ = 0; left out, 10/s √(1 m/size)."""
         super().__init__(integrator)
         self.rate = rate
 
     def accelerate(self, mechanism: Mechanism) -> None:
         """Solve for q̈ and λ together, with Baumgarte's terms 2 ω Φ̇ + ω² Φ."""
-        problems.solve_dynamics(mechanism, self.rate**2, 2 * self.rate)
+        rate = _choose_rate(self.rate, mechanism)
+        problems.solve_dynamics(mechanism, rate**2, 2 * rate)
 
 
 class Penalty(_SecondOrder):
@@ -199,26 +207,34 @@ class Penalty(_SecondOrder):
     iteration to iteration.
     """
 
-    def __init__(self, integrator: str, penalty: float = 1e5, rate: float = 10.0) -> None:
-        """`penalty`: α over the largest element of the mass matrix; `rate` (1/s): ω, of the decay of violations."""
+    def __init__(self, integrator: str, penalty: float = 1e5, rate: float | None = None) -> None:
+        """`penalty`: α over the largest element of the mass matrix, with lengths in sizes of the mechanism.
+
+        `rate` (1/s): ω, of the decay of violations, as of `Lagrange`.
+        """
         super().__init__(integrator)
         self.penalty, self.rate = penalty, rate
 
     def accelerate(self, mechanism: Mechanism) -> None:
         """Iterate q̈ and λ from the multipliers of the step before."""
-        alpha = self.penalty * float(np.abs(mechanism.mass).max())
+        units, rate = mechanism.units, _choose_rate(self.rate, mechanism)
+        alpha = self.penalty * _weigh(mechanism) / mechanism.constraint_units**2
         jacobian = mechanism.calc_jacobian()
-        factor = scipy.linalg.cho_factor(mechanism.mass + alpha * jacobian.T @ jacobian, check_finite=False)
+        weighted = (jacobian.T * alpha) @ jacobian
+        factor = scipy.linalg.cho_factor(mechanism.mass + weighted, check_finite=False)
         violation = -mechanism.calc_gamma()
-        violation += 2 * self.rate * (jacobian @ mechanism.qd + mechanism.calc_drift())
-        violation += self.rate**2 * mechanism.calc_constraints()
+        violation += 2 * rate * (jacobian @ mechanism.qd + mechanism.calc_drift())
+        violation += rate**2 * mechanism.calc_constraints()
         forces, multipliers = mechanism.calc_forces(), mechanism.multipliers.copy()
+        # Beside the forces, not only what they leave: that is small where joints carry most of them.
+        least = np.abs(units * forces).max()
         for _ in range(_PENALTY_ITERATIONS):
             pull = forces - jacobian.T @ (multipliers + alpha * violation)
             mechanism.qdd[:] = scipy.linalg.cho_solve(factor, pull, check_finite=False)
             change = alpha * (jacobian @ mechanism.qdd + violation)
             multipliers += change
-            if np.abs(jacobian.T @ change).max() <= 1e-10 * max(1.0, float(np.abs(pull).max())):
+            enough = 1e-10 * max(least, np.abs(units * pull).max())
+            if np.abs(units * (jacobian.T @ change)).max() <= enough:
                 break
         mechanism.multipliers = multipliers
 
@@ -227,7 +243,7 @@ _PENALTY_ITERATIONS = 20
 """Each gains as many digits of λ as the ratio of penalty to masses has."""
 
 
-def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: float) -> Stepper:
+def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: Any) -> Stepper:
     """A formulation with an integrator. Raises UsageError for names that do not exist or do not fit."""
     kinds: dict[str, Callable[..., Stepper]] = {"matrix_r": MatrixR, "penalty": Penalty, "lagrange": Lagrange}
     if formulation not in ("ali3p", *kinds):
@@ -239,5 +255,5 @@ def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: f
             raise UsageError(
                 f"integrator: ALI3-P is made with the trapezoidal rule, '{integrator}' does not fit"
             )
-        return Ali3p(**options)  # type: ignore[arg-type]
+        return Ali3p(**options)
     return kinds[formulation](integrator, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from vehicled.errors import UsageError
 from vehicled.expectations import suggest
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.placement import Placement
+from vehicled.multibody.scales import calc_constraint_units, find_size
 from vehicled.symbolic.program import KernelHandle
 
 _SINGULAR = 0.1
@@ -81,10 +83,34 @@ class MechanismInstance:
         }
         self._arrays = {name: self.view(name).reshape(shape) for name, shape in shapes.items()}
         self._placement = Placement(compiled.model, self.view)
-        self._step, self._penalties, self._penalty = self.view("step"), self.view("penalties"), 0.0
+        self._step, self._penalties = self.view("step"), self.view("penalties")
+        self._penalty: float | np.ndarray = 0.0
         self.guess = np.array(compiled.model.guess)
         """(n,) about where it starts."""
         self.set_parameters(compiled.parameters)
+        self._measure()
+
+    def _measure(self) -> None:
+        """Sizes about where it starts (see `scales`)."""
+        compiled = self.compiled
+        self.q[:] = self.guess
+        places = list(self.calc_point_positions().values())
+        self.size = find_size(places, list(self.placement.bodies.values()), self.q)
+        """m, of the whole mechanism."""
+        self.units = np.where(compiled.are_lengths, self.size, 1.0)
+        """(n,) what coordinates count in: that size, or 1 for angles and components of unit vectors."""
+        self._constraint_units = calc_constraint_units(
+            compiled.length_powers, self.size, lambda: np.abs(self.calc_jacobian() * self.units).max(axis=1)
+        )
+        self._per_square = 1.0 / self.units**2
+        self.work_units = np.outer(self.units, self.units)
+        """(n, n) the products of `units`: times a mass matrix or a stiffness all its elements are kg·m², or J."""
+        self._per_square_length = self._per_square.copy()
+        self._per_square_length[np.setdiff1d(np.arange(len(self.q)), self.lengths)] = 0.0
+        model = compiled.model
+        self._given_squares = model.reach / self.size**2 + model.directions
+        self.view("inverse_size")[0] = 1.0 / self.size
+        self.q[:] = 0.0
 
     def view(self, name: str) -> np.ndarray:
         """An array (count,) of the program, a view. Raises KeyError."""
@@ -95,14 +121,14 @@ class MechanismInstance:
         self.compiled.functions[kernel](self._pointer)
 
     def step_ali3p(
-        self, h: float, penalty: float, limit: int, tolerance: float, large: float, passes: int
+        self, h: float, penalty: float | np.ndarray, limit: int, tolerance: float, large: float, passes: int
     ) -> int:
-        """One compiled step of ALI3-P to t + h (s) with α = `penalty`.
+        """One compiled step of ALI3-P to t + h (s) with α = `penalty`, one or (m,) of the description's constraints.
 
-        See `ali3p.StepFunction`, but for ‖Δq‖ instead of its square.
+        See `ali3p.StepFunction`, but for ‖Δq‖ instead of its square, in `units`.
         """
         self._step[0] = h
-        if penalty != self._penalty:
+        if penalty is not self._penalty:
             self._penalty = penalty
             self._penalties[:] = penalty * self.enabled
         self._time[0] += h
@@ -183,6 +209,27 @@ class MechanismInstance:
         """(m,) of the constraints that hold: the description's, then `hold …` for each held coordinate."""
         names = [name for name, on in zip(self.compiled.constraints, self.enabled, strict=True) if on]
         return names + [f"hold {self.coordinate_names[k]}" for k in np.flatnonzero(self.held)]
+
+    @property
+    def constraint_units(self) -> np.ndarray:
+        """(m,) what the constraints that hold count in: a power of the mechanism's size."""
+        if not self.is_switched:
+            return self._constraint_units
+        return np.concatenate([self._constraint_units[self.enabled], self.units[self.held]])
+
+    @property
+    def declared_constraint_units(self) -> np.ndarray:
+        """(m,) the same of all constraints of the description."""
+        return self._constraint_units
+
+    def sum_squares(self) -> float:
+        """Of all lengths and unit vectors that constraints contain, in `units`."""
+        q = self.q
+        return float(q @ (q * self._per_square_length)) + self._given_squares
+
+    def measure(self, change: np.ndarray) -> float:
+        """‖change‖ of coordinates (n,), in `units`."""
+        return math.sqrt(change @ (change * self._per_square))
 
     @property
     def multipliers(self) -> np.ndarray:

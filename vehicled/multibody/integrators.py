@@ -1,4 +1,4 @@
-"""One step of ẍ = a(t, x, ẋ) by different rules."""
+"""One step of ẍ = a(t, x, ẋ) by different rules; `units` are those of x, as its size at least."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ Step = tuple[np.ndarray, np.ndarray, Solution]
 _EXPLICIT = Solution(True, 1, 0.0, 0.0)
 
 
-def forward_euler(f: Acceleration, t: float, x: np.ndarray, v: np.ndarray, a: np.ndarray, h: float) -> Step:
+def forward_euler(
+    f: Acceleration, t: float, x: np.ndarray, v: np.ndarray, a: np.ndarray, h: float, units: np.ndarray
+) -> Step:
     """First order, explicit."""
     x_end, v_end = x + h * v, v + h * a
     f(t + h, x_end, v_end)
     return x_end, v_end, _EXPLICIT
 
 
-def runge_kutta_4(f: Acceleration, t: float, x: np.ndarray, v: np.ndarray, a: np.ndarray, h: float) -> Step:
+def runge_kutta_4(
+    f: Acceleration, t: float, x: np.ndarray, v: np.ndarray, a: np.ndarray, h: float, units: np.ndarray
+) -> Step:
     """The classical rule of fourth order, explicit."""
     half = 0.5 * h
     v2, a2 = v + half * a, f(t + half, x + half * v, v + half * a)
@@ -44,12 +48,13 @@ def trapezoidal(
     v: np.ndarray,
     a: np.ndarray,
     h: float,
+    units: np.ndarray,
     tolerance: float = 1e-11,
     limit: int = 60,
 ) -> Step:
     """Second order, implicit, by fixed-point iteration: for steps that are short against the fastest motion.
 
-    `tolerance`: on the change of x from one iteration to the next, relative to its size (at least 1).
+    `tolerance`: on the change of x from one iteration to the next, relative to its size (at least its `units`).
     """
     half = 0.5 * h
     x_end, a_end = x + h * v + half * h * a, a
@@ -57,16 +62,16 @@ def trapezoidal(
     for iteration in range(1, limit + 1):
         v_end = v + half * (a + a_end)
         x_new = x + half * (v + v_end)
-        step = float(np.abs(x_new - x_end).max(initial=0.0))
+        step = float(np.abs((x_new - x_end) / units).max(initial=0.0))
         first = min(first, step)
         x_end = x_new
         a_new = f(t + h, x_end, v_end)
-        residual = float(np.abs(a_new - a_end).max(initial=0.0)) * half * h
+        residual = float(np.abs((a_new - a_end) / units).max(initial=0.0)) * half * h
         a_end = a_new
         if not residual < np.inf or step > _DIVERGED * max(first, 1.0):
             break
         if iteration > 1 and max(step, residual) <= tolerance * max(
-            1.0, float(np.abs(x_end).max(initial=0.0))
+            1.0, float(np.abs(x_end / units).max(initial=0.0))
         ):
             return x_end, v_end, Solution(True, iteration, residual, step)
     return x_end, v_end, Solution(False, iteration, residual, step)

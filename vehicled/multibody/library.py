@@ -66,14 +66,15 @@ def make_library(name_or_path: str | Path) -> Library:
     usual = Ali3p()
     step = describe_step(
         "Set step and penalties, add the step to time, which is then the end of the step, and call this",
-        f"limit {usual.limit}, tolerance ({usual.tolerance:g} max(1, |q|))^2, large {usual.large**2:g}, "
-        f"passes {usual.projections}",
+        f"limit {usual.limit}, tolerance ({usual.tolerance:g} max(1, |q|))^2 with |q| as that of its change, "
+        f"large {usual.large**2:g}, passes {usual.projections}",
     )
     values = {
         "parameters": np.array(list(compiled.parameters.values())),
         **{part: mechanism.view(part).copy() for part in ("q", "qd", "qdd", "lambda", "time")},
         "step": np.array([_STEP]),
-        "penalties": np.full(len(compiled.constraints), calc_penalty(mechanism, _STEP)),
+        "penalties": calc_penalty(mechanism, _STEP),
+        "inverse_size": mechanism.view("inverse_size").copy(),
     }
     n, m = len(compiled.coordinates), len(compiled.constraints)
     title = [
@@ -139,6 +140,10 @@ def _describe(mechanism: Mechanism, sets: Sequence[SensorSet]) -> Iterator[tuple
     yield "parameters", ArrayText("Parameters", (), [f"{p}, {model.units[p]}" for p in compiled.parameters])
     yield "time", ArrayText("t, s")
     yield "step", ArrayText("h, s: the time step")
+    yield (
+        "inverse_size",
+        ArrayText("1/m: one over the size of the mechanism; |change of q| has lengths times this"),
+    )
     yield "inputs", ArrayText("Functions of time that the caller gives", (), inputs)
     yield "q", coordinates("q: coordinates", of_coordinates)
     yield "qd", coordinates("q̇: their rates", [f"{u}/s" for u in of_coordinates])

@@ -84,9 +84,9 @@ def _group_constraints(mechanism: MechanismInstance) -> dict[str, list[int]]:
 
 
 def _calc_misfits(mechanism: MechanismInstance, groups: Mapping[str, list[int]]) -> dict[str, float]:
-    """By group: about how far coordinates have to move from where they are for it, m or rad."""
-    phi = np.abs(mechanism.calc_constraints())
-    slopes = np.linalg.norm(mechanism.calc_jacobian(), axis=1)
+    """By group: about how far coordinates have to move from where they are for it, in their units."""
+    phi = np.abs(mechanism.calc_constraints() / mechanism.constraint_units)
+    slopes = np.linalg.norm(problems.calc_scaled_jacobian(mechanism), axis=1)
     by_row = np.divide(phi, slopes, out=np.zeros_like(phi), where=slopes > 0.0)
     return {name: float(np.nan_to_num(by_row[rows].max(), nan=np.inf)) for name, rows in groups.items()}
 
@@ -101,6 +101,6 @@ def _fits_without(
     try:
         if not problems.assemble(mechanism, mechanism.guess, held, limit=_LIMIT, again=False).converged:
             return False
-        return freedom is None or problems.nullspace(mechanism.calc_jacobian()).shape[1] == freedom
+        return freedom is None or problems.calc_motions(mechanism).shape[1] == freedom
     finally:
         mechanism.set_switches(np.ones_like(enabled), none_held)

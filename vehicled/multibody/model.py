@@ -119,6 +119,8 @@ class Model:
         """Whether the mass matrix and the maps of bodies depend on the position, as in relative coordinates."""
         self.reach = 0.0
         """m², squares of lengths that the constraints contain beside those that are coordinates."""
+        self.directions = 0
+        """How many unit vectors they contain beside those."""
         (self.t,) = self.program.array("time", 1)
         self.system.rates[self.t] = g.one
         rates = ("", ".rate", ".acceleration")

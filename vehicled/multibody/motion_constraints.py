@@ -65,7 +65,8 @@ class MotionConstraints:
         jacobian = m.calc_jacobian().copy()
         violation = np.concatenate([jacobian @ m.qd + m.calc_drift(), self.calc_violation()])
         every = np.vstack([jacobian, *(rows(m) for rows, _, _ in self._velocities)])
-        m.qd -= root @ problems.least_squares(every @ root, violation)
+        units = self._list_units(every)
+        m.qd -= root @ problems.least_squares(every @ root / units[:, None], violation / units)
 
     def calc_accelerations(self) -> ConstrainedMotion:
         """q̈ that meets all of them, the mechanism left as it is. Its q̇ is to meet those of velocities."""
@@ -75,9 +76,19 @@ class MotionConstraints:
         rows = [rows(m) for rows, _, _ in self._velocities] + [rows(m) for rows, _ in self._accelerations]
         right = [rate - self._calc_rate(a) @ m.qd for a, _, rate in self._velocities]
         right += [np.broadcast_to(value, len(a(m))) for a, value in self._accelerations]
-        own = len(gamma)
-        qdd, found = problems.calc_dynamics(m, np.vstack([jacobian, *rows]), _join([gamma, *right]))
+        own, every = len(gamma), np.vstack([jacobian, *rows])
+        qdd, found = problems.calc_dynamics(m, every, _join([gamma, *right]), self._list_units(every))
         return ConstrainedMotion(qdd, found[:own], -found[own:])
+
+    def _list_units(self, every: np.ndarray) -> np.ndarray:
+        """(m + k,) what the mechanism's own rows and these count in.
+
+        Those of a caller have no unit of their own: each counts in its largest change with a coordinate.
+        """
+        m = self._mechanism
+        own = m.constraint_units
+        slopes = np.abs(every[len(own) :] * m.units).max(axis=1, initial=0.0)
+        return np.concatenate([own, np.where(slopes > 0.0, slopes, 1.0)])
 
     def _calc_rate(self, rows: Rows) -> np.ndarray:
         """(k, n) dA/dt with the present q̇."""

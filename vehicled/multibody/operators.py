@@ -158,7 +158,9 @@ def calc_accelerations(mechanism: Mechanism, without: Iterable[str] = ()) -> tup
     rows = np.concatenate([kept[mechanism.enabled], np.ones(int(mechanism.held.sum()), dtype=bool)])
     jacobian, gamma = mechanism.calc_jacobian()[rows], mechanism.calc_gamma()[rows]
     multipliers = np.zeros(len(rows))
-    accelerations, multipliers[rows] = problems.calc_dynamics(mechanism, jacobian, gamma)
+    accelerations, multipliers[rows] = problems.calc_dynamics(
+        mechanism, jacobian, gamma, mechanism.constraint_units[rows]
+    )
     return accelerations, multipliers
 
 
@@ -175,7 +177,8 @@ def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
     m = int(mechanism.enabled.sum())
     rows = np.flatnonzero(kept[mechanism.enabled])
     jacobian, gamma = mechanism.calc_jacobian()[:m][rows], mechanism.calc_gamma()[:m][rows]
-    return problems.calc_dynamics(mechanism, jacobian, gamma)[0]
+    units = mechanism.constraint_units[:m][rows]
+    return problems.calc_dynamics(mechanism, jacobian, gamma, units)[0]
 
 
 class MassFactorisation:

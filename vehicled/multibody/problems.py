@@ -1,11 +1,13 @@
 """The problems of kinematics and statics on one mechanism, solved in place.
 
 García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 3 and 5. Redundant
-constraints are allowed as long as they agree: least squares where there are more equations than their rank.
+constraints are allowed as long as they agree: least squares where there are more equations than their rank. Ranks,
+least squares and tolerances are those in units of the mechanism's own size (`scales`), whatever its size is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -26,7 +28,7 @@ _STRIDE = 0.25
 _MOST_PARTS = 4096
 """Of a move: 160 turns, half a second."""
 _SETTLED = 1e-6
-"""Change of the coordinates from which an assembly counts as nearest to its guess."""
+"""Change of the coordinates, in their units, from which an assembly counts as nearest to its guess."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,24 @@ class Solution:
 
 
 def tolerance(mechanism: MechanismInstance) -> float:
-    """On |Φ|: rounding of lengths squared, with a margin."""
-    lengths = mechanism.q[mechanism.lengths]
-    return 1e-14 * max(1.0, float(lengths @ lengths) + mechanism.compiled.model.reach)
+    """On |Φ| in units of its own (`calc_violation`): rounding of lengths squared, with a margin."""
+    return 1e-14 * max(1.0, mechanism.sum_squares())
+
+
+def calc_violation(mechanism: MechanismInstance) -> float:
+    """The largest |Φ|, each in its unit."""
+    return float(np.abs(mechanism.calc_constraints() / mechanism.constraint_units).max(initial=0.0))
+
+
+def calc_scaled_jacobian(mechanism: MechanismInstance) -> np.ndarray:
+    """(m, n) Φ_q with constraints and coordinates in their units, a copy."""
+    scaled: np.ndarray = mechanism.calc_jacobian() * mechanism.units / mechanism.constraint_units[:, None]
+    return scaled
+
+
+def calc_motions(mechanism: MechanismInstance) -> np.ndarray:
+    """(n, f) orthonormal, in units of the coordinates: motions that the constraints allow."""
+    return nullspace(calc_scaled_jacobian(mechanism))
 
 
 def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:
@@ -72,7 +89,10 @@ def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> 
     Singular values below `cut` of the largest count as zero. Raises LinAlgError for what is not finite, before LAPACK
     writes about it to the standard output.
     """
-    if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
+    # What is not finite shows in the sum, which takes a third of the time; a sum may also be too large by itself.
+    with np.errstate(all="ignore"):
+        total = float(a.sum()) + float(b.sum())
+    if not math.isfinite(total) and not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise np.linalg.LinAlgError("not finite")
     solution: np.ndarray = np.linalg.lstsq(a, b, rcond=cut)[0]
     return solution
@@ -105,7 +125,17 @@ def dependent_solve(mechanism: MechanismInstance, jacobian: np.ndarray, right: n
             return np.linalg.solve(block, right)
         except np.linalg.LinAlgError:
             pass
-    return least_squares(block, right)
+    return _solve_in_units(block, right, mechanism.constraint_units, mechanism.units[mechanism.dependent])
+
+
+def _solve_in_units(
+    matrix: np.ndarray, right: np.ndarray, rows: np.ndarray, columns: np.ndarray, cut: float = RANK_TOLERANCE
+) -> np.ndarray:
+    """As `least_squares`, of equations in units `rows` (m,) and unknowns in units `columns` (n,)."""
+    scaled = matrix * columns / rows[:, None]
+    solved = least_squares(scaled, (right.T / rows).T, cut)
+    solution: np.ndarray = (solved.T * columns).T
+    return solution
 
 
 def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30) -> Solution:
@@ -146,7 +176,7 @@ def count_strides(mechanism: MechanismInstance, move: np.ndarray) -> int:
 
 
 def _newton_position(mechanism: MechanismInstance, z: np.ndarray, limit: int) -> Solution:
-    q, dependent = mechanism.q, mechanism.dependent
+    q, dependent, units = mechanism.q, mechanism.dependent, mechanism.constraint_units
     q[mechanism.independent] = z
     step = np.inf
     for iteration in range(limit + 1):
@@ -154,7 +184,7 @@ def _newton_position(mechanism: MechanismInstance, z: np.ndarray, limit: int) ->
         residual = float(np.abs(phi).max(initial=0.0))
         if not np.isfinite(residual):
             break
-        if residual <= tolerance(mechanism):
+        if np.abs(phi / units).max(initial=0.0) <= tolerance(mechanism):
             return Solution(True, iteration, residual, 0.0 if iteration == 0 else step)
         if iteration < limit:
             change = dependent_solve(mechanism, mechanism.calc_jacobian(), phi)
@@ -226,26 +256,30 @@ def solve_dynamics(
         target -= velocity_gain * (jacobian @ mechanism.qd + mechanism.calc_drift())
     if position_gain:
         target -= position_gain * mechanism.calc_constraints()
-    mechanism.qdd[:], mechanism.multipliers = calc_dynamics(mechanism, jacobian, target)
+    units = mechanism.constraint_units
+    mechanism.qdd[:], mechanism.multipliers = calc_dynamics(mechanism, jacobian, target, units)
 
 
 def calc_dynamics(
-    mechanism: MechanismInstance, jacobian: np.ndarray, target: np.ndarray
+    mechanism: MechanismInstance, jacobian: np.ndarray, target: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """q̈ (n,) and λ (m,) of [M Jᵀ; J 0] [q̈; λ] = [Q; target], the shortest where they are not unique.
 
-    With J (m, n), at the present t, q, q̇.
+    With J (m, n) in units `rows` (m,), at the present t, q, q̇.
     """
     m, n = jacobian.shape
+    columns = mechanism.units
+    scaled = jacobian * (columns / rows[:, None])
     # Constraints are scaled to the size of masses, so that neither is small beside the other.
-    weight = float(np.abs(mechanism.mass).max(initial=0.0)) or 1.0
+    mass = mechanism.mass * mechanism.work_units
+    weight = float(mass.diagonal().max(initial=0.0)) or 1.0
     matrix = np.zeros((n + m, n + m))
-    matrix[:n, :n] = mechanism.mass / weight
-    matrix[:n, n:] = jacobian.T
-    matrix[n:, :n] = jacobian
-    right = np.concatenate([mechanism.calc_forces() / weight, target])
+    np.divide(mass, weight, out=matrix[:n, :n])
+    matrix[:n, n:] = scaled.T
+    matrix[n:, :n] = scaled
+    right = np.concatenate([mechanism.calc_forces() * (columns / weight), target / rows])
     solved = least_squares(matrix, right, _EQUATION_TOLERANCE)
-    return solved[:n], solved[n:] * weight
+    return solved[:n] * columns, solved[n:] * weight / rows
 
 
 def calc_multipliers(mechanism: MechanismInstance) -> np.ndarray:
@@ -253,9 +287,9 @@ def calc_multipliers(mechanism: MechanismInstance) -> np.ndarray:
 
     Those that a step of ALI3-P leaves are of rates and accelerations before their projection.
     """
-    return least_squares(
-        mechanism.calc_jacobian().T, mechanism.calc_forces() - mechanism.mass @ mechanism.qdd
-    )
+    pull = mechanism.calc_forces() - mechanism.mass @ mechanism.qdd
+    rows, columns = 1.0 / mechanism.units, 1.0 / mechanism.constraint_units
+    return _solve_in_units(mechanism.calc_jacobian().T, pull, rows, columns)
 
 
 def assemble(
@@ -264,16 +298,17 @@ def assemble(
     held: Mapping[int, float] | None = None,
     weights: np.ndarray | None = None,
     limit: int = 100,
-    accuracy: float | None = None,
+    accuracy: float | np.ndarray | None = None,
     *,
     again: bool = True,
 ) -> Solution:
     """q nearest to a rough guess (n,) with Φ(q, t) = 0, and `held` coordinates at their values.
 
-    Nearest: least (q − guess)ᵀ W (q − guess) with weights (n,) or (n, n), ones when left out, to first order in
-    the curvature of the constraints. |Φ| is to become no more than `accuracy`, rounding when left out. If this does
-    not converge, the search begins `again` from the least Σ Φ² near the guess, which takes much longer; the mechanism
-    is left there when it cannot be assembled. Raises UsageError for weights that are no metric.
+    Nearest: least (q − guess)ᵀ W (q − guess) with weights (n,) or (n, n), those of coordinates in their units when
+    left out, to first order in the curvature of the constraints. |Φ| is to become no more than `accuracy`, one or
+    (m,), rounding when left out. If this does not converge, the search begins `again` from the least Σ Φ² near the
+    guess, which takes much longer; the mechanism is left there when it cannot be assembled. Raises UsageError for
+    weights that are no metric.
     """
     q = mechanism.q
     q[:] = guess
@@ -281,31 +316,35 @@ def assemble(
     for k, value in held.items():
         q[k] = value
     free = np.setdiff1d(np.arange(len(q)), list(held))
-    root = inverse_root(weights, len(q), free)
+    units, rows = mechanism.units[free], mechanism.constraint_units
+    root = np.diag(units) if weights is None else inverse_root(weights, len(q), free)
     anchor = q[free]
     solution = _approach(mechanism, anchor, free, root, limit, accuracy)
     if solution.converged or not len(free) or not again:
         return solution
 
     def violation(x: np.ndarray) -> np.ndarray:
-        q[free] = x
-        return mechanism.calc_constraints().copy()
+        q[free] = x * units
+        relative: np.ndarray = mechanism.calc_constraints() / rows
+        return relative
 
-    if not np.all(np.isfinite(violation(anchor))):
+    if not np.all(np.isfinite(violation(anchor / units))):
         return solution
 
     def slope(x: np.ndarray) -> np.ndarray:
-        q[free] = x
-        return mechanism.calc_jacobian()[:, free].copy()
+        q[free] = x * units
+        columns: np.ndarray = calc_scaled_jacobian(mechanism)[:, free]
+        return columns
 
     # Takes longer to import than all of this package, and is hardly ever needed.
     from scipy.optimize import least_squares as minimise
 
-    compromise = minimise(violation, anchor, slope).x
+    compromise = minimise(violation, anchor / units, slope).x * units
     q[free] = compromise
     solution = _approach(mechanism, compromise, free, root, limit, accuracy)
     if not solution.converged:
-        residual = float(np.abs(violation(compromise)).max(initial=0.0))
+        q[free] = compromise
+        residual = float(np.abs(mechanism.calc_constraints()).max(initial=0.0))
         solution = replace(solution, residual=residual)
     return solution
 
@@ -334,7 +373,7 @@ def _approach(
     free: np.ndarray,
     root: np.ndarray,
     limit: int,
-    accuracy: float | None,
+    accuracy: float | np.ndarray | None,
 ) -> Solution:
     """Steps onto the linearised constraints.
 
@@ -342,24 +381,25 @@ def _approach(
 
     `root`: L with L Lᵀ = W⁻¹ of the metric.
     """
-    q = mechanism.q
-    step = residual = np.inf
+    q, units, rows = mechanism.q, mechanism.units, mechanism.constraint_units
+    step = residual = relative = np.inf
     for iteration in range(limit + 1):
         phi = mechanism.calc_constraints()
         residual = float(np.abs(phi).max(initial=0.0))
         if not np.isfinite(residual):
             break
-        enough = tolerance(mechanism) if accuracy is None else accuracy
-        if residual <= enough and step < _SETTLED:
+        enough = tolerance(mechanism) * rows if accuracy is None else accuracy
+        if np.all(np.abs(phi) <= enough) and relative < _SETTLED:
             return Solution(True, iteration, residual, step)
         if iteration == limit:
             break
-        jacobian = mechanism.calc_jacobian()[:, free]
+        jacobian = mechanism.calc_jacobian()[:, free] / rows[:, None]
         back = anchor - q[free] if iteration < limit // 2 else np.zeros(len(free))
-        change = back - root @ least_squares(jacobian @ root, jacobian @ back + phi)
+        change = back - root @ least_squares(jacobian @ root, jacobian @ back + phi / rows)
         step = float(np.abs(change).max(initial=0.0))
-        largest = 0.5 * (1.0 + float(np.abs(q).max(initial=0.0)))
-        q[free] += change * min(1.0, largest / step) if step else change
+        relative = float(np.abs(change / units[free]).max(initial=0.0))
+        largest = 0.5 * (1.0 + float(np.abs(q / units).max(initial=0.0)))
+        q[free] += change * min(1.0, largest / relative) if relative else change
     return Solution(False, iteration, residual, step)
 
 
@@ -369,18 +409,20 @@ def solve_equilibrium(mechanism: MechanismInstance, limit: int = 100) -> Solutio
     By Newton from the present q, which it moves by at most half of its size at a time. `is_stable` checks whether it
     is stable.
     """
-    q, n = mechanism.q, len(mechanism.q)
+    q, n, units, rows = mechanism.q, len(mechanism.q), mechanism.units, mechanism.constraint_units
     mechanism.qd[:] = mechanism.qdd[:] = 0.0
-    scale = max(1.0, float(np.abs(mechanism.calc_forces()).max(initial=0.0)))
-    mechanism.multipliers = least_squares(mechanism.calc_jacobian().T, mechanism.calc_forces())
+    # What forces count in, J. A spring at rest exerts none, but would if it were moved by the mechanism's size.
+    stiffness = mechanism.calc_forces_by_q() * mechanism.work_units
+    work = mechanism.calc_forces() * units
+    scale = max(float(np.abs(work).max(initial=0.0)), float(np.abs(stiffness).max(initial=0.0))) or 1.0
+    mechanism.multipliers = calc_multipliers(mechanism)
     step = residual = np.inf
     for iteration in range(limit + 1):
-        jacobian, phi = mechanism.calc_jacobian(), mechanism.calc_constraints()
+        jacobian, phi = calc_scaled_jacobian(mechanism), mechanism.calc_constraints() / rows
         m = len(phi)
-        unbalanced = jacobian.T @ mechanism.multipliers - mechanism.calc_forces()
-        residual = max(
-            float(np.abs(phi).max(initial=0.0)), float(np.abs(unbalanced).max(initial=0.0)) / scale
-        )
+        multipliers = mechanism.multipliers * rows / scale
+        unbalanced = jacobian.T @ multipliers - mechanism.calc_forces() * units / scale
+        residual = max(float(np.abs(phi).max(initial=0.0)), float(np.abs(unbalanced).max(initial=0.0)))
         if not np.isfinite(residual):
             break
         if residual <= 10 * tolerance(mechanism):
@@ -388,21 +430,21 @@ def solve_equilibrium(mechanism: MechanismInstance, limit: int = 100) -> Solutio
         if iteration == limit:
             break
         matrix = np.zeros((n + m, n + m))
-        matrix[:n, :n] = (mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()) / scale
+        stiffness = mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()
+        matrix[:n, :n] = stiffness * mechanism.work_units / scale
         matrix[:n, n:] = jacobian.T
         matrix[n:, :n] = jacobian
-        right = -np.concatenate([unbalanced / scale, phi])
-        change = least_squares(matrix, right, _EQUATION_TOLERANCE)
-        step = float(np.abs(change[:n]).max())
-        largest = 0.5 * (1.0 + float(np.abs(q).max()))
-        damping = min(1.0, largest / step) if step else 1.0
-        q += damping * change[:n]
-        mechanism.multipliers = mechanism.multipliers + damping * scale * change[n:]
+        change = least_squares(matrix, -np.concatenate([unbalanced, phi]), _EQUATION_TOLERANCE)
+        relative, step = float(np.abs(change[:n]).max()), float(np.abs(change[:n] * units).max())
+        largest = 0.5 * (1.0 + float(np.abs(q / units).max()))
+        damping = min(1.0, largest / relative) if relative else 1.0
+        q += damping * change[:n] * units
+        mechanism.multipliers = mechanism.multipliers + damping * scale * change[n:] / rows
     return Solution(False, iteration, residual, step)
 
 
 def is_stable(mechanism: MechanismInstance) -> bool:
     """Whether the equilibrium that a mechanism is in is stable against every motion that its constraints allow."""
-    motions = nullspace(mechanism.calc_jacobian())
+    motions = calc_motions(mechanism) * mechanism.units[:, None]
     stiffness = motions.T @ (mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()) @ motions
     return bool(np.all(np.linalg.eigvalsh(stiffness + stiffness.T) > 0.0))

@@ -18,17 +18,19 @@ from vehicled.multibody.problems import Solution
 
 
 def project_positions(
-    mechanism: Mechanism, weights: np.ndarray | None = None, accuracy: float = 1e-10, limit: int = 50
+    mechanism: Mechanism, weights: np.ndarray | None = None, accuracy: float | None = None, limit: int = 50
 ) -> Solution:
     """Move q to the nearest place with |Φ(q, t)| ≤ `accuracy` (largest component, as Φ is scaled).
+
+    Left out, that is 1e-10 in powers of the mechanism's size.
 
     `weights`: (n,) or (n, n) W of the distance (q − q₀)ᵀ W (q − q₀), positive (definite); ones when left out. By
     Gauss–Newton, to first order in the curvature of the constraints. An angle that ends half a turn away counts as
     a residual of π. Velocities stay as they are. Raises UsageError for weights that are no metric.
     """
-    solution = problems.assemble(
-        mechanism, mechanism.q.copy(), weights=weights, limit=limit, accuracy=accuracy
-    )
+    enough = 1e-10 * mechanism.constraint_units if accuracy is None else accuracy
+    metric = np.ones(len(mechanism.q)) if weights is None else weights
+    solution = problems.assemble(mechanism, mechanism.q.copy(), weights=metric, limit=limit, accuracy=enough)
     if solution.converged and mechanism.find_turned_angle() is not None:
         return replace(solution, converged=False, residual=np.pi)
     return solution
@@ -39,9 +41,9 @@ def project_velocities(mechanism: Mechanism, weights: np.ndarray | None = None) 
 
     Linear, so that the result is exact. Raises UsageError for weights that are no metric.
     """
-    root = problems.inverse_root(weights, len(mechanism.q))
-    jacobian = mechanism.calc_jacobian()
-    violation = jacobian @ mechanism.qd + mechanism.calc_drift()
+    root, units = problems.inverse_root(weights, len(mechanism.q)), mechanism.constraint_units
+    jacobian = mechanism.calc_jacobian() / units[:, None]
+    violation = jacobian @ mechanism.qd + mechanism.calc_drift() / units
     mechanism.qd -= root @ problems.least_squares(jacobian @ root, violation)
 
 
@@ -52,8 +54,8 @@ def calc_projector(mechanism: Mechanism, weights: np.ndarray | None = None) -> n
     """
     n = len(mechanism.q)
     root = problems.inverse_root(weights, n)
-    scaled = mechanism.calc_jacobian() @ root
-    projector: np.ndarray = np.eye(n) - root @ problems.least_squares(scaled, mechanism.calc_jacobian())
+    jacobian = mechanism.calc_jacobian() / mechanism.constraint_units[:, None]
+    projector: np.ndarray = np.eye(n) - root @ problems.least_squares(jacobian @ root, jacobian)
     return projector
 
 

@@ -28,7 +28,9 @@ class RelativeModel(Model):
             self.places[name] = np.array([*numbers, 0.0][:3])
         for name, numbers in self.description.vectors.items():
             self.places[name] = np.array([*numbers, 0.0][:3]) / np.linalg.norm(numbers)
-        self.reach = float(sum(p @ p for p in self.places.values()))
+        points = self.description.ground.points.keys() | self.description.points.keys()
+        self.reach = float(sum(self.places[p] @ self.places[p] for p in points))
+        self.directions = len(self.places) - len(points)
 
     def complete(self) -> None:
         """Mass matrix and generalised forces. Raises MechanismError when a coordinate moves no mass."""

@@ -94,5 +94,5 @@ def _coordinate(mechanism: Mechanism, name: str) -> int:
 
 def _switch(mechanism: Mechanism, enabled: np.ndarray, held: np.ndarray) -> None:
     mechanism.set_switches(enabled, held)
-    motions = problems.nullspace(mechanism.calc_jacobian())
+    motions = problems.calc_motions(mechanism)
     mechanism.set_independent(problems.choose_independent(motions, mechanism.independent))

@@ -1,0 +1,173 @@
+"""A mechanism of micrometres and one of kilometres do what the same one of metres does.
+
+Lengths are scaled, and times by the root of that, so that gravity stays as it is; masses on their own. All that has
+no unit is then the same: angles, places in sizes of the mechanism, iterations, which constraints are redundant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mechanism_rig import FITTING, describe, energy
+from scaling_rig import Scaling
+
+from vehicled.multibody import problems, projections
+from vehicled.multibody.checks import calc_topology
+from vehicled.multibody.compiled import CompiledMechanism
+from vehicled.multibody.description import Description, load_description
+from vehicled.multibody.formulations import make_stepper
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.reactions import calc_reactions, find_undetermined
+
+QUARTER_CAR = """
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {road: 0 0 m}}
+points: {W: 0 0.3 m, B: 0 0.8 m}
+distances:
+  wheel: {points: [road, W], along: y}
+  body: {points: [road, B], along: y}
+bodies:
+  unsprung: {kind: point_mass, point: W, mass: 40 kg}
+  sprung: {kind: point_mass, point: B, mass: 300 kg}
+joints:
+  wheel_guide: {kind: point_on_line, points: [road, W], axis: y}
+  body_guide: {kind: point_on_line, points: [road, B], axis: y}
+forces:
+  strut: {kind: spring, points: [W, B], stiffness: 20 kN/m, damping: 1.5 kN·s/m, free_length: 0.65 m}
+  tyre: {kind: spring, points: [road, W], stiffness: 200 kN/m, free_length: 0.32 m}
+independent: [wheel, body]
+"""
+DOOR = """
+space: spatial
+gravity: 0 0 -9.81 m/s²
+ground: {points: {A: 0 0 0 m, B: 0 0 2 m}}
+bodies:
+  door:
+    kind: rigid
+    points: {A: 0 0 0 m, B: 0 0 2 m}
+    markers: {handle: 1 0 1 m}
+    mass: 20 kg
+    center_of_mass: 0.5 0 1 m
+    inertia: 6.7 8.4 1.7 kg·m²
+"""
+SOURCES = {"quarter_car": QUARTER_CAR, "door": DOOR}
+MECHANISMS = ("pendulum", "four_bar", "slider_crank", "suspension_corner", "quarter_car")
+SCALES = (1e-6, 1e-3, 1e3)
+STEP, STEPS = 1e-3, 60
+
+
+@lru_cache(maxsize=64)
+def build(name: str, form: str, length: float, mass: float = 1.0) -> CompiledMechanism:
+    found: Description = describe(SOURCES[name]) if name in SOURCES else load_description(name)
+    scaled = Scaling(length, mass).description(replace(found, coordinates=form))
+    return CompiledMechanism(scaled, optimisation=0)
+
+
+def places(m: Mechanism, length: float) -> np.ndarray:
+    return np.array([x / length for x in m.calc_point_positions().values()])
+
+
+@lru_cache(maxsize=128)
+def move(
+    name: str, form: str, length: float, mass: float, formulation: str, rule: str, steps: int = STEPS
+) -> tuple[np.ndarray, int, float]:
+    """Places at the end and iterations, without unit; the change of energy over the weight times the size."""
+    m, scaling = Mechanism(build(name, form, length, mass)), Scaling(length, mass)
+    stepper, start, count = make_stepper(formulation, rule), energy(m), 0
+    for _ in range(steps):
+        count += stepper.step(m, STEP * scaling.time).require(formulation).iterations
+    unit = scaling.factor("J")
+    return places(m, length), count, (energy(m) - start) / unit
+
+
+@pytest.mark.parametrize(("formulation", "rule"), [(f, r) for f, r, _ in FITTING])
+@pytest.mark.parametrize("form", ["natural", "relative"])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_mechanism_of_any_size_does_the_same(name, form, formulation, rule):
+    expected, iterations, gain = move(name, form, 1.0, 1.0, formulation, rule)
+    for length in SCALES:
+        found, count, its_gain = move(name, form, length, 1.0, formulation, rule)
+        assert np.abs(found - expected).max() <= 1e-8 * np.abs(expected).max(), length
+        assert abs(count - iterations) <= 0.05 * iterations, length
+        assert its_gain == pytest.approx(gain, rel=1e-5, abs=1e-7), length
+
+
+@pytest.mark.parametrize("formulation", ["ali3p", "matrix_r", "penalty", "lagrange"])
+def test_and_of_any_mass(formulation):
+    expected, iterations, _ = move("four_bar", "natural", 1.0, 1.0, formulation, "trapezoidal")
+    for mass in (1e-15, 1e9):
+        for length in SCALES:
+            found, count, _ = move("four_bar", "natural", length, mass, formulation, "trapezoidal")
+            assert np.abs(found - expected).max() <= 1e-8 * np.abs(expected).max()
+            assert abs(count - iterations) <= 0.05 * iterations
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    name=st.sampled_from(MECHANISMS),
+    form=st.sampled_from(["natural", "relative"]),
+    length=st.floats(-6.0, 3.0).map(lambda power: 10.0**power),
+    mass=st.floats(-12.0, 9.0).map(lambda power: 10.0**power),
+    formulation=st.sampled_from(["ali3p", "matrix_r", "penalty", "lagrange"]),
+)
+def test_between_these_as_well(name, form, length, mass, formulation):
+    expected, _, _ = move(name, form, 1.0, 1.0, formulation, "trapezoidal", 20)
+    found, _, _ = move(name, form, length, mass, formulation, "trapezoidal", 20)
+    assert np.abs(found - expected).max() <= 1e-8 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("length", SCALES)
+@pytest.mark.parametrize("form", ["natural", "relative"])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_topology_is_that_of_any_size(name, form, length):
+    one, other = (calc_topology(Mechanism(build(name, form, s))) for s in (1.0, length))
+    assert one == other
+
+
+@pytest.mark.parametrize("length", SCALES)
+@pytest.mark.parametrize("form", ["natural", "relative"])
+def test_a_car_settles_by_its_weight_over_its_stiffness(form, length):
+    """m g / k, of which both are in the same ratio to the mechanism's size, from where springs exert nothing too."""
+    m = Mechanism(build("quarter_car", form, length))
+    assert problems.solve_equilibrium(m).require("equilibrium").iterations <= 20
+    wheel, body = m.q[m.index("wheel")] / length, m.q[m.index("body")] / length
+    assert wheel == pytest.approx(0.32 - 340.0 * 9.81 / 200e3, rel=1e-12)
+    assert body - wheel == pytest.approx(0.65 - 300.0 * 9.81 / 20e3, rel=1e-12)
+    assert problems.is_stable(m)
+
+
+@pytest.mark.parametrize("length", SCALES)
+@pytest.mark.parametrize("name", ["four_bar", "suspension_corner"])
+def test_reactions_grow_with_weights_alone(name, length):
+    """Forces as masses, torques as masses times lengths."""
+    ones, others = (calc_reactions(Mechanism(build(name, "natural", s))) for s in (1.0, length))
+    most = max(np.abs(r.force).max() for r in ones)
+    for one, other in zip(ones, others, strict=True):
+        assert one.joint == other.joint
+        assert np.abs(other.force - one.force).max() <= 1e-8 * most
+        assert np.abs(other.torque / length - one.torque).max() <= 1e-8 * most
+
+
+@pytest.mark.parametrize("length", [1.0, *SCALES])
+def test_what_is_undetermined_is_so_at_any_size(length):
+    """A door on two ball joints, which carry any part of its weight, each."""
+    assert find_undetermined(Mechanism(build("door", "natural", length))) == ["A", "B"]
+    assert find_undetermined(Mechanism(build("four_bar", "natural", length))) == []
+
+
+@pytest.mark.parametrize("length", [1.0, *SCALES])
+def test_a_projection_meets_constraints_as_well_as_the_size_asks_for(length):
+    m = Mechanism(build("four_bar", "natural", length))
+    expected = places(m, length)
+    m.q *= 1.0 + 1e-3 * np.random.default_rng(1).normal(size=len(m.q))
+    projections.project_positions(m).require("projection")
+    assert problems.calc_violation(m) <= 1e-10
+    assert np.abs(places(m, length) - expected).max() < 0.1
+    # To rounding, where that is asked for.
+    assert problems.assemble(m, m.q.copy()).converged
