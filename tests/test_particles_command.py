@@ -2,6 +2,10 @@
 
 import csv
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -83,6 +87,45 @@ def tracker(folder, text, mechanism="four_bar"):
 def off(row, truth):
     """Error of the angle of a row at its time, rad."""
     return abs(wrap(row["theta"] - np.interp(row["t"], truth[:, 0], truth[:, 1])))
+
+
+# -- SIGTERM -----------------------------------------------------------------------------------------------
+
+
+def test_sigterm_before_the_daemon_is_up_ends_it_in_order(monkeypatch, capsys, tmp_path):
+    """As `vehicled run`: 0, while the particles of the mechanism compile."""
+    monkeypatch.setattr(
+        "vehicled.particles.tracker.MechanismTracker", lambda *_: signal.raise_signal(signal.SIGTERM)
+    )
+    devices = "daemon: {devices: {imu: {driver: xsens, options: {port: /dev/none}}}}"
+    assert follow(tmp_path, SENSORS + devices) == 0
+    assert capsys.readouterr().err == "vehicled: SIGTERM: ending\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_sets_the_incomplete_table_of_a_log_aside(tmp_path, truth, number):
+    """What is written until then is whole, as after Ctrl-C; the status says which signal it was."""
+    write_log(tmp_path / "log.csv", truth)
+    (tmp_path / "devices.yaml").write_text(SENSORS)
+    out = tmp_path / "out.csv"
+    arguments = [
+        "--mechanism",
+        "four_bar",
+        "--config",
+        tmp_path / "devices.yaml",
+        "--log",
+        tmp_path / "log.csv",
+    ]
+    command = [sys.executable, "-m", "vehicled", "particles", *arguments, "--estimates", out, "--rate", "0.1"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        wait_until(out.exists, 60.0)
+        time.sleep(0.5)
+        process.send_signal(number)
+        assert f"the incomplete file is {out}.part" in process.stderr.read().decode()
+    assert process.returncode == (-number if number == signal.SIGTERM else 130)
+    assert not out.exists()
+    rows = read_rows(tmp_path / "out.csv.part")
+    assert all(np.isfinite(row["theta"]) for row in rows)
 
 
 # -- logs --------------------------------------------------------------------------------------------------

@@ -60,6 +60,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Follow the mechanism; returns the exit status. Raises UsageError, RunError."""
+    from vehicled.daemon.signals import run_as_daemon
+
+    return run_as_daemon(lambda: _run(args)) if args.log is None else _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     from vehicled.errors import UsageError
     from vehicled.multibody.files import mechanism_path
     from vehicled.multibody.mechanism import Mechanism

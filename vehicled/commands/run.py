@@ -2,9 +2,6 @@
 
 import argparse
 import logging
-import sys
-
-from vehicled.termination import Terminated
 
 HELP = "Read the sensors, estimate, publish over ZeroMQ and record, until SIGTERM or Ctrl-C."
 
@@ -26,14 +23,9 @@ systemd/README.md installs it as a service."""
 
 def run(args: argparse.Namespace) -> int:
     """Run the daemon until a signal ends it; returns the exit status. Raises SettingsError."""
-    from vehicled.daemon.signals import hold_reload
+    from vehicled.daemon.signals import run_as_daemon
 
-    with hold_reload():
-        try:
-            return _run(args)
-        except Terminated:  # before the daemon takes the signal, as while the model compiles
-            print("vehicled: SIGTERM: ending", file=sys.stderr)
-            return 0
+    return run_as_daemon(lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> int:

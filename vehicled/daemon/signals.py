@@ -4,10 +4,13 @@ import contextlib
 import select
 import signal
 import socket
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Self
+
+from vehicled.termination import Terminated
 
 _TAKEN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """In the order in which they are returned: to end goes before everything."""
@@ -70,3 +73,13 @@ def hold_reload() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def run_as_daemon(run: Callable[[], int]) -> int:
+    """The exit status of `run`, which enters `Signals`; 0 where SIGTERM comes before, as while a model compiles."""
+    with hold_reload():
+        try:
+            return run()
+        except Terminated:
+            print("vehicled: SIGTERM: ending", file=sys.stderr)
+            return 0
