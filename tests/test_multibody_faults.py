@@ -39,6 +39,22 @@ def test_a_name_that_would_give_a_parameter_two_values_is_refused():
     says = r"^arm\.center_of_mass\.x stands for two numbers, 1 and 2, as two parts"
     with pytest.raises(MechanismError, match=says):
         mechanism(text)
+    line = text[: text.index("center_of_mass")].count("\n") + 1
+    with pytest.raises(SettingsError, match=rf"^mechanism:{line}: bodies\.arm\.center_of_mass: {says[1:]}"):
+        Mechanism.parse(text)
+
+
+def test_the_line_is_that_of_the_part_whose_name_it_is():
+    """A body named as what places are kept under, with a point elsewhere in its own axes."""
+    text = SPATIAL.replace("  arm:", "  other: {kind: bar, points: [A, P], mass: 1 kg}\n  design:")
+    text = text.replace("points: [P]", "points: {P: 2 0 0 m}").replace(
+        "vectors: [u, n]", "vectors: {u: 0 0 1, n: 0 1 0}"
+    )
+    line = text[: text.index("design:")].count("\n") + 2
+    with pytest.raises(SettingsError) as error:
+        Mechanism.parse(text)
+    says = f"mechanism:{line}: bodies.design: design.P.x stands for two numbers, 1 and 2, as two parts"
+    assert str(error.value).startswith(says)
 
 
 @pytest.mark.parametrize("expression", ["1/P.x", "sqrt(P.y - 2)", "exp(1e6*Q.x)"])

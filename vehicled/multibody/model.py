@@ -147,13 +147,23 @@ class Model:
         if self.values.get(name, value) != value:
             raise MechanismError(
                 f"{name} stands for two numbers, {self.values[name]:g} and {value:g}, as two parts have this name; "
-                "expected a name for each"
+                "expected a name for each",
+                part=self._find_owner(name),
             )
         if name not in self.symbols:
             self.symbols[name] = self.graph.symbol(f"parameter.{name}")
             self.values[name] = float(value)
             self.units[name] = unit
         return self.symbols[name]
+
+    def _find_owner(self, parameter: str) -> str:
+        """Path in the file of the last part that has a parameter of this name; empty where there is none."""
+        for section in ("forces", "joints", "bodies"):
+            for name, part in getattr(self.description, section).items():
+                if parameter.startswith(f"{name}."):
+                    key = parameter.removeprefix(f"{name}.").partition(".")[0]
+                    return f"{section}.{name}" + (f".{key}" if hasattr(part, key) else "")
+        return ""
 
     def value(self, name: str, numbers: Sequence[float], unit: str = "m") -> Value:
         """Parameters `name.x` …; the third component of one in the plane is zero."""
