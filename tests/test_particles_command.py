@@ -22,6 +22,7 @@ from vehicled.angles import wrap
 from vehicled.cli import main
 from vehicled.daemon.daemon import Daemon
 from vehicled.messages import Measurement
+from vehicled.multibody.files import mechanism_path
 from vehicled.multibody.formulations import make_stepper
 from vehicled.particles.configuration import load_particles_configuration
 from vehicled.particles.tracker import MechanismTracker
@@ -337,6 +338,26 @@ def test_readings_that_no_particle_can_fit_are_not_said_to_be_missing(tmp_path, 
 def test_one_particle_has_no_deviation_and_is_refused(tmp_path, capsys):
     assert follow(tmp_path, "particles: {count: 1}\n" + SENSORS, "--log", "x.csv") == 2
     assert "particles.count: expected a whole number at least 2" in capsys.readouterr().err
+
+
+def test_a_step_too_long_for_a_stiff_spring_is_said(tmp_path, truth, capsys):
+    """Particles are stepped by the rule of Runge and Kutta, which takes energy from them without a sign."""
+    rig, (log, devices) = tmp_path / "rig.yaml", (tmp_path / "log.csv", tmp_path / "devices.yaml")
+    spring = (
+        "forces: {bush: {kind: torsion_spring, angle: theta, stiffness: 1 MN·m/rad, free_angle: 60 deg}}\n"
+    )
+    rig.write_text(mechanism_path("four_bar").read_text() + spring)
+    write_log(log, truth[:20])
+    devices.write_text(SENSORS)
+    rest = ["--config", str(devices), "--log", str(log), "--fast"]
+    for mechanism, says in (
+        (str(rig), "doubtful: particles.longest_step: 0.006 s is too long for the motion of "),
+        ("four_bar", ""),
+    ):
+        main(["particles", "--mechanism", mechanism, *rest])
+        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("doubtful")]
+        assert len(lines) == bool(says)
+        assert all(line.startswith(says) and " by bush: it loses " in line for line in lines)
 
 
 def test_a_log_without_the_channels_is_an_error(tmp_path, truth, capsys):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from vehicled.vehicle.car import Car
     from vehicled.vehicle.topology import CarTopology
 
+_STEP = 1e-3
+"""s: that of a mechanism which generated code begins with."""
+
 HELP = (
     "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model. Validate "
     "a configuration of `vehicled particles`. "
@@ -32,6 +35,7 @@ examples:
   vehicled check my_car.yaml --json       one JSON object in SI units
   vehicled check --log drive.csv --config my_car.yaml     units, signs, exchanged wheels, time offsets, pauses
   vehicled check four_bar                 a mechanism: pendulum, four_bar, five_bar, slider_crank, …
+  vehicled check four_bar --step 0.005 --integrator runge_kutta_4     is that step short enough?
   vehicled check prototype --mechanism    the car of a configuration in the language of mechanisms
 
 No device is opened. The first check of a kind of vehicle compiles its model, which the daemon then finds in
@@ -51,6 +55,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_mapping_argument(parser, "the log given by --log")
     parser.add_argument("--mechanism", action="store_true", help="describe the car as a mechanism")
+    parser.add_argument(
+        "--step",
+        type=float,
+        metavar="S",
+        help="of a mechanism: the time step, s, to be judged (default 0.001)",
+    )
+    parser.add_argument(
+        "--integrator",
+        choices=("trapezoidal", "runge_kutta_4", "forward_euler"),
+        help="of a mechanism: the rule of that step (default trapezoidal, by ALI3-P)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -89,9 +104,11 @@ def _check_file(args: argparse.Namespace) -> int:
             f"{args.checked}: --mechanism: expected the configuration of a car, not of particles"
         )
     if args.mechanism or of_mechanism:
-        found = _describe_mechanism(_load_mechanism(args.checked))
+        found = _describe_mechanism(_load_mechanism(args.checked), *_read_step(args))
         print(json.dumps(found, ensure_ascii=False) if args.json else "\n".join(_mechanism_lines(found)))
         return 0
+    if args.step is not None or args.integrator is not None:
+        raise UsageError("--step, --integrator: expected a mechanism with them")
     from vehicled.daemon.configuration import check_daemon_configuration
 
     path = config_path(args.checked)
@@ -299,14 +316,27 @@ def _load_mechanism(name_or_path: str) -> Mechanism:
     return Mechanism(CompiledMechanism(describe_car(car), optimisation=0))
 
 
-def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
+def _read_step(args: argparse.Namespace) -> tuple[float, str]:
+    from vehicled.errors import UsageError
+
+    step = _STEP if args.step is None else args.step
+    if not 0.0 < step < math.inf:
+        raise UsageError(f"--step {step}: expected a time above 0 s")
+    return step, args.integrator or "trapezoidal"
+
+
+def _describe_mechanism(mechanism: Mechanism, step: float, integrator: str) -> dict[str, Any]:
     import dataclasses
 
     from vehicled.multibody.checks import calc_topology
     from vehicled.multibody.forms import choose_counted, count_forms
     from vehicled.multibody.reactions import find_undetermined
+    from vehicled.multibody.step_length import find_fast_motion
 
     topology = calc_topology(mechanism)
+    formulation = "ali3p" if integrator == "trapezoidal" else "matrix_r"
+    fast = find_fast_motion(mechanism, step, formulation, integrator)
+    doubts = [] if fast is None else [{"key": "step", "text": fast.describe(step)}]
     forms = count_forms(mechanism.description)
     return {
         **_count(topology),
@@ -324,6 +354,7 @@ def _describe_mechanism(mechanism: Mechanism) -> dict[str, Any]:
             else {**dataclasses.asdict(found), "cost": found.cost}
             for form, found in forms.items()
         },
+        "doubtful": doubts,
     }
 
 
@@ -340,7 +371,8 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
         ("auto would take", f"{found['auto']} coordinates"),
         ("in use", f"{found['form']} coordinates"),
     ]
-    return [f"{name:<20} {value}" for name, value in rows]
+    lines = [f"{name:<20} {value}" for name, value in rows]
+    return lines + [_doubt_text(doubt) for doubt in found["doubtful"]]
 
 
 def _reactions_text(undetermined: list[str]) -> str:
@@ -406,7 +438,11 @@ def _lines(found: dict[str, Any]) -> list[str]:
         ),
     ]
     lines = [f"{name:<20} {value}" for name, value in rows]
-    return lines + [f"doubtful: {doubt['key']}: {doubt['text']}" for doubt in found["doubtful"]]
+    return lines + [_doubt_text(doubt) for doubt in found["doubtful"]]
+
+
+def _doubt_text(doubt: dict[str, str]) -> str:
+    return f"doubtful: {doubt['key']}: {doubt['text']}"
 
 
 def _rack_text(per_angle: float) -> str:

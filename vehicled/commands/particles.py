@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from replay.log import Log
     from vehicled.drive_summary import Summary
     from vehicled.messages import ParticleEstimate
+    from vehicled.multibody.mechanism import Mechanism
     from vehicled.particles.configuration import ParticlesConfiguration
     from vehicled.particles.tracker import MechanismTracker
 
@@ -99,11 +100,22 @@ def _run(args: argparse.Namespace) -> int:
         tracker = MechanismTracker(mechanism, configuration)
     except UsageError as error:
         raise UsageError(f"{args.mechanism} with {args.config}: {error}") from None
+    _warn_of_step(mechanism, configuration.particles.longest_step)
     if args.log is None:
         _follow(args, configuration, tracker)
     else:
         _replay(args, configuration, tracker)
     return 0
+
+
+def _warn_of_step(mechanism: Mechanism, longest: float) -> None:
+    import sys
+
+    from vehicled.multibody.step_length import find_fast_motion
+
+    fast = find_fast_motion(mechanism, longest, "matrix_r", "runge_kutta_4")
+    if fast is not None:
+        print(f"doubtful: particles.longest_step: {fast.describe(longest)}", file=sys.stderr)
 
 
 def _follow(

@@ -1,0 +1,140 @@
+"""A step that is too long for a stiff spring is said to be, and does what is said of it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from mechanism_rig import energy, mechanism, shipped
+
+from vehicled.cli import main
+from vehicled.multibody.formulations import make_stepper
+from vehicled.multibody.step_length import find_fast_motion
+
+ELBOW = """
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {O: 0 0 m}}
+points: {P: 1 0 m, Q: 2 0 m}
+angles: {a: {between: [x, [O, P]]}, b: {between: [[O, P], [P, Q]], start: 0.02 rad}}
+bodies:
+  upper: {kind: bar, points: [O, P], length: 1 m, mass: 1 kg}
+  lower: {kind: bar, points: [P, Q], length: 1 m, mass: 0.5 kg}
+forces:
+  shoulder: {kind: torsion_spring, angle: a, stiffness: 1 N·m/rad}
+  elbow: {kind: torsion_spring, angle: b, stiffness: 5000 N·m/rad}
+independent: [a, b]
+"""
+STORED = 0.5 * 5000.0 * 0.02**2
+"""J, by the elbow at the start."""
+SHIPPED = (
+    *("bricard", "five_bar", "flyball_governor", "four_bar", "front_suspension", "pendulum"),
+    *("simple_pendulum", "slider_crank", "squeezer", "suspension_corner"),
+)
+
+
+def find_rate() -> float:
+    return find_fast_motion(mechanism(ELBOW), 1.0).rate
+
+
+def lose(h: float, formulation: str, rule: str, periods: float = 10.0) -> float:
+    """Share of the elbow's energy that is lost per period."""
+    m, stepper = mechanism(ELBOW), make_stepper(formulation, rule)
+    before = energy(m)
+    for _ in range(round(periods * 2.0 * np.pi / find_rate() / h)):
+        stepper.step(m, h).require(formulation)
+    left = 1.0 - (before - energy(m)) / STORED
+    return float(1.0 - left ** (1.0 / periods))
+
+
+def test_the_fastest_motion_is_that_of_the_stiff_spring():
+    """Of two bars on hinges, by the masses reduced to their angles in line."""
+    # T = ½ ż M z; the spring acts on b alone, so that ω² = k (M⁻¹)_bb; gravity and shoulder add less than 1e-3.
+    one, two = 1.0, 0.5
+    mass = np.array([[one / 3 + two * (1 + 1 / 3 + 1), two * (1 / 3 + 0.5)], [two * (1 / 3 + 0.5), two / 3]])
+    expected = np.sqrt(5000.0 * np.linalg.inv(mass)[1, 1])
+    fast = find_fast_motion(mechanism(ELBOW), 0.1)
+    assert fast.rate == pytest.approx(expected, rel=1e-3)
+    assert fast.springs[0] == "elbow"
+    way = np.linalg.inv(mass)[1]
+    upper = 0.5 * one / 3 * way[0] ** 2
+    assert fast.moves == ("upper" if upper > 0.25 * way @ mass @ way else "lower")
+
+
+@pytest.mark.parametrize("turn", [0.8, 1.0, 1.2])
+@pytest.mark.parametrize("formulation", ["matrix_r", "lagrange"])
+def test_a_step_loses_what_is_said(formulation, turn):
+    h = turn / find_rate()
+    fast = find_fast_motion(mechanism(ELBOW), h, formulation, "runge_kutta_4")
+    said = float(fast.why.split()[2]) / 100.0
+    assert fast.why == f"it loses {100 * said:.2g} % of its energy per period"
+    assert lose(h, formulation, "runge_kutta_4") == pytest.approx(said, rel=0.1)
+    # What is advised loses about a hundredth, not far less: steps as long as possible.
+    assert 0.005 < lose(fast.longest, formulation, "runge_kutta_4") < 0.011
+    assert find_fast_motion(mechanism(ELBOW), fast.longest, formulation, "runge_kutta_4") is None
+
+
+def test_where_no_energy_is_lost_nothing_is_said():
+    """The trapezoidal rule loses none, until a period has hardly two steps."""
+    for turn in (0.5, 1.0, 2.0):
+        h = turn / find_rate()
+        assert find_fast_motion(mechanism(ELBOW), h) is None
+        assert abs(lose(h, "ali3p", "trapezoidal")) < 0.01
+    assert find_fast_motion(mechanism(ELBOW), 3.2 / find_rate()).why == "it has 2 steps per period"
+
+
+def test_what_does_not_converge_or_diverges_is_said_to():
+    rate = find_rate()
+    assert "not converge" in find_fast_motion(mechanism(ELBOW), 1.7 / rate, "penalty").why
+    m, stepper = mechanism(ELBOW), make_stepper("penalty")
+    assert not all(stepper.step(m, 1.9 / rate).converged for _ in range(100))
+    diverging = find_fast_motion(mechanism(ELBOW), 3.0 / rate, "matrix_r", "runge_kutta_4")
+    assert "diverge" in diverging.why
+    assert diverging.longest < 0.7 / rate
+
+
+@pytest.mark.parametrize(
+    ("damping", "says"), [(0.1, "it loses"), (1.0, None), (20.0, None), (100.0, "its steps diverge")]
+)
+def test_a_loss_counts_beside_that_by_a_damper(damping, says):
+    """2 % per period hardly beside a fifth of the energy; a heavy damper is too stiff itself."""
+    text = ELBOW.replace(
+        "stiffness: 5000 N·m/rad}", f"stiffness: 5000 N·m/rad, damping: {damping} N·m·s/rad}}"
+    )
+    h = 0.75 / find_rate()
+    fast = find_fast_motion(mechanism(text), h, "matrix_r", "runge_kutta_4")
+    assert (fast is None) if says is None else fast.why.startswith(says)
+
+
+def test_a_mechanism_is_left_as_it_was():
+    m = mechanism(ELBOW)
+    make_stepper("ali3p").step(m, 1e-3)
+    before, values = m.get_state(), m.view("parameters").copy()
+    assert find_fast_motion(m, 0.1) is not None
+    after = m.get_state()
+    for name in ("t", "q", "qd", "qdd", "multipliers"):
+        assert np.array_equal(getattr(before, name), getattr(after, name)), name
+    assert np.array_equal(values, m.view("parameters"))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_mechanisms_have_a_default_step_that_is_short_enough(name):
+    assert find_fast_motion(shipped(name), 1e-3) is None
+
+
+def test_check_says_it(tmp_path, capsys):
+    path = tmp_path / "elbow.yaml"
+    path.write_text(ELBOW)
+    step = ["--step", "0.003", "--integrator", "runge_kutta_4"]
+    assert main(["check", str(path), *step, "--json"]) == 0
+    (doubt,) = json.loads(capsys.readouterr().out)["doubtful"]
+    assert doubt["key"] == "step"
+    assert doubt["text"].startswith("0.003 s is too long for the motion of upper at 3")
+    assert " by elbow: it loses " in doubt["text"]
+    assert main(["check", str(path), *step]) == 0
+    assert f"doubtful: step: {doubt['text']}" in capsys.readouterr().out.splitlines()
+    assert main(["check", str(path)]) == 0
+    assert "doubtful" not in capsys.readouterr().out
+    assert main(["check", str(path), "--step", "0"]) == 2
+    assert main(["check", "prototype", "--step", "0.1"]) == 2

@@ -1,0 +1,166 @@
+"""Whether a time step is short enough for the fastest motion of a mechanism, and what moves so fast.
+
+A step of a linear oscillation λ multiplies it by R(λh) in place of exp(λh). The classical Runge–Kutta rule takes
+energy from it, a share of 2π (ωh)⁵/72 per period, without any sign: the motion only becomes smaller. Here the
+eigenvalues of the equations of motion, linearised at the present state, are put into R.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vehicled.multibody import problems
+from vehicled.multibody.elements import DifferenceSpring, Spring, TorsionSpring
+from vehicled.multibody.mechanism import Mechanism
+
+LOSS = 0.01
+"""Share of its energy that a motion may lose or gain in a period by the rule of integration."""
+_BESIDE_DAMPING = 0.1
+"""Share of what damping takes, up to which such a loss does not matter."""
+_STEPS_PER_PERIOD = 2.1
+"""With fewer, ALI3-P follows no oscillation, and its energy wanders by more than `LOSS` per period."""
+_CONTRACTION = 0.65
+"""Of the fixed-point iteration of the trapezoidal rule, (|λ|h/2)²: with more, 60 iterations do not converge."""
+_BLAMED = 1e-3
+"""Change of an eigenvalue with that of a stiffness, both relative, from which a spring takes part in it."""
+_VARIED = 1e-3
+_FACTORS: dict[str, Callable[[complex], complex]] = {
+    "forward_euler": lambda z: 1.0 + z,
+    "runge_kutta_4": lambda z: 1.0 + z * (1.0 + z / 2.0 * (1.0 + z / 3.0 * (1.0 + z / 4.0))),
+    "trapezoidal": lambda z: (1.0 + z / 2.0) / (1.0 - z / 2.0),
+}
+"""R, by rule."""
+
+
+@dataclass(frozen=True)
+class FastMotion:
+    """A motion for which a step is too long."""
+
+    rate: float
+    """|λ|, rad/s."""
+    why: str
+    """What the step does to it, in words."""
+    longest: float
+    """s, about the longest step that does not, of this formulation and rule."""
+    moves: str
+    """The body with most of its energy."""
+    springs: list[str]
+    """Those that make it so fast; empty where none does, as with gravity or forces by expressions."""
+
+    def describe(self, h: float) -> str:
+        """One line."""
+        by = f" by {', '.join(self.springs[:4])}" if self.springs else ""
+        return (
+            f"{h:.3g} s is too long for the motion of {self.moves} at {self.rate:.4g} rad/s{by}: {self.why}; "
+            f"expected at most {self.longest:.2g} s"
+        )
+
+
+def find_fast_motion(
+    mechanism: Mechanism, h: float, formulation: str = "ali3p", integrator: str = "trapezoidal"
+) -> FastMotion | None:
+    """The fastest motion at the present state for which a step of h (s) is too long; None where there is none.
+
+    The mechanism is left as it was.
+    """
+    values, vectors = _calc_modes(mechanism)
+    faults = [(value, _find_fault(value * h, formulation, integrator)) for value in values]
+    at_fault = [k for k, (_, fault) in enumerate(faults) if fault]
+    if not at_fault:
+        return None
+    worst = max(at_fault, key=lambda k: abs(values[k]))
+    return FastMotion(
+        float(abs(values[worst])),
+        faults[worst][1],
+        _find_longest(values, h, formulation, integrator),
+        _find_body(mechanism, vectors[:, worst]),
+        _find_springs(mechanism, values, worst),
+    )
+
+
+def _calc_modes(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
+    """λ (2f,) of motions about the present one, and their z (f, 2f)."""
+    state = mechanism.get_state()
+    try:
+        problems.solve_dynamics(mechanism)
+        by_z, by_zd = problems.calc_acceleration_jacobians(mechanism)
+    finally:
+        mechanism.set_state(state)
+    f = len(by_z)
+    matrix = np.block([[np.zeros((f, f)), np.eye(f)], [by_z, by_zd]])
+    if not np.all(np.isfinite(matrix)):
+        return np.zeros(0), np.zeros((f, 0))
+    values, vectors = np.linalg.eig(matrix)
+    return values, vectors[:f]
+
+
+def _find_fault(z: complex, formulation: str, integrator: str) -> str:
+    """What is wrong with a step for a motion of λh = z, in words; empty where nothing is."""
+    turn, factor = abs(z.imag), abs(_FACTORS[integrator](z))
+    if formulation == "ali3p":
+        few = turn * _STEPS_PER_PERIOD > 2.0 * math.pi
+        return f"it has {2.0 * math.pi / turn:.2g} steps per period" if few else ""
+    if integrator == "trapezoidal":
+        return "its iteration does not converge" if abs(z) ** 2 / 4.0 > _CONTRACTION else ""
+    if turn <= 1e-3 * abs(z):
+        return "its steps diverge" if z.real < 0.0 and factor > 1.0 else ""
+    periods = 2.0 * math.pi / turn
+    gain = 2.0 * periods * (math.log(max(factor, 1e-300)) - z.real)
+    if abs(gain) <= max(math.log1p(LOSS), _BESIDE_DAMPING * abs(2.0 * periods * z.real)):
+        return ""
+    if factor > 1.0 and z.real <= 0.0 and gain > 1.0:
+        return "its steps diverge"
+    return f"it {'gains' if gain > 0.0 else 'loses'} {100.0 * abs(math.expm1(gain)):.2g} % of its energy per period"
+
+
+def _find_longest(values: np.ndarray, h: float, formulation: str, integrator: str) -> float:
+    """By halves, from a step that is too long; two figures, rounded down."""
+
+    def fits(step: float) -> bool:
+        return not any(_find_fault(value * step, formulation, integrator) for value in values)
+
+    low = high = h
+    for _ in range(60):
+        low /= 2.0
+        if fits(low):
+            break
+        high = low
+    for _ in range(10):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    unit = 10.0 ** (math.floor(math.log10(low)) - 1)
+    return math.floor(low / unit) * unit
+
+
+def _find_body(mechanism: Mechanism, way: np.ndarray) -> str:
+    """The body with the largest share of the kinetic energy of a motion z (f,), complex."""
+    r, _ = problems.calc_velocity_map(mechanism)
+    rates = r @ way
+    shares = {}
+    for name, body in mechanism.placement.bodies.items():
+        moves = body.move(rates)
+        shares[name] = float(np.einsum("ik,ij,jk->", moves.conj(), body.moments, moves).real)
+    return max(shares, key=lambda name: shares[name])
+
+
+def _find_springs(mechanism: Mechanism, values: np.ndarray, mode: int) -> list[str]:
+    """Those whose stiffness an eigenvalue depends on, the one that matters most first."""
+    felt = {}
+    for name, load in mechanism.description.forces.items():
+        if not isinstance(load, (Spring, TorsionSpring, DifferenceSpring)):
+            continue
+        parameter = f"{name}.stiffness"
+        stiffness = mechanism.get_parameter(parameter)
+        mechanism.set_parameters({parameter: stiffness * (1.0 + _VARIED)})
+        try:
+            others = _calc_modes(mechanism)[0]
+        finally:
+            mechanism.set_parameters({parameter: stiffness})
+        change = np.abs(others - values[mode]).min(initial=np.inf) / abs(values[mode])
+        if _BLAMED * _VARIED < change < np.inf:
+            felt[name] = change
+    return sorted(felt, key=lambda name: -felt[name])
