@@ -303,7 +303,13 @@ def test_reactions_that_are_not_determined_are_named(capsys):
     rows = {
         line[:20].strip(): line[20:].strip() for line in check(capsys, "flyball_governor")[1].splitlines()
     }
-    assert rows["reactions"].startswith("not determined at z, u, v: ")
+    assert rows["reactions"].startswith("not determined at z (torque xy), u (torque yz), v (torque xz): ")
+    # Of a direction that bodies share, the torque about itself is none.
+    assert json.loads(check(capsys, "flyball_governor", "--json")[1])["undetermined_components"] == {
+        "z": ["torque.x", "torque.y"],
+        "u": ["torque.y", "torque.z"],
+        "v": ["torque.x", "torque.z"],
+    }
 
 
 def test_a_log_is_not_described_as_a_mechanism(capsys):

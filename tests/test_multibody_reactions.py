@@ -10,7 +10,12 @@ from rigid_reference import rigid_bodies, wrench_at
 
 from vehicled.multibody import body_operators, problems, switches
 from vehicled.multibody.formulations import make_stepper
-from vehicled.multibody.reactions import calc_generalised_reaction, calc_reactions, find_undetermined
+from vehicled.multibody.reactions import (
+    calc_generalised_reaction,
+    calc_reactions,
+    find_undetermined,
+    find_undetermined_components,
+)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -425,3 +430,66 @@ def test_a_door_between_two_ball_joints_and_one_whose_upper_end_is_guided(form, 
     assert forces["upper"][0] == pytest.approx(-20.0 * G * 0.5 / 2.0, rel=1e-9)
     if not undetermined:
         assert forces["lower"][2] == pytest.approx(20.0 * G, rel=1e-9)
+
+
+def rotate(text: str, degrees: float) -> str:
+    """The door with its hinges in a line that leans in the plane of x and z."""
+    sine, cosine = np.sin(np.radians(degrees)), np.cos(np.radians(degrees))
+    top, away = f"{2 * sine} 0 {2 * cosine} m", f"{cosine + sine} 0 {cosine - sine} m"
+    text = (
+        text.replace("0 0 2 m", top)
+        .replace("1 0 1 m", away)
+        .replace("axis: 0 0 1", f"axis: {sine} 0 {cosine}")
+    )
+    return text.replace("mass: 0.5 0 1 m", f"mass: {0.5 * cosine + sine} 0 {cosine - 0.5 * sine} m")
+
+
+@pytest.mark.parametrize("form", ["natural", "relative"])
+@pytest.mark.parametrize(("degrees", "along"), [(0.0, "z"), (90.0, "x"), (30.0, "xz")])
+def test_of_two_ball_joints_only_the_force_along_their_line_is_undetermined(form, degrees, along):
+    m = mechanism(
+        rotate(DOOR, degrees).replace("FORM", form).replace("JOINT", "{kind: spherical, points: [B, B1]}")
+    )
+    forces = [f"force.{axis}" for axis in along]
+    assert find_undetermined_components(m) == {"lower": forces, "upper": forces}
+
+
+def test_a_component_that_is_not_named_is_the_same_in_both_forms():
+    """Both solve the same equations, by other unknowns: what they agree in is what the mechanism determines."""
+    differ = 0
+    for text in (DOOR.replace("JOINT", "{kind: spherical, points: [B, B1]}"), CRANKS):
+        reactions, named = [], []
+        for form in ("natural", "relative"):
+            m = mechanism(text.replace("FORM", form))
+            named.append(find_undetermined_components(m))
+            reactions.append({r.joint: np.concatenate([r.force, r.torque]) for r in calc_reactions(m)})
+        assert named[0] == named[1]
+        for joint, one in reactions[0].items():
+            free = named[0].get(joint, [])
+            for k, axis in enumerate("xyz"):
+                apart = abs(one[k] - reactions[1][joint][k])
+                assert apart < 1e-7 or f"force.{axis}" in free, (joint, axis)
+                differ += apart > 0.1
+            assert np.abs(one[3:] - reactions[1][joint][3:]).max() < 1e-7
+            assert not any(name.startswith("torque") for name in free)
+    assert differ, "the mechanisms have nothing undetermined"
+
+
+def test_two_guides_of_one_block_share_what_holds_it_across():
+    """A block in two guides along x: both hold it across and against turning, neither along."""
+    m = mechanism(BLOCK)
+    held = ["force.y", "torque.z"]
+    assert find_undetermined_components(m) == {"front": held, "rear": held}
+
+
+BLOCK = """
+space: planar
+ground: {points: {A: 0 0 m, B: 2 0 m}}
+points: {P: 0 0 m, Q: 2 0 m}
+vectors: {u: 1 0}
+bodies:
+  block: {kind: rigid, points: [P, Q], vectors: [u], mass: 1 kg, center_of_mass: 1 0 m, inertia: 1 kg·m²}
+joints:
+  front: {kind: prismatic, points: [A, P], axes: [x, u]}
+  rear: {kind: prismatic, points: [B, Q], axes: [x, u]}
+"""

@@ -330,13 +330,14 @@ def _describe_mechanism(mechanism: Mechanism, step: float, integrator: str) -> d
 
     from vehicled.multibody.checks import calc_topology
     from vehicled.multibody.forms import choose_counted, count_forms
-    from vehicled.multibody.reactions import find_undetermined
+    from vehicled.multibody.reactions import find_undetermined_components
     from vehicled.multibody.step_length import find_fast_motion
 
     topology = calc_topology(mechanism)
     formulation = "ali3p" if integrator == "trapezoidal" else "matrix_r"
     fast = find_fast_motion(mechanism, step, formulation, integrator)
     doubts = [] if fast is None else [{"key": "step", "text": fast.describe(step)}]
+    undetermined = find_undetermined_components(mechanism)
     forms = count_forms(mechanism.description)
     return {
         **_count(topology),
@@ -345,7 +346,8 @@ def _describe_mechanism(mechanism: Mechanism, step: float, integrator: str) -> d
         "coordinate_names": topology.coordinates,
         "independent": topology.independent,
         "redundant": topology.redundant,
-        "undetermined_reactions": find_undetermined(mechanism),
+        "undetermined_reactions": list(undetermined),
+        "undetermined_components": undetermined,
         "form": mechanism.description.coordinates,
         "auto": choose_counted(forms),
         "forms": {
@@ -364,7 +366,7 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
         ("coordinates", f"{found['coordinates']}: {', '.join(_gather_axes(found['coordinate_names']))}"),
         ("constraints", f"{found['constraints']}, of rank {found['rank']}"),
         ("redundant", "; ".join(found["redundant"]) or "none"),
-        ("reactions", _reactions_text(found["undetermined_reactions"])),
+        ("reactions", _reactions_text(found["undetermined_components"])),
         ("degrees of freedom", f"{found['dof']} = {found['coordinates']} − {found['rank']}"),
         ("independent", ", ".join(found["independent"]) or "none"),
         *((f"{form} coordinates", _form_text(counts)) for form, counts in found["forms"].items()),
@@ -375,10 +377,14 @@ def _mechanism_lines(found: dict[str, Any]) -> list[str]:
     return lines + [_doubt_text(doubt) for doubt in found["doubtful"]]
 
 
-def _reactions_text(undetermined: list[str]) -> str:
+def _reactions_text(undetermined: dict[str, list[str]]) -> str:
     if not undetermined:
         return "determined"
-    return f"not determined at {', '.join(undetermined)}: least squares, one of many solutions"
+    texts = []
+    for name, components in undetermined.items():
+        kinds = [(k, "".join(c[-1] for c in components if c.startswith(k))) for k in ("force", "torque")]
+        texts.append(f"{name} ({', '.join(f'{kind} {axes}' for kind, axes in kinds if axes)})")
+    return f"not determined at {', '.join(texts)}: least squares, one of many solutions"
 
 
 def _gather_axes(names: list[str]) -> list[str]:

@@ -40,7 +40,9 @@ _CUT = 1e-10
 _IDLE = 1e-6
 """Share of the largest reaction of a combination from which one takes part in it."""
 _NOTHING = 1e-9
-"""N, with multipliers of length 1: combinations within bodies put no reaction on a joint, but for rounding."""
+"""J, forces times the mechanism's size, with multipliers of length 1 J: combinations within bodies put no reaction on
+a joint, but for rounding."""
+_AXES = ("x", "y", "z")
 
 
 @dataclass(frozen=True)
@@ -104,23 +106,39 @@ def find_undetermined(mechanism: Mechanism) -> list[str]:
     Some forces and torques in them are in balance with each other whatever loads and motion are, as those of a bar
     clamped between two walls. What `calc_reactions` says of these is one of many solutions, of others the only one.
     """
-    balance, found = _Balance(mechanism), set()
-    jacobian = mechanism.calc_jacobian().copy()
-    size = float(np.ptp(list(balance.places.values()), axis=0).max()) or 1.0
+    return list(find_undetermined_components(mechanism))
+
+
+def find_undetermined_components(mechanism: Mechanism) -> dict[str, list[str]]:
+    """Of those of `find_undetermined`, which components are not unique: `force.x` … `torque.z`.
+
+    In axes of the ground at the present position. A component that is not among them is unique; where the forces that
+    are in balance with each other stand oblique to the axes, all the components that they have are named.
+    """
+    balance = _Balance(mechanism)
+    size = mechanism.size
+    scaled = problems.calc_scaled_jacobian(mechanism)
     ways = balance.find_idle()
-    for multipliers in scipy.linalg.null_space(jacobian.T, rcond=problems.RANK_TOLERANCE).T:
-        balance.unload(multipliers)
+    for multipliers in scipy.linalg.null_space(scaled.T, rcond=problems.RANK_TOLERANCE).T:
+        balance.unload(multipliers / mechanism.constraint_units)
         at_joints, shared = _react(mechanism, balance)
         ways.append(at_joints + shared)
-    for way in ways:
-        sizes: dict[str, float] = {}
-        for r in way:
-            strength = float(max(np.abs(r.force).max(), np.abs(r.torque).max() / size))
-            sizes[r.joint] = max(strength, sizes.get(r.joint, 0.0))
-        most = max(sizes.values(), default=0.0)
-        found |= {name for name, strength in sizes.items() if strength > max(_IDLE * most, _NOTHING)}
     names = [*mechanism.description.joints, *balance.on_points, *balance.on_vectors]
-    return [name for name in names if name in found]
+    found: dict[str, np.ndarray] = {}
+    for way in ways:
+        sizes = {r.joint: np.zeros(6) for r in way}
+        for r in way:
+            work = np.abs(np.concatenate([size * r.force, r.torque]))
+            sizes[r.joint] = np.maximum(sizes[r.joint], work)
+        most = max((float(work.max()) for work in sizes.values()), default=0.0)
+        for name, work in sizes.items():
+            found[name] = found.get(name, np.zeros(6, dtype=bool)) | (work > max(_IDLE * most, _NOTHING))
+    labels = [f"{kind}.{axis}" for kind in ("force", "torque") for axis in _AXES]
+    return {
+        name: [label for label, on in zip(labels, found[name], strict=True) if on]
+        for name in names
+        if name in found and found[name].any()
+    }
 
 
 def _react(mechanism: Mechanism, balance: _Balance) -> tuple[list[Reaction], list[Reaction]]:
@@ -283,7 +301,8 @@ class _Balance:
             return [], []
         loads = self.on_points | self.on_vectors
         right = np.concatenate([*(-wrench for wrench in self.known.values()), *(loads[p] for p in pins)])
-        solved = np.linalg.lstsq(self._assemble(unknowns, pins), right, rcond=_CUT)[0]
+        matrix, rows, columns = self._assemble(unknowns, pins)
+        solved = columns * np.linalg.lstsq(matrix, right / rows, rcond=_CUT)[0]
         reactions = self._describe(unknowns, solved)
         joints = len(self.mechanism.compiled.model.met)
         return reactions[:joints], reactions[joints:]
@@ -293,8 +312,10 @@ class _Balance:
         unknowns, pins = self._list_unknowns()
         if not unknowns:
             return []
-        idle = scipy.linalg.null_space(self._assemble(unknowns, pins), rcond=_CUT)
-        return [self._describe(unknowns, way) for way in idle.T]
+        matrix, _, columns = self._assemble(unknowns, pins)
+        idle = scipy.linalg.null_space(matrix, rcond=_CUT)
+        # Forces in J per size of the mechanism, so that a way has about 1 J.
+        return [self._describe(unknowns, columns * way / self.mechanism.size) for way in idle.T]
 
     def _list_unknowns(self) -> tuple[list[_Unknown], list[str]]:
         """Those at joints without constraints come first; and the points and directions that are in balance."""
@@ -314,9 +335,18 @@ class _Balance:
         pins += [v for v in self.on_vectors if GROUND not in self.vector_owners[v]]
         return unknowns, pins
 
-    def _assemble(self, unknowns: list[_Unknown], pins: list[str]) -> np.ndarray:
-        """(6 bodies + 3 pins, k) what the unknowns put on each."""
-        names = list(self.known)
+    def _assemble(
+        self, unknowns: list[_Unknown], pins: list[str]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(6 bodies + 3 pins, k) what the unknowns put on each, and what rows and unknowns count in.
+
+        Torques count in forces times the size of the mechanism.
+        """
+        size, names = self.mechanism.size, list(self.known)
+        rows = [size, size, size, 1.0, 1.0, 1.0] * len(names)
+        rows += [1.0 if p in self.on_points else size for p in pins for _ in range(3)]
+        units = [[1.0] * u.forces.shape[1] + [size] * u.torques.shape[1] for u in unknowns]
+        scales, unit = np.array(rows), np.concatenate(units)
         columns = []
         for u in unknowns:
             block = np.zeros((6 * len(names) + 3 * len(pins), u.size))
@@ -328,7 +358,7 @@ class _Balance:
                 row = 6 * len(names) + 3 * pins.index(u.name)
                 block[row : row + 3] = np.hstack([u.forces, u.torques])
             columns.append(block)
-        return np.hstack(columns)
+        return np.hstack(columns) * unit / scales[:, None], scales, unit
 
     def _describe(self, unknowns: list[_Unknown], solved: np.ndarray) -> list[Reaction]:
         reactions = []
