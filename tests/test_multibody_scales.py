@@ -171,3 +171,24 @@ def test_a_projection_meets_constraints_as_well_as_the_size_asks_for(length):
     assert np.abs(places(m, length) - expected).max() < 0.1
     # To rounding, where that is asked for.
     assert problems.assemble(m, m.q.copy()).converged
+
+
+@pytest.mark.parametrize("formulation", ["ali3p", "matrix_r", "penalty", "lagrange"])
+@pytest.mark.parametrize("form", ["natural", "relative"])
+@pytest.mark.parametrize("name", ["four_bar", "slider_crank"])
+def test_a_mechanism_far_from_the_origin_does_the_same(name, form, formulation):
+    """In coordinates of a map: as far as the rounding of these lets it, some 1e-10 of the mechanism's size here."""
+    ends = []
+    for away in (0.0, 1e5):
+        described = replace(load_description(name), coordinates=form)
+        ground = replace(described.ground, points=shift(described.ground.points, away))
+        moved = replace(described, ground=ground, points=shift(described.points, away))
+        m, stepper = Mechanism(CompiledMechanism(moved, optimisation=0)), make_stepper(formulation)
+        for _ in range(100):
+            assert stepper.step(m, 1e-3).require(formulation)
+        ends.append(np.array(list(m.calc_point_positions().values()))[:, :2] - away)
+    assert np.abs(ends[1] - ends[0]).max() < 1e-6 * m.size
+
+
+def shift(places: dict[str, tuple[float, ...]], away: float) -> dict[str, tuple[float, ...]]:
+    return {name: tuple(x + away for x in place) for name, place in places.items()}

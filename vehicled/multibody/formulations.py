@@ -45,7 +45,7 @@ class Ali3p:
     penalty: float | np.ndarray | None = None
     """α, one or (m,); by default large enough against the masses in every constraint, at the step in use."""
     tolerance: float = 1e-11
-    """On ‖Δq‖ of the last iteration, relative to ‖q‖ (at least 1), lengths in sizes of the mechanism."""
+    """On ‖Δq‖ of the last iteration, relative to ‖q‖ (1 to 100), lengths in sizes of the mechanism."""
     limit: int = 30
     large: float = 1e-4
     """‖Δq‖ of an iteration above which the tangent is factorised again, as well in sizes of the mechanism."""
@@ -59,7 +59,7 @@ class Ali3p:
         if self._scaled_for != (mechanism, h):
             self._scaled_for = mechanism, h
             self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty
-        tolerance = self.tolerance * max(1.0, mechanism.measure(mechanism.q))
+        tolerance = problems.bound_change(self.tolerance, mechanism.calc_distance())
         count = mechanism.step_ali3p(h, self._alpha, self.limit, tolerance, self.large, self.projections)
         phi = mechanism.view("phi")
         residual = float(np.abs(phi[mechanism.enabled] if mechanism.is_switched else phi).max(initial=0.0))

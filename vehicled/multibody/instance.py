@@ -108,7 +108,8 @@ class MechanismInstance:
         self._per_square_length = self._per_square.copy()
         self._per_square_length[np.setdiff1d(np.arange(len(self.q)), self.lengths)] = 0.0
         model = compiled.model
-        self._given_squares = model.reach / self.size**2 + model.directions
+        self._reach = model.reach / self.size**2
+        self._contained = len(self.lengths) + model.directions + 3 * len(compiled.points) * model.varies
         self.view("inverse_size")[0] = 1.0 / self.size
         self.q[:] = 0.0
 
@@ -222,14 +223,20 @@ class MechanismInstance:
         """(m,) the same of all constraints of the description."""
         return self._constraint_units
 
-    def sum_squares(self) -> float:
-        """Of all lengths and unit vectors that constraints contain, in `units`."""
-        q = self.q
-        return float(q @ (q * self._per_square_length)) + self._given_squares
+    def calc_spread(self) -> float:
+        """What rounding of constraints grows with: squares of the lengths and unit vectors in them, in `units`.
 
-    def measure(self, change: np.ndarray) -> float:
-        """‖change‖ of coordinates (n,), in `units`."""
-        return math.sqrt(change @ (change * self._per_square))
+        Far from the origin their number and their distance: constraints have differences of places, whose rounding
+        does not grow with its square.
+        """
+        q = self.q
+        squares = float(q @ (q * self._per_square_length)) + self._reach
+        return min(squares + self.compiled.model.directions, self._contained + math.sqrt(squares))
+
+    def calc_distance(self) -> float:
+        """‖q‖ in `units`, with what relative coordinates have in parameters."""
+        q = self.q
+        return math.sqrt(q @ (q * self._per_square) + self._reach)
 
     @property
     def multipliers(self) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vehicled.multibody.problems import Solution
+from vehicled.multibody.problems import Solution, bound_change
 
 Acceleration = Callable[[float, np.ndarray, np.ndarray], np.ndarray]
 """a(t, x, ẋ); it leaves the mechanism in that state."""
@@ -54,7 +54,7 @@ def trapezoidal(
 ) -> Step:
     """Second order, implicit, by fixed-point iteration: for steps that are short against the fastest motion.
 
-    `tolerance`: on the change of x from one iteration to the next, relative to its size (at least its `units`).
+    `tolerance`: on the change of x from one iteration to the next, relative to its size (1 to 100 `units`).
     """
     half = 0.5 * h
     x_end, a_end = x + h * v + half * h * a, a
@@ -70,9 +70,8 @@ def trapezoidal(
         a_end = a_new
         if not residual < np.inf or step > _DIVERGED * max(first, 1.0):
             break
-        if iteration > 1 and max(step, residual) <= tolerance * max(
-            1.0, float(np.abs(x_end / units).max(initial=0.0))
-        ):
+        distance = float(np.abs(x_end / units).max(initial=0.0))
+        if iteration > 1 and max(step, residual) <= bound_change(tolerance, distance):
             return x_end, v_end, Solution(True, iteration, residual, step)
     return x_end, v_end, Solution(False, iteration, residual, step)
 

@@ -27,6 +27,10 @@ _STRIDE = 0.25
 
 _MOST_PARTS = 4096
 """Of a move: 160 turns, half a second."""
+_ROUNDING = 1e-14
+"""With a margin."""
+_FAR = 100.0
+"""Sizes of the mechanism, from the origin."""
 _SETTLED = 1e-6
 """Change of the coordinates, in their units, from which an assembly counts as nearest to its guess."""
 
@@ -64,7 +68,15 @@ class Solution:
 
 def tolerance(mechanism: MechanismInstance) -> float:
     """On |Φ| in units of its own (`calc_violation`): rounding of lengths squared, with a margin."""
-    return 1e-14 * max(1.0, mechanism.sum_squares())
+    return _ROUNDING * max(1.0, mechanism.calc_spread())
+
+
+def bound_change(share: float, distance: float) -> float:
+    """On a change of coordinates in their units, for one of that `share` of their size, `distance`.
+
+    From far away on it is no longer that share, which would be much of the mechanism itself, but rounding.
+    """
+    return max(share * max(1.0, min(distance, _FAR)), _ROUNDING * distance)
 
 
 def calc_violation(mechanism: MechanismInstance) -> float:
