@@ -66,3 +66,42 @@ def test_an_equation_without_a_finite_value_is_said_to_have_none(expression):
         MechanismError, match=r"^cannot be assembled: 'odd' has no finite value about the start$"
     ):
         mechanism(text)
+
+
+@pytest.mark.parametrize(("apart", "fits"), [(1e-15, True), (1e-8, False)])
+def test_what_cannot_move_has_to_fit_as_well_as_the_mechanism_is_large(apart, fits):
+    """Ten nanometres are a hundredth of a micrometre."""
+    text = f"""
+space: planar
+ground: {{points: {{A: 0 0 m, B: {apart} 0 m}}}}
+points: {{P: 1e-6 0 m}}
+bodies: {{arm: {{kind: bar, points: [A, P], mass: 1 kg}}}}
+joints: {{weld: {{kind: spherical, points: [A, B]}}}}
+"""
+    if fits:
+        assert mechanism(text).size == pytest.approx(1e-6)
+    else:
+        with pytest.raises(MechanismError, match=r"^weld: A and B along x: cannot be met, because nothing"):
+            mechanism(text)
+
+
+@pytest.mark.parametrize("mass", [1e-4, 1e-7, 1e-13])
+def test_a_body_too_light_beside_others_is_refused_and_falls_otherwise(mass):
+    """Equations solved to 1e-12 of the largest mass would let a lighter one hang in the air."""
+    text = f"""
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {{points: {{A: 0 0 m, B: 5 0 m}}}}
+points: {{P: 1 0 m, Q: 6 0 m}}
+bodies:
+  hair: {{kind: bar, points: [A, P], mass: {mass} kg}}
+  beam: {{kind: bar, points: [B, Q], mass: 1000 kg}}
+"""
+    if mass < 1e-7:
+        with pytest.raises(
+            SettingsError, match=r"^mechanism:7: bodies\.hair: the mass matrix is singular: hair can "
+        ):
+            Mechanism.parse(text)
+        return
+    m = Mechanism.parse(text)
+    assert m.qdd[m.index("P.y")] == pytest.approx(-1.5 * 9.81, rel=1e-6)

@@ -88,3 +88,13 @@ def test_a_velocity_that_changes_is_followed():
     constraints.project_velocities()
     assert m.qd[k] == pytest.approx(0.7, abs=1e-12)
     assert constraints.calc_accelerations().qdd[k] == pytest.approx(0.2, abs=1e-10)
+
+
+@pytest.mark.parametrize("rate", [1.0, 1e3, 1e5])
+def test_rows_change_as_fast_as_the_mechanism_turns(rate):
+    """cos θ · θ̇ is kept: θ̈ = tan θ θ̇², at any rate; a mechanism of micrometres turns 1e5 times a second."""
+    m = Mechanism.load("pendulum", form="relative")
+    m.q[0], m.qd[0] = 0.5, rate
+    constraints = MotionConstraints(m)
+    constraints.add_velocity(lambda mechanism: np.cos(mechanism.q)[None], rate * np.cos(0.5))
+    assert constraints.calc_accelerations().qdd[0] == pytest.approx(np.tan(0.5) * rate**2, rel=1e-6)

@@ -17,6 +17,9 @@ from vehicled.multibody.model import MechanismError
 
 _MOVES = 1e-6
 """Share of a motion's largest component from which a coordinate moves."""
+_LIGHT, _MASSLESS = 1e-11, 1e-14
+"""Share of the largest inertia that the least has: below ten times what the equations of motion are solved to, too
+light bodies would stay where they are. And what is none, but for rounding."""
 _OBLIQUE = 1e-3
 """Cotangent up to which a direction is at right angles to an axis, as numbers in a file are rounded."""
 
@@ -309,9 +312,13 @@ def _check_mass(mechanism: MechanismInstance) -> None:
         return
     moved = motions * mechanism.units[:, None]
     values, vectors = np.linalg.eigh(moved.T @ mechanism.mass @ moved)
-    if values[0] <= 1e-12 * max(values[-1], 0.0):
+    if values[0] <= _LIGHT * max(values[-1], 0.0):
         who = _movers(mechanism, motions @ vectors[:, :1])
+        what = "can move without moving any mass"
+        if values[0] > _MASSLESS * max(values[-1], 0.0):
+            share = values[0] / values[-1]
+            what = f"can move with {share:.1g} of the inertia of others; expected at least {_LIGHT:g}"
         raise MechanismError(
-            f"the mass matrix is singular: {_list(who)} can move without moving any mass",
+            f"the mass matrix is singular: {_list(who)} {what}",
             part=find_part(mechanism.description, who[0]),
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.multibody.description import Description
+from vehicled.multibody.dimensions import find_length_powers
 from vehicled.multibody.elements import AXES, Segment
 from vehicled.multibody.expressions import ExpressionError, parse
 from vehicled.multibody.natural import Combination, Frame, Inertia
@@ -17,6 +18,9 @@ from vehicled.multibody.topology import TreeJoint
 from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
+
+_MET = 1e-9
+"""Of what cannot move: by how much it may miss, as a share of the mechanism's extent."""
 
 
 class MechanismError(UsageError):
@@ -263,6 +267,12 @@ class Model:
             return self.direction(f"design.{name}", self.description.vectors[name])
         return self.value(f"design.{name}", self.description.points[name])
 
+    @property
+    def extent(self) -> float:
+        """The largest extent of the places given for points along an axis, m; 1 m where they have none."""
+        places = [*self.description.ground.points.values(), *self.description.points.values()]
+        return (float(np.ptp(np.array(places), axis=0).max()) if places else 0.0) or 1.0
+
     def name_angles(self) -> set[str]:
         """Names of the coordinates that are angles."""
         return {*self.description.angles, *(name for name, side in self.joint_sides.items() if side.turns)}
@@ -303,7 +313,9 @@ class Model:
             return
         values: dict[Atom, Atom] = {s: self.graph.constant(self.values[n]) for n, s in self.symbols.items()}
         (left,) = self.graph.substitute([expression], values)
-        if left.op != "const" or abs(left.value) > 1e-9:
+        known = {a: self.units[name] for name, a in self.symbols.items()}
+        (power,) = find_length_powers([expression], known)
+        if left.op != "const" or abs(left.value) > _MET * self.extent ** (power or 0.0):
             raise MechanismError(f"{name}: cannot be met, because nothing in it can move")
 
     def rate(self, expression: Atom) -> Atom:

@@ -20,7 +20,8 @@ Rows = Callable[[Mechanism], np.ndarray]
 """(k, n) A at the mechanism's present q and t, such as `calc_point_map` of a point."""
 
 _INTERVAL = 1e-4
-"""s, over which the change of rows is found by central differences: exact for those of second degree in q."""
+"""s, over which the change of rows is found by central differences: exact for those of second degree in q. For others
+it is so much of a turn, or of the mechanism's size, where that is less."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,12 @@ class MotionConstraints:
         """(k, n) dA/dt with the present q̇."""
         m, (q, t) = self._mechanism, (self._mechanism.q.copy(), self._mechanism.t)
         ends = []
-        for by in (_INTERVAL, -_INTERVAL):
+        interval = _INTERVAL / max(1.0, float(np.abs(m.qd / m.units).max()))
+        for by in (interval, -interval):
             m.q[:], m.t = q + by * m.qd, t + by
             ends.append(rows(m).copy())
         m.q[:], m.t = q, t
-        rate: np.ndarray = (ends[0] - ends[1]) / (2.0 * _INTERVAL)
+        rate: np.ndarray = (ends[0] - ends[1]) / (2.0 * interval)
         return rate
 
 

@@ -9,7 +9,8 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.particles.swarm import Swarm
 
 _NEAR = 1e-9
-"""rad or m"""
+_REACHED = 1e-6
+"""rad or extents of the mechanism, both."""
 
 
 def assemble(
@@ -22,7 +23,7 @@ def assemble(
 ) -> np.ndarray:
     """(N,) whether each particle's noisy coordinates have reached `wanted` (noisy, N).
 
-    From the mechanism's position, in strides of at most `stride` (rad or m), angles the shorter way round.
+    From the mechanism's position, in strides of at most `stride` (rad or its extent), angles the shorter way round.
 
     All are left assembled, at `rates` of the noisy coordinates as far as they can have them. One that has not
     reached them may be at the end of its travel. `noisy` has to name independent coordinates.
@@ -32,12 +33,12 @@ def assemble(
     swarm.set_states(q, np.zeros_like(q), mechanism.t)
     for _ in range(limit):
         left = _left(swarm, wanted)
-        if not np.any(np.abs(left) > _NEAR):
+        if not np.any(np.abs(left) > _NEAR * swarm.units):
             break
-        swarm.shift(np.clip(left, -stride, stride))
+        swarm.shift(np.clip(left, -stride * swarm.units, stride * swarm.units))
     now = np.array([swarm.get_rates(name) for name in swarm.noisy])
     swarm.shift(None, rates - now)
-    assembled: np.ndarray = np.all(np.abs(_left(swarm, wanted)) <= 1e-6, axis=0)
+    assembled: np.ndarray = np.all(np.abs(_left(swarm, wanted)) <= _REACHED * swarm.units, axis=0)
     return assembled
 
 

@@ -20,8 +20,8 @@ from vehicled.particles.weights import (
 )
 
 _FAR = 0.075
-"""rad or m: standard deviation of a move that is made at once; larger ones are divided into parts, each projected
-onto the constraints, because a projection converges up to about this distance."""
+"""rad or extents of the mechanism: standard deviation of a move that is made at once; larger ones are divided into
+parts, each projected onto the constraints, because a projection converges up to about this distance."""
 _FEW = 0.25
 """Effective share of particles below which a correction is made in parts."""
 _FAIR = 0.5
@@ -123,7 +123,7 @@ class ParticleFilter:
         plant = self._sigmas(self.noise.unexplained) * math.sqrt(self._undisturbed)
         self._undisturbed, self._forgotten = 0.0, self._forgotten + forgotten
         motion, speed = self._sigmas(self.noise.motion), self._sigmas(self.noise.speed)
-        parts = max(1, int(np.ceil(np.max(motion, initial=0.0) / _FAR)))
+        parts = max(1, int(np.ceil(np.max(motion / self.swarm.units[:, 0], initial=0.0) / _FAR)))
         if self.noise.keeps_covariance and (np.any(motion) or np.any(speed)):
             self.swarm.advance(h)
             sigmas = np.array([motion, speed])
@@ -186,7 +186,7 @@ class ParticleFilter:
     def _move_apart(self) -> None:
         """Give copies states of their own."""
         moves, kicks = shrinkage.redraw(self.swarm, self.weights, self.random)
-        parts = max(1, int(np.ceil(np.max(np.abs(moves)) / (3.0 * _FAR))))
+        parts = max(1, int(np.ceil(np.max(np.abs(moves / self.swarm.units)) / (3.0 * _FAR))))
         self.swarm.shift(moves / parts, kicks)
         for _ in range(parts - 1):
             self.swarm.shift(moves / parts)

@@ -1,7 +1,8 @@
 """Whether sensors determine a mechanism's state at all, before any filter has run.
 
 Readings of one second are differentiated by the state at the start, for several starts at once. Each is scaled by its
-standard deviation and each state by what is known of it before: 1 rad or the range of a distance, 1 rad/s or 1 m/s.
+standard deviation and each state by what is known of it before: 1 rad or the range of a distance, 1 rad/s or the
+mechanism's extent in a second.
 A singular value below 1 then belongs to a combination of states that the readings determine less than that (Maybeck,
 *Stochastic Models, Estimation, and Control* 1, section 1.7).
 """
@@ -53,8 +54,8 @@ def find_unobservable(
     chosen = random.choice(positions.shape[1], starts, replace=False)
     q = np.repeat(positions[:, chosen], per_start, axis=1)
     swarm.set_states(q, np.zeros_like(q))
-    rates = random.standard_normal((f, starts)) * (np.arange(starts) % 2)
-    scale = np.concatenate([ranges, np.ones(f)])
+    rates = swarm.units * random.standard_normal((f, starts)) * (np.arange(starts) % 2)
+    scale = np.concatenate([ranges, swarm.units[:, 0]])
     changes = np.zeros((2 * f, starts, per_start))
     changes[np.arange(2 * f), :, 1 + np.arange(2 * f)] = _SMALL * scale[:, None]
     moves, kicks = changes.reshape(2, f, -1)

@@ -21,6 +21,7 @@ class _Code:
     def __init__(self, description: Description, noisy: Sequence[str]) -> None:
         program, model, self.sequences = build(description, noisy)
         self.coordinates = [c.name for c in model.system.coordinates]
+        self.extent = model.extent
         self.parameters = np.array(list(model.values.values()))
         self.layout = program.layout
         self.record, self.rows = lay_out(self.layout, STATE, NOISE)
@@ -64,6 +65,9 @@ class Swarm:
         ]
         """Of `get_q` that are lengths; the others are components of unit vectors."""
         self.angles, self.distances = list(description.angles), list(description.distances)
+        lengths = {*self.distances, *(self.coordinates[k] for k in self.point_rows)}
+        self.units = np.array([[code.extent if name in lengths else 1.0] for name in self.noisy])
+        """(noisy, 1) what disturbances count in: extents of the mechanism, m, or 1 rad."""
         self._sequences, self._rows, self._code = code.sequences, code.rows, code.machine
         layout, self._allocate = code.layout, code.record.allocate
         self._records, self._spare = self._allocate(count), self._allocate(count)
