@@ -94,6 +94,18 @@ def test_what_does_not_converge_or_diverges_is_said_to():
     assert diverging.longest < 0.7 / rate
 
 
+@pytest.mark.parametrize("formulation", ["matrix_r", "penalty", "lagrange"])
+@pytest.mark.parametrize("rule", ["runge_kutta_4", "forward_euler"])
+def test_a_step_to_what_is_no_number_has_not_converged(formulation, rule):
+    """Rules without iterations said that it had."""
+    m, stepper = mechanism(ELBOW), make_stepper(formulation, rule)
+    with np.errstate(all="ignore"):
+        for _ in range(200):
+            converged = stepper.step(m, 0.1).converged
+            assert not converged or (np.isfinite(m.q).all() and np.isfinite(m.qd).all())
+    assert not converged
+
+
 @pytest.mark.parametrize(
     ("damping", "says"), [(0.1, "it loses"), (1.0, None), (20.0, None), (100.0, "its steps diverge")]
 )

@@ -15,7 +15,12 @@ _DIVERGED = 1e3
 Step = tuple[np.ndarray, np.ndarray, Solution]
 """x and ẋ at the end, and how the iteration ended."""
 
-_EXPLICIT = Solution(True, 1, 0.0, 0.0)
+
+def _explicit(x: np.ndarray, v: np.ndarray) -> Solution:
+    """Of a rule without iterations, which can only end in what are no numbers."""
+    if np.isfinite(x).all() and np.isfinite(v).all():
+        return Solution(True, 1, 0.0, 0.0)
+    return Solution(False, 1, np.inf, np.inf)
 
 
 def forward_euler(
@@ -24,7 +29,7 @@ def forward_euler(
     """First order, explicit."""
     x_end, v_end = x + h * v, v + h * a
     f(t + h, x_end, v_end)
-    return x_end, v_end, _EXPLICIT
+    return x_end, v_end, _explicit(x_end, v_end)
 
 
 def runge_kutta_4(
@@ -38,7 +43,7 @@ def runge_kutta_4(
     x_end = x + h / 6 * (v + 2 * v2 + 2 * v3 + v4)
     v_end = v + h / 6 * (a + 2 * a2 + 2 * a3 + a4)
     f(t + h, x_end, v_end)
-    return x_end, v_end, _EXPLICIT
+    return x_end, v_end, _explicit(x_end, v_end)
 
 
 def trapezoidal(
