@@ -417,3 +417,35 @@ def test_a_state_of_other_size_is_refused_and_changes_nothing(z, zd):
     with pytest.raises(UsageError, match=r"expected 2 \(theta1, theta2\), got shape"):
         m.set_independent_state(np.array(z), np.array(zd))
     assert np.array_equal(m.q, before)
+
+
+SLIDER = """
+space: planar
+ground: {{points: {{A: 0 0 m}}}}
+points: {{P: {x} {y} m, Q: {s} 0 m}}
+distances: {{s: {{points: [A, Q]{along}}}}}
+bodies:
+  crank: {{kind: bar, points: [A, P], length: 1 m, mass: 1 kg}}
+  rod: {{kind: bar, points: [P, Q], length: {rod} m, mass: 1 kg}}
+joints: {{guide: {{kind: point_on_line, points: [A, Q], axis: x}}}}
+independent: [s]
+coordinates: {form}
+"""
+
+
+@pytest.mark.parametrize("form", ["natural", "relative"])
+@pytest.mark.parametrize("along", [", along: x", ""])
+@pytest.mark.parametrize("rod", [0.6, 1.0, 1.7])
+def test_a_slide_moved_far_stays_on_its_side_of_the_dead_centres(form, along, rod):
+    """The crank is above the line at one place of the slide as at any other: it cannot pass through the line."""
+    shortest, longest = abs(1.0 - rod) + 0.005, 1.0 + rod - 0.005
+    for start in np.linspace(shortest, longest, 4):
+        cosine = (1.0 + start**2 - rod**2) / (2.0 * start)
+        place = {"x": float(cosine), "y": float(np.sqrt(1.0 - cosine**2)), "s": float(start)}
+        m = mechanism(SLIDER.format(**place, along=along, rod=rod, form=form))
+        there = m.get_state()
+        for s in np.linspace(shortest, longest, 9):
+            m.set_state(there)
+            assert problems.solve_position(m, np.array([s])).converged
+            height = np.sqrt(1.0 - ((1.0 + s**2 - rod**2) / (2.0 * s)) ** 2)
+            assert m.calc_point_positions()["P"][1] == pytest.approx(height, abs=1e-9), (start, s)

@@ -61,9 +61,9 @@ class Ali3p:
             self._alpha = calc_penalty(mechanism, h) if self.penalty is None else self.penalty
         tolerance = problems.bound_change(self.tolerance, mechanism.calc_distance())
         count = mechanism.step_ali3p(h, self._alpha, self.limit, tolerance, self.large, self.projections)
-        phi = mechanism.view("phi")
+        phi = mechanism.phi
         residual = float(np.abs(phi[mechanism.enabled] if mechanism.is_switched else phi).max(initial=0.0))
-        change = float(np.sqrt(mechanism.view("newton")[0]))
+        change = math.sqrt(mechanism.newton[0])
         return _explained(Solution(count > 0, abs(count), residual, change), mechanism)
 
 
@@ -84,15 +84,9 @@ def calc_penalty(mechanism: Mechanism, h: float) -> np.ndarray:
     """
     rows = np.linalg.norm(problems.calc_scaled_jacobian(mechanism), axis=1)
     weakest = float(rows.min(initial=np.inf, where=rows > 0.0))
-    scaled: np.ndarray = (4.0 * _OUTWEIGHS * _weigh(mechanism) / (h * h * weakest**2)) / (
-        mechanism.declared_constraint_units**2
-    )
+    alpha = 4.0 * _OUTWEIGHS * mechanism.weigh()[1] / (h * h * weakest**2)
+    scaled: np.ndarray = alpha / mechanism.declared_constraint_units**2
     return scaled
-
-
-def _weigh(mechanism: Mechanism) -> float:
-    """The largest element of the mass matrix with coordinates in their units, kg·m²."""
-    return float(np.abs(mechanism.mass * mechanism.work_units).max())
 
 
 _OUTWEIGHS = 1e3
@@ -218,7 +212,7 @@ class Penalty(_SecondOrder):
     def accelerate(self, mechanism: Mechanism) -> None:
         """Iterate q̈ and λ from the multipliers of the step before."""
         units, rate = mechanism.units, _choose_rate(self.rate, mechanism)
-        alpha = self.penalty * _weigh(mechanism) / mechanism.constraint_units**2
+        alpha = self.penalty * mechanism.weigh()[1] / mechanism.constraint_units**2
         jacobian = mechanism.calc_jacobian()
         weighted = (jacobian.T * alpha) @ jacobian
         factor = scipy.linalg.cho_factor(mechanism.mass + weighted, check_finite=False)

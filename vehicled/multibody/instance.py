@@ -84,7 +84,10 @@ class MechanismInstance:
         self._arrays = {name: self.view(name).reshape(shape) for name, shape in shapes.items()}
         self._placement = Placement(compiled.model, self.view)
         self._step, self._penalties = self.view("step"), self.view("penalties")
+        self.phi, self.newton = self.view("phi"), self.view("newton")
+        """What a step of ALI3-P leaves: (m,) Φ, and ‖Δq‖² of its last iteration first."""
         self._penalty: float | np.ndarray = 0.0
+        self._weighed: tuple[np.ndarray, float] | None = None
         self.guess = np.array(compiled.model.guess)
         """(n,) about where it starts."""
         self.set_parameters(compiled.parameters)
@@ -156,6 +159,7 @@ class MechanismInstance:
             if units[name] == "kg" and value < 0.0:
                 raise UsageError(f"parameter '{name}': expected a mass of at least 0 kg, got {value:g} kg")
         self.view("parameters")[[self._parameter[name] for name in values]] = list(values.values())
+        self._weighed = None
         self.call(self.kernels.prepare)
         self.call(self.kernels.mass)
         self.call(self.kernels.placement)
@@ -166,6 +170,14 @@ class MechanismInstance:
         if self.compiled.model.varies:
             self.call(self.kernels.mass)
         return self._arrays["mass"]
+
+    def weigh(self) -> tuple[np.ndarray, float]:
+        """(n, n) M in `units` over its largest element, and that, kg·m²; 1 without any mass."""
+        if self._weighed is None or self.compiled.model.varies:
+            mass = self.mass * self.work_units
+            weight = float(np.abs(mass).max(initial=0.0)) or 1.0
+            self._weighed = mass / weight, weight
+        return self._weighed
 
     @property
     def placement(self) -> Placement:
@@ -281,6 +293,8 @@ class MechanismInstance:
         """Indices (f,) of the coordinates that are to determine the position."""
         self.independent = np.asarray(coordinates, dtype=int)
         self.dependent = np.delete(np.arange(len(self.q)), self.independent)
+        self.are_turns = ~np.isin(self.independent, self.lengths)
+        """(f,) which of the independent ones are angles."""
 
     def get_state(self) -> MechanismState:
         """A copy."""

@@ -24,6 +24,8 @@ _EQUATION_TOLERANCE = 1e-12
 
 _STRIDE = 0.25
 """rad, largest change of an angle in one part of a move, from which Newton's method starts."""
+_SHIFT = 0.05
+"""The same of a length, in sizes of the mechanism: near a dead centre angles change by far more than it does."""
 
 _MOST_PARTS = 4096
 """Of a move: 160 turns, half a second."""
@@ -169,6 +171,10 @@ def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30)
             there = z if k == parts else z_start + (z - z_start) * (k / parts)
             solution = _newton_position(mechanism, there, limit)
             if not solution.converged:
+                # What is missing where it should go, not where it has stopped on the way.
+                mechanism.q[mechanism.independent] = z
+                residual = float(np.abs(mechanism.calc_constraints()).max(initial=0.0))
+                solution = replace(solution, residual=residual)
                 break
         else:
             if mechanism.find_turned_angle() is None:
@@ -180,11 +186,11 @@ def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30)
 def count_strides(mechanism: MechanismInstance, move: np.ndarray) -> int:
     """Least number of parts in which a move (f,) is made.
 
-    Angles are moved in strides, because Newton's method may converge to another assembly from further away.
+    They are moved in strides, because Newton's method may converge to another assembly from further away.
     """
-    angles = move[~np.isin(mechanism.independent, mechanism.lengths)]
-    longest = float(np.abs(angles).max(initial=0.0))
-    return max(1, int(np.ceil(longest / _STRIDE))) if np.isfinite(longest) else 1
+    strides = np.where(mechanism.are_turns, _STRIDE, _SHIFT)
+    longest = float(np.abs(move / (strides * mechanism.units[mechanism.independent])).max(initial=0.0))
+    return max(1, math.ceil(longest)) if math.isfinite(longest) else 1
 
 
 def _newton_position(mechanism: MechanismInstance, z: np.ndarray, limit: int) -> Solution:
@@ -283,10 +289,9 @@ def calc_dynamics(
     columns = mechanism.units
     scaled = jacobian * (columns / rows[:, None])
     # Constraints are scaled to the size of masses, so that neither is small beside the other.
-    mass = mechanism.mass * mechanism.work_units
-    weight = float(mass.diagonal().max(initial=0.0)) or 1.0
+    mass, weight = mechanism.weigh()
     matrix = np.zeros((n + m, n + m))
-    np.divide(mass, weight, out=matrix[:n, :n])
+    matrix[:n, :n] = mass
     matrix[:n, n:] = scaled.T
     matrix[n:, :n] = scaled
     right = np.concatenate([mechanism.calc_forces() * (columns / weight), target / rows])
