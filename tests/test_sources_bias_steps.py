@@ -164,3 +164,14 @@ def test_what_a_car_or_a_road_does_is_no_step(more, of):
 
 def test_in_a_slalom_no_sample_is_left_out():
     assert Run({}).left_out == 0
+
+
+def test_vibration_that_happens_to_be_quiet_before_a_change_is_no_step():
+    """Samples of a racing car's IMU beside its motor: ten lie on a line, and those after them do not."""
+    before = -9.96, -10.23, -10.36, -10.34, -10.62, -10.38, -10.91, -10.75, -10.9, -11.32
+    after = -9.98, -10.28, -10.88, -10.87, -10.92, -10.02, -10.67, -10.82, -11.36, -11.81
+    check = BiasSteps(Imu())
+    for k, value in enumerate((*before, *after, *after)):
+        at = round(5e6 * k)
+        check.find(Measurement("imu", at, at, {"imu.ax": value}), SPEED, 0.0)
+    assert not check.found

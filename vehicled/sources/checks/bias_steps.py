@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import itemgetter, mul, sub
 from typing import NamedTuple
 
@@ -105,19 +105,12 @@ class _Axis:
             return False
         if not self.after:
             self.jump = change
-            return self._is_beyond_noise(change)
+            return len(self.before) == _KEPT and _stands_out(change, self.before)
         expected, _ = _extrapolate(self.before, t)
         if abs(value - expected - self.jump) < _SHARE * abs(self.jump) + self.margin:
             return True
         self.forget()
         return False
-
-    def _is_beyond_noise(self, change: float) -> bool:
-        """Whether the samples before make a change stand out, on a rough road as well."""
-        if len(self.before) < _KEPT:
-            return False
-        square = sum((value - _extrapolate(self.before, t)[0]) ** 2 for t, value in self.before)
-        return abs(change) > _SIGMAS * _DIFFERENCE * math.sqrt(square / (_KEPT - 2))
 
     def finish(self) -> float | None:
         """The step, if `after` shows one; if not, it is what comes after a gap."""
@@ -125,7 +118,8 @@ class _Axis:
         (before, slope), (after, later) = _extrapolate(self.before, t), _extrapolate(self.after, t)
         step, jump = after - before, abs(self.jump)
         turns = abs(later - slope) * (self.t - t) > _BENT * jump
-        if turns or abs(step - self.jump) > _SHARE * jump + self.margin:
+        differs = abs(step - self.jump) > _SHARE * jump + self.margin
+        if turns or differs or not _stands_out(self.jump, self.after):
             self._follow(0.0)
             return None
         total = self.offset + step
@@ -158,6 +152,12 @@ def _extrapolate(samples: Iterable[tuple[float, float]], t: float) -> tuple[floa
     square = sum((at - t0) ** 2 for at, _ in points)
     slope = sum((at - t0) * value for at, value in points) / square if square else 0.0
     return mean + slope * (t - t0), slope
+
+
+def _stands_out(change: float, samples: Sequence[tuple[float, float]]) -> bool:
+    """Whether a change is more than samples before or after it scatter by, on a rough road as well."""
+    square = sum((value - _extrapolate(samples, t)[0]) ** 2 for t, value in samples)
+    return abs(change) > _SIGMAS * _DIFFERENCE * math.sqrt(square / (_KEPT - 2))
 
 
 class BiasSteps:
