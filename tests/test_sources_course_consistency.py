@@ -24,10 +24,12 @@ def run(
     amplitude: float = 0.35,
     known: float = 0.0,
     slip: float = 0.003,
+    slide=lambda t: 0.0,
 ):
     """Times (s) at which a jump was found on winding roads, where sideslip follows the yaw rate.
 
-    `known`: bias that the filter knows, rad/s; `slip` of the rear tyres per lateral acceleration, rad per m/s².
+    `known`: bias that the filter knows, rad/s; `slip` of the rear tyres per lateral acceleration, rad per m/s²;
+    `slide`: sideslip beside that, rad.
     """
     random, check, found, yaw = (
         np.random.default_rng(1),
@@ -48,7 +50,7 @@ def run(
             s = t - late
             yaw = amplitude / (2 * math.pi * f) * (1 - math.cos(2 * math.pi * f * s))
             beta = (REAR / speed - slip * speed) * amplitude * math.sin(2 * math.pi * f * s)
-            course = (math.pi / 2 - yaw - beta + noise * random.standard_normal()) % (2 * math.pi)
+            course = (math.pi / 2 - yaw - beta - slide(s) + noise * random.standard_normal()) % (2 * math.pi)
             if (
                 check.take(
                     Measurement(
@@ -72,6 +74,20 @@ def test_lasting_errors_of_scale_and_latency_are_no_jumps(late, scale):
 def test_a_lane_change_on_a_motorway_is_no_jump():
     """At 50 m/s rear tyres slip more than the rear axle swings: by 0.25 s times the yaw rate, beside 0.1 s late."""
     assert run(speed=50.0, amplitude=0.15, slip=0.0055, late=0.1) == []
+
+
+def test_a_car_that_slides_back_after_a_fast_bend_is_no_jump():
+    """A bend with 12 m/s²; 0.2 rad of slide, which is over 0.1 s after the bend is slower than 8 m/s²."""
+    period = 1 / 0.35
+
+    def slide(t: float) -> float:
+        """Beyond 8 m/s² from 0.116 to 0.384 of each half period on, with the sign of the bend."""
+        half, within = divmod(t, period / 2)
+        begun = min(max((within - 0.116 * period) / 0.1, 0.0), 1.0)
+        over = min(max((within - 0.384 * period) / 0.1, 0.0), 1.0)
+        return 0.2 * (-1) ** int(half) * (begun - over)
+
+    assert run(amplitude=0.8, slide=slide, late=0.08) == []
 
 
 def test_a_bias_that_lasts_is_none_either():

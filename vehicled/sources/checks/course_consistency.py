@@ -42,6 +42,8 @@ _SLOWEST = 6.0
 """m/s"""
 _LARGEST_LATERAL = 8.0
 """m/s²: of lateral acceleration; beyond it a car may skid."""
+_SETTLING = 0.5
+"""s after that in which it may still slide back, and courses that come late be those of the skid."""
 _LONGEST = 0.2
 """s: after a longer gap nothing is known of the angle meanwhile."""
 _SLACK = 0.001
@@ -105,6 +107,8 @@ class CourseConsistency:
         self._angles: deque[tuple[float, float, float, float]] = deque()
         """Time, s; angle by the gyroscope, rad, and what the bias makes of it; and its rate, rad/s."""
         self._places: deque[_Place] = deque()
+        self._skidded = -math.inf
+        """Time of the last lateral acceleration beyond which a car may skid, s."""
         self._again = -math.inf
         """Before that time, s, nothing is found."""
         self.agrees = True
@@ -147,8 +151,9 @@ class CourseConsistency:
 
     def _turn(self, t: float, rate: float, ahead: float, excess: float) -> None:
         dt, self._t = t - self._t, t
-        skids = abs(ahead * (rate - excess)) > _LARGEST_LATERAL
-        if ahead < _SLOWEST or skids or not 0.0 < dt < _LONGEST:
+        if abs(ahead * (rate - excess)) > _LARGEST_LATERAL:
+            self._skidded = t
+        if ahead < _SLOWEST or t - self._skidded < _SETTLING or not 0.0 < dt < _LONGEST:
             self._angles.clear()
             self._places.clear()
             return
