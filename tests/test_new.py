@@ -25,7 +25,6 @@ from vehicled.setup.answers import Answers
 from vehicled.setup.bus import Bus
 from vehicled.setup.dialogue import read_answer
 from vehicled.setup.questions import RECORD, SENSORS, VEHICLE, make_bus_questions
-from vehicled.setup.tyre_size import calc_radius
 
 ASKED = [*VEHICLE, *SENSORS, *make_bus_questions(()), RECORD]
 DBC = shipped_folder() / "prototype.dbc"
@@ -244,24 +243,6 @@ def test_answers_are_read_with_and_without_units(key, typed, value):
 def test_nonsense_is_an_error_in_words(typed):
     with pytest.raises(UsageError, match=r"^expected"):
         read_answer(VEHICLE[1], typed)
-
-
-@pytest.mark.parametrize(
-    ("size", "radius"),
-    [
-        ("205/55 R16", 0.316),
-        ("205/55R16 91V", 0.316),
-        ("P 265/70 r17", 0.4014),
-        ("90/60 R5", 0.1175),
-        ("155/80-13", None),
-    ],
-)
-def test_the_radius_of_a_tyre(size, radius):
-    if radius is None:
-        with pytest.raises(ValueError, match="expected a size"):
-            calc_radius(size)
-    else:
-        assert calc_radius(size) == pytest.approx(radius, abs=1e-4)
 
 
 def test_signals_of_a_bus_are_proposed_where_name_and_unit_leave_no_doubt(tmp_path):

@@ -28,6 +28,7 @@ examples:
   vehicled new my_car.yaml --yes --no-probe        a typical car without devices
 
 Enter takes what stands in brackets. Numbers without a unit are in the one shown; others are converted: 1540 mm, 55 %.
+Tyres are as on the sidewall, 205/55 R16, 205/50-10 or 18x8.50-8 (inches), or a radius: 0.23 m.
 A file of answers has the keys and values of docs/first_configuration.md."""
 
 

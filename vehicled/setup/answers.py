@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from drivers.ports import find_shared
 from drivers.registry import load_driver
 from vehicled.errors import UsageError
-from vehicled.setup.tyre_size import calc_radius
+from vehicled.setup.tyre_size import read_tyre
 from vehicled.units import (
     Hertz,
     Metres,
@@ -98,7 +98,7 @@ class Answers:
     gnss: bool | None = None
     gnss_antenna: Place | None = None
     wheels: Literal["speeds", "angles", "none"] | None = None
-    steering: Literal["wheel", "rack", "road_wheels"] | None = None
+    steering: Literal["wheel", "rack", "road_wheels", "bicycle"] | None = None
     devices: dict[str, DeviceAnswer] | None = None
     """By name. Not answered: what is found on the ports."""
     dbc: Path | None = None
@@ -111,6 +111,8 @@ class Answers:
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong): tyres of no car, a mass over the roof, signals of no file, a port twice."""
+        if self.steering == "bicycle" and self.steering_ratio not in (None, 1.0):
+            yield "steering_ratio", "expected 1, or none, beside `steering: bicycle`"
         if self.signals is not None and self.dbc is None:
             yield "signals", "expected dbc as well, the DBC file that they are in"
         for name, fault in find_shared((n, d.port) for n, d in (self.devices or {}).items()):
@@ -119,7 +121,7 @@ class Answers:
             size = getattr(self, key)
             if size is not None:
                 try:
-                    calc_radius(size)
+                    read_tyre(size)
                 except ValueError as error:
                     yield key, str(error)
         if self.height is not None and (self.center_of_mass_height or 0.0) > 0.8 * self.height:

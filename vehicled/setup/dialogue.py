@@ -16,7 +16,12 @@ from vehicled.setup.text import format_value
 _NUMBERS = re.compile(r"[-+\d.,\seE]+")
 _YES, _NO = ("y", "yes", "true"), ("n", "no", "false")
 _PLACE = "x y z from the ground below the middle of the front axle: forward, left, up"
-_HINTS = {"imu_position": _PLACE, "gnss_antenna": f"{_PLACE}; with several antennas the first one"}
+_HINTS = {
+    "front_tyre": "as on the sidewall: 205/55 R16, 205/50-10, 18x8.50-8; or the radius: 0.23 m",
+    "steering": "bicycle: one angle of the road wheels, as robots have it",
+    "imu_position": _PLACE,
+    "gnss_antenna": f"{_PLACE}; with several antennas the first one",
+}
 _WHERE = re.compile(r"answer:\d+: (?:\w+: )?")
 
 

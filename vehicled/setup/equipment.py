@@ -11,7 +11,7 @@ from drivers.probe import SLCAN, ProbedPort, ask_adapter, find_can_interfaces, f
 from vehicled.setup.answers import DeviceAnswer
 from vehicled.setup.bus import CHANNELS, Bus
 from vehicled.setup.dialogue import Dialogue
-from vehicled.setup.tyre_size import calc_radius
+from vehicled.setup.tyre_size import read_tyre
 
 _ROLES = ("imu", "gnss")
 """Names of devices, by what they measure; the first that fits."""
@@ -59,13 +59,15 @@ def choose_signals(dialogue: Dialogue, dbc: Path, given: Mapping[str, str] | Non
 
     Raises UsageError for a DBC file that cannot be read, and for a given signal that it does not have.
     """
-    radii = (calc_radius(dialogue.known[f"{axle}_tyre"]) for axle in ("front", "rear"))
+    radii = (read_tyre(dialogue.known[f"{axle}_tyre"]).radius for axle in ("front", "rear"))
     bus = Bus(dbc, *radii)
     if given is not None:
         return {channel: bus.find(channel, name) for channel, name in given.items()}
     if dialogue.asks:
         dialogue.say("Signals of the bus as MESSAGE.SIGNAL; none: there is no such signal.")
     proposed = bus.propose()
+    if dialogue.known["steering"] == "bicycle":  # what is proposed is the angle of a steering wheel
+        proposed.pop("steer.wheel", None)
     signals: dict[str, CanSignal] = {}
     wanted = [channel for channel in CHANNELS if _is_wanted(channel, dialogue)]
     for channel in wanted:
@@ -83,4 +85,4 @@ def choose_signals(dialogue: Dialogue, dbc: Path, given: Mapping[str, str] | Non
 def _is_wanted(channel: str, dialogue: Dialogue) -> bool:
     if channel.startswith("wheel."):
         return bool(dialogue.known["wheels"] == "speeds")
-    return not channel.startswith("steer.") or bool(dialogue.known["steering"] == "wheel")
+    return not channel.startswith("steer.") or dialogue.known["steering"] in ("wheel", "bicycle")

@@ -98,10 +98,17 @@ VEHICLE: tuple[Question, ...] = (
     Question("front_tyre", "Tyres in front", _always("205/55 R16"), "a compact car"),
     Question("rear_tyre", "Tyres behind", _same("front_tyre"), "as in front"),
     Question(
+        "steering",
+        "Where is the steering measured: wheel, rack, road_wheels or bicycle?",
+        _always("wheel"),
+        "as for ESC",
+    ),
+    Question(
         "steering_ratio",
         "Angle of the steering wheel over that of the road wheels",
-        _always(15.0),
+        lambda known: 1.0 if known["steering"] == "bicycle" else 15.0,
         "most cars",
+        applies=lambda known: bool(known["steering"] != "bicycle"),
     ),
     Question(
         "details",
@@ -167,7 +174,7 @@ VEHICLE: tuple[Question, ...] = (
         _details,
     ),
 )
-"""The figures of the car. Those that do not apply have their defaults."""
+"""The figures of the car, and how its steering is measured. Those that do not apply have their defaults."""
 
 SENSORS: tuple[Question, ...] = (
     Question("imu", "Is there an IMU?", _always(True)),
@@ -197,12 +204,6 @@ SENSORS: tuple[Question, ...] = (
         lambda known: bool(known["gnss"]),
     ),
     Question("wheels", "What do the wheels' sensors give: speeds, angles or none?", _always("speeds"), "ABS"),
-    Question(
-        "steering",
-        "Where is the steering measured: wheel, rack or road_wheels?",
-        _always("wheel"),
-        "as for ESC",
-    ),
 )
 """What the car has, and where."""
 

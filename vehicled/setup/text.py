@@ -14,7 +14,7 @@ from typing import Any
 from drivers.can import CanSignal
 from vehicled.setup.answers import DeviceAnswer
 from vehicled.setup.questions import SENSORS, VEHICLE
-from vehicled.setup.tyre_size import calc_radius
+from vehicled.setup.tyre_size import read_tyre
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import Imu
 from vehicled.units import parse_unit
@@ -99,13 +99,16 @@ def _vehicle(draft: Draft) -> Iterator[str]:
     yield _line(2, f"front_to_center_of_mass: {arm:.4g} m", f"{_source(draft, 'front_share')}; {share}")
     yield _asked(draft, 2, "center_of_mass_height", "center_of_mass_height")
     yield _asked(draft, 2, "driven", "driven")
-    yield _asked(draft, 2, "steering_ratio", "steering_ratio")
+    if known["steering"] == "bicycle":
+        yield _line(2, "steering_ratio: 1", "as steer.wheel has the angle of the road wheels")
+    else:
+        yield _asked(draft, 2, "steering_ratio", "steering_ratio")
     for axle in ("front", "rear"):
         yield f"  {axle}:"
         yield _asked(draft, 4, "track", f"{axle}_track")
-        size = known[f"{axle}_tyre"]
-        comment = f"{_source(draft, f'{axle}_tyre')}; {size.strip()}, half the rim and the sidewall"
-        yield _line(4, f"wheel_radius: {calc_radius(size):.4g} m", comment)
+        tyre = read_tyre(known[f"{axle}_tyre"])
+        comment = f"{_source(draft, f'{axle}_tyre')}; {tyre.description}"
+        yield _line(4, f"wheel_radius: {tyre.radius:.4g} m", comment)
         for name in ("ride_frequency", "roll_stiffness", "cornering_stiffness"):
             yield _asked(draft, 4, name, f"{axle}_{name}")
         yield _asked(draft, 4, "friction", "friction")
@@ -146,7 +149,10 @@ def _sensors(draft: Draft) -> Iterator[str]:
             yield _line(2, f"{name}: {noise}", _source(draft, "wheels"))
         else:
             yield f"  {name}: null"
-    yield _line(2, f"steering: {{source: {known['steering']}}}", _source(draft, "steering"))
+    source, comment = known["steering"], _source(draft, "steering")
+    if source == "bicycle":
+        source, comment = "wheel", f"{comment}; steer.wheel: one angle of the road wheels"
+    yield _line(2, f"steering: {{source: {source}}}", comment)
 
 
 def _default(text: str, comment: str) -> str:

@@ -1,25 +1,64 @@
-"""Sizes of tyres as they stand on the sidewall."""
+"""Sizes of tyres as they stand on the sidewall, or the radius in place of one."""
 
 import re
+from typing import NamedTuple
 
-_SIZE = re.compile(
-    r"\s*(?:P|LT)?\s*(\d{2,3})\s*/\s*(\d{2,3})\s*-?\s*Z?RF?\s*(\d{1,2})(?:\s*[A-Z]?\s*\d{2,3}.*)?\s*",
+from vehicled.units import UnitError, parse_unit, split_quantity
+from vehicled.vehicle.ranges import WHEEL_RADIUS
+
+_METRIC = re.compile(
+    r"(?:P|LT)?\s*(\d{2,3})\s*/\s*(\d{2,3})\s*(?:-?\s*Z?RF?|-)\s*(\d{1,2})(?:\s*[A-Z]?\s*\d{2,3}.*)?",
     re.IGNORECASE,
 )
+"""Of cars, and with `-` of golf carts: width in mm, height in % of it, rim in inches."""
+_INCHES = re.compile(
+    r"(?:AT)?\s*(\d{1,2}(?:\.\d+)?)\s*[x×]\s*(\d{1,2}(?:\.\d+)?)\s*[-R]\s*(\d{1,2})(?:\s.*)?", re.IGNORECASE
+)
+"""Of golf carts, ATVs, karts and racing cars: outer diameter, width and rim."""
 _INCH = 0.0254
 
-EXPECTED = "a size such as '205/55 R16': width in mm / height in % of it, rim in inches"
+EXPECTED = (
+    "a size such as '205/55 R16' (width in mm / height in % of it, rim in inches) or '18x8.50-8' (outer diameter x "
+    "width - rim, inches), or the radius, such as '0.23 m'"
+)
 
 
-def calc_radius(size: str) -> float:
-    """Radius of the undeformed tyre, m: half the rim and the sidewall.
+class TyreSize(NamedTuple):
+    """What is known of a tyre by its size."""
 
-    Raises ValueError with what was expected.
-    """
-    found = _SIZE.fullmatch(size)
-    if found is None:
-        raise ValueError(f"expected {EXPECTED}, got {size!r}")
-    width, height, rim = map(int, found.groups())
-    if not (75 <= width <= 455 and 20 <= height <= 105 and 4 <= rim <= 26):
-        raise ValueError(f"expected {EXPECTED}; no car has {size!r}")
-    return 0.5 * rim * _INCH + 1e-3 * width * 1e-2 * height
+    radius: float
+    """Undeformed, m."""
+    description: str
+    """The size, and how the radius follows from it."""
+
+
+def read_tyre(text: str) -> TyreSize:
+    """The tyre of a size, or of a radius with its unit. Raises ValueError with what was expected."""
+    size = text.strip()
+    if found := _METRIC.fullmatch(size):
+        width, height, rim = map(int, found.groups())
+        is_one = 75 <= width <= 455 and 20 <= height <= 105 and 4 <= rim <= 26
+        tyre = TyreSize(
+            0.5 * rim * _INCH + 1e-3 * width * 1e-2 * height, f"{size}, half the rim and the sidewall"
+        )
+    elif found := _INCHES.fullmatch(size):
+        outer, across, inner = map(float, found.groups())
+        is_one = 2.0 <= across <= 20.0 and 3.0 <= inner < outer
+        tyre = TyreSize(0.5 * outer * _INCH, f"{size}, half the outer diameter")
+    else:
+        is_one, tyre = True, TyreSize(_read_length(size), "the radius itself")
+    if not (is_one and tyre.radius in WHEEL_RADIUS):
+        raise ValueError(f"expected {EXPECTED}; no car has {text!r}")
+    return tyre
+
+
+def _read_length(text: str) -> float:
+    """m."""
+    try:
+        numbers, unit = split_quantity(text)
+        factor, dimension = parse_unit(unit)
+    except UnitError:
+        numbers, dimension = [], None
+    if len(numbers) != 1 or dimension != parse_unit("m")[1]:
+        raise ValueError(f"expected {EXPECTED}, got {text!r}")
+    return numbers[0] * factor

@@ -29,6 +29,7 @@ from vehicled.units import (
 MASS = Range(100.0, 8000.0)
 WHEELBASE = Range(0.9, 5.0)
 CENTER_OF_MASS_HEIGHT = Range(0.15, 2.0)
+WHEEL_RADIUS = Range(0.1, 1.0)
 GYRATION = Range(2e-3, 3.0)
 """m, about the axis of the largest moment of a body."""
 
@@ -67,7 +68,7 @@ SteeringRatio = Annotated[float, Range(1.0, 35.0)]
 """Steering-wheel angle over road-wheel angle; 1 of a kart."""
 RackRatio = Annotated[float, Unit("m/rad"), Range(5e-4, 0.2)]
 
-WheelRadius = Annotated[Metres, Range(0.1, 1.0)]
+WheelRadius = Annotated[Metres, WHEEL_RADIUS]
 TyreStiffness = Annotated[NewtonsPerMetre, Range(1e4, 5e6)]
 """Along any axis."""
 TyreLoad = Annotated[Newtons, Range(100.0, 1e5)]

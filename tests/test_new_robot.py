@@ -1,0 +1,103 @@
+"""`vehicled new` for what is no usual car: tyres of golf carts and karts, and one steering angle as of robots."""
+
+import pytest
+
+from vehicled.cli import main
+from vehicled.daemon.configuration import load_daemon_configuration
+from vehicled.settings import shipped_folder
+from vehicled.setup.tyre_size import read_tyre
+
+GOLF_CART = """\
+driven: rear
+mass: 400 kg
+wheelbase: 1.65 m
+front_share: 45 %
+height: 1.8 m
+center_of_mass_height: 0.45 m
+front_track: 0.9 m
+front_tyre: 18x8.50-8
+rear_tyre: 0.23 m
+steering: bicycle
+"""
+
+
+def make(tmp_path, answers):
+    path, file = tmp_path / "cart.yaml", tmp_path / "answers.yaml"
+    file.write_text(answers)
+    return main(["new", str(path), "--answers", str(file), "--no-probe"]), path
+
+
+@pytest.mark.parametrize(
+    ("size", "radius"),
+    [
+        ("205/55 R16", 0.316),
+        ("205/55R16 91V", 0.316),
+        ("P 265/70 r17", 0.4014),
+        ("90/60 R5", 0.1175),
+        ("205/50-10", 0.2295),
+        ("155/80-13", 0.2891),
+        ("18x8.50-8", 0.2286),
+        (" 18X8.50 - 8 4PR", 0.2286),
+        ("AT25x8R12", 0.3175),
+        ("10x4.5-5", 0.127),
+        ("18.0x6.0-10", 0.2286),
+        ("0.23 m", 0.23),
+        ("230 mm", 0.23),
+    ],
+)
+def test_the_radius_of_a_tyre(size, radius):
+    assert read_tyre(size).radius == pytest.approx(radius, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        "big",
+        "0.23",
+        "0.23 kg",
+        "0.2 0.3 m",
+        "23 m",
+        "nan m",
+        "18x8.50-20",
+        "4x4-3",
+        "995/55 R16",
+        "205/55",
+        "",
+    ],
+)
+def test_what_is_no_tyre_is_an_error_in_words(size):
+    with pytest.raises(ValueError, match=r"^expected a size such as '205/55 R16'.*18x8\.50-8.*0\.23 m"):
+        read_tyre(size)
+
+
+def test_the_file_says_which_size_was_given(tmp_path):
+    status, path = make(tmp_path, GOLF_CART)
+    assert status == 0
+    front, rear = (line for line in path.read_text().splitlines() if "wheel_radius" in line)
+    assert front.split() == "wheel_radius: 0.2286 m # given; 18x8.50-8, half the outer diameter".split()
+    assert rear.split() == "wheel_radius: 0.23 m # given; the radius itself".split()
+
+
+def test_one_angle_of_the_road_wheels(tmp_path):
+    status, path = make(tmp_path, GOLF_CART)
+    assert status == 0
+    configuration = load_daemon_configuration(path)
+    assert configuration.sensors.steering.source == "wheel"
+    (line,) = (line for line in path.read_text().splitlines() if "steering_ratio" in line)
+    assert line.split("#")[0].split() == ["steering_ratio:", "1"]
+    assert "typical" not in line
+    assert main(["check", str(path)]) == 0
+
+
+def test_one_angle_has_no_other_ratio(tmp_path, capsys):
+    status, _ = make(tmp_path, GOLF_CART + "steering_ratio: 15\n")
+    assert status == 2
+    assert "answers.yaml:11: steering_ratio: expected 1, or none" in capsys.readouterr().err
+    assert make(tmp_path, GOLF_CART + "steering_ratio: 1\n")[0] == 0
+
+
+def test_a_steering_wheel_of_the_bus_is_not_taken_for_that_angle(tmp_path, capsys):
+    status, path = make(tmp_path, GOLF_CART + f"dbc: {shipped_folder() / 'prototype.dbc'}\n")
+    assert status == 0
+    assert "steer.wheel" not in load_daemon_configuration(path).find_signals()
+    assert "no signal, or several, for steer.wheel: left out" in capsys.readouterr().err
