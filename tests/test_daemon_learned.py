@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from estimator_rig import Run, cruise, mixed, prototype, steps
 
+from vehicled.cli import main
 from vehicled.daemon import learned
 from vehicled.daemon.learned import LearnedFile, LearnedKeeper
 from vehicled.errors import UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import SlowState
+from vehicled.settings import config_path
 from vehicled.sources.learnable import find_bounds
 
 CONFIGURATION = "vehicle: {mass: 1 t}\nsensors: {imu: {}}\nfilter: {kind: UKF}"
@@ -300,3 +302,17 @@ def test_parameters_that_cannot_be_are_rejected_and_change_nothing(parameters, a
         estimator.command("set_parameters", {"parameters": parameters, "age": age})
     run = Run(prototype(), steps(cruise().measurements()[:40]), estimator=estimator)
     assert len(run.t)
+
+
+def test_a_replay_says_that_it_does_not_read_the_file(tmp_path, capsys):
+    log, car, learned = (tmp_path / name for name in ("drive.csv", "car.yaml", "learned.json"))
+    log.write_text("t,imu.wz\n" + "".join(f"{0.01 * k:.2f},0\n" for k in range(500)))
+    text = config_path("hatchback").read_text()
+    car.write_text(f"{text}\ndaemon: {{devices: {{}}, learned: {learned}}}\n")
+    for command, *options in (["replay", "--fast"], ["batch", "--workers", "1"]):
+        main([command, str(log), "--config", str(car), *options])
+        said = capsys.readouterr().err.splitlines()
+        assert sum(line.startswith(f"{car}: daemon.learned: neither read nor written") for line in said) == 1
+        main([command, str(log), "--config", "hatchback", *options])
+        assert "learned" not in capsys.readouterr().err
+    assert not learned.exists()

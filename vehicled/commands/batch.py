@@ -63,6 +63,9 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _check_outputs(args)
     jobs = _list_jobs(args)
+    for name, configuration in {job.config: job.configuration for job in jobs}.items():
+        if (unused := configuration.find_unused(name)) is not None:
+            print(unused, file=sys.stderr)
     rows = _run_jobs(args, jobs)
     if args.parquet is not None:
         from vehicled.batch.parquet import write_parquet

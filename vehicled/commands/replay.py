@@ -94,8 +94,9 @@ def run(args: argparse.Namespace) -> int:
     path, *following = args.log
     log = open_log(path, log_devices(configuration.daemon.devices), mapping, following)
     warning = find_slow_clock(str(log.path), log.measurements())
-    if warning is not None:
-        print(warning, file=sys.stderr)
+    for line in (configuration.find_unused(args.config), warning):
+        if line is not None:
+            print(line, file=sys.stderr)
     summary = (_smooth if args.smooth else _replay)(args, configuration, log)
     log.problems.show(sys.stderr)
     for channels, fault in summary.units.items():

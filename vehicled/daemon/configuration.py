@@ -30,6 +30,15 @@ class DaemonConfiguration(Configuration):
         devices = [d for d in self.daemon.devices.values() if d.driver == "can"]
         return frozenset(c for d in devices for c in d.options.to(load_driver(d.driver).Options).signals)
 
+    def find_unused(self, name: str) -> str | None:
+        """What a replay by this configuration, which is called `name`, does not use of it, in one line."""
+        if self.daemon.learned is None:
+            return None
+        return (
+            f"{name}: daemon.learned: neither read nor written by a replay, which begins without what earlier drives "
+            "have found; a recording of the daemon has what its run began with"
+        )
+
 
 def load_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
     """The configuration in a file, or the shipped one of that name. Raises SettingsError."""
