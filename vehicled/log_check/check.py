@@ -21,6 +21,7 @@ from vehicled.log_check.findings import (
     find_course,
     find_held,
     find_late_fixes,
+    find_magnitudes,
     find_mounting,
     find_offsets,
     find_other_axis,
@@ -36,6 +37,7 @@ from vehicled.log_check.findings import (
 from vehicled.log_check.lags import Lag, LagFinder
 from vehicled.log_check.motion import CAR_SPEEDS, COMPARED, Window
 from vehicled.log_check.rates import Rate, RateCounter
+from vehicled.log_check.reversing import ReversingFinder
 from vehicled.log_check.tracks import LEAST_ACCELERATION, TrackFinder
 from vehicled.messages import Measurement
 from vehicled.sources.checks.mounting_check import MountingCheck
@@ -97,6 +99,7 @@ class LogChecker:
         self._yaw_rates = LagFinder(lambda channel: _find_by_name(channel, _LEAST_YAW_RATES))
         self._accelerations = LagFinder(lambda channel: LEAST_ACCELERATION, CAR_SPEEDS)
         self._tracks = TrackFinder()
+        self._reversing = ReversingFinder()
         self._clocks = ClockFinder(self._sensors)
         self._limits = find_limits()
         self._beyond: dict[str, tuple[int, float]] = {}
@@ -135,6 +138,7 @@ class LogChecker:
         self._yaw_rates.take(self._window.find_yaw_rates())
         self._accelerations.take(self._window.find_accelerations())
         self._tracks.take(self._window.find_track())
+        self._reversing.take(*self._window.find_departures())
         self._window.clear()
 
     def _make_checks(self) -> tuple[UnitCheck, MountingCheck]:
@@ -181,6 +185,7 @@ class LogChecker:
             *find_signs(yaw_rates, of_turns=True),
             *find_signs(accelerations, of_turns=False),
             *find_other_axis(accelerations),
+            *find_magnitudes(self._reversing.find()),
             *find_offsets(lags, self._sensors),
             *find_late_fixes(fits, self._sensors),
         ]

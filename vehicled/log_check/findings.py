@@ -188,6 +188,19 @@ def find_other_axis(lags: list[Lag]) -> list[Finding]:
     return [Finding("mounting", (lags[0].reference,), largest, "", text)]
 
 
+def find_magnitudes(backwards: Mapping[str, int]) -> list[Finding]:
+    """Speeds without a sign in a drive that has some backwards. `backwards`: how often it departs so, by channel."""
+    if not backwards:
+        return []
+    departures = max(backwards.values())
+    text = (
+        f"never negative, though by {ACCELEROMETERS[0]} the car departs backwards ({departures} time"
+        f"{'s' * (departures > 1)}): without a sign; the filter takes that of the motion that it estimates "
+        "(docs/limits.md, Reversing)"
+    )
+    return [Finding("sign", tuple(backwards), None, "", text)]
+
+
 def find_offsets(lags: list[Lag], sensors: Sensors) -> list[Finding]:
     """Channels that are later or earlier than others by more than is usual and configured."""
     found = []

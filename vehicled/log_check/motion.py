@@ -153,6 +153,15 @@ class Window:
 
         return _pair(found, expect, _SMOOTHED_LONG)
 
+    def find_departures(self) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
+        """Acceleration along the car, m/s², and by channel the speeds that may have a sign, m/s."""
+        grid = self._find_grid()
+        speeds = {c: s for c, s in self._find_wheels(grid) if c.endswith(".speed")}
+        of_bus = self._interpolate(CAR_SPEEDS[0], grid)
+        if of_bus is not None:
+            speeds[CAR_SPEEDS[0]] = of_bus
+        return self._along(ACCELEROMETERS, 0, grid), speeds
+
     def find_track(self) -> MeasuredPath | None:
         """What the receiver has of the path, with all speeds; None without places or courses."""
         grid = self._find_grid()
