@@ -73,6 +73,7 @@ ROWS = (
     "vehicled.daemon",
     "vehicled.particles",
     "vehicled.live",
+    "vehicled.score_hints",
     "vehicled.scoring",
     "vehicled.log_check",
     "vehicled.report",

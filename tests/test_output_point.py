@@ -309,7 +309,8 @@ def test_score_moves_estimates_to_the_point_of_the_truth(files, capsys):
     given, err = scored(
         capsys, files["origin.estimates.csv"], files["origin.truth.csv"], f"--truth-point={x!r},{y!r},{z!r}"
     )
-    assert not err
+    assert "m everywhere" in err
+    assert "or of another point (--truth-point)?" in err
     assert given["vy"]["rmse"] > 0.1, "the truth is not of that point"
     named = ("--truth-point", "rear_axle")
     # Truth of the rear axle without its own columns, as reference systems give it.

@@ -20,6 +20,7 @@ from vehicled.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
 from vehicled.points import ORIGIN, find_point, format_point, move, rotations, with_point
 from vehicled.schemas import unit_of
+from vehicled.score_hints import Turning, find_degrees, find_offset
 from vehicled.units import Vector
 
 _LEAST_SPEED = 2.0
@@ -238,7 +239,20 @@ def compare(estimates: Table, truth: Table) -> Comparison:
             error = np.pi - np.mod(np.pi - error, 2 * np.pi)
         errors[column] = np.where(moving, error, np.nan) if _needs_motion(column) else error
     sigmas = {c: values[f"sigma.{c}"] for c in columns if np.isfinite(values.get(f"sigma.{c}", np.nan)).any()}
-    return Comparison(t, at_estimates, errors, sigmas, point, find_notes(estimates, truth))
+    notes = find_notes(estimates, truth)
+    turning = {
+        c: Turning(
+            values[c],
+            _interpolate(t, true_t, np.radians(true_values[c]), is_angle(c)),
+            errors[c],
+            is_angle(c),
+        )
+        for c in columns
+        if unit_of(c) in ("rad", "rad/s")
+    }
+    offset = () if notes else find_offset(errors, sigmas)
+    hints = *offset, *find_degrees(turning, truth.problems.log)
+    return Comparison(t, at_estimates, errors, sigmas, point, (*notes, *hints))
 
 
 def find_compared_point(estimates: Table, truth: Table) -> Vector:
