@@ -150,7 +150,8 @@ class Estimator:
     def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
         """Advance to `t_ns` with what arrived since the last step; None until the filter has started.
 
-        Steps may come at any interval; time never goes back (RunError).
+        Steps may come at any interval; time never goes back (RunError). Channels that there are not, and values that
+        are not finite, are not used, and named in `condition`.
         """
         updates = self._updates
         updates.begin_step(t_ns)
@@ -217,7 +218,7 @@ class Estimator:
     def _update_condition(self, t_ns: int) -> None:
         if self._running:
             self._watch.check(t_ns)
-        faults = self._watch.faults if self._running else ()
+        faults = self._watch.faults if self._running else self._screening.unknown
         aligned = self._world.aligned and not self._conditions.is_blind
         self.condition = self._restarts.describe(self.condition, t_ns, self._running, aligned, faults)
 

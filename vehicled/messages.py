@@ -273,7 +273,7 @@ class SourceFault(msgspec.Struct, frozen=True):
 
     source: str
     """Kind of observation, such as `imu.gyro` or `wheel.fl.angle`; `steering`, `torques`, `brakes`; channels in a
-    wrong unit; or a device by its name, or `gnss.corrections` of the receiver `gnss`."""
+    wrong unit, or that there are not; or a device by its name, or `gnss.corrections` of the receiver `gnss`."""
     reason: str
     """What is wrong with it, in words."""
     less_certain: tuple[str, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +11,7 @@ import numpy as np
 
 from vehicled.filter.boundary import EstimatedFilter
 from vehicled.filter.states import ATTITUDE, VELOCITY
-from vehicled.messages import Measurement
+from vehicled.messages import CHANNELS, Measurement, SourceFault
 from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.checks import bias_steps
 from vehicled.sources.checks.bias_steps import BiasStep, BiasSteps
@@ -37,6 +38,8 @@ _LOOK_NS = 100_000_000
 """Between looks at what the filter knows of the gyroscope's bias."""
 _DRIFT_NS = 5_000_000_000
 """For so long after a jump the bias may go on changing by as much."""
+_MOST_UNKNOWN = 8
+"""Channels that are named; a program may send any number of them."""
 
 
 class _Checks(NamedTuple):
@@ -82,6 +85,8 @@ class Screening:
         """By the channels of a measurement."""
         self.removed = {"future": 0, "absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0, "unit": 0}
         """How many values, by reason."""
+        self.unknown: tuple[SourceFault, ...] = ()
+        """One for each channel that there is not; the same object until there is another one."""
         self.latest: dict[str, tuple[int, str]] = {}
         """By channel: the step (ns) that removed its last such value, and the reason."""
 
@@ -244,6 +249,10 @@ class Screening:
             self._course.forget()
 
     def _find_checks(self, channels: tuple[str, ...]) -> _Checks:
+        named = {fault.source for fault in self.unknown}
+        new = [channel for channel in channels if channel not in CHANNELS and channel not in named]
+        if new and len(named) < _MOST_UNKNOWN:
+            self.unknown = (*self.unknown, *map(_describe_unknown, new))[:_MOST_UNKNOWN]
         limits = [self._limits.get(channel, math.inf) for channel in channels]
         watched = [
             not watched.isdisjoint(channels)
@@ -261,3 +270,9 @@ class Screening:
                 self.latest[channel] = self._updates.step_ns, reason
         rest = {c: v for c, v in m.values.items() if c not in channels}
         return Measurement(m.source, m.t, m.arrival, rest)
+
+
+def _describe_unknown(channel: str) -> SourceFault:
+    near = difflib.get_close_matches(channel, CHANNELS, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return SourceFault(channel, f"there is no such channel, and it is not used{hint}", ())

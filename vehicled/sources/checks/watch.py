@@ -150,7 +150,7 @@ class SourceWatch:
                 for channels, text in self._screening.find_wrong_units().items()
             }
         seen = (fault for source, (fault, _) in self._seen.items() if source not in self._units)
-        faults = (*seen, *self._units.values())
+        faults = (*seen, *self._units.values(), *self._screening.unknown)
         if faults != self.faults:
             self.faults = faults
 
