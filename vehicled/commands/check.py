@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from replay.foreign.options import add_mapping_argument, read_mapping
@@ -225,7 +226,7 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     ]
     return {
         **_count(topology),
-        "sensors": list(estimator.status()["sensors"]),
+        **_sort_sensors(configuration, estimator.status()["sensors"]),
         "body_names": topology.bodies,
         "devices": {name: device.driver for name, device in configuration.daemon.devices.items()},
         "steering": configuration.sensors.steering.source,
@@ -241,6 +242,26 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
         "ready_seconds": seconds,
         "doubtful": [{"key": key, "text": text} for key, text in doubts],
     }
+
+
+def _sort_sensors(configuration: DaemonConfiguration, kinds: Iterable[str]) -> dict[str, list[str]]:
+    """Kinds of observation that the file configures, and others, which are used if they are measured."""
+    import yaml
+
+    from vehicled.sources.sensors import find_kinds
+
+    written = yaml.safe_load(configuration.text).get("sensors") or {}
+    sent = configuration.find_signals()
+    found: dict[str, list[str]] = {"sensors": [], "sensors_by_default": []}
+    for kind in kinds:
+        device = kind.partition(".")[0] + "."
+        limits = ((name, section.LIMITS) for name, section in find_kinds().items())
+        of_device = [one for one in limits if any(channel.startswith(device) for channel in one[1])]
+        name, channels = next((one for one in of_device if kind in one[1]), of_device[0])
+        # Where some channels of a section are on the bus, the others are not.
+        is_there = name in written and (kind not in channels or kind in sent or sent.isdisjoint(channels))
+        found["sensors" if is_there else "sensors_by_default"].append(kind)
+    return found
 
 
 def _count(topology: CarTopology | MechanismTopology) -> dict[str, int]:
@@ -434,6 +455,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         ("steering from", found["steering"]),
         ("rack", _rack_text(found["rack_per_angle"])),
         ("sensors", ", ".join(found["sensors"]) or "none"),
+        ("also, if measured", ", ".join(found["sensors_by_default"]) or "none"),
         ("devices", ", ".join(f"{n} ({d})" for n, d in found["devices"].items()) or "none"),
         ("estimates are of", f"({', '.join(f'{p:.4g}' for p in found['point'])}) m from the origin"),
         ("rate", f"{found['rate']:g} Hz"),
