@@ -380,7 +380,7 @@ class VehicleState:
         for group, process in self._table.processes():
             self.set_process(group, process or _NOT_YET)
         self._keep_closed()
-        self.is_drive_known, self._before_loss = False, None
+        self.is_drive_known, self._before_loss, self.turned = False, None, 0.0
         self._density[:] = self._table.densities()
         self.set_process(DRIVE_FORCE, calc_unknown_drive(self.settings))
         self.restart_history(t_ns)
