@@ -141,6 +141,20 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
     assert low < load_daemon_configuration(path).vehicle.aerodynamics.drag_area < high
 
 
+def test_tyres_of_more_friction_are_stiffer(tmp_path):
+    """Slicks of a racing car; wet asphalt does not make tyres softer."""
+    stiffnesses = []
+    for friction in (0.5, 1.0, 1.6):
+        status, path = make(tmp_path, f"mass: 800 kg\nfriction: {friction}\n", "--force")
+        assert status == 0
+        axles = yaml.safe_load(path.read_text())["vehicle"]
+        stiffnesses.append(
+            [float(axles[axle]["cornering_stiffness"].split()[0]) for axle in ("front", "rear")]
+        )
+    assert stiffnesses[0] == stiffnesses[1]
+    assert stiffnesses[2] == pytest.approx([1.6 * k for k in stiffnesses[1]], rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("answers", "message"),
     [

@@ -47,6 +47,11 @@ def _axle_load(known: Known, axle: str) -> float:
     return float(known["mass"] * _GRAVITY * share)
 
 
+def _cornering_stiffness(known: Known, axle: str, per_load: float) -> float:
+    """N/rad of a tyre that reaches its greatest force at the same slip, whatever its friction; wet roads leave it."""
+    return round(per_load * _axle_load(known, axle) * max(known["friction"], 1.0), -3)
+
+
 _BESIDE_TRACK = 0.25
 """m, by which a car without mirrors is wider than its track: the width of a tyre, and the bodywork."""
 _FILLED = 0.82
@@ -140,23 +145,23 @@ VEHICLE: tuple[Question, ...] = (
         "N·m/deg",
         _details,
     ),
+    Question("friction", "Friction of tyres and road", _always(1.0), "dry asphalt", "", _details),
     Question(
         "front_cornering_stiffness",
         "Cornering stiffness of the front axle",
-        lambda known: round(13.5 * _axle_load(known, "front"), -3),
-        "13.5 times its load per radian",
+        lambda known: _cornering_stiffness(known, "front", 13.5),
+        "13.5 times its load per radian, and with grippy tyres times their friction",
         "kN/rad",
         _details,
     ),
     Question(
         "rear_cornering_stiffness",
         "Cornering stiffness of the rear axle",
-        lambda known: round(17.0 * _axle_load(known, "rear"), -3),
-        "17 times its load per radian, for understeer",
+        lambda known: _cornering_stiffness(known, "rear", 17.0),
+        "17 times its load per radian, for understeer, and with grippy tyres times their friction",
         "kN/rad",
         _details,
     ),
-    Question("friction", "Friction of tyres and road", _always(1.0), "dry asphalt", "", _details),
     Question(
         "differential",
         "Differential: open, limited_slip or locked?",
