@@ -27,7 +27,7 @@ _MOVING = 5.0
 """m/s"""
 _ADAPTING_TIME = 10.0
 """s: over which the noise of the model is found."""
-_ADAPTING_RANGE = 0.3, 3.0
+_ADAPTING_RANGE = 0.3, 10.0
 """Over that of the settings."""
 _ROTATION = 0.0125
 """rad/s: by which roll and pitch rate may differ from the model's."""
