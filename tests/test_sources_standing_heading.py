@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from vehicled.sources.imu.model import TURNING_CAR
 from vehicled.sources.imu.standing_heading import StandingHeading
 from vehicled.vehicle.arrays import AHEAD, LEFT, RACK, YAW
 
@@ -18,12 +19,12 @@ class Filter:
     def __init__(self, speed: float) -> None:
         self.pose, self._inputs = np.zeros(32), np.zeros(3)
         self.pose[AHEAD], self.turned = speed, 0.0
-        self.car = SimpleNamespace(view=lambda name: {"inputs": self._inputs}[name])
+        self.turns = np.zeros(1)
+        views = {"inputs": self._inputs, TURNING_CAR: self.turns}
+        self.car = SimpleNamespace(view=views.__getitem__)
 
     def turn_heading(self, angle: float) -> None:
-        self.pose[YAW] += angle
-
-    def turn(self, angle: float) -> None:
+        """As all that corrects a heading."""
         self.pose[YAW] += angle
         self.turned += angle
 
@@ -61,8 +62,21 @@ def test_a_heading_that_is_found_meanwhile_stays():
         f.steer(0.001 * k, 0.2)
         standing.take(k * STEP, 0.0)
         if k == 50:
-            f.turn(1.0)
+            f.turn_heading(1.0)
     assert f.pose[YAW] == pytest.approx(1.0, abs=0.001)
+
+
+def test_gyroscopes_do_not_count_twice():
+    """Their observation corrects no heading while they turn the car, and does before and after that."""
+    f = Filter(0.5)
+    standing, turns = StandingHeading(f), []
+    for k in range(400):
+        f.steer(0.001 * min(max(k - 100, 0), 100), 0.2)
+        standing.take(k * STEP, 0.0)
+        turns.append(f.turns.item())
+    assert not any(turns[:101])
+    assert all(turns[102:200])
+    assert not any(turns[350:])
 
 
 def test_one_that_is_not_steered_is_left_alone():

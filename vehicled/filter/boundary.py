@@ -137,7 +137,7 @@ class ObservedFilter(Protocol):
 
     @property
     def turned(self) -> float:
-        """By how much `turn` has turned the car in all, rad."""
+        """By how much corrections and `turn` have turned the car in all, rad."""
 
     @property
     def measured_rates(self) -> np.ndarray:

@@ -20,6 +20,7 @@ from vehicled.filter.output_columns import ESTIMATE, GATHER, PER_BOUND, SHARE
 from vehicled.filter.output_point import OutputPoint
 from vehicled.filter.settings import Filter
 from vehicled.filter.states import (
+    ATTITUDE,
     POSITION,
     SUSPENSION,
     VELOCITY,
@@ -71,6 +72,7 @@ class VehicleFilter(AdaptiveState):
         super().__init__(vehicle, settings, sensors, companions)
         kernels, bind = self._kernels, self.car.bind
         self._whole_step = self.car.find_routine(kernels.whole_step)
+        self._yaw_error = self.states.index(ATTITUDE, "yaw")
         self._propagate = bind(kernels.propagate)
         self._apply, self._output, self._calc_sigmas, self._adjust = map(
             bind, (kernels.apply, kernels.output, kernels.sigmas, kernels.adjust)
@@ -310,6 +312,7 @@ class VehicleFilter(AdaptiveState):
         # `any` and `count_nonzero` run Python code of NumPy around the loop in C, in each step.
         if not len(self.errors.x.nonzero()[0]):
             return
+        self.turned += self.errors.x.item(self._yaw_error)
         self._apply()
         if self._has_travel:
             travel, rate = self._travel.reshape(2, len(WHEELS))

@@ -107,7 +107,7 @@ class VehicleState:
         self._step_ns = 0
         """Time of the present step."""
         self.turned = 0.0
-        """By how much `turn` has turned the car in all, rad."""
+        """By how much corrections and `turn` have turned the car in all, rad."""
         self._past_latency = 0.0
         """The latency that this time was found with, s."""
         self._late_step: int | None = None

@@ -49,7 +49,8 @@ def _axle_load(known: Known, axle: str) -> float:
 
 def _cornering_stiffness(known: Known, axle: str, per_load: float) -> float:
     """N/rad of a tyre that reaches its greatest force at the same slip, whatever its friction; wet roads leave it."""
-    return round(per_load * _axle_load(known, axle) * max(known["friction"], 1.0), -3)
+    stiffness = per_load * _axle_load(known, axle) * max(float(known["friction"]), 1.0)
+    return round(stiffness, -3)
 
 
 _BESIDE_TRACK = 0.25

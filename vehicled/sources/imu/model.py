@@ -118,6 +118,8 @@ _SMALL_RATE, _SWAYING = 0.1, 0.03
 """rad/s: of turning; and of the body's roll and pitch rate together, up to which a car does not sway."""
 _LEVEL_ROAD = 0.02
 """rad/s, root of a mean square: a car that rolls and pitches faster than that for seconds does so with the road."""
+TURNING_CAR = "imu.turning_car"
+"""Array (1,): 1 while gyroscopes turn the car beside the filter (standing_heading.py), which does not count twice."""
 ROLLING = "imu.rolling"
 """Array (3,): means of the roll and pitch rate that are measured, rad/s, and of their square."""
 _SMALL_TORSION = 0.025
@@ -170,6 +172,7 @@ def add_gyroscopes(model: ErrorModel) -> None:
 
     considered = _find_considered(model, (ALIGNMENT, GYRO_BIAS))
     shares = dict(considered.shares)
+    (shares[s.index(ATTITUDE, "yaw")],) = model.program.array(TURNING_CAR, 1)
     *_, square = model.program.array(ROLLING, 3)
     for i, axis in zip(s.places(GYRO_BIAS), rotation, strict=True):
         # Hills pitch a car that moves for seconds, which would be found as a bias.

@@ -1,7 +1,8 @@
 """The heading of a car that is steered while it stands: by the gyroscopes.
 
 The model's tyres stick and turn the car with the wheels, by up to a degree from stop to stop; cars differ in that. A
-corrected yaw rate does not show, as the model's tyres take it back within a step.
+corrected yaw rate does not show, as the model's tyres take it back within a step. What fixes and courses correct of
+the heading stays; gyroscopes do so in this way alone meanwhile.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 
 from vehicled.filter.boundary import ObservedFilter
+from vehicled.sources.imu.model import TURNING_CAR
 from vehicled.vehicle.arrays import AHEAD, LEFT, RACK, YAW
 
 _STANDS = 1.0
@@ -24,26 +26,27 @@ class StandingHeading:
 
     def __init__(self, filter: ObservedFilter) -> None:
         self._filter = filter
-        self._inputs = filter.car.view("inputs")
+        self._inputs, self._is_turning = filter.car.view("inputs"), filter.car.view(TURNING_CAR)
         self.reset()
 
     def reset(self) -> None:
         """The filter begins anew."""
         self._t, self._yaw, self._rack, self._moved = -math.inf, 0.0, 0.0, 0.0
+        self._is_turning[0] = 0.0
 
     def take(self, t: float, yaw_rate: float) -> None:
         """A yaw rate about the car's axis at t (s), without its bias, rad/s."""
         since, self._t = t - self._t, t
         read = self._filter.pose.item
-        # A heading that is found meanwhile, by fixes or a course, is no motion of the car.
+        # Of the simulated car alone.
         yaw, rack = read(YAW) - self._filter.turned, self._inputs.item(RACK)
         turned, steered = yaw - self._yaw, abs(rack - self._rack)
         self._yaw, self._rack = yaw, rack
         if not 0.0 < since < _LONGEST:
-            self._moved = 0.0
+            self._moved = self._is_turning[0] = 0.0
             return
         self._moved += steered - self._moved * since / _TIME
-        if self._moved > _STEERED and math.hypot(read(AHEAD), read(LEFT)) < _STANDS:
-            beside = yaw_rate * since - turned
-            self._filter.turn_heading(beside)
-            self._yaw += beside
+        is_steered = self._moved > _STEERED and math.hypot(read(AHEAD), read(LEFT)) < _STANDS
+        if is_steered and self._is_turning[0]:
+            self._filter.turn_heading(yaw_rate * since - turned)
+        self._is_turning[0] = float(is_steered)
