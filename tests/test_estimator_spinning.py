@@ -12,17 +12,21 @@ from vehicled.sources.speeds.wheels import WheelSpeeds
 DRIVEN = WHEELS[2:]
 
 
-def start(gain: float, stuck: bool = False) -> tuple[Run, Drive]:
-    """Torques as measured are `gain` times as large; `stuck`: a driven wheel's sensor reads nothing."""
+def start(gain: float, low: bool = False, late: bool = False) -> tuple[Run, Drive]:
+    """Torques as measured are `gain` times as large.
+
+    `low`: a driven wheel's sensor reads half of its rate; `late`: at 2 s those of all wheels are too old.
+    """
     inputs = DriveInputs(rear_torque=[(0.5, 0.0), (0.6, 1900.0)])
     drive = Drive(Scenario(duration=5.0, initial=InitialMotion(speed=3.0, yaw=0.5), inputs=inputs))
     given = drive.measurements(0, wheel_angles=None, wheel_speeds=SimulatedSignal(rate=100.0, noise=0.1))
     changed = []
     for m in given:
         values = {c: v * gain if c.startswith("torque.") else v for c, v in m.values.items()}
-        if stuck and "wheel.rl.speed" in values:
-            values["wheel.rl.speed"] = 0.0
-        changed.append(Measurement(m.source, m.t, m.arrival, values))
+        if low and "wheel.rl.speed" in values:
+            values["wheel.rl.speed"] *= 0.5
+        age = 3_000_000_000 if late and "wheel.rl.speed" in values and 2.0e9 < m.t < 2.1e9 else 0
+        changed.append(Measurement(m.source, m.t - age, m.arrival, values))
     return Run(with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds(noise=0.1)), steps(changed)), drive
 
 
@@ -36,8 +40,12 @@ def test_wheels_that_are_measured_to_roll_do_not_spin_in_the_estimate(gain):
     assert rms((found["vx"] - drive.truth(found.t, "vx"))[late]) < 0.1
 
 
-def test_a_wheel_that_reads_nothing_is_not_followed():
-    found, drive = start(1.0, stuck=True)
-    late = found.t > 1.5e9
+@pytest.mark.parametrize("late", [False, True])
+def test_a_wheel_that_reads_too_little_is_not_followed(late):
+    found, drive = start(1.0, low=True, late=late)
     error = found["wheel.rl.speed"] - drive.truth(found.t, "wheel.rl.speed")
-    assert rms(error[late]) < 3.0
+    assert rms(error[found.t > 1.5e9]) < 3.0
+    reasons = {i.reason for i in found.innovations if i.sensor == "wheel.rl.speed"}
+    assert "gate" in reasons
+    assert found.estimator.status()["restarts"] == 0
+    assert ("too old" in reasons) == late

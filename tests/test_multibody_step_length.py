@@ -150,3 +150,11 @@ def test_check_says_it(tmp_path, capsys):
     assert "doubtful" not in capsys.readouterr().out
     assert main(["check", str(path), "--step", "0"]) == 2
     assert main(["check", "prototype", "--step", "0.1"]) == 2
+
+
+@pytest.mark.parametrize("steps", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("rule", ["runge_kutta_4", "forward_euler"])
+def test_steps_far_too_long_diverge(rule, steps):
+    """Of a period they see nothing."""
+    fast = find_fast_motion(mechanism(ELBOW), steps / find_rate(), "matrix_r", rule)
+    assert fast.why == "its steps diverge"

@@ -79,6 +79,17 @@ def test_gyroscopes_do_not_count_twice():
     assert not any(turns[350:])
 
 
+def test_without_all_gyroscopes_the_others_correct_the_heading():
+    f = Filter(0.5)
+    standing = StandingHeading(f)
+    for k in range(100):
+        f.steer(0.001 * k, 0.2)
+        standing.take(k * STEP, 0.0)
+    assert f.turns.item() == 1.0
+    standing.miss()
+    assert f.turns.item() == 0.0
+
+
 def test_one_that_is_not_steered_is_left_alone():
     f = Filter(0.0)
     standing = StandingHeading(f)

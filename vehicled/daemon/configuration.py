@@ -35,8 +35,8 @@ class DaemonConfiguration(Configuration):
         if self.daemon.learned is None:
             return None
         return (
-            f"{name}: daemon.learned: neither read nor written by a replay, which begins without what earlier drives "
-            "have found; a recording of the daemon has what its run began with"
+            f"{name}: daemon.learned: neither read nor written by a replay, which begins with what the log has: "
+            "nothing, or in a recording of the daemon what that run began with"
         )
 
 

@@ -237,8 +237,8 @@ class ObservedFilter(Protocol):
     def reset_wheel_angle(self, wheel: int, innovation: float, variance: float) -> None:
         """Turn a wheel to its counter's reading, by the innovation of the update just made."""
 
-    def set_wheel_rate(self, wheel: int, observation: Observation, variance: float) -> None:
-        """Turn a wheel as fast as it is measured to, unless that is too old; nothing else changes."""
+    def set_wheel_rate(self, wheel: int, observation: Observation, variance: float) -> float | None:
+        """Turn a wheel as fast as it is measured to, and by how much faster, rad/s; None where that is too old."""
 
     def calc_rolling_rate(self, wheel: int) -> float:
         """Rate at which a wheel rolls with the car's speed and yaw rate, rad/s."""

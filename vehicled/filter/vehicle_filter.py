@@ -477,11 +477,14 @@ class VehicleFilter(AdaptiveState):
         by_speed, by_yaw_rate = self.rolling[wheel].tolist()
         return float(by_speed * self.pose.item(AHEAD) + by_yaw_rate * self.pose.item(YAW_RATE))
 
-    def set_wheel_rate(self, wheel: int, observation: Observation, variance: float) -> None:
-        """Turn a wheel as fast as it is measured to, unless that is too old; nothing else changes."""
+    def set_wheel_rate(self, wheel: int, observation: Observation, variance: float) -> float | None:
+        """Turn a wheel as fast as it is measured to, and by how much faster, rad/s; None where that is too old.
+
+        What updates have found before is applied first; no other motion changes.
+        """
         self.apply_corrections()
         if self.evaluate(observation) is None:
-            return
+            return None
         innovation, d_innovation = float(self.errors.innovation[0]), self._d_innovation[0].copy()
         wheels = np.zeros((2, len(WHEELS)))
         wheels[1, wheel] = innovation
@@ -490,3 +493,4 @@ class VehicleFilter(AdaptiveState):
         self.car.correct(np.zeros(CHART_SIZE), wheels, d_wheels=d_wheels)
         self.errors.set_variance(self.states[WHEEL_SLIP].start + wheel, variance)
         self._enter_change("now_wheels", len(WHEELS) + wheel, innovation, d_innovation)
+        return innovation

@@ -108,11 +108,13 @@ def _find_fault(z: complex, formulation: str, integrator: str) -> str:
         return "its iteration does not converge" if abs(z) ** 2 / 4.0 > _CONTRACTION else ""
     if turn <= 1e-3 * abs(z):
         return "its steps diverge" if z.real < 0.0 and factor > 1.0 else ""
-    periods = 2.0 * math.pi / turn
+    # With less than a step per period, what matters is what a step does.
+    periods = max(2.0 * math.pi / turn, 1.0)
     gain = 2.0 * periods * (math.log(max(factor, 1e-300)) - z.real)
     if abs(gain) <= max(math.log1p(LOSS), _BESIDE_DAMPING * abs(2.0 * periods * z.real)):
         return ""
-    if factor > 1.0 and z.real <= 0.0 and gain > 1.0:
+    is_driven = z.real > 1e-9 * abs(z)  # undamped eigenvalues have real parts of either sign, by rounding
+    if factor > 1.0 and not is_driven and gain > 1.0:
         return "its steps diverge"
     return f"it {'gains' if gain > 0.0 else 'loses'} {100.0 * abs(math.expm1(gain)):.2g} % of its energy per period"
 

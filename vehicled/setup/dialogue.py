@@ -16,8 +16,10 @@ from vehicled.setup.text import format_value
 _NUMBERS = re.compile(r"[-+\d.,\seE]+")
 _YES, _NO = ("y", "yes", "true"), ("n", "no", "false")
 _PLACE = "x y z from the ground below the middle of the front axle: forward, left, up"
+_TYRE = "as on the sidewall: 205/55 R16, 205/50-10, 18x8.50-8; or the radius: 0.23 m"
 _HINTS = {
-    "front_tyre": "as on the sidewall: 205/55 R16, 205/50-10, 18x8.50-8; or the radius: 0.23 m",
+    "front_tyre": _TYRE,
+    "rear_tyre": _TYRE,
     "steering": "bicycle: one angle of the road wheels, as robots have it",
     "imu_position": _PLACE,
     "gnss_antenna": f"{_PLACE}; with several antennas the first one",

@@ -7,12 +7,13 @@ from vehicled.units import UnitError, parse_unit, split_quantity
 from vehicled.vehicle.ranges import WHEEL_RADIUS
 
 _METRIC = re.compile(
-    r"(?:P|LT)?\s*(\d{2,3})\s*/\s*(\d{2,3})\s*(?:-?\s*Z?RF?|-)\s*(\d{1,2})(?:\s*[A-Z]?\s*\d{2,3}.*)?",
+    r"(?:P|LT)?\s*(\d{2,3})\s*/\s*(\d{2,3})\s*(?:-?\s*Z?RF?|-)\s*(\d{1,2})(?:[\s-]*[A-Z]?\s*\d{2,3}.*)?",
     re.IGNORECASE,
 )
 """Of cars, and with `-` of golf carts: width in mm, height in % of it, rim in inches."""
 _INCHES = re.compile(
-    r"(?:AT)?\s*(\d{1,2}(?:\.\d+)?)\s*[x×]\s*(\d{1,2}(?:\.\d+)?)\s*[-R]\s*(\d{1,2})(?:\s.*)?", re.IGNORECASE
+    r"(?:AT)?\s*(\d{1,2}(?:\.\d+)?)\s*[x×]\s*(\d{1,2}(?:\.\d+)?)\s*[-R]\s*(\d{1,2})(?:\s*[A-Z].*|\s.*)?",
+    re.IGNORECASE,
 )
 """Of golf carts, ATVs, karts and racing cars: outer diameter, width and rim."""
 _INCH = 0.0254
@@ -29,7 +30,7 @@ class TyreSize(NamedTuple):
     radius: float
     """Undeformed, m."""
     description: str
-    """The size, and how the radius follows from it."""
+    """The size, and how the radius follows from it; or that it is given."""
 
 
 def read_tyre(text: str) -> TyreSize:

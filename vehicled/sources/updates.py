@@ -220,6 +220,16 @@ class MeasurementUpdates:
             Innovation(m.t, self.step_ns, kind, m.source, value, [], [], [], nan, nan, False, reason)
         )
 
+    def note_reset(self, m: Measurement, kind: str, value: float, innovation: float | None) -> None:
+        """The filter has been set to an observation of one component; without innovation it was too old for that."""
+        if innovation is None:
+            self.reject(m, kind, [value], "too old")
+            return
+        health, nan = self.health[kind], math.nan
+        self._note_arrival(m.t, health)
+        health.accept()
+        self._record(m, kind, health, [value], [innovation], [nan], nan, "reset")
+
     def check_timeouts(self, now_ns: int) -> None:
         """Find the sources that have fallen silent."""
         if now_ns > self._silent_ns:

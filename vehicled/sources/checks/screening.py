@@ -251,8 +251,8 @@ class Screening:
     def _find_checks(self, channels: tuple[str, ...]) -> _Checks:
         named = {fault.source for fault in self.unknown}
         new = [channel for channel in channels if channel not in CHANNELS and channel not in named]
-        if new and len(named) < _MOST_UNKNOWN:
-            self.unknown = (*self.unknown, *map(_describe_unknown, new))[:_MOST_UNKNOWN]
+        if new := new[: _MOST_UNKNOWN - len(named)]:
+            self.unknown = (*self.unknown, *map(_describe_unknown, new))
         limits = [self._limits.get(channel, math.inf) for channel in channels]
         watched = [
             not watched.isdisjoint(channels)

@@ -309,7 +309,9 @@ class ImuSource(Source[Imu]):
         found = statistics.read_found()
         rates, forces, of_rates = list(found[:_AXES]), list(found[_AXES : 2 * _AXES]), found[2 * _AXES]
         self._note_motion(t, found, measured)
-        if self._road.is_due(t) and not self._given_noise and all(measured[:_AXES]):
+        if not all(measured[:_AXES]):
+            self._standing.miss()
+        elif self._road.is_due(t) and not self._given_noise:
             self._turn_car_and_road(t, all(measured[_AXES:]) and not self._gravity_removed)
         if done < RATES_DONE:
             self._observe_rates(m, rates, of_rates, _find_present(measured[:_AXES]))

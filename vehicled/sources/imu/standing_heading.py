@@ -34,6 +34,10 @@ class StandingHeading:
         self._t, self._yaw, self._rack, self._moved = -math.inf, 0.0, 0.0, 0.0
         self._is_turning[0] = 0.0
 
+    def miss(self) -> None:
+        """A sample lacks a gyroscope: the others correct the heading as usual."""
+        self._is_turning[0] = 0.0
+
     def take(self, t: float, yaw_rate: float) -> None:
         """A yaw rate about the car's axis at t (s), without its bias, rad/s."""
         since, self._t = t - self._t, t

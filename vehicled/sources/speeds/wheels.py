@@ -37,7 +37,8 @@ _SPUN, _NEARER = 3, 0.5
 """Readings in a row that the filter rejects, and how much nearer to rolling than its wheel they are: the wheel that
 spins or locks is the simulated one, as by more torque or less grip than the car's."""
 _HELD_NS = 250_000_000
-"""ns for which its readings then set it, and correct nothing else: how it slips is not how the car's does."""
+"""ns for which its readings then set it, and correct nothing else: how it slips is not how the car's does. A reading
+that is farther from rolling ends that."""
 _READ_RATE = 1.0
 """rad/s: of a wheel that has been set to its reading."""
 _STOPPED = 1.5
@@ -246,8 +247,12 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         self._bands, self._departure = {channel: DeadBand() for channel in SPEEDS}, context.departure
         self._smoothed = SmoothedVelocity(self.filter, WHEEL_LATENCY, has_direction=False)
         self._departure.is_asked = True
-        self._held_until: dict[str, int] = {}
-        """ns, by channel of a wheel that has been set to its reading."""
+        self.reset()
+
+    def reset(self) -> None:
+        """The filter begins anew: its wheels roll."""
+        self._held: dict[str, tuple[int, float]] = {}
+        """By channel of a wheel that has been set to its reading: until when, ns; and how far from rolling, rad/s."""
 
     def register(self) -> None:
         """Register the four rates."""
@@ -264,11 +269,10 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         variances = [self._variances[channel] + of_lag for channel in present]
         if self._direction.is_forwards:
             rates = {c: self._direction.resolve(c, m.values[c], 0.0)[0] for c in present}
-            if self._held_until:
-                variances = [
-                    v for c, v in zip(present, variances, strict=True) if not self._hold(m, c, rates[c], v)
-                ]
-                rates = {c: rate for c, rate in rates.items() if c not in self._held_until}
+            if self._held:
+                given = zip(present, variances, strict=True)
+                variances = [v for c, v in given if not self._hold(m, c, rates[c], v)]
+                rates = {c: rate for c, rate in rates.items() if c not in self._held}
             self.updates.update_jointly(m, self._joint, rates, variances)
             self._take_spinning(m, rates, variances)
             return
@@ -280,6 +284,8 @@ class WheelSpeedSource(Source[WheelSpeeds]):
             if math.isinf(variance):
                 self.updates.reject(m, channel, [reading], "either way")
                 continue
+            if self._hold(m, channel, rate, variance):
+                continue
             # At a higher speed it is a wheel that has locked; and a car that has not pulled off stands.
             is_open = slow < _STOPPED * band.least and self._departure.is_possible(m.t * 1e-9)
             self.updates.update(m, channel, [rate], [variance + unread if is_open else variance])
@@ -287,32 +293,33 @@ class WheelSpeedSource(Source[WheelSpeeds]):
 
     def _hold(self, m: Measurement, channel: str, rate: float, variance: float) -> bool:
         """Whether a reading of a wheel that has been set to one has set it again."""
-        until = self._held_until.get(channel)
-        if until is None:
+        until, farthest = self._held.get(channel, (-1, 0.0))
+        wheel = SPEEDS.index(channel)
+        if m.t > until or abs(rate - self.filter.calc_rolling_rate(wheel)) > farthest:
+            self._held.pop(channel, None)
             return False
-        if m.t > until:
-            del self._held_until[channel]
-            return False
-        observation = Observation(channel, m.t, [rate], [variance])
-        self.filter.set_wheel_rate(SPEEDS.index(channel), observation, _READ_RATE**2)
-        self.updates.reject(m, channel, [rate], "gate")
+        self.updates.note_reset(m, channel, rate, self._set_rate(m, channel, rate, variance))
         return True
+
+    def _set_rate(self, m: Measurement, channel: str, rate: float, variance: float) -> float | None:
+        observation = Observation(channel, m.t, [rate], [variance])
+        return self.filter.set_wheel_rate(SPEEDS.index(channel), observation, _READ_RATE**2)
 
     def _take_spinning(self, m: Measurement, rates: Mapping[str, float], variances: Sequence[float]) -> None:
         """Set simulated wheels that spin or lock to readings by which the car's do not."""
-        health = self.updates.health
         for (channel, rate), variance in zip(rates.items(), variances, strict=True):
-            if health[channel].failures < _SPUN:
+            health = self.updates.health[channel]
+            if health.failures < _SPUN:
                 continue
             last = next(r for r in reversed(self.updates.records) if r.sensor == channel)
-            wheel = SPEEDS.index(channel)
-            rolling = self.filter.calc_rolling_rate(wheel)
-            if abs(rate - rolling) < _NEARER * abs(rate - last.innovation[0] - rolling):
-                self.filter.set_wheel_rate(
-                    wheel, Observation(channel, m.t, [rate], [variance]), _READ_RATE**2
-                )
-                health[channel].clear_failures()
-                self._held_until[channel] = m.t + _HELD_NS
+            rolling = self.filter.calc_rolling_rate(SPEEDS.index(channel))
+            # One that was too old has no innovation.
+            simulated = rate - last.innovation[0] if last.innovation else rolling
+            farthest = _NEARER * abs(simulated - rolling)
+            if abs(rate - rolling) < farthest and self._set_rate(m, channel, rate, variance) is not None:
+                health.count_reset()
+                health.clear_failures()
+                self._held[channel] = m.t + _HELD_NS, farthest
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Mean of the rear wheels' rates times their radius, m/s; None unless both are present."""
