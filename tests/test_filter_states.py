@@ -391,7 +391,7 @@ def test_noise_of_the_model_follows_what_is_found():
     f = make_moving()
     places, process = f.states.places(UNMODELLED), f.get_process(UNMODELLED)[1:]
     given = process.copy()
-    for size, share in ((1.5, 1.5), (100.0, 3.0), (0.0, 0.3)):
+    for size, share in ((1.5, 1.5), (100.0, 10.0), (0.0, 0.3)):
         for i, sigma in zip(places, given, strict=True):
             f.errors.set_variance(i, 0.0)
             f.view_slow_states(UNMODELLED)[i - places.start] = size * sigma

@@ -28,7 +28,9 @@ MS = 1_000_000
 def car(tmp_path):
     """(configuration, its file, file for the daemon's log)"""
     path = tmp_path / "car.yaml"
-    write_configuration("prototype", path, tmp_path, tmp_path / "runs")
+    # On a disk that is nearly full, older recordings would be removed.
+    given = change("prototype.yaml", tmp_path, record={"directory": "runs", "keep_free": 0.0})
+    write_configuration(given, path, tmp_path, tmp_path / "runs")
     return load_daemon_configuration(path), path, tmp_path / "daemon.log"
 
 
