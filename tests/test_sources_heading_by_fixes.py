@@ -44,6 +44,15 @@ def test_it_is_that_of_the_way(speed, yaw_rate):
     assert found[0] == pytest.approx(TURNED, abs=0.01)
 
 
+@pytest.mark.parametrize(("speed", "within"), [(0.45, 3.0), (1.5, 2.4), (15.0, 0.6)])
+def test_a_car_that_pulls_off_slowly_is_not_waited_for(speed, within):
+    """After ten seconds at rest: at walking pace a metre is enough after 2.5 s, a faster car has gone three."""
+    found, t = find(lambda t: speed if t > 10.0 else 0.0, lambda t: 0.0, sigma=0.01)
+    assert found[0] == pytest.approx(TURNED, abs=0.1)
+    assert t - 10.0 <= within
+    assert speed * (t - 10.0) > (1.0 if speed < 1.0 else 2.9)
+
+
 def test_its_sigma_is_that_of_its_errors():
     ratios = []
     for seed in range(200):

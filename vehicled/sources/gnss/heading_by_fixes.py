@@ -11,6 +11,10 @@ import math
 
 _LEAST_WAY, _SIGMAS = 3.0, 10.0
 """m, and standard deviations of a fix, between the first and the last."""
+_SHORT_WAY, _PATIENCE = 1.0, 2.5
+"""m that are enough for a robot or a car in a yard, which has moved for these seconds."""
+_STANDING = 0.1
+"""m of way up to which it may stand."""
 _LONGEST = 30.0
 """s: over a longer time, dead reckoning is less certain than a new beginning."""
 _LONGEST_PAUSE = 1.5
@@ -29,7 +33,8 @@ class HeadingByFixes:
         """Time, s, and place of the first."""
         self._last = 0.0, 0j
         """Time of the last, and velocity then."""
-        self._way = 0j
+        self._way, self._moved_at = 0j, 0.0
+        """By dead reckoning, m; and when it began to be one, s."""
 
     def take(self, t: float, place: complex, sigma: float, velocity: complex) -> tuple[float, float] | None:
         """By which angle the frame of `velocity` has to be turned at a fix, and its σ, rad; None while not known.
@@ -41,12 +46,15 @@ class HeadingByFixes:
         pause = t - since
         self._last = t, velocity
         if self._begin is None or not 0.0 < pause < _LONGEST_PAUSE or t - self._begin[0] > _LONGEST:
-            self._begin, self._way = (t, place), 0j
+            self._begin, self._way, self._moved_at = (t, place), 0j, t
             return None
         self._way += 0.5 * pause * (before + velocity)
+        if abs(self._way) < _STANDING:
+            self._moved_at = t
         begun, origin = self._begin
         way, own = place - origin, self._way
-        if min(abs(way), abs(own)) < max(_LEAST_WAY, _SIGMAS * sigma):
+        least = _LEAST_WAY if t - self._moved_at < _PATIENCE else _SHORT_WAY
+        if min(abs(way), abs(own)) < max(least, _SIGMAS * sigma):
             return None
         self._begin = None
         if abs(abs(way) - abs(own)) > _STRETCH * abs(way):
