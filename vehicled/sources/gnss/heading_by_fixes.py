@@ -12,9 +12,9 @@ import math
 _LEAST_WAY, _SIGMAS = 3.0, 10.0
 """m, and standard deviations of a fix, between the first and the last."""
 _SHORT_WAY, _PATIENCE = 1.0, 2.5
-"""m that are enough for a robot or a car in a yard, which has moved for these seconds."""
+"""m that are enough once the car has moved for these seconds: robots, and cars in a yard, are slow."""
 _STANDING = 0.1
-"""m of way up to which it may stand."""
+"""m of way up to which it counts as standing."""
 _LONGEST = 30.0
 """s: over a longer time, dead reckoning is less certain than a new beginning."""
 _LONGEST_PAUSE = 1.5

@@ -119,7 +119,8 @@ _SMALL_RATE, _SWAYING = 0.1, 0.03
 _LEVEL_ROAD = 0.02
 """rad/s, root of a mean square: a car that rolls and pitches faster than that for seconds does so with the road."""
 TURNING_CAR = "imu.turning_car"
-"""Array (1,): 1 while gyroscopes turn the car beside the filter (standing_heading.py), which does not count twice."""
+"""Array (1,): 1 while gyroscopes turn the car directly (standing_heading.py), so that their observation must not
+correct the heading as well; else 0."""
 ROLLING = "imu.rolling"
 """Array (3,): means of the roll and pitch rate that are measured, rad/s, and of their square."""
 _SMALL_TORSION = 0.025

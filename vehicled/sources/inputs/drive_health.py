@@ -61,7 +61,8 @@ class DriveHealth:
         self._compared = -math.inf
         self._torque, self._pressure = _Repeated(), _Repeated()
         self._usual, self._stuck_since = 0.0, math.inf
-        """m/s², the way that the car goes: by how much it usually is less than by torques and brakes."""
+        """m/s², in the direction of travel: by how much the acceleration by torques and brakes usually is larger than
+        that measured."""
         self._is_stuck = False
         """Whether the suspect repeats its sample."""
 

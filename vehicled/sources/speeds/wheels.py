@@ -40,7 +40,7 @@ _HELD_NS = 250_000_000
 """ns for which its readings then set it, and correct nothing else: how it slips is not how the car's does. A reading
 that is farther from rolling ends that."""
 _READ_RATE = 1.0
-"""rad/s: of a wheel that has been set to its reading."""
+"""rad/s, 1 σ: of the rate of a wheel that has been set to its reading."""
 _STOPPED = 1.5
 """Rate of a wheel that reads zero, by the estimate, over the least one that it reads: faster, it has locked."""
 
@@ -293,15 +293,17 @@ class WheelSpeedSource(Source[WheelSpeeds]):
 
     def _hold(self, m: Measurement, channel: str, rate: float, variance: float) -> bool:
         """Whether a reading of a wheel that has been set to one has set it again."""
-        until, farthest = self._held.get(channel, (-1, 0.0))
-        wheel = SPEEDS.index(channel)
-        if m.t > until or abs(rate - self.filter.calc_rolling_rate(wheel)) > farthest:
-            self._held.pop(channel, None)
+        if channel not in self._held:
+            return False
+        until, farthest = self._held[channel]
+        if m.t > until or abs(rate - self.filter.calc_rolling_rate(SPEEDS.index(channel))) > farthest:
+            del self._held[channel]
             return False
         self.updates.note_reset(m, channel, rate, self._set_rate(m, channel, rate, variance))
         return True
 
     def _set_rate(self, m: Measurement, channel: str, rate: float, variance: float) -> float | None:
+        """Set the simulated wheel to a reading, and by how much, rad/s; None where that is too old."""
         observation = Observation(channel, m.t, [rate], [variance])
         return self.filter.set_wheel_rate(SPEEDS.index(channel), observation, _READ_RATE**2)
 
