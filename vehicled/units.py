@@ -261,6 +261,28 @@ def split_quantity(text: str) -> tuple[list[float], str]:
     return [float(n) for n in numbers], unit
 
 
+def to_si(quantity: float | str, unit: str) -> float:
+    """A quantity in SI; `unit` is one of its dimension, such as `m/s`. A number without a unit is in SI.
+
+    Raises UnitError, also for a text without a unit.
+    """
+    if not isinstance(quantity, str):
+        return float(quantity)
+    numbers, own = split_quantity(quantity)
+    factor, dimension = parse_unit(own or "1")
+    if len(numbers) != 1 or dimension != parse_unit(unit)[1]:
+        raise UnitError(f"expected a number in {unit}, got {quantity[:40]!r}")
+    return numbers[0] * factor
+
+
+def read_quantity(text: str, unit: str) -> float:
+    """As `to_si`, of a word of a command line, where a number without a unit is in SI as well. Raises UnitError."""
+    try:
+        return float(text)
+    except ValueError:
+        return to_si(text, unit)
+
+
 @dataclass(frozen=True)
 class Unit:
     """Metadata for `Annotated[float, Unit("kg")]`: what the field is measured in.

@@ -1,13 +1,33 @@
-"""`vehicled simulate`: a drive of the plant model, as the log of a car's sensors."""
+"""`vehicled simulate`: a drive of the plant model as the log of a car's sensors, or a motion of a mechanism."""
+
+from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from vehicled.errors import UsageError
 from vehicled.output_files import OutputFile, check_outputs, writing
 from vehicled.settings import config_path
+from vehicled.units import UnitError, read_quantity
 
-HELP = "Drive the plant model and write what the configured sensors would measure, and the truth."
+if TYPE_CHECKING:
+    from vehicled.multibody.forms import Form
+    from vehicled.multibody.mechanism import Mechanism
+    from vehicled.particles.configuration import ParticlesConfiguration
+    from vehicled.simulation.motion import DrivenMechanism, Motion
+
+HELP = (
+    "Drive the plant and write what the configured sensors would measure, and the truth; or move a mechanism."
+)
+_OF_DRIVES = {"scenario": "SCENARIO", "gnss": "--gnss", "road": "--road"}
+_OF_MECHANISMS = ("start", "speed", "force", "every", "step", "formulation", "integrator")
+_DURATION, _EVERY, _STEP = 10.0, 0.01, 0.001
+"""s"""
+_MOST_SAMPLES = 10_000_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,13 +38,24 @@ examples:
   vehicled simulate --list
   vehicled simulate mixed_drive --config prototype --output drive.mcap --truth truth.csv
   vehicled simulate slalom --config prototype --road C --output rough.mcap --truth rough.csv
-  vehicled simulate slalom --config my_car.yaml --gnss conventional --seed 7 --output slalom.csv"""
+  vehicled simulate slalom --config my_car.yaml --gnss conventional --seed 7 --output slalom.csv
+  vehicled simulate --mechanism four_bar --start theta=40deg --truth fall.csv
+  vehicled simulate --mechanism four_bar --force 'theta=300*sin(3*t)' --output motion.csv
+  vehicled simulate --mechanism four_bar --config devices.yaml --output readings.csv --truth truth.csv
+
+With --mechanism, --output has what `vehicled identify --mechanism` reads: the independent coordinates, and the forces
+of --force. With --config as well, it has what the sensors of that configuration of `vehicled particles` read."""
     parser.add_argument("scenario", metavar="SCENARIO", nargs="?", help="a built-in drive, or a YAML file")
     parser.add_argument("--list", action="store_true", help="list the built-in drives")
     parser.add_argument("--config", metavar="FILE", help="YAML file, or a shipped one's name")
     parser.add_argument("--output", metavar="LOG", help="where the measurements go: .mcap or .csv")
     parser.add_argument("--truth", metavar="TRUTH.csv", help="where the truth goes")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all noise (default: 1)")
+    parser.add_argument(
+        "--duration",
+        metavar="T",
+        help="in place of the scenario's; of a mechanism 10 s. In s, or with a unit as in 2min",
+    )
     parser.add_argument(
         "--gnss", choices=("rtk", "conventional", "none"), help="the receiver, instead of the scenario's"
     )
@@ -33,10 +64,61 @@ examples:
         choices=("A", "B", "C", "D"),
         help="roughness by ISO 8608, from A (very good) to D (poor), instead of the scenario's",
     )
+    of_mechanisms = parser.add_argument_group("mechanisms")
+    of_mechanisms.add_argument(
+        "--mechanism", metavar="FILE", help="move this: YAML file, or a shipped mechanism's name"
+    )
+    of_mechanisms.add_argument(
+        "--start",
+        metavar="NAME=VALUE",
+        action="append",
+        help="an independent coordinate at the start, such as theta=40deg or stroke=0.3; left out: the file's",
+    )
+    of_mechanisms.add_argument(
+        "--speed", metavar="NAME=VALUE", action="append", help="its rate at the start, such as theta=90deg/s"
+    )
+    of_mechanisms.add_argument(
+        "--force",
+        metavar="NAME=EXPRESSION",
+        action="append",
+        help="a force on an independent coordinate (N, N·m), of t, coordinates and parameters, such as "
+        "'theta=300*sin(3*t)'",
+    )
+    of_mechanisms.add_argument("--every", metavar="T", help="time between samples (10 ms)")
+    of_mechanisms.add_argument("--step", metavar="T", help="longest step of integration (1 ms)")
+    of_mechanisms.add_argument("--formulation", choices=("ali3p", "matrix_r", "penalty", "lagrange"))
+    of_mechanisms.add_argument("--integrator", choices=("trapezoidal", "runge_kutta_4", "forward_euler"))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Simulate the drive and write log and truth; returns the exit status. Raises UsageError before any work."""
+    """Simulate, and write log and truth; returns the exit status. Raises UsageError before any work, RunError."""
+    if args.seed < 0:
+        raise UsageError(f"simulate: expected a seed of at least 0, got {args.seed}")
+    if args.mechanism is not None:
+        for key, option in _OF_DRIVES.items():
+            if getattr(args, key) is not None:
+                raise UsageError(f"simulate: expected {option} or --mechanism, not both")
+        return _simulate_mechanism(args)
+    for key in _OF_MECHANISMS:
+        if getattr(args, key) is not None:
+            raise UsageError(f"simulate: --{key}: expected --mechanism FILE with it")
+    return _simulate_drive(args)
+
+
+def _read_time(option: str, text: str | None, default: float) -> float:
+    """s, above 0. Raises UsageError."""
+    if text is None:
+        return default
+    try:
+        time = read_quantity(text, "s")
+    except UnitError as error:
+        raise UsageError(f"{option} {text}: {error}") from None
+    if not 0.0 < time < math.inf:
+        raise UsageError(f"{option} {text}: expected a time above 0 s")
+    return time
+
+
+def _simulate_drive(args: argparse.Namespace) -> int:
     from vehicled.simulation.manoeuvres import MANOEUVRES
     from vehicled.simulation.scenario import find_scenario
 
@@ -47,8 +129,6 @@ def run(args: argparse.Namespace) -> int:
     for name, value in (("SCENARIO", args.scenario), ("--config", args.config), ("--output", args.output)):
         if value is None:
             raise UsageError(f"simulate: {name} is missing (see 'vehicled simulate --help')")
-    if args.seed < 0:
-        raise UsageError(f"simulate: expected a seed of at least 0, got {args.seed}")
     check_outputs(
         [
             OutputFile("--output", args.output, (".mcap", ".csv")),
@@ -57,6 +137,8 @@ def run(args: argparse.Namespace) -> int:
         {"scenario": [args.scenario], "configuration": [config_path(args.config)]},
     )
     scenario = find_scenario(args.scenario)
+    if args.duration is not None:
+        scenario = dataclasses.replace(scenario, duration=_read_time("--duration", args.duration, 0.0))
     if args.gnss is not None:
         gnss = None if args.gnss == "none" else args.gnss
         scenario = dataclasses.replace(scenario, sensors=dataclasses.replace(scenario.sensors, gnss=gnss))
@@ -89,3 +171,109 @@ def run(args: argparse.Namespace) -> int:
                 writer.write(row)
         print(f"{args.truth}: {len(truth.t)} rows")
     return 0
+
+
+def _simulate_mechanism(args: argparse.Namespace) -> int:
+    from vehicled.multibody.files import mechanism_path
+    from vehicled.multibody.formulations import make_stepper
+    from vehicled.particles.configuration import load_particles_configuration
+    from vehicled.particles.readings import check_sensors
+    from vehicled.progress import Progress
+    from vehicled.simulation.motion import DrivenMechanism, simulate_motion
+    from vehicled.simulation.motion_files import write_motion, write_truth
+
+    if args.output is None and args.truth is None:
+        raise UsageError("simulate: --output or --truth is missing (see 'vehicled simulate --help')")
+    duration = _read_time("--duration", args.duration, _DURATION)
+    every = _read_time("--every", args.every, min(_EVERY, duration))
+    step = _read_time("--step", args.step, min(_STEP, every))
+    if not every <= duration <= _MOST_SAMPLES * every:
+        raise UsageError(
+            f"--every {every:g} s: expected {duration / _MOST_SAMPLES:.3g} s to the duration, {duration:g} s"
+        )
+    endings = (".csv",) if args.config is None else (".mcap", ".csv")
+    check_outputs(
+        [OutputFile("--output", args.output, endings), OutputFile("--truth", args.truth, (".csv",))],
+        {"mechanism": [mechanism_path(args.mechanism)], "configuration": [args.config]},
+    )
+    stepper = make_stepper(args.formulation or "ali3p", args.integrator or "trapezoidal")
+    configuration = None if args.config is None else load_particles_configuration(args.config)
+    # Particles are in natural coordinates, whose names their sensors have.
+    form: Form | None = None if configuration is None else "natural"
+    driven = DrivenMechanism(args.mechanism, dict(_split("--force", args.force)), form)
+    mechanism = driven.mechanism
+    if configuration is not None:
+        check_sensors(mechanism, configuration.sensors)
+    _move(driven, args)
+    _warn_of_step(mechanism, step, args)
+    with Progress("simulating", duration, "s") as progress:
+        motion = simulate_motion(driven, stepper, duration, every, step, progress.update)
+    if args.output is not None:
+        if configuration is None:
+            write_motion(args.output, motion)
+        else:
+            _write_readings(args.output, motion, configuration, args.seed)
+        print(f"{args.output}: {motion.t[-1] - motion.t[0]:g} s, {len(motion.t)} samples")
+    if args.truth is not None:
+        write_truth(args.truth, motion)
+        print(f"{args.truth}: {len(motion.t)} rows")
+    print(_describe(motion))
+    return 0
+
+
+def _split(option: str, given: Sequence[str] | None) -> list[tuple[str, str]]:
+    """Names and values of `NAME=VALUE`. Raises UsageError."""
+    pairs: dict[str, str] = {}
+    for text in given or ():
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not (name and sign and value):
+            raise UsageError(f"{option} {text}: expected NAME=VALUE")
+        if name in pairs:
+            raise UsageError(f"{option} {text}: {name} is given twice")
+        pairs[name] = value
+    return list(pairs.items())
+
+
+def _move(driven: DrivenMechanism, args: argparse.Namespace) -> None:
+    angles = driven.mechanism.compiled.model.name_angles()
+    wanted: list[dict[str, float]] = []
+    for option, given, per in (("--start", args.start, ""), ("--speed", args.speed, "/s")):
+        values = {}
+        for name, text in _split(option, given):
+            try:
+                values[name] = read_quantity(text, ("rad" if name in angles else "m") + per)
+            except UnitError as error:
+                raise UsageError(f"{option} {name}={text}: {error}") from None
+        wanted.append(values)
+    if any(wanted):
+        try:
+            driven.move(*wanted)
+        except UsageError as error:
+            raise UsageError(f"{args.mechanism}: {error}") from None
+
+
+def _warn_of_step(mechanism: Mechanism, step: float, args: argparse.Namespace) -> None:
+    from vehicled.multibody.step_length import find_fast_motion
+
+    fast = find_fast_motion(mechanism, step, args.formulation or "ali3p", args.integrator or "trapezoidal")
+    if fast is not None:
+        print(f"doubtful: --step: {fast.describe(step)}", file=sys.stderr)
+
+
+def _write_readings(path: str, motion: Motion, configuration: ParticlesConfiguration, seed: int) -> None:
+    from replay.log import create_log
+    from vehicled.messages import CHANNELS
+    from vehicled.particles.readings import make_readings
+
+    measured = {channel for channels in configuration.sensors.values() for channel in channels}
+    with writing(path), create_log(path, [c for c in CHANNELS if c in measured]) as log:
+        for m in make_readings(motion, configuration.sensors, seed):
+            log.write(m)
+
+
+def _describe(motion: Motion) -> str:
+    """What shows whether the motion is right: energy, constraints, and steps that have not converged."""
+    first, last = motion.energy[0], motion.energy[-1]
+    text = f"energy {first:.6g} J at the start, {last:.6g} J at the end"
+    text += f"; constraints within {motion.violation:.1g} of its size"
+    return text + (f"; {motion.unconverged} steps beyond their tolerance" if motion.unconverged else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from vehicled.errors import UsageError
 from vehicled.multibody import checks, problems
 from vehicled.multibody.compiled import CompiledMechanism, Extension
 from vehicled.multibody.description import Description
+from vehicled.multibody.elements import Load
 from vehicled.multibody.files import mechanism_path
 from vehicled.multibody.forms import FORMS, Form
 from vehicled.multibody.instance import MechanismInstance
@@ -33,19 +34,23 @@ class Mechanism(MechanismInstance):
 
     @classmethod
     def load(
-        cls, name_or_path: str | Path, extensions: Sequence[Extension] = (), form: Form | None = None
+        cls,
+        name_or_path: str | Path,
+        extensions: Sequence[Extension] = (),
+        form: Form | None = None,
+        loads: Mapping[str, Load] | None = None,
     ) -> Mechanism:
         """The mechanism in a file, or the shipped one of that name.
 
         `extensions`: further kernels, such as those of a `SensorSet`. `form`: in place of the file's `coordinates`.
+        `loads`: further forces, by names that the file's do not have; an error in one has its key `forces.NAME.…`.
         Raises SettingsError, MechanismError; UsageError for a form that there is not.
         """
         if form is not None and form not in FORMS:
             raise UsageError(f"form: expected {' or '.join(FORMS)}, got {form!r}")
         path = mechanism_path(name_or_path)
-        return cls._build(
-            settings.document(settings.read(path), str(path)), extensions, form, str(name_or_path)
-        )
+        file = settings.document(settings.read(path), str(path))
+        return cls._build(file, extensions, form, str(name_or_path), loads)
 
     @classmethod
     def parse(cls, text: str, extensions: Sequence[Extension] = ()) -> Mechanism:
@@ -54,7 +59,12 @@ class Mechanism(MechanismInstance):
 
     @classmethod
     def _build(
-        cls, file: settings.Deferred, extensions: Sequence[Extension], form: Form | None, name: str
+        cls,
+        file: settings.Deferred,
+        extensions: Sequence[Extension],
+        form: Form | None,
+        name: str,
+        loads: Mapping[str, Load] | None = None,
     ) -> Mechanism:
         if (car := file.parts().get("vehicle")) is not None:
             car.fail(
@@ -64,9 +74,13 @@ class Mechanism(MechanismInstance):
         description = file.to(Description)
         if form is not None:
             description = replace(description, coordinates=form)
+        if loads:
+            description = replace(description, forces={**description.forces, **loads})
         try:
             return cls(CompiledMechanism(description, extensions))
         except MechanismError as error:
+            if any(error.key.startswith(f"forces.{load}.") for load in loads or ()):
+                raise  # it does not stand in the file
             if error.key or error.part:
                 file.fail(error.message, below=error.key or error.part)
             raise MechanismError(f"{name}: {error}") from None

@@ -16,7 +16,7 @@ from vehicled.errors import SettingsError
 from vehicled.messages import CHANNELS
 from vehicled.mistakes import Mistakes
 from vehicled.settings import Deferred
-from vehicled.units import Positive, Range, Seconds, UnitBy, UnitError, parse_unit, split_quantity
+from vehicled.units import Positive, Range, Seconds, UnitBy
 
 Quantity = float | str
 """A number in SI units, or with its unit: `5 deg`."""
@@ -192,14 +192,3 @@ def _configure(document: Deferred, text: str) -> ParticlesConfiguration:
     mistakes.raise_any()
     file = document.to(ParticlesFile)
     return ParticlesConfiguration(file.particles, file.sensors, file.daemon, text)
-
-
-def to_si(quantity: Quantity, unit: str) -> float:
-    """A quantity in SI; `unit` is the one of its dimension. Raises UnitError."""
-    if not isinstance(quantity, str):
-        return float(quantity)
-    numbers, own = split_quantity(quantity)
-    factor, dimension = parse_unit(own or "1")
-    if len(numbers) != 1 or dimension != parse_unit(unit)[1]:
-        raise UnitError(f"expected a number in {unit}, got {quantity[:40]!r}")
-    return numbers[0] * factor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -144,15 +144,22 @@ class MechanismSensors:
         return found
 
 
-def _make_instrument(name: str, channel: str, o: SensorOptions, swarm: Swarm) -> Instrument:
-    known = [*swarm.angles, *swarm.distances, *swarm.coordinates]
+def check_channel(name: str, channel: str, o: SensorOptions, angle: bool, known: Collection[str]) -> None:
+    """Raise UsageError where a sensor measures none of the `known` coordinates, or in another unit.
+
+    `angle`: whether what it measures is one.
+    """
     if o.measured not in known:
         raise UsageError(f"{name}: no coordinate {o.measured!r}; expected one of {', '.join(known)}")
-    angle = o.measured in swarm.angles
     unit = ("rad" if angle else "m") + ("/s" if o.rate else "")
     if CHANNELS[channel] != unit:
         what = f"the rate of {o.measured}" if o.rate else o.measured
         raise UsageError(f"{name}: {channel} is in {CHANNELS[channel]}, but {what} is in {unit}")
+
+
+def _make_instrument(name: str, channel: str, o: SensorOptions, swarm: Swarm) -> Instrument:
+    known = [*swarm.angles, *swarm.distances, *swarm.coordinates]
+    check_channel(name, channel, o, o.measured in swarm.angles, known)
     if o.rate is not None:
         return RateInstrument(o.measured, o.sigma, o.multiplier)
     return CoordinateInstrument(o.measured, o.sigma, o.multiplier)

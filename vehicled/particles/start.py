@@ -9,9 +9,9 @@ import numpy as np
 from vehicled.errors import UsageError
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.particles.assembly import assemble
-from vehicled.particles.configuration import CoordinateOptions, to_si
+from vehicled.particles.configuration import CoordinateOptions
 from vehicled.particles.swarm import Swarm
-from vehicled.units import UnitError
+from vehicled.units import UnitError, to_si
 
 _MOTION = 0.01
 """rad, of an angle without `motion`."""

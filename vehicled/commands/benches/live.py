@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -79,16 +80,15 @@ def run(args: argparse.Namespace) -> int:
 def _read_duration(text: str) -> float:
     """s. Raises UsageError."""
     from vehicled.errors import UsageError
-    from vehicled.units import UnitError, parse_unit, split_quantity
+    from vehicled.units import UnitError, read_quantity
 
     try:
-        numbers, unit = split_quantity(text)
-        factor, dimension = parse_unit(unit or "s")
+        duration = read_quantity(text, "s")
     except UnitError as error:
         raise UsageError(f"--duration {text}: {error}") from None
-    if len(numbers) != 1 or dimension != parse_unit("s")[1] or not numbers[0] * factor >= _LEAST_S:
+    if not _LEAST_S <= duration < math.inf:
         raise UsageError(f"--duration {text}: expected {_LEAST_S:g} s or more, such as 60, 10min, 1h")
-    return numbers[0] * factor
+    return duration
 
 
 _HEADINGS = f"{'median':>9}{'99 %':>9}{'99.9 %':>9}"

@@ -1,0 +1,162 @@
+"""Motions of mechanisms, sampled at equal intervals: what `vehicled simulate --mechanism` writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vehicled.errors import UsageError
+from vehicled.multibody.elements import CoordinateForce
+from vehicled.multibody.forms import Form
+from vehicled.multibody.formulations import Stepper
+from vehicled.multibody.mechanism import Mechanism
+from vehicled.multibody.model import MechanismError
+
+_LEFT = 1e-6
+"""Of |Φ|, in sizes of the mechanism, what a step may leave that has not reached its tolerance."""
+_FORCE_ON = "force on "
+
+
+@dataclass(frozen=True)
+class Motion:
+    """N samples of a mechanism with n coordinates, of which f are independent."""
+
+    names: Sequence[str]
+    """(n,) of the coordinates."""
+    t: np.ndarray
+    """(N,) s"""
+    q: np.ndarray
+    """(N, n) m, rad; with their rates and accelerations."""
+    qd: np.ndarray
+    qdd: np.ndarray
+    independent: Sequence[str]
+    """(f,)"""
+    forces: Mapping[str, np.ndarray]
+    """(N,) N or N·m, by the coordinate that is driven."""
+    energy: np.ndarray
+    """(N,) kinetic and potential, J."""
+    violation: float
+    """The largest |Φ| in it, in sizes of the mechanism."""
+    unconverged: int
+    """Steps that have not reached their tolerance."""
+
+    def get(self, name: str, rate: bool = False) -> np.ndarray:
+        """(N,) of a coordinate, or its rate. Raises ValueError for a name that there is not."""
+        return (self.qd if rate else self.q)[:, self.names.index(name)]
+
+
+class DrivenMechanism:
+    """A mechanism, and forces on its independent coordinates beside those of its file."""
+
+    def __init__(
+        self, name_or_path: str | Path, forces: Mapping[str, str] | None = None, form: Form | None = None
+    ) -> None:
+        """`forces`: by coordinate, an expression as in the file of a mechanism.
+
+        `form` as of `Mechanism.load`. Raises SettingsError, MechanismError, UsageError.
+        """
+        forces = forces or {}
+        mechanism = Mechanism.load(name_or_path, form=form)
+        independent = [mechanism.coordinate_names[k] for k in mechanism.independent]
+        for name in forces:
+            if name not in independent:
+                known = ", ".join(independent) or "none"
+                raise UsageError(f"{name_or_path}: no independent coordinate '{name}'; expected {known}")
+            if name not in mechanism.description.coordinate_names():
+                raise UsageError(
+                    f"{name_or_path}: force on {name}: expected a coordinate that the file names, in `angles` or "
+                    "`distances`"
+                )
+        loads = {
+            _FORCE_ON + name: CoordinateForce(kind="on_coordinate", coordinate=name, force=text)
+            for name, text in forces.items()
+        }
+        if loads:
+            try:
+                mechanism = Mechanism.load(name_or_path, form=form, loads=loads)
+            except MechanismError as error:
+                on = error.key.removeprefix(f"forces.{_FORCE_ON}").removesuffix(".force")
+                raise UsageError(f"{name_or_path}: force on {on}: {error.message}") from None
+        self.mechanism = mechanism
+        """At its start."""
+        order = list(mechanism.description.forces)
+        self._rows = {name: order.index(_FORCE_ON + name) for name in forces}
+
+    def calc_forces(self) -> dict[str, float]:
+        """N or N·m, by coordinate, in the present state."""
+        loads = self.mechanism.calc_loads()
+        return {name: float(loads[row, 0]) for name, row in self._rows.items()}
+
+    def move(self, start: Mapping[str, float], rates: Mapping[str, float]) -> None:
+        """Bring it to other values (m, rad) and rates of some independent coordinates. Raises UsageError."""
+        mechanism = self.mechanism
+        independent = [mechanism.coordinate_names[k] for k in mechanism.independent]
+        z, zd = mechanism.z, mechanism.zd
+        for given, values in ((start, z), (rates, zd)):
+            for name, value in given.items():
+                if name not in independent:
+                    known = ", ".join(independent) or "none"
+                    raise UsageError(f"no independent coordinate '{name}'; expected {known}")
+                values[independent.index(name)] = value
+        if not mechanism.set_independent_state(z, zd).converged:
+            place = ", ".join(f"{name} = {value:g}" for name, value in start.items())
+            raise UsageError(f"it cannot be moved to {place} from the start of its file")
+
+
+def simulate_motion(
+    driven: DrivenMechanism,
+    stepper: Stepper,
+    duration: float,
+    every: float,
+    step: float,
+    progress: Callable[[float], None] | None = None,
+) -> Motion:
+    """From the present state for `duration`, with a sample at both ends and `every` so often, s.
+
+    Steps are at most `step` long, a whole number of them between samples. `progress` receives the time, s.
+    Raises RunError where a step fails.
+    """
+    mechanism = driven.mechanism
+    count, parts = round(duration / every), max(1, math.ceil(every / step - 1e-9))
+    begin, n = mechanism.t, len(mechanism.q)
+    t = begin + every * np.arange(count + 1)
+    q, qd, qdd = (np.empty((count + 1, n)) for _ in range(3))
+    energy = np.empty(count + 1)
+    forces = {name: np.empty(count + 1) for name in driven.calc_forces()}
+    violation, unconverged = 0.0, 0
+    for k in range(count + 1):
+        if k:
+            unconverged += _advance(mechanism, stepper, float(t[k]), parts)
+        q[k], qd[k], qdd[k] = mechanism.q, mechanism.qd, mechanism.qdd
+        energy[k] = mechanism.calc_kinetic_energy() + mechanism.calc_potential_energy()
+        for name, force in driven.calc_forces().items():
+            forces[name][k] = force
+        violation = max(violation, _calc_violation(mechanism))
+        if progress is not None:
+            progress(float(t[k]) - begin)
+    names = list(mechanism.coordinate_names)
+    independent = [names[k] for k in mechanism.independent]
+    return Motion(names, t, q, qd, qdd, independent, forces, energy, violation, unconverged)
+
+
+def _advance(mechanism: Mechanism, stepper: Stepper, until: float, parts: int) -> int:
+    """In equal steps; returns how many have not reached their tolerance. Raises RunError."""
+    missed, begin = 0, mechanism.t
+    for part in range(1, parts + 1):
+        t = begin + (until - begin) * part / parts
+        solution = stepper.step(mechanism, t - mechanism.t)
+        mechanism.t = t
+        if not solution.converged:
+            missed += 1
+            # ALI3-P says so where it passes a singular position, and goes on.
+            if not _calc_violation(mechanism) <= _LEFT:
+                solution.require(f"step at {begin:.6g} s")
+    return missed
+
+
+def _calc_violation(mechanism: Mechanism) -> float:
+    return float(np.abs(mechanism.calc_constraints() / mechanism.constraint_units).max(initial=0.0))
