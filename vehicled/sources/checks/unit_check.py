@@ -2,10 +2,9 @@
 
 A speed is measured by position, by the receiver, by the car's bus and by wheels; a yaw rate by course, gyroscope,
 lateral acceleration over speed, and steering angle. The logarithm of the ratio of each pair is taken every half
-second where the car moves and turns. A wrong unit adds the logarithm of a factor such as 180/π to that of every pair
-with its channel: the least number of wrong units that explains all pairs is the result, if there is one. Courses are
-compared with the directions in which positions move. Sources that every explanation of that number has, and readings
-that their own unit cannot have, are certain: they are not to be used.
+second where the car moves and turns; `unit_ratios` finds the units that explain them. Courses are compared with the
+directions in which positions move. Sources that every explanation has, and readings that their own unit cannot have,
+are certain: they are not to be used.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, islice, product
 from statistics import median
 
 from vehicled.messages import CHANNELS, WHEELS, Measurement
 from vehicled.sources.checks.averages import Averager, Averages
 from vehicled.sources.checks.course_check import IN_DEGREES, CourseCheck
+from vehicled.sources.checks.unit_ratios import KEPT, LEAST, UnitRatios
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE
 from vehicled.sources.sensors import Sensors
@@ -26,21 +25,6 @@ from vehicled.sources.speeds.wheels import ANGLES, SPEEDS
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
-_LEAST, _KEPT = 8, 120
-"""Intervals of half a second in which a ratio must have been seen, and that are kept."""
-_AGREEING, _SPREAD = 0.75, 0.5
-"""Share of these intervals whose ratios lie so near their median (in logarithms); else the ratio means nothing."""
-_TOLERANCES = {"steering": (-0.7, 1.0), "accelerometers": (-0.5, 0.5), "gyroscopes": (-0.35, 0.35)}
-"""Of the logarithm of a ratio, by the coarsest of its sources: understeer; banks and roll; noise of courses."""
-_SPEED_TOLERANCE = -0.3, 0.3
-"""Radii of wheels, slip, noise of positions."""
-_NEAR = 0.15
-"""How near the ratio of two speeds has to be to that of units: knots and miles per hour differ by as much."""
-_MOST_FAULTS = 4
-_SEARCH_EVERY = 20
-"""Intervals between searches for an explanation, while there is none."""
-_CANDIDATES = 5
-"""Tried per measurement: a whole search takes milliseconds, and this is part of the real-time step."""
 _MOVING, _SLOWEST = 5.0, 1.0
 """m/s: of the faster and of the slower of two speeds that are compared."""
 _TURNING, _SLOWEST_TURN = 0.15, 0.05
@@ -76,10 +60,6 @@ _MAGNITUDES = {
 POSITION = "position"
 _ANCHORS = (POSITION, "course")
 """Sources whose unit is not in doubt."""
-_Pair = tuple[tuple[str, int], ...]
-"""Sources in a ratio, with their exponents."""
-_Seen = tuple[_Pair, float, tuple[float, float]]
-"""A ratio, the median of its logarithm, and how far off that may be."""
 
 
 class UnitCheck:
@@ -93,8 +73,8 @@ class UnitCheck:
         self._wheelbase, self._gravity = vehicle.wheelbase, vehicle.gravity
         self._radii = {w: vehicle.axle(w).tyre.radius for w in WHEELS}
         self._averager = Averager()
-        self._ratios: dict[_Pair, deque[float]] = {}
-        self._upward: deque[float] = deque(maxlen=_KEPT)
+        self._ratios = UnitRatios()
+        self._upward: deque[float] = deque(maxlen=KEPT)
         self._largest: dict[str, float] = {}
         """Magnitude of the averages by channel."""
         self._beyond = dict.fromkeys(_MAGNITUDES, 0)
@@ -104,15 +84,8 @@ class UnitCheck:
         """Averages of the interval before."""
         self.averages = Averages()
         """Of the last interval."""
-        self._found: dict[str, str] = {}
-        """Sources with the unit that they are in."""
-        self._certain: frozenset[str] = frozenset()
-        """Those of them without which nothing explains the ratios."""
         self.wrong: frozenset[str] = frozenset()
         """Channels that are certainly in another unit, and not to be used."""
-        self._intervals, self._next_search = 0, 0
-        self._search: Iterator[None] | None = None
-        """The one that is going on."""
         self._steering = sensors.steering
         self.configure(sensors)
 
@@ -121,15 +94,12 @@ class UnitCheck:
         imu, source = sensors.imu, sensors.steering.source
         if source != self._steering.source:
             # Another channel, about which nothing is known yet.
-            self._found.pop("steering", None)
-            self._certain -= {"steering"}
-            self._ratios = {p: r for p, r in self._ratios.items() if all(s != "steering" for s, _ in p)}
-            self._search = None
+            self._ratios.forget("steering")
         self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
         self._accelerometers = None if imu is None else imu.accelerometers
         self._steering = sensors.steering
         radius = sum(self._radii.values()) / len(self._radii)
-        self._units: dict[str, Mapping[str, float]] = {
+        self._ratios.units = {
             "gnss.speed": _SPEED_UNITS | _RECEIVER_UNITS,
             "vehicle.speed": _SPEED_UNITS,
             "wheel speeds": {
@@ -157,15 +127,14 @@ class UnitCheck:
 
     def take(self, m: Measurement) -> None:
         """Take a measurement as it came, before anything is removed from it."""
-        if self._search is not None and sum(1 for _ in islice(self._search, _CANDIDATES)) < _CANDIDATES:
-            self._search = None
+        if self._ratios.search is not None:
+            self._ratios.advance()
         now = self._averager.take(m)
         if now is not None:
             self._take_interval(now)
 
     def _take_interval(self, now: Averages) -> None:
         self.averages = now
-        self._intervals += 1
         for channel, mean in now.means.items():
             self._largest[channel] = max(self._largest.get(channel, 0.0), abs(mean))
         for channel, (least, most, _) in _MAGNITUDES.items():
@@ -173,20 +142,23 @@ class UnitCheck:
             self._beyond[channel] += least < abs(mean) <= most and mean != self._means.get(channel)
         self._compare(now)
         self._means = now.means
-        self._explain()
-        sources = set(self._certain)
+        self._ratios.explain(frozenset({"accelerometers"} if self._is_gravity_right() else ()))
+        sources = set(self._ratios.certain)
         sources |= {self._find_source(c) for c in _MAGNITUDES if self.is_too_large(c)}
         if self._course.is_certain:
             sources.add("gnss.course")
         accelerometers = self._accelerometers
         has_gravity = accelerometers is not None and not accelerometers.gravity_removed
-        if has_gravity and len(self._upward) >= _LEAST and _is_one_g(median(self._upward)):
+        if has_gravity and len(self._upward) >= LEAST and _is_one_g(median(self._upward)):
             sources.add("accelerometers")
         self.wrong = frozenset(c for s in sources for c in self._channels.get(s, (s,)))
 
     def find(self) -> dict[str, str]:
         """What is wrong as far as it is known, in words, by the channels that it is about."""
-        found = {source: self._describe(self._channels[source], unit) for source, unit in self._found.items()}
+        found = {
+            source: self._describe(self._channels[source], unit)
+            for source, unit in self._ratios.found.items()
+        }
         for channel, (_, _, unit) in _MAGNITUDES.items():
             source = self._find_source(channel)
             if self.is_too_large(channel):
@@ -219,7 +191,7 @@ class UnitCheck:
 
     def _describe_gravity(self) -> str | None:
         """What is wrong with the acceleration upwards, which is gravity most of the time."""
-        if self._accelerometers is None or len(self._upward) < _LEAST:
+        if self._accelerometers is None or len(self._upward) < LEAST:
             return None
         removed, gravity, upward = self._accelerometers.gravity_removed, self._gravity, median(self._upward)
         if _is_one_g(upward):
@@ -239,18 +211,18 @@ class UnitCheck:
     @property
     def points_down(self) -> bool:
         """Whether the accelerometers' z axis points down in the axes that the configuration gives."""
-        return len(self._upward) >= _LEAST and median(self._upward) < -0.7 * self._gravity
+        return len(self._upward) >= LEAST and median(self._upward) < -0.7 * self._gravity
 
     def is_too_large(self, channel: str) -> bool:
         """Whether the size alone of its values shows that a channel is in another unit."""
-        return self._beyond[channel] >= _LEAST
+        return self._beyond[channel] >= LEAST
 
     def _describe_course(self) -> str | None:
         fault = self._course.find()
         return self._describe(("gnss.course",), fault) if fault == IN_DEGREES else fault
 
     def _is_gravity_right(self) -> bool:
-        return len(self._upward) >= _LEAST and 0.75 < median(self._upward) / self._gravity < 1.25
+        return len(self._upward) >= LEAST and 0.75 < median(self._upward) / self._gravity < 1.25
 
     # -- comparing ---------------------------------------------------------------------------------------
 
@@ -322,58 +294,8 @@ class UnitCheck:
         """A ratio, if the smaller magnitude is more than noise and the larger one is well known."""
         if other is None or not min(abs(one), abs(other)) > least or not max(abs(one), abs(other)) > enough:
             return
-        pair = tuple((source, power) for source, power in terms.items() if source not in _ANCHORS)
-        # One that goes the other way agrees with no unit.
-        logarithm = math.log(one / other) if one * other > 0.0 else math.inf
-        self._ratios.setdefault(pair, deque(maxlen=_KEPT)).append(logarithm)
-
-    # -- explaining --------------------------------------------------------------------------------------
-
-    def _explain(self) -> None:
-        """Begin a search for the units in which the ratios are as they should be, where they are not."""
-        seen = list(self._find_medians())
-        compared = {source for pair, _, _ in seen for source, _ in pair}
-        if _weigh(seen, {}) is not None:
-            if compared.issuperset(self._found):
-                self._found, self._certain = {}, frozenset()
-            return
-        if self._intervals < self._next_search:
-            return
-        present = {source: self._units[source][unit] for source, unit in self._found.items()}
-        if _weigh(seen, present) is not None:
-            return
-        self._next_search = self._intervals + _SEARCH_EVERY
-        if self._is_gravity_right():
-            compared.discard("accelerometers")
-        self._search = self._search_units(seen, sorted(compared))
-
-    def _search_units(self, seen: Sequence[_Seen], compared: Sequence[str]) -> Iterator[None]:
-        """Find the least number of wrong units that explains all ratios, one candidate at a time."""
-        for count in range(1, _MOST_FAULTS + 1):
-            best: tuple[float, dict[str, str]] | None = None
-            certain = frozenset(compared)
-            for sources in combinations(compared, count):
-                for units in product(*(self._units[source] for source in sources)):
-                    wrong = dict(zip(sources, units, strict=True))
-                    cost = _weigh(seen, {source: self._units[source][unit] for source, unit in wrong.items()})
-                    if cost is not None:
-                        certain &= set(sources)
-                        if best is None or cost < best[0]:
-                            best = cost, wrong
-                    yield
-            if best is not None:
-                self._found, self._certain = best[1], certain
-                return
-
-    def _find_medians(self) -> Iterator[_Seen]:
-        for pair, ratios in self._ratios.items():
-            if len(ratios) >= _LEAST:
-                middle = median(ratios)
-                near = sum(abs(r - middle) < _SPREAD for r in ratios)
-                if near >= _AGREEING * len(ratios):
-                    sources = [source for source, _ in pair]
-                    tolerance = next((t for s, t in _TOLERANCES.items() if s in sources), _SPEED_TOLERANCE)
-                    yield pair, middle, tolerance
+        doubtful = {source: power for source, power in terms.items() if source not in _ANCHORS}
+        self._ratios.add(doubtful, one / other)
 
 
 def _differ_in_sense(one: float | None, other: float | None) -> bool | None:
@@ -385,15 +307,3 @@ def _differ_in_sense(one: float | None, other: float | None) -> bool | None:
 
 def _is_one_g(upward: float) -> bool:
     return 0.8 < abs(upward) < 1.25
-
-
-def _weigh(seen: Sequence[_Seen], factors: Mapping[str, float]) -> float | None:
-    """Sum of the squared rests of all ratios with readings too large by these factors; None if one is too far off."""
-    total = 0.0
-    for pair, middle, (low, high) in seen:
-        units = [power * math.log(factors[s]) for s, power in pair if s in factors]
-        rest = middle - sum(units)
-        if not low <= rest <= high or (units and (low, high) == _SPEED_TOLERANCE and abs(rest) > _NEAR):
-            return None
-        total += rest * rest
-    return total

@@ -83,8 +83,8 @@ class DriveHealth:
         along = way * measured
         driving = 0.0 if torque is None else way * torque / weight
         braking = 0.0 if pressure is None else self._gain * pressure / weight
-        expected, most = driving - braking, max(self._most, abs(measured))
-        apart = min(max(expected, -most), most) - along
+        most = max(self._most, abs(measured))
+        apart = min(max(driving - braking, -most), most) - along
         # What is not measured may explain it. Drivers do not drive and brake at once; engines brake.
         if apart > 0.0:
             is_explained = torque is None or (pressure is None and driving < _AGREEING)
@@ -92,19 +92,10 @@ class DriveHealth:
             is_explained = torque is None and braking < _AGREEING
         if is_explained:
             apart = 0.0
-        stuck = self._find_stuck(t, torque, pressure, apart > 0.0) if abs(expected) < _SLIPPING else ""
+        is_slipping = abs(driving - braking) >= _SLIPPING
+        stuck = "" if is_slipping else self._find_stuck(t, torque, pressure, apart > 0.0)
         self._is_stuck = self._is_stuck and stuck == self.suspect
-        wrong = abs(apart) > _WRONG
-        self._wrong_since = min(self._wrong_since, t) if wrong else math.inf
-        least = _APART if torque or pressure else _APART_AT_ZERO
-        apart_since_stuck = stuck and abs(apart - self._usual) > least
-        self._stuck_since = min(self._stuck_since, t) if apart_since_stuck else math.inf
-        self._agreeing_since = min(self._agreeing_since, t) if abs(apart) < _AGREEING else math.inf
-        if (
-            abs(apart) > _IMPOSSIBLE
-            or t - self._wrong_since > _LASTING
-            or t - self._stuck_since > _STUCK_LASTING
-        ):
+        if self._is_apart(t, apart, stuck, _APART if torque or pressure else _APART_AT_ZERO):
             self.is_healthy, self._is_stuck = False, stuck != ""
             without_brakes = torque is None or abs(driving - along) < abs(braking + along)
             self.suspect = stuck or ("brakes" if without_brakes and pressure is not None else "torques")
@@ -112,6 +103,21 @@ class DriveHealth:
             self.is_healthy = True
         if self.is_healthy and not stuck:
             self._usual += (apart - self._usual) * min(passed / _USUAL_TIME, 1.0)
+
+    def _is_apart(self, t: float, apart: float, stuck: str, least: float) -> bool:
+        """Whether the difference, m/s², is too large, or has been for too long.
+
+        `least`: what is too much of it where a sensor is `stuck`, beside what was usual before.
+        """
+
+        def since(before: float, holds: bool) -> float:
+            return min(before, t) if holds else math.inf
+
+        self._wrong_since = since(self._wrong_since, abs(apart) > _WRONG)
+        self._stuck_since = since(self._stuck_since, stuck != "" and abs(apart - self._usual) > least)
+        self._agreeing_since = since(self._agreeing_since, abs(apart) < _AGREEING)
+        has_lasted = t - self._wrong_since > _LASTING or t - self._stuck_since > _STUCK_LASTING
+        return abs(apart) > _IMPOSSIBLE or has_lasted
 
     def _find_stuck(self, t: float, torque: float | None, pressure: float | None, lacks_braking: bool) -> str:
         """Which of `torques` and `brakes` repeats its sample, so that it may be stuck; or neither.
