@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -178,6 +179,28 @@ def test_command_with_a_recording_reports_nis(tmp_path: Path, capsys: pytest.Cap
     assert result["nis"] == {"imu.gyro": 0.75}
     assert result["innovations"] == {"imu.gyro": {"fused": 10, "rejected": 0}}
     assert result["horizontal"]["rmse"] == pytest.approx(math.sqrt(2))
+
+
+def test_the_time_in_which_the_filter_begins_can_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
+        for i in range(5, 15):
+            t, error = i * SECOND, 10.0 if i < 8 else 1.0
+            record = msgspec.structs.replace(innovation("imu.gyro", error), t=t, step=t)
+            recorder.record_step(t, [], Estimate(t, np.full(len(ESTIMATE_COLUMNS), error)), [record])
+    (tmp_path / "truth.csv").write_text("t,x,y\n0,0,0\n20,0,0\n")
+    arguments = ["score", str(tmp_path / "run.mcap"), str(tmp_path / "truth.csv"), "--json"]
+    assert main([*arguments, "--from", "3000 ms"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["x"]["rmse"] == result["x"]["max"] == pytest.approx(1.0)
+    assert result["overlap"]["from"] == 8
+    assert result["nis"] == {"imu.gyro": 1.0}
+    assert main([*arguments, "--from", "10 s"]) == 1
+    assert "no estimate later than 10 s after the first; it has 9 s" in capsys.readouterr().err
+    for text, message in ("-1", "expected a time of at least 0 s"), ("2 m", "expected a number in s"):
+        assert main([*arguments, "--from", text]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_the_receiver_is_scored_at_its_antenna_and_when_it_measured() -> None:

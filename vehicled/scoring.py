@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +174,25 @@ def read_run(path: str | Path) -> Scored:
             at_point(run.estimates, configuration), run.innovations, run.measurements, configuration
         )
     return Scored(read_estimates(path))
+
+
+def leave_out(run: Scored, seconds: float) -> Scored:
+    """A run without what it has of the first seconds after its first estimate. RunError if no estimate is left."""
+    table = run.estimates
+    begin = int(table.t.min()) + round(1e9 * seconds) if len(table.t) else 0
+    kept = table.t >= begin
+    if not kept.any():
+        span = (int(table.t.max()) - int(table.t.min())) / 1e9
+        raise RunError(
+            f"{table.problems.log}: no estimate later than {seconds:g} s after the first; it has {span:g} s"
+        )
+    columns = {name: values[kept] for name, values in table.columns.items()}
+    return replace(
+        run,
+        estimates=table._replace(t=table.t[kept], columns=columns),
+        innovations=[i for i in run.innovations if i.step >= begin],
+        measurements=[m for m in run.measurements if m.t >= begin],
+    )
 
 
 def read_configuration(log: McapLog) -> Configuration | None:

@@ -20,12 +20,13 @@ from vehicled.scoring import (
     Scored,
     compare,
     find_compared_point,
+    leave_out,
     read_run,
     score,
     score_receiver,
 )
 from vehicled.sources.output import parse_point
-from vehicled.units import Vector
+from vehicled.units import UnitError, Vector, read_quantity
 
 HELP = "compare estimates with the truth"
 
@@ -56,7 +57,8 @@ examples:
   vehicled score estimates.csv truth.csv
   vehicled score run.mcap truth.csv --json        one JSON object in SI units and radians
   vehicled score run.mcap truth.csv --truth-point rear_axle
-  vehicled score estimates.csv truth.csv --truth-point -1.32,0,-0.21"""
+  vehicled score estimates.csv truth.csv --truth-point -1.32,0,-0.21
+  vehicled score estimates.csv truth.csv --from 20s      without the time in which the filter begins"""
     parser.add_argument("estimates", metavar="ESTIMATES", type=Path, help="estimates .csv or recording .mcap")
     parser.add_argument(
         "truth", metavar="TRUTH", type=Path, help="truth .csv: t and any columns of estimates"
@@ -70,6 +72,12 @@ examples:
     parser.add_argument(
         "--config", metavar="FILE", help="car that a named point is of, where ESTIMATES is not a recording"
     )
+    parser.add_argument(
+        "--from",
+        dest="begin",
+        metavar="T",
+        help="score from T after the first estimate on, in s or with a unit (0)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -80,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
         raise RunError(
             f"{args.estimates}: no estimates in it; expected the recording of a run, or a table of them"
         )
+    if args.begin is not None:
+        run = leave_out(run, _read_begin(args.begin))
     truth = _place_truth(args, run, truth)
     for table in (run.estimates, truth):
         table.problems.show(sys.stderr)
@@ -92,6 +102,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(scores)
     return 0
+
+
+def _read_begin(text: str) -> float:
+    """s. Raises UsageError."""
+    try:
+        begin = read_quantity(text, "s")
+    except UnitError as error:
+        raise UsageError(f"--from {text}: {error}") from None
+    if not 0.0 <= begin < math.inf:
+        raise UsageError(f"--from {text}: expected a time of at least 0 s")
+    return begin
 
 
 def _place_truth(args: argparse.Namespace, run: Scored, truth: Table) -> Table:
