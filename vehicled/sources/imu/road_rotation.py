@@ -25,8 +25,8 @@ from vehicled.vehicle.arrays import AHEAD, AX, LEFT, V1Z, V2Z
 _MOST = 0.06
 """rad, by which the body may lean on its springs beside the model."""
 _LEVEL, _PITCHING, _ROLLING = 0.015, 0.008, 0.006
-"""rad, by which it may at a steady speed, and in addition for each m/s² along and across the car. Where no torque is
-measured, the model does not dive: bodies pitch by 0.0045 rad per m/s² beside it (CommonRoad's cars, MuJoCo)."""
+"""rad, by which it may at a steady speed, and in addition for each m/s² along and across the car: springs may be
+otherwise than the model's. Cars pitch by 0.0045 rad per m/s² (CommonRoad's, MuJoCo)."""
 _HELD = 1.0
 """s, within which such a lean goes back."""
 _OFF_LEVEL = 0.02
