@@ -32,11 +32,12 @@ def run(
     accelerometers: tuple[str, ...] = ("ax", "ay", "az"),
     course_agrees: Callable[[float], bool] = lambda t: True,
     locked: Callable[[float], bool] = lambda t: False,
+    slips: Callable[[float], tuple[float, float]] = lambda t: (0.0, 0.0),
 ) -> list[tuple[float, bool]]:
     """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth.
 
     `course`: its rate, which the accelerometers measure with the body's roll and a bank of 0.03 rad. `late`: s by
-    which the wheels arrive later than the gyroscope.
+    which the wheels arrive later than the gyroscope. `slips`: shares by which the wheels turn slower than they roll.
     """
     configuration = prototype()
     imu = dataclasses.replace(configuration.sensors.imu, rotation=(0.0, 0.0, 0.0))
@@ -48,6 +49,7 @@ def run(
     for k in range(round(until / 0.004)):
         t = 0.004 * k
         rates = [(speed - half * wheels(t)) / radius / 1.01, (speed + half * wheels(t)) / radius / 1.02]
+        rates = [rate * (1.0 - slip) for rate, slip in zip(rates, slips(t), strict=True)]
         if locked(t):
             rates = [0.0, 0.0]
         angles = [a + 0.004 * r for a, r in zip(angles, rates, strict=True)]
@@ -199,6 +201,30 @@ def test_wheels_that_are_locked_show_nothing_of_the_gyroscope():
 
     run(locked=lambda t: t > FAILS, until=FAILS + 2.0, made=note)
     assert set(found) == {False}
+
+
+@pytest.mark.parametrize("slips", [(0.08, 0.02), (-0.02, -0.08), (0.0, -0.06)])
+def test_wheels_that_brakes_or_engine_make_slip_show_nothing_of_the_gyroscope(slips):
+    """By ABS and wheel spin on snow they seem to turn by 0.6 rad, as does the steering of a car that understeers."""
+    shown: list[bool | None] = []
+
+    def note(t: float, yaw: YawConsistency) -> None:
+        if FAILS + 1.0 < t < FAILS + 3.0:
+            shown.extend(yaw.confirm(angle, 1.0) for angle in (-0.6, 0.6, -0.1, 0.1))
+
+    further = after(lambda t: turning(t) + 0.5)
+    slide = lambda t: slips if t > FAILS else (0.0, 0.0)  # noqa: E731
+    found = run(steering=further, slips=slide, until=FAILS + 3.0, made=note)
+    assert all(sound for _, sound in found)
+    assert True not in shown
+    assert shown[2:4] == [None, None]
+
+
+def test_wheels_that_slip_for_a_while_are_compared_again_afterwards():
+    wrong = after(lambda t: turning(t) + 0.3)
+    found = run(wrong, slips=lambda t: (0.08, 0.02) if FAILS - 4.0 < t < FAILS - 1.0 else (0.0, 0.0))
+    assert all(sound for t, sound in found if t <= FAILS)
+    assert not any(sound for t, sound in found if FAILS + 0.8 < t < FAILS + 2.0)
 
 
 @pytest.mark.parametrize(("angle", "expected"), [(0.1, None), (-0.1, None), (0.2, True), (-0.2, True)])

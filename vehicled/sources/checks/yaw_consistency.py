@@ -11,6 +11,10 @@ gyroscope of that time.
 Both rely on tyres that roll. In a turn under hard brakes they do not: the inner wheel slips, and the car understeers.
 The lateral acceleration over speed, which is the rate of the course whatever the tyres do, has to contradict the
 gyroscope as well, where it is measured. Wheels that lock are compared with nothing: the car then turns as it will.
+
+Brakes slow wheels down, and an engine makes them faster: both wheels of an axle slip to the same side, and an axle
+that has slid along by d in the mean seems to have turned by at most 2 d over its track. The wheels may differ by so
+much more: ABS and wheel spin on snow make half a radian of it within a second.
 """
 
 from __future__ import annotations
@@ -38,6 +42,10 @@ _BANK = 0.5
 """m/s²: of gravity and bias across the car, by which the lateral acceleration may err throughout."""
 _LOCKED = 0.2
 """Share of the way that the wheels of an axle have slid along: no radius errs by that much, no ABS allows it."""
+_ROLLING = 0.005
+"""Share of the way by which wheels that roll differ from it, once their radius is known."""
+_LARGEST_SCALE = 0.03
+"""Share by which that radius may differ from the configured one."""
 _RECOVERY = 0.4
 """s within half of the bound of one of them, after which the gyroscope is used again."""
 _UNKNOWN = 2.0
@@ -120,6 +128,8 @@ class YawConsistency:
         """Channels that are compared, or implausible with those."""
         self._offsets = [0.0, 0.0]
         """rad/m by which wheels and steering differ from the gyroscope."""
+        self._scale: float | None = None
+        """Share by which the wheels roll further than the car goes, as their radius is another one."""
         self.reset()
 
     def configure(self, imu: Imu | None) -> None:
@@ -155,6 +165,8 @@ class YawConsistency:
         """rad, by which it has turned more than the wheels."""
         self._slides = False
         """Whether these wheels have lately slid along, rather than rolled."""
+        self._by_slip = 0.0
+        """rad, by which they may have turned less or more than the car as they have slipped."""
         self._kept: deque[_Place] = deque()
         self._past: deque[_Sums] = deque()
         """Until now, at the least distance of places."""
@@ -276,9 +288,10 @@ class YawConsistency:
         if shown is None:
             return abs(angle) > _LARGEST_SLIP or None
         expected = angle * min(1.0, _WINDOW / within)
-        if shown / expected > _SHOWN:
+        share, doubt = shown / expected, self._by_slip / abs(expected)
+        if share - doubt > _SHOWN:
             return True
-        denied = shown / expected < _DENIED and abs(expected - shown) > _DENIED_BY
+        denied = share + doubt < _DENIED and abs(expected - shown) > _DENIED_BY
         return False if denied else None
 
     @property
@@ -316,6 +329,8 @@ class YawConsistency:
             self.is_doubtful = False
             return
         self._beside_wheels = residuals[0]
+        rolled, since = place.rolled - first.rolled, t - kept[-2].t
+        bounds[0] += self._note_slip(rolled / way - 1.0, way, since)
         if first.t >= self._course_since:
             others.append(now.course - begin.course)
             residuals.append(gyro - others[-1])
@@ -333,10 +348,23 @@ class YawConsistency:
         elif t - self._agreeing_since > _RECOVERY:
             self.is_plausible = True
         if self.is_plausible and course_agrees:
-            since = t - kept[-2].t
             for n, (residual, ratio) in enumerate(zip(residuals[:2], ratios[:2], strict=True)):
                 # A counter that rolls over is no offset.
                 self._offsets[n] += residual / max(1.0, abs(ratio)) / way * since / _OFFSET_TIME
+
+    def _note_slip(self, further: float, way: float, since: float) -> float:
+        """By which angle (rad) wheels may err that have rolled further than the way (m), by a share of it.
+
+        `since`: s, since this was last called.
+        """
+        if self._scale is None:
+            self._scale = min(max(further, -_LARGEST_SCALE), _LARGEST_SCALE)
+        apart = further - self._scale
+        # Wheels that slip or spin show no radius.
+        scale = self._scale + apart / max(1.0, abs(apart) / _ROLLING) * since / _OFFSET_TIME
+        self._scale = min(max(scale, -_LARGEST_SCALE), _LARGEST_SCALE)
+        self._by_slip = 2.0 * way * abs(apart) / self._track if abs(apart) > _ROLLING else 0.0
+        return self._by_slip
 
 
 def _calc_load_effect(vehicle: Vehicle, wheel: str) -> float:
