@@ -38,6 +38,7 @@ class Run:
         noise: float = 1.0,
         steering: Signal = slalom,
         gap: tuple[float, float] = (math.inf, math.inf),
+        has_slid: bool = False,
     ):
         random, check = np.random.default_rng(5), BiasSteps(Imu())
         self.present: list[tuple[float, tuple[str, ...]]] = []
@@ -57,7 +58,7 @@ class Run:
             }
             at = round(t * 1e9)
             m = check.subtract(Measurement("imu", at, at, values))
-            doubtful = check.find(m, SPEED, steering(t))
+            doubtful = check.find(m, SPEED, steering(t), has_slid)
             self.left_out += len(doubtful)
             self.present.append((t, tuple(check.present)))
             self.sigmas += [(s.channel, s.sigma) for s in check.found]
@@ -83,6 +84,18 @@ def test_a_step_is_found_within_50_ms_and_subtracted_to_a_tenth(channel, by):
     # None of its wrong samples has been used meanwhile.
     assert max(abs(e) for t, e in run.errors[channel] if BEGINS <= t < ENDS) < 0.5 * abs(by)
     assert run.sigmas[0] == (f"imu.{channel}", pytest.approx(0.05 * abs(by), rel=0.2))
+
+
+@pytest.mark.parametrize(("channel", "by"), [("ax", 1.5), ("ax", -3.0), ("ay", 1.0)])
+def test_tyres_that_slide_from_ice_to_snow_step_no_bias(channel, by):
+    """An axle that spins at the edge of the ice pushes the car by as much more from one sample to the next."""
+    run = Run({channel: step(by)}, has_slid=True)
+    assert run.found_at() == math.inf
+    assert run.mean_error(channel, BEGINS + 0.1, ENDS) == pytest.approx(by, rel=0.1)
+
+
+def test_a_gyroscope_steps_beside_wheels_that_slide_as_well():
+    assert Run({"wz": step(0.1)}, has_slid=True).found_at() < BEGINS + 0.05
 
 
 def test_it_is_found_at_100_samples_per_second_as_well():

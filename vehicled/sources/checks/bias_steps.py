@@ -201,10 +201,11 @@ class BiasSteps:
         values = {c: v - axes[c].offset if c in axes else v for c, v in m.values.items()}
         return Measurement(m.source, m.t, m.arrival, values)
 
-    def find(self, m: Measurement, ahead: float, steering: float | None) -> list[str]:
+    def find(self, m: Measurement, ahead: float, steering: float | None, has_slid: bool = False) -> list[str]:
         """The channels of such a measurement that may have stepped: not to be used yet.
 
-        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured.
+        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured;
+        `has_slid`: whether wheels slide along or spin, or have shortly before.
         """
         doubtful: list[str] = []
         t, find = m.t * 1e-9, self._axes.get
@@ -225,7 +226,7 @@ class BiasSteps:
                 doubtful.append(channel)
         if sample is not None and all(axis.t == t and not axis.after for axis in self._axes.values()):
             self._last = t, sample
-        return self._decide(doubtful, ahead, steering or 0.0) if doubtful else doubtful
+        return self._decide(doubtful, ahead, steering or 0.0, has_slid) if doubtful else doubtful
 
     def _is_usual(self, t: float, sample: tuple[float, ...]) -> bool:
         """Whether a sample of all axes differs from the one before by no more than noise, as nearly always.
@@ -268,7 +269,7 @@ class BiasSteps:
         self._axes[channel].hand_over()
         self._find_present()
 
-    def _decide(self, doubtful: list[str], ahead: float, steering: float) -> list[str]:
+    def _decide(self, doubtful: list[str], ahead: float, steering: float, has_slid: bool) -> list[str]:
         """Those of doubtful channels that are not to be used; ends what has been followed for long enough."""
         if len(doubtful) > 1:  # a shock
             self.forget(doubtful)
@@ -281,7 +282,9 @@ class BiasSteps:
             return doubtful
         # Wheels that are turned at once change the forces of tyres as fast as that.
         turned = abs(steering - axis.steering) * (1.0 if channel in GYROSCOPES else abs(ahead))
-        if turned > _STEERED * abs(axis.jump):
+        # A tyre that slides has all of the friction there is: from ice to snow its force is another one at once.
+        may_grip = has_slid and channel in ACCELEROMETERS
+        if may_grip or turned > _STEERED * abs(axis.jump):
             axis.forget()
         elif (step := axis.finish()) is not None:
             self._note(channel, _DOUBT * abs(step))

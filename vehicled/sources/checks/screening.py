@@ -26,6 +26,7 @@ from vehicled.sources.imu.imu import GYROSCOPES
 from vehicled.sources.imu.model import ACCELEROMETER_BIAS, GYRO_BIAS
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.sensors import Sensors, find_limits
+from vehicled.sources.speeds.wheels import ANGLES, SPEEDS
 from vehicled.sources.updates import MeasurementUpdates
 from vehicled.vehicle.arrays import AHEAD
 from vehicled.vehicle.parameters import Vehicle
@@ -38,6 +39,8 @@ _LOOK_NS = 100_000_000
 """Between looks at what the filter knows of the gyroscope's bias."""
 _DRIFT_NS = 5_000_000_000
 """For so long after a jump the bias may go on changing by as much."""
+_SLIDING_NS = 600_000_000
+"""For so long after a wheel was rejected the wheels may slide."""
 _MOST_UNKNOWN = 8
 """Channels that are named; a program may send any number of them."""
 
@@ -72,6 +75,8 @@ class Screening:
         """Step at which the filter's bias of the gyroscope was last looked at."""
         self._drift, self._drifts_until_ns = 0.0, 0
         """rad²/s³, by which the variance of that bias grows, and until when."""
+        self._wheels_rejected, self._slides_until_ns = 0, 0
+        """How often wheels have been, by the last look; and until when, ns, they may slide along or spin."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
         self._vote = SpeedVote()
         self._averages = self._units.averages
@@ -176,10 +181,19 @@ class Screening:
         variance = f.get_variance(GYRO_BIAS, "z")
         self._course.set_bias(f.view_slow_states(GYRO_BIAS).tolist(), math.sqrt(max(variance, 0.0)))
         self._looked_ns = now_ns
+        self._look_at_wheels(now_ns)
         drifts = now_ns < self._drifts_until_ns
         self._updates.is_imu_sound = self._mounting.is_confirmed and not (
             drifts or self.is_gyroscope_doubtful
         )
+
+    def _look_at_wheels(self, now_ns: int) -> None:
+        """Whether the filter has rejected a wheel since the last look: as a rule because it slides or spins."""
+        health = self._updates.health
+        rejected = sum(health[c].reasons.get("gate", 0) for c in (*ANGLES, *SPEEDS) if c in health)
+        if rejected > self._wheels_rejected:
+            self._slides_until_ns = now_ns + _SLIDING_NS
+        self._wheels_rejected = rejected
 
     def find_wrong_units(self) -> dict[str, str]:
         """Channels that seem to be in another unit than that of the channel, or in another scale, in words."""
@@ -216,7 +230,8 @@ class Screening:
         if checks.may_step:
             if self._steps.present:
                 m = self._steps.subtract(m)
-            if doubtful := self._steps.find(m, ahead, steering):  # which is no fault yet
+            has_slid = self._updates.step_ns < self._slides_until_ns
+            if doubtful := self._steps.find(m, ahead, steering, has_slid):  # which is no fault yet
                 m = self._without(m, doubtful, "implausible", is_fault=False)
             for channel in self._steps.present:
                 self.latest[channel] = self._updates.step_ns, "step"
