@@ -20,6 +20,7 @@ from vehicled.cli import main
 from vehicled.messages import CHANNELS
 from vehicled.simulation.equipment import find_equipment
 from vehicled.simulation.scenario import find_scenario
+from vehicled.sources.checks.averages import Averages
 from vehicled.sources.checks.unit_check import UnitCheck
 
 DEGREES, KNOTS = 180.0 / math.pi, 1.94384
@@ -266,6 +267,16 @@ def test_gravity_where_it_should_have_been_removed() -> None:
 @pytest.mark.parametrize("factor", [-1.0, 0.0, 0.7, 1.25])
 def test_what_is_wrong_otherwise_is_no_unit(channels: str, factor: float) -> None:
     assert check(load("hatchback"), altered(drive("hatchback", "slalom"), {channels: factor})) == {}
+
+
+@pytest.mark.parametrize("spinning", [("fl", "fr"), ("rl", "rr"), ("fr",)])
+def test_wheels_that_spin_tell_no_speed(spinning: tuple[str, ...]) -> None:
+    """On ice; a receiver would be blamed beside positions that happen to be as fast as the mean of all wheels."""
+    found = UnitCheck(load("hatchback").sensors, load("hatchback").vehicle)
+    rolling = {f"wheel.{w}.speed": 6.0 / RADIUS for w in ("fl", "fr", "rl", "rr")}
+    assert dict(found.find_speeds(Averages(rolling))) == {"wheel speeds": pytest.approx(6.0, rel=0.01)}
+    spun = rolling | {f"wheel.{w}.speed": 8.5 / RADIUS for w in spinning}
+    assert dict(found.find_speeds(Averages(spun))) == {}
 
 
 def test_a_few_seconds_decide_nothing() -> None:

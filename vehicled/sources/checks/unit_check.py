@@ -57,6 +57,8 @@ _MAGNITUDES = {
 }
 """By channel: what is beyond in its own unit, and what is not beyond in the other one."""
 
+_UNEVEN, _UNEVEN_SHARE = 1.0, 0.1
+"""m/s, and share of the speed: by which wheels differ in bends. A car turns by 0.5 rad/s on a track of 1.6 m."""
 POSITION = "position"
 _ANCHORS = (POSITION, "course")
 """Sources whose unit is not in doubt."""
@@ -277,7 +279,10 @@ class UnitCheck:
         ):
             if rates:
                 speeds = [abs(rate) * self._radii[channel.split(".")[1]] for channel, rate in rates.items()]
-                yield source, sum(speeds) / len(speeds)
+                mean = sum(speeds) / len(speeds)
+                # Wheels that differ by more than in a bend spin or slide: none of them tells how fast the car is.
+                if max(speeds) - min(speeds) < _UNEVEN + _UNEVEN_SHARE * mean:
+                    yield source, mean
 
     def _find_road_wheel_angle(self, now: Averages) -> float | None:
         means, before = now.means, self._means
