@@ -103,6 +103,23 @@ def test_a_wheel_that_is_held_still_in_a_slide_is_used():
     assert {s for t, s, _ in states if t > 0} == {"measured"}
 
 
+def test_one_that_was_distrusted_at_the_end_of_a_drift_is_used_once_the_car_rolls():
+    """On ice the driver steers against the drift, holds the wheel still, and the car swings to the other side."""
+
+    def drifts(t: float) -> float:
+        return 0.25 if t < 10.0 else -0.2 if t < 11.0 else 0.0
+
+    def against(t: float, r: float) -> float:
+        share = min(max(min(t - 3.0, 11.6 - t), 0.0), 1.0)
+        held = 10.0 <= t < 10.6
+        return -0.2 * share + (0.0 if held else 1e-4 * math.sin(1e3 * t))
+
+    states = list(run(against, drifts, until=14.0))
+    assert {s for t, s, _ in states if 0.1 < t < 10.0} == {"measured"}
+    assert any(s == "distrusted" for t, s, _ in states if 10.0 < t < 11.0)
+    assert {s for t, s, _ in states if t > 12.0} == {"measured"}
+
+
 def test_a_driver_who_holds_the_wheel_still_is_used():
     """On a straight road, and in a bend of constant radius."""
     assert {s for _, s, _ in run(lambda t, r: OFFSET, straight)} == {"measured"}

@@ -117,12 +117,15 @@ class SteeringHealth:
         wrong = abs(apart - self._offset) > _APART
         doubtful = wrong and (repeating or t - self._back_at < _BACK)
         self._wrong_since = min(self._wrong_since, t) if doubtful else math.inf
-        agrees = not wrong and self._changed_since
+        # An angle along which the car rolls is right, whatever a slide has made of the offset before.
+        rolls = abs(apart) < _APART
+        agrees = (rolls or not wrong) and self._changed_since
         self._agreeing_since = min(self._agreeing_since, t) if agrees else math.inf
         if t - self._wrong_since > _LASTING:
             self._distrust()
         elif self._distrusted and t - self._agreeing_since > _RECOVERY:
             self._distrusted = False
+            self._offset = apart
         elif not self._is_wrong and not repeating:
             self._offset += (apart - self._offset) * min((t - self._checked) / _OFFSET_TIME, 1.0)
 
