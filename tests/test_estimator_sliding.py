@@ -1,8 +1,10 @@
 """Wheels that spin or slide on ice: what tyres do then is no fault of an accelerometer."""
 
+import pytest
 from estimator_rig import Run, cruise, prototype, steps
 
 from vehicled.messages import Measurement
+from vehicled.vehicle.arrays import AHEAD, LEFT
 
 BEGINS, SNOW, ENDS = 3_000_000_000, 3_600_000_000, 4_500_000_000
 SPIN = 25.0
@@ -35,3 +37,35 @@ def test_wheels_that_spin_from_ice_to_snow_step_no_bias():
 
 def test_beside_wheels_that_roll_the_same_is_a_step():
     assert find_stepped(spins=False) == {"imu.accel"}
+
+
+def drifts(m: Measurement, spins: bool) -> Measurement:
+    """The rear wheels spin, or not, and an accelerometer drifts to the left by 1 m/s³."""
+    since = 1e-9 * max(m.t - BEGINS, 0)
+    values = dict(m.values)
+    for channel in ("wheel.rl.angle", "wheel.rr.angle") if spins else ():
+        if channel in values:
+            values[channel] += SPIN * since
+    if "imu.ay" in values:
+        values["imu.ay"] += 1.0 * since
+    return Measurement(m.source, m.t, m.arrival, values)
+
+
+@pytest.mark.parametrize(("spins", "expected"), [(True, set()), (False, {"imu.accel"})])
+def test_where_tyres_slide_no_accelerometer_is_held_against_their_model(spins, expected):
+    given = [drifts(m, spins) for m in cruise().begin(7.5).measurements(3)]
+    run = Run(prototype(), steps(given))
+    assert {f.source for f in run.summary.faults if "estimated anew" in f.reason} == expected
+
+
+def test_a_car_that_goes_sideways_slides():
+    run = Run(prototype(), steps(cruise().begin(2.0).measurements(3)))
+    estimator = run.estimator
+    assert not estimator._updates.is_sliding
+    before, t_ns = estimator._filter.pose[LEFT], run.summary.ended_ns
+    estimator._filter.pose[LEFT] = 0.3 * estimator._filter.pose[AHEAD]
+    estimator._screening._look_for_slides(estimator._filter, t_ns)
+    assert estimator._updates.is_sliding
+    estimator._filter.pose[LEFT] = before
+    estimator._screening._look_for_slides(estimator._filter, t_ns + 700_000_000)
+    assert not estimator._updates.is_sliding

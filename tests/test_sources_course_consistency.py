@@ -25,6 +25,7 @@ def run(
     known: float = 0.0,
     slip: float = 0.003,
     slide=lambda t: 0.0,
+    slides=lambda t: False,
 ):
     """Times (s) at which a jump was found on winding roads, where sideslip follows the yaw rate.
 
@@ -45,7 +46,7 @@ def run(
         at = round(t * 1e9)
         gyro = {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": scale * wz + bias(t)}
         if not silent(t):
-            check.take(Measurement("imu", at, at, gyro), speed)
+            check.take(Measurement("imu", at, at, gyro), speed, slides=slides(t))
         if k % round(100 / rate) == 0:
             s = t - late
             yaw = amplitude / (2 * math.pi * f) * (1 - math.cos(2 * math.pi * f * s))
@@ -88,6 +89,22 @@ def test_a_car_that_slides_back_after_a_fast_bend_is_no_jump():
         return 0.2 * (-1) ** int(half) * (begun - over)
 
     assert run(amplitude=0.8, slide=slide, late=0.08) == []
+
+
+def test_a_car_that_swings_on_snow_is_no_jump():
+    """By 0.15 rad within a second and back, with hardly any lateral acceleration."""
+
+    def swing(t: float) -> float:
+        return 0.15 * math.sin(2.0 * t) if t > 10.0 else 0.0
+
+    gentle = {"amplitude": 0.05, "slide": swing, "seconds": 20.0}
+    assert run(**gentle) != []
+    assert run(**gentle, slides=lambda t: t > 9.9) == []
+
+
+def test_after_a_slide_a_jump_is_found_again():
+    found = run(lambda t: 0.1 if t > 15.0 else 0.0, slides=lambda t: 5.0 < t < 12.0)
+    assert 15.0 < found[0] < 16.5
 
 
 def test_a_bias_that_lasts_is_none_either():

@@ -37,6 +37,8 @@ class MeasurementUpdates:
         """Its time."""
         self.is_imu_sound = False
         """Whether motion has shown the IMU's axes to be as configured, and nothing contradicts its gyroscope."""
+        self.is_sliding = False
+        """Whether tyres slide: the car then moves otherwise than the model's."""
         self.imu_changes_until_ns = 0
         """Until that step biases of the IMU may be changing fast."""
         self._silent_ns: float = math.inf

@@ -131,11 +131,13 @@ class CourseConsistency:
         if self._axis is not None:
             self._bias, self._sigma = sum(map(mul, self._axis, bias)), sigma
 
-    def take(self, m: Measurement, ahead: float, excess: float = 0.0) -> BiasJump | None:
+    def take(
+        self, m: Measurement, ahead: float, excess: float = 0.0, slides: bool = False
+    ) -> BiasJump | None:
         """The jump that a measurement shows.
 
         `ahead`: speed, m/s; `excess`: by how much the gyroscope seems to turn faster than the car, by other sensors
-        than the course, rad/s.
+        than the course, rad/s; `slides`: whether tyres slide, as they do on snow at much less lateral acceleration.
         """
         t, values = m.t * 1e-9, m.values
         if self._axis is None:
@@ -143,15 +145,15 @@ class CourseConsistency:
         if GYROSCOPES[2] in values:
             (a, b, c), (x, y, z) = self._axis, GYROSCOPES
             rate = a * values.get(x, 0.0) + b * values.get(y, 0.0) + c * values[z]
-            self._turn(t, rate, ahead, excess)
+            self._turn(t, rate, ahead, excess, slides)
         if "gnss.course" not in values or ahead < _SLOWEST:
             return None
         noise = values.get("gnss.s_acc") or self._gnss.find_noise(values.get("gnss.quality", 1.0)).velocity
         return self._compare(t, values["gnss.course"], noise, ahead)
 
-    def _turn(self, t: float, rate: float, ahead: float, excess: float) -> None:
+    def _turn(self, t: float, rate: float, ahead: float, excess: float, slides: bool) -> None:
         dt, self._t = t - self._t, t
-        if abs(ahead * (rate - excess)) > _LARGEST_LATERAL:
+        if slides or abs(ahead * (rate - excess)) > _LARGEST_LATERAL:
             self._skidded = t
         if ahead < _SLOWEST or t - self._skidded < _SETTLING or not 0.0 < dt < _LONGEST:
             self._angles.clear()

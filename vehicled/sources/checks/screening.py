@@ -28,7 +28,7 @@ from vehicled.sources.limits import find_absurd
 from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.speeds.wheels import ANGLES, SPEEDS
 from vehicled.sources.updates import MeasurementUpdates
-from vehicled.vehicle.arrays import AHEAD
+from vehicled.vehicle.arrays import AHEAD, LEFT
 from vehicled.vehicle.parameters import Vehicle
 
 _AHEAD_NS = 200_000_000
@@ -39,8 +39,9 @@ _LOOK_NS = 100_000_000
 """Between looks at what the filter knows of the gyroscope's bias."""
 _DRIFT_NS = 5_000_000_000
 """For so long after a jump the bias may go on changing by as much."""
-_SLIDING_NS = 600_000_000
-"""For so long after a wheel was rejected the wheels may slide."""
+_SLIDING_NS, _SIDEWAYS = 600_000_000, 0.2
+"""For so long after a wheel was rejected, or the lateral speed was beyond that share of the speed ahead, tyres may
+slide."""
 _MOST_UNKNOWN = 8
 """Channels that are named; a program may send any number of them."""
 
@@ -76,7 +77,7 @@ class Screening:
         self._drift, self._drifts_until_ns = 0.0, 0
         """rad²/s³, by which the variance of that bias grows, and until when."""
         self._wheels_rejected, self._slides_until_ns = 0, 0
-        """How often wheels have been, by the last look; and until when, ns, they may slide along or spin."""
+        """How often wheels have been, by the last look; and until when, ns, tyres may slide."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
         self._vote = SpeedVote()
         self._averages = self._units.averages
@@ -181,19 +182,20 @@ class Screening:
         variance = f.get_variance(GYRO_BIAS, "z")
         self._course.set_bias(f.view_slow_states(GYRO_BIAS).tolist(), math.sqrt(max(variance, 0.0)))
         self._looked_ns = now_ns
-        self._look_at_wheels(now_ns)
+        self._look_for_slides(f, now_ns)
         drifts = now_ns < self._drifts_until_ns
         self._updates.is_imu_sound = self._mounting.is_confirmed and not (
             drifts or self.is_gyroscope_doubtful
         )
 
-    def _look_at_wheels(self, now_ns: int) -> None:
-        """Whether the filter has rejected a wheel since the last look: as a rule because it slides or spins."""
+    def _look_for_slides(self, f: EstimatedFilter, now_ns: int) -> None:
+        """Whether tyres slide: those of a car that goes sideways, or of wheels that the filter rejects."""
         health = self._updates.health
         rejected = sum(health[c].reasons.get("gate", 0) for c in (*ANGLES, *SPEEDS) if c in health)
-        if rejected > self._wheels_rejected:
+        if rejected > self._wheels_rejected or abs(f.pose.item(LEFT)) > _SIDEWAYS * abs(f.pose.item(AHEAD)):
             self._slides_until_ns = now_ns + _SLIDING_NS
         self._wheels_rejected = rejected
+        self._updates.is_sliding = now_ns < self._slides_until_ns
 
     def find_wrong_units(self) -> dict[str, str]:
         """Channels that seem to be in another unit than that of the channel, or in another scale, in words."""
@@ -230,14 +232,15 @@ class Screening:
         if checks.may_step:
             if self._steps.present:
                 m = self._steps.subtract(m)
-            has_slid = self._updates.step_ns < self._slides_until_ns
-            if doubtful := self._steps.find(m, ahead, steering, has_slid):  # which is no fault yet
+            slides = self._updates.is_sliding
+            if doubtful := self._steps.find(m, ahead, steering, slides):  # which is no fault yet
                 m = self._without(m, doubtful, "implausible", is_fault=False)
             for channel in self._steps.present:
                 self.latest[channel] = self._updates.step_ns, "step"
         if checks.has_yaw and not self._yaw.take(m, ahead, steering, self._course.agrees):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
-        jump = self._course.take(m, ahead, self._yaw.excess) if checks.has_course else None
+        slides = self._updates.is_sliding
+        jump = self._course.take(m, ahead, self._yaw.excess, slides) if checks.has_course else None
         if jump is not None and self._yaw.is_plausible:  # and so in use
             self._judge_jump(jump)
         return m

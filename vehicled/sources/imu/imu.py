@@ -356,7 +356,8 @@ class ImuSource(Source[Imu]):
         if not any(map(self.updates.is_active, COURSES)):
             return  # what wheels that slip tell would be held against them
         lean = self._road.lean
-        if lean is None:
+        # How the model's tyres move the car sideways is no measure of accelerometers while the car's slide.
+        if lean is None or self.updates.is_sliding:
             self._drift.interrupt()
             return
         f, (turn_bias, bias_left, bias_ahead) = self.filter, found[11:14]
