@@ -69,3 +69,24 @@ def test_a_car_that_goes_sideways_slides():
     estimator._filter.pose[LEFT] = before
     estimator._screening._look_for_slides(estimator._filter, t_ns + 700_000_000)
     assert not estimator._updates.is_sliding
+
+
+def test_what_wheels_and_steering_show_in_a_slide_is_no_offset_of_theirs(monkeypatch):
+    run = Run(prototype(), steps(cruise().begin(1.0).measurements(3)))
+    screening, shown, m = run.estimator._screening, [], cruise().begin(1.0).measurements(3)[-1]
+    sample = Measurement("imu", m.t, m.arrival, {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": 0.0})
+    monkeypatch.setattr(screening._yaw, "take", lambda *given: shown.append(given[-1]) or True)
+    for slides in (False, True):
+        run.estimator._updates.is_sliding = slides
+        screening.remove(sample, 15.0, 0.0)
+    assert shown == [True, False]
+
+
+def test_steering_is_not_compared_while_the_car_goes_sideways(monkeypatch):
+    run = Run(prototype(), steps(cruise().begin(1.0).measurements(3)))
+    estimator, compared = run.estimator, []
+    monkeypatch.setattr(estimator._inputs.steering.health, "check", lambda *given: compared.append(given[-1]))
+    for share in (0.0, 0.4):
+        estimator._filter.pose[LEFT] = share * estimator._filter.pose[AHEAD]
+        estimator._inputs.check(2.0 + share, estimator._filter, estimator._sources)
+    assert compared == [False, True]

@@ -31,6 +31,7 @@ def run(
     yaw_rate: Callable[[float], float] = turning,
     until: float = 20.0,
     gyroscope: bool = True,
+    slides: Callable[[float], bool] = lambda t: False,
 ) -> Iterator[tuple[float, str, float | None]]:
     """Time, state and what takes the sensor's place, every 10 ms."""
     health = SteeringHealth(WHEELBASE)
@@ -39,7 +40,7 @@ def run(
         angle = sensor(t, r)
         if angle is not None:
             health.take(t, angle)
-        instead = health.check(t, SPEED, r if gyroscope else None)
+        instead = health.check(t, SPEED, r if gyroscope else None, slides(t))
         yield t, health.state, instead
 
 
@@ -118,6 +119,19 @@ def test_one_that_was_distrusted_at_the_end_of_a_drift_is_used_once_the_car_roll
     assert {s for t, s, _ in states if 0.1 < t < 10.0} == {"measured"}
     assert any(s == "distrusted" for t, s, _ in states if 10.0 < t < 11.0)
     assert {s for t, s, _ in states if t > 12.0} == {"measured"}
+
+
+def test_a_wheel_that_is_held_still_while_the_car_goes_sideways_is_used():
+    """On ice, where the car turns at much less lateral acceleration than on asphalt."""
+
+    def swings(t: float) -> float:
+        return 0.3 * math.sin(1.5 * t) if t > 5.0 else 0.0
+
+    def held(t: float, r: float) -> float:
+        return 0.1 if t > 5.0 else right(t, r) + 0.1
+
+    assert {s for _, s, _ in run(held, swings)} == {"measured", "distrusted"}
+    assert {s for t, s, _ in run(held, swings, slides=lambda t: t > 5.0)} == {"measured"}
 
 
 def test_a_driver_who_holds_the_wheel_still_is_used():

@@ -229,17 +229,18 @@ class Screening:
         if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead, self._averages.means)):
             m = self._without(m, repeated, "stuck")
             self._steps.forget(repeated)
+        slides = self._updates.is_sliding
         if checks.may_step:
             if self._steps.present:
                 m = self._steps.subtract(m)
-            slides = self._updates.is_sliding
             if doubtful := self._steps.find(m, ahead, steering, slides):  # which is no fault yet
                 m = self._without(m, doubtful, "implausible", is_fault=False)
             for channel in self._steps.present:
                 self.latest[channel] = self._updates.step_ns, "step"
-        if checks.has_yaw and not self._yaw.take(m, ahead, steering, self._course.agrees):
+        # Of a car that slides, neither its wheels nor its steering show an offset of theirs.
+        shows_offsets = self._course.agrees and not slides
+        if checks.has_yaw and not self._yaw.take(m, ahead, steering, shows_offsets):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
-        slides = self._updates.is_sliding
         jump = self._course.take(m, ahead, self._yaw.excess, slides) if checks.has_course else None
         if jump is not None and self._yaw.is_plausible:  # and so in use
             self._judge_jump(jump)

@@ -189,8 +189,8 @@ class YawConsistency:
         """Whether the gyroscopes among the channels are plausible.
 
         `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured;
-        `course_agrees`: whether the course over ground does with the gyroscope: else what wheels and steering differ
-        by may be a bias that drifts, and is no offset.
+        `course_agrees`: whether the course over ground does with the gyroscope, and the car does not slide: else what
+        wheels and steering differ by may be a bias that drifts, or a slide, and is no offset.
         """
         t, values = m.t * 1e-9, m.values
         wheels, lateral, turn = self._parts[tuple(values)]

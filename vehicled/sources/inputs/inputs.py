@@ -16,7 +16,7 @@ from vehicled.sources.inputs.model_input import InputSettings, ModelInput
 from vehicled.sources.inputs.steering import MIRRORED, Steering
 from vehicled.sources.inputs.torques import Torques
 from vehicled.sources.sensors import Sensors, Sources
-from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE
+from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE, LEFT
 
 if TYPE_CHECKING:  # commands that only read a configuration load no machine code
     from vehicled.vehicle.car import Car
@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # commands that only read a configuration load no machine cod
 Kind = TypeVar("Kind", bound=ModelInput[InputSettings])
 MISSING = "without_steering", "without_drive"
 """What `Inputs.count_missing` counts."""
+_SIDEWAYS = 0.3
+"""Share of the speed ahead, lateral speed of a car that slides: at full lock the centre of mass has less."""
 _EVERY = 0.01
 """s between checks of inputs that are measured, while none comes."""
 
@@ -87,7 +89,8 @@ class Inputs:
             return
         ahead, yaw_rate, imu, steering = f.pose.item(AHEAD), sources.yaw_rate, sources.imu, self.steering
         f.set_drive_known(self.check_drive(t, ahead, None if imu is None else imu.measure_ahead(t)))
-        is_steered = steering.check(t, ahead, yaw_rate)
+        slides = abs(f.pose.item(LEFT)) > _SIDEWAYS * abs(ahead)
+        is_steered = steering.check(t, ahead, yaw_rate, slides)
         if steering.is_replaced_anew:
             # The last angle, and all that it has been off by while the wheels turned on, are over.
             f.set_steering_known(True, steering.noise)

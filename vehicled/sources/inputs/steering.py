@@ -154,12 +154,13 @@ class Steering(ModelInput[SteeringInput]):
             for n, displacement in displacements:
                 self._rods[n].update(t, displacement)
 
-    def check(self, t: float, ahead: float, yaw_rate: float | None) -> bool:
+    def check(self, t: float, ahead: float, yaw_rate: float | None, slides: bool = False) -> bool:
         """Whether it is measured at t, s; if not, the angle of rolling takes its place where that is known.
 
-        `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
+        `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not; `slides`: whether the car goes
+        sideways.
         """
-        instead = self.health.check(t, ahead, yaw_rate)
+        instead = self.health.check(t, ahead, yaw_rate, slides)
         is_measured, is_last = self.health.state == "measured", self.noise != _REPLACED
         self.is_replaced_anew = instead is not None and is_last
         dt, self._checked = max(t - self._checked, 0.0), t

@@ -86,18 +86,19 @@ class SteeringHealth:
             self._note_jump(jump)
         return not self._is_wrong
 
-    def check(self, t: float, ahead: float, yaw_rate: float | None) -> float | None:
+    def check(self, t: float, ahead: float, yaw_rate: float | None, slides: bool = False) -> float | None:
         """Find the state at t (s), and the angle that takes the sensor's place, if one is needed and known.
 
-        `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not.
+        `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not; `slides`: whether the car goes
+        sideways, so that no angle of its wheels tells how it turns.
         """
         rolling = None
         silent = t - self.seen > (_ALONE if yaw_rate is None else SILENT)
-        if silent:
+        if silent or slides:
             self._wrong_since = self._agreeing_since = math.inf
         if yaw_rate is not None and abs(ahead) > _SLOWEST:
             rolling = self._wheelbase * yaw_rate / ahead
-            if not silent and abs(ahead * yaw_rate) < _LARGEST_LATERAL:
+            if not (silent or slides) and abs(ahead * yaw_rate) < _LARGEST_LATERAL:
                 self._compare(t, self._angle - rolling)
         self._checked = t
         self.state = "silent" if silent else "distrusted" if self._is_wrong else "measured"
