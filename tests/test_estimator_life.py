@@ -132,6 +132,17 @@ def test_a_long_gap_starts_anew():
     assert np.abs(run["x"][-10:]).max() < 0.1
 
 
+def test_after_a_gap_or_a_failure_places_are_about_the_same_origin():
+    """The first fix of a new start as origin would move the car by 60 m without a word."""
+    configuration = dataclasses.replace(with_known_time(), world=None)
+    given = steps(cruise().measurements())
+    throughout = Run(configuration, given)
+    run = Run(configuration, [s for s in given if not 1.5 * SECOND < s.t < 4.0 * SECOND])
+    assert run.estimator.status()["restarts"] == 1
+    for column in ("x", "y"):
+        assert run[column][-1] == pytest.approx(throughout[column][-1], abs=0.3)
+
+
 def test_a_short_gap_is_simulated_through():
     drive = bends(5.0)
     given = [s for s in steps(drive.measurements()) if not 2 * SECOND < s.t < 3.5 * SECOND]

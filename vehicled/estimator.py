@@ -377,18 +377,18 @@ class Estimator:
     # -- prediction --------------------------------------------------------------------------------
 
     def _restart(self, t_ns: int) -> None:
-        """Begin anew from nothing."""
+        """Begin anew from nothing; places stay about the same origin, as nobody would notice another one."""
         self._counters["restarts"] += 1
+        origin = self._world.origin
         self._reset()
-        self._first_ns = t_ns
+        self._world.origin, self._first_ns = origin, t_ns
 
     def _restart_at_origin(self, t_ns: int) -> None:
-        """Begin anew from nothing but the origin, and parameters, where only the certainty of the heading is lost."""
-        origin, ahead = self._world.origin, -self.speed if self._screening.is_reversed else 0.0
+        """Begin anew from nothing but parameters, where only the certainty of the heading is lost."""
+        ahead = -self.speed if self._screening.is_reversed else 0.0
         if self._world.is_lost and not self._world.is_contradicted and self._found:
             self._given = SetParameters(self._found[0], 0.0)
         self._restart(t_ns)
-        self._world.origin = origin
         self._conditions.keep_direction(ahead)
         self._screening.begin_anew()
 
