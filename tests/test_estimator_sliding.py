@@ -90,3 +90,15 @@ def test_steering_is_not_compared_while_the_car_goes_sideways(monkeypatch):
         estimator._filter.pose[LEFT] = share * estimator._filter.pose[AHEAD]
         estimator._inputs.check(2.0 + share, estimator._filter, estimator._sources)
     assert compared == [False, True]
+
+
+def test_the_speed_of_a_car_that_goes_sideways_is_not_that_of_its_positions(monkeypatch):
+    """At 25° of sideslip it is a tenth less: a healthy speed would be outvoted."""
+    run = Run(prototype(), steps(cruise().begin(1.0).measurements(3)))
+    estimator, voted = run.estimator, []
+    monkeypatch.setattr(estimator._screening._vote, "take", voted.append)
+    for share in (0.0, 0.4):
+        estimator._filter.pose[LEFT] = share * estimator._filter.pose[AHEAD]
+        estimator._screening._look_for_slides(estimator._filter, estimator._updates.step_ns)
+        estimator._screening._take_averages(0.0, 15.0)
+    assert len(voted) == 1

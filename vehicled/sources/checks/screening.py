@@ -78,6 +78,8 @@ class Screening:
         """rad²/s³, by which the variance of that bias grows, and until when."""
         self._wheels_rejected, self._slides_until_ns = 0, 0
         """How often wheels have been, by the last look; and until when, ns, tyres may slide."""
+        self._sideways_until_ns = 0
+        """Until when, ns, the car may go sideways."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
         self._vote = SpeedVote()
         self._averages = self._units.averages
@@ -192,7 +194,9 @@ class Screening:
         """Whether tyres slide: those of a car that goes sideways, or of wheels that the filter rejects."""
         health = self._updates.health
         rejected = sum(health[c].reasons.get("gate", 0) for c in (*ANGLES, *SPEEDS) if c in health)
-        if rejected > self._wheels_rejected or abs(f.pose.item(LEFT)) > _SIDEWAYS * abs(f.pose.item(AHEAD)):
+        if abs(f.pose.item(LEFT)) > _SIDEWAYS * abs(f.pose.item(AHEAD)):
+            self._sideways_until_ns = self._slides_until_ns = now_ns + _SLIDING_NS
+        if rejected > self._wheels_rejected:
             self._slides_until_ns = now_ns + _SLIDING_NS
         self._wheels_rejected = rejected
         self._updates.is_sliding = now_ns < self._slides_until_ns
@@ -241,7 +245,9 @@ class Screening:
         shows_offsets = self._course.agrees and not slides
         if checks.has_yaw and not self._yaw.take(m, ahead, steering, shows_offsets):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
-        jump = self._course.take(m, ahead, self._yaw.excess, slides) if checks.has_course else None
+        # A gyroscope that is wrong has wheels rejected, too: it is not to be acquitted by that.
+        goes_sideways = self._updates.step_ns < self._sideways_until_ns
+        jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways) if checks.has_course else None
         if jump is not None and self._yaw.is_plausible:  # and so in use
             self._judge_jump(jump)
         return m
@@ -249,7 +255,10 @@ class Screening:
     def _take_averages(self, steering: float | None, ahead: float) -> None:
         """An interval of averages is complete: what it shows of units, speeds and mounting."""
         self._averages = self._units.averages
-        self._vote.take(dict(self._units.find_speeds(self._averages)))
+        if (
+            self._updates.step_ns >= self._sideways_until_ns
+        ):  # else a car's own speed is less than that of positions
+            self._vote.take(dict(self._units.find_speeds(self._averages)))
         wrong = self._units.wrong | self._vote.wrong
         self.has_used_wrong_scale |= not wrong <= self._in_wrong_scale
         self._in_wrong_scale = wrong
