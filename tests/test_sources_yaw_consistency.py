@@ -220,6 +220,13 @@ def test_wheels_that_brakes_or_engine_make_slip_show_nothing_of_the_gyroscope(sl
     assert shown[2:4] == [None, None]
 
 
+def test_wheels_that_slip_acquit_no_gyroscope_that_was_contradicted():
+    """What it does to the estimate, and brakes, make wheels slip beside the estimated speed."""
+    wrong = after(lambda t: turning(t) + 0.4)
+    found = run(wrong, slips=lambda t: (0.05, 0.05) if t > FAILS + 1.0 else (0.0, 0.0), until=FAILS + 2.5)
+    assert not any(sound for t, sound in found if t > FAILS + 0.9)
+
+
 def test_wheels_that_slip_for_a_while_are_compared_again_afterwards():
     wrong = after(lambda t: turning(t) + 0.3)
     found = run(wrong, slips=lambda t: (0.08, 0.02) if FAILS - 4.0 < t < FAILS - 1.0 else (0.0, 0.0))

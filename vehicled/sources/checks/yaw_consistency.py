@@ -330,7 +330,7 @@ class YawConsistency:
             return
         self._beside_wheels = residuals[0]
         rolled, since = place.rolled - first.rolled, t - kept[-2].t
-        bounds[0] += self._note_slip(rolled / way - 1.0, way, since)
+        by_slip = self._note_slip(rolled / way - 1.0, way, since)
         if first.t >= self._course_since:
             others.append(now.course - begin.course)
             residuals.append(gyro - others[-1])
@@ -339,9 +339,13 @@ class YawConsistency:
             residual / (bound + share * min(abs(gyro), abs(angle)))
             for residual, bound, angle, share in zip(residuals, bounds, others, _SHARES, strict=False)
         ]
+        # Wheels that slip acquit it no sooner than those that roll.
+        agrees = min(map(abs, ratios)) < 0.5
+        self._agreeing_since = min(self._agreeing_since, t) if agrees else math.inf
+        bound = bounds[0] + _SHARES[0] * min(abs(gyro), abs(wheels))
+        ratios[0] *= bound / (bound + by_slip)
         least = min(map(abs, ratios))
         contradict = min(ratios) > 0.0 or max(ratios) < 0.0
-        self._agreeing_since = min(self._agreeing_since, t) if least < 0.5 else math.inf
         self.is_doubtful = contradict and least > _DOUBTFUL
         if contradict and least > 1.0:
             self.is_plausible = False
