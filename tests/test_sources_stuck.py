@@ -229,5 +229,25 @@ def test_a_steady_speed_beside_one_with_noise_is_not_stuck(noise):
     assert cruise(noise=noise, gains=0.0) == []
 
 
+def test_a_speed_that_is_zero_beside_a_receiver_whose_speed_errs_is_not_stuck():
+    """The car stands between houses: what reaches the receiver there comes and goes, for seconds."""
+    stuck = StuckChannels()
+    stuck.find(of_speed(-1, 0.03), 0.03)  # its last digit is known
+    for k in range(2000):
+        of_receiver = 0.3 * max(0.0, np.sin(2.0 * np.pi * 0.01 * (k // 50 * 50) / 10.0))
+        assert stuck.find(of_speed(k, 0.0), 0.0, {"gnss.speed": of_receiver}) == []
+
+
+def test_a_speed_that_stays_zero_is_stuck_where_another_sensor_shows_that_the_car_drives():
+    stuck = StuckChannels()
+    stuck.find(of_speed(-1, 0.03), 0.03)
+    found = [
+        bool(stuck.find(of_speed(k, 0.0), 0.0, {"gnss.speed": 0.02 * max(0, k // 50 * 50 - 200)}))
+        for k in range(500)
+    ]
+    assert not any(found[:300])
+    assert found[-1]
+
+
 def test_a_speed_in_whole_kilometres_per_hour_is_not_stuck():
     assert cruise(noise=0.005, gains=0.03, digit=1.0 / 3.6) == []

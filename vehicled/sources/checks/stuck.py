@@ -174,6 +174,10 @@ class _Speed(_Run):
             if self._before is None:
                 self._before = other
             least = max(_OTHER_CHANGED, _OTHER_SIGMAS * self._find_noise(), _DIGITS_OF_SPEED * self._digit)
+            if not value:
+                # Zero is also what a sensor reads of a car that creeps, and a receiver's speed errs beside one that
+                # stands, for seconds between houses.
+                least = max(least, _MOVING)
             self._beyond = self._beyond + 1 if abs(other - self._before) > least else 0
         if self._beyond >= _IN_A_ROW:
             return True
