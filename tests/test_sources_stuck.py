@@ -249,5 +249,18 @@ def test_a_speed_that_stays_zero_is_stuck_where_another_sensor_shows_that_the_ca
     assert found[-1]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_steady_speed_beside_a_receiver_whose_errors_last_is_not_stuck(seed):
+    """Those of a conventional receiver, 0.06 m/s (1 σ), are new after a second."""
+    stuck, rng, error = StuckChannels(), np.random.default_rng(seed), 0.0
+    for k in range(30_000):
+        # A driver on a motorway: steady for seconds, then a little faster or slower.
+        own = 20.0 + 0.3 * max(0.0, np.sin(0.01 * k / 3.0))
+        if k % 50 == 0:
+            error = 0.6 * error + 0.8 * 0.06 * rng.standard_normal()
+            averages = {"gnss.speed": own + error, "vehicle.speed": own}
+        assert stuck.find(of_speed(k, round(own / 0.0278) * 0.0278), own, averages) == []
+
+
 def test_a_speed_in_whole_kilometres_per_hour_is_not_stuck():
     assert cruise(noise=0.005, gains=0.03, digit=1.0 / 3.6) == []

@@ -50,8 +50,13 @@ _OTHER_CHANGED, _OTHER_SIGMAS, _DIGITS_OF_SPEED, _IN_A_ROW = 0.1, 4.0, 2.0, 2
 itself: by how much these averages have changed since, and how many of them in a row. So much has to show in it."""
 _KEPT_AVERAGES = 8
 """Of that sensor, by which their noise is known."""
+_KEPT_DIFFERENCES = 24
+"""Of both averages while the speed changes. What a receiver errs by lasts for a second and more: it shows in these, not
+in the bends of its own averages."""
 _PER_BEND = 1.0 / (0.6745 * math.sqrt(OF_SECOND_DIFFERENCES))
 """Standard deviation of a number, over the median size of a − 2 b + c of three such."""
+_PER_DISTANCE = math.sqrt(2.0) / 0.6745
+"""Standard deviation of the difference of two numbers, over the median distance of such from their median."""
 _OTHERS = {"vehicle.speed": "gnss.speed", "gnss.speed": "vehicle.speed"}
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _IMU = frozenset(_AXES)
@@ -138,7 +143,7 @@ class _Place(_Run):
 class _Speed(_Run):
     """Speeds that are the same, and how fast the car was when they began to be."""
 
-    __slots__ = ("_before", "_beyond", "_digit", "_last", "_others", "estimated", "is_stuck")
+    __slots__ = ("_before", "_beyond", "_differences", "_digit", "_last", "_others", "estimated", "is_stuck")
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,17 +156,25 @@ class _Speed(_Run):
         """m/s: by another sensor, when the speed had settled."""
         self._others: deque[float] = deque(maxlen=_KEPT_AVERAGES)
         """By that sensor, the latest ones."""
+        self._differences: deque[float] = deque(maxlen=_KEPT_DIFFERENCES)
+        """m/s, by which that sensor has been faster."""
         self._beyond = 0
         """How many in a row have differed from that."""
 
-    def take(self, value: float, t: int, estimated: float, other: float | None) -> None:
-        """Take a sample beside an estimate and another sensor's average, m/s."""
-        self.is_stuck = self._is_stuck(value, t, estimated, other)
+    def take(
+        self, value: float, t: int, estimated: float, other: float | None, own: float | None = None
+    ) -> None:
+        """Take a sample beside an estimate, and averages of another sensor and of this one, m/s."""
+        self.is_stuck = self._is_stuck(value, t, estimated, other, own)
 
-    def _is_stuck(self, value: float, t: int, estimated: float, other: float | None) -> bool:
+    def _is_stuck(
+        self, value: float, t: int, estimated: float, other: float | None, own: float | None
+    ) -> bool:
         is_new = other is not None and (not self._others or other != self._others[-1])
         if other is not None and is_new:
             self._others.append(other)
+            if own is not None and t - self.begun_ns < _SETTLED_NS:
+                self._differences.append(other - own)
         if value != self.value:
             if (change := abs(value - self._last)) > _ROUNDING:
                 self._digit = min(self._digit, change)
@@ -186,9 +199,11 @@ class _Speed(_Run):
 
     def _find_noise(self) -> float:
         """1 σ of the other sensor's averages, m/s, beside steady acceleration."""
-        a = list(self._others)
+        a, d = list(self._others), list(self._differences)
         bends = [abs(x - 2.0 * y + z) for x, y, z in zip(a, a[1:], a[2:], strict=False)]
-        return _PER_BEND * median(bends) if bends else math.inf
+        middle = median(d) if d else 0.0
+        lasting = _PER_DISTANCE * median([abs(x - middle) for x in d]) if d else 0.0
+        return max(_PER_BEND * median(bends), lasting) if bends else math.inf
 
 
 class StuckChannels:
@@ -279,7 +294,7 @@ class StuckChannels:
             if channel not in values:
                 continue
             other = averages.get(_OTHERS.get(channel, ""))
-            of_speed.take(values[channel], t, abs(speed), other)
+            of_speed.take(values[channel], t, abs(speed), other, averages.get(channel))
             if of_speed.is_stuck:
                 stuck.append(channel)
         for place, channels, run in self._fixes:
