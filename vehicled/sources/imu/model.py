@@ -123,6 +123,8 @@ TURNING_CAR = "imu.turning_car"
 correct the heading as well; else 0."""
 ROLLING = "imu.rolling"
 """Array (3,): means of the roll and pitch rate that are measured, rad/s, and of their square."""
+FELT = "imu.felt"
+"""Array (3,): means of the specific forces that are measured, m/s², in the IMU's axes."""
 _SMALL_TORSION = 0.025
 """rad/s: slope times yaw rate up to which, and less than at twice that, a road counts as the plane of the model."""
 
@@ -211,6 +213,7 @@ class _AccelerometerModel:
         self._gravity = model.parts.gravity.norm()
         self._share = model.calc_free_share(models.pose[AHEAD])
         self._jacobians = models.jacobians["imu_accelerometer"]
+        self._felt = program.array(FELT, 3)
         # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
         self._values = [
             reading + model.calc_corrected(jacobian) - self._removed * r.dot(models.up) * self._gravity
@@ -278,7 +281,9 @@ class _AccelerometerModel:
         # Roads that curve lift a car for seconds, in bends as well. An alignment that was corrected by accelerations
         # upwards went astray by 0.05 rad on hilly roads.
         level = 1.0 - r.z * r.z
-        _, by_alignment = misalign(model, self._values, k)
+        # A running engine shakes the IMU in all axes at once, and the estimate follows a little: its forces of the
+        # moment go with the next innovations, by which the IMU of a standing car was found turned by 0.1 rad.
+        _, by_alignment = misalign(model, self._felt, k)
         return row | {place: level * by for place, by in by_alignment.items()}, late
 
     def _predict(self, k: int) -> Atom:

@@ -23,7 +23,14 @@ from vehicled.filter.factors import calc_dot
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY
 from vehicled.sources.imu.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.imu.lateral import OLD
-from vehicled.sources.imu.model import ACCELEROMETER_BIAS, ACCELEROMETER_SCALE, GYRO_BIAS, ROLLING, misalign
+from vehicled.sources.imu.model import (
+    ACCELEROMETER_BIAS,
+    ACCELEROMETER_SCALE,
+    FELT,
+    GYRO_BIAS,
+    ROLLING,
+    misalign,
+)
 from vehicled.sources.imu.noise_floor import NoiseFloor
 from vehicled.sources.imu.oversampling import Oversampling
 from vehicled.sources.imu.rate_differences import LONG_AGO, RateDifferences
@@ -58,6 +65,8 @@ _MEAN, _LONGEST_GAP = 0.02, 0.05
 """s over which motion is averaged, short beside any manoeuvre; and between samples that are averaged, at most."""
 _SWAYING_TIME = 1.0
 """s"""
+_FELT_TIME = 0.5
+"""s over which forces are averaged: long beside a turn of an engine at idle, short beside a bend."""
 _ROLLING_TIME, _HILLS_TIME = 2.0, 5.0
 """s over which roll and pitch rates are averaged, and the squares of these means."""
 _UNKNOWN_ROAD = 0.03
@@ -70,7 +79,7 @@ _FREE = {"imu.free": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
     *(f"imu.{kind}.{what}" for kind in ("gyro", "accel") for what in ("floor", "interval")),
-    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking", "swaying", ROLLING),
+    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking", "swaying", ROLLING, FELT),
     *(f"{_ROAD}.{what}" for what in ("turning", "state", "kept")),
 )
 _TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at", "imu.gyro.interval.at", "imu.accel.interval.at"
@@ -178,6 +187,7 @@ class _Builder:
         stores += zip((self.of_gyro, self.of_accel), largest, strict=True)
         stores += zip(self.motion, motion, strict=True)
         stores += self._average(motion)
+        stores += self._feel(value[_AXES:])
         stores += zip(self.free, self._free_of_errors(value), strict=True)
         stores += zip(self.noise, noise, strict=True)
         return stores
@@ -248,6 +258,14 @@ class _Builder:
         stores += zip(sums, totals, strict=True)
         stores = [(old, g.where_less(0.5, there, new, old)) for old, new in stores]
         return [*stores, *zip(self.means, [is_over, *(s / number for s in totals)], strict=True)]
+
+    def _feel(self, forces: Sequence[Atom]) -> Stores:
+        """Means of the specific forces over a while, without what is known of biases."""
+        g, last = self.g, self.summed[2]
+        share = g.min(g.max((self.t - last) * (1.0 / _FELT_TIME), 0.0), 1.0)
+        felt, biases = self.model.program.arrays[FELT], self.model.estimates(ACCELEROMETER_BIAS)
+        of_axes = zip(felt, forces, biases, self.measured[_AXES:], strict=True)
+        return [(f, f + there * share * (force - b - f)) for f, force, b, there in of_axes]
 
     def _turn(self, components: Sequence[Atom], direction: str) -> Atom:
         """Component in a direction of the vehicle of what the IMU has measured by its axes."""
