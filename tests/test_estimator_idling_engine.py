@@ -31,7 +31,9 @@ def test_an_imu_that_is_shaken_at_a_traffic_light_is_not_found_turned(seed):
     """Estimated forces follow the shaking a little: what they had to do with it was found as a rotation."""
     run = Run(prototype(), steps(shake(parked().measurements(seed), 27.0, seed)))
     found = run.estimator.parameters()
-    assert abs(found["imu_alignment.z"].value) < 0.015  # the others share the bias that the accelerometers have
+    assert (
+        abs(found["imu_alignment.z"].value) < 0.015
+    )  # the others share the bias that the accelerometers have
 
 
 def test_nor_is_it_where_the_car_drives_off_then():

@@ -207,6 +207,14 @@ def test_fixes_that_are_late_are_found_by_how_much(late: float) -> None:
     assert "`sensors.gnss.latency`" in found.text
 
 
+def test_fixes_are_compared_with_the_earliest_speed() -> None:
+    """That of the bus is smoothed, and late as well."""
+    late = delay(delayed(150_000_000, "gnss.lat"), 80_000_000, "vehicle.")
+    (found,) = [f for f in check(late) if "gnss.lat" in f.channels]
+    assert found.value == pytest.approx(0.17, abs=0.03)
+    assert "than wheel speeds" in found.text
+
+
 SLOW = """
 duration: 40 s
 initial: {speed: 5 m/s}

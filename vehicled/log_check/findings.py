@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from vehicled.log_check.clocks import ClockOffset, describe_clock
 from vehicled.log_check.lags import SAME, Lag
@@ -415,20 +416,25 @@ def find_speeds(fits: Mapping[str, PathFit], named: Container[str], is_usual: bo
 
 
 def find_late_fixes(fits: Mapping[str, PathFit], sensors: Sensors) -> list[Finding]:
-    """Time offset of positions and the speed of the car."""
+    """Time offset of positions and the speeds of the car.
+
+    No speed is early, and that of the bus may be smoothed for the driver: the fixes are at least as late as beside
+    the one beside which they are latest.
+    """
+    found, late = [], []
     for name, channel in (("vehicle.speed", "vehicle.speed"), (WHEEL_SPEEDS, SPEEDS[0])):
-        if name not in fits:
+        if name not in fits or not math.isfinite(fits[name].latency):
             continue
         fit = fits[name]
         configured = find_configured("gnss.lat", channel, sensors)
         off = fit.latency - configured
-        if not abs(off) >= max(_LATE, 3.0 * fit.sigma):
-            return []
         known = f"(± {fit.sigma * 1e3:.0f} ms); the configuration has {configured * 1e3:.0f} ms"
         size = f"{abs(fit.latency) * 1e3:.0f} ms"
-        if off > 0.0:
+        if off >= max(_LATE, 3.0 * fit.sigma):
             text = f"{size} {'later' if fit.latency > 0.0 else 'earlier'} than {name} {known}: `sensors.gnss.latency`"
-            return [Finding("time offset", ("gnss.lat", "gnss.lon"), fit.latency, "s", text)]
-        text = f"{size} {'later' if fit.latency < 0.0 else 'earlier'} than the fixes {known}"
-        return [Finding("time offset", (channel,), -fit.latency, "s", text)]
-    return []
+            finding = Finding("time offset", ("gnss.lat", "gnss.lon"), fit.latency, "s", text)
+            late.append((off - fit.sigma, finding))
+        elif -off >= max(_LATE, 3.0 * fit.sigma):
+            text = f"{size} {'later' if fit.latency < 0.0 else 'earlier'} than the fixes {known}"
+            found.append(Finding("time offset", (channel,), -fit.latency, "s", text))
+    return [*found, *(finding for _, finding in sorted(late, key=itemgetter(0))[-1:])]

@@ -51,8 +51,8 @@ itself: by how much these averages have changed since, and how many of them in a
 _KEPT_AVERAGES = 8
 """Of that sensor, by which their noise is known."""
 _KEPT_DIFFERENCES = 24
-"""Of both averages while the speed changes. What a receiver errs by lasts for a second and more: it shows in these, not
-in the bends of its own averages."""
+"""Of both averages while the speed changes. What a receiver errs by lasts for a second and more: it shows in these,
+not in the bends of its own averages."""
 _PER_BEND = 1.0 / (0.6745 * math.sqrt(OF_SECOND_DIFFERENCES))
 """Standard deviation of a number, over the median size of a − 2 b + c of three such."""
 _PER_DISTANCE = math.sqrt(2.0) / 0.6745

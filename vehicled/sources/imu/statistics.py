@@ -79,7 +79,17 @@ _FREE = {"imu.free": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
     *(f"imu.{kind}.{what}" for kind in ("gyro", "accel") for what in ("floor", "interval")),
-    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking", "swaying", ROLLING, FELT),
+    *(
+        "imu.shaking",
+        "imu.excess",
+        "imu.turning",
+        "imu.past",
+        "imu.summed",
+        "shaking",
+        "swaying",
+        ROLLING,
+        FELT,
+    ),
     *(f"{_ROAD}.{what}" for what in ("turning", "state", "kept")),
 )
 _TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at", "imu.gyro.interval.at", "imu.accel.interval.at"
