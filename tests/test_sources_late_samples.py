@@ -12,7 +12,7 @@ from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.gnss.model import GNSS
 from vehicled.sources.imu.imu import Imu
-from vehicled.sources.imu.late_samples import forget_falsified
+from vehicled.sources.imu.late_samples import forget_falsified, move_ahead
 
 SPEED, OFFSET, CHANGE = 15.0, 0.2, 0.02
 
@@ -31,6 +31,19 @@ def test_place_and_heading_are_as_uncertain_as_what_was_made_of_the_samples():
     turned = math.sqrt(added[index(f, ATTITUDE, "yaw")])
     assert 0.2 * CHANGE < turned < 0.5 * CHANGE
     assert math.sqrt(added[index(f, VELOCITY, "left")]) == pytest.approx(SPEED * turned, rel=0.01)
+
+
+def test_an_estimate_that_lagged_is_less_certain_along_the_way_and_all_others_are_later():
+    f = new_filter()
+    place(f, np.array([0.0, 0.0, f.car.design_height]), 0.3, SPEED)
+    set_slow_state(f, index(f, GNSS.latency), 0.04)
+    before = f.variances
+    move_ahead(f, [GNSS.latency], CHANGE)
+    assert f.slow_states(GNSS.latency) == pytest.approx(0.04 + CHANGE)
+    added = f.variances - before
+    assert added[index(f, POSITION, "x")] == pytest.approx((SPEED * CHANGE) ** 2)
+    assert added[index(f, VELOCITY, "ahead")] > 0.01**2
+    assert added[index(f, GNSS.latency)] == 0.0
 
 
 @pytest.mark.parametrize("has_precise_fixes", [True, False])

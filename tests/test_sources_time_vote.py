@@ -11,7 +11,7 @@ from filter_rig import index, new_filter, set_slow_state
 
 from vehicled.messages import Measurement
 from vehicled.sources.gnss.model import GNSS
-from vehicled.sources.imu.time_vote import find_lateness
+from vehicled.sources.imu.time_vote import find_earliness, find_lateness
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.speeds.vehicle_speed import SPEED_LATENCY
 from vehicled.sources.speeds.wheels import WHEEL_LATENCY, WheelSpeeds
@@ -74,6 +74,25 @@ def test_wheels_that_are_smoothed_make_fixes_early_and_not_the_imu_late(whole, l
         set_slow_state(whole, index(whole, group), latency)
         whole.set_variance(group, "", sigma**2)
     assert find_lateness(whole, configured, 0.0, 0.0, lambda: False) == pytest.approx(late)
+
+
+def find_early(f, latencies, sigma=0.005, configured=CONFIGURED, has_reference=False):
+    find(f, latencies, sigma)
+    return find_earliness(f, configured, lambda: has_reference)
+
+
+def test_wheels_of_the_future_show_that_the_estimate_is_late(whole):
+    """Beside a speed that is smoothed, or fixes that are late; where all are early, the IMU is late."""
+    assert find_early(whole, (0.04, 0.04, -0.05)) == pytest.approx(0.05)
+    assert find_early(whole, (-0.02, 0.04, -0.05)) == pytest.approx(0.05)
+    assert find_early(whole, (0.04, 0.04, -0.05), sigma=0.015) == 0.0
+    assert find_early(whole, (0.04, 0.04, -0.05), has_reference=True) == 0.0
+    assert find_early(whole, (0.04, 0.04, -0.02)) == 0.0  # slip may do that
+    assert find_early(whole, (-0.05, -0.05, -0.05)) == 0.0
+    as_late = CONFIGURED | {WHEEL_LATENCY: 0.05}
+    assert find_early(whole, (0.04, 0.04, -0.05), configured=as_late) == 0.0
+    without_wheels = {GNSS.latency: 0.0, SPEED_LATENCY: 0.0}
+    assert find_early(whole, (0.04, 0.04, -0.05), configured=without_wheels) == 0.0
 
 
 def test_small_latencies_count_once_one_has_been_found(whole):

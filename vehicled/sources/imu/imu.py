@@ -14,7 +14,12 @@ import numpy as np
 from vehicled.filter.states import COURSES, VELOCITY, Group, NoiseSetting
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.imu.acceleration_drift import AccelerationDrift, CarMotion, Spread
-from vehicled.sources.imu.late_samples import doubt_antenna, forget_falsified, move_to_present
+from vehicled.sources.imu.late_samples import (
+    doubt_antenna,
+    forget_falsified,
+    move_ahead,
+    move_to_present,
+)
 from vehicled.sources.imu.lateral import OLD, LateralKinematics
 from vehicled.sources.imu.model import (
     ACCELEROMETER_BIAS,
@@ -35,7 +40,7 @@ from vehicled.sources.imu.statistics import (
     ImuStatistics,
     add_imu_statistics,
 )
-from vehicled.sources.imu.time_vote import find_lateness, has_known_time
+from vehicled.sources.imu.time_vote import find_earliness, find_lateness, has_known_time
 from vehicled.sources.imu.timing import LARGE_CHANGE
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.units import NonNegative, Radians, Rotation, Seconds
@@ -285,8 +290,11 @@ class ImuSource(Source[Imu]):
             doubt_antenna(self.filter, *self._timing.moved)
 
     def _vote(self) -> None:
-        """Take another time of samples where all other sensors together contradict it."""
+        """Take another time of samples, or of the estimate, where all other sensors together contradict it."""
         timing = self._timing
+        if lag := find_earliness(self.filter, self._latencies, timing.has_reference):
+            move_ahead(self.filter, self._latencies, lag)
+            return
         if not timing.sigma:
             return
         change = find_lateness(

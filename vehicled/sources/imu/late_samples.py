@@ -28,6 +28,8 @@ _CLEARLY = 2.5
 """σ from which on an antenna is where it has been found: that it is elsewhere, the evidence has decided before."""
 _TURNING = 0.3
 """rad/s: of turns, in which the heading is then wrong by as much as the car turns meanwhile."""
+_CHANGING = 1.0
+"""m/s²: of a car in traffic."""
 
 
 def forget_falsified(filter: ObservedFilter, change: float) -> None:
@@ -76,3 +78,14 @@ def move_to_present(filter: ObservedFilter, latencies: Iterable[Group], change: 
     moved = change * filter.pose.item(AHEAD)
     for axis in ("x", "y"):
         filter.add_variance(POSITION, axis, moved**2)
+
+
+def move_ahead(filter: ObservedFilter, latencies: Iterable[Group], lag: float) -> None:
+    """Take the estimate as that of `lag` (s) ago, to which latencies are relative, but not for another IMU's time."""
+    for group in latencies:
+        if group in filter.states and filter.get_variance(group) > 0.0:
+            filter.move_parameter(group, lag)
+    moved, gained = lag * filter.pose.item(AHEAD), lag * _CHANGING
+    for axis in ("x", "y"):
+        filter.add_variance(POSITION, axis, moved**2)
+    filter.add_variance(VELOCITY, "ahead", gained**2)

@@ -16,6 +16,7 @@ from vehicled.filter.states import Group
 from vehicled.sources.gnss.model import GNSS
 from vehicled.sources.speeds.body_velocity import VELOCITY_LATENCY
 from vehicled.sources.speeds.vehicle_speed import CHANNEL, SPEED_LATENCY
+from vehicled.sources.speeds.wheels import WHEEL_LATENCY
 
 _LEAST, _LEAST_FURTHER = 0.005, 0.001
 """s: smaller latencies are left as they are, as tyres and antennas that differ from their models make them as well;
@@ -28,6 +29,8 @@ _LAGGING = 0.05
 """s: speeds found later than this are smoothed. Their latency, which is none, draws that of fixes with it."""
 _ALIKE = 0.003
 """s: by how much latencies may differ that one error of the IMU explains."""
+_LEADING, _SURE = 0.015, 2.5
+"""s, by which slip of tyres, or an IMU that is late, may make speeds seem early; and standard deviations."""
 
 _TIMED = (CHANNEL, SPEED_LATENCY), ("velocity", VELOCITY_LATENCY)
 """Speeds that no slip makes seem early, as it does those of wheels: kinds of observation, and their latencies."""
@@ -78,6 +81,30 @@ def find_lateness(
     else:
         is_possible = of_imu + found + late > -_LEAST
     return late if is_possible else 0.0
+
+
+def find_earliness(
+    filter: ObservedFilter, configured: Mapping[Group, float], has_reference: Callable[[], bool]
+) -> float:
+    """By how much the estimate lags behind the IMU, s, as wheels come out as newer than they can be; 0 if not.
+
+    What latencies have in common the IMU hardly shows: the filter shares it out by how well they are configured.
+    Where one of them is far off, as of a speed that is smoothed for the driver, or of fixes that are stamped when
+    they arrive, that of wheels seems to be negative, and the whole estimate is late by as much. Parameters as of
+    `find_lateness`.
+    """
+    if WHEEL_LATENCY not in configured or WHEEL_LATENCY not in filter.states:
+        return 0.0
+    if configured[WHEEL_LATENCY] + filter.view_slow_states(WHEEL_LATENCY).item() > -_LEADING:
+        return 0.0
+    latencies = dict(_read(filter, configured))
+    wheels = latencies.pop(WHEEL_LATENCY, None)
+    if wheels is None or has_reference():
+        return 0.0
+    future = -(wheels.configured + wheels.found)
+    # Where all are early, it is the IMU that is late.
+    is_late = any(one.found > _LEADING for one in latencies.values())
+    return future if is_late and future > _LEADING + _SURE * wheels.sigma else 0.0
 
 
 def has_known_time(filter: ObservedFilter, is_active: Callable[[str], bool]) -> bool:
