@@ -42,10 +42,10 @@ from cantools.database.can import Signal as DbcSignal
 from drivers.base import Driver, Latency
 from drivers.serial_port import nanoseconds
 from drivers.slcan import BITRATES, SlcanPort, check_channel
-from vehicled.bounded_file import read_bounded
 from vehicled.errors import OptionError, UsageError
-from vehicled.expectations import suggest
 from vehicled.messages import CHANNELS, WHEELS, Measurement
+from vehicled.reading.expectations import suggest
+from vehicled.trust.bounded_file import read_bounded
 from vehicled.units import (
     Metres,
     Positive,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 from drivers.ntrip import Caster, NtripError, split_caster
-from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
+from vehicled.trust.bounded_file import read_bounded
 from vehicled.units import Range
 
 _LONGEST_PASSWORD = 1024

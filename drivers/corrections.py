@@ -17,7 +17,7 @@ from drivers.caster_options import CasterOptions
 from drivers.ntrip import Connection, NtripError, RefusedError, is_mountpoint, make_gga
 from drivers.rtcm import BaseStation, RtcmDecoder, is_correction, message_number, read_base
 from vehicled.backoff import Backoff
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 from vehicled.units import Positive, Range, Seconds
 

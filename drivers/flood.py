@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from vehicled.token_bucket import TokenBucket
+from vehicled.trust.token_bucket import TokenBucket
 
 MAX_RATES = {"imu": 1000.0, "reference": 1000.0, "gnss": 100.0, "gnss2": 100.0}
 """By first part of a channel's name, Hz: what the fastest IMUs and receivers on the market send."""

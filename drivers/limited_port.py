@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from drivers.ports import is_network, open_port
-from vehicled.token_bucket import TokenBucket
+from vehicled.trust.token_bucket import TokenBucket
 
 _BURST_S = 0.1
 _NETWORK_BURST_S = 0.5

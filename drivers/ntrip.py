@@ -18,7 +18,7 @@ from pathlib import Path
 from drivers.framing import xor_checksum
 from vehicled import __version__
 from vehicled.errors import RunError
-from vehicled.expectations import printable
+from vehicled.reading.expectations import printable
 
 DEFAULT_PORT = 2101
 """Registered for NTRIP."""

@@ -4,7 +4,7 @@ from importlib.metadata import entry_points
 
 from drivers.base import Driver
 from vehicled.errors import UsageError
-from vehicled.expectations import suggest
+from vehicled.reading.expectations import suggest
 
 GROUP = "vehicled.drivers"
 """Entry point group. Ours are in pyproject.toml; other distributions may add drivers of their own."""

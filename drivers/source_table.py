@@ -8,7 +8,7 @@ import time
 from typing import NamedTuple
 
 from drivers.ntrip import Caster, ClosedError, Connection, NtripError
-from vehicled.expectations import printable
+from vehicled.reading.expectations import printable
 
 _WITHIN_S = 20.0
 _LARGEST = 8 << 20

@@ -16,8 +16,8 @@ from replay.steps import MAX_GAP_NS
 from replay.times import ISO_8601, format_seconds, is_date, parse_seconds
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate, Measurement
-from vehicled.output_files import open_output, open_text_output
 from vehicled.points import ORIGIN, POINT_COLUMNS
+from vehicled.terminal.output_files import open_output, open_text_output
 from vehicled.units import Vector
 
 ABSURD = {

@@ -8,11 +8,11 @@ import numpy as np
 
 from replay.rows import RowMerger, TableRow
 from replay.times import format_seconds
-from vehicled.angles import wrap
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.angles import wrap
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, Measurement
-from vehicled.output_files import open_text_output
 from vehicled.points import rotations
+from vehicled.terminal.output_files import open_text_output
 
 REFERENCE = tuple(channel for channel in CHANNELS if channel.startswith("reference."))
 """Channels that truth is made of."""

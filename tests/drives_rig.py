@@ -7,11 +7,11 @@ from functools import lru_cache
 
 from estimator_rig import steps
 
-from vehicled import settings
 from vehicled.configuration import File, configure
 from vehicled.identification.vehicle.filter_form import calc_filter_form
 from vehicled.identification.vehicle.names import PARAMETERS, apply, with_defaults
 from vehicled.messages import Step
+from vehicled.reading import settings
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.plant import make_plant

@@ -34,7 +34,7 @@ from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder, vectorn
 from replay.ubx_encoder import UbxEncoder, ubx_message
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.messages import Measurement
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
 
 _GNSS = {
     **{"gnss.lat": 47.376886, "gnss.lon": -8.541694, "gnss.alt": 412.5, "gnss.quality": 4.0},

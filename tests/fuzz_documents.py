@@ -25,7 +25,7 @@ from vehicled.configuration import File, configure
 from vehicled.daemon import commands
 from vehicled.daemon.endpoints import Endpoints, PublishOptions
 from vehicled.errors import VehicledError
-from vehicled.settings import config_path, loads
+from vehicled.reading.settings import config_path, loads
 
 STEPS = 40
 

@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from vehicled import settings
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, load_description
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.reading import settings
 
 G = 9.81
 SHIPPED = ("pendulum", "four_bar", "five_bar", "slider_crank", "suspension_corner")

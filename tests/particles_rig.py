@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from mechanism_rig import shipped
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.messages import Condition, Measurement, ParticleEstimate
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 
 ORIGIN = WorldOrigin(45.0, 7.0, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
 
 COMPACT = config_path("compact").read_text(encoding="utf-8")
 

@@ -21,7 +21,7 @@ from vehicled.batch.truth import pair_truths
 from vehicled.cli import main
 from vehicled.commands import batch as command
 from vehicled.errors import UsageError
-from vehicled.scoring import compare, score
+from vehicled.scoring.scores import compare, score
 
 LENGTH = 2.0
 """s of each drive."""
@@ -66,7 +66,7 @@ def without_times(rows: list[dict]) -> str:
 @pytest.fixture(scope="module")
 def options(drives) -> list[object]:
     soft = drives / "soft.yaml"
-    text = Path(vehicled.settings.config_path("prototype")).read_text()
+    text = Path(vehicled.reading.settings.config_path("prototype")).read_text()
     soft.write_text(text.replace("kind: errorEKF_FE", "kind: errorEKF_EJ"))
     assert soft.read_text() != text
     return [drives / "a.mcap", drives / "b.mcap", drives / "c.mcap", "--config", "prototype", soft]
@@ -177,7 +177,9 @@ def test_parquet_has_all_figures_with_units_and_configurations(here, options, tm
     assert table.column("nis.imu.gyro").to_pylist() == [row["nis"]["imu.gyro"] for row in rows]
     assert table.schema.field("errors.yaw.rmse").metadata == {b"unit": b"rad"}
     configurations = json.loads(table.schema.metadata[b"vehicled.configurations"])
-    assert configurations == {"prototype": Path(vehicled.settings.config_path("prototype")).read_text()}
+    assert configurations == {
+        "prototype": Path(vehicled.reading.settings.config_path("prototype")).read_text()
+    }
     assert plot.read_text().startswith("<?xml")
     assert "<svg" in plot.read_text()
 

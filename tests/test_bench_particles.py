@@ -9,10 +9,10 @@ import pytest
 from jobs_rig import Here
 from scipy.stats import kstest
 
-from vehicled.angles import wrap
 from vehicled.cli import main
 from vehicled.commands.benches import particles as command
 from vehicled.errors import UsageError
+from vehicled.maths.angles import wrap
 from vehicled.studies.benchmarks import particle_ambiguity, particle_plots, particles
 from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, STEP, Experiment, Try, advance
 

@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from vehicled import settings
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.multibody.files import mechanisms_folder
+from vehicled.reading import settings
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.topology import calc_constraint_jacobian, calc_topology
 

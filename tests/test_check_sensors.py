@@ -5,7 +5,7 @@ import json
 import pytest
 
 from vehicled.cli import main
-from vehicled.settings import config_path, shipped_folder
+from vehicled.reading.settings import config_path, shipped_folder
 
 REAR = {"wheel.rl.speed", "wheel.rr.speed"}
 FRONT = {"wheel.fl.speed", "wheel.fr.speed"}

@@ -17,12 +17,13 @@ import types
 import pytest
 
 import vehicled.commands
-from vehicled import __version__, settings
+from vehicled import __version__
 from vehicled.cli import COMMANDS, main, make_parser
 from vehicled.errors import RunError, UsageError
 from vehicled.multibody.files import mechanisms_folder
-from vehicled.output_files import OutputFile, check_outputs
-from vehicled.progress import Progress
+from vehicled.reading import settings
+from vehicled.terminal.output_files import OutputFile, check_outputs
+from vehicled.terminal.progress import Progress
 
 
 @pytest.fixture
@@ -365,7 +366,7 @@ def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):
             return True
 
     clock, out = iter((0.0, 10.0, 20.0, 20.5, 21.5, 22.0)), Terminal()
-    monkeypatch.setattr("vehicled.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("vehicled.terminal.progress.time.monotonic", lambda: next(clock))
     with Progress("fitting", 40, "s", stream=out, passes=True) as progress:
         for done in (20, 40, 0, 20):
             progress.update(done, "pass 2")
@@ -376,7 +377,7 @@ def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):
 
 def test_the_time_left_does_not_count_what_came_before_the_first_step(monkeypatch):
     clock, out = iter((0.0, 160.0, 171.0, 171.0)), io.StringIO()
-    monkeypatch.setattr("vehicled.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("vehicled.terminal.progress.time.monotonic", lambda: next(clock))
     with Progress("fitting", 40, "s", stream=out, passes=True) as progress:
         progress.update(0)
         progress.update(20)

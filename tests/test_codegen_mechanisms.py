@@ -16,7 +16,7 @@ from vehicled.multibody.dimensions import name_units
 from vehicled.multibody.files import mechanisms_folder
 from vehicled.multibody.library import make_library
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
 from vehicled.symbolic import c_library
 from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.text import library_name

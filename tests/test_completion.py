@@ -16,7 +16,7 @@ import pytest
 from vehicled.cli import COMMANDS, main, make_parser
 from vehicled.commands.shells import bash, fish, zsh
 from vehicled.commands.shells.arguments import ArgumentValue, CommandArguments, Option, read_commands
-from vehicled.settings import shipped_folder
+from vehicled.reading.settings import shipped_folder
 
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], "bind 'set bell-style none'"),

@@ -33,8 +33,8 @@ from drivers.corrections import CorrectionOptions, Corrections
 from drivers.nmea import Nmea, NmeaOptions
 from drivers.ntrip import make_gga
 from drivers.ubx import Ubx, UbxOptions
-from vehicled import settings
 from vehicled.errors import SettingsError
+from vehicled.reading import settings
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,11 @@ from caster import EPOCH, TestCaster
 from daemon_fakes import FakeEstimator
 from live_rig import wait_until
 
-from vehicled import settings
 from vehicled.daemon.daemon import Daemon, DaemonOptions, make_driver, statistics_line
 from vehicled.errors import SettingsError
+from vehicled.reading import settings
+from vehicled.reading.settings import config_path
 from vehicled.rig.configuration import write_configuration
-from vehicled.settings import config_path
 
 SECRET = "hunter2 of the caster"
 GGA = b"$GPGGA,120000.00,3848.3000,N,07703.9000,W,4,12,1.0,110.00,M,0.0,M,,*74\r\n"

@@ -11,10 +11,10 @@ from daemon_fakes import FakeEstimator
 from live_rig import wait_until
 
 from drivers.base import Driver
-from vehicled import settings
 from vehicled.daemon import daemon
 from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
 from vehicled.messages import Measurement
+from vehicled.reading import settings
 
 TEXT = """\
 devices:

@@ -15,7 +15,7 @@ from vehicled.daemon.learned import LearnedFile, LearnedKeeper
 from vehicled.errors import UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import SlowState
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
 from vehicled.sources.learnable import find_bounds
 
 CONFIGURATION = "vehicle: {mass: 1 t}\nsensors: {imu: {}}\nfilter: {kind: UKF}"

@@ -11,7 +11,7 @@ from vehicled.daemon import noise_reader
 from vehicled.daemon.noise_reader import read_noise
 from vehicled.errors import RunError, UsageError
 from vehicled.filter.settings import Filter
-from vehicled.settings import shipped_folder
+from vehicled.reading.settings import shipped_folder
 from vehicled.sources.sensors import Sensors
 
 RUNNING = (shipped_folder() / "prototype.yaml").read_text()

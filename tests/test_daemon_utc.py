@@ -14,11 +14,11 @@ from live_rig import wait_until
 from ubx_rig import pvt
 
 from replay.encoders import nmea_sentence
-from vehicled import settings
 from vehicled.daemon.daemon import Daemon, DaemonOptions
 from vehicled.daemon.pulses import PulseReader
 from vehicled.daemon.utc import UtcClock
 from vehicled.errors import SettingsError
+from vehicled.reading import settings
 
 SECOND = 1_000_000_000
 HOST = 1_790_000_000 * SECOND

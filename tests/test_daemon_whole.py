@@ -22,7 +22,6 @@ from drivers.xsens import XsensOptions
 from replay.emulator import Emulator
 from replay.laps import Laps
 from replay.mcap_log import McapLog
-from vehicled import settings
 from vehicled.cli import main
 from vehicled.configuration import load_configuration
 from vehicled.daemon import learned, live_recorder
@@ -30,6 +29,7 @@ from vehicled.daemon.daemon import Daemon, DaemonOptions, statistics_line
 from vehicled.daemon.signals import Signals, hold_reload
 from vehicled.errors import RunError, UsageError
 from vehicled.messages import Measurement, SlowState
+from vehicled.reading import settings
 from vehicled.stepping import run_steps
 
 CONFIGURATION = """\

@@ -25,7 +25,7 @@ from vehicled.live.lines import make_map, swing_bar
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, WHEELS
 from vehicled.rig.configuration import write_configuration
 from vehicled.rig.rig import DriveEnd
-from vehicled.scoring import Score, Scores
+from vehicled.scoring.scores import Score, Scores
 from vehicled.simulation.drive import Truth
 
 RTK_RMSE = 0.02 * math.sqrt(2)

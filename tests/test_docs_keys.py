@@ -17,12 +17,12 @@ from drivers.registry import load_driver
 from vehicled.configuration import File
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.daemon.daemon import DaemonOptions
-from vehicled.expectations import type_hints
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, parse_description
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
-from vehicled.settings import load, shipped_folder
+from vehicled.reading.expectations import type_hints
+from vehicled.reading.settings import load, shipped_folder
 from vehicled.vehicle.handbook import Handbook
 
 PROTOTYPE = shipped_folder() / "prototype.yaml"

@@ -12,7 +12,7 @@ from replay.foreign.mapping import LogMapping
 from vehicled.daemon.daemon import DaemonOptions, make_driver
 from vehicled.errors import SettingsError, UsageError
 from vehicled.messages import WHEELS, Measurement
-from vehicled.settings import config_path, loads
+from vehicled.reading.settings import config_path, loads
 
 DBC = Path(__file__).parent.parent / "config" / "prototype.dbc"
 

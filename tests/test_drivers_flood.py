@@ -19,7 +19,7 @@ from drivers.xsens import Xsens, XsensOptions
 from replay.emulate import EmulatedSerial
 from replay.encoders import XsensEncoder
 from vehicled.messages import Measurement
-from vehicled.token_bucket import TokenBucket
+from vehicled.trust.token_bucket import TokenBucket
 
 SECOND = 1_000_000_000
 

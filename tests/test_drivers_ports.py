@@ -18,7 +18,7 @@ from replay.encoders import XsensEncoder
 from replay.slcan_adapter import SlcanAdapter
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
-from vehicled.settings import loads
+from vehicled.reading.settings import loads
 
 MS = 1_000_000
 

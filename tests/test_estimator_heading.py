@@ -9,7 +9,7 @@ import pytest
 from estimator_rig import SECOND, Drive, Run, bends, mixed, prototype, rms, steps, with_sensors, without
 from filter_rig import new_filter, place, turn_left
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario

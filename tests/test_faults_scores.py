@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vehicled.cli import main
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import (
     ESTIMATE_COLUMNS,
     ESTIMATE_INDEX,

@@ -15,7 +15,7 @@ from replay.foreign.mapping import load_mapping
 from replay.log import open_log
 from vehicled.cli import main
 from vehicled.errors import UsageError
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
 
 GUIDE = """\
 004 072148.26 +3119.408424 +00062.635139 015.13 356.06 +00155.27 -00000.22

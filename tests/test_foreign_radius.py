@@ -6,8 +6,8 @@ from drivers.can import CanOptions, CanSignal, unit_factor
 from replay.foreign.csv_signals import CsvSignals
 from replay.foreign.mapped_log import MappedLog
 from replay.foreign.mapping import LogMapping
-from vehicled import settings
 from vehicled.errors import OptionError, SettingsError
+from vehicled.reading import settings
 
 
 def convert(tmp_path, mapping: str) -> list[float]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 
 PLACES = [
     (43.33, -8.41, 100.0),

@@ -6,11 +6,11 @@ import re
 import pytest
 from drives_rig import TEXT, prototype_file
 
-from vehicled import settings
 from vehicled.configuration import File
 from vehicled.identification.vehicle.names import PARAMETERS, apply, choose, with_defaults
 from vehicled.identification.vehicle.session import write
 from vehicled.identification.vehicle.yaml_text import Edit, edit, find_edits
+from vehicled.reading import settings
 
 FERRARI = settings.config_path("ferrari_250lm").read_text(encoding="utf-8")
 

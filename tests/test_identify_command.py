@@ -8,10 +8,10 @@ import pytest
 from drives_rig import changed, drive, mixed
 
 from replay.log import create_log
-from vehicled import settings
 from vehicled.cli import main
 from vehicled.configuration import File
 from vehicled.messages import Measurement
+from vehicled.reading import settings
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 

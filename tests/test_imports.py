@@ -12,6 +12,7 @@ import pytest
 
 from vehicled.rig.configuration import write_configuration
 from vehicled.vehicle.extension import FOLDERS
+from vehicled.vehicle.extension import PLAIN as PLAIN_FOLDERS
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("vehicled", "drivers", "replay")
@@ -22,36 +23,18 @@ only its version is used: so it stands beside the rows, and every module may hav
 
 PLAIN = {
     FACADE,
-    "vehicled.bounded_file",
-    "vehicled.yaml_errors",
-    "vehicled.errors",
-    "vehicled.addresses",
-    "vehicled.curve",
-    "vehicled.angles",
+    *(f"vehicled.{folder}" for folder in PLAIN_FOLDERS),
     "vehicled.backoff",
-    "vehicled.units",
+    "vehicled.errors",
     "vehicled.garbage",
-    "vehicled.inertia",
-    "vehicled.ownership",
-    "vehicled.settings",
-    "vehicled.expectations",
     "vehicled.messages",
-    "vehicled.mistakes",
-    "vehicled.number_faults",
-    "vehicled.output_files",
+    "vehicled.points",
     "vehicled.requests",
     "vehicled.schemas",
+    "vehicled.units",
     "vehicled.viewer_messages",
-    "vehicled.geodesy",
-    "vehicled.linear_table",
-    "vehicled.points",
-    "vehicled.progress",
-    "vehicled.terminal",
-    "vehicled.termination",
-    "vehicled.token_bucket",
-    "vehicled.white_noise",
 }
-"""Modules that any other may import, and that import none but each other."""
+"""Folders and modules that any other may import, and that import none but each other."""
 
 ROWS = (
     "vehicled.symbolic",
@@ -73,7 +56,6 @@ ROWS = (
     "vehicled.daemon",
     "vehicled.particles",
     "vehicled.live",
-    "vehicled.score_hints",
     "vehicled.scoring",
     "vehicled.log_check",
     "vehicled.report",
@@ -91,7 +73,7 @@ ROWS = (
 """Each may import what stands before it."""
 
 ONLY: dict[str, set[str]] = {
-    "vehicled.symbolic": {"vehicled.ownership"},
+    "vehicled.symbolic": {"vehicled.trust"},
     "drivers": PLAIN,
     "replay": PLAIN | {"drivers"},
     "vehicled.simulation": {row for row in ROWS if row != "vehicled.identification"} | PLAIN,
@@ -162,10 +144,12 @@ def test_imports_only_point_to_rows_before():
 
 
 def test_what_determines_the_code_of_a_car_is_in_its_hash():
-    """All rows up to the sources; beside themselves they import plain modules only, which stand in no folder."""
+    """All rows up to the sources; they import each other and plain folders and modules, which are in it too."""
     assert ROWS[: len(FOLDERS)] == tuple(f"vehicled.{folder}" for folder in FOLDERS)
     files = {path.stem for path in (ROOT / "vehicled").glob("*.py")}
-    assert {module.removeprefix("vehicled.") for module in PLAIN - {FACADE}} < files
+    plain = {name.removeprefix("vehicled.") for name in PLAIN - {FACADE}}
+    assert plain - set(PLAIN_FOLDERS) < files
+    assert set(PLAIN_FOLDERS) <= plain
 
 
 def test_the_facade_loads_nothing_by_itself():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vehicled.linear_table import LinearTable
+from vehicled.maths.linear_table import LinearTable
 
 
 def test_values_are_those_of_interp_inside_outside_and_at_the_points():

@@ -15,10 +15,10 @@ from scipy.spatial.transform import Rotation
 from vehicle_rig import LOSSLESS, Basics, G, Rig, motions, sine, vehicle
 
 import vehicled
-from vehicled import settings
 from vehicled.messages import CORNER_LOADS, WHEELS
 from vehicled.multibody.formulations import make_stepper
 from vehicled.multibody.mechanism import Mechanism
+from vehicled.reading import settings
 from vehicled.vehicle.hard_points import LiveAxlePoints
 from vehicled.vehicle.kinematics import calc_strut_ratio
 from vehicled.vehicle.loads import _LOADS, JointLoads

@@ -20,7 +20,7 @@ from vehicled.cli import main
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
-from vehicled.settings import load, shipped_folder
+from vehicled.reading.settings import load, shipped_folder
 from vehicled.setup.answers import Answers
 from vehicled.setup.bus import Bus
 from vehicled.setup.dialogue import read_answer

@@ -6,7 +6,7 @@ import pytest
 
 from vehicled.cli import main
 from vehicled.daemon.configuration import load_daemon_configuration
-from vehicled.settings import shipped_folder
+from vehicled.reading.settings import shipped_folder
 from vehicled.setup.tyre_size import read_tyre
 
 GOLF_CART = """\

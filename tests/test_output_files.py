@@ -14,7 +14,7 @@ from estimator_rig import mixed
 
 from replay.log import create_log
 from vehicled.cli import main
-from vehicled.output_files import open_output, write_output, writing
+from vehicled.terminal.output_files import open_output, write_output, writing
 
 LIMIT = 20_000
 """Bytes that a file may have."""
@@ -106,7 +106,7 @@ def test_ctrl_c_sets_what_is_incomplete_aside(tmp_path):
 def test_sigterm_sets_what_is_incomplete_aside_and_ends_the_process(tmp_path):
     out = tmp_path / "table.csv"
     script = (
-        "import sys, time, types\nfrom vehicled.output_files import writing\n"
+        "import sys, time, types\nfrom vehicled.terminal.output_files import writing\n"
         "m = types.ModuleType('vehicled.commands.check')\nm.HELP = ''\nm.configure = lambda p: None\n"
         f"def run(args):\n    with writing({str(out)!r}), open({str(out)!r}, 'w') as file:\n"
         "        file.write('half')\n        print('begun', flush=True)\n        time.sleep(30)\n"

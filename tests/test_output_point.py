@@ -19,8 +19,8 @@ from vehicled.estimator import Estimator
 from vehicled.filter.states import ATTITUDE
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.points import POINT_COLUMNS, move, rotations
+from vehicled.reading.settings import config_path, loads
 from vehicled.schemas import TOPIC_COLUMNS, resolution_of
-from vehicled.settings import config_path, loads
 from vehicled.simulation.drive import Truth
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario

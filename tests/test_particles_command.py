@@ -17,15 +17,15 @@ from drivers.can import CanOptions
 from drivers.xsens import XsensOptions
 from replay.emulator import Emulator
 from replay.mcap_log import McapLog
-from vehicled import settings
-from vehicled.angles import wrap
 from vehicled.cli import main
 from vehicled.daemon.daemon import Daemon
+from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.multibody.files import mechanism_path
 from vehicled.multibody.formulations import make_stepper
 from vehicled.particles.configuration import load_particles_configuration
 from vehicled.particles.tracker import MechanismTracker
+from vehicled.reading import settings
 
 DT = 0.01
 MS = 1_000_000

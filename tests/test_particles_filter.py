@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.particles.filter import MotionNoise, ParticleFilter
 from vehicled.particles.instruments import CoordinateInstrument, PositionInstrument, RateInstrument
 from vehicled.particles.resampling import RESAMPLERS

@@ -12,7 +12,7 @@ import pytest
 from vehicled.particles.live import Follower, Sample
 from vehicled.studies.benchmarks import particle_live
 from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, Experiment, Try
-from vehicled.terminal import Canvas
+from vehicled.terminal.canvas import Canvas
 
 STEP_NS = round(STEP * 1e9)
 SMALL = Experiment(count=60, keeps_covariance=True, motion=0.01)

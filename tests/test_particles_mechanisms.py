@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mechanism_rig import describe
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import Description, load_description
 from vehicled.multibody.elements import Angle, Bar, GroundBody, TorsionSpring

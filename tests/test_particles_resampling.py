@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.particles.resampling import RESAMPLERS
 from vehicled.particles.weights import (
     circular_deviation,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from vehicled.angles import wrap
 from vehicled.errors import UsageError
+from vehicled.maths.angles import wrap
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.description import load_description
 from vehicled.multibody.formulations import make_stepper

@@ -5,8 +5,8 @@ import pytest
 from mechanism_rig import mechanism, shipped
 from particles_rig import DT, SIGMA, follow, make_tracker, move
 
-from vehicled.angles import wrap
 from vehicled.errors import SettingsError
+from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.particles.assembly import assemble
 from vehicled.particles.configuration import load_particles_configuration

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.points import POINT_COLUMNS, find_point, move, rotations, with_point
 
 T = np.linspace(0.0, 2.0, 40)

@@ -14,7 +14,7 @@ from replay.emulate import PseudoTerminal, emulate
 from replay.encoders import NmeaEncoder, VectorNavEncoder, XsensEncoder
 from replay.ubx_encoder import UbxEncoder
 from vehicled.messages import Measurement
-from vehicled.settings import shipped_folder
+from vehicled.reading.settings import shipped_folder
 
 GNSS = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 412.5, "gnss.quality": 4.0, "gnss.h_acc": 0.014}
 GNSS |= {"gnss.speed": 12.5, "gnss.course": 1.0}

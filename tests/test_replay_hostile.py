@@ -28,8 +28,8 @@ from replay.problems import Problems
 from vehicled.cli import main
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
+from vehicled.reading.settings import shipped_folder
 from vehicled.schemas import TOPIC_COLUMNS, encode_measurement
-from vehicled.settings import shipped_folder
 
 MB = 1 << 20
 ZEROS = bytes(MB)

@@ -16,10 +16,10 @@ from replay.mcap_log import McapLog
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.messages import Measurement
+from vehicled.reading.settings import shipped_folder
 from vehicled.rig.configuration import write_configuration
 from vehicled.rig.daemon_process import DaemonProcess
 from vehicled.rig.rig import Rig
-from vehicled.settings import shipped_folder
 
 MS = 1_000_000
 
@@ -134,7 +134,7 @@ import sys
 from pathlib import Path
 from vehicled.daemon.configuration import load_daemon_configuration
 from vehicled.rig.rig import Rig
-from vehicled.settings import shipped_folder
+from vehicled.reading.settings import shipped_folder
 
 if __name__ == "__main__":
     path = Path(sys.argv[1])

@@ -8,7 +8,7 @@ import pytest
 from replay.csv_log import Table
 from replay.problems import Problems
 from vehicled.cli import main
-from vehicled.scoring import compare
+from vehicled.scoring.scores import compare
 
 T = np.arange(0.0, 60.0, 0.1)
 YAW = np.mod(0.2 * T + np.pi, 2.0 * np.pi) - np.pi

@@ -15,10 +15,10 @@ from replay.problems import Problems
 from vehicled.cli import main
 from vehicled.daemon.recorder import Recorder
 from vehicled.errors import RunError
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
 from vehicled.report.data import load_run
-from vehicled.scoring import compare, find_notes, score, score_receiver, score_sensors
+from vehicled.scoring.scores import compare, find_notes, score, score_receiver, score_sensors
 
 SECOND = 1_000_000_000
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vehicled.errors import SettingsError, UsageError
-from vehicled.settings import Deferred, config_path, load, loads
+from vehicled.reading.settings import Deferred, config_path, load, loads
 from vehicled.units import (
     Kilograms,
     Metres,
@@ -334,7 +334,7 @@ def test_aliases_are_expanded_within_bounds(monkeypatch: pytest.MonkeyPatch) -> 
         children: list["Node"] = field(default_factory=list)
 
     Node.__annotations__["children"] = list[Node]
-    monkeypatch.setattr("vehicled.settings.MAX_VALUES", 20_000)
+    monkeypatch.setattr("vehicled.reading.settings.MAX_VALUES", 20_000)
     bomb = "children:\n- &a {}\n"
     for name, previous in zip("bcdefgh", "abcdefg", strict=True):
         bomb += f"- &{name} {{children: [{', '.join(['*' + previous] * 10)}]}}\n"
@@ -406,7 +406,7 @@ def test_only_regular_files_of_bounded_size_are_read(tmp_path: Path) -> None:
 def test_shipped_configurations_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "prototype.yaml").write_text("{}")
     (tmp_path / "other.yaml").write_text("{}")
-    monkeypatch.setattr("vehicled.settings.shipped_folder", lambda: tmp_path)
+    monkeypatch.setattr("vehicled.reading.settings.shipped_folder", lambda: tmp_path)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").write_text("{}")
     assert config_path("prototype") == tmp_path / "prototype.yaml"

@@ -16,9 +16,9 @@ from drivers.xsens import XsensOptions
 from vehicled.configuration import File
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.errors import SettingsError
-from vehicled.expectations import find_metadata, find_unit_choice, numbers_of, type_hints
 from vehicled.filter.settings import Filter
-from vehicled.settings import loads
+from vehicled.reading.expectations import find_metadata, find_unit_choice, numbers_of, type_hints
+from vehicled.reading.settings import loads
 from vehicled.simulation.scenario import Scenario
 from vehicled.sources.sensors import Sensors
 from vehicled.units import Range, Unit, UnitBy, parse_unit

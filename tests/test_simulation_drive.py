@@ -16,7 +16,7 @@ from replay.log import open_log
 from vehicled.cli import main
 from vehicled.errors import RunError, SettingsError
 from vehicled.messages import ESTIMATE_INDEX
-from vehicled.settings import loads
+from vehicled.reading.settings import loads
 from vehicled.simulation.course import CourseBuilder, double_lane_change, double_lane_change_lanes
 from vehicled.simulation.drive import drive_plant, simulate
 from vehicled.simulation.driver import Controls, SpeedProfile, State

@@ -11,7 +11,7 @@ from estimator_rig import rms
 
 import vehicled
 from vehicled import DaemonConfiguration, Drive, Measurement
-from vehicled.settings import config_path, loads, shipped_folder
+from vehicled.reading.settings import config_path, loads, shipped_folder
 from vehicled.simulation.equipment import Equipment, find_equipment
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario

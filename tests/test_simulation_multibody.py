@@ -8,7 +8,7 @@ import pytest
 
 from vehicled.configuration import load_configuration
 from vehicled.messages import ESTIMATE_INDEX, WHEELS
-from vehicled.settings import loads
+from vehicled.reading.settings import loads
 from vehicled.simulation.drive import drive_plant, simulate
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario

@@ -12,7 +12,7 @@ import pytest
 from vehicled.errors import SettingsError
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, Measurement
 from vehicled.points import rotations
-from vehicled.settings import loads
+from vehicled.reading.settings import loads
 from vehicled.simulation.sensor_settings import (
     CONVENTIONAL,
     Errors,

@@ -17,7 +17,7 @@ from replay.emulator import Emulator
 from replay.slcan_adapter import SlcanAdapter
 from vehicled.errors import UsageError
 from vehicled.messages import Measurement
-from vehicled.settings import loads
+from vehicled.reading.settings import loads
 
 
 @st.composite

@@ -6,7 +6,7 @@ import numpy as np
 import pymap3d
 import pytest
 
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 from vehicled.sources.gnss.true_north import TrueNorth
 

@@ -7,7 +7,7 @@ import pytest
 from vehicle_rig import Rig, vehicle
 
 from vehicled.errors import SettingsError
-from vehicled.settings import loads
+from vehicled.reading.settings import loads
 from vehicled.sources.sensors import Sensors
 from vehicled.vehicle.steering import SteeringGeometry
 

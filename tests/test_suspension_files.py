@@ -12,7 +12,7 @@ from vehicle_rig import vehicle
 import vehicled
 from vehicled.cli import main
 from vehicled.messages import WHEELS
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
 from vehicled.studies.benchmarks.peers.wishbones import get_axle
 
 

@@ -16,7 +16,7 @@ from vehicled.daemon.connections import MAX_CONNECTIONS
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.daemon.loop import LoopOptions
 from vehicled.daemon.runtime_folder import SERVICE_FOLDER
-from vehicled.settings import loads
+from vehicled.reading.settings import loads
 
 FOLDER = Path(__file__).parent.parent / "systemd"
 UNIT = FOLDER / "vehicled.service"

@@ -12,7 +12,7 @@ from vehicle_rig import G
 
 import vehicled
 from vehicled.cli import main
-from vehicled.expectations import join_path
+from vehicled.reading.expectations import join_path
 from vehicled.vehicle.car import Car
 
 CARS = ["compact", "ferrari_250lm", "hatchback", "prototype", "rav4", "reference_vehicle", "saloon"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from vehicle_rig import G, Rig, given, motions
 
-from vehicled import settings
 from vehicled.errors import SettingsError
 from vehicled.messages import WHEELS
+from vehicled.reading import settings
 from vehicled.vehicle.handbook import Handbook, HandbookAxle, roll_center_height
 from vehicled.vehicle.kinematics import Corner, calc_rates, moved
 from vehicled.vehicle.parameters import TMeasyTyre, Vehicle

@@ -9,7 +9,7 @@ from spoilt_cars import spoil
 
 import vehicled
 from vehicled.cli import main
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
 
 HATCHBACK = config_path("hatchback").read_text(encoding="utf-8")
 PROTOTYPE = config_path("prototype").read_text(encoding="utf-8").partition("\ndaemon:")[0]

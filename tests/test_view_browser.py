@@ -16,10 +16,10 @@ from browser_rig import browser, needs_browser
 from publisher_rig import COUNTERS, circling, publishing, status
 
 from replay.mcap_log import McapLog
-from vehicled import settings
 from vehicled.daemon.daemon import Daemon, DaemonOptions
 from vehicled.daemon.recorder import Recorder
 from vehicled.messages import Condition
+from vehicled.reading import settings
 
 pytestmark = needs_browser
 

@@ -6,7 +6,7 @@ import pytest
 
 from vehicled.errors import SettingsError
 from vehicled.filter.settings import World
-from vehicled.settings import loads
+from vehicled.reading.settings import loads
 from vehicled.sources.world import WorldFrame
 
 FIX = 48.2649, 11.67, 480.0

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from vehicled import settings
 from vehicled.cli import main
+from vehicled.reading import settings
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from vehicled import settings
 from vehicled.messages import WHEELS
+from vehicled.reading import settings
 from vehicled.vehicle.arrays import CORNER_OUTPUTS, ROOT_OUTPUTS
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.extension import Extension

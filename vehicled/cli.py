@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from vehicled import __version__
 from vehicled.errors import SettingsError, UsageError, VehicledError
-from vehicled.termination import Terminated, end_by_sigterm, raising_terminated
+from vehicled.terminal.termination import Terminated, end_by_sigterm, raising_terminated
 
 COMMANDS = {
     "demo": "the whole chain on an emulated vehicle; nothing to configure",

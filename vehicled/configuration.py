@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vehicled import settings
 from vehicled.filter.settings import Filter, World
-from vehicled.settings import Deferred
+from vehicled.reading import settings
+from vehicled.reading.settings import Deferred
 from vehicled.sources.output import Output, PointName, locate
 from vehicled.sources.sensors import Sensors
 from vehicled.units import Vector

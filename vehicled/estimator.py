@@ -25,9 +25,9 @@ from vehicled.filter.settings import Filter
 from vehicled.filter.state_table import make_table
 from vehicled.filter.states import ATTITUDE, POSITION
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_INDEX, Condition, Estimate, Innovation, Measurement, SlowState
-from vehicled.number_faults import find_fault
+from vehicled.reading.number_faults import find_fault
 from vehicled.requests import SetParameters, SetPosition
 from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.checks.screening import Screening

@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar
 from drivers.can import NO_SCALE, OFFSET_UNITS, WHEEL_SPEEDS, RollingRadius
 from replay.rows import ARRIVAL
 from replay.times import ISO_8601
-from vehicled.expectations import suggest
 from vehicled.messages import CHANNELS
-from vehicled.settings import load
+from vehicled.reading.expectations import suggest
+from vehicled.reading.settings import load
 from vehicled.units import Seconds, UnitBy, UnitError, calc_factor
 
 TARGETS = {**CHANNELS, ARRIVAL: "s"}

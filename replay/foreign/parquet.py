@@ -20,8 +20,8 @@ from replay.times import ISO_8601, round_seconds
 from vehicled import __version__
 from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement
-from vehicled.output_files import open_output
 from vehicled.schemas import unit_of
+from vehicled.terminal.output_files import open_output
 
 SUFFIX = ".parquet"
 MARK = b"PAR1"

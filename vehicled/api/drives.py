@@ -14,14 +14,14 @@ from replay.foreign.mapping import load_mapping
 from replay.log import create_log, log_devices, open_log, read_steps, read_steps_as_measured
 from replay.problems import Problems
 from replay.steps import as_measured, make_steps, sort_by_arrival
-from vehicled import scoring
 from vehicled.api.estimates import Estimates
 from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import CHANNELS, Estimate, Innovation, Measurement, Step
 from vehicled.points import with_point
-from vehicled.scoring import Scores
+from vehicled.scoring import scores
+from vehicled.scoring.scores import Scores
 from vehicled.simulation import drive as simulation
 from vehicled.simulation.equipment import find_equipment
 from vehicled.simulation.plant import make_plant
@@ -226,4 +226,4 @@ def score(
     ]
     if truth_point is not None:
         tables[1] = tables[1]._replace(columns=with_point(tables[1].columns, truth_point))
-    return scoring.score(scoring.compare(*tables), estimates.innovations)
+    return scores.score(scores.compare(*tables), estimates.innovations)

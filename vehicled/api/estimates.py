@@ -58,7 +58,7 @@ class Estimates:
 
         Raises UsageError for a file that is neither or cannot be read.
         """
-        from vehicled.scoring import read_run
+        from vehicled.scoring.scores import read_run
 
         try:
             run = read_run(path)

@@ -25,7 +25,7 @@ from vehicled.estimator import Estimator
 from vehicled.jobs.installation import hash_code
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Condition, Estimate, Measurement
 from vehicled.points import POINT_COLUMNS
-from vehicled.scoring import Scores, SensorScore, SensorTally, at_point, compare, score
+from vehicled.scoring.scores import Scores, SensorScore, SensorTally, at_point, compare, score
 from vehicled.stepping import play_back
 
 

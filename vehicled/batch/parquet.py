@@ -9,7 +9,7 @@ from typing import Any
 
 from vehicled import __version__
 from vehicled.jobs.installation import hash_code
-from vehicled.output_files import open_output, writing
+from vehicled.terminal.output_files import open_output, writing
 
 _UNITS = {"seconds": "s", "step_us": "µs", "nis": "1", "rejected": "1", "rejected_share": "1"}
 _TEXTS = ("log", "config", "truth", "error")

@@ -90,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
 def _check_outputs(args: argparse.Namespace) -> None:
     """Before the work, so that it is not done in vain. Raises UsageError."""
     from vehicled.errors import UsageError
-    from vehicled.output_files import PLOTS, OutputFile, check_outputs
-    from vehicled.settings import config_path
+    from vehicled.reading.settings import config_path
+    from vehicled.terminal.output_files import PLOTS, OutputFile, check_outputs
 
     check_outputs(
         [
@@ -138,7 +138,7 @@ def _run_jobs(args: argparse.Namespace, jobs: "list[BatchJob]") -> list[dict[str
     from vehicled.batch.job import get_key, make_empty_row, run_batch_job
     from vehicled.jobs.ledger import Ledger
     from vehicled.jobs.run import run_jobs
-    from vehicled.progress import Progress
+    from vehicled.terminal.progress import Progress
 
     ledger = Ledger(args.resume, get_key, "a row of `vehicled batch`", lambda row: row["error"] is None)
     todo = [job for job in jobs if job.key not in ledger]

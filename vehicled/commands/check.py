@@ -97,7 +97,7 @@ def _check_file(args: argparse.Namespace) -> int:
     from vehicled.errors import UsageError
     from vehicled.multibody.files import is_mechanism
     from vehicled.particles.configuration import check_particles_configuration, is_particles_file
-    from vehicled.settings import config_path
+    from vehicled.reading.settings import config_path
 
     of_mechanism = is_mechanism(args.checked)
     if args.mechanism and not of_mechanism and is_particles_file(config_path(args.checked)):
@@ -130,7 +130,7 @@ def _check_log(args: argparse.Namespace) -> int:
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import RunError
     from vehicled.log_check.check import USUAL_CAR, LogChecker
-    from vehicled.progress import Progress
+    from vehicled.terminal.progress import Progress
 
     configuration = None if args.config is None else load_daemon_configuration(args.config)
     devices = {} if configuration is None else log_devices(configuration.daemon.devices)
@@ -201,7 +201,7 @@ def _log_lines(found: LogCheck, car: str, problems: int) -> list[str]:
 
 def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     from vehicled.estimator import Estimator
-    from vehicled.expectations import join_path
+    from vehicled.reading.expectations import join_path
     from vehicled.sources.latency_doubts import find_latency_doubts
     from vehicled.sources.place_doubts import find_place_doubts
     from vehicled.vehicle.doubts import find_doubts

@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the files; returns the exit status. Raises UsageError, MechanismError."""
-    from vehicled.output_files import check_folder
+    from vehicled.terminal.output_files import check_folder
 
     check_folder("--output", args.output)
     if args.language == "yaml":
@@ -81,7 +81,7 @@ def _write_car(args: argparse.Namespace) -> int:
 def _write_files(args: argparse.Namespace, texts: dict[str, str]) -> dict[str, int]:
     """Texts by name into the folder; sizes by path. UsageError, and nothing is written, where one is in the way."""
     from vehicled.errors import UsageError
-    from vehicled.output_files import OutputFile, check_outputs, write_output
+    from vehicled.terminal.output_files import OutputFile, check_outputs, write_output
 
     args.output.mkdir(parents=True, exist_ok=True)
     paths = {args.output / name: text.encode() for name, text in texts.items()}

@@ -19,15 +19,15 @@ from replay.steps import sort_by_arrival
 from replay.truth import TruthWriter, find_truth_columns
 from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
 from vehicled.errors import RunError, UsageError
-from vehicled.geodesy import WorldOrigin
 from vehicled.log_check.clocks import ClockFinder, describe_clock
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, ESTIMATE_COLUMNS, LOAD_COLUMNS, Estimate
-from vehicled.output_files import OutputFile, check_outputs, writing
 from vehicled.points import ORIGIN
-from vehicled.progress import Progress
+from vehicled.reading.settings import config_path
 from vehicled.schemas import ROW_COLUMNS
-from vehicled.scoring import read_configuration
-from vehicled.settings import config_path
+from vehicled.scoring.scores import read_configuration
+from vehicled.terminal.output_files import OutputFile, check_outputs, writing
+from vehicled.terminal.progress import Progress
 
 HELP = "convert a log into another format"
 

@@ -76,15 +76,15 @@ def run(args: argparse.Namespace) -> int:
     from replay.csv_log import EstimatesWriter
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.demo.result import DemoResult
-    from vehicled.geodesy import WorldOrigin
+    from vehicled.maths.geodesy import WorldOrigin
     from vehicled.messages import ESTIMATE_COLUMNS
-    from vehicled.output_files import writing
-    from vehicled.progress import Progress
     from vehicled.rig.configuration import write_configuration
     from vehicled.rig.rig import Rig
-    from vehicled.scoring import score_receiver
+    from vehicled.scoring.scores import score_receiver
     from vehicled.simulation.drive import Truth
     from vehicled.simulation.equipment import find_equipment
+    from vehicled.terminal.output_files import writing
+    from vehicled.terminal.progress import Progress
 
     scenario, latency = _scenario(args)
     folder: Path = args.output
@@ -166,10 +166,10 @@ def _simulate(
 ) -> "tuple[list[Measurement], Truth]":
     """What the sensors will measure, in order of arrival, and the truth, both on the time of the drive."""
     from vehicled.estimator import Estimator
-    from vehicled.progress import Progress
     from vehicled.simulation.drive import simulate
     from vehicled.simulation.equipment import find_equipment
     from vehicled.simulation.plant import make_plant
+    from vehicled.terminal.progress import Progress
 
     plant = make_plant(car, scenario.plant)
     Estimator(car)  # compiles its model for the daemon, which then finds it on the disk

@@ -4,9 +4,9 @@ import argparse
 from importlib.resources import files
 from importlib.util import find_spec
 
-from vehicled.addresses import is_loopback
 from vehicled.errors import UsageError
 from vehicled.live.options import add_key_arguments, make_publication
+from vehicled.trust.addresses import is_loopback
 
 HELP = "Serve a running daemon's results to Foxglove: the car on map and in space, and all values to plot."
 

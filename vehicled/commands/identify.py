@@ -114,7 +114,7 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.identification.vehicle.session import as_json, format_session
     from vehicled.identification.vehicle.session import run as run_session
-    from vehicled.settings import config_path
+    from vehicled.reading.settings import config_path
 
     _check_logs(args, "drive")
     _check_output(args, {"configuration": [config_path(args.config)]})
@@ -127,7 +127,7 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     with contextlib.nullcontext() if alone else open_executor(args, len(logs)) as executor:
         session = run_session(logs, args.config, names, tuning, validate, args.anyway, args.json, executor)
     if args.output is not None:
-        from vehicled.output_files import write_output
+        from vehicled.terminal.output_files import write_output
 
         write_output(args.output, session.text.encode())
     if args.plots is not None:
@@ -158,7 +158,7 @@ def _check_logs(args: argparse.Namespace, what: str) -> None:
 
 def _check_output(args: argparse.Namespace, source: dict[str, list[Path]]) -> None:
     """Raise UsageError where the new file would replace `source`, which it is a copy of, or a log; for no folder."""
-    from vehicled.output_files import OutputFile, check_folder, check_outputs
+    from vehicled.terminal.output_files import OutputFile, check_folder, check_outputs
 
     check_folder("--plots", args.plots)
     check_outputs(
@@ -187,9 +187,9 @@ def _read(path: Path, daemon: DaemonOptions, mapping: LogMapping | None) -> Reco
 
 def list_all(args: argparse.Namespace, known: Mapping[str, Parameter]) -> int:
     """Parameters of a configuration and their values."""
-    from vehicled import settings
     from vehicled.configuration import File
     from vehicled.identification.vehicle.names import for_file, with_defaults
+    from vehicled.reading import settings
 
     file = with_defaults(settings.load(settings.config_path(args.config), File))
     values = {p.name: p.get(file) for p in known.values()}
@@ -205,7 +205,6 @@ def list_all(args: argparse.Namespace, known: Mapping[str, Parameter]) -> int:
 
 def _run_mechanism(args: argparse.Namespace) -> int:
     """Estimate a mechanism's parameters from logs; returns the exit status. Raises UsageError, RunError."""
-    from vehicled import settings
     from vehicled.errors import UsageError
     from vehicled.identification.mechanism.report import as_json, format_session
     from vehicled.identification.mechanism.session import run as run_session
@@ -215,6 +214,7 @@ def _run_mechanism(args: argparse.Namespace) -> int:
     from vehicled.multibody.checks import require_freedom
     from vehicled.multibody.files import mechanism_path
     from vehicled.multibody.mechanism import Mechanism
+    from vehicled.reading import settings
 
     for option in _ONLY_CARS:
         if getattr(args, option):
@@ -238,7 +238,7 @@ def _run_mechanism(args: argparse.Namespace) -> int:
     validate = None if args.validate is None else read_motion(args.validate, mechanism)
     session = run_session(unknowns, runs, validate, args.anyway, args.json)
     if args.output is not None:
-        from vehicled.output_files import write_output
+        from vehicled.terminal.output_files import write_output
 
         found_text = write(text, session.estimate.quantities, ", ".join(log.name for log in args.logs))
         write_output(args.output, found_text.encode())

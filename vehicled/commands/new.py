@@ -11,7 +11,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from vehicled.errors import SettingsError, UsageError
-from vehicled.output_files import OutputFile, check_outputs
+from vehicled.terminal.output_files import OutputFile, check_outputs
 
 if TYPE_CHECKING:
     from drivers.can import CanSignal
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, write and check; returns the exit status. Raises UsageError; nothing is then written."""
-    from vehicled.settings import load
+    from vehicled.reading.settings import load
     from vehicled.setup.answers import Answers
     from vehicled.setup.dialogue import Dialogue
     from vehicled.setup.questions import RECORD, SENSORS
@@ -78,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _ask_vehicle(dialogue: Dialogue, args: argparse.Namespace) -> None:
     """Until the figures of the car fit together. Raises UsageError where nothing can be asked."""
-    from vehicled import settings
     from vehicled.configuration import File
+    from vehicled.reading import settings
     from vehicled.setup.questions import VEHICLE
     from vehicled.setup.text import Draft, make_vehicle_text
 

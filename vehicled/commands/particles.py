@@ -70,9 +70,9 @@ def _run(args: argparse.Namespace) -> int:
     from vehicled.errors import UsageError
     from vehicled.multibody.files import mechanism_path
     from vehicled.multibody.mechanism import Mechanism
-    from vehicled.output_files import OutputFile, check_outputs
     from vehicled.particles.configuration import load_particles_configuration
     from vehicled.particles.tracker import MechanismTracker
+    from vehicled.terminal.output_files import OutputFile, check_outputs
 
     if args.log is None:
         for name in ("mapping", "rate", "fast", "estimates", "record", "publish"):
@@ -182,10 +182,10 @@ def _play(
     from replay.steps import play
     from vehicled.daemon.replay_outputs import ReplayOutputs
     from vehicled.messages import ParticleEstimate
-    from vehicled.output_files import writing
     from vehicled.particles.table import MechanismWriter
-    from vehicled.progress import Progress
     from vehicled.stepping import play_back
+    from vehicled.terminal.output_files import writing
+    from vehicled.terminal.progress import Progress
 
     steps = read_steps(log, configuration.daemon.loop.period)
     if not args.fast:

@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
     from replay.rates import find_slow_clock
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import RunError, UsageError
-    from vehicled.output_files import OutputFile, check_outputs
-    from vehicled.settings import config_path
+    from vehicled.reading.settings import config_path
+    from vehicled.terminal.output_files import OutputFile, check_outputs
 
     if args.rate is not None and not args.rate > 0.0:
         raise UsageError(f"--rate {args.rate}: expected a number above 0")
@@ -135,10 +135,10 @@ def _check_smooth(args: argparse.Namespace) -> None:
 def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: Log) -> Summary:
     from replay.csv_log import EstimatesWriter
     from replay.log import read_steps_as_measured
-    from vehicled.output_files import writing
-    from vehicled.progress import Progress
     from vehicled.smoothing.smoother import Smoother
     from vehicled.stepping import play_back
+    from vehicled.terminal.output_files import writing
+    from vehicled.terminal.progress import Progress
 
     steps = read_steps_as_measured(log, round(1e9 / configuration.daemon.loop.rate))
     with Smoother(configuration) as smoother:
@@ -168,9 +168,9 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
     from vehicled.estimator import Estimator
     from vehicled.foxglove.scene import Scene
     from vehicled.messages import Estimate
-    from vehicled.output_files import writing
-    from vehicled.progress import Progress
     from vehicled.stepping import play_back
+    from vehicled.terminal.output_files import writing
+    from vehicled.terminal.progress import Progress
 
     steps = read_steps(log, configuration.daemon.loop.period)
     if not args.fast:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from textwrap import fill
 
-from vehicled.output_files import OutputFile, check_outputs
+from vehicled.terminal.output_files import OutputFile, check_outputs
 
 HELP = "plot a run"
 

@@ -13,9 +13,9 @@ import numpy as np
 from replay.csv_log import Table, read_estimates
 from vehicled.configuration import load_configuration
 from vehicled.errors import RunError, UsageError
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.points import ORIGIN, find_point, format_point, with_point
-from vehicled.scoring import (
+from vehicled.scoring.scores import (
     Score,
     Scored,
     compare,

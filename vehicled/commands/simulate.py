@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vehicled.errors import UsageError
-from vehicled.output_files import OutputFile, check_outputs, writing
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
+from vehicled.terminal.output_files import OutputFile, check_outputs, writing
 from vehicled.units import UnitError, read_quantity
 
 if TYPE_CHECKING:
     from vehicled.multibody.forms import Form
     from vehicled.multibody.mechanism import Mechanism
     from vehicled.particles.configuration import ParticlesConfiguration
-    from vehicled.simulation.motion import DrivenMechanism, Motion
+    from vehicled.simulation.motion import DrivenMechanism, SimulatedMotion
 
 HELP = (
     "Drive the plant and write what the configured sensors would measure, and the truth; or move a mechanism."
@@ -150,10 +150,10 @@ def _simulate_drive(args: argparse.Namespace) -> int:
     from replay.log import create_log
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.messages import CHANNELS
-    from vehicled.progress import Progress
     from vehicled.simulation.drive import simulate
     from vehicled.simulation.equipment import find_equipment
     from vehicled.simulation.plant import make_plant
+    from vehicled.terminal.progress import Progress
 
     configuration = load_daemon_configuration(args.config)
     equipment = find_equipment(configuration, configuration.find_signals())
@@ -178,9 +178,9 @@ def _simulate_mechanism(args: argparse.Namespace) -> int:
     from vehicled.multibody.formulations import make_stepper
     from vehicled.particles.configuration import load_particles_configuration
     from vehicled.particles.readings import check_sensors
-    from vehicled.progress import Progress
     from vehicled.simulation.motion import DrivenMechanism, simulate_motion
     from vehicled.simulation.motion_files import write_motion, write_truth
+    from vehicled.terminal.progress import Progress
 
     if args.output is None and args.truth is None:
         raise UsageError("simulate: --output or --truth is missing (see 'vehicled simulate --help')")
@@ -260,7 +260,9 @@ def _warn_of_step(mechanism: Mechanism, step: float, args: argparse.Namespace) -
         print(f"doubtful: --step: {fast.describe(step)}", file=sys.stderr)
 
 
-def _write_readings(path: str, motion: Motion, configuration: ParticlesConfiguration, seed: int) -> None:
+def _write_readings(
+    path: str, motion: SimulatedMotion, configuration: ParticlesConfiguration, seed: int
+) -> None:
     from replay.log import create_log
     from vehicled.messages import CHANNELS
     from vehicled.particles.readings import make_readings
@@ -271,7 +273,7 @@ def _write_readings(path: str, motion: Motion, configuration: ParticlesConfigura
             log.write(m)
 
 
-def _describe(motion: Motion) -> str:
+def _describe(motion: SimulatedMotion) -> str:
     """What shows whether the motion is right: energy, constraints, and steps that have not converged."""
     first, last = motion.energy[0], motion.energy[-1]
     text = f"energy {first:.6g} J at the start, {last:.6g} J at the end"

@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
             publication = make_publication(args.endpoint or DEFAULT_ENDPOINT, args)
             source = opened.enter_context(contextlib.closing(LiveRun(publication)))
         else:
-            from vehicled.progress import Progress
+            from vehicled.terminal.progress import Progress
             from vehicled.view.recorded_run import RecordedRun
 
             with Progress("reading", unit="s") as progress:

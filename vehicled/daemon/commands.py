@@ -19,7 +19,7 @@ from vehicled.daemon.runtime_folder import default_command_endpoint
 from vehicled.errors import VehicledError
 from vehicled.messages import Status
 from vehicled.requests import Mark, SetPosition
-from vehicled.token_bucket import TokenBucket
+from vehicled.trust.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from drivers.ports import find_place_fault
 from drivers.registry import load_driver
-from vehicled import settings
 from vehicled.configuration import Configuration, configure, to_file
 from vehicled.daemon.daemon import DaemonOptions, DeviceOptions, check_ports, make_driver
 from vehicled.daemon.written_files import check_learned, check_record
-from vehicled.mistakes import Mistakes
-from vehicled.settings import Deferred
+from vehicled.reading import settings
+from vehicled.reading.mistakes import Mistakes
+from vehicled.reading.settings import Deferred
 
 Configured = TypeVar("Configured")
 

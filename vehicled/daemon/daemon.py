@@ -34,9 +34,9 @@ from vehicled.daemon.utc import UtcClock
 from vehicled.errors import OptionError, RunError, SettingsError, UsageError
 from vehicled.foxglove.scene import Scene
 from vehicled.messages import AnyEstimate, Measurement, SourceFault, Status
-from vehicled.mistakes import Mistakes
+from vehicled.reading.mistakes import Mistakes
+from vehicled.reading.settings import Deferred
 from vehicled.requests import SlowBound
-from vehicled.settings import Deferred
 from vehicled.stepping import SteppedEstimator
 from vehicled.units import Hertz, Positive
 

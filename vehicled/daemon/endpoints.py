@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import zmq
 
-from vehicled.addresses import is_local
-from vehicled.curve import is_key, read_pair
 from vehicled.errors import RunError, UsageError
-from vehicled.expectations import printable
+from vehicled.reading.expectations import printable
+from vehicled.trust.addresses import is_local
+from vehicled.trust.curve import is_key, read_pair
 from vehicled.units import Range
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
 from vehicled.messages import SlowState
 from vehicled.requests import SetParameters, SlowBound
+from vehicled.trust.bounded_file import read_bounded
 
 _log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from vehicled.daemon.recorder import Recorder
 from vehicled.daemon.recording_file import Contents, RecordRates
 from vehicled.foxglove.scene import Scene
 from vehicled.messages import AnyEstimate, Condition, Innovation, Measurement, Parameters, Status
-from vehicled.output_files import writing
 from vehicled.stepping import E, Sink, SteppedEstimator
+from vehicled.terminal.output_files import writing
 
 _STATUS_EVERY_NS = 1_000_000_000
 

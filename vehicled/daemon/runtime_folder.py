@@ -4,8 +4,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from vehicled import ownership
 from vehicled.errors import UsageError
+from vehicled.trust import ownership
 
 SERVICE_FOLDER = Path("/run/vehicled")
 """Of the service: the unit's `RuntimeDirectory`."""

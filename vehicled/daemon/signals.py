@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Self
 
-from vehicled.termination import Terminated
+from vehicled.terminal.termination import Terminated
 
 _TAKEN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """In the order in which they are returned: to end goes before everything."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import zmq
 
 from vehicled.daemon.connections import Connections
-from vehicled.token_bucket import TokenBucket
+from vehicled.trust.token_bucket import TokenBucket
 
 MAX_SUBSCRIPTIONS = 64
 """Of one connection: ten times the topics that there are."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from drivers.registry import load_driver
-from vehicled.bounded_file import check_regular
 from vehicled.daemon.daemon import DeviceOptions
 from vehicled.daemon.endpoints import PublishOptions
 from vehicled.errors import SettingsError, UsageError
-from vehicled.output_files import find_folder_fault, is_same_file
-from vehicled.settings import Deferred
+from vehicled.reading.settings import Deferred
+from vehicled.terminal.output_files import find_folder_fault, is_same_file
+from vehicled.trust.bounded_file import check_regular
 
 
 def check_learned(document: Deferred, path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from vehicled.messages import WHEELS
 from vehicled.rig.rig import DriveEnd
-from vehicled.scoring import Score, Scores
+from vehicled.scoring.scores import Score, Scores
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Self, TextIO
 
 import numpy as np
 
-from vehicled.angles import wrap
 from vehicled.live.feed import Feed
 from vehicled.live.lines import (
     DEG,
@@ -27,9 +26,10 @@ from vehicled.live.lines import (
     style,
     while_moving,
 )
+from vehicled.maths.angles import wrap
 from vehicled.messages import ESTIMATE_INDEX
 from vehicled.simulation.drive import Truth
-from vehicled.terminal import HIDE_CURSOR, SHOW_CURSOR, get_size
+from vehicled.terminal.canvas import HIDE_CURSOR, SHOW_CURSOR, get_size
 
 _SPARSE_S = 5.0
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vehicled.angles import wrap
 from vehicled.filter.boundary import Observation, SensorSetup
 from vehicled.filter.definite import factorise
 from vehicled.filter.settings import Filter, Suspension
@@ -34,6 +33,7 @@ from vehicled.filter.states import (
 from vehicled.filter.structure import CHART_PAIRS
 from vehicled.filter.unscented_transform import PointMoments, UnscentedTransform, calc_slope
 from vehicled.filter.vehicle_filter import VehicleFilter
+from vehicled.maths.angles import wrap
 from vehicled.messages import WHEELS
 from vehicled.symbolic.program import KernelHandle, Program
 from vehicled.vehicle.arrays import (

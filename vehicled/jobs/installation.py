@@ -9,7 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from vehicled import __version__, settings
+from vehicled import __version__
+from vehicled.reading import settings
 from vehicled.symbolic.machine import target_description
 
 _PACKAGES = ("numpy", "scipy", "llvmlite", "msgspec")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from vehicled.errors import UsageError
-from vehicled.output_files import open_output
+from vehicled.terminal.output_files import open_output
 
 J = TypeVar("J", bound=Hashable)
 

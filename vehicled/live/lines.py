@@ -9,7 +9,7 @@ import numpy as np
 
 from vehicled.live.feed import Feed
 from vehicled.messages import WHEELS
-from vehicled.terminal import DIM, PLAIN, RED, Canvas
+from vehicled.terminal.canvas import DIM, PLAIN, RED, Canvas
 
 WIDTH = 78
 DEG = 180 / math.pi

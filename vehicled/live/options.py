@@ -30,8 +30,8 @@ def add_key_arguments(parser: argparse.ArgumentParser) -> None:
 
 def make_publication(endpoint: str, args: argparse.Namespace) -> Publication:
     """What to subscribe to. Raises UsageError for files that are no keys."""
-    from vehicled.curve import ClientKeys
     from vehicled.live.subscriber import Publication
+    from vehicled.trust.curve import ClientKeys
 
     if args.server_key is None:
         if args.client_key is not None:

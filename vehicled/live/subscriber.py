@@ -8,8 +8,8 @@ from typing import Self
 
 import zmq
 
-from vehicled.curve import ClientKeys
 from vehicled.errors import UsageError
+from vehicled.trust.curve import ClientKeys
 
 _WATER_MARK = 10_000
 """Messages that may wait here while something else is done: five seconds of them."""

@@ -27,7 +27,7 @@ from vehicled.live.lines import (
 )
 from vehicled.live.shown import ShownStatus
 from vehicled.live.subscriber import Publication
-from vehicled.terminal import Page, keys
+from vehicled.terminal.canvas import Page, keys
 
 _REDRAW_S = 0.1
 _SILENT_S = 2.5

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vehicled.geodesy import MEAN_RADIUS
 from vehicled.log_check.grid import STEP, derive, smooth
+from vehicled.maths.geodesy import MEAN_RADIUS
 
 _LEAST_SAMPLES = 500
 _LEAST_DISTANCE = 50.0

@@ -14,7 +14,7 @@ from vehicled.multibody.loads import add_load
 from vehicled.multibody.model import MechanismError, Model
 from vehicled.multibody.relative_bodies import add_tree
 from vehicled.multibody.relative_model import RelativeModel
-from vehicled.number_faults import find_fault
+from vehicled.reading.number_faults import find_fault
 
 AngleForm = Callable[[Model, str, Angle], None]
 """Adds the coordinate of an angle, the constraint that it follows and its sides (`Model.sines`)."""

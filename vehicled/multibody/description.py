@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
-from vehicled import settings
 from vehicled.multibody.elements import (
     AXES,
     Angle,
@@ -41,6 +40,7 @@ from vehicled.multibody.elements import (
 )
 from vehicled.multibody.expressions import RESERVED
 from vehicled.multibody.files import mechanism_path
+from vehicled.reading import settings
 from vehicled.units import Range, Unit, UnitError, name_unit, parse_unit, split_quantity
 
 

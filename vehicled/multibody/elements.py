@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from vehicled.inertia import find_impossible
+from vehicled.maths.inertia import find_impossible
 from vehicled.units import (
     Kilograms,
     Metres,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vehicled import settings
 from vehicled.errors import SettingsError
+from vehicled.reading import settings
 
 
 def mechanisms_folder() -> Path:

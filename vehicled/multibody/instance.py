@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from vehicled.errors import UsageError
-from vehicled.expectations import suggest
 from vehicled.multibody.compiled import CompiledMechanism
 from vehicled.multibody.placement import Placement
 from vehicled.multibody.scales import calc_constraint_units, find_size
+from vehicled.reading.expectations import suggest
 from vehicled.symbolic.program import KernelHandle
 
 _SINGULAR = 0.1

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled import settings
 from vehicled.errors import UsageError
 from vehicled.multibody import checks, problems
 from vehicled.multibody.compiled import CompiledMechanism, Extension
@@ -18,6 +17,7 @@ from vehicled.multibody.files import mechanism_path
 from vehicled.multibody.forms import FORMS, Form
 from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.model import MechanismError
+from vehicled.reading import settings
 
 
 class Mechanism(MechanismInstance):

@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import yaml
 
-from vehicled.expectations import find_metadata, type_hints
 from vehicled.multibody.description import Description
+from vehicled.reading.expectations import find_metadata, type_hints
 from vehicled.units import Unit
 
 _WIDTH = 118

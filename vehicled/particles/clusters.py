@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.messages import CoordinateEstimate
 from vehicled.particles.swarm import Swarm
 from vehicled.particles.weights import circular_deviation, circular_mean, find_densest

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 from drivers.can import OFFSET_UNITS
-from vehicled import settings
 from vehicled.daemon.configuration import check_with_devices
 from vehicled.daemon.daemon import DaemonOptions
 from vehicled.errors import SettingsError
 from vehicled.messages import CHANNELS
-from vehicled.mistakes import Mistakes
-from vehicled.settings import Deferred
+from vehicled.reading import settings
+from vehicled.reading.mistakes import Mistakes
+from vehicled.reading.settings import Deferred
 from vehicled.units import Positive, Range, Seconds, UnitBy
 
 Quantity = float | str

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.particles.swarm import Swarm
 
 

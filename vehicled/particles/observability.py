@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.multibody.description import Description
 from vehicled.particles.swarm import Swarm
 

@@ -10,7 +10,7 @@ from vehicled.messages import Measurement
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.particles.configuration import SensorOptions
 from vehicled.particles.sensors import check_channel
-from vehicled.simulation.motion import Motion
+from vehicled.simulation.motion import SimulatedMotion
 
 
 def check_sensors(mechanism: Mechanism, sensors: Mapping[str, Mapping[str, SensorOptions]]) -> None:
@@ -23,7 +23,7 @@ def check_sensors(mechanism: Mechanism, sensors: Mapping[str, Mapping[str, Senso
 
 
 def make_readings(
-    motion: Motion, sensors: Mapping[str, Mapping[str, SensorOptions]], seed: int
+    motion: SimulatedMotion, sensors: Mapping[str, Mapping[str, SensorOptions]], seed: int
 ) -> list[Measurement]:
     """A measurement of each device per sample of the motion, at the time when it was measured.
 

@@ -10,8 +10,8 @@ from statistics import median
 
 import numpy as np
 
-from vehicled.angles import wrap
 from vehicled.errors import UsageError
+from vehicled.maths.angles import wrap
 from vehicled.messages import CHANNELS, Innovation, Measurement
 from vehicled.particles.configuration import SensorOptions
 from vehicled.particles.instruments import (

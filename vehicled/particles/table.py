@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from vehicled.messages import ParticleEstimate
-from vehicled.output_files import open_text_output
+from vehicled.terminal.output_files import open_text_output
 
 _PARTS = ("value", "sigma", "rate", "rate_sigma", "mean", "deviation")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 
 
 def normalised(log_weights: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from replay.mcap_messages import is_mcap
 from replay.problems import Problems
 from vehicled.errors import RunError
 from vehicled.report.recording import RecordedDrive, read_recorded
-from vehicled.scoring import Comparison, Scores, at_point, compare, read_configuration, score
+from vehicled.scoring.scores import Comparison, Scores, at_point, compare, read_configuration, score
 
 
 def _nothing() -> RecordedDrive:

@@ -17,11 +17,11 @@ import numpy as np
 
 from vehicled import __version__
 from vehicled.errors import UsageError
-from vehicled.output_files import write_output
 from vehicled.report.data import RunData, load_run
 from vehicled.report.panels import Panel, make_sections
 from vehicled.report.style import DEG, GNSS, RUN_COLORS, TRUTH
-from vehicled.scoring import Score
+from vehicled.scoring.scores import Score
+from vehicled.terminal.output_files import write_output
 
 _ASSETS = files("vehicled") / "report" / "assets"
 _UPLOT = files("vehicled") / "vendored" / "uplot"

@@ -21,7 +21,7 @@ from vehicled.report.style import (
     WHEEL_COLORS,
     choose_points,
 )
-from vehicled.scoring import SLOWEST_SLIP
+from vehicled.scoring.scores import SLOWEST_SLIP
 
 _DASHES: tuple[tuple[int, ...], ...] = ((), (7, 4), (2, 3), (10, 3, 2, 3))
 """Of the runs in one report, where lines have colours of their own; elsewhere `RUN_COLORS`."""

@@ -24,7 +24,7 @@ from vehicled.jobs.local import LocalProcesses
 from vehicled.jobs.run import run_jobs
 from vehicled.messages import Parameters, Status
 from vehicled.schemas import TOPIC_COLUMNS, StepRecord
-from vehicled.scoring import SensorScore
+from vehicled.scoring.scores import SensorScore
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vehicled.output_files import open_output, writing
+from vehicled.terminal.output_files import open_output, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ from drivers.registry import load_driver
 from replay.emulate import connect_options
 from replay.emulator import DevicePlan
 from vehicled.daemon.configuration import DaemonConfiguration, load_daemon_configuration
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
 
 _OF_THE_CAR = ("curve_secret_key_file", "allowed_clients", "insecure_public_bind")
 """Keys of `publish` that decide who may connect from outside."""

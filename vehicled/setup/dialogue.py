@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from vehicled.errors import SettingsError, UsageError
-from vehicled.settings import loads
+from vehicled.reading.settings import loads
 from vehicled.setup.answers import Answers
 from vehicled.setup.questions import Question
 from vehicled.setup.text import format_value

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from vehicled.linear_table import LinearTable
+from vehicled.maths.linear_table import LinearTable
 
 _STEP = 0.1
 """Spacing of the points of a path, m."""

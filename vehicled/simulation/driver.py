@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from vehicled.linear_table import LinearTable
+from vehicled.maths.linear_table import LinearTable
 from vehicled.simulation.course import Path
 
 

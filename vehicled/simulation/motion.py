@@ -22,7 +22,7 @@ _FORCE_ON = "force on "
 
 
 @dataclass(frozen=True)
-class Motion:
+class SimulatedMotion:
     """N samples of a mechanism with n coordinates, of which f are independent."""
 
     names: Sequence[str]
@@ -114,7 +114,7 @@ def simulate_motion(
     every: float,
     step: float,
     progress: Callable[[float], None] | None = None,
-) -> Motion:
+) -> SimulatedMotion:
     """From the present state for `duration`, with a sample at both ends and `every` so often, s.
 
     Steps are at most `step` long, a whole number of them between samples. `progress` receives the time, s.
@@ -140,7 +140,7 @@ def simulate_motion(
             progress(float(t[k]) - begin)
     names = list(mechanism.coordinate_names)
     independent = [names[k] for k in mechanism.independent]
-    return Motion(names, t, q, qd, qdd, independent, forces, energy, violation, unconverged)
+    return SimulatedMotion(names, t, q, qd, qdd, independent, forces, energy, violation, unconverged)
 
 
 def _advance(mechanism: Mechanism, stepper: Stepper, until: float, parts: int) -> int:

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from vehicled.output_files import open_text_output, writing
-from vehicled.simulation.motion import Motion
+from vehicled.simulation.motion import SimulatedMotion
+from vehicled.terminal.output_files import open_text_output, writing
 
 
-def write_motion(path: str | Path, motion: Motion) -> None:
+def write_motion(path: str | Path, motion: SimulatedMotion) -> None:
     """What `vehicled identify --mechanism` reads: `t`, independent coordinates, `NAME.force`. Raises UsageError."""
     columns = {name: motion.get(name) for name in motion.independent}
     _write(path, motion, columns | _name_forces(motion))
 
 
-def write_truth(path: str | Path, motion: Motion) -> None:
+def write_truth(path: str | Path, motion: SimulatedMotion) -> None:
     """`t`, all coordinates with `NAME.rate` and `NAME.acceleration`, `NAME.force`, `energy`. Raises UsageError."""
     columns: dict[str, np.ndarray] = {}
     for k, name in enumerate(motion.names):
@@ -26,11 +26,11 @@ def write_truth(path: str | Path, motion: Motion) -> None:
     _write(path, motion, columns | _name_forces(motion) | {"energy": motion.energy})
 
 
-def _name_forces(motion: Motion) -> dict[str, np.ndarray]:
+def _name_forces(motion: SimulatedMotion) -> dict[str, np.ndarray]:
     return {f"{name}.force": force for name, force in motion.forces.items()}
 
 
-def _write(path: str | Path, motion: Motion, columns: dict[str, np.ndarray]) -> None:
+def _write(path: str | Path, motion: SimulatedMotion, columns: dict[str, np.ndarray]) -> None:
     table = zip(motion.t.tolist(), *(values.tolist() for values in columns.values()), strict=True)
     with writing(path), open_text_output(Path(path)) as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.linear_table import LinearTable
+from vehicled.maths.linear_table import LinearTable
 from vehicled.simulation.course import CourseBuilder, Path
 from vehicled.simulation.driver import Controller, DriverModel, Handling
 from vehicled.simulation.manoeuvres import InitialMotion

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Protocol
 
 from vehicled.errors import SettingsError
-from vehicled.settings import load
+from vehicled.reading.settings import load
 from vehicled.simulation.driver import Controller, Controls, Handling, State
 from vehicled.simulation.hills import Hills
 from vehicled.simulation.manoeuvres import MANOEUVRES, InitialMotion

@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import pymap3d
 
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import CHANNELS, WHEELS, Measurement
 from vehicled.points import rotations
 from vehicled.simulation.equipment import Equipment

@@ -15,7 +15,7 @@ from vehicled.configuration import Configuration
 from vehicled.estimator import Estimator
 from vehicled.filter.backward_pass import BackwardPass
 from vehicled.filter.states import ANGULAR_RATE
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
 from vehicled.smoothing.first_heading import FirstHeading
 from vehicled.smoothing.tape_file import EntryKind, TapeFile

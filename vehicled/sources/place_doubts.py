@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vehicled.expectations import type_hints
+from vehicled.reading.expectations import type_hints
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.source import Place
 from vehicled.units import Vector

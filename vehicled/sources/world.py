@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from vehicled.filter.settings import World
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 
 _log = logging.getLogger(__name__)
 

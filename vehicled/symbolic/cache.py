@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from vehicled import ownership
+from vehicled.trust import ownership
 
 _log = logging.getLogger(__name__)
 

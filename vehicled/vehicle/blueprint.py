@@ -24,7 +24,7 @@ from vehicled.symbolic import cache, machine
 from vehicled.symbolic.code import Interface
 from vehicled.symbolic.differentiation import Differentiation, TangentLayout
 from vehicled.symbolic.program import Layout, RoutineHandle
-from vehicled.vehicle.extension import FOLDERS, Extension
+from vehicled.vehicle.extension import FOLDERS, PLAIN, Extension
 from vehicled.vehicle.hard_points import Suspensions
 from vehicled.vehicle.interface import CarKernels, Names
 
@@ -54,7 +54,8 @@ class Blueprint:
 def hash_source(package: Path = _PACKAGE) -> str | None:
     """Of the Python files in a package, by default this one, that determine code; None where there are none."""
     found = hashlib.sha256()
-    paths = sorted((*package.glob("*.py"), *(p for f in FOLDERS for p in (package / f).rglob("*.py"))))
+    folders = (*PLAIN, *FOLDERS)
+    paths = sorted((*package.glob("*.py"), *(p for f in folders for p in (package / f).rglob("*.py"))))
     for path in paths:
         found.update(f"{path.relative_to(package)}\0{path.stat().st_size}\0".encode())
         found.update(path.read_bytes())

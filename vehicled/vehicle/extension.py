@@ -9,9 +9,12 @@ from types import FunctionType
 from typing import Generic, Protocol, TypeVar
 
 _PACKAGE = __name__.partition(".")[0]
+PLAIN = ("maths", "reading", "terminal", "trust")
+"""Folders of this package that any module may import."""
 FOLDERS = ("symbolic", "multibody", "vehicle", "filter", "sources")
-"""Of this package, whose source determines the code of a car, beside the modules that stand in no folder: where cars,
-filters and measurement models are made. They import nothing of the other folders (tests/test_imports.py)."""
+"""Those whose source determines the code of a car, beside the plain ones and the modules that stand in no folder:
+where cars, filters and measurement models are made. They import nothing of the other folders
+(tests/test_imports.py)."""
 
 _HASHED = tuple(f"{_PACKAGE}.{folder}." for folder in FOLDERS)
 

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from vehicled.inertia import find_impossible
+from vehicled.maths.inertia import find_impossible
 from vehicled.messages import WHEELS
 from vehicled.units import KilogramSquareMetresVector, Positive, Range, Unit
 from vehicled.vehicle.differential import Differential, Driven, check_drive

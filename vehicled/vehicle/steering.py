@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vehicled.linear_table import LinearTable
+from vehicled.maths.linear_table import LinearTable
 from vehicled.vehicle.model_parameters import corner_parameters
 from vehicled.vehicle.parameters import LEFT_RIGHT, Vehicle
 

@@ -9,7 +9,7 @@ from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 from urllib.parse import parse_qs, urlsplit
 
-from vehicled.addresses import is_loopback
+from vehicled.trust.addresses import is_loopback
 
 _COOKIE = "vehicled_view"
 

@@ -6,13 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
-from vehicled.addresses import is_local
 from vehicled.errors import RunError
 from vehicled.live.commander import request
 from vehicled.live.feed import Feed
 from vehicled.live.shown import ShownStatus
 from vehicled.live.subscriber import Publication
 from vehicled.schemas import TOPIC_COLUMNS
+from vehicled.trust.addresses import is_local
 from vehicled.view.messages import command_message, hello, pack_row, status_message
 
 TOPICS = (*TOPIC_COLUMNS, "status", "command")

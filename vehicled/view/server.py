@@ -21,7 +21,7 @@ from websockets.http11 import Request, Response
 
 from vehicled.errors import RunError, VehicledError
 from vehicled.requests import LONGEST_MARK
-from vehicled.token_bucket import TokenBucket
+from vehicled.trust.token_bucket import TokenBucket
 from vehicled.view.files import HEADERS, read_files
 from vehicled.view.guard import Guard
 from vehicled.view.messages import INTERVAL_NS, encode

@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print operation counts and times, or generated code; returns the exit status."""
-    from vehicled.progress import Progress
     from vehicled.studies.benchmarks.codegen import bench_codegen, python_text
+    from vehicled.terminal.progress import Progress
 
     if args.print:
         print(python_text(args.print), end="")

@@ -43,9 +43,9 @@ def run(args: argparse.Namespace) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
     from vehicled.jobs.run import run_jobs
-    from vehicled.progress import Progress
     from vehicled.studies.faults import drives, rows, runs, tables
     from vehicled.studies.patterns import choose
+    from vehicled.terminal.progress import Progress
 
     if not args.offline:
         if args.workers is not None or args.scheduler is not None:

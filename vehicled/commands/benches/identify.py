@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
-    from vehicled.output_files import check_folder
+    from vehicled.terminal.output_files import check_folder
 
     check_folder("--plots", args.plots)
     if args.mechanism == "vehicle":
@@ -88,9 +88,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_suspension(args: argparse.Namespace) -> int:
-    from vehicled.progress import Progress
     from vehicled.studies.benchmarks.identify import bench_identify
     from vehicled.studies.benchmarks.identify_study import Study
+    from vehicled.terminal.progress import Progress
 
     study = Study()
     with Progress("identifying", 1.0, quiet=args.json) as progress:
@@ -106,9 +106,9 @@ def _run_suspension(args: argparse.Namespace) -> int:
 
 
 def _find_motions(args: argparse.Namespace) -> list[dict[str, Any]]:
-    from vehicled.progress import Progress
     from vehicled.studies.benchmarks.identify_motions import find_motions
     from vehicled.studies.benchmarks.identify_sets import VALID
+    from vehicled.terminal.progress import Progress
 
     jobs = len(VALID) * args.motions
     with (
@@ -120,8 +120,8 @@ def _find_motions(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _run_vehicle(args: argparse.Namespace) -> int:
     from vehicled.errors import UsageError
-    from vehicled.progress import Progress
     from vehicled.studies.benchmarks.vehicle_identify import PARAMETERS, bench_cars, check_names
+    from vehicled.terminal.progress import Progress
 
     seeds = list(dict.fromkeys(args.seed or _SEEDS))
     if min(seeds) < 0:

@@ -47,10 +47,10 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.errors import UsageError
     from vehicled.estimator import Estimator
-    from vehicled.progress import Progress
     from vehicled.rig.configuration import write_configuration
     from vehicled.studies.live.drive import drive_length, make_drive
     from vehicled.studies.live.run import bench_live, bench_warm, list_recordings
+    from vehicled.terminal.progress import Progress
 
     seconds = _read_duration(args.duration)
     if args.seed < 0:

@@ -18,8 +18,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print errors and processor times of the IFToMM problems; returns the exit status."""
-    from vehicled.progress import Progress
     from vehicled.studies.benchmarks.mechanisms import BENCHMARKS, bench_mechanisms
+    from vehicled.terminal.progress import Progress
 
     with Progress("measuring", len(BENCHMARKS), "problems", quiet=args.json) as progress:
         found = bench_mechanisms(progress.update)

@@ -145,9 +145,9 @@ def run(args: argparse.Namespace) -> int:
     if args.mechanism and _VEHICLE in args.mechanism:
         return _run_vehicle(args)
     from vehicled.jobs.ledger import Ledger
-    from vehicled.output_files import check_folder
     from vehicled.studies.benchmarks import observers
     from vehicled.studies.benchmarks.observer_tables import format_linkages
+    from vehicled.terminal.output_files import check_folder
 
     check_folder("--plots", args.plots)
     runs = _choose_runs(args)
@@ -199,8 +199,8 @@ def _bench(
     args: argparse.Namespace, runs: "list[ObserverRun]", ledger: "Ledger[ObserverRun]"
 ) -> list[dict[str, Any]]:
     """Rows of the runs, with progress on standard error."""
-    from vehicled.progress import Progress
     from vehicled.studies.benchmarks.observers import bench_observers
+    from vehicled.terminal.progress import Progress
 
     missing = len(ledger.missing(runs))
     workers = count_workers(args, missing)
@@ -237,10 +237,10 @@ def _check(option: str, chosen: Iterable[Any] | None, known: Iterable[Any], wher
 def _run_vehicle(args: argparse.Namespace) -> int:
     from vehicled.errors import UsageError
     from vehicled.jobs.ledger import Ledger
-    from vehicled.output_files import check_folder
-    from vehicled.progress import Progress
     from vehicled.studies.benchmarks import vehicle_observers
     from vehicled.studies.benchmarks.observer_tables import format_vehicle
+    from vehicled.terminal.output_files import check_folder
+    from vehicled.terminal.progress import Progress
 
     if len(set(args.mechanism)) > 1:
         raise UsageError("--mechanism: expected vehicle on its own")

@@ -48,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
-    from vehicled.output_files import check_folder
-    from vehicled.progress import Progress
     from vehicled.studies.benchmarks import particles
+    from vehicled.terminal.output_files import check_folder
+    from vehicled.terminal.progress import Progress
 
     if args.seed < 0:
         raise UsageError(f"--seed {args.seed}: expected 0 or more")

@@ -31,10 +31,10 @@ def run(args: argparse.Namespace) -> int:
     """Print modes, costs, and errors if asked; returns the exit status."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.configuration import load_configuration
-    from vehicled.progress import Progress
     from vehicled.simulation.scenario import find_scenario
     from vehicled.studies.benchmarks import wheel_points
     from vehicled.studies.benchmarks.vehicle_observers import CONFIGURATION, DRIVE, RECEIVERS
+    from vehicled.terminal.progress import Progress
 
     configuration = load_configuration(CONFIGURATION)
     modes = wheel_points.find_modes(configuration)

@@ -103,11 +103,11 @@ def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
-    from vehicled.output_files import PLOTS, OutputFile, check_outputs
     from vehicled.studies.patterns import choose
     from vehicled.studies.robustness.limits import find_all_misses
     from vehicled.studies.robustness.runs import list_jobs, open_ledger
     from vehicled.studies.robustness.tables import format_rows
+    from vehicled.terminal.output_files import PLOTS, OutputFile, check_outputs
 
     for option, count in (("--draws", args.draws), ("--cars", args.cars)):
         if count < 0:
@@ -148,8 +148,8 @@ def _run_jobs(
     args: argparse.Namespace, jobs: "list[RobustnessJob]", ledger: "Ledger[RobustnessJob]"
 ) -> list[dict[str, Any]]:
     from vehicled.jobs.run import run_jobs, run_resumable
-    from vehicled.progress import Progress
     from vehicled.studies.robustness.runs import list_long_drives, prepare, run_job
+    from vehicled.terminal.progress import Progress
 
     todo = ledger.missing(jobs)
     with open_executor(args, len(todo)) as executor:

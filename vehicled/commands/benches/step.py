@@ -25,7 +25,6 @@ def run(args: argparse.Namespace) -> int:
     # One thread for the dense solver, as everything else has: before numpy loads its library.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.daemon.configuration import load_daemon_configuration
-    from vehicled.progress import Progress
     from vehicled.simulation.drive import simulate
     from vehicled.simulation.plant import make_plant
     from vehicled.simulation.scenario import find_scenario
@@ -33,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
     from vehicled.studies.benchmarks.published import DURATION
     from vehicled.studies.benchmarks.reference import bench_reference
     from vehicled.studies.benchmarks.step import bench_step
+    from vehicled.terminal.progress import Progress
 
     configuration, scenario = load_daemon_configuration("prototype"), find_scenario("mixed_drive")
     plant = make_plant(configuration, scenario.plant)

@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
     # One thread for each process: before numpy loads its library, in those that are started too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.jobs.run import run_jobs
-    from vehicled.progress import Progress
     from vehicled.studies.robustness.suspension import ROADS, SuspensionJob, list_plants, run_job
+    from vehicled.terminal.progress import Progress
 
     if args.seed < 0:
         raise UsageError(f"--seed: expected 0 or more, got {args.seed}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import vehicled.commands
 from vehicled.multibody.files import mechanisms_folder
-from vehicled.settings import shipped_folder
+from vehicled.reading.settings import shipped_folder
 from vehicled.simulation.manoeuvres import MANOEUVRES
 
 _NO_FILES = {"ADDRESS", "ENDPOINT", "NAMES", "POINT", "TOPIC"}

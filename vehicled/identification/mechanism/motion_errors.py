@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from vehicled.identification.mechanism.smoothing import SplineErrors
-from vehicled.white_noise import calc_variances
+from vehicled.maths.white_noise import calc_variances
 
 _COLUMNS = 500
 """Of an inverse that are found at a time."""

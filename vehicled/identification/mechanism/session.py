@@ -24,7 +24,7 @@ from vehicled.identification.mechanism.estimate import (
 from vehicled.identification.mechanism.motion_errors import RunEquations
 from vehicled.identification.mechanism.plausibility import find_fault, find_unexplained
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
-from vehicled.progress import Progress
+from vehicled.terminal.progress import Progress
 
 
 @dataclass(frozen=True)

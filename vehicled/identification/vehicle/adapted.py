@@ -22,10 +22,10 @@ from vehicled.identification.vehicle.names import Parameter
 from vehicled.identification.vehicle.noise import SETTINGS
 from vehicled.identification.vehicle.plausibility import Channels
 from vehicled.identification.vehicle.prediction_error import SETTLING, ScoredDrive
+from vehicled.maths.white_noise import calc_variances
 from vehicled.sources.imu.noise_floor import SPIKE
 from vehicled.stepping import run_steps
 from vehicled.vehicle.arrays import YAW_RATE
-from vehicled.white_noise import calc_variances
 
 _FEWEST = 200
 """Second differences from which a variance is taken: known to 10 %."""

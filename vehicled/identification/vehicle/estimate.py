@@ -40,7 +40,7 @@ from vehicled.identification.vehicle.prediction_error import (
     measure,
 )
 from vehicled.jobs.interface import SharingExecutor
-from vehicled.number_faults import find_fault
+from vehicled.reading.number_faults import find_fault
 
 _KNOWN = 0.5
 """A parameter counts as identified when its standard deviation is below this share of its prior's."""

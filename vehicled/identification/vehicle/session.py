@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from vehicled import settings
 from vehicled.configuration import Configuration, File, configure
 from vehicled.errors import RunError, UsageError
 from vehicled.identification.vehicle.adapted import DriveMotion, find_start, find_unexcited, observe
@@ -42,7 +41,8 @@ from vehicled.identification.vehicle.tuning import describe_bounds, tune
 from vehicled.identification.vehicle.yaml_text import edit, find_edits
 from vehicled.jobs.interface import SharingExecutor
 from vehicled.messages import Step
-from vehicled.progress import Progress
+from vehicled.reading import settings
+from vehicled.terminal.progress import Progress
 
 HELD_OUT = 1 / 3
 """Share of the last log that is kept for validation when no other log is."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vehicled.angles import wrap
-from vehicled.geodesy import MEAN_RADIUS
+from vehicled.maths.angles import wrap
+from vehicled.maths.geodesy import MEAN_RADIUS
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.sources.speeds.wheels import ANGLES
 

@@ -10,7 +10,7 @@ import cmath
 import math
 from collections import deque
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 
 _LEAST, _KEPT, _KEPT_TURNS = 8, 120, 16
 """Intervals of half a second in which courses must have been seen; that are kept; and that are kept of turns."""

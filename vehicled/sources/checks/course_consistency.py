@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from operator import mul
 from typing import NamedTuple
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import GYROSCOPES, Imu

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from operator import eq, itemgetter
 from statistics import median
 
+from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
 from vehicled.messages import Measurement
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import find_kinds
-from vehicled.white_noise import OF_SECOND_DIFFERENCES
 
 _MOVING = 2.0
 """m/s: a car that is slower may really measure the same again."""

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from statistics import median
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 
 _FAST, _STRAIGHT = 3.0, 0.05
 """m/s and rad/s: at a higher speed and a lower yaw rate, sideslip and latencies make no difference of degrees."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import cmath
 import math
 
-from vehicled.angles import wrap
 from vehicled.filter.boundary import ObservedFilter
+from vehicled.maths.angles import wrap
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 
 _RECEIVERS = "gnss.", "gnss2."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vehicled.white_noise import OF_SECOND_DIFFERENCES
+from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
 
 if TYPE_CHECKING:
     from vehicled.symbolic.graph import Atom, Graph
@@ -29,7 +29,7 @@ def number_axes(g: Graph, measured: Sequence[Atom]) -> Atom:
 class NoiseFloor:
     """Variance of white noise from second differences of consecutive samples, component by component.
 
-    A sensor that vibrates more than its settings say is found by itself, without a model (`vehicled.white_noise`).
+    A sensor that vibrates more than its settings say is found by itself, without a model (`maths.white_noise`).
     """
 
     def __init__(self, program: Program, name: str, size: int) -> None:

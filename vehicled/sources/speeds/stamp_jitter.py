@@ -2,15 +2,15 @@
 
 A wheel at 70 rad/s turns by 0.35 rad within 5 ms, many times what a counter errs by. How uneven stamps are shows
 without a model: what three consecutive angles deviate from an even rotation along their times (second differences,
-`vehicled.white_noise`), over the rotation rate.
+`vehicled.maths.white_noise`), over the rotation rate.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
+from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
 from vehicled.sources.imu.noise_floor import MEMORY, SPIKE
-from vehicled.white_noise import OF_SECOND_DIFFERENCES
 
 _LONGEST = 0.03
 """s between samples: over a longer time, an even rotation is no more to be expected."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.particles.swarm import Swarm
 from vehicled.particles.weights import normalised
 from vehicled.studies.benchmarks import four_bar

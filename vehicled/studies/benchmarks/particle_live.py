@@ -16,12 +16,12 @@ from typing import TextIO
 
 import numpy as np
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.particles.instruments import RateInstrument
 from vehicled.particles.live import Follower, Sample
 from vehicled.particles.weights import circular_deviation
 from vehicled.studies.benchmarks.particle_tries import CRANK, STEP, TOLERANCE, Experiment, Try
-from vehicled.terminal import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas, Page, keys
+from vehicled.terminal.canvas import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas, Page, keys
 
 _FRAME_S = 1 / 15
 _SPARSE_S = 1.0

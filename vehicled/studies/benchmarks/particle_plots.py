@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.report.style import ALARM, ESTIMATE, GNSS, RUN_COLORS, STYLE, TRUTH, WIDTH, save
 from vehicled.studies.benchmarks.particle_ambiguity import find_posterior, find_similar_starts
 from vehicled.studies.benchmarks.particle_logs import trace

@@ -14,7 +14,7 @@ from math import ceil
 
 import numpy as np
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 from vehicled.particles.filter import MotionNoise, ParticleFilter
 from vehicled.particles.instruments import RateInstrument
 from vehicled.particles.swarm import Swarm

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from vehicled import settings
 from vehicled.configuration import File, configure
 from vehicled.errors import UsageError
 from vehicled.identification.vehicle.filter_form import calc_filter_form
@@ -25,7 +24,8 @@ from vehicled.identification.vehicle.names import Parameter, apply, choose, with
 from vehicled.identification.vehicle.prediction_error import ScoredDrive
 from vehicled.identification.vehicle.session import identify
 from vehicled.jobs.run import run_jobs
-from vehicled.number_faults import find_fault
+from vehicled.reading import settings
+from vehicled.reading.number_faults import find_fault
 from vehicled.simulation.scenario import PlantErrors, find_scenario
 from vehicled.studies.benchmarks.vehicle_observers import CONFIGURATION, DRIVE, make_drive
 

@@ -28,7 +28,7 @@ from vehicled.filter.settings import Kind
 from vehicled.jobs.ledger import Ledger
 from vehicled.jobs.run import run_resumable
 from vehicled.messages import ESTIMATE_COLUMNS, WHEELS, Estimate, Innovation, Step
-from vehicled.scoring import compare, score, tabulate
+from vehicled.scoring.scores import compare, score, tabulate
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario

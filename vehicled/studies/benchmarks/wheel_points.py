@@ -19,7 +19,7 @@ import numpy as np
 from replay.csv_log import Table
 from vehicled.configuration import Configuration, load_configuration
 from vehicled.messages import WHEELS, Estimate, Innovation, Step
-from vehicled.scoring import compare, score, tabulate
+from vehicled.scoring.scores import compare, score, tabulate
 from vehicled.simulation.scenario import find_scenario
 from vehicled.studies.benchmarks.timing import CallTimes
 from vehicled.studies.benchmarks.vehicle_observers import (

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from vehicled.configuration import Configuration
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 from vehicled.simulation.drive import simulate
 from vehicled.simulation.equipment import Equipment

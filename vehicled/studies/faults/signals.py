@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from vehicled.geodesy import MEAN_RADIUS
+from vehicled.maths.geodesy import MEAN_RADIUS
 from vehicled.messages import Measurement
 from vehicled.points import rotations
 

@@ -18,9 +18,9 @@ from typing import Literal
 
 import numpy as np
 
-from vehicled.angles import wrap
 from vehicled.configuration import Configuration
 from vehicled.filter.error_state import LinearObservation, Transition
+from vehicled.maths.angles import wrap
 from vehicled.messages import WHEELS
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import Imu

@@ -14,7 +14,7 @@ from replay.csv_log import Table
 from replay.problems import Problems
 from vehicled.configuration import Configuration
 from vehicled.filter.error_state import ErrorStateKalmanFilter
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 from vehicled.sources.imu.imu import GYROSCOPES
 from vehicled.sources.inputs.inputs import Inputs

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from vehicled.configuration import Configuration
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 
 _MOVING = 2.0

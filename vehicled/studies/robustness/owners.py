@@ -15,7 +15,7 @@ from typing import Any
 
 from vehicled.configuration import Configuration, parse_configuration
 from vehicled.messages import Measurement
-from vehicled.settings import config_path
+from vehicled.reading.settings import config_path
 from vehicled.simulation.commonroad import GRAVITY, load_parameters
 from vehicled.simulation.sensor_settings import (
     RTK,

@@ -20,7 +20,7 @@ from vehicled.filter.settings import Kind
 from vehicled.jobs.installation import hash_code
 from vehicled.jobs.ledger import Ledger
 from vehicled.messages import Estimate, Innovation, Measurement
-from vehicled.scoring import tabulate
+from vehicled.scoring.scores import tabulate
 from vehicled.stepping import run_steps
 from vehicled.studies.robustness.cases import RobustnessCase
 from vehicled.studies.robustness.drawn_cars import find_wrong

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from replay.csv_log import Table
-from vehicled import scoring
 from vehicled.errors import RunError
 from vehicled.messages import Innovation
+from vehicled.scoring.scores import compare
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 
 QUANTITIES = ("horizontal", "yaw", "wz", "vx", "sideslip")
@@ -40,7 +40,7 @@ def score_run(estimates: Table, truth: Table, offset_known: bool) -> dict[str, A
     out of `horizontal`, as no filter can observe it within minutes; it is in `offset`, m.
     """
     try:
-        compared = scoring.compare(estimates, truth)
+        compared = compare(estimates, truth)
     except RunError:
         return lost()
     errors = dict(compared.errors)
@@ -77,7 +77,7 @@ def score_outage(
 
     Where the receiver has a slow error of its own, what was its part of the error before the outage is left out.
     """
-    errors = scoring.compare(estimates, truth)
+    errors = compare(estimates, truth)
     t = errors.t * 1e-9
     east, north = errors.errors["x"], errors.errors["y"]
     before, silent = (t > times[0] - 10.0) & (t <= times[0]), (t > times[0]) & (t <= times[1])

@@ -16,10 +16,10 @@ import numpy as np
 from replay.csv_log import Table
 from replay.problems import Problems
 from replay.steps import make_steps
-from vehicled import scoring
 from vehicled.configuration import Configuration, load_configuration
 from vehicled.estimator import Estimator
 from vehicled.messages import WHEELS, Measurement
+from vehicled.scoring import scores
 from vehicled.simulation.drive import TRUTH_EVERY, Plant, drive_plant
 from vehicled.simulation.plant import MultibodyPlant
 from vehicled.simulation.random_course import RandomDrive
@@ -121,7 +121,7 @@ def estimate(configuration: Configuration, measurements: list[Measurement]) -> T
     """What the estimator makes of them."""
     steps = make_steps(measurements, PERIOD_NS, Problems("log"))
     results = run_steps(Estimator(configuration), steps, raises=True)
-    return scoring.tabulate([r.estimate for r in results if r.estimate is not None])
+    return scores.tabulate([r.estimate for r in results if r.estimate is not None])
 
 
 def score(estimates: Table, track: Track) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def score(estimates: Table, track: Track) -> dict[str, Any]:
     names = ["vx", *(pattern.format(w) for pattern in QUANTITIES.values() for w in WHEELS)]
     t = np.round(track.t[keep] * 1e9).astype(np.int64)
     truth = Table(t, {name: track.columns[name][keep] for name in names}, Problems("truth"))
-    compared = scoring.compare(estimates, truth)
+    compared = scores.compare(estimates, truth)
     scored = compared.t >= max(estimates.t[0], t[0]) + round(SETTLED * 1e9)
     row: dict[str, Any] = {"rmse": {}, "spread": {}}
     for quantity, pattern in QUANTITIES.items():

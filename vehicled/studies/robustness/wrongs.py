@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from vehicled.configuration import Configuration
-from vehicled.geodesy import MEAN_RADIUS
+from vehicled.maths.geodesy import MEAN_RADIUS
 from vehicled.messages import Measurement
 from vehicled.points import rotations
 from vehicled.sources.speeds.vehicle_speed import VehicleSpeed

@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Self, TextIO
 
-from vehicled.terminal import get_size
+from vehicled.terminal.canvas import get_size
 
 _REDRAW_S = 0.1
 _SPARSE_S = 10.0

@@ -11,8 +11,8 @@ from pathlib import Path
 import zmq
 import zmq.utils.z85
 
-from vehicled.bounded_file import read_bounded
 from vehicled.errors import UsageError
+from vehicled.trust.bounded_file import read_bounded
 
 _EXPECTED = "a CURVE certificate file"
 _LARGEST_FILE = 1 << 20

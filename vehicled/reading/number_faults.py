@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Any, get_args
 
-from vehicled.expectations import find_metadata, join_path, type_hints
+from vehicled.reading.expectations import find_metadata, join_path, type_hints
 from vehicled.units import Range, Unit
 
 

@@ -13,14 +13,14 @@ from replay.csv_log import Table, read_estimates
 from replay.mcap_log import McapLog
 from replay.mcap_messages import is_mcap
 from replay.problems import Problems
-from vehicled.angles import wrap
 from vehicled.configuration import Configuration, parse_configuration
 from vehicled.errors import RunError, SettingsError
-from vehicled.geodesy import WorldOrigin
+from vehicled.maths.angles import wrap
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measurement
 from vehicled.points import ORIGIN, find_point, format_point, move, rotations, with_point
 from vehicled.schemas import unit_of
-from vehicled.score_hints import Turning, find_degrees, find_offset
+from vehicled.scoring.hints import Turning, find_degrees, find_offset
 from vehicled.units import Vector
 
 _LEAST_SPEED = 2.0

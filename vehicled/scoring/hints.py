@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vehicled.angles import wrap
+from vehicled.maths.angles import wrap
 
 _LEAST_OFFSET = 0.05
 """m: centimetres are of receivers and antennas."""

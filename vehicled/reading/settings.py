@@ -32,9 +32,8 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, 
 
 import yaml
 
-from vehicled.bounded_file import read_bounded
 from vehicled.errors import SettingsError, UsageError
-from vehicled.expectations import (
+from vehicled.reading.expectations import (
     DIMENSIONLESS,
     SectionKey,
     describe,
@@ -50,9 +49,10 @@ from vehicled.expectations import (
     suggest,
     type_hints,
 )
-from vehicled.mistakes import Mistakes
+from vehicled.reading.mistakes import Mistakes
+from vehicled.reading.yaml_errors import describe_yaml_error
+from vehicled.trust.bounded_file import read_bounded
 from vehicled.units import Range, Unit, UnitBy, UnitError, parse_unit, split_quantity
-from vehicled.yaml_errors import describe_yaml_error
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ def document(text: str, name: str = "<text>", folder: Path | None = None) -> "De
 
 def shipped_folder() -> Path:
     """Where the configurations that come with the program are: in the wheel, or in the source tree."""
-    package = Path(__file__).parent
+    package = Path(__file__).parent.parent
     wheel = package / "shipped" / "config"
     return wheel if wheel.is_dir() else package.parent / "config"
 

@@ -1,0 +1,1 @@
+"""Mathematics that has no place of its own: angles, places on the earth, tables, noise."""

@@ -1,0 +1,1 @@
+"""YAML files into dataclasses, and one line for each mistake in them."""

@@ -1,0 +1,1 @@
+"""How good estimates are beside a truth."""

@@ -1,0 +1,1 @@
+"""What commands show in a terminal and write into files."""
