@@ -281,10 +281,18 @@ class _AccelerometerModel:
         # Roads that curve lift a car for seconds, in bends as well. An alignment that was corrected by accelerations
         # upwards went astray by 0.05 rad on hilly roads.
         level = 1.0 - r.z * r.z
-        # A running engine shakes the IMU in all axes at once, and the estimate follows a little: its forces of the
-        # moment go with the next innovations, by which the IMU of a standing car was found turned by 0.1 rad.
-        _, by_alignment = misalign(model, self._felt, k)
+        _, by_alignment = misalign(model, self._find_lasting(), k)
         return row | {place: level * by for place, by in by_alignment.items()}, late
+
+    def _find_lasting(self) -> list[Atom]:
+        """What the axes read, as far as it lasts: by that a rotation shows.
+
+        A running engine shakes the IMU in all axes at once, and the estimate follows a little: its horizontal forces
+        of the moment go with the next innovations, by which the IMU of a standing car was found turned by 0.3 rad.
+        Gravity, which shows the other rotations, is not shaken.
+        """
+        of_axes = zip(self._felt, self._values, self._model.models.rotation, strict=True)
+        return [felt + r.z * r.z * (now - felt) for felt, now, r in of_axes]
 
     def _predict(self, k: int) -> Atom:
         """What axis k reads, by all that is estimated."""

@@ -270,12 +270,17 @@ class _Builder:
         return [*stores, *zip(self.means, [is_over, *(s / number for s in totals)], strict=True)]
 
     def _feel(self, forces: Sequence[Atom]) -> Stores:
-        """Means of the specific forces over a while, without what is known of biases."""
+        """Means of the specific forces over a while, in the axes in which the IMU is configured to be.
+
+        Without what is known of biases and rotation: gravity that an IMU which is rolled has across is none there.
+        """
         g, last = self.g, self.summed[2]
         share = g.min(g.max((self.t - last) * (1.0 / _FELT_TIME), 0.0), 1.0)
         felt, biases = self.model.program.arrays[FELT], self.model.estimates(ACCELEROMETER_BIAS)
-        of_axes = zip(felt, forces, biases, self.measured[_AXES:], strict=True)
-        return [(f, f + there * share * (force - b - f)) for f, force, b, there in of_axes]
+        unbiased = [force - b for force, b in zip(forces, biases, strict=True)]
+        aligned = [v - misalign(self.model, unbiased, k)[0] for k, v in enumerate(unbiased)]
+        of_axes = zip(felt, aligned, self.measured[_AXES:], strict=True)
+        return [(f, f + there * share * (force - f)) for f, force, there in of_axes]
 
     def _turn(self, components: Sequence[Atom], direction: str) -> Atom:
         """Component in a direction of the vehicle of what the IMU has measured by its axes."""
