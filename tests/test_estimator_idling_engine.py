@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from estimator_rig import Run, mixed, parked, prototype, rms, steps
+from estimator_rig import Run, parked, prototype, steps
 
 from vehicled.messages import Measurement
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
@@ -31,14 +31,5 @@ def test_an_imu_that_is_shaken_at_a_traffic_light_is_not_found_turned(seed):
     """Estimated forces follow the shaking a little: what they had to do with it was found as a rotation."""
     run = Run(prototype(), steps(shake(parked().measurements(seed), 27.0, seed)))
     found = run.estimator.parameters()
-    assert (
-        abs(found["imu_alignment.z"].value) < 0.015
-    )  # the others share the bias that the accelerometers have
-
-
-def test_nor_is_it_where_the_car_drives_off_then():
-    drive = mixed()
-    run = Run(prototype(), steps(shake(drive.measurements(3), 27.0, 3)))
-    found = run.estimator.parameters()
-    assert max(abs(found[f"imu_alignment.{x}"].value) for x in "xyz") < 0.02
-    assert rms(run.error(drive, "roll")) < np.radians(0.5)
+    # The others share the bias that the accelerometers have.
+    assert abs(found["imu_alignment.z"].value) < 0.015

@@ -116,6 +116,8 @@ def misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, d
 
 _SMALL_RATE, _SWAYING = 0.1, 0.03
 """rad/s: of turning; and of the body's roll and pitch rate together, up to which a car does not sway."""
+_STANDING = 1.0
+"""m/s: up to that speed a car stands, and from twice that on it drives."""
 _LEVEL_ROAD = 0.02
 """rad/s, root of a mean square: a car that rolls and pitches faster than that for seconds does so with the road."""
 TURNING_CAR = "imu.turning_car"
@@ -123,8 +125,6 @@ TURNING_CAR = "imu.turning_car"
 correct the heading as well; else 0."""
 ROLLING = "imu.rolling"
 """Array (3,): means of the roll and pitch rate that are measured, rad/s, and of their square."""
-FELT = "imu.felt"
-"""Array (3,): means of the specific forces that are measured, m/s², in the IMU's axes."""
 _SMALL_TORSION = 0.025
 """rad/s: slope times yaw rate up to which, and less than at twice that, a road counts as the plane of the model."""
 
@@ -213,7 +213,6 @@ class _AccelerometerModel:
         self._gravity = model.parts.gravity.norm()
         self._share = model.calc_free_share(models.pose[AHEAD])
         self._jacobians = models.jacobians["imu_accelerometer"]
-        self._felt = program.array(FELT, 3)
         # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
         self._values = [
             reading + model.calc_corrected(jacobian) - self._removed * r.dot(models.up) * self._gravity
@@ -281,18 +280,20 @@ class _AccelerometerModel:
         # Roads that curve lift a car for seconds, in bends as well. An alignment that was corrected by accelerations
         # upwards went astray by 0.05 rad on hilly roads.
         level = 1.0 - r.z * r.z
-        _, by_alignment = misalign(model, self._find_lasting(), k)
+        _, by_alignment = misalign(model, self._find_shown(), k)
         return row | {place: level * by for place, by in by_alignment.items()}, late
 
-    def _find_lasting(self) -> list[Atom]:
-        """What the axes read, as far as it lasts: by that a rotation shows.
+    def _find_shown(self) -> list[Atom]:
+        """The forces by which a rotation of the IMU shows: while the car stands, gravity alone.
 
-        A running engine shakes the IMU in all axes at once, and the estimate follows a little: its horizontal forces
+        An engine at idle shakes the IMU in all axes at once, and the estimate follows a little: its horizontal forces
         of the moment go with the next innovations, by which the IMU of a standing car was found turned by 0.3 rad.
-        Gravity, which shows the other rotations, is not shaken.
         """
-        of_axes = zip(self._felt, self._values, self._model.models.rotation, strict=True)
-        return [felt + r.z * r.z * (now - felt) for felt, now, r in of_axes]
+        drives = calc_share(self._model.g, self._model.now[AHEAD], _STANDING)
+        return [
+            (r.z * r.z + (1.0 - r.z * r.z) * drives) * value
+            for value, r in zip(self._values, self._model.models.rotation, strict=True)
+        ]
 
     def _predict(self, k: int) -> Atom:
         """What axis k reads, by all that is estimated."""

@@ -23,14 +23,7 @@ from vehicled.filter.factors import calc_dot
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY
 from vehicled.sources.imu.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.imu.lateral import OLD
-from vehicled.sources.imu.model import (
-    ACCELEROMETER_BIAS,
-    ACCELEROMETER_SCALE,
-    FELT,
-    GYRO_BIAS,
-    ROLLING,
-    misalign,
-)
+from vehicled.sources.imu.model import ACCELEROMETER_BIAS, ACCELEROMETER_SCALE, GYRO_BIAS, ROLLING, misalign
 from vehicled.sources.imu.noise_floor import NoiseFloor
 from vehicled.sources.imu.oversampling import Oversampling
 from vehicled.sources.imu.rate_differences import LONG_AGO, RateDifferences
@@ -65,8 +58,6 @@ _MEAN, _LONGEST_GAP = 0.02, 0.05
 """s over which motion is averaged, short beside any manoeuvre; and between samples that are averaged, at most."""
 _SWAYING_TIME = 1.0
 """s"""
-_FELT_TIME = 0.5
-"""s over which forces are averaged: long beside a turn of an engine at idle, short beside a bend."""
 _ROLLING_TIME, _HILLS_TIME = 2.0, 5.0
 """s over which roll and pitch rates are averaged, and the squares of these means."""
 _UNKNOWN_ROAD = 0.03
@@ -79,17 +70,7 @@ _FREE = {"imu.free": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
     *(f"imu.{kind}.{what}" for kind in ("gyro", "accel") for what in ("floor", "interval")),
-    *(
-        "imu.shaking",
-        "imu.excess",
-        "imu.turning",
-        "imu.past",
-        "imu.summed",
-        "shaking",
-        "swaying",
-        ROLLING,
-        FELT,
-    ),
+    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking", "swaying", ROLLING),
     *(f"{_ROAD}.{what}" for what in ("turning", "state", "kept")),
 )
 _TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at", "imu.gyro.interval.at", "imu.accel.interval.at"
@@ -197,7 +178,6 @@ class _Builder:
         stores += zip((self.of_gyro, self.of_accel), largest, strict=True)
         stores += zip(self.motion, motion, strict=True)
         stores += self._average(motion)
-        stores += self._feel(value[_AXES:])
         stores += zip(self.free, self._free_of_errors(value), strict=True)
         stores += zip(self.noise, noise, strict=True)
         return stores
@@ -268,19 +248,6 @@ class _Builder:
         stores += zip(sums, totals, strict=True)
         stores = [(old, g.where_less(0.5, there, new, old)) for old, new in stores]
         return [*stores, *zip(self.means, [is_over, *(s / number for s in totals)], strict=True)]
-
-    def _feel(self, forces: Sequence[Atom]) -> Stores:
-        """Means of the specific forces over a while, in the axes in which the IMU is configured to be.
-
-        Without what is known of biases and rotation: gravity that an IMU which is rolled has across is none there.
-        """
-        g, last = self.g, self.summed[2]
-        share = g.min(g.max((self.t - last) * (1.0 / _FELT_TIME), 0.0), 1.0)
-        felt, biases = self.model.program.arrays[FELT], self.model.estimates(ACCELEROMETER_BIAS)
-        unbiased = [force - b for force, b in zip(forces, biases, strict=True)]
-        aligned = [v - misalign(self.model, unbiased, k)[0] for k, v in enumerate(unbiased)]
-        of_axes = zip(felt, aligned, self.measured[_AXES:], strict=True)
-        return [(f, f + there * share * (force - f)) for f, force, there in of_axes]
 
     def _turn(self, components: Sequence[Atom], direction: str) -> Atom:
         """Component in a direction of the vehicle of what the IMU has measured by its axes."""
