@@ -15,7 +15,7 @@ from vehicled.sources.inputs.steering import Steering, SteeringInput
 from vehicled.sources.inputs.torques import Torques, WheelTorques
 from vehicled.sources.inputs.tracker import HORIZON, Tracker
 from vehicled.sources.sensors import Sensors
-from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE, RACK
+from vehicled.vehicle.arrays import AHEAD, BRAKE_PRESSURE, DRIVE_TORQUE, LEFT, RACK
 from vehicled.vehicle.car import Car
 from vehicled.vehicle.differential import Differential
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
@@ -350,7 +350,7 @@ def test_wheels_are_turned_to_the_other_side_where_the_speed_had_the_wrong_sign(
 
     f = SimpleNamespace(
         is_drive_known=False,
-        pose=np.zeros(AHEAD + 1),
+        pose=np.zeros(LEFT + 1),
         set_drive_known=lambda known: None,
         set_steering_known=lambda known, noise: None,
         slow_states=lambda group: np.array([offset["angle"]]),
@@ -381,7 +381,7 @@ def test_wheels_that_turn_as_rolling_says_follow_a_speed_with_another_sign_once(
 
     f = SimpleNamespace(
         is_drive_known=False,
-        pose=np.zeros(AHEAD + 1),
+        pose=np.zeros(LEFT + 1),
         set_drive_known=lambda known: None,
         set_steering_known=know_steering,
         slow_states=lambda group: np.array(offset),
