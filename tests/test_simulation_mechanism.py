@@ -179,7 +179,7 @@ def test_duration_of_a_drive_is_given(tmp_path):
         (["--truth", "a.csv", "--start", "theta"], "--start theta: expected NAME=VALUE"),
         (["--truth", "a.csv", "--start", "theta=1", "--start", "theta=2"], "theta is given twice"),
         (["--truth", "a.csv", "--start", "stroke=1"], "no independent coordinate 'stroke'; expected theta"),
-        (["--truth", "a.csv", "--start", "theta=3m"], "--start theta=3m: expected a number in rad"),
+        (["--truth", "a.csv", "--start", "theta=3m"], "--start theta 3m: expected a number in rad"),
         (["--truth", "a.csv", "--start", "theta=nan"], "cannot be moved to theta = nan"),
         (["--truth", "a.csv", "--speed", "theta=3m/s"], "expected a number in rad/s"),
         (["--truth", "a.csv", "--force", "theta=sin("], "force on theta: 'sin(' is not an expression"),

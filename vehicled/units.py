@@ -275,14 +275,6 @@ def to_si(quantity: float | str, unit: str) -> float:
     return numbers[0] * factor
 
 
-def read_quantity(text: str, unit: str) -> float:
-    """As `to_si`, of a word of a command line, where a number without a unit is in SI as well. Raises UnitError."""
-    try:
-        return float(text)
-    except ValueError:
-        return to_si(text, unit)
-
-
 @dataclass(frozen=True)
 class Unit:
     """Metadata for `Annotated[float, Unit("kg")]`: what the field is measured in.

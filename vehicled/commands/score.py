@@ -26,7 +26,8 @@ from vehicled.scoring.scores import (
     score_receiver,
 )
 from vehicled.sources.output import parse_point
-from vehicled.units import UnitError, Vector, read_quantity
+from vehicled.terminal.option_values import read_quantity
+from vehicled.units import Vector
 
 HELP = "compare estimates with the truth"
 
@@ -106,10 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _read_begin(text: str) -> float:
     """s. Raises UsageError."""
-    try:
-        begin = read_quantity(text, "s")
-    except UnitError as error:
-        raise UsageError(f"--from {text}: {error}") from None
+    begin = read_quantity("--from", text, "s")
     if not 0.0 <= begin < math.inf:
         raise UsageError(f"--from {text}: expected a time of at least 0 s")
     return begin

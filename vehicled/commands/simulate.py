@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from vehicled.errors import UsageError
 from vehicled.reading.settings import config_path
+from vehicled.terminal.option_values import read_quantity
 from vehicled.terminal.output_files import OutputFile, check_outputs, writing
-from vehicled.units import UnitError, read_quantity
 
 if TYPE_CHECKING:
     from vehicled.multibody.forms import Form
@@ -109,10 +109,7 @@ def _read_time(option: str, text: str | None, default: float) -> float:
     """s, above 0. Raises UsageError."""
     if text is None:
         return default
-    try:
-        time = read_quantity(text, "s")
-    except UnitError as error:
-        raise UsageError(f"{option} {text}: {error}") from None
+    time = read_quantity(option, text, "s")
     if not 0.0 < time < math.inf:
         raise UsageError(f"{option} {text}: expected a time above 0 s")
     return time
@@ -196,16 +193,17 @@ def _simulate_mechanism(args: argparse.Namespace) -> int:
         [OutputFile("--output", args.output, endings), OutputFile("--truth", args.truth, (".csv",))],
         {"mechanism": [mechanism_path(args.mechanism)], "configuration": [args.config]},
     )
-    stepper = make_stepper(args.formulation or "ali3p", args.integrator or "trapezoidal")
+    formulation, integrator = args.formulation or "ali3p", args.integrator or "trapezoidal"
+    stepper = make_stepper(formulation, integrator)
     configuration = None if args.config is None else load_particles_configuration(args.config)
     # Particles are in natural coordinates, whose names their sensors have.
     form: Form | None = None if configuration is None else "natural"
-    driven = DrivenMechanism(args.mechanism, dict(_split("--force", args.force)), form)
+    driven = DrivenMechanism(args.mechanism, _split("--force", args.force), form)
     mechanism = driven.mechanism
     if configuration is not None:
         check_sensors(mechanism, configuration.sensors)
     _move(driven, args)
-    _warn_of_step(mechanism, step, args)
+    _warn_of_step(mechanism, step, formulation, integrator)
     with Progress("simulating", duration, "s") as progress:
         motion = simulate_motion(driven, stepper, duration, every, step, progress.update)
     if args.output is not None:
@@ -221,7 +219,7 @@ def _simulate_mechanism(args: argparse.Namespace) -> int:
     return 0
 
 
-def _split(option: str, given: Sequence[str] | None) -> list[tuple[str, str]]:
+def _split(option: str, given: Sequence[str] | None) -> dict[str, str]:
     """Names and values of `NAME=VALUE`. Raises UsageError."""
     pairs: dict[str, str] = {}
     for text in given or ():
@@ -231,31 +229,27 @@ def _split(option: str, given: Sequence[str] | None) -> list[tuple[str, str]]:
         if name in pairs:
             raise UsageError(f"{option} {text}: {name} is given twice")
         pairs[name] = value
-    return list(pairs.items())
+    return pairs
 
 
 def _move(driven: DrivenMechanism, args: argparse.Namespace) -> None:
     angles = driven.mechanism.compiled.model.name_angles()
     wanted: list[dict[str, float]] = []
     for option, given, per in (("--start", args.start, ""), ("--speed", args.speed, "/s")):
-        values = {}
-        for name, text in _split(option, given):
-            try:
-                values[name] = read_quantity(text, ("rad" if name in angles else "m") + per)
-            except UnitError as error:
-                raise UsageError(f"{option} {name}={text}: {error}") from None
-        wanted.append(values)
+        wanted.append(
+            {
+                name: read_quantity(f"{option} {name}", text, ("rad" if name in angles else "m") + per)
+                for name, text in _split(option, given).items()
+            }
+        )
     if any(wanted):
-        try:
-            driven.move(*wanted)
-        except UsageError as error:
-            raise UsageError(f"{args.mechanism}: {error}") from None
+        driven.move(*wanted)
 
 
-def _warn_of_step(mechanism: Mechanism, step: float, args: argparse.Namespace) -> None:
+def _warn_of_step(mechanism: Mechanism, step: float, formulation: str, integrator: str) -> None:
     from vehicled.multibody.step_length import find_fast_motion
 
-    fast = find_fast_motion(mechanism, step, args.formulation or "ali3p", args.integrator or "trapezoidal")
+    fast = find_fast_motion(mechanism, step, formulation, integrator)
     if fast is not None:
         print(f"doubtful: --step: {fast.describe(step)}", file=sys.stderr)
 

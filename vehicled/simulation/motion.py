@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from vehicled.multibody.forms import Form
 from vehicled.multibody.formulations import Stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import MechanismError
+from vehicled.multibody.problems import calc_violation
 
 _LEFT = 1e-6
 """Of |Φ|, in sizes of the mechanism, what a step may leave that has not reached its tolerance."""
@@ -61,11 +62,10 @@ class DrivenMechanism:
         """
         forces = forces or {}
         mechanism = Mechanism.load(name_or_path, form=form)
-        independent = [mechanism.coordinate_names[k] for k in mechanism.independent]
+        self._name, self.mechanism = name_or_path, mechanism
+        """At its start."""
+        self._check(forces)
         for name in forces:
-            if name not in independent:
-                known = ", ".join(independent) or "none"
-                raise UsageError(f"{name_or_path}: no independent coordinate '{name}'; expected {known}")
             if name not in mechanism.description.coordinate_names():
                 raise UsageError(
                     f"{name_or_path}: force on {name}: expected a coordinate that the file names, in `angles` or "
@@ -77,14 +77,23 @@ class DrivenMechanism:
         }
         if loads:
             try:
-                mechanism = Mechanism.load(name_or_path, form=form, loads=loads)
+                self.mechanism = Mechanism.load(name_or_path, form=form, loads=loads)
             except MechanismError as error:
                 on = error.key.removeprefix(f"forces.{_FORCE_ON}").removesuffix(".force")
                 raise UsageError(f"{name_or_path}: force on {on}: {error.message}") from None
-        self.mechanism = mechanism
-        """At its start."""
-        order = list(mechanism.description.forces)
+        order = list(self.mechanism.description.forces)
         self._rows = {name: order.index(_FORCE_ON + name) for name in forces}
+
+    @property
+    def _independent(self) -> list[str]:
+        return [self.mechanism.coordinate_names[k] for k in self.mechanism.independent]
+
+    def _check(self, names: Iterable[str]) -> None:
+        """Raise UsageError for a name that is no independent coordinate's."""
+        for name in names:
+            if name not in self._independent:
+                known = ", ".join(self._independent) or "none"
+                raise UsageError(f"{self._name}: no independent coordinate '{name}'; expected {known}")
 
     def calc_forces(self) -> dict[str, float]:
         """N or N·m, by coordinate, in the present state."""
@@ -94,17 +103,14 @@ class DrivenMechanism:
     def move(self, start: Mapping[str, float], rates: Mapping[str, float]) -> None:
         """Bring it to other values (m, rad) and rates of some independent coordinates. Raises UsageError."""
         mechanism = self.mechanism
-        independent = [mechanism.coordinate_names[k] for k in mechanism.independent]
         z, zd = mechanism.z, mechanism.zd
         for given, values in ((start, z), (rates, zd)):
+            self._check(given)
             for name, value in given.items():
-                if name not in independent:
-                    known = ", ".join(independent) or "none"
-                    raise UsageError(f"no independent coordinate '{name}'; expected {known}")
-                values[independent.index(name)] = value
+                values[self._independent.index(name)] = value
         if not mechanism.set_independent_state(z, zd).converged:
             place = ", ".join(f"{name} = {value:g}" for name, value in start.items())
-            raise UsageError(f"it cannot be moved to {place} from the start of its file")
+            raise UsageError(f"{self._name}: it cannot be moved to {place} from the start of its file")
 
 
 def simulate_motion(
@@ -130,12 +136,13 @@ def simulate_motion(
     violation, unconverged = 0.0, 0
     for k in range(count + 1):
         if k:
-            unconverged += _advance(mechanism, stepper, float(t[k]), parts)
+            unconverged += _advance(mechanism, stepper, every / parts, parts)
+            mechanism.t = float(t[k])  # without the rounding of its steps
         q[k], qd[k], qdd[k] = mechanism.q, mechanism.qd, mechanism.qdd
         energy[k] = mechanism.calc_kinetic_energy() + mechanism.calc_potential_energy()
         for name, force in driven.calc_forces().items():
             forces[name][k] = force
-        violation = max(violation, _calc_violation(mechanism))
+        violation = max(violation, calc_violation(mechanism))
         if progress is not None:
             progress(float(t[k]) - begin)
     names = list(mechanism.coordinate_names)
@@ -143,20 +150,15 @@ def simulate_motion(
     return SimulatedMotion(names, t, q, qd, qdd, independent, forces, energy, violation, unconverged)
 
 
-def _advance(mechanism: Mechanism, stepper: Stepper, until: float, parts: int) -> int:
-    """In equal steps; returns how many have not reached their tolerance. Raises RunError."""
-    missed, begin = 0, mechanism.t
-    for part in range(1, parts + 1):
-        t = begin + (until - begin) * part / parts
-        solution = stepper.step(mechanism, t - mechanism.t)
-        mechanism.t = t
+def _advance(mechanism: Mechanism, stepper: Stepper, h: float, parts: int) -> int:
+    """By `parts` steps of h; returns how many have not reached their tolerance. Raises RunError."""
+    missed = 0
+    for _ in range(parts):
+        begin = mechanism.t
+        solution = stepper.step(mechanism, h)
         if not solution.converged:
             missed += 1
             # ALI3-P says so where it passes a singular position, and goes on.
-            if not _calc_violation(mechanism) <= _LEFT:
+            if not calc_violation(mechanism) <= _LEFT:
                 solution.require(f"step at {begin:.6g} s")
     return missed
-
-
-def _calc_violation(mechanism: Mechanism) -> float:
-    return float(np.abs(mechanism.calc_constraints() / mechanism.constraint_units).max(initial=0.0))

@@ -80,12 +80,9 @@ def run(args: argparse.Namespace) -> int:
 def _read_duration(text: str) -> float:
     """s. Raises UsageError."""
     from vehicled.errors import UsageError
-    from vehicled.units import UnitError, read_quantity
+    from vehicled.terminal.option_values import read_quantity
 
-    try:
-        duration = read_quantity(text, "s")
-    except UnitError as error:
-        raise UsageError(f"--duration {text}: {error}") from None
+    duration = read_quantity("--duration", text, "s")
     if not _LEAST_S <= duration < math.inf:
         raise UsageError(f"--duration {text}: expected {_LEAST_S:g} s or more, such as 60, 10min, 1h")
     return duration
