@@ -79,7 +79,7 @@ def test_a_car_with_measured_torques_keeps_the_nominal_accuracy(driven, differen
     run = estimate(configuration, measurements)
     is_nominal(run, truth)
     # Nothing is left for the unknown drive force.
-    assert abs(run.estimator.filter.slow_states(DRIVE_FORCE)[0]) < 0.02
+    assert abs(run.estimator.filter.slow.get(DRIVE_FORCE)[0]) < 0.02
 
 
 def test_the_unknown_force_takes_up_the_axle_that_is_not_measured():
@@ -92,7 +92,7 @@ def test_the_unknown_force_takes_up_the_axle_that_is_not_measured():
     behind = sum(m.values["torque.rl"] + m.values["torque.rr"] for m in last(truth, "torque.rl"))
     expected = behind / radius / configuration.vehicle.mass
     assert expected > 0.5
-    assert run.estimator.filter.slow_states(DRIVE_FORCE)[0] == pytest.approx(expected, rel=0.4)
+    assert run.estimator.filter.slow.get(DRIVE_FORCE)[0] == pytest.approx(expected, rel=0.4)
     assert abs(run["vx"][-1] - truth.truth(at_end, "vx")[0]) < 0.05
 
 

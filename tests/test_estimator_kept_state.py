@@ -133,9 +133,9 @@ def test_what_is_forgotten_while_the_steering_is_silent_stays_forgotten(
     f = estimator.filter
     _find(estimator, f.states[group].start, 0.02, 1e-6)
     f.set_steering_known(False, 0.03)
-    f.forget_parameters((group,))
+    f.slow.forget((group,))
     f.set_steering_known(True, 0.03)
-    found = f.parameters()[group.name]
+    found = f.slow.parameters()[group.name]
     assert found.value == 0.0
     sigmas = {
         STEERING_OFFSET: configuration.filter.unknowns.steering_offset,
@@ -153,11 +153,11 @@ def test_a_ratio_is_not_learnt_from_an_angle_that_replaces_a_measured_one(
     i = f.states.index(STEERING_RATIO)
     _find(estimator, i, -0.04, 1e-4)
     f.set_steering_known(False, 0.03)
-    f.move_parameter(STEERING_RATIO, 0.3)
+    f.slow.move(STEERING_RATIO, 0.3)
     f.errors.set_variance(i, 1e-6)
-    assert f.parameters()["steering_ratio"].value == -0.04
+    assert f.slow.parameters()["steering_ratio"].value == -0.04
     f.set_steering_known(True, 0.03)
-    found = f.parameters()["steering_ratio"]
+    found = f.slow.parameters()["steering_ratio"]
     assert (found.value, found.sigma) == pytest.approx((-0.04, 0.01))
 
 
@@ -165,12 +165,12 @@ def test_the_angle_of_wheels_that_nothing_measures_is_not_forgotten(configuratio
     """It is no parameter then: without it the simulated car would turn otherwise at once."""
     f = Estimator(configuration).filter
     f.set_steering_known(False, 0.1)
-    f.move_parameter(STEERING_OFFSET, 0.4)
+    f.slow.move(STEERING_OFFSET, 0.4)
     before = f.variances[f.states.index(STEERING_OFFSET, "")]
-    f.forget_parameters((STEERING_OFFSET,))
-    assert f.slow_states(STEERING_OFFSET).tolist() == [0.4]
+    f.slow.forget((STEERING_OFFSET,))
+    assert f.slow.get(STEERING_OFFSET).tolist() == [0.4]
     assert f.variances[f.states.index(STEERING_OFFSET, "")] == before
-    assert f.parameters()["steering_offset"].value == 0.0
+    assert f.slow.parameters()["steering_offset"].value == 0.0
 
 
 def test_an_update_that_is_not_finite_costs_one_estimate(configuration: Configuration) -> None:

@@ -166,7 +166,7 @@ def test_what_a_standing_car_measures_across_is_left_to_no_state_alone(rolled: s
     """Slope, bias and alignment share it; the simulated tyres take the load of a slope within some 0.1 s."""
     configuration, measurements = apply_wrongs([WRONGS[rolled]], prototype(), parked(1.5).measurements())
     run = Run(configuration, steps(measurements))
-    parameters = run.estimator.filter.parameters()
+    parameters = run.estimator.filter.slow.parameters()
     found = parameters["imu_alignment.x"]
     before = prototype().sensors.imu.rotation_sigma
     # A car that does not turn tells little of it, and that of the right sign.

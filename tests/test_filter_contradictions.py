@@ -69,9 +69,7 @@ def test_a_parameter_that_measurements_contradict_gets_the_prior_that_lets_it_be
     # Information of 2/σ², at −18 σ, beside a prior of 18 σ.
     expected = 1.0 / (2.0 / sigma**2 + 1.0 / (18.0 * sigma) ** 2)
     assert f.variances[i] == pytest.approx(expected, rel=1e-6)
-    assert f.slow_states(STEERING_OFFSET) == pytest.approx(
-        [-18.0 * sigma * 2.0 / sigma**2 * expected], rel=1e-6
-    )
+    assert f.slow.get(STEERING_OFFSET) == pytest.approx([-18.0 * sigma * 2.0 / sigma**2 * expected], rel=1e-6)
     assert f.variances[others] == pytest.approx(before[others], rel=1e-9)
     doubt(f)  # which is not contradicted any more
     assert f.variances[i] == pytest.approx(expected, rel=1e-6)
@@ -85,11 +83,11 @@ def test_a_parameter_that_may_have_been_falsified_is_not_contradicted_by_what_wa
     """
     f, sigma = make_moving(), 0.02
     estimate(f, GNSS.latency, -4.5 * sigma, 0.1 * sigma**2)
-    before, place = f.slow_states(GNSS.latency), f.states.index(GNSS.latency, "")
+    before, place = f.slow.get(GNSS.latency), f.states.index(GNSS.latency, "")
     f.add_variance(GNSS.latency, "", 0.86 * sigma**2)
     variances = f.variances
     doubt(f)
-    assert np.array_equal(f.slow_states(GNSS.latency), before)
+    assert np.array_equal(f.slow.get(GNSS.latency), before)
     assert np.array_equal(f.variances, variances)
     # A contradiction by measurements alone still is one.
     estimate(f, GNSS.latency, -13.5 * sigma, 0.1 * sigma**2)
@@ -133,8 +131,8 @@ def test_what_measurements_do_not_contradict_is_not_doubted(value, share):
 def test_what_an_earlier_drive_has_found_is_not_doubted_by_itself(value, sigma, days):
     """In units of the initial σ; also what that drive has doubted itself, and what time has made uncertain."""
     f, given = make_moving(), Unknowns().steering_offset
-    f.set_parameters({"steering_offset": SlowState(value * given, sigma * given, "rad")}, days * 86400.0)
-    i, (begin,) = index(f, STEERING_OFFSET), f.slow_states(STEERING_OFFSET)
+    f.slow.set_parameters({"steering_offset": SlowState(value * given, sigma * given, "rad")}, days * 86400.0)
+    i, (begin,) = index(f, STEERING_OFFSET), f.slow.get(STEERING_OFFSET)
     before = f.variances[i]
     assert (sigma * given) ** 2 <= before * (1.0 + 1e-9)
     assert before <= max(1.0, value**2 + sigma**2) * given**2 * (1.0 + 1e-9)
@@ -144,4 +142,4 @@ def test_what_an_earlier_drive_has_found_is_not_doubted_by_itself(value, sigma, 
         assert abs(begin) < 1e-3 * max(1.0, value) * given
     doubt(f)
     assert f.variances[i] == pytest.approx(before)
-    assert f.slow_states(STEERING_OFFSET) == pytest.approx([begin])
+    assert f.slow.get(STEERING_OFFSET) == pytest.approx([begin])

@@ -46,7 +46,7 @@ def places(f):
 @pytest.mark.parametrize("age", [0, 15])
 def test_it_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):
     f = drive(kind)
-    wander = f.slow_states(GNSS.wander)
+    wander = f.slow.get(GNSS.wander)
     assert np.abs(wander).max() > 0.3
     away = fix(100 - age, [150.0, -80.0, 0.0], white)
     update = f.update(away, NEVER)
@@ -56,7 +56,7 @@ def test_it_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):
     f.apply_corrections()
     # The car is where the fix says, less the slow error that is known; which stays.
     assert f.read_state()[:2] == pytest.approx(moved, abs=1e-2)
-    assert f.slow_states(GNSS.wander) == pytest.approx(wander, abs=1e-3)
+    assert f.slow.get(GNSS.wander) == pytest.approx(wander, abs=1e-3)
     again = f.evaluate(away)
     assert again is not None
     assert f.errors.innovation[:2] == pytest.approx([0.0, 0.0], abs=1e-2)

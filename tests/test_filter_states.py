@@ -176,12 +176,12 @@ def test_wheels_that_are_all_of_another_size_are_likelier_than_one():
     all_of_them, one = np.full(4, 0.02), np.array([0.02, 0.0, 0.0, 0.0])
     assert calc_surprise(f, all_of_them) < 0.3
     assert calc_surprise(f, one) > 1.5
-    f.set_parameters({f"rolling_radius.{w}": SlowState(0.01, 0.004, "–") for w in WHEELS}, 0.0)
+    f.slow.set_parameters({f"rolling_radius.{w}": SlowState(0.01, 0.004, "–") for w in WHEELS}, 0.0)
     radii = f.states[ROLLING_RADIUS]
     assert f.variances[radii] == pytest.approx(0.004**2)
     assert calc_surprise(f, 0.2 * all_of_them) < 0.3
     assert calc_surprise(f, 0.2 * one) > 1.5
-    f.forget_parameters((ROLLING_RADIUS,))
+    f.slow.forget((ROLLING_RADIUS,))
     assert f.variances[radii] == pytest.approx(0.02**2)
     assert calc_surprise(f, all_of_them) < 0.3
 
@@ -260,10 +260,10 @@ def test_a_drive_force_that_is_measured_again_is_not_estimated_beside_that():
     f = make_moving()
     set_slow_state(f, index(f, DRIVE_FORCE), 1.5)
     f.set_drive_known(True)
-    assert f.slow_states(DRIVE_FORCE) == [0.0]
+    assert f.slow.get(DRIVE_FORCE) == [0.0]
     set_slow_state(f, index(f, DRIVE_FORCE), 1.5)
     f.set_drive_known(False)
-    assert f.slow_states(DRIVE_FORCE) == [1.5]
+    assert f.slow.get(DRIVE_FORCE) == [1.5]
 
 
 def test_a_drive_force_that_is_measured_again_explains_nothing_from_before():
@@ -298,7 +298,7 @@ def test_forgotten_parameters_leave_late_observations_sound():
 
     for k in range(1, 500):
         step(k, 0)
-    f.forget_parameters((ALIGNMENT, STEERING_OFFSET, TYRE_ERROR))
+    f.slow.forget((ALIGNMENT, STEERING_OFFSET, TYRE_ERROR))
     for k in range(500, 520):
         step(k, 20_000_000)
         uncertain = f.variances != 0.0
@@ -353,15 +353,15 @@ def test_estimates_of_tyres_and_latencies_stay_within_their_limits():
     for size, expected in ((5.0, 0.6), (-5.0, -0.6), (0.2, -0.4)):
         f.errors.x[places] = size
         f.apply_corrections()
-        assert f.slow_states(TYRE_ERROR) == pytest.approx([expected] * 3)
+        assert f.slow.get(TYRE_ERROR) == pytest.approx([expected] * 3)
     assert TYRE_ERROR.limit == 0.6
     for group, limit in ((GNSS.latency, 0.3), (GNSS.velocity_latency, 0.2), (STEERING_OFFSET, 0.75)):
         f.errors.x[index(f, group)] = 2.0
         f.apply_corrections()
-        assert f.slow_states(group) == pytest.approx([limit])
+        assert f.slow.get(group) == pytest.approx([limit])
     f.errors.x[f.states.places(GYRO_BIAS)] = 5.0  # without a limit
     f.apply_corrections()
-    assert f.slow_states(GYRO_BIAS) == pytest.approx([5.0] * 3)
+    assert f.slow.get(GYRO_BIAS) == pytest.approx([5.0] * 3)
 
 
 def test_a_fading_state_settles_at_its_stationary_variance():
@@ -394,7 +394,7 @@ def test_noise_of_the_model_follows_what_is_found():
     for size, share in ((1.5, 1.5), (100.0, 10.0), (0.0, 0.3)):
         for i, sigma in zip(places, given, strict=True):
             f.errors.set_variance(i, 0.0)
-            f.view_slow_states(UNMODELLED)[i - places.start] = size * sigma
+            f.slow.view(UNMODELLED)[i - places.start] = size * sigma
         for _ in range(1000):
             f.adapt_noise(0.1)
         assert process[[1, 3]] == pytest.approx(share * given[[1, 3]], rel=1e-3)

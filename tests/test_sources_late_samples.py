@@ -24,7 +24,7 @@ def test_place_and_heading_are_as_uncertain_as_what_was_made_of_the_samples():
     set_slow_state(f, index(f, GNSS.antenna, "x"), OFFSET)
     before = f.variances
     forget_falsified(f, CHANGE)
-    assert f.slow_states(GNSS.antenna) == pytest.approx(0.0)
+    assert f.slow.get(GNSS.antenna) == pytest.approx(0.0)
     added = f.variances - before
     for element in ("x", "y"):
         assert added[index(f, POSITION, element)] == pytest.approx(OFFSET**2)
@@ -39,7 +39,7 @@ def test_an_estimate_that_lagged_is_less_certain_along_the_way_and_all_others_ar
     set_slow_state(f, index(f, GNSS.latency), 0.04)
     before = f.variances
     move_ahead(f, [GNSS.latency], CHANGE)
-    assert f.slow_states(GNSS.latency) == pytest.approx(0.04 + CHANGE)
+    assert f.slow.get(GNSS.latency) == pytest.approx(0.04 + CHANGE)
     added = f.variances - before
     assert added[index(f, POSITION, "x")] == pytest.approx((SPEED * CHANGE) ** 2)
     assert added[index(f, VELOCITY, "ahead")] > 0.01**2

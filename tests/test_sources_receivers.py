@@ -282,7 +282,7 @@ def test_the_car_starts_from_the_second_receiver_alone():
     assert run.t[0] < 0.1 * SECOND
     assert rms(np.hypot(*(during(run, drive, c, SETTLED, SECONDS) for c in "xy"))) < 0.03
     # What needs courses is estimated with those of either receiver.
-    assert run.estimator.filter.parameters()["gyro_scale"].sigma > 0.0
+    assert run.estimator.filter.slow.parameters()["gyro_scale"].sigma > 0.0
 
 
 def test_a_receiver_that_jumps_is_not_followed_beside_one_that_does_not():
@@ -446,5 +446,5 @@ def test_a_receiver_with_another_base_station_helps_beside_the_first(leaving):
     run = run_both(leaving, east=0.9)
     assert run.estimator.status()["restarts"] == 0
     assert run.sensors["gnss.position"]["resets"] == 0
-    assert run.estimator.filter.slow_states(GNSS2.wander)[0] == pytest.approx(0.9, abs=0.1)
+    assert run.estimator.filter.slow.get(GNSS2.wander)[0] == pytest.approx(0.9, abs=0.1)
     assert find_worst(run, leaving) < 4.0

@@ -244,12 +244,12 @@ class Estimator:
                 "drive": "measured" if self._filter.is_drive_known else "estimated",
             },
             "point": list(self._point),
-            **{g.name: self._filter.slow_states(g).tolist() for g in (GYRO_BIAS, ACCELEROMETER_BIAS)},
+            **{g.name: self._filter.slow.get(g).tolist() for g in (GYRO_BIAS, ACCELEROMETER_BIAS)},
         }
 
     def parameters(self) -> dict[str, SlowState]:
         """What the filter has found of car and sensors, by name; nothing before the start."""
-        return self._filter.parameters() | self._sources.parameters() if self._running else {}
+        return self._filter.slow.parameters() | self._sources.parameters() if self._running else {}
 
     @property
     def world(self) -> WorldFrame:
@@ -279,7 +279,7 @@ class Estimator:
         return handlers[name](arguments)
 
     def _command_reset(self, _: dict[str, Any]) -> dict[str, Any]:
-        self._filter.forget_slow_states()  # a start is measured with biases
+        self._filter.slow.clear()  # a start is measured with biases
         self._counters["restarts"] += 1
         self._sources.make_anew()
         self._reset()
@@ -334,7 +334,7 @@ class Estimator:
         self._sensors, self._filter_settings = sensors, settings
         self._filter.configure(settings, setup)
         # What was found beside another value may by now be part of the one that is given.
-        self._filter.forget_parameters([g for g in before if g in now and before[g] != now[g]])
+        self._filter.slow.forget([g for g in before if g in now and before[g] != now[g]])
         self._sources.configure(sensors)
         self._screening.configure(sensors)
         self._inputs.reconfigure(sensors)

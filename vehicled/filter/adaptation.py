@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-
-import numpy as np
+from collections.abc import Mapping
 
 from vehicled.filter.boundary import InitialPose
 from vehicled.filter.settings import WITH_TYRES
 from vehicled.filter.states import (
     ANGULAR_RATE,
     ATTITUDE,
-    STEERING_OFFSET,
     UNMODELLED,
     Group,
     InitialConditions,
@@ -47,7 +44,7 @@ _STEEP = 6.0
 class AdaptiveState(VehicleState):
     """The state of a filter on the vehicle, and the knowledge of car and road that it is corrected with.
 
-    All but `forget_parameters` and `move_parameter` is to be called some ten times a second.
+    All is to be called some ten times a second.
     """
 
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
@@ -62,13 +59,11 @@ class AdaptiveState(VehicleState):
         A parameter's prior grows by as much. Else its estimate, which stays, would seem to come of the little that
         its variance still is below the prior: a contradiction, and what measurements alone say out of all proportion.
         """
-        if group in self._closed or group not in self.states:
+        if group in self.slow.waiting or group not in self.states:
             return
         place = self.states.index(group, element)
         self.errors.add_variances(variance, place)
-        if place in self.states.parameters:
-            k = self.states.parameters.index(place)
-            self._prior[k] = math.sqrt(self._prior[k] * self._prior[k] + variance)
+        self.slow.add_to_prior(place, variance)
 
     def update_road(self, interval: float) -> None:
         """What is known of roads: slope and bank are small. Call every `interval` seconds.
@@ -157,59 +152,11 @@ class AdaptiveState(VehicleState):
             sigma = math.sqrt(square + interval / _ADAPTING_TIME * (found - square))
             process[k] = min(max(sigma, _ADAPTING_RANGE[0] * usual), _ADAPTING_RANGE[1] * usual)
 
-    def forget_parameters(self, groups: Iterable[Group]) -> None:
-        """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
-        prior, groups = np.sqrt(self._table.initial(self._initial)).tolist(), tuple(groups)
-        for group in groups:
-            for k in self.states.find_parameters(group) if group not in self._closed else ():
-                self._prior[k] = prior[self.states.parameters[k]]
-            for i in self.states.places(group) if group in self.states and group not in self._closed else ():
-                if self._before_loss is not None and i in self._before_loss:
-                    self._before_loss[i] = 0.0, prior[i] ** 2
-                    if group is STEERING_OFFSET:
-                        continue  # the angle that is found while no sensor gives one is no parameter
-                self._extra[i - self._slow] = self.errors.x[i] = 0.0
-                self.errors.replace(i, prior[i] ** 2)  # the past of others was found with the old one
-        self.errors.matrix = self.states.correlate(self.errors.matrix, groups)
-
-    def move_parameter(self, group: Group, by: float | np.ndarray) -> None:
-        """Add to a group's estimates, where the value that they are relative to has changed; variances stay.
-
-        `by`: the same for all of its elements, or (elements,).
-        """
-        if group in self.states:
-            self._extra[np.array(self.states.places(group)) - self._slow] += by
-
     def widen_parameters(self, explained: Mapping[Group, float]) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
 
         `explained`: by group, up to which error something else is a better explanation at present, in its unit.
         """
-        states, places = self.states, self.states.parameters
         factor = 1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES
         # At walking pace counters and tyres err in ways that last.
-        testable = [self.pose.item(AHEAD) > _MOVING] * len(places)
-        if self._before_loss is not None:
-            # The offset is then the error of what replaces the sensor, not the sensor's own.
-            for k in states.find_parameters(STEERING_OFFSET):
-                testable[k] = False
-        least = [0.0] * len(places)
-        for group, error in explained.items():
-            for k in states.find_parameters(group):
-                least[k] = error
-        estimate = [self._extra.item(i - self._slow) for i in places]
-        variance = [self.errors.get_covariance(i, i) for i in places]
-        limits = [factor * limit for limit in states.contradictions]
-        given = estimate, variance, self._prior, limits, least, testable
-        for k, sigma in self._contradictions.find(*given).items():
-            self._widen(k, sigma)
-
-    def _widen(self, k: int, sigma: float) -> None:
-        """Take the prior of parameter k as σ, as if it had been that from the start.
-
-        Its prior of zero has held the estimate back, by the information that is taken back now.
-        """
-        place = self.states.parameters[k]
-        less = 1.0 / self._prior[k] ** 2 - 1.0 / sigma**2
-        self.errors.remove_information(place, less, -float(self._extra[place - self._slow]))
-        self._prior[k] = sigma
+        self.slow.widen(explained, factor, testable=self.pose.item(AHEAD) > _MOVING)

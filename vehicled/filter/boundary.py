@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from vehicled.filter.settings import Filter
+from vehicled.filter.slow_states import SlowStates
 from vehicled.filter.state_table import StateVector
 from vehicled.filter.states import Group, InitialConditions, Process
 from vehicled.filter.structure import AddObservation
-from vehicled.messages import SlowState
 from vehicled.units import Vector
 
 if TYPE_CHECKING:
@@ -122,6 +122,10 @@ class ObservedFilter(Protocol):
         """Where each error state is."""
 
     @property
+    def slow(self) -> SlowStates:
+        """Estimates of the slow states."""
+
+    @property
     def variances(self) -> np.ndarray:
         """(n,) diagonal of the covariance, a copy."""
 
@@ -154,9 +158,6 @@ class ObservedFilter(Protocol):
     def rear_radius(self) -> float:
         """Rolling radius of the rear wheels, m."""
 
-    def view_slow_states(self, group: Group) -> np.ndarray:
-        """(elements,) a view of the estimates of a group, not to be changed; zero where it is left out."""
-
     def get_process(self, group: Group) -> np.ndarray:
         """(1 + elements,) time and σ of a group that fades; not to be changed."""
 
@@ -180,15 +181,6 @@ class ObservedFilter(Protocol):
 
     def run_chain(self, t_ns: int, chain: Chain) -> int:
         """Run them at once, as far as observations are within limits; returns how many are done."""
-
-    def forget_parameters(self, groups: Iterable[Group]) -> None:
-        """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
-
-    def move_parameter(self, group: Group, by: float | np.ndarray) -> None:
-        """Add to a group's estimates, where the value that they are relative to has changed; variances stay.
-
-        `by`: the same for all of its elements, or (elements,).
-        """
 
     def apply_corrections(self) -> None:
         """Apply what the updates of this step have found to the car and to the slow states."""
@@ -263,12 +255,6 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
         """Begin anew on level ground, with the variances and correlations of the table of states."""
 
-    def set_parameters(self, given: Mapping[str, SlowState], age: float, switched_on: bool = False) -> None:
-        """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out.
-
-        `switched_on`: whether the sensors have been switched on since.
-        """
-
     def predict(self, t_ns: int, h: float) -> None:
         """Simulate h seconds, up to t_ns, and propagate the covariance of the errors."""
 
@@ -309,15 +295,6 @@ class EstimatedFilter(ObservedFilter, Protocol):
 
     def output(self, add: Callable[[], None] | None = None) -> np.ndarray:
         """(len(ESTIMATE_COLUMNS),) the estimate; `add` is called before that, to change the car's outputs."""
-
-    def parameters(self) -> dict[str, SlowState]:
-        """Slow states by name, with their standard deviations, but for those that change within seconds."""
-
-    def forget_slow_states(self) -> None:
-        """All are zero from now on; for a filter that has to be initialised again."""
-
-    def slow_states(self, group: Group) -> np.ndarray:
-        """(elements,) present estimates of a group of slow states, in its unit, a copy."""
 
     def save(self) -> np.ndarray:
         """A copy of the whole workspace (float64), for `restore`."""

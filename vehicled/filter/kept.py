@@ -27,7 +27,7 @@ def calc_kept(
     """What was found `age` seconds ago of a state of a group, whose variance would be `before` without that.
 
     With time it becomes as one of which nothing is known: with a = exp(−age/τ), x → √a x and σ² → a σ² + (1 − a) σ₀².
-    So x remains N(0, σ₀² − σ²) (see `widen_parameters`), where σ₀ is as wide as it must have been to let x be found:
+    So x remains N(0, σ₀² − σ²) (see `SlowStates.widen`), where σ₀ is as wide as it must have been to let x be found:
     `is_widened`. A sensor that has been `switched_on` since has another bias at once, however short the stop was.
     """
     kept = math.exp(-age / _FORGETTING_TIME)

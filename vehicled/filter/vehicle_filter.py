@@ -1,7 +1,7 @@
 """The error-state Kalman filter on the vehicle: the multibody simulation as prediction, its errors as states.
 
 A step is `predict`, any number of `update`s, and `apply_corrections`; the states that no simulation keeps (biases and
-other slow errors) are `slow_states`.
+other slow errors) are `slow`.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ class VehicleFilter(AdaptiveState):
         sensitivity changes with speed. States that wait for another sensor go on waiting.
         """
         prior = self._table.initial(replace(self._initial, speed=abs(float(self._now[AHEAD]))))
-        for group in self._closed:
+        for group in self.slow.waiting:
             prior[self.states[group]] = 0.0
         added = np.zeros(len(prior))
         for row, innovation, variance in zip(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from vehicled.filter.boundary import InitialPose, SensorSetup
-from vehicled.filter.contradictions import Contradictions
 from vehicled.filter.covariance import Covariance
 from vehicled.filter.history import History
-from vehicled.filter.kept import calc_kept
 from vehicled.filter.late import LateObservations, keep_arrays, place_moment
 from vehicled.filter.settings import Filter
+from vehicled.filter.slow_states import SlowStates
 from vehicled.filter.state_table import StateVector, make_table
 from vehicled.filter.states import (
     ANGULAR_RATE,
@@ -21,7 +20,6 @@ from vehicled.filter.states import (
     DRIVE_FORCE,
     KNOWN_DRIVE,
     RATES,
-    STEERED,
     STEERING_OFFSET,
     SUSPENSION,
     VELOCITY,
@@ -32,7 +30,7 @@ from vehicled.filter.states import (
 )
 from vehicled.filter.structure import PROCESS, Structure, make_extension
 from vehicled.filter.tangents import Companion, FilterTangents
-from vehicled.messages import WHEELS, SlowState
+from vehicled.messages import WHEELS
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, MOUNTING, PLACE, YAW, YAW_RATE
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.kinematics import calc_heave_stiffness
@@ -87,7 +85,7 @@ class VehicleState:
         self._slow = self.states.count_of_car
         self._pairs = self.states[RATES[0]].start
         self._extra = view("extra")
-        """Estimates of the slow states. Those of the suspensions are not kept: they are applied to the car."""
+        self.slow = SlowStates(self.states, self.errors, self._extra, self._calc_initial)
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
@@ -118,11 +116,6 @@ class VehicleState:
         """How often the covariance had lost its definiteness."""
         self.is_drive_known = False
         """Whether drive torque and brake pressure are measured."""
-        self._before_loss: dict[int, tuple[float, float]] | None = None
-        """By place: states that are estimated only beside a measured steering, and their variances, from when it was
-        measured last; None while it is."""
-        self._closed: dict[Group, np.ndarray] = {}
-        """Variances of the groups that wait for another sensor."""
         self._tangents = FilterTangents(self, companions)
         self.directions = self._tangents.directions
         """Derivatives that are carried along; 0 without companions."""
@@ -171,7 +164,7 @@ class VehicleState:
             if process is not None:
                 self.set_process(group, process)
         self.set_process(DRIVE_FORCE, KNOWN_DRIVE if self.is_drive_known else calc_unknown_drive(settings))
-        self._keep_closed()
+        self._keep_waiting()
         places = dict(zip(("antenna.x", "antenna.y", "antenna.z"), mounting.antenna, strict=True))
         places |= zip(("imu.x", "imu.y", "imu.z"), mounting.imu, strict=True)
         places |= {f"imu.r{i + 1}{j + 1}": mounting.R_imu_vehicle[i, j] for i in range(3) for j in range(3)}
@@ -214,64 +207,6 @@ class VehicleState:
         self._sum_up()
         return math.isfinite(self._soundness.item())
 
-    def parameters(self) -> dict[str, SlowState]:
-        """Slow states by name, with their standard deviations, but for those that change within seconds.
-
-        Those that wait for another sensor are as uncertain as they will be when it comes, not known to be zero.
-        """
-        sigma = np.sqrt(np.maximum(self._calc_open_variances(), 0.0)).tolist()
-        values = self._extra.tolist()
-        if self._before_loss is not None:
-            for place, (value, variance) in self._before_loss.items():
-                values[place - self._slow], sigma[place] = value, max(variance, 0.0) ** 0.5
-        return {
-            self.states.names[i]: SlowState(values[i - self._slow], sigma[i], group.unit)
-            for group in self.states.groups
-            if group.name not in self._processes or group.needs
-            for i in self.states.places(group)
-            if i >= self._slow
-        }
-
-    def set_parameters(self, given: Mapping[str, SlowState], age: float, switched_on: bool = False) -> None:
-        """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out.
-
-        `switched_on`: whether the sensors have been switched on since (see `calc_kept`).
-        """
-        parameters = self.states.parameters
-        for group in self.states.groups:
-            closed = self._closed.get(group)
-            for k, i in enumerate(self.states.places(group)):
-                found = given.get(self.states.names[i])
-                if found is None or i < self._slow:
-                    continue
-                before = float(self.variances[i] if closed is None else closed[k])
-                if before <= 0.0:
-                    continue
-                kept = calc_kept(group, found, age, before, i in parameters, switched_on)
-                self._extra[i - self._slow] = kept.value
-                if i in parameters:
-                    self._prior[parameters.index(i)] = kept.prior
-                if closed is None:
-                    self.errors.set_variance(i, kept.variance)
-                else:
-                    closed[k] = kept.variance
-        self.errors.matrix = self.states.correlate(self.errors.matrix, self.states.groups)
-
-    def forget_slow_states(self) -> None:
-        """All are zero from now on; for a filter that has to be initialised again."""
-        self._extra[:] = 0.0
-
-    def slow_states(self, group: Group) -> np.ndarray:
-        """(elements,) present estimates of a group of slow states, in its unit, a copy."""
-        return self.view_slow_states(group).copy()
-
-    def view_slow_states(self, group: Group) -> np.ndarray:
-        """(elements,) a view of them, not to be changed; zero where they are left out."""
-        if group not in self.states:
-            return np.zeros(len(group.elements))
-        place = self.states[group]
-        return self._extra[place.start - self._slow : place.stop - self._slow]
-
     def get_process(self, group: Group) -> np.ndarray:
         """(1 + elements,) time and σ of a group that fades; not to be changed."""
         return self._processes[group.name]
@@ -293,23 +228,9 @@ class VehicleState:
     def set_steering_known(self, known: bool, noise: float) -> None:
         """Whether the steering is measured; if not, the error of what replaces it changes by `noise`, rad/√s."""
         self._unsteered[0] = not known
-        if STEERING_OFFSET not in self.states or (known and self._before_loss is None):
+        if STEERING_OFFSET not in self.states or (known and self.slow.is_steered):
             return
-        if self._before_loss is None:
-            # What replaces the steering is the angle of rolling without slip, which knows no understeer. The filter
-            # would estimate softer tyres from that: both estimates are kept until the steering is measured again.
-            places = [i for group in STEERED for i in self.states.places(group)]
-            variances = self._calc_open_variances().tolist()
-            self._before_loss = {i: (self._extra.item(i - self._slow), variances[i]) for i in places}
-        elif known:
-            closed = {i for group in self._closed for i in self.states.places(group)}
-            for i, (value, variance) in self._before_loss.items():
-                if i in closed:
-                    continue  # it has waited for another sensor all the time
-                self._extra[i - self._slow] = value
-                # The car has moved by the error that the steering had meanwhile.
-                self.errors.replace(i, variance)
-            self._before_loss = None
+        self.slow.set_steered(known)
         place = self.states.index(STEERING_OFFSET)
         self._density[place] = self._table.densities()[place] if known else noise**2
 
@@ -324,9 +245,7 @@ class VehicleState:
     def restore(self, saved: np.ndarray) -> None:
         """Return to a saved state; settings too are those of then (see `configure`)."""
         self.car.workspace[:] = saved
-        now, states = self.variances, self.states
-        initial = self._table.initial(self._initial)
-        self._closed = {g: initial[states[g]] for g in states.groups if g.needs and not now[states[g]].any()}
+        self.slow.restore()
         self._past = None
 
     def save_motion(self) -> np.ndarray:
@@ -364,14 +283,8 @@ class VehicleState:
         self._initial = initial
         self.place(pose)
         self._tangents.place(pose)
-        variances = self._table.initial(initial)
-        self._prior = np.sqrt(variances[self.states.parameters]).tolist()
-        """(k,) σ of the parameters before any measurement."""
-        self._closed = {g: variances[self.states[g]].copy() for g in self.states.groups if g.needs}
-        for group in self._closed:
-            variances[self.states[group]] = 0.0
+        variances = self.slow.initialise()
         self.errors.initialise(self.states.correlate(np.diag(variances), self.states.groups))
-        self._contradictions = Contradictions(self.states.largest)
         # Arrays that kernels carry from one step to the next.
         tyres = "tyre_steady", "tyre_relaxation", "tyre_acceleration", "tyre_deflection"
         for array in ("extra", *tyres, "adjustments", "external_force", "unsteered"):
@@ -379,35 +292,29 @@ class VehicleState:
             self.car.clear_tangents(array)
         for group, process in self._table.processes():
             self.set_process(group, process or _NOT_YET)
-        self._keep_closed()
-        self.is_drive_known, self._before_loss, self.turned = False, None, 0.0
+        self._keep_waiting()
+        self.is_drive_known, self.turned = False, 0.0
         self._density[:] = self._table.densities()
         self.set_process(DRIVE_FORCE, calc_unknown_drive(self.settings))
         self.restart_history(t_ns)
+
+    def _calc_initial(self) -> np.ndarray:
+        """(n,) variances of all states before any measurement."""
+        return self._table.initial(self._initial)
 
     def open_states(self, is_active: Callable[[str], bool]) -> None:
         """Begin to estimate the states that need another sensor, where that is active by now.
 
         `is_active`: of a kind of observation.
         """
-        for group in [g for g in self._closed if any(map(is_active, g.needs))]:
-            variances = self._closed.pop(group).tolist()
-            for place, variance in zip(self.states.places(group), variances, strict=True):
-                self.errors.set_variance(place, variance)
-            for other, process in self._table.processes():
-                if other is group and process is not None:
-                    self.set_process(group, process)
+        opened = self.slow.open(is_active)
+        for group, process in self._table.processes() if opened else ():
+            if group in opened and process is not None:
+                self.set_process(group, process)
 
-    def _calc_open_variances(self) -> np.ndarray:
-        """(n,) `variances`, those of states that wait for another sensor as they will be when it comes."""
-        variances = self.variances
-        for group, closed in self._closed.items():
-            variances[self.states[group]] = closed
-        return variances
-
-    def _keep_closed(self) -> None:
+    def _keep_waiting(self) -> None:
         """Take the process noise from states that wait for another sensor, so that they stay as they are."""
-        for group in self._closed:
+        for group in self.slow.waiting:
             if group.name in self._processes:
                 self._processes[group.name][1:] = 0.0
 

@@ -93,7 +93,7 @@ def observe(
         if started is None and result.estimate is not None:
             started = result.t
         if started is not None and result.t - started >= SETTLING * _NS and abs(estimator.speed) > _MOVING:
-            lacking = filter.view_slow_states(UNMODELLED) ** 2 + filter.variances[places]
+            lacking = filter.slow.view(UNMODELLED) ** 2 + filter.variances[places]
             times.append(result.t)
             rows.append([estimator.speed, float(filter.pose[YAW_RATE]), *lacking.tolist()])
         if progress is not None:

@@ -167,12 +167,12 @@ class Screening:
         element = step.channel[-1]
         f.add_variance(group, element, step.sigma**2)
         place = group.elements.index(element)
-        bias = f.view_slow_states(group).item(place)
+        bias = f.slow.view(group).item(place)
         if step.takes_back(bias):
             f.add_variance(group, element, (bias + step.by) ** 2)
             by = np.zeros(len(group.elements))
             by[place] = step.by
-            f.move_parameter(group, by)
+            f.slow.move(group, by)
             self._steps.hand_over(step.channel)
             self._course.begin_anew()
             self._updates.note_imu_change(self._updates.step_ns)
@@ -182,7 +182,7 @@ class Screening:
         if now_ns < self._drifts_until_ns:
             f.add_variance(GYRO_BIAS, "z", self._drift * (now_ns - self._looked_ns) * 1e-9)
         variance = f.get_variance(GYRO_BIAS, "z")
-        self._course.set_bias(f.view_slow_states(GYRO_BIAS).tolist(), math.sqrt(max(variance, 0.0)))
+        self._course.set_bias(f.slow.view(GYRO_BIAS).tolist(), math.sqrt(max(variance, 0.0)))
         self._looked_ns = now_ns
         self._look_for_slides(f, now_ns)
         drifts = now_ns < self._drifts_until_ns

@@ -145,7 +145,7 @@ class FixTime:
     def __init__(self, filter: ObservedFilter, latency: Group, configured: float, sigma: float) -> None:
         """`latency`: its state, if the filter has it; as `configured`, and σ of that, s."""
         self._filter, self._configured, self._sigma = filter, configured, sigma
-        self._found = filter.view_slow_states(latency)
+        self._found = filter.slow.view(latency)
         states = filter.states
         self._place = states.index(latency) if latency in states else None
         self._corrected = (

@@ -144,7 +144,7 @@ class GnssSource(Source[Gnss]):
         self._origin_error = 0.0
         """m, 1 σ per axis: how far its fixes are from those of another receiver, as base stations may differ."""
         super().__init__(settings, context)
-        self._latency = self.filter.view_slow_states(self._receiver.latency)
+        self._latency = self.filter.slow.view(self._receiver.latency)
         self._steady = SteadySpeeds(self.filter, self._receiver.steady_array)
         self._smoothed = SmoothedVelocity(self.filter, self._receiver.velocity_latency)
 
@@ -370,7 +370,7 @@ class GnssSource(Source[Gnss]):
             check.take(t_ns, v, (read(AHEAD), read(YAW_RATE)), (baseline.angle, baseline.angle_sigma))
             if check.is_wrong and not before:
                 self._world.aligned = False
-                self.filter.forget_parameters((*self._receiver.groups, *_FALSIFIED))
+                self.filter.slow.forget((*self._receiver.groups, *_FALSIFIED))
 
     def _is_heading_lost(self, t: float, v: Mapping[str, float], fix: Fix | None) -> bool:
         """Whether the heading is not known any more, by a measurement of a car that moves.

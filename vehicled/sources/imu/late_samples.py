@@ -37,8 +37,8 @@ def forget_falsified(filter: ObservedFilter, change: float) -> None:
 
     With a place that the antenna's offset has falsified, fixes would make the same offset again at once.
     """
-    offset = math.hypot(*filter.view_slow_states(GNSS.antenna)[:2].tolist())
-    filter.forget_parameters(_FALSIFIED)
+    offset = math.hypot(*filter.slow.view(GNSS.antenna)[:2].tolist())
+    filter.slow.forget(_FALSIFIED)
     turned = abs(change) * _TURNING
     for group, element, sigma in (
         (POSITION, "x", offset),
@@ -58,7 +58,7 @@ def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> Non
     states = filter.states
     if GNSS.antenna not in states:  # its place is known
         return
-    estimated = filter.view_slow_states(GNSS.antenna)
+    estimated = filter.slow.view(GNSS.antenna)
     for n, (found, error) in enumerate(((place.real, sigma.real), (place.imag, sigma.imag))):
         element = GNSS.antenna.elements[n]
         known = filter.get_variance(GNSS.antenna, element)
@@ -72,8 +72,8 @@ def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> Non
 def move_to_present(filter: ObservedFilter, latencies: Iterable[Group], change: float) -> None:
     """Take the estimate as that of `change` (s) ago, and add this to latencies, which are relative to its time."""
     for group in latencies:
-        if filter.view_slow_states(group).any():
-            filter.move_parameter(group, change)
+        if filter.slow.view(group).any():
+            filter.slow.move(group, change)
     forget_falsified(filter, change)
     moved = change * filter.pose.item(AHEAD)
     for axis in ("x", "y"):
@@ -84,7 +84,7 @@ def move_ahead(filter: ObservedFilter, latencies: Iterable[Group], lag: float) -
     """Take the estimate as that of `lag` (s) ago, to which latencies are relative, but not for another IMU's time."""
     for group in latencies:
         if group in filter.states and filter.get_variance(group) > 0.0:
-            filter.move_parameter(group, lag)
+            filter.slow.move(group, lag)
     moved, gained = lag * filter.pose.item(AHEAD), lag * _CHANGING
     for axis in ("x", "y"):
         filter.add_variance(POSITION, axis, moved**2)

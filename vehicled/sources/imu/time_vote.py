@@ -57,7 +57,7 @@ def find_lateness(
     agrees: slip makes wheels seem early, all in the same way.
     """
     least = _LEAST_FURTHER if found else _LEAST
-    if abs(filter.view_slow_states(GNSS.latency).item()) < least:
+    if abs(filter.slow.view(GNSS.latency).item()) < least:
         return 0.0
     latencies = dict(_read(filter, configured))
     known = {group: one for group, one in latencies.items() if one.sigma < _KNOWN}
@@ -95,7 +95,7 @@ def find_earliness(
     """
     if WHEEL_LATENCY not in configured or WHEEL_LATENCY not in filter.states:
         return 0.0
-    if configured[WHEEL_LATENCY] + filter.view_slow_states(WHEEL_LATENCY).item() > -_LEADING:
+    if configured[WHEEL_LATENCY] + filter.slow.view(WHEEL_LATENCY).item() > -_LEADING:
         return 0.0
     latencies = dict(_read(filter, configured))
     wheels = latencies.pop(WHEEL_LATENCY, None)
@@ -123,4 +123,4 @@ def _read(filter: ObservedFilter, configured: Mapping[Group, float]) -> Iterator
         if group in filter.states:
             sigma = math.sqrt(filter.get_variance(group))
             if sigma > 0.0:  # else it is known
-                yield group, _Latency(of_sensor, filter.view_slow_states(group).item(), sigma)
+                yield group, _Latency(of_sensor, filter.slow.view(group).item(), sigma)

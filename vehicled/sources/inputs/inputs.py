@@ -97,8 +97,8 @@ class Inputs:
         f.set_steering_known(is_steered, steering.noise)
         if steering.take_speed(ahead) and not (is_steered or steering.is_replaced_anew):
             # With the wheels turned to the other side, it turns on as it has been measured to.
-            angle = steering.find_held_angle(t) + float(f.slow_states(STEERING_OFFSET)[0])
-            f.move_parameter(STEERING_OFFSET, -2.0 * angle)
+            angle = steering.find_held_angle(t) + float(f.slow.get(STEERING_OFFSET)[0])
+            f.slow.move(STEERING_OFFSET, -2.0 * angle)
             f.add_variance(STEERING_OFFSET, "", MIRRORED**2)
         self._due = t + _EVERY if is_steered else t
 

@@ -44,7 +44,7 @@ class UnmeasuredDrive:
     def add(self) -> None:
         """Add it to the car's outputs in the workspace."""
         f = self._filter
-        force = 0.0 if f.is_drive_known else float(f.view_slow_states(DRIVE_FORCE)[0])
+        force = 0.0 if f.is_drive_known else float(f.slow.view(DRIVE_FORCE)[0])
         if not force:
             self.added = _NONE
             return

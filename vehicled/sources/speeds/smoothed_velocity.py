@@ -20,7 +20,7 @@ class SmoothedVelocity:
     def __init__(self, f: ObservedFilter, latency: Group, has_direction: bool = True) -> None:
         """`latency`: the filter's state of the lag. Without a direction only changes of the speed count."""
         self._turns = float(has_direction)
-        self._filter, self._latency = f, f.view_slow_states(latency)
+        self._filter, self._latency = f, f.slow.view(latency)
         self._before = 0, 0.0
         """Time, ns, and estimated speed ahead of the last velocity, m/s."""
 

@@ -134,7 +134,7 @@ class Initialisation:
         self.begin(t_ns, conditions, settings, given, motion if skids else None)
         world.aligned = aligned
         self._sources.reset()
-        f.set_parameters(found, age=0.0)
+        f.slow.set_parameters(found, age=0.0)
         self._sources.set_parameters(found)
         f.set_lateral_motion(yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
@@ -183,7 +183,7 @@ class Initialisation:
         initial = InitialConditions(speed, has_fix, yaw_sigma**2 if world.aligned else UNKNOWN_YAW)
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
         if self._is_trusted(t_ns, given):
-            f.set_parameters(given.parameters, given.age, switched_on=True)
+            f.slow.set_parameters(given.parameters, given.age, switched_on=True)
             self._sources.set_parameters(given.parameters)
         if alignment is not None:
             self._skid(t_ns, alignment)

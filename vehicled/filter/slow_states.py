@@ -1,0 +1,236 @@
+"""Slow states: parameters of the car, errors of its sensors, and what the model lacks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, KeysView, Mapping
+
+import numpy as np
+
+from vehicled.filter.contradictions import Contradictions
+from vehicled.filter.covariance import Covariance
+from vehicled.filter.kept import calc_kept
+from vehicled.filter.state_table import StateVector
+from vehicled.filter.states import STEERED, STEERING_OFFSET, Group
+from vehicled.messages import SlowState
+
+
+class SlowStates:
+    """Estimates of the slow states, and their priors.
+
+    Groups that wait for another sensor are zero until it measures (`Group.needs`): their variances are kept here, and
+    are zero in the covariance.
+    """
+
+    is_steered = True
+    """Whether the steering is measured."""
+
+    def __init__(
+        self,
+        states: StateVector,
+        errors: Covariance,
+        values: np.ndarray,
+        calc_initial: Callable[[], np.ndarray],
+    ) -> None:
+        """`values`: a view of the estimates, (k,) for the states that follow those of the car.
+
+        Those of the suspensions are always zero. `calc_initial` gives the variances (n,) of all states before any
+        measurement.
+        """
+        self._states, self._errors, self._values, self._calc_initial = states, errors, values, calc_initial
+        self._begin = states.count_of_car
+        self._waiting: dict[Group, np.ndarray] = {}
+        """Their variances."""
+        self._before_loss: dict[int, tuple[float, float]] = {}
+        """By place: states that are estimated only beside a measured steering, and their variances, from when it was
+        measured last."""
+
+    def initialise(self) -> np.ndarray:
+        """Begin anew: all are zero. Returns the variances (n,) of all states, in which those that wait have zero."""
+        states, variances = self._states, self._calc_initial()
+        self._values[:] = 0.0
+        self._prior = np.sqrt(variances[states.parameters]).tolist()
+        """(k,) σ of the parameters before any measurement."""
+        self._contradictions = Contradictions(states.largest)
+        self._waiting = {g: variances[states[g]].copy() for g in states.groups if g.needs}
+        for group in self._waiting:
+            variances[states[group]] = 0.0
+        self.is_steered, self._before_loss = True, {}
+        return variances
+
+    def restore(self) -> None:
+        """Find again which groups wait, after covariance and estimates were restored."""
+        now, initial, states = self._errors.variances, self._calc_initial(), self._states
+        self._waiting = {g: initial[states[g]] for g in states.groups if g.needs and not now[states[g]].any()}
+
+    def clear(self) -> None:
+        """All are zero from now on; for a filter that has to be initialised again."""
+        self._values[:] = 0.0
+
+    # -- estimates -----------------------------------------------------------------------------------------
+
+    def view(self, group: Group) -> np.ndarray:
+        """(elements,) a view of a group's estimates, in its unit, not to be changed; zero where it is left out."""
+        if group not in self._states:
+            return np.zeros(len(group.elements))
+        place = self._states[group]
+        return self._values[place.start - self._begin : place.stop - self._begin]
+
+    def get(self, group: Group) -> np.ndarray:
+        """(elements,) present estimates of a group, a copy; see `view`."""
+        return self.view(group).copy()
+
+    def parameters(self) -> dict[str, SlowState]:
+        """Slow states by name, with their standard deviations, but for those that change within seconds.
+
+        Those that wait for another sensor are as uncertain as they will be when it comes, not known to be zero.
+        """
+        sigma = np.sqrt(np.maximum(self._calc_open_variances(), 0.0)).tolist()
+        values = self._values.tolist()
+        for place, (value, variance) in self._before_loss.items():
+            values[place - self._begin], sigma[place] = value, max(variance, 0.0) ** 0.5
+        return {
+            self._states.names[i]: SlowState(values[i - self._begin], sigma[i], group.unit)
+            for group in self._states.groups
+            if group.process is None or group.needs
+            for i in self._states.places(group)
+            if i >= self._begin
+        }
+
+    def set_parameters(self, given: Mapping[str, SlowState], age: float, switched_on: bool = False) -> None:
+        """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out.
+
+        `switched_on`: whether the sensors have been switched on since (see `calc_kept`).
+        """
+        states, errors = self._states, self._errors
+        variances = self._calc_open_variances().tolist()
+        for group in states.groups:
+            waiting = self._waiting.get(group)
+            for k, i in enumerate(states.places(group)):
+                found = given.get(states.names[i])
+                if found is None or i < self._begin or variances[i] <= 0.0:
+                    continue
+                kept = calc_kept(group, found, age, variances[i], i in states.parameters, switched_on)
+                self._values[i - self._begin] = kept.value
+                if i in states.parameters:
+                    self._prior[states.parameters.index(i)] = kept.prior
+                if waiting is None:
+                    errors.set_variance(i, kept.variance)
+                else:
+                    waiting[k] = kept.variance
+        errors.matrix = states.correlate(errors.matrix, states.groups)
+
+    def forget(self, groups: Iterable[Group]) -> None:
+        """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
+        states, errors, groups = self._states, self._errors, tuple(groups)
+        prior = np.sqrt(self._calc_initial()).tolist()
+        for group in groups:
+            if group in self._waiting or group not in states:
+                continue
+            for k in states.find_parameters(group):
+                self._prior[k] = prior[states.parameters[k]]
+            for i in states.places(group):
+                if i in self._before_loss:
+                    self._before_loss[i] = 0.0, prior[i] ** 2
+                    if group is STEERING_OFFSET:
+                        continue  # the angle that is found while no sensor gives one is no parameter
+                self._values[i - self._begin] = errors.x[i] = 0.0
+                errors.replace(i, prior[i] ** 2)  # the past of others was found with the old one
+        errors.matrix = states.correlate(errors.matrix, groups)
+
+    def move(self, group: Group, by: float | np.ndarray) -> None:
+        """Add to a group's estimates, where the value that they are relative to has changed; variances stay.
+
+        `by`: the same for all of its elements, or (elements,).
+        """
+        values = self.view(group)
+        values += by
+
+    # -- those that only some sensors show -----------------------------------------------------------------
+
+    @property
+    def waiting(self) -> KeysView[Group]:
+        """The groups that wait for another sensor."""
+        return self._waiting.keys()
+
+    def open(self, is_active: Callable[[str], bool]) -> list[Group]:
+        """Begin to estimate the groups whose sensor is active by now, and return them.
+
+        `is_active`: of a kind of observation.
+        """
+        opened = [g for g in self._waiting if any(map(is_active, g.needs))]
+        for group in opened:
+            variances = self._waiting.pop(group).tolist()
+            for place, variance in zip(self._states.places(group), variances, strict=True):
+                self._errors.set_variance(place, variance)
+        return opened
+
+    def set_steered(self, steered: bool) -> None:
+        """Whether the steering is measured.
+
+        What replaces it is the angle of rolling without slip, which knows no understeer. The filter would estimate
+        softer tyres from that: estimates are kept until the steering is measured again.
+        """
+        if steered == self.is_steered:
+            return
+        self.is_steered = steered
+        if not steered:
+            places = [i for group in STEERED for i in self._states.places(group)]
+            variances = self._calc_open_variances().tolist()
+            self._before_loss = {i: (self._values.item(i - self._begin), variances[i]) for i in places}
+            return
+        waiting = {i for group in self._waiting for i in self._states.places(group)}
+        for i, (value, variance) in self._before_loss.items():
+            if i not in waiting:  # else it has waited for another sensor all the time
+                self._values[i - self._begin] = value
+                # The car has moved by the error that the steering had meanwhile.
+                self._errors.replace(i, variance)
+        self._before_loss = {}
+
+    def _calc_open_variances(self) -> np.ndarray:
+        """(n,) of all states, those of groups that wait as they will be when their sensor comes."""
+        variances = self._errors.variances
+        for group, waiting in self._waiting.items():
+            variances[self._states[group]] = waiting
+        return variances
+
+    # -- priors --------------------------------------------------------------------------------------------
+
+    def add_to_prior(self, place: int, variance: float) -> None:
+        """The prior of a parameter grows by an error that is independent of all others; other states have none."""
+        if place in self._states.parameters:
+            k = self._states.parameters.index(place)
+            self._prior[k] = math.sqrt(self._prior[k] * self._prior[k] + variance)
+
+    def widen(self, explained: Mapping[Group, float], factor: float, testable: bool) -> None:
+        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
+
+        `explained`: by group, up to which error something else is a better explanation at present, in its unit.
+        `factor`: on the number of standard deviations that contradict a parameter; `testable`: at present.
+        """
+        states, places = self._states, self._states.parameters
+        is_open = [testable] * len(places)
+        if not self.is_steered:
+            # The offset is then the error of what replaces the sensor, not the sensor's own.
+            for k in states.find_parameters(STEERING_OFFSET):
+                is_open[k] = False
+        least = [0.0] * len(places)
+        for group, error in explained.items():
+            for k in states.find_parameters(group):
+                least[k] = error
+        estimate = [self._values.item(i - self._begin) for i in places]
+        variance = [self._errors.get_covariance(i, i) for i in places]
+        limits = [factor * limit for limit in states.contradictions]
+        given = estimate, variance, self._prior, limits, least, is_open
+        for k, sigma in self._contradictions.find(*given).items():
+            self._set_prior(k, sigma)
+
+    def _set_prior(self, k: int, sigma: float) -> None:
+        """Take the prior of parameter k as σ, as if it had been that from the start.
+
+        Its prior of zero has held the estimate back, by the information that is taken back now.
+        """
+        place = self._states.parameters[k]
+        less = 1.0 / self._prior[k] ** 2 - 1.0 / sigma**2
+        self._errors.remove_information(place, less, -float(self._values[place - self._begin]))
+        self._prior[k] = sigma
