@@ -125,6 +125,9 @@ TURNING_CAR = "imu.turning_car"
 correct the heading as well; else 0."""
 ROLLING = "imu.rolling"
 """Array (3,): means of the roll and pitch rate that are measured, rad/s, and of their square."""
+MEAN_FORCES = "imu.mean_forces"
+"""Array (9,): means of the specific forces that are measured, m/s², in the IMU's axes without its rotation; then two
+that lag, of which they are made."""
 _SMALL_TORSION = 0.025
 """rad/s: slope times yaw rate up to which, and less than at twice that, a road counts as the plane of the model."""
 
@@ -213,6 +216,7 @@ class _AccelerometerModel:
         self._gravity = model.parts.gravity.norm()
         self._share = model.calc_free_share(models.pose[AHEAD])
         self._jacobians = models.jacobians["imu_accelerometer"]
+        self._means = program.array(MEAN_FORCES, 9)[:3]
         # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
         self._values = [
             reading + model.calc_corrected(jacobian) - self._removed * r.dot(models.up) * self._gravity
@@ -284,15 +288,16 @@ class _AccelerometerModel:
         return row | {place: level * by for place, by in by_alignment.items()}, late
 
     def _find_shown(self) -> list[Atom]:
-        """The forces by which a rotation of the IMU shows: while the car stands, gravity alone.
+        """The forces by which a rotation of the IMU is found: gravity, and means of the horizontal ones.
 
-        An engine at idle shakes the IMU in all axes at once, and the estimate follows a little: its horizontal forces
-        of the moment go with the next innovations, by which the IMU of a standing car was found turned by 0.3 rad.
+        An engine shakes all axes of the IMU at once, and the estimated forces follow that a little. So forces of the
+        moment correlate with the next innovations, and an IMU was found turned by 0.3 rad. Means do not, but a
+        standing car has no horizontal forces: there what is left of the vibration would count.
         """
         drives = calc_share(self._model.g, self._model.now[AHEAD], _STANDING)
         return [
-            (r.z * r.z + (1.0 - r.z * r.z) * drives) * value
-            for value, r in zip(self._values, self._model.models.rotation, strict=True)
+            r.z * r.z * now + (1.0 - r.z * r.z) * drives * mean
+            for now, mean, r in zip(self._values, self._means, self._model.models.rotation, strict=True)
         ]
 
     def _predict(self, k: int) -> Atom:

@@ -23,7 +23,14 @@ from vehicled.filter.factors import calc_dot
 from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY
 from vehicled.sources.imu.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.imu.lateral import OLD
-from vehicled.sources.imu.model import ACCELEROMETER_BIAS, ACCELEROMETER_SCALE, GYRO_BIAS, ROLLING, misalign
+from vehicled.sources.imu.model import (
+    ACCELEROMETER_BIAS,
+    ACCELEROMETER_SCALE,
+    GYRO_BIAS,
+    MEAN_FORCES,
+    ROLLING,
+    misalign,
+)
 from vehicled.sources.imu.noise_floor import NoiseFloor
 from vehicled.sources.imu.oversampling import Oversampling
 from vehicled.sources.imu.rate_differences import LONG_AGO, RateDifferences
@@ -58,6 +65,8 @@ _MEAN, _LONGEST_GAP = 0.02, 0.05
 """s over which motion is averaged, short beside any manoeuvre; and between samples that are averaged, at most."""
 _SWAYING_TIME = 1.0
 """s"""
+_FORCES_TIME = 0.15
+"""s over which forces are averaged: some periods of a vibration, short beside a bend."""
 _ROLLING_TIME, _HILLS_TIME = 2.0, 5.0
 """s over which roll and pitch rates are averaged, and the squares of these means."""
 _UNKNOWN_ROAD = 0.03
@@ -70,7 +79,8 @@ _FREE = {"imu.free": 2 * _AXES}
 """Arrays that are written and read, with their sizes."""
 _ZERO = (
     *(f"imu.{kind}.{what}" for kind in ("gyro", "accel") for what in ("floor", "interval")),
-    *("imu.shaking", "imu.excess", "imu.turning", "imu.past", "imu.summed", "shaking", "swaying", ROLLING),
+    *(f"imu.{what}" for what in ("shaking", "excess", "turning", "past", "summed")),
+    *("shaking", "swaying", ROLLING, MEAN_FORCES),
     *(f"{_ROAD}.{what}" for what in ("turning", "state", "kept")),
 )
 _TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at", "imu.gyro.interval.at", "imu.accel.interval.at"
@@ -95,6 +105,7 @@ class _Builder:
         self.value, self.of_gyro, self.of_accel = found[: 2 * _AXES], *found[2 * _AXES : 2 * _AXES + 2]
         self.motion, self.means = found[2 * _AXES + 2 : -5], found[-5:]
         self.summed = program.array("imu.summed", 7)
+        self.forces = program.arrays[MEAN_FORCES]
         self.free = program.array("imu.free", 2 * _AXES)
         self.noise, self.alone = program.array("imu.noise", 2 * _AXES), program.array("imu.alone", _AXES)
         """Variances of a sample, and those of accelerometers without what shakes the car."""
@@ -178,6 +189,7 @@ class _Builder:
         stores += zip((self.of_gyro, self.of_accel), largest, strict=True)
         stores += zip(self.motion, motion, strict=True)
         stores += self._average(motion)
+        stores += self._average_forces(value[_AXES:])
         stores += zip(self.free, self._free_of_errors(value), strict=True)
         stores += zip(self.noise, noise, strict=True)
         return stores
@@ -248,6 +260,25 @@ class _Builder:
         stores += zip(sums, totals, strict=True)
         stores = [(old, g.where_less(0.5, there, new, old)) for old, new in stores]
         return [*stores, *zip(self.means, [is_over, *(s / number for s in totals)], strict=True)]
+
+    def _average_forces(self, forces: Sequence[Atom]) -> Stores:
+        """Means of the specific forces, in the axes in which the IMU is configured to be, without biases.
+
+        A rotation that has been found is taken out, so that gravity does not count as a force across a rolled IMU.
+        An exponential mean lags; twice that less the mean of it does not, while forces change steadily.
+        """
+        g, last = self.g, self.summed[2]
+        share = g.min(g.max((self.t - last) * (1.0 / _FORCES_TIME), 0.0), 1.0)
+        means, once, twice = self.forces[:_AXES], self.forces[_AXES : 2 * _AXES], self.forces[2 * _AXES :]
+        biases = self.model.estimates(ACCELEROMETER_BIAS)
+        unbiased = [force - b for force, b in zip(forces, biases, strict=True)]
+        aligned = [v - misalign(self.model, unbiased, k)[0] for k, v in enumerate(unbiased)]
+        stores = []
+        for k, (force, there) in enumerate(zip(aligned, self.measured[_AXES:], strict=True)):
+            first = once[k] + there * share * (force - once[k])
+            second = twice[k] + there * share * (first - twice[k])
+            stores += [(once[k], first), (twice[k], second), (means[k], 2.0 * first - second)]
+        return stores
 
     def _turn(self, components: Sequence[Atom], direction: str) -> Atom:
         """Component in a direction of the vehicle of what the IMU has measured by its axes."""
