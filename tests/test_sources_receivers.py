@@ -407,6 +407,20 @@ def test_fixes_off_by_metres_beside_a_good_velocity_are_not_followed(seed):
         assert (off / run[f"sigma.{axis}"][found]).max() < 4.0
 
 
+def test_an_accuracy_that_goes_up_and_down_does_not_make_the_slow_error_another_one():
+    """Else each fix after a change would count as independent of those before."""
+
+    def claiming(m: Measurement) -> Measurement:
+        values = dict(m.values)
+        if "gnss.lat" in values:
+            values["gnss.h_acc"] = 0.75 if (m.t // SECOND) % 2 else 1.25
+        return Measurement(m.source, m.t, m.arrival, values)
+
+    run = Run(prototype(), steps([claiming(m) for m in cruise().measurements(gnss="conventional")]))
+    for axis in "xy":
+        assert run[f"sigma.{axis}"].min() > 0.4
+
+
 # Two receivers that differ
 
 

@@ -66,8 +66,9 @@ _HEIGHT_RATIO = 2.0
 """By how much farther heights wander than horizontal positions: all satellites are above."""
 _LEAST_WHITE = 0.25
 """Least share of the variance of heights that is white, whatever the receiver reports of horizontal positions."""
-_ANOTHER_KIND = 0.2
-"""Relative difference of the size of the slow error from which on it belongs to another kind of fix."""
+_ANOTHER_KIND = 0.5
+"""Relative difference of the size of the slow error from which on it belongs to another kind of fix. Accuracies that
+receivers report go up and down by less, while the error stays the same."""
 _FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET, STEERING_RATIO)
 """Beside the receiver's own: states that a wrong heading has led astray."""
 
