@@ -64,6 +64,19 @@ def test_nor_is_one_that_becomes_precise_and_is_so_no_more(error):
     assert play(10.0, sigma, lambda t: 0.0 if is_fixed(t) else error, 45.0) == []
 
 
+def test_fixes_that_become_precise_are_not_held_against_vague_ones_that_were_off():
+    """As of a receiver behind a tunnel: it claims 0.5 m and is 3.3 m off, which the estimate has followed."""
+
+    def is_vague(t: float) -> bool:
+        return t < 10.0
+
+    def error(t: float) -> float:
+        return 3.3 if is_vague(t) else 0.0
+
+    doubtful = play(10.0, lambda t: 0.5 if is_vague(t) else 0.05, error, 60.0, strays=lambda t: 3.3)
+    assert max(doubtful, default=0.0) < 22.0
+
+
 @pytest.mark.parametrize("late", [-0.1, 0.1])
 def test_nor_is_one_whose_times_are_wrong(late):
     assert play(50.0, 0.02, lambda t: 0.0, 30.0, late=late) == []

@@ -29,6 +29,9 @@ _STRAIGHT = 1e-3
 """Of a turn and a relative change of speed, below which rounding would show."""
 _SIGMAS, _LEAST_WHITE = 5.0, 0.25
 """Of an average, and its least standard deviation as a share of that of a fix: part of that wanders slowly."""
+_BETTER = 1.0 / 3.0
+"""Share of the σ of fixes before, from which down on it is they that were off: a receiver that has just fixed its
+ambiguities leaves a place that it had without them."""
 
 
 @dataclass
@@ -132,6 +135,9 @@ class FixDrift:
         if len(blocks) < 2 * _MEAN:
             return None
         now, before = _Place(blocks[-_MEAN:]), self._reference or _Place(blocks[:_MEAN])
+        if now.sigma < _BETTER * before.sigma:
+            self.forget()
+            return None
         if not now.differs_from(before, lag):
             if self.lasts:
                 self._reference = None
