@@ -77,6 +77,16 @@ def test_fixes_that_become_precise_are_not_held_against_vague_ones_that_were_off
     assert max(doubtful, default=0.0) < 22.0
 
 
+def test_a_drift_is_not_over_as_long_as_a_good_part_of_it_is_left():
+    """Of 4 m that reflected signals make, at 1 m of σ: the estimate would follow them from there."""
+
+    def error(t: float) -> float:
+        return 4.0 * min(max(t - 10.0, 0.0) / 4.0, 1.0) - 0.1 * min(max(t - 20.0, 0.0), 14.0)
+
+    doubtful = play(10.0, 1.0, error, 45.0)
+    assert max(doubtful) > 30.0
+
+
 @pytest.mark.parametrize("late", [-0.1, 0.1])
 def test_nor_is_one_whose_times_are_wrong(late):
     assert play(50.0, 0.02, lambda t: 0.0, 30.0, late=late) == []

@@ -27,8 +27,9 @@ _SLOWEST = 0.5
 """m/s: faster, velocities turn from one to the next; slower, they change along a line."""
 _STRAIGHT = 1e-3
 """Of a turn and a relative change of speed, below which rounding would show."""
-_SIGMAS, _LEAST_WHITE = 5.0, 0.25
-"""Of an average, and its least standard deviation as a share of that of a fix: part of that wanders slowly."""
+_SIGMAS, _SIGMAS_BACK, _LEAST_WHITE = 5.0, 2.5, 0.25
+"""Of an average: from which on it has drifted, and up to which it is back. And its least σ as a share of that of a
+fix: part of that wanders slowly."""
 _BETTER = 1.0 / 3.0
 """Share of the σ of fixes before, from which down on it is they that were off: a receiver that has just fixed its
 ambiguities leaves a place that it had without them."""
@@ -64,13 +65,13 @@ class _Place:
         self.way, self.unknown = blocks[-1].way, blocks[-1].unknown
         self.sigma = max(1.0 / math.sqrt(count), _LEAST_WHITE) * sum(b.sigma for b in blocks) / count
 
-    def differs_from(self, before: _Place, lag: float) -> bool:
+    def differs_from(self, before: _Place, lag: float, sigmas: float) -> bool:
         """Whether the place has drifted since, beside velocities that are older than fixes by `lag`, s."""
         change = self.velocity - before.velocity
         bound = _DRIFT + _PER_WAY * (self.way - before.way) + _PER_CHANGE * abs(change)
         bound += math.sqrt(self.unknown - before.unknown)
         drift = self.beyond - before.beyond - lag * change
-        return abs(drift) > bound + _SIGMAS * math.hypot(self.sigma, before.sigma)
+        return abs(drift) > bound + sigmas * math.hypot(self.sigma, before.sigma)
 
 
 class FixDrift:
@@ -138,7 +139,7 @@ class FixDrift:
         if now.sigma < _BETTER * before.sigma:
             self.forget()
             return None
-        if not now.differs_from(before, lag):
+        if not now.differs_from(before, lag, _SIGMAS_BACK if self.lasts else _SIGMAS):
             if self.lasts:
                 self._reference = None
                 self._blocks.clear()
