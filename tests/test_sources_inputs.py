@@ -353,8 +353,7 @@ def test_wheels_are_turned_to_the_other_side_where_the_speed_had_the_wrong_sign(
         pose=np.zeros(LEFT + 1),
         set_drive_known=lambda known: None,
         set_steering_known=lambda known, noise: None,
-        slow_states=lambda group: np.array([offset["angle"]]),
-        move_parameter=move,
+        slow=SimpleNamespace(get=lambda group: np.array([offset["angle"]]), move=move),
         add_variance=add,
     )
     for k, speed in enumerate((before, before, after)):
@@ -384,8 +383,7 @@ def test_wheels_that_turn_as_rolling_says_follow_a_speed_with_another_sign_once(
         pose=np.zeros(LEFT + 1),
         set_drive_known=lambda known: None,
         set_steering_known=know_steering,
-        slow_states=lambda group: np.array(offset),
-        move_parameter=move,
+        slow=SimpleNamespace(get=lambda group: np.array(offset), move=move),
         add_variance=lambda group, element, variance: None,
     )
     for k in range(100):

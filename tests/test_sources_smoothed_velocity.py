@@ -14,7 +14,7 @@ MS = 1_000_000
 
 def make(lag: float, has_direction: bool = True) -> tuple[SmoothedVelocity, np.ndarray]:
     pose = np.zeros(len(POSE))
-    f = SimpleNamespace(pose=pose, view_slow_states=lambda group: np.array([lag]))
+    f = SimpleNamespace(pose=pose, slow=SimpleNamespace(view=lambda group: np.array([lag])))
     return SmoothedVelocity(f, SimpleNamespace(), has_direction), pose
 
 

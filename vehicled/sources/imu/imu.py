@@ -300,8 +300,8 @@ class ImuSource(Source[Imu]):
         change = find_lateness(
             self.filter, self._latencies, self.settings.latency, timing.latency, timing.has_reference
         )
-        if change:
-            self._timing.set_by_others(change)
+        if change and not timing.denies(change):
+            timing.set_by_others(change)
             move_to_present(self.filter, self._latencies, change)
 
     def observe(self, m: Measurement) -> None:

@@ -373,6 +373,15 @@ class ImuTiming:
         self._comparison = None
         self.interrupt()
 
+    def denies(self, change: float) -> bool:
+        """Whether windows show the time of samples, and are nearer to the present one than to one `change` s older.
+
+        Wheels that slip otherwise than the model's falsify the latencies that the filter finds. Windows have no wheels.
+        """
+        beside_fixes, sigma, _ = self._solve()
+        shown = beside_fixes - self._fix_latency
+        return sigma < abs(change) and abs(shown) < abs(shown - change)
+
     def _move(self, change: float) -> None:
         self.latency += change
         # The problem is linear: what has been summed up becomes that of samples of the new times.
