@@ -282,3 +282,22 @@ def test_a_time_that_other_sensors_show_is_in_doubt_as_well():
     assert timing.found_doubt == 0.0 < timing.doubt
     timing.set_by_others(0.02)
     assert timing.found_doubt == timing.doubt > 0.001
+
+
+@pytest.mark.parametrize("arm", [ARM, ARM - 0.4])
+def test_windows_deny_a_lateness_that_only_the_filter_finds(arm):
+    """As it does beside wheels that slip otherwise than the model's."""
+    right, late = ImuTiming(), ImuTiming()
+    drive(right, 0.0, arm, noise=0.01, has_reference=False)
+    drive(late, 0.02, arm, noise=0.01, has_reference=False)
+    for timing in (right, late):
+        timing.take_fix(41.0, 0.0j, 0.01, -0.02)
+    assert right.denies(0.02)
+    assert not late.denies(0.02)
+    assert not right.denies(0.001)  # which they do not show
+
+
+def test_without_windows_nothing_is_denied():
+    timing = ImuTiming()
+    drive(timing, 0.0, seconds=3.0)
+    assert not timing.denies(0.01)

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from vehicled.filter.boundary import Mounting, SensorSetup
-from vehicled.filter.states import STEERING_OFFSET, STEERING_RATIO, Group
+from vehicled.filter.states import POSITION, STEERING_OFFSET, STEERING_RATIO, Group
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.by_channels import ByChannels
@@ -280,9 +280,13 @@ class Sources:
     def explained(self) -> dict[Group, float]:
         """By parameter: the error up to which something else explains measurements better, in its unit.
 
-        Of the antenna, m: samples of the IMU that are of another time.
+        Of the antenna, m: samples of the IMU that are of another time, or a position that is as uncertain, as after
+        a time without fixes.
         """
-        return {GNSS.antenna: self._context.timing.find_offset(self._context.filter.pose.item(AHEAD))}
+        f = self._context.filter
+        x, y = (f.get_variance(POSITION, axis) for axis in "xy")
+        by_time = self._context.timing.find_offset(f.pose.item(AHEAD))
+        return {GNSS.antenna: max(by_time, math.sqrt(0.5 * (x + y)))}
 
     def make_anew(self) -> None:
         """Begin with new sources of the same sensors: nothing is known of samples before; counters stay."""

@@ -376,7 +376,7 @@ class ImuTiming:
     def denies(self, change: float) -> bool:
         """Whether windows show the time of samples, and are nearer to the present one than to one `change` s older.
 
-        Wheels that slip otherwise than the model's falsify the latencies that the filter finds. Windows have no wheels.
+        Wheels that slip otherwise than the model's falsify the latencies that the filter finds, but not the windows.
         """
         beside_fixes, sigma, _ = self._solve()
         shown = beside_fixes - self._fix_latency
