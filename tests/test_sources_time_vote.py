@@ -25,12 +25,21 @@ def whole():
     return new_filter(sensors=Sensors(wheel_speeds=WheelSpeeds()))
 
 
-def find(f, latencies, sigma=0.001, configured=CONFIGURED, of_imu=0.0, found=0.0, has_reference=False):
+def find(
+    f,
+    latencies,
+    sigma=0.001,
+    configured=CONFIGURED,
+    of_imu=0.0,
+    found=0.0,
+    has_reference=False,
+    denied=False,
+):
     """With latencies that have been found of fixes, speed and wheels, in this order."""
     for group, latency in zip(CONFIGURED, latencies, strict=True):
         set_slow_state(f, index(f, group), latency)
         f.set_variance(group, "", sigma**2)
-    return find_lateness(f, configured, of_imu, found, lambda: has_reference)
+    return find_lateness(f, configured, of_imu, found, lambda: has_reference, lambda _: denied)
 
 
 def test_what_all_others_are_early_by_the_imu_is_late_by(whole):
@@ -65,6 +74,7 @@ def test_fixes_of_the_future_are_enough_unless_a_known_time_contradicts(whole, c
     assert find(whole, (-configured, 0.0, 0.0), configured=alone) == 0.0
     assert find(whole, (0.02, 0.0, 0.0), configured=alone) == 0.0
     assert find(whole, (early, 0.0, 0.0), configured=alone, has_reference=True) == 0.0
+    assert find(whole, (early, 0.0, 0.0), configured=alone, denied=True) == 0.0
 
 
 @pytest.mark.parametrize(("lag", "late"), [(0.02, LATE), (0.12, 0.0)])
@@ -73,7 +83,7 @@ def test_wheels_that_are_smoothed_make_fixes_early_and_not_the_imu_late(whole, l
     for group, latency, sigma in (GNSS.latency, -0.02, 0.001), (WHEEL_LATENCY, lag, 0.005):
         set_slow_state(whole, index(whole, group), latency)
         whole.set_variance(group, "", sigma**2)
-    assert find_lateness(whole, configured, 0.0, 0.0, lambda: False) == pytest.approx(late)
+    assert find_lateness(whole, configured, 0.0, 0.0, lambda: False, lambda _: False) == pytest.approx(late)
 
 
 def find_early(f, latencies, sigma=0.005, configured=CONFIGURED, has_reference=False):

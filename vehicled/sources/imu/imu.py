@@ -297,10 +297,8 @@ class ImuSource(Source[Imu]):
             return
         if not timing.sigma:
             return
-        change = find_lateness(
-            self.filter, self._latencies, self.settings.latency, timing.latency, timing.has_reference
-        )
-        if change and not timing.denies(change):
+        given = self.filter, self._latencies, self.settings.latency, timing.latency
+        if change := find_lateness(*given, timing.has_reference, timing.denies):
             timing.set_by_others(change)
             move_to_present(self.filter, self._latencies, change)
 

@@ -49,12 +49,14 @@ def find_lateness(
     of_imu: float,
     found: float,
     has_reference: Callable[[], bool],
+    denies: Callable[[float], bool],
 ) -> float:
     """By how much the IMU's samples are older than they are taken for, s; 0 where sensors do not agree on it.
 
     Parameters: `configured` latencies of all that has states of latency, s; those `of_imu` that are configured and
-    have been `found` so far, s; `has_reference`: whether a speed of known time is measured. Fixes must be among what
-    agrees: slip makes wheels seem early, all in the same way.
+    have been `found` so far, s; `has_reference`: whether a speed of known time is measured; `denies`: whether IMU and
+    fixes alone contradict samples that are so much older, s. Fixes must be among what agrees: slip makes wheels seem
+    early, all in the same way.
     """
     least = _LEAST_FURTHER if found else _LEAST
     if abs(filter.slow.view(GNSS.latency).item()) < least:
@@ -69,7 +71,7 @@ def find_lateness(
         future = -(fixes.configured + fixes.found)
         is_early = future > max(least, _SIGNIFICANT * fixes.sigma) and not has_reference()
         lags = any(one.found > _LAGGING for group, one in latencies.items() if group != GNSS.latency)
-        return future if is_early and not lags else 0.0
+        return future if is_early and not lags and not denies(future) else 0.0
     alike = [one.found for one in known.values()]
     late = -sum(alike) / len(alike)
     sigma = max(one.sigma for one in known.values())

@@ -79,6 +79,8 @@ _LARGEST = 0.1
 """s: what seems later is something else, such as a receiver whose latency has not been found yet."""
 _SETTLED = 0.002
 """s: change from one window to the next below which the receiver's own latency has been found."""
+_BY_SLIP = 0.006
+"""s, 1 σ: of the latency that the filter finds for fixes, as wheels slip otherwise and antennas are elsewhere."""
 LARGE_CHANGE = 0.008
 """s: a change of the latency that falsifies what has been found of other parameters."""
 
@@ -374,13 +376,19 @@ class ImuTiming:
         self.interrupt()
 
     def denies(self, change: float) -> bool:
-        """Whether windows show the time of samples, and are nearer to the present one than to one `change` s older.
+        """Whether samples may well be in time, although the filter's latency of fixes shows them `change` (s) older.
 
-        Wheels that slip otherwise than the model's falsify the latencies that the filter finds, but not the windows.
+        Wheels that slip otherwise than the model's make that latency wrong, but not the windows.
         """
+        if abs(self.latency + change) < abs(self.latency):
+            return False
         beside_fixes, sigma, _ = self._solve()
-        shown = beside_fixes - self._fix_latency
-        return sigma < abs(change) and abs(shown) < abs(shown - change)
+        found = np.array([change, beside_fixes - self._fix_latency])
+        weights = 1.0 / np.array([_BY_SLIP, sigma]) ** 2
+        # Of the difference of −2 ln of two evidences: a latency that is zero, and the most likely one.
+        late = float(weights @ found) / (float(weights.sum()) + 1.0 / self.sigma**2)
+        gain = float(weights @ (found**2 - (found - late) ** 2)) - (late / self.sigma) ** 2
+        return gain < _STRONG
 
     def _move(self, change: float) -> None:
         self.latency += change
