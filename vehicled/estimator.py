@@ -1,8 +1,8 @@
 """The estimator that daemon and replay share: measurements in, estimates and innovation records out.
 
-It has no I/O and reads no clock: the same measurements in the same order give the same bytes. Here is its life:
-start, steps, restarts, commands, output. What a measurement does to the filter is in `sources`, what the filter does
-with it in `filter`.
+It has no I/O and reads no clock: the same measurements in the same order give the same bytes. This module has start,
+steps, restarts, commands and output. `sources` turns measurements into updates of the filter; `filter` holds the
+filter itself.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _LONGEST_STEP_NS = 10_000_000
 _LONGEST_GAP_NS = 2_000_000_000
 """After a longer time without steps the filter starts anew."""
 _ROAD_EVERY_NS = 100_000_000
-"""Time between observations of the road, which is level but for a small slope."""
+"""Time between pseudo-observations of the road: level, apart from a small slope."""
 _SAVE_NS = 1_000_000_000
 """Time between copies of a good state."""
 _LONGEST_WAIT_FOR_MOTION = 0.5
-"""s: for all sensors of the car's motion, before it begins with those that there are."""
+"""s: longest wait for all motion sensors; then the filter starts with those that have measured."""
 _POSITION, _GEODETIC = (
     slice(ESTIMATE_INDEX[first], ESTIMATE_INDEX[last] + 1) for first, last in (("x", "z"), ("lat", "alt"))
 )
@@ -67,13 +67,13 @@ _YAW_RATE, _SIGMA_YAW = ESTIMATE_INDEX["wz"], ESTIMATE_INDEX["sigma.yaw"]
 
 @dataclass(frozen=True)
 class EstimatorParts:
-    """What an estimator is made of, in place of what it makes from its configuration."""
+    """Parts of an estimator, given by the caller instead of made from the configuration."""
 
     filter: VehicleFilter
     inputs: Inputs
     on_update: OnUpdate
-    """Takes the record of each observation while the filter still holds it. Such an estimator gives no estimates, and
-    takes the noise of sensors as given."""
+    """Called with the record of each observation while the filter still holds that observation. An estimator with
+    these parts gives no estimates, and uses the noise of sensors as configured."""
 
 
 class Estimator:
@@ -83,11 +83,11 @@ class Estimator:
     """
 
     def __init__(self, configuration: Configuration, parts: EstimatorParts | None = None) -> None:
-        """`parts`: for those who need the filter at work, such as identification."""
+        """`parts`: given by callers that need the running filter, such as identification."""
         self._vehicle = configuration.vehicle
         self._filter_settings, self._sensors = configuration.filter, configuration.sensors
         self.filter = self.make_filter() if parts is None else parts.filter
-        """The filter at work, for those who inspect it."""
+        """The running filter, for inspection."""
         self._filter: EstimatedFilter = self.filter
         if parts is None:
             self._inputs = Inputs(self._filter.car, self._sensors)
@@ -103,11 +103,11 @@ class Estimator:
         self._counters: Counter[str] = Counter(dict.fromkeys(counted, 0))
         self._updates = MeasurementUpdates(self._filter, None if parts is None else parts.on_update)
         self._world = WorldFrame(configuration.world)
-        # Where travel is among the filter's states, these take what the accelerometers find.
+        # With suspension travel among the filter's states, those states take what the accelerometers show.
         follows = self._has_output and self.filter.settings.suspension is None
         self._additions = Additions(self.filter, self._vehicle) if follows else None
         shared = self._filter, self._updates, self._world, self._counters, ImuTiming()
-        # Identification and tuning search the noise of the sensors: sources must then use it as it is given.
+        # Identification and tuning search for the noise of the sensors: sources must use it as given.
         context = Context(*shared, given_noise=parts is not None)
         self._sources = Sources(self._sensors, context)
         self._conditions = StartConditions(self._sources)
@@ -116,10 +116,10 @@ class Estimator:
         self._watch = SourceWatch(self._updates, self._screening, self._inputs)
         self._restarts = Restarts()
         self.condition = Condition()
-        """What it is doing; the same object until that changes."""
+        """State of the estimator; the same object until it changes."""
         self._given = SetParameters({}, 0.0)
         self.doubt = AddedDoubt()
-        """What has been added to σ of the last estimate."""
+        """Uncertainty that has been added to σ of the last estimate."""
         self._reset()
 
     def make_filter(self) -> VehicleFilter:
@@ -127,7 +127,7 @@ class Estimator:
         return make_filter(self._vehicle, self._filter_settings, self._sensors.make_setup())
 
     def _reset(self) -> None:
-        """Back to before the start."""
+        """Return to the state before the start."""
         self._running = False
         self._t_ns: int | None = None
         self._first_ns: int | None = None
@@ -140,9 +140,9 @@ class Estimator:
         self._conditions.reset()
         self._initialisation.reset()
         self._saved: np.ndarray | None = None
-        """The whole filter in a good state."""
+        """Copy of the whole filter in its last good state."""
         self._saved_ns = self._since_road_ns = 0
-        self._found: deque[dict[str, SlowState]] = deque(maxlen=2)  # at the last save and at that before
+        self._found: deque[dict[str, SlowState]] = deque(maxlen=2)  # parameters at the last two saves
         self._restarts.reset()
 
     # -- the loop's interface ----------------------------------------------------------------------
@@ -150,8 +150,8 @@ class Estimator:
     def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
         """Advance to `t_ns` with what arrived since the last step; None until the filter has started.
 
-        Steps may come at any interval; time never goes back (RunError). Channels that there are not, and values that
-        are not finite, are not used, and named in `condition`.
+        Steps may come at any interval; time must increase (else RunError). Channels that do not exist and values that
+        are not finite are ignored, and named in `condition`.
         """
         updates = self._updates
         updates.begin_step(t_ns)
@@ -170,7 +170,7 @@ class Estimator:
             sound.append((m, readers))
             if not inputs.channels.isdisjoint(values):
                 inputs.take(m.t, values)
-            # What has waited elsewhere is no start.
+            # A measurement older than the filter's memory was held up on its way: the start ignores it.
             if m.t > oldest:
                 self._conditions.take(m, readers, self._running)
         paused = self._running and before is not None and t_ns - before > _LONGEST_GAP_NS
@@ -192,7 +192,7 @@ class Estimator:
         return estimate
 
     def _advance(self, t_ns: int, before: int, measurements: list[tuple[Measurement, Readers]]) -> None:
-        """Predict from `before` to `t_ns`, and update. Does less where the filter fails."""
+        """Predict from `before` to `t_ns`, and update. Ends early if the filter fails."""
         self._predict(t_ns)
         if not self._running:
             return
@@ -248,25 +248,25 @@ class Estimator:
         }
 
     def parameters(self) -> dict[str, SlowState]:
-        """What the filter has found of car and sensors, by name; nothing before the start."""
+        """Parameters of car and sensors as estimated, by name; empty before the start."""
         return self._filter.slow.parameters() | self._sources.parameters() if self._running else {}
 
     @property
     def world(self) -> WorldFrame:
-        """Where in the world the estimates are; not to be changed."""
+        """World frame of the estimates; callers must not change it."""
         return self._world
 
     @property
     def speed(self) -> float:
-        """Along the car, m/s; 0 before the start."""
+        """Forward speed, m/s; 0 before the start."""
         return self._filter.pose.item(AHEAD) if self._running else 0.0
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Execute a command: `reset`, `set_position`, `reload_noise` or `set_parameters`.
 
-        `set_parameters` takes what an earlier drive has found, as `parameters` gave it, and its age in s; it holds
-        from the next start on. `set_position` takes lat and lon, or x and y; optionally alt or z, yaw, sigma,
-        yaw_sigma; `reload_noise` takes sensors and filter. Raises UsageError.
+        `set_parameters` takes the parameters that an earlier drive has found, as `parameters` gave them, and their
+        age in s; the next start uses them. `set_position` takes lat and lon, or x and y; optionally alt or z, yaw,
+        sigma, yaw_sigma; `reload_noise` takes sensors and filter. Raises UsageError.
         """
         handlers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "reset": self._command_reset,
@@ -279,7 +279,7 @@ class Estimator:
         return handlers[name](arguments)
 
     def _command_reset(self, _: dict[str, Any]) -> dict[str, Any]:
-        self._filter.slow.clear()  # a start is measured with biases
+        self._filter.slow.clear()  # the next start would subtract them from its measurements
         self._counters["restarts"] += 1
         self._sources.make_anew()
         self._reset()
@@ -333,7 +333,7 @@ class Estimator:
         before, now = self._sensors.get_given(), sensors.get_given()
         self._sensors, self._filter_settings = sensors, settings
         self._filter.configure(settings, setup)
-        # What was found beside another value may by now be part of the one that is given.
+        # An error that was estimated relative to the old configured value may be part of the new value.
         self._filter.slow.forget([g for g in before if g in now and before[g] != now[g]])
         self._sources.configure(sensors)
         self._screening.configure(sensors)
@@ -377,14 +377,14 @@ class Estimator:
     # -- prediction --------------------------------------------------------------------------------
 
     def _restart(self, t_ns: int) -> None:
-        """Begin anew from nothing; places stay about the same origin, as nobody would notice another one."""
+        """Start anew from nothing, about the same world origin: users could not notice a new one."""
         self._counters["restarts"] += 1
         origin = self._world.origin
         self._reset()
         self._world.origin, self._first_ns = origin, t_ns
 
     def _restart_at_origin(self, t_ns: int) -> None:
-        """Begin anew from nothing but parameters, where only the certainty of the heading is lost."""
+        """Start anew from nothing; parameters are kept if the heading has only become too uncertain."""
         ahead = -self.speed if self._screening.is_reversed else 0.0
         if self._world.is_lost and not self._world.is_contradicted and self._found:
             self._given = SetParameters(self._found[0], 0.0)
@@ -405,7 +405,7 @@ class Estimator:
         self._guard(t_ns)
 
     def _guard(self, t_ns: int) -> None:
-        """Divergence: begin again from the last good state."""
+        """On divergence, restart from the last good state."""
         f = self._filter
         if f.is_sound and abs(f.pose.item(AHEAD)) + abs(f.pose.item(LEFT)) < FASTEST:
             if self._saved is None or t_ns - self._saved_ns >= _SAVE_NS:
@@ -421,7 +421,7 @@ class Estimator:
         self._filter.configure(self._filter_settings, self._sensors.make_setup())  # the copy may be older
 
     def _find_loss(self, dt: float) -> str | None:
-        """Why the filter has lost the car, if it has."""
+        """Why the estimate no longer follows the car; None while it does."""
         if self._updates.is_filter_lost():
             return "most sensors contradict it"
         if self._screening.has_misled:
@@ -442,29 +442,30 @@ class Estimator:
     def _restart_in_place(self, t_ns: int, reason: str) -> None:
         """Begin anew at the last known place, at the speed and yaw rate that are measured now.
 
-        Biases and parameters are kept, unless they come from an IMU that is mounted otherwise; forces are not, for
-        they may be what led the filter away. If that does not help, it begins anew from nothing after a while.
+        Biases and parameters are kept, unless the IMU is mounted otherwise than configured. Forces are not kept: they
+        may have led the filter astray. If restarts do not help, the filter starts from nothing after a while.
         """
         if not self._restarts.request(t_ns, reason):
             self._running = False
             return
-        # Parameters of the save before the last one: what led the filter away may have falsified the later ones.
+        # Parameters of the save before the last one: the later ones may already be falsified by what led the filter
+        # astray.
         found = self._found[0]
-        if self._screening.has_misled:  # ever since it has measured
+        if self._screening.has_misled:  # which has falsified them from the start
             found = {}
             self._inputs.forget_contradictions()
         self._counters["restarts"] += 1
         start, between_saves = self._filter_settings.start, _SAVE_NS * 1e-9
         self._initialisation.begin_in_place(t_ns, self._conditions, start, self._given, found, between_saves)
         self._note_start(t_ns)
-        self._found.clear()  # a second restart soon begins with what this one has
+        self._found.clear()  # a second restart soon after this one begins with the same parameters
         self._save(t_ns)
         self._updates.clear_failures()
 
     # -- output ------------------------------------------------------------------------------------
 
     def calc_added(self, t_ns: int) -> tuple[float, ...]:
-        """(16,) what road and unmeasured drive have added to the estimate of the last step, at ADDED_PLACES."""
+        """(16,) what road and unmeasured drive have added to the last estimate, in the columns ADDED_PLACES."""
         additions = self._additions
         return NOTHING_ADDED if additions is None else additions.calc(t_ns * 1e-9)
 
@@ -477,12 +478,12 @@ class Estimator:
         return self._sources.correct_pose(values, correlation, self._point)
 
     def _output(self, t_ns: int) -> Estimate | None:
-        """What is published; None where that would be impossible, from which the filter begins anew."""
+        """Estimate to publish; None if its values are impossible, in which case the filter restarts."""
         f, world, additions = self._filter, self._world, self._additions
         values = f.output(None if additions is None else partial(additions.add, t_ns * 1e-9))
         correlation = f.correlation
         if (impossible := None if f.is_within_bounds else find_impossible(values)) is not None:
-            if not f.is_sound and self._saved is not None:  # place and variances are no more to be kept
+            if not f.is_sound and self._saved is not None:  # position and variances are unusable
                 self._restore_saved()
             self._restart_in_place(t_ns, impossible)
             return None
