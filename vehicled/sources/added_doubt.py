@@ -1,4 +1,4 @@
-"""What an estimate is uncertain by beside the filter's covariance: of that, the filter has no state."""
+"""Uncertainty of an estimate that no state of the filter represents, added to the filter's covariance."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ class AddedDoubt(NamedTuple):
     """By how much one estimate is less certain, 1 σ."""
 
     turned: float = 0.0
-    """rad, that the car turns within the latency of the IMU's samples which is not known."""
+    """rad: angle by which the car turns within the unknown part of the latency of the IMU's samples."""
     has_precise_fixes: bool = False
-    """Whether fixes are so precise that they hold the direction of the velocity."""
+    """Whether fixes are precise enough to determine the direction of the velocity."""
     place: float = 0.0
-    """m, per horizontal axis: receivers contradict each other or the car's motion, or the antenna's place beside the
-    IMU's samples, or the heading is not known."""
+    """m, per horizontal axis: as receivers contradict each other or the car's motion, as the antenna's
+    estimated place depends on the uncertain time of the IMU's samples, or as the heading is unknown."""
 
     def add_to(self, values: np.ndarray) -> float:
-        """Add it to σ of an estimate. `values`: (len(ESTIMATE_COLUMNS),), changed here.
+        """Add it to σ of an estimate. `values`: (len(ESTIMATE_COLUMNS),), changed in place.
 
-        A heading that follows a gyroscope is late by as much: it is wrong by the angle that the car turns meanwhile.
-        Where precise fixes hold the direction of the velocity, this is an error of the sideslip too; others leave
-        that direction to the tyres.
+        If the gyroscope's samples are late, the heading lags by the angle that the car turns within that
+        latency. Precise fixes determine the direction of the velocity, so the sideslip then has the same
+        error. With less precise fixes that direction follows from the tyres, and the sideslip has no such
+        error.
 
-        Returns the factor by which the correlation of the horizontal position becomes less.
+        Returns the factor by which the correlation of the horizontal position decreases.
         """
         values[_SIGMA_YAW] = math.hypot(values.item(_SIGMA_YAW), self.turned)
         if self.has_precise_fixes:
-            # At standstill sideslip is anything.
+            # At standstill the sideslip is undefined: its σ is at most π.
             values[_SIGMA_SIDESLIP] = min(math.hypot(values.item(_SIGMA_SIDESLIP), self.turned), math.pi)
             of_left = self.turned * values.item(_SPEED)
             values[_SIGMA_LEFT] = math.hypot(values.item(_SIGMA_LEFT), of_left)

@@ -1,4 +1,4 @@
-"""What there is to be done with a measurement, by the channels that it has: devices send a few combinations."""
+"""A cache, by the channels of a measurement, of how to process it: devices send few different combinations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 _MOST = 256
-"""Combinations that are kept: more than devices have. A log may have any number of them."""
+"""Largest number of combinations in the cache: more than devices send, but a log may have any number of
+them."""
 
 
 class ByChannels(dict[tuple[str, ...], T]):
-    """Found once for each combination of channels, in their order: `plans[tuple(m.values)]`."""
+    """Calls `find` once for each combination of channels, in their order: `plans[tuple(m.values)]`."""
 
     def __init__(self, find: Callable[[tuple[str, ...]], T]) -> None:
         super().__init__()

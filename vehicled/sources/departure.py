@@ -1,7 +1,7 @@
 """Whether a car that seems to stand may have pulled off, by its accelerometers.
 
-What they measure along the car while it stands, a slope and their bias, stays the same. A car that pulls off gains
-speed beside that. One that has gained it may go on at a steady speed, without a trace in the accelerations.
+While a car stands, its longitudinal accelerometer reads a constant: slope and bias. A car that pulls off
+gains speed beyond that. It may then go on at a steady speed, which accelerations do not show.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from __future__ import annotations
 import math
 
 _USUAL = 2.0
-"""s, over which accelerations are averaged, and over which a gain of speed is forgotten."""
+"""s: time constant of the average of the acceleration, and of forgetting a gain of speed."""
 _GAINED = 0.05
-"""m/s, more than a car that stands sways by; a steady 0.07 m/s² is the least that gains as much."""
+"""m/s: a standing car sways by less; the least steady acceleration that gains as much is 0.07 m/s²."""
 _POSSIBLY = 10.0
-"""s after such a gain, for which the car may still be moving."""
+"""s: for so long after such a gain the car may still be moving."""
 _LONGEST = 0.2
-"""s: after a longer gap nothing is known of the speed meanwhile."""
+"""s: after a longer gap the speed gained meanwhile is unknown."""
 
 
 class Departure:
-    """Follows the acceleration ahead."""
+    """Follows the longitudinal acceleration."""
 
     def __init__(self) -> None:
         self._t, self._usual, self._gained, self._departed = -math.inf, 0.0, 0.0, math.inf
         self.is_asked = False
-        """Whether the car has sensors that it matters to; else it need not be followed."""
+        """Whether a sensor needs this information; if not, the acceleration need not be followed."""
 
     def take(self, t: float, ahead: float) -> None:
-        """A mean of the acceleration ahead at t (s), m/s²; gravity and biases may be in it."""
+        """Take a mean of the longitudinal acceleration at t (s), m/s², which may include gravity and bias."""
         dt, self._t = t - self._t, t
         if not 0.0 < dt < _LONGEST:
             self._usual, self._gained, self._departed = ahead, 0.0, t

@@ -17,21 +17,22 @@ published as a reset); `distrust` goes on rejecting it, and publishes that."""
 class Gate:
     """How innovations are weighted, each component by itself, and the life of the source.
 
-    A lasting disagreement with the model keeps a little weight (Huber), for the model may be wrong; what is far out
-    of reason has none.
+    A measurement that disagrees with the model keeps some weight (Huber), as the model may be wrong; an
+    extreme one has none.
     """
 
     weigh_beyond: Annotated[float, Positive] = 3.0
-    """Innovations beyond so many standard deviations count as if they were there, with more noise."""
+    """Innovations beyond this many standard deviations are limited to it, by a larger measurement noise."""
     reject_beyond: Annotated[float, Positive] = 10.0
-    """Innovations beyond so many standard deviations are rejected."""
+    """Innovations beyond this many standard deviations are rejected."""
     persistent: Annotated[int, Positive] = 25
-    """Failures in a row after which `policy` applies."""
+    """Consecutive failures after which `policy` applies."""
     policy: Policy = "distrust"
     timeout: Annotated[Seconds, Positive] = 1.0
-    """Silence after which the source counts as lost; it starts anew with its next good measurement.
+    """Time without measurements after which the source counts as lost; it starts anew with its next good
+    measurement.
 
-    Of a sensor that measures less often, two and a half of its usual intervals."""
+    For a sensor that measures less often, 2.5 of its usual intervals."""
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield (key, what is wrong) where a measurement would be rejected before it loses weight."""

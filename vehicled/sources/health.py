@@ -1,4 +1,4 @@
-"""The health of a source: what becomes of its measurements, from the first one over gate failures to time-out."""
+"""Health of a source: what happens to its measurements, from the first one through gate failures to time-out."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from vehicled.sources.gate import Gate
 from vehicled.vehicle.arrays import COMPONENTS
 
 _SILENT = 2.5
-"""Intervals: one measurement may be missing, and the next one late."""
+"""Usual intervals without a measurement until time-out: one may be missing, and the next one late."""
 _LONGEST_NS = 5_000_000_000
-"""Of the intervals of a sensor; what is longer was a pause."""
+"""Longest interval of a sensor; anything longer is a pause."""
 
 _CONTRADICTED_NS = 900_000_000
-"""Outliers of a receiver are over by then."""
+"""Outliers of a receiver do not last longer."""
 
 
 class Health:
     """Counts what becomes of the observations of one kind.
 
-    `waiting` until the first one is accepted, `active`, `distrusted` after persistent failures under that policy,
-    `lost` after silence. Published as `unused` while it is `active` and yet no measurement is accepted.
+    States: `waiting` until the first measurement is accepted; `active`; `distrusted` after persistent
+    failures under the policy of that name; `lost` after time-out. Published as `unused` while it is `active`
+    but `SourceWatch` finds that its measurements do not correct the filter.
     """
 
     def __init__(
@@ -32,56 +33,59 @@ class Health:
         serves: tuple[str, ...] = (),
         over_ground: bool = False,
     ) -> None:
-        """`channels`: that it is measured by; `serves`: what is less certain without it.
+        """`channels`: those that measure it; `serves`: estimated quantities that are less certain without it.
 
-        `over_ground`: whether it is a speed that no slip of wheels makes wrong.
+        `over_ground`: whether it is a speed that is independent of wheel slip.
         """
         self._interval_ns = 0
         """Usual interval between measurements; 0: unknown."""
         self.set_gate(gate)
         self.channels, self.serves, self.over_ground = channels, serves, over_ground
         self._contradicted_ns: float = math.inf
-        """Time of the first of its last measurements that were all out of what the filter expects."""
+        """Time, ns, of the first of the latest unbroken series of measurements outside what the filter
+        expects."""
         self.state = "waiting"
         self.last_ns: int | None = None
         """Time of the last measurement."""
         self._failures = [0] * COMPONENTS
         """Rejections in a row, by component."""
         self.failures = 0
-        """The largest of them."""
+        """Largest of these counts."""
         self.fused = self.rejected = self.resets = 0
         self.reasons: dict[str, int] = {}
-        """Of those not accepted, how many for which reason."""
+        """Number of measurements that were not accepted, by reason."""
         self.last_reason = ""
-        """Why the last of those was not accepted."""
+        """Reason why the last of these was not accepted."""
         self.is_expected = True
-        """Whether its silence would be a fault: a receiver has no course while the car stands."""
+        """Whether missing measurements are a fault: a receiver, for example, gives no course while the car
+        stands."""
         self.bias_changed_ns = -math.inf
-        """Step at which its bias was last found to have changed fast."""
+        """Time of the step at which its bias was last found to be changing fast."""
         self.is_used = True
-        """Whether measurements of it correct the filter at present, as `SourceWatch` has found."""
+        """Whether its measurements correct the filter at present, as `SourceWatch` has found."""
 
     def set_gate(self, gate: Gate) -> None:
-        """Other limits from now on."""
+        """Set the limits that hold from now on."""
         self.gate = gate
         self.limits = gate.weigh_beyond**2, gate.reject_beyond**2
-        """Normalised innovation squared of a component beyond which it is weighted, and rejected."""
+        """Normalised innovation squared per component beyond which it is given less weight, and beyond which
+        it is rejected."""
         self.timeout_ns = round(gate.timeout * 1e9)
-        """After a measurement, for so long the source is in no case silent."""
+        """The source times out no sooner than this after a measurement."""
 
     def note_arrival(self, t_ns: int) -> None:
-        """A measurement of that time has come."""
+        """Note that a measurement of that time has arrived."""
         if self.last_ns is not None and (interval := t_ns - self.last_ns) > 0:
-            # A pause at most doubles it, a slower sensor soon shows its own.
+            # A pause at most doubles the interval; a slower sensor soon shows its own interval.
             self._interval_ns = min(interval, 2 * self._interval_ns or interval, _LONGEST_NS)
         self.last_ns = t_ns
 
     def note_agreement(self, t_ns: int, agrees: bool) -> None:
-        """Whether a measurement of that time was what the filter expects."""
+        """Note whether a measurement of that time was as the filter expects."""
         self._contradicted_ns = math.inf if agrees else min(self._contradicted_ns, t_ns)
 
     def is_contradicted(self, t_ns: int) -> bool:
-        """Whether the filter has contradicted it for longer than outliers last, by a measurement of that time."""
+        """Whether, with a measurement of that time, the contradiction has lasted longer than outliers do."""
         return t_ns - self._contradicted_ns > _CONTRADICTED_NS
 
     def clear_failures(self) -> None:
@@ -95,27 +99,27 @@ class Health:
         self.forget_contradictions()
 
     def forget_contradictions(self) -> None:
-        """Rejections, and how long the filter has contradicted it, are over."""
+        """Forget rejections, and how long the filter has contradicted the source."""
         self._contradicted_ns = math.inf
         self.clear_failures()
 
     def accept(self) -> None:
-        """An observation has corrected the filter with all its components."""
+        """Count an observation that has corrected the filter with all its components."""
         self.state = "active"
         if self.failures:
             self.clear_failures()
         self.fused += 1
 
     def reject(self, reason: str) -> None:
-        """An observation was not used, for `reason`."""
+        """Count an observation that was not used, for `reason`."""
         self.rejected += 1
         self.last_reason = reason
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def fail(self, rejected: Sequence[bool], accepted: bool) -> bool:
-        """Some components were rejected, by component; `accepted`: not all that were measured.
+        """Count an observation with `rejected` components; `accepted`: whether others were accepted.
 
-        True while the policy demands a reset to this source.
+        Returns whether the policy demands a reset to this source.
         """
         if accepted:
             self.fused += 1
@@ -135,11 +139,11 @@ class Health:
 
     @property
     def persistent(self) -> tuple[bool, ...]:
-        """By component (3,): whether it has been rejected for so long that the policy applies."""
+        """(3,) whether a component has been rejected so often in a row that the policy applies."""
         return tuple(n >= self.gate.persistent for n in self._failures)
 
     def count_reset(self) -> None:
-        """The filter has been reset to this source, in the components that had been failing."""
+        """Count a reset of the filter to this source, in the components that had been failing."""
         self._failures = [0 if n >= self.gate.persistent else n for n in self._failures]
         self.failures = max(self._failures)
         self.resets += 1
@@ -147,7 +151,7 @@ class Health:
     def check_timeout(self, now_ns: int) -> float:
         """Count the source as lost when it has been silent for too long.
 
-        Returns the time, ns, until which that need not be checked again.
+        Returns the time, ns, before which no new check is needed.
         """
         if self.last_ns is None or self.state == "lost":
             return math.inf

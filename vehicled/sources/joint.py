@@ -1,7 +1,7 @@
-"""Observations of one component each and of one moment, such as the angles of four wheels: updates in one call.
+"""Updates with several scalar observations of the same time, such as the angles of four wheels, in one call.
 
-The filter is updated with one after the other, as by single updates. Compiled code hands each over to its update and
-keeps the results, as long as all are within their limits, so that the call from Python is paid once for all of them.
+The updates are sequential, as single updates are. Compiled code passes each observation to its update and
+keeps the results, as long as all are within their limits. This saves a call from Python for each observation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from vehicled.symbolic.program import Program
 
 _GIVEN, _RESULTS = ("value", "noise", "limit"), ("innovation", "variance", "nis")
-"""Arrays of which an observation has one number."""
+"""Arrays with one number per observation."""
 _SIZE = len(_GIVEN)
 
 
 def add_joint_updates(model: ErrorModel, name: str, count: int) -> None:
-    """Kernels `name.0`, `name.1` … that hand over one of up to `count` observations after the other."""
+    """Add kernels `name.0`, `name.1` … that pass up to `count` observations to their updates in turn."""
     program = model.program
     given, results = (program.array(f"{name}.{what}", _SIZE * count) for what in ("given", "results"))
     for k in range(count + 1):
@@ -42,7 +42,7 @@ def _find_numbers(program: Program, names: Sequence[str]) -> list[Atom]:
 
 
 class JointUpdates:
-    """Runs these kernels with the updates between them."""
+    """Runs these kernels, with the updates in between."""
 
     def __init__(self, f: ObservedFilter, name: str, count: int) -> None:
         self._filter, self._name, car = f, name, f.car
@@ -57,13 +57,14 @@ class JointUpdates:
     def run(self, t_ns: int, kinds: tuple[str, ...], given: Sequence[float]) -> Sequence[float]:
         """Update with observations of t_ns, up to the first one that is not within its limit.
 
-        `given`: value, variance and limit of each. Returns innovation, its variance and NIS of each that is.
+        `given`: value, variance and limit of each. Returns innovation, its variance and NIS of each one
+        within.
         """
         chain = self._chains.get(kinds)
         if chain is None:
             chain = self._chains[kinds] = self._make_chain(kinds)
         self._write(*given, *self._unused[len(given) :])
-        # Two links for each, and a last one.
+        # Two links per observation, and a last one.
         done = self._filter.run_chain(t_ns, chain) // 2
         return self._read()[: _SIZE * done]
 

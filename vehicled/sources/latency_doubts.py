@@ -1,4 +1,4 @@
-"""Latencies that may be longer than the filter remembers: later measurements are too old to be used."""
+"""Latencies that may exceed the filter's memory: such late measurements are too old to be used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vehicled.sources.sensors import Sensors
 
 _SIGMAS = 3.0
 _STEP = 0.1
-"""s: memories that are proposed are multiples of that."""
+"""s: the proposed memory is a multiple of this."""
 
 
 def find_latency_doubts(sensors: Sensors, memory: float) -> list[tuple[str, str]]:

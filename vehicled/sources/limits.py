@@ -13,11 +13,11 @@ from vehicled.messages import ESTIMATE_COLUMNS, Measurement
 FASTEST = 200.0
 """m/s: no car is faster."""
 FASTEST_BACKWARDS = 8.0
-"""m/s: a car that seems to go backwards faster goes forwards."""
+"""m/s: a car that seems to reverse faster than this goes forwards."""
 
 
 def find_absurd(m: Measurement, limits: Iterable[float]) -> list[str]:
-    """The channels whose values are beyond their limits, which stand in the same order; NaN always is."""
+    """Channels whose values exceed their limits, or are NaN. `limits`: in the order of the channels."""
     within = list(map(le, map(abs, m.values.values()), limits))
     if False not in within:
         return []
@@ -34,9 +34,10 @@ _LARGEST: Mapping[str, float] = {
     **dict.fromkeys(("deflection",), 2.0),
     **dict.fromkeys(("fx", "fy", "fz", "force"), 1e7),
 }
-"""By the last part of a column's name: what is impossible beyond, in its unit. The others only have to be finite."""
+"""Largest possible magnitude, in the column's unit, by the last part of its name. Other columns only have to
+be finite."""
 _FINITE = 1e150
-"""So large that nothing reaches it, and its square is still a number."""
+"""A bound that nothing reaches, and whose square is still finite."""
 
 
 def _find_bound(column: str) -> float:
@@ -47,11 +48,14 @@ def _find_bound(column: str) -> float:
 
 _BOUNDS = np.array([_find_bound(column) for column in ESTIMATE_COLUMNS])
 PER_BOUND = 1.0 / _BOUNDS
-"""By column; zero for those that are not the filter's."""
+"""1/bound by column; zero for columns that are not the filter's."""
 
 
 def find_impossible(values: np.ndarray) -> str | None:
-    """Which column of an estimate no car can have, in words. `values`: in the order of `ESTIMATE_COLUMNS`."""
+    """Name, in words, the first column of an estimate whose value no car can have; None if there is none.
+
+    `values`: in the order of `ESTIMATE_COLUMNS`.
+    """
     impossible = np.flatnonzero(~(np.abs(values) <= _BOUNDS) & (PER_BOUND > 0.0))
     if not len(impossible):
         return None

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 import numpy as np
 
 _KEPT = 1024
-"""Samples: a second of fast gyroscopes."""
+"""Number of samples: one second of fast gyroscopes."""
 _GAP = 0.05
-"""s: what is further from a sample is not measured."""
+"""s: no rate is given for times further from a sample."""
 _MISTIMED = 0.01
-"""s: clocks of gyroscopes and receivers, which average over a while, agree no better than to that."""
+"""s: the clocks of gyroscopes and of receivers, which average over a while, agree no better than this."""
 
 
 class MeasuredRates:
-    """Samples of whole gyroscopes, and what they were in between."""
+    """Keeps samples of all three gyroscopes, and interpolates between them."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, Sequence[float]]] = deque(maxlen=_KEPT)
@@ -37,12 +37,12 @@ class MeasuredRates:
         self.sigma = sigma
 
     def find_change(self, t: float) -> float:
-        """By how much they differ at t (s) and `_MISTIMED` before, rad/s; 0 if that is not measured."""
+        """Difference of the rates at t (s) and `_MISTIMED` before, rad/s; 0 if not measured."""
         now, before = self.find(t), self.find(t - _MISTIMED)
         return 0.0 if now is None or before is None else math.dist(now, before)
 
     def find(self, t: float) -> Sequence[float] | None:
-        """At t (s), linear between samples; the last one for a time just behind it; None where there is none near."""
+        """Rates at t (s), interpolated linearly; the last ones shortly after it; None if no sample is near."""
         later: tuple[float, Sequence[float]] | None = None
         for sample in reversed(self._samples):
             at, rates = sample
@@ -57,6 +57,6 @@ class MeasuredRates:
         return None
 
     def write(self, t: float, target: np.ndarray) -> None:
-        """Those at t (s), as `ObservedFilter.measured_rates` takes them."""
+        """Write the rates at t (s) as `ObservedFilter.measured_rates` takes them."""
         rates = self.find(t)
         target[:] = (0.0, 0.0, 0.0, 0.0) if rates is None else (1.0, *rates)

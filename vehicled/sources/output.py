@@ -20,7 +20,7 @@ PointName = Literal["center_of_mass", "front_axle", "rear_axle", "imu", "antenna
 
 
 MOST_POINTS = 8
-"""Further points of the output: each is computed and sent with every step."""
+"""Largest number of further points: each is computed and sent with every step."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Motion of named points of the car, beside the point that the whole estimate is of."""
+"""Motion of named points of the car, in addition to the point of the main estimate."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ALPHA = [POSE.index(f"alpha.{a}") for a in "xyz"]
 _SLIP = POINT_QUANTITIES.index("sideslip")
 _OTHERS = [k for k in range(len(POINT_QUANTITIES)) if k != _SLIP]
 _VX, _VY = 3, 4
-"""Of `_OF_POINT`."""
+"""Indices in `_OF_POINT`."""
 
 
 class OutputPoints:
     """Moves an estimate to several points of the rigid chassis: v + ω × r, a + α × r + ω × (ω × r)."""
 
     def __init__(self, points: Mapping[str, Vector], of: Vector) -> None:
-        """`points`: places by name; `of`: that which estimates are of; m, vehicle axes."""
+        """`points`: places by name; `of`: the point that estimates are of; both m, vehicle axes."""
         self._names = tuple(points)
         self._arms = np.array([np.subtract(place, of) for place in points.values()]).reshape(-1, 3)
 
@@ -33,7 +33,7 @@ class OutputPoints:
 
     def calc(self, values: np.ndarray, pose: np.ndarray) -> dict[str, np.ndarray]:
         """(len(POINT_QUANTITIES),) of each point by name. `values`: of the estimate; `pose`: the present one."""
-        # Plain numbers: most functions of arrays take longer than all of these products.
+        # Plain numbers: most array functions take longer than all of these products together.
         roll, pitch, yaw, wx, wy, wz = values[_MOTION].tolist()
         bx, by, bz = pose[_ALPHA].tolist()
         cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)

@@ -1,4 +1,4 @@
-"""Places of sensors that are doubtful: below the road, or far outside of the car."""
+"""Doubtful places of sensors: below the road, or far outside the car."""
 
 from __future__ import annotations
 

@@ -1,24 +1,25 @@
-"""White noise of a sensor whose samples the model takes as they are, from the samples alone."""
+"""White noise of a sensor whose samples are inputs of the model, estimated from the samples alone."""
 
 from __future__ import annotations
 
 _MEMORY = 32.0
 """Samples over which the variance is averaged."""
 _LONGEST = 0.2
-"""s: samples that are further apart do not follow each other, by default."""
+"""s: default of the longest time between consecutive samples."""
 
 
 class SampleNoise:
     """Variance from second differences d = x₀ − 2 x₁ + x₂ of samples that follow each other.
 
-    Of white noise E[d_k d_{k-1}] = −4 σ², while second differences of a signal that is smooth over four samples have
-    the same sign: neither its acceleration nor, unlike with squares of differences, a low rate seems to be noise.
+    For white noise E[d_k d_{k-1}] = −4 σ². A signal that is smooth over four samples has consecutive second
+    differences of equal sign. So its acceleration does not look like noise; nor does a low sample rate, as it
+    would with squared differences.
     """
 
     def __init__(self, largest: float, longest: float = _LONGEST) -> None:
-        """`largest`: a standard deviation; more at once, as of an outlier, counts as that.
+        """`largest`: standard deviation as which a larger deviation, such as an outlier, counts.
 
-        `longest`: s between two samples that follow each other.
+        `longest`: s, longest time between consecutive samples.
         """
         self._most, self._longest = 4.0 * largest**2, longest
         self.restart()
@@ -30,7 +31,7 @@ class SampleNoise:
 
     @property
     def variance(self) -> float:
-        """σ²; 0 until enough samples have followed each other."""
+        """σ²; 0 until there have been enough consecutive samples."""
         return max(-0.25 * self._mean, 0.0)
 
     def take(self, t: float, value: float) -> None:

@@ -84,7 +84,7 @@ class Sensors:
         return given | {STEERING_OFFSET: (source, self.steering.offset), STEERING_RATIO: source}
 
     def make_setup(self) -> SensorSetup:
-        """What the filter has to know of them."""
+        """What the filter has to know about the sensors: states, observations, mounting and arrays."""
         kinds = {n: k for n, k in find_kinds().items() if not k.IS_EXTRA or getattr(self, n) is not None}
         mounting = Mounting()
         if self.gnss is not None:
@@ -139,16 +139,17 @@ def find_limits() -> dict[str, float]:
 
 @cache
 def find_input_limits() -> dict[str, float]:
-    """Likewise, of the sensors that drive the model."""
+    """The same, for the sensors that drive the model."""
     return {channel: limit for kind in find_inputs().values() for channel, limit in kind.LIMITS.items()}
 
 
 _FOUND = 2.0
-"""σ of a configured place of the antenna that tell a place which has been found."""
+"""In σ of the configured place of the antenna: with a larger variance, the antenna has been found to be
+elsewhere."""
 
 
 _LOOK_NS = 20_000_000
-"""Between looks at what receivers make uncertain, while none of their measurements comes."""
+"""Time between evaluations of the receivers' added uncertainty while none of their measurements arrives."""
 
 
 class Readers(NamedTuple):
@@ -157,9 +158,9 @@ class Readers(NamedTuple):
     speeds: list[Source[SourceSettings]]
     """Those that measure the speed, the preferred ones first."""
     sources: list[tuple[Source[SourceSettings], int]]
-    """All of them, and their latency, ns."""
+    """All sources with their latencies, ns."""
     are_receivers: bool
-    """Whether any of them is a receiver of GNSS."""
+    """Whether any of them is a GNSS receiver."""
 
 
 class Sources:
@@ -171,7 +172,7 @@ class Sources:
         self.configure(sensors)
 
     def configure(self, sensors: Sensors) -> None:
-        """Other settings, also while running: sensors may come and go."""
+        """Take settings, also while running: sensors may be added or removed."""
         self._sensors = sensors
         self._context.updates.unregister_all()
         before, self._sources = self._sources, {}
@@ -191,34 +192,34 @@ class Sources:
         self.of_speed = sorted(ranked, key=lambda s: s.settings.SPEED_PRECEDENCE or 0)
         """Those that measure the speed, the preferred ones first."""
         self.receivers = [s for s in self._sources.values() if isinstance(s, GnssSource)]
-        """Those of GNSS, the first one first."""
+        """Sources that are GNSS receivers, the first receiver first."""
         self._known_antenna = 0.0 if sensors.gnss is None else (_FOUND * sensors.gnss.antenna_sigma) ** 2
         """Variance of the antenna's place up to which it is as configured, m²."""
         gnss = sensors.gnss
         configured = (0.0, 0.0) if gnss is None else (gnss.latency, gnss.latency_sigma)
         self._fix_time = FixTime(self._context.filter, GNSS.latency, *configured)
         self._looked_ns: float = -math.inf
-        """Step at which was looked at what `find_doubt` and `correct_pose` go by."""
+        """Time of the step at which `find_doubt` last evaluated the uncertainty."""
         self._doubt = 0.0, False, 0.0
-        """s, of the IMU's samples; whether fixes are precise; and m, of the place."""
+        """Unknown latency of the IMU's samples, s; whether fixes are precise; added σ of the position, m."""
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
         """The inertial measurement unit."""
 
     @property
     def yaw_rate(self) -> float | None:
-        """By the gyroscopes, as measured last, without known bias, rad/s; None without a recent sample."""
+        """Latest yaw rate of the gyroscopes less their known bias, rad/s; None without a recent sample."""
         imu = self.imu
         return None if imu is None else imu.lateral.yaw_rate
 
     @property
     def is_motion_opposite(self) -> bool:
-        """Whether a receiver shows lasting velocities that are opposite to the estimate's."""
+        """Whether a receiver has been showing velocities opposite to the estimate's for some time."""
         return any(r.motion.is_opposite for r in self.receivers)
 
     def find_motion(self, t: float, yaw: float, sigma: float, yaw_rate: float) -> Alignment | None:
-        """How the vehicle origin moves at t (s) by a receiver; None without a recent velocity.
+        """Motion of the vehicle origin at t (s) by a receiver's velocity; None without a recent one.
 
-        With the heading (rad), its σ, and the yaw rate (rad/s) then.
+        `yaw`: heading then, rad, with its `sigma`; `yaw_rate`: rad/s.
         """
         for receiver in self.receivers:
             found = receiver.motion.find(t)
@@ -230,15 +231,16 @@ class Sources:
         return None
 
     def look_at_time(self) -> None:
-        """Weigh of what time fixes are; `correct_pose` goes by that from then on."""
+        """Evaluate the time error of fixes; `correct_pose` uses the result from then on."""
         timing = self._context.timing
         self._fix_time.look(timing.found_doubt, timing.has_reference)
 
     def find_doubt(self, t_ns: int, yaw_rate: float, is_aligned: bool) -> AddedDoubt:
-        """What an estimate at t_ns is uncertain by that no state of the filter stands for.
+        """Uncertainty of an estimate at t_ns that no state of the filter represents.
 
-        `yaw_rate`: of that estimate, rad/s; `is_aligned`: whether its heading is known. What changes with fixes is
-        looked at after each of them, and else when it is due; the time of fixes with it.
+        `yaw_rate`: of that estimate, rad/s; `is_aligned`: whether its heading is known. The parts that depend
+        on fixes, and the time error of fixes, are evaluated after each measurement of a receiver, and
+        otherwise every `_LOOK_NS`.
         """
         if not 0 <= t_ns - self._looked_ns < _LOOK_NS:
             self._looked_ns = t_ns
@@ -248,26 +250,27 @@ class Sources:
         return AddedDoubt(yaw_rate * time, has_precise_fixes, place)
 
     def look_again(self) -> None:
-        """Look at it in the next step: what a fix or a command has made of the place is no more what it was."""
+        """Evaluate the uncertainty again in the next step, as a fix or a command has changed the position."""
         self._looked_ns = -math.inf
 
     def _look_at_doubt(self, is_aligned: bool) -> None:
         time, has_precise_fixes = 0.0, False
         timing, gyroscopes = self._context.timing, self._context.updates.health.get("imu.gyro")
-        # A heading that no gyroscope has ever corrected does not follow one.
+        # If gyroscopes have never corrected the heading, their latency does not affect it.
         if timing.sigma and gyroscopes is not None and gyroscopes.state != "waiting":
             time, has_precise_fixes = timing.doubt, timing.has_precise_fixes
         place = max((r.place_doubt for r in self.receivers), default=0.0)
         if timing.place_doubt and self._is_antenna_found:
             place = math.hypot(place, timing.place_doubt)
         if not is_aligned:
-            # The place of the farthest antenna is known, and the vehicle origin anywhere around it.
+            # Only the antennas' places are known. The vehicle origin may be in any direction from them, as
+            # far as the farthest antenna is from it.
             arm = max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
             place = math.hypot(place, arm)
         self._doubt = time, has_precise_fixes, place
 
     def correct_pose(self, values: np.ndarray, correlation: float, point: Vector) -> float:
-        """Move an estimate of a point to the place and heading by the time of fixes; see `FixTime.correct`."""
+        """Correct position and heading of an estimate for the time error of fixes; see `FixTime.correct`."""
         return self._fix_time.correct(values, correlation, point)
 
     @property
@@ -278,10 +281,10 @@ class Sources:
 
     @property
     def explained(self) -> dict[Group, float]:
-        """By parameter: the error up to which something else explains measurements better, in its unit.
+        """By parameter: error, in its unit, that another cause explains better than the parameter does.
 
-        Of the antenna, m: samples of the IMU that are of another time, or a position that is as uncertain, as after
-        a time without fixes.
+        For the antenna, m: a wrong time of the IMU's samples, or an equally uncertain position, as after a time
+        without fixes.
         """
         f = self._context.filter
         x, y = (f.get_variance(POSITION, axis) for axis in "xy")
@@ -289,7 +292,7 @@ class Sources:
         return {GNSS.antenna: max(by_time, math.sqrt(0.5 * (x + y)))}
 
     def make_anew(self) -> None:
-        """Begin with new sources of the same sensors: nothing is known of samples before; counters stay."""
+        """Replace all sources by new ones that know nothing of earlier samples; counters stay."""
         self._sources.clear()
         self._context = self._context.forget_samples()
         self.configure(self._sensors)
@@ -301,11 +304,11 @@ class Sources:
             source.reset()
 
     def parameters(self) -> dict[str, SlowState]:
-        """What sources have found of their sensors beside the filter, by name."""
+        """Parameters that sources have estimated outside the filter, by name."""
         return {name: found for s in self._sources.values() for name, found in s.parameters().items()}
 
     def set_parameters(self, given: Mapping[str, SlowState]) -> None:
-        """Begin with what `parameters` gave; names that are not known here are left out."""
+        """Begin with parameters as `parameters` gave them; unknown names are ignored."""
         for source in self._sources.values():
             source.set_parameters(given)
 
@@ -318,7 +321,7 @@ class Sources:
         )
 
     def observe(self, m: Measurement, readers: Readers) -> None:
-        """Update the filter with all that a measurement has, for those that `readers` has."""
+        """Update the filter with a measurement, through the sources in `readers`."""
         if readers.are_receivers:
             self.look_again()
         for source, late_ns in readers.sources:

@@ -24,14 +24,14 @@ from vehicled.sources.world import WorldFrame
 from vehicled.units import MetresVector, Range, Seconds
 
 Place = Annotated[MetresVector, Range(-20.0, 20.0)]
-"""In or on a vehicle, from its origin; with it a number in mm given as m is found."""
+"""Place in or on a vehicle, from its origin. The range detects a number in mm that is given as m."""
 Latency = Annotated[Seconds, Range(-1.0, 1.0)]
-"""Longer ones are beyond the filter's memory; with it a number in ms given as s is found."""
+"""Longer latencies exceed the filter's memory. The range detects a number in ms that is given as s."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What sources work on."""
+    """Objects that all sources share."""
 
     filter: ObservedFilter
     updates: MeasurementUpdates
@@ -39,16 +39,16 @@ class Context:
     counters: Counter[str]
     timing: ImuTiming
     given_noise: bool = False
-    """Whether the noise of samples is as the settings say, also where the samples show more."""
+    """Whether to use the configured noise of samples even where the samples show more."""
     rates: MeasuredRates = field(default_factory=MeasuredRates)
-    """Where the gyroscopes' samples are kept for other sources."""
+    """Samples of the gyroscopes, for other sources."""
     departure: Departure = field(default_factory=Departure)
-    """What accelerometers show of a car that stands."""
+    """Whether a standing car may have pulled off, by the accelerometers."""
     latencies: dict[Group, float] = field(default_factory=dict)
-    """Those that are configured, s, by the states of what they may be wrong by."""
+    """Configured latencies, s, by the states of their errors."""
 
     def forget_samples(self) -> Context:
-        """The same for new sources: what sources have kept of samples is not in it."""
+        """A copy for new sources, without what sources have kept of samples."""
         return Context(
             self.filter, self.updates, self.world, self.counters, ImuTiming(), given_noise=self.given_noise
         )
@@ -62,7 +62,7 @@ class SensorSettings(ABC):
     """Channels that it reads, with the largest magnitude that can be a measurement, in the channel's unit."""
 
     latency: Latency = 0.0
-    """By how much its measurements are older than the time that they come with."""
+    """Age of its measurements at the time stamp that they come with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,17 +70,20 @@ class SourceSettings(SensorSettings):
     """The section of a kind of sensor that updates the filter."""
 
     STATES: ClassVar[tuple[Group, ...]] = ()
-    """Its slow errors, whose numbers come from this section, or from None where the sensor is left out."""
+    """States of its slow errors. Their numbers come from this section, or from None if the sensor is left
+    out."""
     OBSERVATIONS: ClassVar[tuple[AddObservation, ...]] = ()
     """Its measurement models."""
     NOISE: ClassVar[tuple[NoiseSetting, ...]] = ()
-    """Its noise that may be found from innovations."""
+    """Its noise parameters that can be identified from innovations."""
     IS_EXTRA: ClassVar[bool] = False
-    """Whether its states and measurement models are compiled only where it is configured: few cars have it."""
+    """Whether its states and measurement models are compiled only if it is configured, as few cars have
+    it."""
     LATENCY: ClassVar[Group | None] = None
-    """Among its states, that of its latency."""
+    """The state of its latency, if it has one."""
     SPEED_PRECEDENCE: ClassVar[int | None] = None
-    """Where it measures the speed: the least number is preferred when the filter starts."""
+    """Order among the sources of speed when the filter starts, the least number first; None: it measures no
+    speed."""
 
     @abstractmethod
     def make_source(self, context: Context) -> Source[SourceSettings]:
@@ -101,7 +104,7 @@ class SourceSettings(SensorSettings):
     def get_given(self) -> dict[Group, object]:
         """Configured values that slow errors are relative to, by group. By default the latency.
 
-        Where one changes, what was found of the error does not hold any more.
+        If one changes, the estimated error is no longer valid.
         """
         return {} if self.LATENCY is None else {self.LATENCY: self.latency}
 
@@ -134,18 +137,18 @@ class Source(ABC, Generic[T]):
 
     @abstractmethod
     def observe(self, m: Measurement) -> None:
-        """Update the filter with whatever of it a measurement has."""
+        """Update the filter with those of its channels that a measurement has."""
 
     def reset(self) -> None:
-        """The filter begins anew; what samples have shown of the sensor itself may stay."""
+        """The filter starts anew; what samples have shown of the sensor itself may be kept."""
 
     def parameters(self) -> dict[str, SlowState]:
-        """What it has found of its sensor beside the filter, by name."""
+        """Parameters of its sensor that it has estimated outside the filter, by name."""
         return {}
 
     def set_parameters(self, given: Mapping[str, SlowState]) -> None:
-        """Begin with what `parameters` gave."""
+        """Begin with parameters as `parameters` gave them."""
 
     def measure_speed(self, m: Measurement) -> float | None:
-        """Speed in a measurement, m/s, before the filter runs; None without one."""
+        """Speed in a measurement, m/s, for the start of the filter; None if it has none."""
         return None

@@ -14,16 +14,17 @@ from vehicled.sources.health import Health
 from vehicled.sources.joint import JointUpdates
 
 Reset = Callable[[Observation, Update], bool]
-"""Makes the filter begin anew from a source that keeps failing its gate; False where the reset has to wait."""
+"""Restarts the filter's states from a source that keeps failing its gate; returns False if the reset has to
+wait."""
 OnUpdate = Callable[[Innovation], None]
-"""Takes the record of an observation that has been evaluated, while the filter still holds it."""
+"""Called with the record of an observation that has been evaluated, while the filter still holds it."""
 
 _NONE = 1e-300, 1e-300
-"""Limits of normalised innovations that let nothing pass."""
+"""Limits of normalised innovations so small that every observation is rejected."""
 
 
 class MeasurementUpdates:
-    """Updates a filter with observations, by the gates of their sources."""
+    """Updates a filter with observations, through the gates of their sources."""
 
     def __init__(self, filter: ObservedFilter, on_update: OnUpdate | None = None) -> None:
         self._filter, self._on_update = filter, on_update
@@ -32,30 +33,30 @@ class MeasurementUpdates:
         self._unregistered: dict[str, Health] = {}
         self._resets: dict[str, Reset] = {}
         self.records: list[Innovation] = []
-        """Of the present step."""
+        """Records of the present step."""
         self.step_ns = 0
-        """Its time."""
+        """Time of the present step."""
         self.is_imu_sound = False
         """Whether motion has shown the IMU's axes to be as configured, and nothing contradicts its gyroscope."""
         self.is_sliding = False
-        """Whether tyres slide: the car then moves otherwise than the model's."""
+        """Whether tyres slide, so that the car does not move as the model does."""
         self.imu_changes_until_ns = 0
-        """Until that step biases of the IMU may be changing fast."""
+        """Time until which the IMU's biases may be changing fast."""
         self._silent_ns: float = math.inf
-        """Until that time, ns, no source has been silent for too long."""
+        """No source can time out before this time, ns."""
         self._may_be_lost = False
-        """Whether some sensor may have been failing its gate for long."""
+        """Whether a sensor may have been failing its gate for long."""
 
     def begin_step(self, t_ns: int) -> None:
         """Begin a step at that time, without records yet."""
         self.records, self.step_ns = [], t_ns
 
     def note_imu_change(self, until_ns: int) -> None:
-        """Biases of the IMU may be changing fast until that step, ns."""
+        """Note that biases of the IMU may be changing fast until that time, ns."""
         self.imu_changes_until_ns = max(self.imu_changes_until_ns, until_ns)
 
     def unregister_all(self) -> None:
-        """Sources are about to register anew; those that were there keep their counters."""
+        """Prepare for sources to register anew; known kinds keep their counters."""
         self._unregistered, self.health, self._resets = self.health, {}, {}
         self._silent_ns = -math.inf  # gates may have other time-outs
 
@@ -68,13 +69,14 @@ class MeasurementUpdates:
         serves: tuple[str, ...] = (),
         over_ground: bool = False,
     ) -> None:
-        """A kind of observation, measured by `channels` or the one of its name; `serves`: what gets better by it.
+        """Register a kind of observation. `channels`: by default that of its name; `serves`: what it improves.
 
-        `over_ground`: whether it is a speed that no slip makes wrong. Where no other sensor measures that, and the
-        filter contradicts it for long, it counts fully: the filter has nothing but integrated accelerations.
+        `over_ground`: whether it is a speed that is independent of slip. If the filter has contradicted it
+        for long and no other device measures the speed, it is used with full weight: the filter then only has
+        integrated accelerations.
 
-        `reset` makes the filter begin anew from it where the gate's policy says so; by default the variances of the
-        states that it depends on are inflated.
+        `reset` sets the filter's states from it when the gate's policy demands this; the default inflates the
+        variances of the states that it depends on.
         """
         health = self._unregistered.get(kind)
         if health is None:
@@ -95,11 +97,11 @@ class MeasurementUpdates:
         is_used: bool = True,
         may_reject: bool = True,
     ) -> None:
-        """Update the filter with one observation; reset where its source keeps failing under that policy.
+        """Update the filter with one observation; reset it if the source keeps failing under that policy.
 
-        `present`: which of the components were measured, if not all; `latency`: by how much it is older than its
-        time, s. One that is not to be used is recorded as refused by the gate. Without `may_reject`, one that
-        contradicts the filter only loses weight.
+        `present`: which of the components were measured, if not all; `latency`: age at its time stamp, s. If
+        not `is_used`, the observation is recorded as rejected by the gate. Without `may_reject`, an
+        observation that contradicts the filter only gets less weight.
         """
         health = self.health[kind]
         self._note_arrival(m.t, health)
@@ -146,9 +148,9 @@ class MeasurementUpdates:
             for (kind, value), variance in zip(values.items(), variances, strict=True)
             for number in (value, variance, self.health[kind].limits[0])
         ]
-        # Who looks at the filter after each observation needs them one by one.
+        # A listener that inspects the filter after each observation needs single updates.
         found = joint.run(m.t, tuple(values), given) if self._on_update is None else ()
-        # Of each: innovation, its variance and NIS.
+        # Three numbers per observation: innovation, its variance and NIS.
         for n, (kind, value) in zip(range(0, len(found), 3), values.items(), strict=False):
             self.accept(m, kind, [value], [found[n]], [found[n + 1]], found[n + 2])
         for kind, variance in islice(zip(values, variances, strict=True), len(found) // 3, None):
@@ -163,7 +165,7 @@ class MeasurementUpdates:
         variance: list[float],
         nis: float,
     ) -> None:
-        """An observation within all limits has updated the filter (`ObservedFilter.run_chain`)."""
+        """Record an observation within all limits that has updated the filter (`ObservedFilter.run_chain`)."""
         health = self.health[kind]
         self._note_arrival(m.t, health)
         health.accept()
@@ -203,7 +205,7 @@ class MeasurementUpdates:
         return True
 
     def reject(self, m: Measurement, kind: str, value: list[float], reason: str) -> None:
-        """A measurement that cannot be predicted or used."""
+        """Record a measurement that cannot be predicted or used."""
         health = self.health[kind]
         self._note_arrival(m.t, health)
         health.reject(reason)
@@ -223,7 +225,7 @@ class MeasurementUpdates:
         )
 
     def note_reset(self, m: Measurement, kind: str, value: float, innovation: float | None) -> None:
-        """The filter has been set to an observation of one component; without innovation it was too old for that."""
+        """Record a scalar observation that the filter was set to; without innovation it was too old for that."""
         if innovation is None:
             self.reject(m, kind, [value], "too old")
             return
@@ -248,9 +250,9 @@ class MeasurementUpdates:
         return self.is_active(kind) and self.health[kind].failures == 0
 
     def is_filter_lost(self) -> bool:
-        """Whether most of the sensors that measure have long been failing their gates.
+        """Whether most of the measuring sensors have been failing their gates for long.
 
-        Then the filter is wrong, and not they.
+        If so, the filter is wrong, not the sensors.
         """
         if not self._may_be_lost:
             return False
@@ -268,6 +270,6 @@ class MeasurementUpdates:
             health.restart()
 
     def clear_failures(self) -> None:
-        """Failures before a restart do not count any more."""
+        """Forget failures from before a restart."""
         for health in self.health.values():
             health.forget_contradictions()

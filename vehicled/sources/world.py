@@ -13,53 +13,55 @@ from vehicled.maths.geodesy import WorldOrigin
 _log = logging.getLogger(__name__)
 
 _FARTHEST = 1e5
-"""m: a given origin farther away than this is not meant for this drive; a tangent plane is no map of a country."""
+"""m: a configured origin farther away is not meant for this drive; one tangent plane does not fit a whole
+country."""
 
 _LOST = 0.5
-"""rad: a heading that has become less certain cannot be corrected, as errors are linearised."""
+"""rad, 1 σ: a heading less certain than this cannot be corrected, as errors are linearised."""
 
 Fix = tuple[float, float, float]
 """Latitude and longitude (degrees) and height (m; NaN where a fix has none)."""
 
 
 class WorldFrame:
-    """The tangent plane of the estimates, as far as it is known."""
+    """The tangent plane of the estimates, as far as known."""
 
     def __init__(self, given: World | None) -> None:
         self._given = None if given is None else WorldOrigin.of(given)
         self._was_ignored = False
-        """Whether the given one was too far away, which has then been logged."""
+        """Whether the configured origin was too far away, which has then been logged."""
         self.reset()
 
     def reset(self) -> None:
         """Return to what the configuration gives."""
         self.origin = self._given
         self.known = False
-        """Whether the estimates are about `origin`, and not in a frame of their own."""
+        """Whether the estimates are relative to `origin`, and not in a local frame."""
         self.aligned = False
         """Whether the heading is known."""
         self.is_lost = False
-        """Whether it is not known any more, as nothing has measured it for seconds; the filter then begins anew."""
+        """Whether the heading has become unknown, as nothing has measured it for seconds; the filter then
+        starts anew."""
         self.is_contradicted = False
-        """Whether it was wrong, and what was found beside it may be so as well."""
+        """Whether the heading was wrong, so that parameters estimated with it may be wrong as well."""
 
     def is_heading_lost(self, variance: float, is_contradicted: bool = False) -> bool:
-        """Whether the heading, whose variance in rad² is given, has to be found anew; noted in `is_lost`.
+        """Whether the heading has to be found anew; noted in `is_lost`. `variance`: of the heading, rad².
 
-        `is_contradicted`: whether the car goes another way than it says.
+        `is_contradicted`: whether the car moves in another direction than the heading says.
         """
-        self.is_contradicted |= is_contradicted  # by one of two receivers
+        self.is_contradicted |= is_contradicted  # of two receivers, one may contradict it
         self.is_lost = self.aligned and (variance > _LOST**2 or self.is_contradicted)
         return self.is_lost
 
     def find_origin(self, fix: Fix) -> None:
-        """The first fix, unless an origin is given that is not on the other side of the country."""
+        """Take the first fix as origin, unless an origin within `_FARTHEST` of it is configured."""
         latitude, longitude, height = fix
         height = 0.0 if math.isnan(height) else height
         self.known = True
         if self.origin is not None:
             away = self.origin.to_world(latitude, longitude, height)
-            distance = float(np.linalg.norm(away))  # through the Earth, where it is the other side
+            distance = float(np.linalg.norm(away))  # a straight line, through the Earth if need be
             if distance <= _FARTHEST:
                 return
             if not self._was_ignored:
@@ -77,12 +79,12 @@ class WorldFrame:
         self.origin = WorldOrigin(latitude, longitude, height)
 
     def to_world(self, fix: Fix) -> np.ndarray:
-        """(3,) where a fix is, m; without height, in the height of the origin."""
+        """(3,) place of a fix, m; a fix without height is taken to be at the height of the origin."""
         assert self.origin is not None
         return self.origin.to_world(fix[0], fix[1], self.origin.height if math.isnan(fix[2]) else fix[2])
 
     def to_world_or_level(self, fix: Fix) -> np.ndarray:
-        """(3,) where a fix is, m; NaN for the height of a fix without one."""
+        """(3,) place of a fix, m; the height is NaN for a fix without one."""
         place = self.to_world(fix)
         if math.isnan(fix[2]):
             place[2] = math.nan
