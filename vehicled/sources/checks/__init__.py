@@ -1,1 +1,1 @@
-"""Measurements compared with each other before the filter sees them, and what is said of those that differ."""
+"""Checks that compare measurements with each other before the filter uses them, and words for the faults found."""

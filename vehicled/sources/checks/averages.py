@@ -1,4 +1,4 @@
-"""Averages over half a second of measurements as they come: outliers and noise count little in them."""
+"""Averages of incoming measurements over half a second, in which outliers and noise have little effect."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from vehicled.sources.speeds.wheels import ANGLES
 
 _INTERVAL_NS = 500_000_000
 _LARGEST = 1e7
-"""Beyond it, and NaN, a value is no measurement in any unit."""
+"""A larger value, or NaN, is no measurement in any unit."""
 _SHORTEST, _LONGEST = 0.3, 2.5
-"""s between the first and the last angle, and between fixes, from which rates are taken."""
+"""s: shortest time between the first and the last angle, and shortest and longest time between fixes, for a
+rate."""
 _MOST = 10_000
-"""Measurements that are kept of an interval, five times as many as sensors send: a log may have one time for all."""
+"""Most measurements kept of an interval, five times as many as sensors send: in a log, all may have the same
+time."""
 _AVERAGED = frozenset(
     c
     for c in CHANNELS
@@ -30,20 +32,20 @@ _Fix = tuple[int, float, float, float | None]
 
 @dataclass(slots=True)
 class Averages:
-    """Of an interval."""
+    """Averages of an interval."""
 
     means: dict[str, float] = field(default_factory=dict)
     """By channel."""
     rates: dict[str, float] = field(default_factory=dict)
-    """By channel of a wheel's angle: its change per second."""
+    """Change per second of a wheel's angle, by channel."""
     position_speed: float | None = None
-    """m/s over ground, by two fixes."""
+    """Speed over ground, m/s, by two fixes."""
     course_rate: float | None = None
-    """By the courses of the same fixes, per second and counter-clockwise."""
+    """Change of the course between the same fixes, per second, counter-clockwise."""
     position_course: float | None = None
-    """rad, clockwise from north, by the same fixes."""
+    """Direction from one of these fixes to the other, rad, clockwise from north."""
     course: float | None = None
-    """The mean of their courses."""
+    """Mean of the courses of these fixes."""
 
 
 class Averager:
@@ -51,18 +53,19 @@ class Averager:
 
     def __init__(self) -> None:
         self._begun_ns: int | None = None
-        # Looked at all at once: code and sums are then fetched into the caches once for all of them.
+        # Evaluated all at once at the end: code and sums are then fetched into the CPU's caches only once.
         self._kept: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
         """By channels: time, ns, and values of the measurements of this interval that have them."""
         self._room = _MOST
-        """For measurements of this interval."""
+        """Number of measurements that may still be kept of this interval."""
         self._fix: _Fix | None = None
         self._fix_before: _Fix | None = None
-        """The last one of the interval before."""
+        """The last fix of the previous interval."""
 
     def take(self, m: Measurement) -> Averages | None:
-        """Take a measurement; returns the averages of the interval that it ends, if it ends one."""
-        # By arrival: a device whose samples come late would otherwise begin another interval with each of them.
+        """Take a measurement. Returns the averages of the interval that it ends, or None."""
+        # Intervals are by arrival: otherwise each sample of a device with late samples would begin another
+        # one.
         begun, done, now = self._begun_ns, None, m.arrival
         if begun is None or not -_INTERVAL_NS < now - begun < 4 * _INTERVAL_NS:
             self._begin(now)

@@ -1,7 +1,7 @@
-"""Axes of the IMU whose bias steps: from one sample to the next by more than any motion of a car, and lastingly.
+"""Steps of the bias of an IMU axis: lasting, and larger from sample to sample than any motion of a car.
 
-A shock is over, or has another course, within the samples that follow, and shows in several axes. A step of a bias
-does not change what is measured otherwise: it is subtracted, and the axis goes on being used.
+A shock, in contrast, ends or changes within the following samples, and shows in several axes. After a step,
+the axis otherwise measures as before: the step is subtracted, and the axis stays in use.
 """
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ _get_axes = itemgetter(*_AXES)
 WATCHED = frozenset(_AXES)
 """Channels that it reads."""
 _FASTEST_FORCE, _FASTEST_RATE = 150.0, 10.0
-"""m/s³: brakes build up 1.3 g in no less than 0.09 s. rad/s²: tyres of both axles of a car with a wheelbase of 2.5 m
-that turn it by 1.3 g each."""
+"""Fastest changes of a car's motion. m/s³: brakes take at least 0.09 s to build up 1.3 g. rad/s²: the tyres
+of both axles turn a car with a wheelbase of 2.5 m by 1.3 g each."""
 _LARGEST_FORCE, _LARGEST_RATE = 5.0, 0.3
-"""m/s² and rad/s: what steps by more has another fault, such as another sign, which other checks find."""
+"""m/s² and rad/s: a larger step is another fault, such as a wrong sign, which other checks find."""
 _SIGMAS = 6.0
 _KEPT = 10
-"""Samples before a step, and samples after it, through which a straight line is drawn."""
+"""Number of samples before a step, and after it, to each of which a straight line is fitted."""
 _DIFFERENCE = math.sqrt(2.0)
 """Standard deviation of the difference of two samples, over that of a sample."""
 _SHARE = 0.3
-"""Of a step: by how much it may differ between the lines and between two samples, and how much may be left when
-another step takes it back."""
+"""Share of a step: by how much it may differ between the lines and between two samples, and how much may
+remain when another step takes it back."""
 _TAKEN_BACK = 0.5
-"""Share of a step: the bias that it takes back may differ by less."""
+"""Share of a step: a step takes back a drifted bias if it differs from it by less."""
 _BENT = 0.15
-"""Share of a step by which the line after it may turn away from that before: motion goes on as it was."""
+"""Share of a step by which the line after it may deviate in slope from the line before: motion goes on as
+before."""
 _STEERED = 0.5
 """Share of a step that the steering may explain."""
 _DOUBT = 0.05
-"""Share of a step: how well it is known. The lines miss what motion bends."""
+"""Share of a step, 1 σ: how well its size is known, as motion bends what the lines describe as straight."""
 _LONGEST = 0.05
-"""s: after a longer gap nothing is known of what was before."""
+"""s: a gap after which samples are no longer compared with those before."""
 _SLOWEST = 2.0
-"""m/s: a slower car may be jerked to a stop."""
+"""m/s: a slower car may jerk as it stops."""
 
 
 class BiasStep(NamedTuple):
@@ -51,43 +52,43 @@ class BiasStep(NamedTuple):
 
     channel: str
     by: float
-    """What is subtracted because of it, in the channel's unit; 0 where nothing is any more."""
+    """Total that is subtracted from the channel since this step, in its unit; 0 if nothing is any more."""
     sigma: float
-    """By how much less the bias is known since."""
+    """Standard deviation that it adds to the bias."""
 
     def takes_back(self, bias: float) -> bool:
-        """Whether it takes back a bias that has grown before, and of which the filter may not know all."""
+        """Whether it takes back a bias that grew before, of which the filter may have estimated only a part."""
         return self.by != 0.0 and abs(bias + self.by) < _TAKEN_BACK * abs(self.by)
 
 
 class _Axis:
-    """The last samples of an axis, less its steps."""
+    """The last samples of an axis, with its steps subtracted."""
 
     __slots__ = ("after", "before", "fastest", "jump", "largest", "last", "margin", "offset", "steering", "t")
 
     def __init__(self, fastest: float, largest: float) -> None:
         self.fastest, self.largest = fastest, largest
-        """By which its samples change per second at most; and a bias that may step."""
+        """Largest change of its samples per second, and largest step of its bias."""
         self.margin = math.inf
-        """By which noise makes two of them differ, at most."""
+        """Largest difference of two samples due to noise."""
         self.offset = 0.0
         """Sum of the steps."""
         self.forget()
 
     def forget(self) -> None:
-        """What comes does not follow what was before."""
+        """Forget all samples: the next ones do not continue them."""
         self.t, self.last = -math.inf, math.nan
         self.before: deque[tuple[float, float]] = deque(maxlen=_KEPT)
         """Time, s, and value."""
         self.jump = 0.0
         """From the last sample of `before` to the first one of `after`."""
         self.after: list[tuple[float, float]] = []
-        """Since a jump that may be a step."""
+        """Samples since a jump that may be a step: time, s, and value."""
         self.steering = 0.0
-        """Yaw rate by the steering angle then, rad/s."""
+        """Yaw rate by the steering angle at that jump, rad/s."""
 
     def take(self, t: float, value: float) -> bool:
-        """Whether a sample follows those before; if not, it may be one after a step."""
+        """Whether a sample continues those before; if not, it may be one after a step."""
         dt, change = t - self.t, value - self.last
         is_usual = not self.after and dt < _LONGEST and abs(change) <= self.margin + self.fastest * dt
         if not is_usual and self._is_doubtful(t, value, dt, change):
@@ -99,7 +100,7 @@ class _Axis:
         return True
 
     def _is_doubtful(self, t: float, value: float, dt: float, change: float) -> bool:
-        """Whether a sample that is not usual may be one after a step."""
+        """Whether a sample that does not continue those before may be one after a step."""
         if not dt < _LONGEST or abs(change) > self.largest:
             self.forget()
             return False
@@ -113,7 +114,7 @@ class _Axis:
         return False
 
     def finish(self) -> float | None:
-        """The step, if `after` shows one; if not, it is what comes after a gap."""
+        """Step that `after` shows; None if it shows none: its samples then count as after a gap."""
         t = self.after[0][0]
         (before, slope), (after, later) = _extrapolate(self.before, t), _extrapolate(self.after, t)
         step, jump = after - before, abs(self.jump)
@@ -139,13 +140,13 @@ class _Axis:
         self.t, self.last = samples[-1]
 
     def hand_over(self) -> None:
-        """Subtract nothing any more, and go on."""
+        """Stop subtracting steps, and go on."""
         self._begin([(t, value + self.offset) for t, value in self.before])
         self.offset = 0.0
 
 
 def _extrapolate(samples: Iterable[tuple[float, float]], t: float) -> tuple[float, float]:
-    """Value at t (s) of the line through samples, and its slope per second."""
+    """Value at t (s) of the line fitted to samples, and its slope per second."""
     points = list(samples)
     t0 = sum(at for at, _ in points) / len(points)
     mean = sum(value for _, value in points) / len(points)
@@ -155,7 +156,7 @@ def _extrapolate(samples: Iterable[tuple[float, float]], t: float) -> tuple[floa
 
 
 def _stands_out(change: float, samples: Sequence[tuple[float, float]]) -> bool:
-    """Whether a change is more than samples before or after it scatter by, on a rough road as well."""
+    """Whether a change stands out from the scatter of the samples before or after it, also on a rough road."""
     square = sum((value - _extrapolate(samples, t)[0]) ** 2 for t, value in samples)
     return abs(change) > _SIGMAS * _DIFFERENCE * math.sqrt(square / (_KEPT - 2))
 
@@ -167,14 +168,14 @@ class BiasSteps:
         self._axes = {c: _Axis(_FASTEST_FORCE, _LARGEST_FORCE) for c in ACCELEROMETERS}
         self._axes |= {c: _Axis(_FASTEST_RATE, _LARGEST_RATE) for c in GYROSCOPES}
         self.found: list[BiasStep] = []
-        """Since it was emptied."""
+        """Steps found since the caller cleared the list."""
         self.present: list[str] = []
         """Channels from which a step is subtracted."""
         self._usual: deque[tuple[float, tuple[float, ...]]] = deque(maxlen=_KEPT)
-        """Time, s, and values of the last samples of all axes that differ by no more than noise: the axes do not know
-        them yet."""
+        """Time, s, and values of the latest samples that contain all axes and differ by no more than noise.
+        They have not been passed to the axes yet."""
         self._last: tuple[float, tuple[float, ...]] | None = None
-        """Of the last sample of all axes, where none of them may have stepped."""
+        """Time and values of the last sample with all axes, if none of them may have stepped."""
         self.configure(imu)
 
     def configure(self, imu: Imu | None) -> None:
@@ -189,7 +190,7 @@ class BiasSteps:
         self._per_margin = [1.0 / axis.margin for axis in self._axes.values()]
 
     def forget(self, channels: Iterable[str]) -> None:
-        """What was measured last by these was wrong: what comes does not follow it."""
+        """The last samples of these channels were wrong: the next ones do not continue them."""
         self._enter_usual()
         for channel in channels:
             if channel in self._axes:
@@ -202,10 +203,10 @@ class BiasSteps:
         return Measurement(m.source, m.t, m.arrival, values)
 
     def find(self, m: Measurement, ahead: float, steering: float | None, has_slid: bool = False) -> list[str]:
-        """The channels of such a measurement that may have stepped: not to be used yet.
+        """Channels of a measurement, less its steps, that may have stepped: not to be used yet.
 
-        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured;
-        `has_slid`: whether wheels slide along or spin, or have shortly before.
+        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not
+        measured; `has_slid`: whether wheels lock or spin, or have done so shortly before.
         """
         doubtful: list[str] = []
         t, find = m.t * 1e-9, self._axes.get
@@ -229,9 +230,9 @@ class BiasSteps:
         return self._decide(doubtful, ahead, steering or 0.0, has_slid) if doubtful else doubtful
 
     def _is_usual(self, t: float, sample: tuple[float, ...]) -> bool:
-        """Whether a sample of all axes differs from the one before by no more than noise, as nearly always.
+        """Whether a sample of all axes differs from the one before by noise only, as nearly all do.
 
-        The axes get to know it later. Otherwise they know those before, and have to look at it.
+        If so, it is passed to the axes later. If not, the axes have all earlier samples, and must check it.
         """
         if self._last is not None and not self.present:
             before, last = self._last
@@ -252,7 +253,7 @@ class BiasSteps:
         self._last = None
 
     def _end(self, channel: str, axis: _Axis) -> None:
-        """End a step after a gap: the bias may be as before it, or not."""
+        """End a step after a gap: the bias may or may not have returned to its value before the step."""
         sigma, axis.offset = abs(axis.offset), 0.0
         axis.forget()
         self._note(channel, sigma)
@@ -265,12 +266,12 @@ class BiasSteps:
         self.present = [c for c, a in self._axes.items() if a.offset]
 
     def hand_over(self, channel: str) -> None:
-        """Subtract nothing from a channel any more: the bias has been set to what it is since its step."""
+        """Stop subtracting from a channel: the filter's bias has been set to its value since the step."""
         self._axes[channel].hand_over()
         self._find_present()
 
     def _decide(self, doubtful: list[str], ahead: float, steering: float, has_slid: bool) -> list[str]:
-        """Those of doubtful channels that are not to be used; ends what has been followed for long enough."""
+        """Doubtful channels that are not to be used; decides on a step once enough samples follow it."""
         if len(doubtful) > 1:  # a shock
             self.forget(doubtful)
             return []
@@ -280,9 +281,9 @@ class BiasSteps:
             axis.steering = steering
         if len(axis.after) < _KEPT:
             return doubtful
-        # Wheels that are turned at once change the forces of tyres as fast as that.
+        # Steering quickly changes the tyre forces as fast as that.
         turned = abs(steering - axis.steering) * (1.0 if channel in GYROSCOPES else abs(ahead))
-        # A tyre that slides has all of the friction there is: from ice to snow its force is another one at once.
+        # A sliding tyre uses all available friction: from ice to snow its force changes at once.
         may_grip = has_slid and channel in ACCELEROMETERS
         if may_grip or turned > _STEERED * abs(axis.jump):
             axis.forget()

@@ -1,7 +1,8 @@
-"""Whether courses over ground are those of the positions: in degrees, or counted counter-clockwise.
+"""Checks courses over ground against positions: courses in degrees, or counted counter-clockwise.
 
-Directions in which positions move are no better than the positions. So a course counts as counter-clockwise only
-if it turns against gyroscope or steering, too: with latitude and longitude exchanged, it is the positions that do.
+The direction in which positions move is only as good as the positions. So a course counts as
+counter-clockwise only if it also turns against gyroscope or steering: with latitude and longitude exchanged,
+it is the direction of the positions that does.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from collections import deque
 from vehicled.maths.angles import wrap
 
 _LEAST, _KEPT, _KEPT_TURNS = 8, 120, 16
-"""Intervals of half a second in which courses must have been seen; that are kept; and that are kept of turns."""
+"""Numbers of intervals of half a second: least with courses, for a result; kept; and kept in turns."""
 _AGREEING = 0.75
 """Share of these intervals that must agree."""
 _ASTRAY, _ALIGNED = 0.5, 0.2
-"""rad: a course is another one than that of the positions, and the same one."""
+"""rad: beyond the first a course contradicts that of the positions; within the second it agrees with it."""
 _DEGREES = 180.0 / math.pi
 
 IN_DEGREES = "in deg"
-"""What `find` gives for these."""
+"""Result of `find` for courses in degrees."""
 _EXPECTED = "expected courses over ground, clockwise from north"
 _ORIGINS = {"north": 0.0, "east": 0.5 * math.pi}
 
@@ -31,17 +32,18 @@ class CourseCheck:
 
     def __init__(self) -> None:
         self._courses: deque[tuple[float, float, float]] = deque(maxlen=_KEPT)
-        """rad, by which courses differ from those of the positions: as they are, if they are in degrees, and if
-        latitude and longitude are exchanged."""
+        """rad: differences between courses and those of the positions: as given; if courses are in degrees;
+        and if latitude and longitude are exchanged."""
         self._turns: deque[tuple[float, float, bool]] = deque(maxlen=_KEPT_TURNS)
-        """In turns: that difference, the sum of both, and whether the course turns the other way."""
+        """In turns: the difference as given, the sum of both, and whether the course turns against the
+        car."""
         self._origin: complex | None = None
-        """Direction from which courses are counted counter-clockwise, where they are."""
+        """Direction from which courses are counted counter-clockwise, if they are."""
 
     def take(self, course: float, position_course: float, turns_otherwise: bool | None) -> None:
-        """Take the course of an interval, and that by positions, rad.
+        """Take the course of an interval and the direction of the positions, rad.
 
-        `turns_otherwise`: the course, than the car; None where that is not known.
+        `turns_otherwise`: whether the course turns against the car; None if unknown.
         """
         apart = wrap(course - position_course)
         exchanged = wrap(course + position_course - 0.5 * math.pi)
@@ -49,7 +51,7 @@ class CourseCheck:
         if turns_otherwise is None:
             return
         self._turns.append((apart, course + position_course, turns_otherwise))
-        # A sum that stays the same while both turn is that of opposite senses.
+        # If the sum stays constant while both turn, they turn in opposite senses.
         origin = sum(cmath.rect(1.0, total) for _, total, _ in self._turns)
         begin = cmath.phase(origin)
         mirrored = sum(
@@ -63,7 +65,7 @@ class CourseCheck:
 
     @property
     def is_certain(self) -> bool:
-        """Whether nothing but wrong courses explains what was found."""
+        """Whether only wrong courses explain what was found."""
         return self._origin is not None or self.find() == IN_DEGREES
 
     def find(self) -> str | None:
@@ -80,7 +82,8 @@ class CourseCheck:
         if sum(abs(off) > _ASTRAY for off, *_ in self._courses) < enough:
             return None
         if sum(abs(exchanged) < _ALIGNED for _, _, exchanged in self._courses) >= enough:
-            # To the east, courses that are right are then those in degrees of a car to the north, too.
+            # For a car that goes east with exchanged positions, correct courses also fit those in degrees of
+            # a car that goes north. So this is checked first.
             return (
                 f"positions move in other directions, as with latitude and longitude exchanged: {_EXPECTED}"
             )

@@ -1,9 +1,9 @@
-"""A bias of the gyroscope that jumps: its angle against the course over ground, which differs by sideslip only.
+"""Jumps of the gyroscope's bias: its angle compared with the course over ground, which differs by sideslip only.
 
-Sideslip of a car that does not skid follows its yaw rate, and so do errors of latency; the scale of the gyroscope
-errs by a share of the angle, and its bias by what the filter does not know of it. What is beyond that within seconds
-is a bias that has jumped or drifts. It shows soonest beside a course at which the car turned as fast as now. The
-gyroscope goes on being used: its bias is estimated anew.
+Without a skid, the sideslip depends on the yaw rate, and so do errors of latency; an error of the gyroscope's
+scale is a share of the angle, and the error of its bias is within the filter's σ. A larger difference within
+seconds is a bias that has jumped or drifts. It shows soonest against a course at which the car turned as fast
+as now. The gyroscope stays in use: its bias is estimated anew.
 """
 
 from __future__ import annotations
@@ -22,63 +22,67 @@ from vehicled.sources.imu.imu import GYROSCOPES, Imu
 WATCHED = frozenset(("gnss.course", GYROSCOPES[2]))
 """Channels that it reads."""
 _WINDOW, _COMPARED_EVERY = 6.0, 0.1
-"""s until when courses are compared with those before, and between those that are."""
+"""s: longest time between courses that are compared, and shortest time between those that are kept."""
 _SKID = 2.0
-"""s after a skid in which nothing is found."""
+"""Time after a skid, s, for which no jump is reported."""
 _BOUND, _SHARE = 0.03, 0.03
-"""rad, and of the angle."""
+"""Usual difference: rad, and share of the angle."""
 _AGREEING = 0.5
-"""Share of these up to which both agree."""
+"""Share of the bound up to which gyroscope and course agree."""
 _SIGMAS = 4.0 * math.sqrt(2.0)
-"""Standard deviations of a course by which the difference of two of them may err."""
+"""Standard deviations of one course by which the difference of two courses may be wrong."""
 _BIAS_SIGMAS = 3.0
-"""Likewise of the bias."""
+"""Standard deviations by which the bias may be wrong."""
 _LATENCY, _REAR, _SLIP = 0.12, 1.5, 0.006
-"""By how much course and heading differ per change of the yaw rate: s of latency between the two; m from the vehicle
-origin to the rear axle, along which a car goes without slip; rad of slip there per m/s² of lateral acceleration."""
+"""How the difference between course and heading depends on the yaw rate: latency between the two, s; distance
+from the vehicle origin to the rear axle, where a car moves straight ahead without slip, m; slip angle there
+per lateral acceleration, rad/(m/s²)."""
 _EVERY, _MEMORY = 0.02, 0.6
-"""s between the angles that are kept for courses, which come late, and for how long."""
+"""s: spacing of the angles that are kept for late courses, and how long they are kept."""
 _SLOWEST = 6.0
 """m/s"""
 _LARGEST_LATERAL = 8.0
-"""m/s²: of lateral acceleration; beyond it a car may skid."""
+"""m/s²: lateral acceleration above which a car may skid."""
 _SETTLING = 0.5
-"""s after that in which it may still slide back, and courses that come late be those of the skid."""
+"""Time after such an acceleration, s, for which the car may still slide, or late courses may be those of the
+skid."""
 _LONGEST = 0.2
-"""s: after a longer gap nothing is known of the angle meanwhile."""
+"""s: after a longer gap the angle turned meanwhile is unknown."""
 _SLACK = 0.001
-"""s by which courses are not even."""
+"""s: unevenness of the times of courses."""
 _SILENT = 0.1
-"""s: a course is compared with a sample of the gyroscope that is at most so much older."""
+"""s: longest age of the gyroscope's sample that a course is compared with."""
 
 
 class BiasJump(NamedTuple):
-    """What the gyroscope has done."""
+    """A jump of the gyroscope's bias."""
 
     angle: float
-    """rad, by which it has turned more than the course, beyond what the bias at the beginning explains."""
+    """rad: by how much its angle has exceeded that of the course, beyond what the bias at the beginning
+    explains."""
     within: float
-    """s, in which it has."""
+    """s: time in which it has done so."""
     followed: float
-    """rad, the part of that which the filter has followed: its bias, as estimated meanwhile, does not explain it."""
+    """rad: the part of `angle` that the estimated heading has followed, as the bias estimated meanwhile does
+    not explain it."""
 
     @property
     def rate(self) -> float:
-        """rad/s, by which its bias has changed, at least."""
+        """rad/s: least change of the bias."""
         return self.angle / self.within
 
 
 class _Place(NamedTuple):
-    """Of a course."""
+    """What belongs to one course."""
 
     t: float
     """s"""
     apart: float
-    """rad, by how much the gyroscope is ahead of it."""
+    """rad: angle of the gyroscope less that of the course."""
     free: float
-    """rad, likewise less the biases meanwhile."""
+    """rad: the same, with the gyroscope's angle less the estimated bias."""
     angle: float
-    """rad, by the gyroscope."""
+    """rad: angle of the gyroscope."""
     rate: float
     """rad/s"""
     bias: float
@@ -95,49 +99,50 @@ class CourseConsistency:
         self.reset()
 
     def configure(self, imu: Imu | None, gnss: Gnss | None) -> None:
-        """Other settings, also while running."""
+        """Take settings, also while running."""
         self._gnss = gnss or Gnss()
         self._axis = None if imu is None else imu.R_imu_vehicle[:, 2].tolist()
 
     def reset(self) -> None:
-        """The filter begins anew."""
+        """Restart, as the filter does."""
         self._t, self._angle, self._biased = -math.inf, 0.0, 0.0
         self._bias, self._sigma = 0.0, 0.0
-        """Of the filter, about the vertical axis, rad/s; and its standard deviation."""
+        """The filter's bias about the vertical axis, rad/s, and its standard deviation."""
         self._angles: deque[tuple[float, float, float, float]] = deque()
-        """Time, s; angle by the gyroscope, rad, and what the bias makes of it; and its rate, rad/s."""
+        """Time, s; angle of the gyroscope, rad; the part of it due to the bias, rad; yaw rate, rad/s."""
         self._places: deque[_Place] = deque()
         self._skidded = -math.inf
-        """Time of the last lateral acceleration beyond which a car may skid, s."""
+        """Time, s, at which the car last may have skidded."""
         self._again = -math.inf
-        """Before that time, s, nothing is found."""
+        """No jump is reported before this time, s."""
         self.agrees = True
-        """Whether the gyroscope differed from the last course by so little that its bias is what it was."""
+        """Whether the gyroscope agreed with the last course so well that its bias has not changed."""
         self._is_beyond = False
-        """Whether the gyroscope differed from the last course by more than usual: once alone is noise."""
+        """Whether the gyroscope differed from the last course by more than the bound: a single such
+        difference is noise."""
 
     def begin_anew(self) -> None:
-        """What has been found counts once."""
+        """Forget courses, so that what has been found counts only once."""
         self._places.clear()
         self._is_beyond = False
 
     def forget(self) -> None:
-        """The car skids: courses until now are no measure of the gyroscope."""
+        """Forget courses for a while: in a skid they do not show how the car turns."""
         self.begin_anew()
         self._again = self._t + _SKID
 
     def set_bias(self, bias: Sequence[float], sigma: float) -> None:
-        """The filter's biases of the gyroscopes (3,), IMU axes, and the standard deviation of the last one, rad/s."""
+        """`bias`: the filter's, of the gyroscopes (3,), IMU axes; `sigma`: of the last one's; rad/s."""
         if self._axis is not None:
             self._bias, self._sigma = sum(map(mul, self._axis, bias)), sigma
 
     def take(
         self, m: Measurement, ahead: float, excess: float = 0.0, slides: bool = False
     ) -> BiasJump | None:
-        """The jump that a measurement shows.
+        """Find the jump that a measurement shows; None without one.
 
-        `ahead`: speed, m/s; `excess`: by how much the gyroscope seems to turn faster than the car, by other sensors
-        than the course, rad/s; `slides`: whether tyres slide, as they do on snow at much less lateral acceleration.
+        `ahead`: speed, m/s; `excess`: error of the gyroscope's yaw rate as shown by other sensors than the
+        course, rad/s; `slides`: whether tyres slide, as they do on snow at much less lateral acceleration.
         """
         t, values = m.t * 1e-9, m.values
         if self._axis is None:

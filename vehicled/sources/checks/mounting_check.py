@@ -1,10 +1,12 @@
-"""Sensors that are mounted or wired otherwise than configured: the IMU's axes, wheels left and right.
+"""Sensors that are not mounted or wired as configured: axes of the IMU; left and right wheels exchanged.
 
-Gravity gives the upward direction of the IMU; changes of speed, and speed times yaw rate, give ahead and left. Wheels
-of an axle that turn the other way than gyroscope and steering are exchanged. All from averages over half a second.
+Gravity gives the upward direction of the IMU; changes of speed, and speed times yaw rate, give ahead and
+left. If the wheels of an axle show a turn opposite to gyroscope and steering, they are exchanged. All
+comparisons use averages over half a second.
 
-An IMU that is turned by 180° measures what one does in a car that goes the other way than the estimate, which may
-have begun with a speed without direction. In the latter it turns otherwise than it is steered, too.
+An IMU that is turned by 180° measures the same as a correct one in a car that moves opposite to the estimate,
+which may have started from a speed without sign. In the second case, the car also turns opposite to the
+steering.
 """
 
 from __future__ import annotations
@@ -23,25 +25,25 @@ from vehicled.vehicle.parameters import Vehicle
 _KEPT = 5
 """Intervals over which the direction of gravity is found."""
 _UPRIGHT = 0.5
-"""Share of gravity along the z axis: on banks, crests and under brakes there is more of it."""
+"""Least share of gravity along the z axis: on banks and crests and under braking it is larger."""
 _FADING = 0.97
-"""Per interval, of what is remembered."""
+"""Factor by which sums decay per interval."""
 _ENOUGH_ACCELERATION, _ENOUGH_TURNING = 20.0, 0.08
-"""m²/s⁴ and rad²/s²: sums of squares over intervals from which on a direction is known."""
+"""m²/s⁴ and rad²/s²: sums of squares over intervals above which a direction is known."""
 _ENOUGH_BESIDE_STEERING = 4.0
-"""m²/s⁴: likewise, where the steering agrees with it."""
+"""m²/s⁴: the same, if the steering confirms the direction."""
 _LEAST_COHERENCE = 0.5
 LARGEST_ANGLE = math.radians(50.0)
-"""rad, about the vertical axis: beyond it the IMU is mounted otherwise than configured."""
+"""rad, about the vertical axis: beyond this angle the IMU is not mounted as configured."""
 _OPPOSITE = math.radians(130.0)
-"""rad: beyond it, it may be the car that goes the other way."""
+"""rad: beyond this angle, the car may instead be moving opposite to the estimate."""
 _COHERENT = 0.8
-"""Correlation of yaw rates that are the same but for sign, scale and noise."""
+"""Least correlation of yaw rates that are the same except for sign, scale and noise."""
 _LARGEST_RATIO = 2.0
-"""Of the yaw rates by exchanged wheels and by the gyroscope, or its inverse. A wheel that is stuck, or counts too
-little, gives one that is many times larger, and of either sign: by the side that the wheel is on."""
+"""Largest ratio of the yaw rates by exchanged wheels and by the gyroscope, or its inverse. A wheel that is
+stuck, or counts too little, gives a ratio many times larger, whose sign depends on the wheel's side."""
 _LONGEST_SPIN = 4
-"""Intervals: a car that spins goes backwards for a shorter time."""
+"""Intervals: a spinning car goes backwards for a shorter time."""
 _SLOWEST = 4.0
 """m/s"""
 _IMU = (*ACCELEROMETERS, *GYROSCOPES)
@@ -49,7 +51,7 @@ _SPEEDS = ("vehicle.speed", "gnss.speed")
 
 
 class MountingCheck:
-    """Finds channels that measure along another axis, or on the other side."""
+    """Finds channels that measure along another axis, or on the other side of the car."""
 
     def __init__(self, sensors: Sensors, vehicle: Vehicle) -> None:
         self._gravity = vehicle.gravity
@@ -62,7 +64,7 @@ class MountingCheck:
         self.configure(sensors)
 
     def configure(self, sensors: Sensors) -> None:
-        """Other settings, also while running: what was found was of other axes."""
+        """Take settings, also while running. Earlier results are dropped, as they are of other axes."""
         self.reset()
         imu = sensors.imu
         self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
@@ -70,24 +72,25 @@ class MountingCheck:
         self._has_gravity = accelerometers is not None and not accelerometers.gravity_removed
 
     def reset(self) -> None:
-        """Nothing has been compared yet."""
+        """Forget all comparisons."""
         self.is_reversed = False
-        """Whether the car goes the other way than the estimate."""
+        """Whether the car moves opposite to the estimate."""
         self._upward: deque[float] = deque(maxlen=_KEPT)
         self._backwards = 0
-        """Intervals without an IMU in which the car has seemed to go backwards faster than any does."""
+        """Consecutive intervals without an IMU in which the car seemed to reverse faster than any car
+        does."""
         self._speed: float | None = None
         self._expected, self._along, self._across = 0.0, 0.0, 0.0
         self._turned = 0.0
         self._products = dict.fromkeys(("f", "r", "steering", "course"), 0.0)
         self._squares = dict(self._products)
-        """Sums over intervals: of squares of the yaw rate, of its products with that by wheels, steering and course,
-        and of squares of those."""
+        """Decaying sums over intervals: squares of the yaw rate; its products with those by wheels, steering
+        and course; and squares of the latter."""
 
     def take(self, now: Averages, steering: float | None, ahead: float = 0.0) -> None:
-        """Averages of an interval; `steering`: yaw rate by the steering angle now, rad/s; `ahead`: speed, m/s."""
+        """Take an interval's averages; `steering`: yaw rate by the steering now, rad/s; `ahead`: speed, m/s."""
         if self._axes is None or any(c not in now.means for c in _IMU):
-            self._speed = None  # over a longer time, a change of speed is no acceleration
+            self._speed = None  # the next change of speed will be over more than one interval
             self._backwards = self._backwards + 1 if ahead < -FASTEST_BACKWARDS else 0
             self.is_reversed = self._backwards >= _LONGEST_SPIN
             return
@@ -112,7 +115,7 @@ class MountingCheck:
 
     @property
     def turned_by(self) -> float | None:
-        """Angle about the vertical axis from expected to measured accelerations, rad; None where it is not known."""
+        """Angle about the vertical axis from expected to measured accelerations, rad; None if unknown."""
         return self._find_turn(_ENOUGH_ACCELERATION)
 
     def _find_turn(self, enough: float) -> float | None:
@@ -127,7 +130,7 @@ class MountingCheck:
 
     def _compare_forces(self, now: Averages, force: list[float], yaw_rate: float, estimate: float) -> None:
         speed = next((now.means[c] for c in _SPEEDS if c in now.means), None)
-        if speed is not None:  # receivers, and the buses of most cars, give none with a sign
+        if speed is not None:  # receivers and the buses of most cars give no sign
             speed = math.copysign(speed, estimate)
         before, self._speed = self._speed, speed
         if speed is None or before is None or abs(speed) < _SLOWEST or speed * before < 0.0:
@@ -147,7 +150,7 @@ class MountingCheck:
             left, right = sides
             by[axle] = 0.0 if left is None or right is None else per_turn * (right - left)
             if left is not None and right is not None and (left + right) * ahead < 0.0:
-                by[axle] *= -1.0  # magnitudes, of a car that goes backwards
+                by[axle] *= -1.0  # they give magnitudes, and the car reverses
         for name, rate in by.items():
             self._products[name] = _FADING * self._products[name] + rate * yaw_rate
             self._squares[name] = _FADING * self._squares[name] + rate * rate
@@ -158,7 +161,8 @@ class MountingCheck:
             return False
         if ahead < -FASTEST_BACKWARDS:
             return True
-        # A gyroscope of the other sign turns otherwise than the course, too, which has the same sense in reverse.
+        # A gyroscope with the wrong sign also contradicts the course, which turns in the same sense in
+        # reverse.
         is_sound = self._find_coherence("course") > _COHERENT
         return is_sound and self._find_coherence("steering") < -_COHERENT
 
@@ -170,24 +174,24 @@ class MountingCheck:
         angle = self.turned_by
         if angle is None or abs(angle) < LARGEST_ANGLE:
             return False
-        # A bend will show whether it is the car that goes the other way.
+        # The next bend will show whether it is the car that moves opposite to the estimate.
         is_open = self._turned < _ENOUGH_TURNING and abs(ahead) < FASTEST_BACKWARDS
         return not is_open or abs(angle) < _OPPOSITE
 
     def _find_coherence(self, by: str) -> float:
-        """Correlation of a yaw rate (`f` and `r` by wheels) with the gyroscope's; 0 before there has been a bend."""
+        """Correlation of a yaw rate with the gyroscope's (`f`, `r`: by wheels); 0 until there has been a bend."""
         if self._turned < _ENOUGH_TURNING:
             return 0.0
         return self._products[by] / math.sqrt(max(self._turned * self._squares[by], 1e-12))
 
     def _is_opposite(self, axle: str) -> bool:
-        """Whether the wheels of an axle turn the other way than the gyroscope, by as much."""
+        """Whether the wheels of an axle show a turn opposite to the gyroscope's, of similar rate."""
         ratio = -self._products[axle] / max(self._turned, 1e-12)
         return self._find_coherence(axle) < -_COHERENT and 1.0 / _LARGEST_RATIO < ratio < _LARGEST_RATIO
 
     def _find_exchanged(self) -> list[str]:
         opposite = [a for a in "fr" if self._is_opposite(a)]
-        # Otherwise it is the gyroscope that has the other sign.
+        # If the steering contradicts the gyroscope, the gyroscope's sign is wrong.
         agrees = self._find_coherence("steering") > _COHERENT
         return (
             [f"wheel.{a}{s}.{of}" for a in opposite for s in "lr" for of in ("angle", "speed")]

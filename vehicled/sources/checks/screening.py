@@ -1,4 +1,4 @@
-"""Values removed before the filter: impossible, of the future, stuck, in another unit, in conflict with others."""
+"""Removes values before the filter uses them: impossible, of the future, stuck, in a wrong unit, contradicted."""
 
 from __future__ import annotations
 
@@ -32,71 +32,72 @@ from vehicled.vehicle.arrays import AHEAD, LEFT
 from vehicled.vehicle.parameters import Vehicle
 
 _AHEAD_NS = 200_000_000
-"""After the step, for so long motion is extrapolated. A time that is further ahead is wrong: kept as that of a last
-sample, it would make all that come after it old."""
+"""For so long after the step motion is extrapolated. A time stamp further ahead is wrong; kept as the time of
+the latest sample, it would make all later samples seem old."""
 
 _LOOK_NS = 100_000_000
-"""Between looks at what the filter knows of the gyroscope's bias."""
+"""Time between readings of the filter's gyroscope bias."""
 _DRIFT_NS = 5_000_000_000
-"""For so long after a jump the bias may go on changing by as much."""
+"""Time after a jump for which the bias may go on changing at that rate."""
 _SLIDING_NS, _SIDEWAYS = 600_000_000, 0.2
-"""For so long after a wheel was rejected, or the lateral speed was beyond that share of the speed ahead, tyres may
-slide."""
+"""Tyres may slide for this time after a wheel was rejected, or after the lateral speed exceeded this share of
+the forward speed."""
 _MOST_UNKNOWN = 8
-"""Channels that are named; a program may send any number of them."""
+"""Most unknown channels that are named: a program may send any number of them."""
 
 
 class _Checks(NamedTuple):
-    """What a measurement with certain channels is checked by."""
+    """Which checks apply to a measurement with certain channels."""
 
     limits: list[float]
-    """By channel."""
+    """Limits, by channel."""
     has_vector: bool
-    """Whether speed and course follow from a velocity."""
+    """Whether speed and course have to be calculated from a velocity vector."""
     may_be_stuck: bool
     may_step: bool
     has_yaw: bool
-    """Whether any channel has a part in the comparison of yaw rates."""
+    """Whether any channel is used in the comparison of yaw rates."""
     has_course: bool
-    """Likewise of gyroscope and course."""
+    """Whether any channel is used in the comparison of gyroscope and course."""
 
 
 class Screening:
-    """Removes values that are not to be used from measurements, each with a record that has the reason."""
+    """Removes unusable values from measurements, and records each with the reason."""
 
     def __init__(self, sensors: Sensors, vehicle: Vehicle, updates: MeasurementUpdates) -> None:
-        """`updates`: takes the records."""
+        """`updates`: receives the records."""
         self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
         self._course = CourseConsistency(sensors.imu, sensors.gnss)
         self._steps = BiasSteps(sensors.imu)
         self._gyro_jump: BiasJump | None = None
-        """Of the gyroscope's bias about the vertical axis, found since the step before."""
+        """Jump of the gyroscope's bias about the vertical axis, found since the previous step."""
         self._looked_ns = 0
-        """Step at which the filter's bias of the gyroscope was last looked at."""
+        """Time of the step at which the filter's gyroscope bias was last read."""
         self._drift, self._drifts_until_ns = 0.0, 0
-        """rad²/s³, by which the variance of that bias grows, and until when."""
+        """rad²/s³, at which the variance of that bias grows, and until when."""
         self._wheels_rejected, self._slides_until_ns = 0, 0
-        """How often wheels have been, by the last look; and until when, ns, tyres may slide."""
+        """Number of rejections of wheels at the last reading; and time, ns, until which tyres may slide."""
         self._sideways_until_ns = 0
-        """Until when, ns, the car may go sideways."""
+        """Time, ns, until which the car may be going sideways."""
         self._units, self._mounting = UnitCheck(sensors, vehicle), MountingCheck(sensors, vehicle)
         self._vote = SpeedVote()
         self._averages = self._units.averages
         self.has_misled = False
-        """Whether the IMU has been found to be mounted otherwise, since the start."""
+        """Whether the IMU has been found not to be mounted as configured, since the start."""
         self._in_wrong_scale = self._units.wrong
-        """Channels that are in another unit, or that a vote is against."""
+        """Channels that are in another unit, or are outvoted."""
         self.has_used_wrong_scale = False
-        """Whether such channels have been used; to be cleared where the filter begins anew."""
+        """Whether such channels have been used; to be cleared when the filter starts anew."""
         self._checks = ByChannels(self._find_checks)
         """By the channels of a measurement."""
         self.removed = {"future": 0, "absurd": 0, "stuck": 0, "implausible": 0, "mounting": 0, "unit": 0}
-        """How many values, by reason."""
+        """Number of removed values, by reason."""
         self.unknown: tuple[SourceFault, ...] = ()
-        """One for each channel that there is not; the same object until there is another one."""
+        """One fault for each channel that does not exist; the same object until another such channel
+        comes."""
         self.latest: dict[str, tuple[int, str]] = {}
-        """By channel: the step (ns) that removed its last such value, and the reason."""
+        """By channel: time, ns, of the step that last removed a value of it, and the reason."""
 
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
@@ -107,37 +108,37 @@ class Screening:
         self._mounting.configure(sensors)
 
     def reset(self) -> None:
-        """The filter begins anew: nothing has been measured yet. What is known of units and of steps stays."""
+        """Restart with the filter. What is known about units and bias steps is kept."""
         self._stuck.reset()
         self._yaw.reset()
         self._course.reset()
         self._gyro_jump = None
 
     def begin(self) -> None:
-        """The filter has started, without an IMU that is mounted otherwise."""
+        """The filter has started: what a misaligned IMU has falsified is gone."""
         self.has_misled = False
         self._stuck.begin()
 
     @property
     def is_reversed(self) -> bool:
-        """Whether the car goes the other way than the estimate; until `begin_anew`."""
+        """Whether the car moves opposite to the estimate; until `begin_anew`."""
         return self._mounting.is_reversed
 
     def begin_anew(self) -> None:
-        """What is in a wrong scale is not used any more, and the direction is the other one."""
+        """The filter starts anew without channels in a wrong scale, and in the other direction if it was wrong."""
         self.has_used_wrong_scale = False
         if self.is_reversed:
             self._mounting.reset()
 
     @property
     def is_gyroscope_doubtful(self) -> bool:
-        """Whether other sensors contradict it."""
+        """Whether other sensors contradict the gyroscope."""
         health = self._updates.health.get("imu.gyro")
         is_used = health is None or health.is_used
         return self._yaw.is_doubtful or not self._yaw.is_plausible or not is_used
 
     def widen_biases(self, f: EstimatedFilter) -> None:
-        """What has been found since the step before makes biases less certain; a jump also what it has falsified."""
+        """Widen biases by what has been found since the previous step; a jump also widens what it has falsified."""
         for step in self._steps.found:
             self._take_step(f, step)
         self._steps.found.clear()
@@ -150,7 +151,7 @@ class Screening:
         self._drift, self._drifts_until_ns = jump.rate**2 / jump.within, now_ns + _DRIFT_NS
         self._updates.note_imu_change(self._drifts_until_ns)
         ahead = f.pose.item(AHEAD)
-        # Beside a course that is right, sideslip is as wrong as the heading.
+        # As the course is right, sideslip has the same error as the heading.
         widened = (
             (GYRO_BIAS, "z", jump.rate),
             (ATTITUDE, "yaw", jump.followed),
@@ -162,7 +163,7 @@ class Screening:
                 f.add_variance(falsified, element, missing)
 
     def _take_step(self, f: EstimatedFilter, step: BiasStep) -> None:
-        """Make the bias less certain; set it where a bias that has drifted is taken back."""
+        """Widen the bias; set it if the step takes back a bias that has drifted."""
         group = GYRO_BIAS if step.channel in GYROSCOPES else ACCELEROMETER_BIAS
         element = step.channel[-1]
         f.add_variance(group, element, step.sigma**2)
@@ -178,7 +179,7 @@ class Screening:
             self._updates.note_imu_change(self._updates.step_ns)
 
     def _look_at_bias(self, f: EstimatedFilter, now_ns: int) -> None:
-        """Compare with what the filter knows of the gyroscope's bias by now; one that drifts is less certain."""
+        """Pass the filter's gyroscope bias on to the comparison with courses; widen a bias that drifts."""
         if now_ns < self._drifts_until_ns:
             f.add_variance(GYRO_BIAS, "z", self._drift * (now_ns - self._looked_ns) * 1e-9)
         variance = f.get_variance(GYRO_BIAS, "z")
@@ -191,7 +192,7 @@ class Screening:
         )
 
     def _look_for_slides(self, f: EstimatedFilter, now_ns: int) -> None:
-        """Whether tyres slide: those of a car that goes sideways, or of wheels that the filter rejects."""
+        """Find whether tyres slide: if the car goes sideways, or if the filter rejects wheels."""
         health = self._updates.health
         rejected = sum(health[c].reasons.get("gate", 0) for c in (*ANGLES, *SPEEDS) if c in health)
         if abs(f.pose.item(LEFT)) > _SIDEWAYS * abs(f.pose.item(AHEAD)):
@@ -202,11 +203,11 @@ class Screening:
         self._updates.is_sliding = now_ns < self._slides_until_ns
 
     def find_wrong_units(self) -> dict[str, str]:
-        """Channels that seem to be in another unit than that of the channel, or in another scale, in words."""
+        """Channels that seem to be in another unit or scale than expected, with a description."""
         return self._vote.find() | self._units.find()
 
     def remove(self, m: Measurement, ahead: float, steering: float | None) -> Measurement:
-        """Remove them from a measurement; returns the rest, with speed and course where these follow from a velocity.
+        """Remove unusable values; returns the rest, with speed and course if these follow from a velocity vector.
 
         `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s.
         """
@@ -237,27 +238,27 @@ class Screening:
         if checks.may_step:
             if self._steps.present:
                 m = self._steps.subtract(m)
-            if doubtful := self._steps.find(m, ahead, steering, slides):  # which is no fault yet
+            if doubtful := self._steps.find(m, ahead, steering, slides):  # no fault yet
                 m = self._without(m, doubtful, "implausible", is_fault=False)
             for channel in self._steps.present:
                 self.latest[channel] = self._updates.step_ns, "step"
-        # Of a car that slides, neither its wheels nor its steering show an offset of theirs.
+        # While the car slides, the offsets of wheels and steering cannot be found.
         shows_offsets = self._course.agrees and not slides
         if checks.has_yaw and not self._yaw.take(m, ahead, steering, shows_offsets):
             m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
-        # A gyroscope that is wrong has wheels rejected, too: it is not to be acquitted by that.
+        # Rejected wheels alone do not excuse the gyroscope: a wrong gyroscope makes the filter reject wheels.
         goes_sideways = self._updates.step_ns < self._sideways_until_ns
         jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways) if checks.has_course else None
-        if jump is not None and self._yaw.is_plausible:  # and so in use
+        if jump is not None and self._yaw.is_plausible:  # so it is in use
             self._judge_jump(jump)
         return m
 
     def _take_averages(self, steering: float | None, ahead: float) -> None:
-        """An interval of averages is complete: what it shows of units, speeds and mounting."""
+        """Check units, speeds and mounting with the averages of a complete interval."""
         self._averages = self._units.averages
         if (
             self._updates.step_ns >= self._sideways_until_ns
-        ):  # else a car's own speed is less than that of positions
+        ):  # sideways, the car's own speed is less than that of positions
             self._vote.take(dict(self._units.find_speeds(self._averages)))
         wrong = self._units.wrong | self._vote.wrong
         self.has_used_wrong_scale |= not wrong <= self._in_wrong_scale
@@ -267,7 +268,7 @@ class Screening:
         self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
 
     def _judge_jump(self, jump: BiasJump) -> None:
-        """Take what gyroscope and course differ by as a jump of the bias, unless the wheels deny it."""
+        """Take the difference of gyroscope and course as a jump of the bias, unless the wheels contradict."""
         confirmed = self._yaw.confirm(jump.angle, jump.within)
         if confirmed:
             self._course.begin_anew()

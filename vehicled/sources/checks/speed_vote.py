@@ -1,8 +1,8 @@
-"""A speed in another scale than positions and a further speed: of the receiver, or of the car's own bus.
+"""A speed of the receiver or of the car's bus whose scale positions and another speed contradict.
 
-The filter cannot tell which of two speeds is wrong where it began with the wrong one. Nothing gives positions another
-scale, but reflections move them for a while: a further speed has to confirm them, which may be that of wheels.
-Averages over two seconds are compared.
+If the filter started with the wrong one of two speeds, it cannot tell which is wrong. Positions cannot have a
+wrong scale, but reflections displace them for a while: another speed, possibly of wheels, has to confirm
+them. Averages over two seconds are compared.
 """
 
 from __future__ import annotations
@@ -15,31 +15,34 @@ from statistics import median, stdev
 from vehicled.sources.checks.unit_check import POSITION
 
 _APART, _SHARE = 0.15, 0.06
-"""m/s, and share of the speed: rounding and radii of wheels make less of a difference."""
+"""m/s, and share of the speed: rounding and radii of wheels cause smaller differences."""
 _JUDGED = {"gnss.speed": 0.04, "vehicle.speed": _SHARE}
-"""Channels, with that share: a receiver's speed is of the antenna whose positions it gives. Those of wheels only
-confirm, as the filter allows for their radii and slips."""
+"""Channels that are judged, with that share. It is less for a receiver's speed, as positions are of the same
+antenna. Wheel speeds only confirm others, as the filter itself allows for radii and slip."""
 _BACK = 0.5
-"""Share of both, within which a speed that was wrong is right again if another one is near it, besides positions."""
+"""Share of these bounds within which a wrong speed is right again, if another speed beside positions is near
+it."""
 _LAG = 0.3
-"""s: nor do speeds and positions that come later than others, or are smoothed, by that much of their change."""
+"""s: lag or smoothing of speeds and positions, which adds their change within this time to the bounds."""
 _KEPT, _RECENT = 4, 2
-"""Intervals of half a second that are averaged; and those that show that a speed is right again."""
+"""Number of intervals of half a second that are averaged; and of those that show that a speed is right
+again."""
 _BETWEEN = 0.5 * (_KEPT - 1)
-"""s from the first to the last of them; of receivers that measure once a second it is longer, and so more allowed."""
+"""s: from the first to the last of these intervals. Receivers that measure once a second take longer, which
+allows for a larger change."""
 _SLOWEST = 5.0
 """m/s"""
 _ERRORS = 3.0
-"""Standard errors of the mean ratio of two speeds, as its scatter shows them: positions may be noise."""
+"""Standard errors of the mean ratio of two speeds, from its scatter: positions may be noisy."""
 
 
 class SpeedVote:
-    """Finds a speed that positions and most of the further speeds contradict."""
+    """Finds a speed that positions and most of the other speeds contradict."""
 
     def __init__(self) -> None:
         self._kept: deque[Mapping[str, float]] = deque(maxlen=_KEPT)
         self._ratios: dict[str, float] = {}
-        """To the speed of positions, of those that are wrong."""
+        """Ratio to the speed of positions, by wrong channel."""
 
     @property
     def wrong(self) -> frozenset[str]:
@@ -54,14 +57,14 @@ class SpeedVote:
         }
 
     def take(self, speeds: Mapping[str, float]) -> None:
-        """Speeds of an interval by source, m/s; nothing changes without positions, or where the car is slow."""
+        """Take an interval's speeds by source, m/s; no change without positions or while the car is slow."""
         if speeds.get(POSITION, 0.0) < _SLOWEST:
             return
         kept = self._kept
         kept.append(speeds)
         if len(kept) == _KEPT:
             means, recent = self._average(_KEPT), self._average(_RECENT)
-            known = self._ratios  # which holds while the speed does not come
+            known = self._ratios  # a channel stays wrong while it is silent
             self._ratios = {c: known[c] for c in known if c not in means} | {
                 c: means[c] / means[POSITION]
                 for c in _JUDGED
@@ -69,7 +72,7 @@ class SpeedVote:
             }
 
     def _average(self, count: int) -> dict[str, float]:
-        """Of the last intervals, by source in all that are kept."""
+        """Averages of the last `count` intervals, for sources present in all kept intervals."""
         kept = list(self._kept)
         common = [source for source in kept[-1] if all(source in each for each in kept)]
         return {source: sum(each[source] for each in kept[-count:]) / count for source in common}
@@ -89,7 +92,7 @@ class SpeedVote:
 
 
 def _vote(speed: float, positions: float, judged: float, near: float) -> int:
-    """1 of a speed that confirms positions, -1 of one that confirms the speed that is judged, 0 of any other."""
+    """1 if a speed confirms positions, −1 if it confirms the judged speed, 0 if neither."""
     to_positions, to_judged = abs(speed - positions), abs(speed - judged)
     if min(to_positions, to_judged) > near:
         return 0

@@ -1,4 +1,4 @@
-"""Sensors that repeat their last sample: what a device or a gateway sends on when it has no more to measure."""
+"""Sensors that repeat their last sample, as devices or gateways do that have nothing new to send."""
 
 from __future__ import annotations
 
@@ -15,48 +15,57 @@ from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import find_kinds
 
 _MOVING = 2.0
-"""m/s: a car that is slower may really measure the same again."""
+"""m/s: a slower car may really give the same measurement again."""
 _REPETITIONS, _TIME = 10, 0.1
-"""Samples of an axis of the IMU in a row that repeat the one before, and s since the last change, at least.
+"""An axis of the IMU is stuck after at least this many consecutive repetitions, and this long after its last
+change, s.
 
-Noise changes the last digit of a sample nearly always."""
+Noise changes the last digit of nearly every sample."""
 _OF_USUAL, _ONE_DIGIT = 3, 1.5
-"""Times as many repetitions as in the longest run that ended with a change of one digit, and digits that are less
-than two: a coarse and quiet sensor repeats itself for as long as the car turns and accelerates evenly."""
+"""Factor on the longest run of repetitions that ended with a change of one digit; and changes below this many
+digits count as one digit. A coarse and quiet sensor repeats itself for as long as the car turns and
+accelerates evenly."""
 _WHOLE, _WHOLE_TIME = 4, 0.015
-"""Samples of all axes of the IMU in a row that repeat the one before, and s, at least. Where each axis of a coarse
-sensor repeats itself half of the time, all six do so in a sixtieth of the samples. A gateway that sends what it has
-more often than it gets it repeats itself regularly, which is found when the first such run has ended."""
+"""The whole IMU is stuck after at least this many consecutive repetitions of all axes, and after this time,
+s. If each axis of a coarse sensor repeats itself in half of the samples, all six do so in a sixtieth of them.
+A gateway that sends more often than it receives repeats itself regularly, which is known when the first such
+run has ended."""
 _FIXES, _WAY = 2, 2.0
-"""Fixes in a row that repeat the one before, while the car goes on by more than the last digit of a place; or m
-driven since the place last changed: a receiver without reception may repeat itself."""
+"""A receiver is stuck after this many consecutive repetitions of a fix, while the car has moved by more than
+the last digit of a position; or after this way, m, since the position last changed: a receiver without
+reception may repeat itself."""
 _DIGIT, _DIGITS = 0.3, 3.0
-"""m, and times the last digit of a place, as far as it is known: the least way that is more than that. It is 0.11 m
-with six decimals of a degree, 0.19 m with four of a minute, and 0.1 mm with nine: there each repetition is one."""
+"""The least such way: m, and multiple of the last digit of a position as far as known. The last digit is 0.11
+m with six decimals of a degree, 0.19 m with four of a minute, and 0.1 mm with nine of a degree, where each
+repetition counts."""
 _SURELY = 10.0
-"""Times that way: then a single repetition is enough. Where a gateway sends each fix twice, half of them are late."""
+"""Multiple of that way after which a single repetition is enough. If a gateway sends each fix twice, half of
+the fixes are late."""
 _ROUNDING = 1e-5
-"""m: smaller numbers are zero."""
+"""m: smaller numbers count as zero."""
 _DEGREE = 111e3
-"""m on the ground."""
+"""m on the ground per degree."""
 _SPEEDS = "vehicle.speed", "gnss.speed", "gnss2.speed"
 _CHANGED = 1.0
-"""m/s: by which the estimated speed has changed since a speed began to repeat itself, at least. Those of a mile per
-hour repeat themselves for less; near standstill speeds are zero."""
+"""m/s: least change of the estimated speed since a speed began to repeat itself. Speeds in whole miles per
+hour repeat themselves for smaller changes; near standstill speeds are zero."""
 _SETTLED_NS = 1_000_000_000
-"""Since a speed began to repeat itself, until averages of another one are of that time alone."""
+"""Time since a speed began to repeat itself after which averages of another speed are from that time
+alone."""
 _OTHER_CHANGED, _OTHER_SIGMAS, _DIGITS_OF_SPEED, _IN_A_ROW = 0.1, 4.0, 2.0, 2
-"""m/s, times the noise of the averages of another sensor's speed, and times the last digit of the one that repeats
-itself: by how much these averages have changed since, and how many of them in a row. So much has to show in it."""
+"""Least change of another sensor's averages since a speed began to repeat itself: m/s; multiple of the noise
+of these averages; and multiple of the last digit of the repeating speed. And the number of consecutive
+averages that must show it."""
 _KEPT_AVERAGES = 8
-"""Of that sensor, by which their noise is known."""
+"""Averages of that sensor from which their noise is found."""
 _KEPT_DIFFERENCES = 24
-"""Of both averages while the speed changes. What a receiver errs by lasts for a second and more: it shows in these,
-not in the bends of its own averages."""
+"""Kept differences of both averages while the speed changes. Errors of a receiver last for a second and more:
+they show in these differences, not in second differences of its own averages."""
 _PER_BEND = 1.0 / (0.6745 * math.sqrt(OF_SECOND_DIFFERENCES))
-"""Standard deviation of a number, over the median size of a − 2 b + c of three such."""
+"""Standard deviation of a number over the median of |a − 2 b + c| of three such numbers."""
 _PER_DISTANCE = math.sqrt(2.0) / 0.6745
-"""Standard deviation of the difference of two numbers, over the median distance of such from their median."""
+"""Standard deviation of the difference of two numbers over the median distance of such numbers from their
+median."""
 _OTHERS = {"vehicle.speed": "gnss.speed", "gnss.speed": "vehicle.speed"}
 _AXES = (*GYROSCOPES, *ACCELEROMETERS)
 _IMU = frozenset(_AXES)
@@ -66,7 +75,7 @@ _NO_AVERAGES: Mapping[str, float] = {}
 
 
 class _Run:
-    """Samples that are the same, to the last bit."""
+    """A run of samples that are equal to the last bit."""
 
     __slots__ = ("begun_ns", "repetitions", "value")
 
@@ -76,7 +85,7 @@ class _Run:
 
 
 class _Coarseness:
-    """How long samples of a sensor that measures are the same: of axes of one kind, which have the same digits."""
+    """Longest run of equal samples of a working sensor. Shared by axes of one kind, which have the same digits."""
 
     __slots__ = ("repetitions",)
 
@@ -93,15 +102,15 @@ class _Axis(_Run):
     def __init__(self, usual: _Coarseness) -> None:
         super().__init__()
         self._digit, self._usual = math.inf, usual
-        """The least change of a sample so far, in its unit."""
+        """Least change of a sample so far, in its unit; and the usual run length."""
 
     @property
     def is_stuck(self) -> bool:
-        """Whether there are more repetitions than of a sensor that measures."""
+        """Whether the samples have repeated more often than those of a working sensor do."""
         return self.repetitions >= max(_REPETITIONS, _OF_USUAL * self._usual.repetitions)
 
     def note_change(self, change: float) -> bool:
-        """Take by how much a sample ends a run; whether it is one digit."""
+        """Take the change of a sample that ends a run; returns whether it is one digit."""
         self._digit = min(self._digit, change)
         is_one = change < _ONE_DIGIT * self._digit
         if is_one:
@@ -110,30 +119,30 @@ class _Axis(_Run):
 
 
 class _Place(_Run):
-    """Fixes that are the same, and how fine the digits are of those that are not."""
+    """A run of equal fixes, and the last digit of the positions."""
 
     __slots__ = ("_digits", "_last")
 
     def __init__(self) -> None:
         super().__init__()
         self._last = math.nan, math.nan
-        """Change of latitude and longitude from the fix before the last, m."""
+        """Change of latitude and longitude at the last change of the fix, m."""
         self._digits = [_DIGIT / _DIGITS] * 2
-        """At most: of latitude and longitude, m."""
+        """Upper bounds of the last digit of latitude and longitude, m."""
 
     @property
     def least_way(self) -> float:
-        """How far a car has gone at least, m, whose place has to have changed."""
+        """Least way, m, after which the position of a moving car must have changed."""
         return _DIGITS * max(self._digits)
 
     def note_change(self, fix: tuple[float, float]) -> None:
-        """Take the digits that a fix (degrees) has which is another one than `value`."""
+        """Find the last digit from a fix (degrees) that differs from `value`."""
         if not isinstance(self.value, tuple):
             return
         east = _DEGREE * math.cos(math.radians(fix[0]))
         change = (fix[0] - self.value[0]) * _DEGREE, (fix[1] - self.value[1]) * east
         for k in range(2):
-            # Where changes are whole numbers of digits, so is what they differ by, also at a steady speed.
+            # If changes are whole numbers of digits, so are their differences, also at a steady speed.
             for number in (abs(change[k]), abs(change[k] - self._last[k])):
                 if _ROUNDING < number < self._digits[k]:
                     self._digits[k] = number
@@ -141,7 +150,7 @@ class _Place(_Run):
 
 
 class _Speed(_Run):
-    """Speeds that are the same, and how fast the car was when they began to be."""
+    """A run of equal speeds, and the car's estimated speed at its beginning."""
 
     __slots__ = ("_before", "_beyond", "_differences", "_digit", "_last", "_others", "estimated", "is_stuck")
 
@@ -149,22 +158,22 @@ class _Speed(_Run):
         super().__init__()
         self.estimated = 0.0
         self.is_stuck = False
-        """Whether the last sample only repeated those before, while the car's speed had changed."""
+        """Whether the last sample repeats the earlier ones although the car's speed has changed."""
         self._last, self._digit = math.nan, math.inf
-        """Value as a number, and the least that it has changed by, m/s."""
+        """Value, and the least change of it so far, m/s."""
         self._before: float | None = None
-        """m/s: by another sensor, when the speed had settled."""
+        """m/s: speed by another sensor, `_SETTLED_NS` after the run began."""
         self._others: deque[float] = deque(maxlen=_KEPT_AVERAGES)
-        """By that sensor, the latest ones."""
+        """Latest averages of that sensor, m/s."""
         self._differences: deque[float] = deque(maxlen=_KEPT_DIFFERENCES)
-        """m/s, by which that sensor has been faster."""
+        """m/s: by how much that sensor has been faster."""
         self._beyond = 0
-        """How many in a row have differed from that."""
+        """Number of consecutive averages that have differed from `_before`."""
 
     def take(
         self, value: float, t: int, estimated: float, other: float | None, own: float | None = None
     ) -> None:
-        """Take a sample beside an estimate, and averages of another sensor and of this one, m/s."""
+        """Take a sample with the estimated speed, and with averages of another sensor and of this one, m/s."""
         self.is_stuck = self._is_stuck(value, t, estimated, other, own)
 
     def _is_stuck(
@@ -188,8 +197,8 @@ class _Speed(_Run):
                 self._before = other
             least = max(_OTHER_CHANGED, _OTHER_SIGMAS * self._find_noise(), _DIGITS_OF_SPEED * self._digit)
             if not value:
-                # Zero is also what a sensor reads of a car that creeps, and a receiver's speed errs beside one that
-                # stands, for seconds between houses.
+                # A sensor also reads zero while the car creeps; and a receiver's speed may be wrong for
+                # seconds between houses while the car stands.
                 least = max(least, _MOVING)
             self._beyond = self._beyond + 1 if abs(other - self._before) > least else 0
         if self._beyond >= _IN_A_ROW:
@@ -198,7 +207,7 @@ class _Speed(_Run):
         return self.repetitions >= _FIXES and abs(estimated - self.estimated) > least
 
     def _find_noise(self) -> float:
-        """1 σ of the other sensor's averages, m/s, beside steady acceleration."""
+        """1 σ of the other sensor's averages, m/s, apart from steady acceleration."""
         a, d = list(self._others), list(self._differences)
         bends = [abs(x - 2.0 * y + z) for x, y, z in zip(a, a[1:], a[2:], strict=False)]
         middle = median(d) if d else 0.0
@@ -207,7 +216,7 @@ class _Speed(_Run):
 
 
 class StuckChannels:
-    """Finds samples that only repeat those before, while the car moves."""
+    """Finds samples that only repeat the previous ones while the car moves."""
 
     def __init__(self) -> None:
         self._receivers = [kind for kind in find_kinds().values() if issubclass(kind, Gnss)]
@@ -218,34 +227,35 @@ class StuckChannels:
         self.reset()
 
     def reset(self) -> None:
-        """Nothing has been measured yet."""
+        """Forget all samples."""
         usual = {kind: _Coarseness() for kind in (GYROSCOPES, ACCELEROMETERS)}
         self._axes = {channel: _Axis(usual[kind]) for kind in usual for channel in kind}
         self._fixes = [(kind.PLACE, kind.LIMITS, _Place()) for kind in self._receivers]
         self._speeds = {channel: _Speed() for channel in _SPEEDS}
         self._sample: tuple[float, ...] | None = None
-        """Of the whole IMU, as long as none of its axes has repeated itself: the runs do not know it yet."""
+        """Last sample of the whole IMU, as long as none of its axes has repeated itself: it is not in the
+        runs yet."""
         self._whole, self._whole_ns = 0, 0
-        """Samples of the whole IMU that have repeated the one before, and when it last changed."""
+        """Consecutive repetitions of the whole IMU's sample; and time of its last change, ns."""
         self._usual = _WHOLE - 1
-        """How many there have been in a run that was short."""
+        """Number of such repetitions that is usual."""
 
     def begin(self) -> None:
-        """The estimate begins: speeds that have repeated themselves until now did so beside none, or a wrong one.
+        """The estimate starts: runs of speeds begin again, as there was no estimate, or a wrong one, until now.
 
-        Those that were stuck are not to be taken for new ones.
+        Runs of stuck speeds go on, so that these are not taken for new ones.
         """
         self._speeds = {c: run if run.is_stuck else _Speed() for c, run in self._speeds.items()}
 
     def find(self, m: Measurement, speed: float, averages: Mapping[str, float] = _NO_AVERAGES) -> list[str]:
-        """The channels of a measurement that are stuck.
+        """Find the channels of a measurement that are stuck.
 
         `speed` of the car, m/s; `averages` by channel, of the last half second.
         """
         values, before = m.values, self._sample
         is_imu = values.keys() == _IMU
         if is_imu and before is not None:
-            # As nearly always: without a look at each axis.
+            # The usual case, without a look at each axis.
             sample = _get_axes(values)
             if True not in map(eq, sample, before):
                 self._sample, self._whole_ns = sample, m.t
@@ -258,7 +268,7 @@ class StuckChannels:
         return stuck
 
     def _enter(self, sample: tuple[float, ...]) -> None:
-        """Begin runs with the last sample of the IMU."""
+        """Begin the runs with the last sample of the IMU."""
         for run, value in zip(self._axes.values(), sample, strict=True):
             run.value, run.begun_ns, run.repetitions = value, self._whole_ns, 0
         self._sample = None
@@ -309,6 +319,6 @@ class StuckChannels:
             way = abs(speed) * (t - run.begun_ns) * 1e-9
             least = run.least_way if run.repetitions >= _FIXES else _SURELY * run.least_way
             if way > min(least, _WAY):
-                # Speed and course are as old as the place.
+                # Speed and course are as old as the position.
                 stuck += [c for c in values if c in channels]
         return stuck

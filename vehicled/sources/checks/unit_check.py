@@ -1,10 +1,10 @@
 """Whether channels are in the units and axes of the configuration, by comparison with each other.
 
-A speed is measured by position, by the receiver, by the car's bus and by wheels; a yaw rate by course, gyroscope,
-lateral acceleration over speed, and steering angle. The logarithm of the ratio of each pair is taken every half
-second where the car moves and turns; `unit_ratios` finds the units that explain them. Courses are compared with the
-directions in which positions move. Sources that every explanation has, and readings that their own unit cannot have,
-are certain: they are not to be used.
+Speed follows from positions, receiver, the car's bus and wheels; yaw rate from course, gyroscope, lateral
+acceleration over speed, and steering angle. Every half second the logarithm of the ratio of each pair is
+taken if the car moves and turns; `unit_ratios` finds the units that explain these ratios. Courses are
+compared with the directions in which positions move. A source certainly has a wrong unit if it is in every
+explanation, or if its values are impossible in its own unit: it is then not used.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
 _MOVING, _SLOWEST = 5.0, 1.0
-"""m/s: of the faster and of the slower of two speeds that are compared."""
+"""m/s: least values of the faster and of the slower of two speeds that are compared."""
 _TURNING, _SLOWEST_TURN = 0.15, 0.05
-"""rad/s: likewise of yaw rates."""
+"""rad/s: the same for yaw rates."""
 _CORNERING, _LEAST_CORNERING = 1.0, 0.1
-"""m/s²: likewise of lateral accelerations, which in g are a tenth."""
+"""m/s²: the same for lateral accelerations, which are about a tenth if given in g."""
 
 _LIKELY_TURN = 0.3
-"""rad/s, of the means of a gyroscope: roll and pitch rates of a car are less, but more where they come in deg/s."""
+"""rad/s: mean of a gyroscope. Roll and pitch rates of a car are smaller, but larger if given in deg/s."""
 
 _DEGREES = 180.0 / math.pi
 _SPEED_UNITS = {"in km/h": 3.6, "in mph": 2.23694, "in kn": 1.94384}
 _RECEIVER_UNITS = {"kn taken for km/h": 1.94384 / 3.6, "mph taken for km/h": 2.23694 / 3.6}
-"""Of a receiver's speed in addition: many give knots, and a conversion from km/h is often set beside them."""
+"""Further units of a receiver's speed: many give knots, and a conversion from km/h is often applied to
+them."""
 _SETTINGS = {
     "in mph": None,
     "kn taken for km/h": "`unit: kn`",
@@ -47,7 +48,8 @@ _SETTINGS = {
     "in m/s": "`unit: m/s` with a `radius`",
     "km/h taken for m/s": "`unit: km/h`",
 }
-"""What to set for a unit, where that is not its name; None: nothing, as the configuration does not have it."""
+"""Setting that corrects a unit, if it is not the unit's name; None: the configuration has no setting for
+it."""
 _MAGNITUDES = {
     **dict.fromkeys(("steer.fl", "steer.fr"), (1.0, 90.0, "in deg")),
     "steer.wheel": (25.0, 2000.0, "in deg"),
@@ -55,10 +57,11 @@ _MAGNITUDES = {
     "gnss.course": (6.5, 361.0, "in deg"),
     "imu.wz": (6.0, 400.0, "in deg/s"),
 }
-"""By channel: what is beyond in its own unit, and what is not beyond in the other one."""
+"""By channel: value that is too large in its own unit, largest value in the other unit, and that unit."""
 
 _UNEVEN, _UNEVEN_SHARE = 1.0, 0.1
-"""m/s, and share of the speed: by which wheels differ in bends. A car turns by 0.5 rad/s on a track of 1.6 m."""
+"""m/s, and share of the speed: difference of wheel speeds in bends. A car with a track of 1.6 m may turn at
+0.5 rad/s."""
 POSITION = "position"
 _ANCHORS = (POSITION, "course")
 """Sources whose unit is not in doubt."""
@@ -71,21 +74,21 @@ class UnitCheck:
         geometry = SteeringGeometry(vehicle)
         per_rack = 1.0 / abs(geometry.rack_per_angle)
         self._angle_per_reading = {"rack": per_rack, "wheel": per_rack * geometry.ratio, "road_wheels": 1.0}
-        """Of the road wheels, by what the steering is read from."""
+        """Angle of the road wheels per reading of the steering, by its source."""
         self._wheelbase, self._gravity = vehicle.wheelbase, vehicle.gravity
         self._radii = {w: vehicle.axle(w).tyre.radius for w in WHEELS}
         self._averager = Averager()
         self._ratios = UnitRatios()
         self._upward: deque[float] = deque(maxlen=KEPT)
         self._largest: dict[str, float] = {}
-        """Magnitude of the averages by channel."""
+        """Largest magnitude of the averages, by channel."""
         self._beyond = dict.fromkeys(_MAGNITUDES, 0)
-        """Intervals in which a channel was beyond its own unit."""
+        """Number of intervals in which a channel was too large for its own unit."""
         self._course = CourseCheck()
         self._means: dict[str, float] = {}
-        """Averages of the interval before."""
+        """Means of the previous interval."""
         self.averages = Averages()
-        """Of the last interval."""
+        """Averages of the last interval."""
         self.wrong: frozenset[str] = frozenset()
         """Channels that are certainly in another unit, and not to be used."""
         self._steering = sensors.steering
@@ -95,7 +98,7 @@ class UnitCheck:
         """Other settings, also while running."""
         imu, source = sensors.imu, sensors.steering.source
         if source != self._steering.source:
-            # Another channel, about which nothing is known yet.
+            # This is another channel, about which nothing is known yet.
             self._ratios.forget("steering")
         self._axes = None if imu is None else imu.R_imu_vehicle.T.tolist()
         self._accelerometers = None if imu is None else imu.accelerometers
@@ -128,7 +131,7 @@ class UnitCheck:
         }
 
     def take(self, m: Measurement) -> None:
-        """Take a measurement as it came, before anything is removed from it."""
+        """Take a measurement as received, before anything is removed from it."""
         if self._ratios.search is not None:
             self._ratios.advance()
         now = self._averager.take(m)
@@ -156,7 +159,7 @@ class UnitCheck:
         self.wrong = frozenset(c for s in sources for c in self._channels.get(s, (s,)))
 
     def find(self) -> dict[str, str]:
-        """What is wrong as far as it is known, in words, by the channels that it is about."""
+        """Faults found so far, in words, by the names of the channels."""
         found = {
             source: self._describe(self._channels[source], unit)
             for source, unit in self._ratios.found.items()
@@ -179,7 +182,7 @@ class UnitCheck:
     def _name(self, source: str) -> str:
         channels = [c for c in self._channels.get(source, (source,)) if c in self._largest]
         if source == "gyroscopes":
-            # The axis that is compared may be of another device than the others.
+            # The compared axis may come from another device than the other axes.
             channels = [c for c in channels if self._largest[c] > _LIKELY_TURN] or channels
         return ", ".join(channels)
 
@@ -192,7 +195,7 @@ class UnitCheck:
         )
 
     def _describe_gravity(self) -> str | None:
-        """What is wrong with the acceleration upwards, which is gravity most of the time."""
+        """Fault of the upward acceleration, which is gravity most of the time; None if there is none."""
         if self._accelerometers is None or len(self._upward) < LEAST:
             return None
         removed, gravity, upward = self._accelerometers.gravity_removed, self._gravity, median(self._upward)
@@ -212,11 +215,11 @@ class UnitCheck:
 
     @property
     def points_down(self) -> bool:
-        """Whether the accelerometers' z axis points down in the axes that the configuration gives."""
+        """Whether the accelerometers' z axis, as configured, points down."""
         return len(self._upward) >= LEAST and median(self._upward) < -0.7 * self._gravity
 
     def is_too_large(self, channel: str) -> bool:
-        """Whether the size alone of its values shows that a channel is in another unit."""
+        """Whether the size of its values alone shows that a channel is in another unit."""
         return self._beyond[channel] >= LEAST
 
     def _describe_course(self) -> str | None:
@@ -229,7 +232,7 @@ class UnitCheck:
     # -- comparing ---------------------------------------------------------------------------------------
 
     def _compare(self, now: Averages) -> None:
-        """Add the ratios of an interval."""
+        """Add the ratios of the averages of an interval."""
         upward = self._measure(ACCELEROMETERS, 2, now)
         if upward is not None:
             self._upward.append(upward)
@@ -238,7 +241,7 @@ class UnitCheck:
             return
         (reference, ahead), *others = speeds.items()
         for source, speed in others:
-            # Positions whose noise makes a slow car faster are no sign of knots that were taken for km/h.
+            # For a slow car, noise of positions adds speed: this must not look like knots taken for km/h.
             slowest = _MOVING if source == "gnss.speed" and speed < ahead else _SLOWEST
             self._add({source: 1, reference: -1}, speed, ahead, slowest, _MOVING)
         if ahead < _MOVING:
@@ -260,14 +263,14 @@ class UnitCheck:
             self._course.take(now.course, now.position_course, turns_otherwise)
 
     def _measure(self, channels: Sequence[str], axis: int, now: Averages) -> float | None:
-        """Average along an axis of the vehicle; None where that of the IMU is not measured."""
+        """Average along an axis of the vehicle; None if the same axis of the IMU is not measured."""
         if self._axes is None or channels[axis] not in now.means:
             return None
         along: list[float] = self._axes[axis]
         return sum(r * now.means.get(c, 0.0) for r, c in zip(along, channels, strict=True))
 
     def find_speeds(self, now: Averages) -> Iterator[tuple[str, float]]:
-        """By source, m/s, those first whose unit is least in doubt."""
+        """Yield sources and speeds, m/s; those whose unit is least in doubt come first."""
         if now.position_speed is not None:
             yield POSITION, now.position_speed
         for channel in ("gnss.speed", "vehicle.speed"):
@@ -280,13 +283,14 @@ class UnitCheck:
             if rates:
                 speeds = [abs(rate) * self._radii[channel.split(".")[1]] for channel, rate in rates.items()]
                 mean = sum(speeds) / len(speeds)
-                # Wheels that differ by more than in a bend spin or slide: none of them tells how fast the car is.
+                # If wheels differ by more than in a bend, some spin or lock: none of them shows the car's
+                # speed.
                 if max(speeds) - min(speeds) < _UNEVEN + _UNEVEN_SHARE * mean:
                     yield source, mean
 
     def _find_road_wheel_angle(self, now: Averages) -> float | None:
         means, before = now.means, self._means
-        # One that stays the same is that of a dead sensor.
+        # A reading that does not change is that of a dead sensor.
         readings = [means[c] for c in self._channels["steering"] if c in means and means[c] != before.get(c)]
         if not readings:
             return None
@@ -296,7 +300,7 @@ class UnitCheck:
     def _add(
         self, terms: Mapping[str, int], one: float, other: float | None, least: float, enough: float
     ) -> None:
-        """A ratio, if the smaller magnitude is more than noise and the larger one is well known."""
+        """Add a ratio if the smaller magnitude is above noise and the larger one is well known."""
         if other is None or not min(abs(one), abs(other)) > least or not max(abs(one), abs(other)) > enough:
             return
         doubtful = {source: power for source, power in terms.items() if source not in _ANCHORS}
@@ -304,7 +308,7 @@ class UnitCheck:
 
 
 def _differ_in_sense(one: float | None, other: float | None) -> bool | None:
-    """Whether one rate, rad/s, is of a turn to the other side; None where that is not known."""
+    """Whether two rates, rad/s, have opposite signs; None if either is too small or unknown."""
     if one is None or other is None or not min(abs(one), abs(other)) > _SLOWEST_TURN:
         return None
     return one * other < 0.0

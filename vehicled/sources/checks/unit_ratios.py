@@ -1,8 +1,8 @@
 """Ratios of channels that measure the same quantity, and the units that explain them.
 
-A wrong unit adds the logarithm of a factor such as 180/π to that of every ratio with its channel: the least number of
-wrong units that explains all ratios is the result, if there is one. Sources that every explanation of that number has
-are certain.
+A wrong unit adds the logarithm of a factor such as 180/π to the logarithm of every ratio with its channel.
+The result is the explanation of all ratios with the fewest wrong units, if there is one. Sources in all
+explanations with that number of wrong units are certain.
 """
 
 from __future__ import annotations
@@ -14,61 +14,65 @@ from itertools import combinations, islice, product
 from statistics import median
 
 LEAST, KEPT = 8, 120
-"""Intervals of half a second in which a ratio must have been seen, and that are kept."""
+"""Numbers of intervals of half a second: least with a ratio, for a result; and kept."""
 _AGREEING, _SPREAD = 0.75, 0.5
-"""Share of these intervals whose ratios lie so near their median (in logarithms); else the ratio means nothing."""
+"""Share of these intervals whose logarithms of the ratio must be this near their median; else the ratio is
+ignored."""
 _TOLERANCES = {"steering": (-0.7, 1.0), "accelerometers": (-0.5, 0.5), "gyroscopes": (-0.35, 0.35)}
-"""Of the logarithm of a ratio, by the coarsest of its sources: understeer; banks and roll; noise of courses."""
+"""Tolerance of the logarithm of a ratio, by its coarsest source: understeer; banks and roll; noise of
+courses."""
 _SPEED_TOLERANCE = -0.3, 0.3
-"""Radii of wheels, slip, noise of positions."""
+"""Tolerance for speeds: radii of wheels, slip, noise of positions."""
 _NEAR = 0.15
-"""How near the ratio of two speeds has to be to that of units: knots and miles per hour differ by as much."""
+"""How near the logarithm of the ratio of two speeds must be to that of a unit: knots and miles per hour
+differ by this much."""
 _MOST_FAULTS = 4
 _SEARCH_EVERY = 20
-"""Intervals between searches for an explanation, while there is none."""
+"""Intervals between searches for an explanation, while none is found."""
 _CANDIDATES = 5
-"""Tried per measurement: a whole search takes milliseconds, and this is part of the real-time step."""
+"""Explanations tried per measurement: a whole search takes milliseconds, and this is part of the real-time
+step."""
 _Pair = tuple[tuple[str, int], ...]
 """Sources in a ratio, with their exponents."""
 _Seen = tuple[_Pair, float, tuple[float, float]]
-"""A ratio, the median of its logarithm, and how far off that may be."""
+"""A ratio, the median of its logarithm, and the tolerance of that."""
 
 
 class UnitRatios:
-    """Keeps the ratios, and searches for the units in which they are as they should be."""
+    """Keeps the ratios, and searches for the units that explain them."""
 
     def __init__(self) -> None:
         self._ratios: dict[_Pair, deque[float]] = {}
         self.found: dict[str, str] = {}
-        """Sources with the unit that they are in."""
+        """Sources in a wrong unit, with that unit."""
         self.certain: frozenset[str] = frozenset()
-        """Those of them without which nothing explains the ratios."""
+        """Those of them that are in every explanation."""
         self.units: Mapping[str, Mapping[str, float]] = {}
-        """By source, the factor of what it reads in each unit that it may be in."""
+        """By source: factor of its readings in each unit that it may be in."""
         self._intervals, self._next_search = 0, 0
         self.search: Iterator[None] | None = None
-        """The one that is going on, if any: for `advance`."""
+        """The running search, if any; continued by `advance`."""
 
     def forget(self, source: str) -> None:
-        """Nothing is known any more of a source."""
+        """Forget all ratios with a source."""
         self.found.pop(source, None)
         self.certain -= {source}
         self._ratios = {p: r for p, r in self._ratios.items() if all(s != source for s, _ in p)}
         self.search = None
 
     def add(self, terms: Mapping[str, int], ratio: float) -> None:
-        """A ratio of sources with these exponents; without those whose unit is not in doubt."""
-        # One that goes the other way agrees with no unit.
+        """Add a ratio of sources with these exponents; sources whose unit is not in doubt are left out."""
+        # A negative ratio agrees with no unit.
         logarithm = math.log(ratio) if ratio > 0.0 else math.inf
         self._ratios.setdefault(tuple(terms.items()), deque(maxlen=KEPT)).append(logarithm)
 
     def advance(self) -> None:
-        """Go on with the search by a few candidates."""
+        """Continue the search by a few candidates."""
         if self.search is not None and sum(1 for _ in islice(self.search, _CANDIDATES)) < _CANDIDATES:
             self.search = None
 
     def explain(self, right: frozenset[str]) -> None:
-        """Begin a search at the end of an interval, where the ratios are not as they should be.
+        """At the end of an interval, begin a search if the present explanation does not fit the ratios.
 
         `right`: sources that are in their own unit.
         """
@@ -117,7 +121,7 @@ class UnitRatios:
 
 
 def _weigh(seen: Sequence[_Seen], factors: Mapping[str, float]) -> float | None:
-    """Sum of the squared rests of all ratios with readings too large by these factors; None if one is too far off."""
+    """Sum of squared residuals of all ratios if readings are too large by `factors`; None if one is too far off."""
     total = 0.0
     for pair, middle, (low, high) in seen:
         units = [power * math.log(factors[s]) for s, power in pair if s in factors]

@@ -1,7 +1,7 @@
-"""Which sources do not serve the filter at present, and why, in words.
+"""Finds the sources that do not serve the filter at present, and why, in words.
 
-Everything here is found from what health and screening have counted, a few times per second and not per measurement.
-A source that has never measured is no fault: any subset of sensors works.
+All of this follows from counts of `health` and `screening`, a few times per second instead of per
+measurement. A source that has never measured is no fault: any subset of sensors works.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from vehicled.sources.updates import MeasurementUpdates
 _EVERY_NS = 20_000_000
 _UNITS_EVERY_NS = 1_000_000_000
 _SILENT, _MISSED = 0.2, 1.8
-"""s, and usual intervals, without a sample."""
+"""Time, s, and number of usual intervals without a sample after which a source is silent."""
 _LONGEST = 1.2
-"""s: usual interval of the slowest sensors, and what is assumed of any that has measured only once."""
+"""s: usual interval of the slowest sensors; assumed for a sensor that has measured only once."""
 _UNUSED, _UNUSED_SAMPLES = 0.3, 1.6
-"""s, and usual intervals, in which samples came and none was used."""
+"""Time, s, and number of usual intervals in which samples arrived but none was used."""
 _TOO_OLD_SAMPLES = 3.2
-"""Likewise of samples that come late: where the filter begins anew, one of them may be older than that."""
+"""The same number for late samples: after a restart of the filter, one of them may be older than the
+restart."""
 _FORGETTING = 0.02
-"""By which the usual interval shrinks per sample that comes sooner."""
+"""Share of the difference by which the usual interval shrinks when a sample comes sooner."""
 _HELD_NS = 200_000_000
-"""A fault is over when it has not been seen for so long."""
+"""A fault is over if it has not been seen for this time."""
 
 _REASONS = {
     "future": "its samples have times in the future",
@@ -44,25 +45,25 @@ _REASONS = {
     "no fix": "no fix",
     "too old": "arrives too late to be used",
 }
-"""By the reason in innovation records. Others, such as `not moving`, are no fault."""
+"""By the reason in innovation records. Other reasons, such as `not moving`, are no faults."""
 _USED = (None, _REASONS["bias"], _REASONS["step"])
-"""With these it goes on being used."""
+"""Reasons with which a source is still used."""
 
 
 class _Arrivals:
-    """When the last sample of a source arrived, and how often they arrive."""
+    """Time of a source's last sample, and the usual interval between samples."""
 
     def __init__(self) -> None:
         self.last = -math.inf
-        """Time of the last sample as far as it has been read."""
+        """Time of the last sample that `read` has seen."""
         self.arrived_ns = 0
         self.interval = 0.0
         """Usual time between samples, s."""
         self.age = 0.0
-        """Of an input: how old its last sample was when it came, s."""
+        """For an input: age of its last sample when it came, s."""
 
     def read(self, now_ns: int, last: float) -> bool:
-        """Whether a sample has come. `last`: the time of the last one, in any unit that increases."""
+        """Whether a new sample has come. `last`: the time of the last one, in any unit that increases."""
         if last == self.last:
             return False
         gap, interval = (now_ns - self.arrived_ns) * 1e-9, self.interval
@@ -73,17 +74,17 @@ class _Arrivals:
         return True
 
     def is_silent(self, now_ns: int) -> bool:
-        """Whether samples that were to be expected have not come."""
+        """Whether expected samples have not come."""
         return (now_ns - self.arrived_ns) * 1e-9 > max(_SILENT, _MISSED * (self.interval or _LONGEST))
 
     @property
     def recent_ns(self) -> float:
-        """For so long what has been removed from the samples counts."""
+        """Time, ns, for which removed samples count as a fault."""
         return max(_SILENT, _MISSED * self.interval) * 1e9
 
 
 _NEVER = _Arrivals()
-"""Of a source of which nothing has reached the filter."""
+"""For a source of which no sample has reached the filter."""
 
 
 class _Use:
@@ -92,13 +93,13 @@ class _Use:
     def __init__(self, health: Health, now_ns: int) -> None:
         self._fused, self._rejected, self._resets = health.fused, health.rejected, health.resets
         self.used_ns = now_ns
-        """When samples were used last, or left out for a reason that is no fault."""
+        """Time at which samples were last used, or left out for a reason that is no fault."""
         self.failing_since_ns = math.inf
 
     def read(self, now_ns: int, health: Health) -> bool:
-        """Compare the counts with those before.
+        """Compare the counts with those of the previous call.
 
-        Returns whether samples have been used, or left out for a reason that is no fault, and none fails its gate.
+        Returns whether samples have been used, or left out without a fault, and none fails its gate.
         """
         fused, rejected, resets = health.fused, health.rejected, health.resets
         if fused != self._fused or (rejected != self._rejected and health.last_reason not in _REASONS):
@@ -119,24 +120,24 @@ class SourceWatch:
         self._arrivals: dict[str, _Arrivals] = {}
         self._uses: dict[str, _Use] = {}
         self._seen: dict[str, tuple[SourceFault, int]] = {}
-        """By source: the fault, and when it was seen last, ns."""
+        """By source: the fault, and the time when it was last seen, ns."""
         self._due = self._units_due = 0
         self._removed_ns = -math.inf
-        """When something was removed last, as far as it has been read."""
+        """Time of the last removal that has been seen."""
         self._units: dict[str, SourceFault] = {}
-        """Of channels that seem to be in another unit, by their names."""
+        """Faults of channels that seem to be in another unit, by their names."""
         self.faults: tuple[SourceFault, ...] = ()
-        """At present; the same object until something changes."""
+        """Present faults; the same object until something changes."""
 
     def reset(self, now_ns: int) -> None:
-        """The filter begins anew: samples of all that ever measured are expected from now on."""
+        """Restart with the filter: samples of all sensors that have ever measured are expected from now on."""
         for arrivals in self._arrivals.values():
             arrivals.arrived_ns = now_ns
         self._uses.clear()
         self._due = now_ns
 
     def check(self, now_ns: int) -> None:
-        """Find the faults anew if it is time to. Call in every step."""
+        """Update the faults if it is time to. Call in every step."""
         if now_ns < self._due:
             return
         self._due = now_ns + _EVERY_NS
@@ -186,7 +187,7 @@ class SourceWatch:
             return removed
         if now_ns - health.bias_changed_ns < arrivals.recent_ns:
             return _REASONS["bias"]
-        if has_come and is_used:  # as nearly always
+        if has_come and is_used:  # the usual case
             return None
         if arrivals.is_silent(now_ns):
             return "silent" if health.is_expected else None
@@ -203,7 +204,7 @@ class SourceWatch:
         return () if health is None else health.serves
 
     def _find_removal(self, now_ns: int, channels: Iterable[str], arrivals: _Arrivals) -> str | None:
-        """Why samples of these channels have not reached the filter lately, if any."""
+        """Why recent samples of these channels have not reached the filter; None if they have."""
         if not self._screening.latest or now_ns - self._removed_ns >= arrivals.recent_ns:
             return None
         for channel in channels:
@@ -213,7 +214,7 @@ class SourceWatch:
         return None
 
     def _find_silence(self, now_ns: int, each: ModelInput[InputSettings]) -> str | None:
-        """Why an input that has been measured is not used, if it is not."""
+        """Why an input that has been measured is not used; None if it is used."""
         name, last = each.NAME, each.measured_at
         if last == -math.inf and name not in self._arrivals:
             return None

@@ -1,20 +1,22 @@
-"""Health of the gyroscope: its angle against those by wheels and by steering; the filter's model has no part in it.
+"""Health of the gyroscope: its angle compared with those of wheels and steering, without the filter's model.
 
-Over the last second the car has turned by the integral of the gyroscope, by the difference of the ways of two wheels,
-and by the angle of the steering along its way. Radii, a steering offset and understeer make the latter two wrong by
-a share of the way, which is estimated as their offset. Where both contradict the gyroscope, in the same direction, it
-is implausible; where only one does, that one may be wrong.
+Three values of the angle that the car has turned over the last second are compared: the integral of the
+gyroscope, that of the difference of two wheels' ways, and that of the steering angle along the way. Radii,
+steering offset and understeer cause errors of the last two that are proportional to the way; they are
+estimated as offsets. If both contradict the gyroscope, in the same direction, it is implausible; if only one
+does, that one may be wrong.
 
-They are compared at the last time of which the wheels are known: wheels that come late are compared late, with the
+The comparison is at the latest time for which wheels are known: late wheels are compared late, with the
 gyroscope of that time.
 
-Both rely on tyres that roll. In a turn under hard brakes they do not: the inner wheel slips, and the car understeers.
-The lateral acceleration over speed, which is the rate of the course whatever the tyres do, has to contradict the
-gyroscope as well, where it is measured. Wheels that lock are compared with nothing: the car then turns as it will.
+Wheels and steering are right only while tyres roll. In a turn under hard braking the inner wheel slips, and
+the car understeers. So the lateral acceleration over speed, if measured, has to contradict the gyroscope as
+well: it is the rate of the course whatever the tyres do. While wheels lock nothing is compared: the car then
+may turn in any way.
 
-Brakes slow wheels down, and an engine makes them faster: both wheels of an axle slip to the same side, and an axle
-that has slid along by d in the mean seems to have turned by at most 2 d over its track. The wheels may differ by so
-much more: ABS and wheel spin on snow make half a radian of it within a second.
+Brakes slow wheels down, and the engine speeds them up: both wheels of an axle slip in the same sense. If an
+axle has slipped by a mean way d, its wheels seem to have turned the car by at most 2 d over the track. This
+is added to the bound of the wheels: with ABS or wheel spin on snow it is half a radian within a second.
 """
 
 from __future__ import annotations
@@ -33,48 +35,55 @@ from vehicled.vehicle.parameters import TMeasyTyre, Vehicle
 _WINDOW = 1.0
 """s"""
 _EVERY, _SLACK = 0.02, 0.001
-"""s between the places that are kept, and what it may be less: samples that come so often are not even."""
+"""Spacing of the kept places, s, and tolerance of that, s: samples at such a rate are not evenly spaced."""
 _BOUND = 0.1
-"""rad: teeth of counters, slip and loads make less of a difference."""
+"""rad: teeth of counters, slip and loads cause smaller differences."""
 _SHARES = 0.1, 0.25, 0.25
-"""Of the angle, by which wheels, steering and course may differ more. The course's follows with the body's roll."""
+"""Share of the angle by which wheels, steering and course may differ more. The course is affected by the
+body's roll."""
 _BANK = 0.5
-"""m/s²: of gravity and bias across the car, by which the lateral acceleration may err throughout."""
+"""m/s²: constant error of the lateral acceleration by gravity on a bank and by bias."""
 _LOCKED = 0.2
-"""Share of the way that the wheels of an axle have slid along: no radius errs by that much, no ABS allows it."""
+"""Share of the way that an axle's wheels have slipped above which they lock: no error of a radius is as
+large, and no ABS allows as much slip."""
 _ROLLING = 0.005
-"""Share of the way by which wheels that roll differ from it, once their radius is known."""
+"""Share of the way within which rolling wheels agree with it, once their radius is known."""
 _LARGEST_SCALE = 0.03
-"""Share by which that radius may differ from the configured one."""
+"""Largest relative deviation of that radius from the configured one."""
 _RECOVERY = 0.4
-"""s within half of the bound of one of them, after which the gyroscope is used again."""
+"""Time, s, of agreement within half of one bound after which the gyroscope is used again."""
 _UNKNOWN = 2.0
-"""s without steering or wheels, or of a slow car, after which nothing contradicts it any more."""
+"""Time, s, without steering or wheels, or of a slow car, after which nothing contradicts the gyroscope any
+more."""
 _DOUBTFUL = 0.4
-"""Share of all bounds beyond which no estimate is held against the gyroscope."""
+"""Share of all bounds above which the gyroscope is doubtful: it then cannot show that an estimate is
+wrong."""
 _OFFSET_TIME = 5.0
-"""s: over which the offsets are averaged."""
+"""s: time constant of the average of the offsets."""
 _SHOWN, _DENIED, _DENIED_BY = 0.75, 0.25, 0.05
-"""Shares of what the gyroscope has gained beside the course. Where the wheels show more than the first, its bias has
-jumped or drifted; less than the second, by so much (rad), the car skids."""
+"""Shares of the gyroscope's excess over the course. If the wheels show more than the first share, its bias
+has jumped or drifted; if they show less than the second, and the rest exceeds the third value (rad), the car
+skids."""
 _LARGEST_SLIP = 0.15
-"""rad: without wheels, what a car may slip sideways below the limit."""
+"""rad: without wheels, angle by which a car may slip sideways below the limit of grip."""
 _SLOWEST = 4.0
 """m/s"""
 _JUMP = 0.5
-"""rad/s: a difference that noise may make from sample to sample."""
+"""rad/s: largest difference between samples due to noise."""
 _LARGEST_ACCELERATION = 20.0
-"""rad/s²: no car's yaw rate changes faster. Samples that jump are not used, but count in the angle."""
+"""rad/s²: no car's yaw rate changes faster. Samples that jump are not used, but are part of the integrated
+angle."""
 _LONGEST = 0.2
-"""s: after a longer gap nothing is known of the angle meanwhile."""
+"""s: after a longer gap the angle turned meanwhile is unknown."""
 _LATEST = 1.0
-"""s by which the wheels may be late."""
+"""s: largest delay of the wheels."""
 _LEAST_SHARE = 0.03
-"""Of an axis of the accelerometers in the direction to the left: with less, gravity along it is less than a bank."""
+"""Least share of an accelerometer axis along the lateral direction for the axis to be needed: with less,
+gravity along it has less effect than a bank."""
 
 
 class _Sums(NamedTuple):
-    """What has been summed up by a time."""
+    """Integrals up to a time."""
 
     t: float
     """s"""
@@ -89,7 +98,7 @@ class _Sums(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The sums at a time of which the wheels are known, and theirs."""
+    """The sums at a time for which wheels are known, and the wheels' values."""
 
     t: float
     """s"""
@@ -101,21 +110,22 @@ class _Place(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What a measurement with certain channels has of what is compared."""
+    """The channels of a measurement that are compared."""
 
     wheels: list[tuple[int, str]]
-    """Number and channel of each wheel that it has: the angle, or else the speed."""
+    """Number and channel of each wheel: its angle, or else its speed."""
     lateral: list[tuple[str, float]]
-    """Channels of the accelerometers, with their shares in the lateral acceleration, if these are complete."""
+    """Channels of the accelerometers with their shares in the lateral acceleration; empty if one is
+    missing."""
     turn: list[tuple[str, float]]
-    """The same of gyroscopes and yaw rate."""
+    """The same for gyroscopes and yaw rate."""
 
 
 class YawConsistency:
     """Compares the gyroscope with the wheels of an axle, the steering and the lateral acceleration."""
 
     def __init__(self, imu: Imu | None, vehicle: Vehicle) -> None:
-        # Driven wheels slip; the axle that is not driven is better, the rear one else.
+        # Driven wheels slip: the undriven axle is better; with both driven, the rear one.
         axle = "f" if vehicle.driven == "rear" else "r"
         self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
         self.configure(imu)
@@ -125,15 +135,16 @@ class YawConsistency:
         self.watched = frozenset(
             (*GYROSCOPES, *ACCELEROMETERS, *(c for pair in self._channels for c in pair))
         )
-        """Channels that are compared, or implausible with those."""
+        """Channels that are compared, or that are implausible if the comparison fails."""
         self._offsets = [0.0, 0.0]
-        """rad/m by which wheels and steering differ from the gyroscope."""
+        """rad/m: offsets of wheels and steering from the gyroscope."""
         self._scale: float | None = None
-        """Share by which the wheels roll further than the car goes, as their radius is another one."""
+        """Relative excess of the wheels' way over the car's, as their radius differs from the configured
+        one."""
         self.reset()
 
     def configure(self, imu: Imu | None) -> None:
-        """Other settings, also while running."""
+        """Take settings, also while running."""
         self._parts = ByChannels(partial(self._find_parts, imu))
         """By the channels of a measurement."""
 
@@ -155,42 +166,44 @@ class YawConsistency:
         )
 
     def reset(self) -> None:
-        """The filter begins anew; the offsets stay."""
+        """Restart with the filter; the offsets are kept."""
         self.is_plausible, self._agreeing_since = True, math.inf
         self._alone_since = math.inf
-        """s, since when there has been nothing to compare it with."""
+        """Time, s, since which there has been nothing to compare the gyroscope with."""
         self.is_doubtful = False
-        """Whether all contradict it, though perhaps not yet by so much that it is implausible."""
+        """Whether all others contradict it, though perhaps not yet enough to make it implausible."""
         self._beside_wheels: float | None = None
-        """rad, by which it has turned more than the wheels."""
+        """rad: excess of the gyroscope's angle over that of the wheels."""
         self._slides = False
-        """Whether these wheels have lately slid along, rather than rolled."""
+        """Whether these wheels have lately locked."""
         self._by_slip = 0.0
-        """rad, by which they may have turned less or more than the car as they have slipped."""
+        """rad: error of the wheels' angle that their slip may have caused."""
         self._kept: deque[_Place] = deque()
         self._past: deque[_Sums] = deque()
-        """Until now, at the least distance of places."""
+        """Sums until now, at the spacing of places."""
         self._t, self._gyro, self._steering, self._way = -math.inf, 0.0, 0.0, 0.0
         self._left, self._left_at = 0.0, -math.inf
         """Lateral acceleration, m/s², and when it was measured, s."""
         self._course, self._slowness, self._course_since = 0.0, 0.0, math.inf
-        """Angle by that, rad; sum of time over speed, s²/m; and since when it has been measured throughout, s."""
+        """Angle by the lateral acceleration, rad; integral of time over speed, s²/m; time since which it has
+        been measured without gaps, s."""
         self._smooth = -math.inf, 0.0
         """Time, s, and yaw rate, rad/s, of the last sample that did not jump."""
         self._wheels = [0.0, 0.0]
         self._wheels_at = [-math.inf, -math.inf]
-        """s, when they were measured."""
+        """Times, s, when they were measured."""
         self._wheels_came = [-math.inf, -math.inf]
-        """s, when they arrived."""
+        """Times, s, when they arrived."""
         self._known_at = self._came_at = -math.inf
-        """The earlier ones of these times."""
+        """The earlier of both wheels' times of measurement, and of arrival."""
 
     def take(self, m: Measurement, ahead: float, steering: float | None, course_agrees: bool = True) -> bool:
-        """Whether the gyroscopes among the channels are plausible.
+        """Take a measurement; returns whether the gyroscopes in it are plausible.
 
-        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not measured;
-        `course_agrees`: whether the course over ground does with the gyroscope, and the car does not slide: else what
-        wheels and steering differ by may be a bias that drifts, or a slide, and is no offset.
+        `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where that is not
+        measured; `course_agrees`: whether the course over ground agrees with the gyroscope, and the car does
+        not slide. If not, the difference of wheels and steering may be due to a drifting bias or to a slide,
+        and the offsets are not updated.
         """
         t, values = m.t * 1e-9, m.values
         wheels, lateral, turn = self._parts[tuple(values)]
@@ -228,22 +241,22 @@ class YawConsistency:
         return self.is_plausible and not jumps
 
     def _jumps(self, t: float, rate: float) -> bool:
-        """Whether a yaw rate (rad/s) differs from the last sound one by more than a car's can have changed."""
+        """Whether a yaw rate (rad/s) differs from the last sound one by more than a car's can change."""
         before, smooth = self._smooth
-        # A sample that arrives late is older than that before it.
+        # A late sample may be older than the previous one.
         jumps = abs(rate - smooth) > _JUMP + _LARGEST_ACCELERATION * abs(t - before)
         if not jumps:
             self._smooth = t, rate
         return jumps
 
     def _note_alone(self, t: float, is_alone: bool) -> None:
-        """Whether there is nothing to compare it with at t (s): after a while nothing contradicts it any more."""
+        """Note whether nothing can be compared at t (s); after a while the gyroscope counts as plausible."""
         self._alone_since = min(self._alone_since, t) if is_alone else math.inf
         if t - self._alone_since > _UNKNOWN:
             self.is_plausible, self.is_doubtful, self._agreeing_since = True, False, math.inf
 
     def _integrate(self, dt: float, rate: float, steering: float, ahead: float) -> None:
-        """Over dt (s) until the present sample: yaw rates by gyroscope and steering, rad/s; speed, m/s."""
+        """Integrate over dt (s) until now: yaw rates by gyroscope and steering, rad/s; speed, m/s."""
         self._gyro += dt * rate
         self._steering += dt * steering
         self._way += dt * ahead
@@ -253,7 +266,7 @@ class YawConsistency:
         self._course_since = min(self._course_since, self._t) if is_measured else math.inf
 
     def _compare_at(self, t: float, course_agrees: bool) -> None:
-        """Compare at t (s), up to which the wheels are known, unless it has been done shortly before."""
+        """Compare at t (s), up to which the wheels are known, unless this was done shortly before."""
         if self._kept and t - self._kept[-1].t <= _EVERY - _SLACK:
             return
         sums = self._find_sums(t)
@@ -276,11 +289,11 @@ class YawConsistency:
         return _Sums(self._t, self._gyro, self._steering, self._course, self._way, self._slowness)
 
     def confirm(self, angle: float, within: float) -> bool | None:
-        """Whether the wheels show an angle (rad) as well that the gyroscope seems to have turned more than the car.
+        """Whether the wheels confirm an angle (rad) that the gyroscope seems to have turned more than the car.
 
-        `within`: s; of what it has gained evenly over more than their window, that has a part. False where the car
-        skids, for then its course turns otherwise and its wheels do not, or its wheels slide; None where it is open:
-        brakes make wheels slip, and where they are not compared, skids are possible up to an angle.
+        `within`: time of that gain, s; of a gain over more than the window of comparison, the wheels show a
+        part. False if the car skids: the course then differs but the wheels do not, or the wheels lock. None
+        if undecided: brakes make wheels slip, and without wheels a skid is possible up to `_LARGEST_SLIP`.
         """
         shown = self._beside_wheels
         if self._slides:
@@ -296,11 +309,11 @@ class YawConsistency:
 
     @property
     def excess(self) -> float:
-        """By how much the gyroscope has lately turned faster than the wheels, rad/s; 0 without them."""
+        """rad/s: how much faster than the wheels the gyroscope has lately turned; 0 without wheels."""
         return (self._beside_wheels or 0.0) / _WINDOW
 
     def _find_sums(self, t: float) -> _Sums | None:
-        """The sums at a time until now; None if it is before those that are kept."""
+        """Sums at a time up to now; None if it is before those that are kept."""
         now = after = self._sum_up()
         for before in reversed(self._past):
             if before.t <= t:
@@ -339,7 +352,8 @@ class YawConsistency:
             residual / (bound + share * min(abs(gyro), abs(angle)))
             for residual, bound, angle, share in zip(residuals, bounds, others, _SHARES, strict=False)
         ]
-        # Wheels that slip acquit it no sooner than those that roll.
+        # The bound of rolling wheels holds here: slip of the wheels must not make the gyroscope plausible
+        # again.
         agrees = min(map(abs, ratios)) < 0.5
         self._agreeing_since = min(self._agreeing_since, t) if agrees else math.inf
         bound = bounds[0] + _SHARES[0] * min(abs(gyro), abs(wheels))
@@ -353,18 +367,18 @@ class YawConsistency:
             self.is_plausible = True
         if self.is_plausible and course_agrees:
             for n, (residual, ratio) in enumerate(zip(residuals[:2], ratios[:2], strict=True)):
-                # A counter that rolls over is no offset.
+                # Limited, as a counter that rolls over is no offset.
                 self._offsets[n] += residual / max(1.0, abs(ratio)) / way * since / _OFFSET_TIME
 
     def _note_slip(self, further: float, way: float, since: float) -> float:
-        """By which angle (rad) wheels may err that have rolled further than the way (m), by a share of it.
+        """Angle (rad) by which wheels may be wrong that have rolled further than the way (m), by a share of it.
 
-        `since`: s, since this was last called.
+        `since`: time since the last call, s.
         """
         if self._scale is None:
             self._scale = min(max(further, -_LARGEST_SCALE), _LARGEST_SCALE)
         apart = further - self._scale
-        # Wheels that slip or spin show no radius.
+        # Slipping or spinning wheels do not show their radius.
         scale = self._scale + apart / max(1.0, abs(apart) / _ROLLING) * since / _OFFSET_TIME
         self._scale = min(max(scale, -_LARGEST_SCALE), _LARGEST_SCALE)
         self._by_slip = 2.0 * way * abs(apart) / self._track if abs(apart) > _ROLLING else 0.0
@@ -372,10 +386,10 @@ class YawConsistency:
 
 
 def _calc_load_effect(vehicle: Vehicle, wheel: str) -> float:
-    """By how much more than the car the wheels of an axle turn in a bend, as a share per (m/s)².
+    """Relative excess of the angle by an axle's wheels over the car's in a bend, per (m/s)² of speed.
 
-    The outer tyre is pressed down by v ω m h/(2 b), half of what the car's height h over the track b takes from the
-    inner side, and its rolling radius is smaller by a share of that.
+    The load of the outer tyre increases by v ω m h/(2 b), with the car's height h and track b, which reduces
+    its rolling radius.
     """
     place = vehicle.axle(wheel)
     tyre, track = place.tyre, 2.0 * place.hard_points.wheel_center[1]

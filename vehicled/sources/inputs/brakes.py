@@ -1,4 +1,4 @@
-"""Brake pressure, as input of the model."""
+"""Brake pressure, as an input of the model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:  # commands that only read a configuration load no machine cod
     from vehicled.vehicle.car import Car
 
 TIMEOUT = 0.5
-"""s: a pressure that has not been measured for this long is unknown, and no pressure is assumed."""
+"""s: a pressure that has not been measured for this long is unknown, and taken as zero."""
 _FASTEST = 1e8
-"""Pa/s: no foot and no pump builds up pressure faster. A sensor that fails jumps, and what the model would do by that
-until the accelerometer has corrected it is not in its variances."""
+"""Pa/s: no foot and no pump builds up pressure faster. A failing sensor jumps. The effect on the model, until
+the accelerometer corrects it, is not in the filter's variances."""
 _CHANNEL = "brake.pressure"
 _PRESSURES = slice(BRAKE_PRESSURE * len(WHEELS), (BRAKE_PRESSURE + 1) * len(WHEELS))
 """Places of this row in the flat inputs of corners."""
@@ -34,7 +34,7 @@ class BrakePressure(InputSettings):
     LIMITS: ClassVar[Mapping[str, float]] = {_CHANNEL: 1e8}
 
     offset: Pascals = 0.0
-    """Of the sensor when nobody brakes."""
+    """Reading of the sensor while the brakes are released."""
 
     def make_input(self, car: Car) -> Brakes:
         """The input that uses this section."""
@@ -78,7 +78,7 @@ class Brakes(ModelInput[BrakePressure]):
         return max(self._tracker.at(t)[0], 0.0) if self.settings.latency else self._pressure
 
     def apply(self, t: float) -> None:
-        """Write it into the car, as fast as it can rise; none where it is not measured at t, s."""
+        """Write it into the car, limited to its fastest rise; zero if it is not measured at t, s."""
         pressure, before = self.find(t), self._inputs[_PRESSURES.start]
         if pressure != before:
             pressure = min(pressure, before + _FASTEST * (t - self._applied_at))

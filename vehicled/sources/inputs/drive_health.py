@@ -1,4 +1,4 @@
-"""Health of drive torques and brake pressure, from the accelerometer, not from the model's tyres."""
+"""Health of drive torques and brake pressure: compared with the accelerometer, not with the model's tyres."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ import math
 from vehicled.vehicle.parameters import Vehicle
 
 _GRIP = 1.3
-"""Acceleration over gravity beyond which torques may only spin or lock the wheels, unless more of it is measured, as
-of slicks and wings."""
+"""Acceleration over gravity above which torques only spin or lock the wheels, unless a larger acceleration is
+measured, as with slicks and wings."""
 _IMPOSSIBLE = 8.0
-"""m/s²: a difference that counts at once, before wheels of the model spin."""
+"""m/s²: a difference that counts at once, before the model's wheels spin."""
 _WRONG, _LASTING = 4.0, 0.2
-"""m/s², and s: of slopes, drag, loads and gains off by a third there is less."""
+"""m/s², and s: a difference that counts after this time. Slopes, drag, loads and gains that are off by a
+third cause less."""
 _AGREEING, _RECOVERY = 2.0, 0.5
-"""m/s², and s: they are used again once they have agreed so well for so long."""
+"""m/s², and s: the sensors are used again once they have agreed this well for this long."""
 _REPEATING, _STUCK_LASTING = 0.25, 0.15
-"""s for which a sensor has repeated its sample, and has then contradicted the accelerometer."""
+"""Time, s, for which a sensor has repeated its sample, and then for which it has contradicted the
+accelerometer."""
 _APART, _APART_AT_ZERO = 1.5, 2.5
-"""m/s² by which it then contradicts, beside what was usual before: so much less is enough, as the driver has changed
-nothing that would explain it. Without torque and pressure, cars roll on slopes of up to 25 %."""
+"""m/s²: such a contradiction, relative to the difference that was usual before. It is smaller than without
+repetition, as the driver has changed nothing that would explain it. The second value is for zero torque and
+pressure, when cars roll on slopes of up to 25 %."""
 _USUAL_TIME = 2.0
-"""s over which the difference is averaged that slope, drag and gains make."""
+"""s: time constant of the average of the difference that slope, drag and gains cause."""
 _LONGEST = 0.1
-"""s: between two comparisons that follow each other."""
+"""s: longest time between consecutive comparisons."""
 _SLIPPING = 8.0
-"""m/s²: with more, wheels may slip, and the same torque gives another force."""
+"""m/s²: above this, wheels may slip, and the same torque gives another force."""
 _UNKNOWN = 2.0
-"""s without an accelerometer, after which nothing contradicts them any more."""
+"""Time, s, without an accelerometer after which nothing contradicts the sensors any more."""
 _SLOWEST = 2.0
 """m/s: a car that hardly moves is held by its brakes."""
 
 
 class _Repeated:
-    """Since when a sensor has repeated its sample."""
+    """Finds for how long a sensor has repeated its sample."""
 
     def __init__(self) -> None:
         self.value, self._since = 0.0, math.inf
 
     def take(self, t: float, value: float) -> bool:
-        """Whether the value at t, s, has been the same for long."""
+        """Take a value at t, s; returns whether it has been the same for long."""
         if value != self.value:
             self.value, self._since = value, t
         self._since = min(self._since, t)
@@ -47,7 +50,7 @@ class _Repeated:
 
 
 class DriveHealth:
-    """Compares the acceleration by torques and brakes with that measured."""
+    """Compares the acceleration by torques and brakes with the measured one."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         self._mass, self._most = vehicle.mass, _GRIP * vehicle.gravity
@@ -56,13 +59,13 @@ class DriveHealth:
         self._gain = 2.0 * sum(axle.brake.gain for axle in axles)
         self.is_healthy = True
         self.suspect = "torques"
-        """Of `torques` and `brakes`, the one without which the other agrees better; while they are not healthy."""
+        """While not healthy: the one of `torques` and `brakes` without which the other agrees better."""
         self._wrong_since = self._agreeing_since = math.inf
         self._compared = -math.inf
         self._torque, self._pressure = _Repeated(), _Repeated()
         self._usual, self._stuck_since = 0.0, math.inf
-        """m/s², in the direction of travel: by how much the acceleration by torques and brakes usually is larger than
-        that measured."""
+        """m/s², in the direction of travel: usual excess of the acceleration by torques and brakes over the
+        measured one."""
         self._is_stuck = False
         """Whether the suspect repeats its sample."""
 
@@ -85,7 +88,8 @@ class DriveHealth:
         braking = 0.0 if pressure is None else self._gain * pressure / weight
         most = max(self._most, abs(measured))
         apart = min(max(driving - braking, -most), most) - along
-        # What is not measured may explain it. Drivers do not drive and brake at once; engines brake.
+        # A quantity that is not measured may explain the difference. Drivers do not drive and brake at once;
+        # engines brake.
         if apart > 0.0:
             is_explained = torque is None or (pressure is None and driving < _AGREEING)
         else:
@@ -105,9 +109,9 @@ class DriveHealth:
             self._usual += (apart - self._usual) * min(passed / _USUAL_TIME, 1.0)
 
     def _is_apart(self, t: float, apart: float, stuck: str, least: float) -> bool:
-        """Whether the difference, m/s², is too large, or has been for too long.
+        """Whether the difference, m/s², is too large at once, or has been large for too long.
 
-        `least`: what is too much of it where a sensor is `stuck`, beside what was usual before.
+        `least`: limit of its deviation from the usual difference while a sensor is `stuck`.
         """
 
         def since(before: float, holds: bool) -> float:
@@ -120,9 +124,9 @@ class DriveHealth:
         return abs(apart) > _IMPOSSIBLE or has_lasted
 
     def _find_stuck(self, t: float, torque: float | None, pressure: float | None, lacks_braking: bool) -> str:
-        """Which of `torques` and `brakes` repeats its sample, so that it may be stuck; or neither.
+        """Which of `torques` and `brakes` repeats its sample and may be stuck; empty if neither.
 
-        A car that brakes is usually not driven. Brakes that are not applied can only be stuck where the car brakes.
+        A braking car is usually not driven. A pressure of zero can only be stuck if the car brakes.
         """
         torques = torque is not None and self._torque.take(t, torque) and (torque != 0.0 or not pressure)
         brakes = (

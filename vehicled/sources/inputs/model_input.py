@@ -1,4 +1,4 @@
-"""What a kind of sensor is whose measurements drive the model: inputs of the prediction instead of observations.
+"""Base classes of sensors whose measurements drive the model: inputs of the prediction, not observations.
 
 A new kind of input is a module with these two classes, and a field of `Sensors` (see `sensors.py`).
 """
@@ -29,14 +29,14 @@ T = TypeVar("T", bound=InputSettings, covariant=True)
 
 
 class ModelInput(ABC, Generic[T]):
-    """Keeps what was measured last, and writes it into a car before each step."""
+    """Keeps the latest measurement, and writes it into a car before each step."""
 
     NAME: ClassVar[str]
-    """In faults and in `status`."""
+    """Name in faults and in `status`."""
     SERVES: ClassVar[tuple[str, ...]]
-    """What is less certain without it."""
+    """Estimated quantities that are less certain without it."""
     HOLDS: ClassVar[float]
-    """s after it was measured, until which a measurement is used."""
+    """Time, s, for which a measurement is used."""
 
     def __init__(self, settings: T, car: Car) -> None:
         self.settings = settings
@@ -53,13 +53,13 @@ class ModelInput(ABC, Generic[T]):
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with its measurements, beside silence, in words."""
+        """Fault of its measurements other than silence, in words; None without one."""
         return None
 
     @abstractmethod
     def take(self, t: float, values: Mapping[str, float]) -> None:
-        """Keep what is among the channels that came with the time t, s."""
+        """Keep those of its channels that came with the time t, s."""
 
     @abstractmethod
     def apply(self, t: float) -> None:
-        """Write it, as it is at t (s), into the car."""
+        """Write its value at t (s) into the car."""

@@ -1,4 +1,4 @@
-"""Steering: the rack, the steering wheel or the road wheels, as input of the model."""
+"""Steering as an input of the model, measured at the rack, the steering wheel or the road wheels."""
 
 from __future__ import annotations
 
@@ -19,42 +19,44 @@ if TYPE_CHECKING:  # commands that only read a configuration load no machine cod
     from vehicled.vehicle.car import Car
 
 _ONE_SIDED = 0.3
-"""s: after that without a sample, only the other road wheel is measured."""
+"""s: after this time without a sample of one road wheel, only the other one is used."""
 _RODS, _ROD_RATES = (range(row * len(WHEELS), row * len(WHEELS) + 2) for row in (ROD, ROD_RATE))
 """Places of the front wheels in the flat inputs of corners."""
 _REPLACED, _UNKNOWN = 0.03, 0.1
-"""rad/√s: how fast the error changes of the angle that replaces a sensor's; and of the last angle, where nothing
-does: a driver turns the wheels by so much within a second."""
+"""rad/√s: random walk of the error of the angle that replaces a sensor's; and of the last angle if nothing
+replaces it: within a second, a driver turns the wheels by that much."""
 _TURNING = 4.0
-"""m/s²/√s: how fast lateral acceleration changes in bends. At speed wheels that turned as they do in a car park would
-make the simulated car skid."""
+"""m/s²/√s: random walk of the lateral acceleration in bends. With wheels turning as fast at speed as in a car
+park, the simulated car would skid."""
 _STANDING = 0.1
-"""m/s: slower, a car does not show where its wheels point: what its tyres do as they are twisted is no angle."""
+"""m/s: a slower car does not show where its wheels point, as twisting of the standing tyres hides it."""
 _ANYWHERE = 0.3
-"""rad: σ of wheels that may point anywhere between their stops. It takes a second to turn them."""
+"""rad: σ of the angle of wheels that may point anywhere between their stops. Turning them takes a second."""
 _SHOWING = 1.0
-"""m: on this way tyres show by how much the wheels have been turned. On a shorter one, what accelerometers seem to
-show of wheels that may point anywhere is noise: it would turn the simulated ones to and fro, which push the car."""
+"""m: way after which tyres show how far the wheels have been turned. On a shorter way, noise of the
+accelerometers would look like an angle: it would turn the simulated wheels to and fro, and these would push
+the car."""
 
 _ROLLING = 0.3
-"""m/s, in either direction: a speed that is beyond it on both sides of zero within one step has been corrected."""
+"""m/s: if the speed changes within one step from beyond this in one direction to beyond it in the other, it
+has been corrected, not driven."""
 MIRRORED = 0.1
-"""rad: σ of wheels that are then taken to be turned to the other side."""
+"""rad: σ of the angle of wheels that are then assumed to be turned to the other side."""
 
 _ANGLE = Unit("rad", plain=True)
 _UNITS = {"rack": Unit("m", plain=True), "wheel": _ANGLE, "road_wheels": _ANGLE}
 _MOST = {"rack": (0.3, "m"), "wheel": (20.0, "rad"), "road_wheels": (1.0, "rad")}
-"""By source: of its offset."""
+"""Largest offset, by source."""
 _SCALES = {"rack": 0.01, "wheel": 0.03, "road_wheels": 0.01}
 """By source: 1 σ of the relative error of the front wheels' angle."""
 _RACK, _WHEEL, _ROAD_WHEELS = "steer.rack", "steer.wheel", ("steer.fl", "steer.fr")
 CHANNELS_BY_SOURCE = {"rack": (_RACK,), "wheel": (_WHEEL,), "road_wheels": _ROAD_WHEELS}
-"""What each source reads."""
+"""Channels of each source."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteeringInput(InputSettings):
-    """How the steering that the model follows is read."""
+    """Settings of the measured steering that the model follows."""
 
     LIMITS: ClassVar[Mapping[str, float]] = {_WHEEL: 50.0, _RACK: 0.3, **dict.fromkeys(_ROAD_WHEELS, 1.5)}
 
@@ -70,7 +72,7 @@ class SteeringInput(InputSettings):
 
     @property
     def scale_sigma(self) -> float:
-        """`scale`, or what it is where it is left out."""
+        """`scale`, or its default for the source."""
         return _SCALES[self.source] if self.scale is None else self.scale
 
     def check(self) -> Iterator[tuple[str, str]]:
@@ -96,18 +98,19 @@ class Steering(ModelInput[SteeringInput]):
         self.geometry = SteeringGeometry(car.vehicle)
         self._rods = (Tracker(settings.smoothing), Tracker(settings.smoothing))
         self._angles, self._angles_at = [0.0, 0.0], [-math.inf, -math.inf]
-        """Of the road wheels as measured last, rad, and when, s."""
+        """Latest angles of the road wheels, rad, and their times, s."""
         self.health = SteeringHealth(car.vehicle.wheelbase)
         self.noise = _REPLACED
-        """How fast the error of the angle changes while it is not measured, rad/√s."""
+        """Random walk of the error of the angle while it is not measured, rad/√s."""
         self._was_shown = False
-        """Whether the car has ever shown by rolling where its wheels point."""
+        """Whether rolling has ever shown where the car's wheels point."""
         self._hidden, self._checked = 0.0, math.inf
-        """rad²: variance of what the wheels may have been turned by and no way has shown; s, the last check."""
+        """rad²: variance of the angle by which the wheels may have been turned and that no way driven has
+        shown; time of the last check, s."""
         self._ahead = 0.0
         """Speed at the last check, m/s."""
         self.is_replaced_anew = False
-        """Whether the angle of rolling has just taken the place of the last one, which had held on."""
+        """Whether the angle of rolling has just replaced the last measured angle."""
 
     @property
     def measured_at(self) -> float:
@@ -116,7 +119,7 @@ class Steering(ModelInput[SteeringInput]):
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with it beside silence, in words."""
+        """Its fault other than silence, in words; None without one."""
         if self.health.state != "distrusted":
             return None
         if self.health.is_noisy:
@@ -124,7 +127,7 @@ class Steering(ModelInput[SteeringInput]):
         return "jumps, or stays the same while the car turns otherwise"
 
     def take(self, t: float, values: Mapping[str, float]) -> None:
-        """Channels that came with the time t, s."""
+        """Take the channels that came with the time t, s."""
         t -= self.settings.latency
         source, offset, geometry = self.settings.source, self.settings.offset, self.geometry
         if source == "road_wheels":
@@ -139,7 +142,7 @@ class Steering(ModelInput[SteeringInput]):
             self._take_both(t, geometry.sign * geometry.ratio * (values[_WHEEL] - offset))
 
     def _take_angles(self, t: float) -> None:
-        """Of the road wheels, as measured last; one that is not measured turns as the other's rack demands."""
+        """Take the latest angles of the road wheels; an unmeasured one follows from the other's rack position."""
         known = [n for n, at in enumerate(self._angles_at) if t - at < _ONE_SIDED]
         angles = [self._angles[n] for n in known]
         rods = [self.geometry.rod(n, angle) for n, angle in zip(known, angles, strict=True)]
@@ -149,16 +152,16 @@ class Steering(ModelInput[SteeringInput]):
         self._take(t, displacement / self.geometry.rack_per_angle, [(0, displacement), (1, displacement)])
 
     def _take(self, t: float, angle: float, displacements: Sequence[tuple[int, float]]) -> None:
-        # Silence is that of samples, however late they are.
+        # Silence counts from the arrival of samples, whatever their latency.
         if self.health.take(t + self.settings.latency, angle):
             for n, displacement in displacements:
                 self._rods[n].update(t, displacement)
 
     def check(self, t: float, ahead: float, yaw_rate: float | None, slides: bool = False) -> bool:
-        """Whether it is measured at t, s; if not, the angle of rolling takes its place where that is known.
+        """Whether it is measured at t, s; if not, the angle of rolling replaces it, if known.
 
-        `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not; `slides`: whether the car goes
-        sideways.
+        `ahead`: speed, m/s; `yaw_rate` as measured, rad/s, None where it is not; `slides`: whether the car
+        goes sideways.
         """
         instead = self.health.check(t, ahead, yaw_rate, slides)
         is_measured, is_last = self.health.state == "measured", self.noise != _REPLACED
@@ -175,14 +178,14 @@ class Steering(ModelInput[SteeringInput]):
         return is_measured
 
     def take_speed(self, ahead: float) -> bool:
-        """Take the speed of the estimate, m/s. Returns whether it went the other way at the last call."""
+        """Take the estimated speed, m/s; returns whether a correction has changed its sign since last time."""
         before, self._ahead = self._ahead, ahead
         return before * ahead < 0.0 and min(abs(before), abs(ahead)) > _ROLLING
 
     def find_held_angle(self, t: float) -> float:
-        """Of the front wheels as measured last, while it holds on at t (s), rad to the left.
+        """Last measured angle of the front wheels, if still in use at t (s), rad to the left.
 
-        0 where the angle of rolling has taken its place, which is that of the present speed.
+        0 if the angle of rolling has replaced it, as that belongs to the present speed.
         """
         if self.noise == _REPLACED:
             return 0.0
@@ -190,9 +193,10 @@ class Steering(ModelInput[SteeringInput]):
         return 0.5 * (left + right) / self.geometry.rack_per_angle
 
     def _find_noise(self, dt: float, speed: float) -> float:
-        """Of the last angle, rad/√s, `dt` s after the last check at a speed in m/s."""
+        """Random walk of the last angle's error, rad/√s, `dt` s after the last check at a speed in m/s."""
         if speed < _STANDING:
-            # A car that has not driven yet mostly starts straight ahead, as the prior of the start says.
+            # A car that has not driven yet mostly starts straight ahead, in accordance with the prior at the
+            # start.
             if self._was_shown:
                 self._hidden = min(self._hidden + _ANYWHERE**2 * dt, _ANYWHERE**2)
             return 0.0

@@ -1,7 +1,7 @@
-"""Health of the steering sensor, from its own samples, the gyroscope and the speed, not from the model's tyres.
+"""Health of the steering sensor, by its own samples, gyroscope and speed, not by the model's tyres.
 
-Where it is silent or distrusted, the angle at which the car would turn without slip takes its place: δ = L ω_z / v_x,
-plus the difference between sensor and that angle as it was before.
+If it is silent or distrusted, it is replaced by the angle of rolling, at which the car would turn without
+slip: δ = L ω_z / v_x, plus the sensor's offset from that angle as found before.
 """
 
 from __future__ import annotations
@@ -14,46 +14,51 @@ from vehicled.sources.sample_noise import SampleNoise
 SteeringState = Literal["measured", "silent", "distrusted"]
 
 SILENT, _ALONE = 0.3, 0.15
-"""s without a sample; and where no gyroscope shows what the car does meanwhile."""
+"""Time, s, without a sample until it is silent; and the same if no gyroscope shows meanwhile how the car
+turns."""
 _REPEATING = 0.3
-"""s for which the sample has not changed: so does that of a healthy sensor where the driver holds the wheel still."""
+"""Time, s, without a change of the sample. A healthy sensor does not change either if the driver holds the
+wheel still."""
 _APART = 0.03
-"""rad: a sensor that repeats its sample is distrusted once the car turns by another angle than before, by so much."""
+"""rad: a sensor that repeats its sample is distrusted once the angle of rolling has changed by more than
+this."""
 _LASTING = 0.1
 """s"""
 _LARGEST_LATERAL = 4.0
-"""m/s²: of lateral acceleration; with more, slip angles are not small beside the steering angle."""
+"""m/s²: with a larger lateral acceleration, slip angles are not small compared with the steering angle."""
 _JUMP = 0.02
-"""rad: a difference that noise may make from sample to sample."""
+"""rad: largest difference between samples due to noise."""
 _FASTEST = 2.5
 """rad/s: no driver turns the road wheels faster, even with 40 rad/s at the steering wheel."""
 _JUMPING = 0.05
-"""s for which samples are only left out after a jump: an outlier is over by then."""
+"""Time, s, after a jump for which samples are only left out: an outlier does not last longer."""
 _RECOVERY = 0.2
-"""s for which a distrusted sensor has to agree, before it is used again."""
+"""Time, s, for which a distrusted sensor has to agree before it is used again."""
 _BACK = 0.5
-"""s after a silence in which its angle is compared even if it changes: a power failure may have lost its zero."""
+"""Time, s, after a silence for which its angle is compared even if it changes: a power failure may have lost
+its zero."""
 _SLOWEST = 3.0
-"""m/s: slower, yaw rate over speed is no angle."""
+"""m/s: at lower speed, yaw rate over speed does not give an angle."""
 _OFFSET_TIME = 2.0
-"""s: over which the offset, which understeer is part of, is averaged."""
+"""s: time constant of the average of the offset, which includes understeer."""
 
 _NOISY, _QUIET = 3e-3, 2e-3
-"""rad, 1 σ: of noise from which on the angle of rolling is better, and below which it is not. Tyres' forces by noise
-are noise, which correlates with itself where stiffness and offset are found."""
+"""rad, 1 σ: noise above which the angle of rolling is used instead, and below which the sensor is used again.
+The noise makes tyre forces noisy, which correlates with itself where stiffness and offset are estimated."""
 _LARGEST_NOISE = 0.01
-"""rad, 1 σ, that a single sample shows at most."""
+"""rad, 1 σ: largest noise that a single sample counts as."""
 
 
 class SteeringHealth:
-    """Compares the road wheels' mean angle, rad, with that of rolling where samples repeat themselves."""
+    """Compares the mean angle of the road wheels, rad, with the angle of rolling."""
 
     def __init__(self, wheelbase: float) -> None:
         """`wheelbase`: m."""
         self._wheelbase = wheelbase
         self.state: SteeringState = "silent"
         self._angle = self._offset = 0.0
-        """Measured last, without outliers; and by how much it differs from rolling while the sensor is healthy."""
+        """Latest angle without outliers; and its offset from the angle of rolling while the sensor is
+        healthy."""
         self.seen = self._changed = self._checked = -math.inf
         """Times, s; `seen`: of the last sample."""
         self._jumped_at = math.inf
@@ -62,10 +67,11 @@ class SteeringHealth:
         self._distrusted = self._changed_since = False
         self._noise, self.is_noisy = SampleNoise(_LARGEST_NOISE), False
         self._jumped_by = math.nan
-        """Sum of the jumps since it was last healthy, rad; NaN where something else was wrong."""
+        """Sum of the jumps since the sensor was last healthy, rad; NaN if it was distrusted for another
+        reason."""
 
     def take(self, t: float, angle: float) -> bool:
-        """Whether a sample of the angle at t, s, is to be followed."""
+        """Take a sample of the angle at t, s; returns whether to use it."""
         if t <= self.seen:
             return False
         jumps = abs(angle - self._angle) > _JUMP + _FASTEST * (t - self.seen)
@@ -109,16 +115,16 @@ class SteeringHealth:
         return self._distrusted or self.is_noisy
 
     def calc_yaw_rate(self, ahead: float) -> float | None:
-        """By rolling along the measured angle at a speed ahead (m/s), rad/s; None where it is not measured."""
+        """Yaw rate of rolling at the measured angle and forward speed (m/s), rad/s; None if not measured."""
         return ahead * self._angle / self._wheelbase if self.state == "measured" else None
 
     def _compare(self, t: float, apart: float) -> None:
-        """Compare with the angle of rolling, from which the sensor's is `apart`, rad."""
+        """Compare with the angle of rolling; `apart`: the sensor's angle less that one, rad."""
         repeating = t - self._changed > _REPEATING
         wrong = abs(apart - self._offset) > _APART
         doubtful = wrong and (repeating or t - self._back_at < _BACK)
         self._wrong_since = min(self._wrong_since, t) if doubtful else math.inf
-        # An angle along which the car rolls is right, whatever a slide has made of the offset before.
+        # If the car rolls as the angle says, the angle is right, even if a slide has falsified the offset.
         rolls = abs(apart) < _APART
         agrees = (rolls or not wrong) and self._changed_since
         self._agreeing_since = min(self._agreeing_since, t) if agrees else math.inf
@@ -131,7 +137,7 @@ class SteeringHealth:
             self._offset += (apart - self._offset) * min((t - self._checked) / _OFFSET_TIME, 1.0)
 
     def _note_jump(self, jump: float) -> None:
-        """Note a jump of the angle, rad. One that takes back those before is the end of the fault."""
+        """Note a jump of the angle, rad. A jump that cancels the earlier ones ends the fault."""
         self._jumped_by = jump if not self._distrusted else self._jumped_by + jump
         if abs(self._jumped_by) < _APART:
             self._distrusted = False

@@ -1,8 +1,8 @@
-"""Drive torque at the wheels, as input of the model.
+"""Drive torque at the wheels, as an input of the model.
 
-The torque of an axle is known when both of its wheels are measured, or both together. What is measured of each wheel
-contains what the differential does; a torque of both is shared by the differential of the model. An axle whose torque
-is not known gets none: the filter estimates the force that it lacks.
+The torque of an axle is known if both of its wheels are measured, or their sum. Torques of single wheels
+include the effect of the differential; a sum is distributed by the model's differential. An axle with unknown
+torque gets none: the filter estimates the missing force.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # commands that only read a configuration load no machine cod
     from vehicled.vehicle.car import Car
 
 TIMEOUT = 0.5
-"""s: a torque that has not been measured for this long is unknown, and no torque is assumed."""
+"""s: a torque that has not been measured for this long is unknown, and taken as zero."""
 AXLES = ("front", "rear")
 _DRIVE_TORQUES, _TRANSFER_LIMITS = (
     slice(row * len(WHEELS), (row + 1) * len(WHEELS)) for row in (DRIVE_TORQUE, TRANSFER_LIMIT)
@@ -41,7 +41,7 @@ class WheelTorques(InputSettings):
     gain: Annotated[float, Positive] = 1.0
     """True torque over the sensor's."""
     scale: Annotated[float, NonNegative] = 0.005
-    """How far off that may be, 1 σ: what is identified of a car's forces is known no better."""
+    """Its uncertainty, 1 σ: the forces identified for a car are known no better."""
 
     def make_input(self, car: Car) -> Torques:
         """The input that uses this section."""
@@ -53,7 +53,7 @@ class _AxleTorques:
 
     def __init__(self, axle: str, vehicle: Vehicle) -> None:
         self.channels = tuple(f"torque.{n}" for n in (f"{axle[0]}l", f"{axle[0]}r", axle))
-        """Of the left and the right wheel, and of both."""
+        """Channels of the left wheel, of the right wheel, and of both."""
         self.is_driven = vehicle.driven in (axle, "all")
         self._calc_limit = getattr(vehicle, axle).differential.calc_limit
         self._torques = [0.0, 0.0, 0.0]
@@ -61,20 +61,20 @@ class _AxleTorques:
         self._until = [-math.inf, -math.inf, -math.inf]
 
     def take(self, n: int, t: float, latency: float, torque: float) -> None:
-        """Keep a torque, N·m, of the channel at that place, which came at t, s."""
+        """Keep a torque, N·m, of the n-th channel that came at t, s."""
         self._torques[n] = torque
         self._trackers[n].update(t - latency, torque)
         self._until[n] = t + TIMEOUT
 
     @property
     def until(self) -> float:
-        """When the last of them is no longer known, s."""
+        """Time until which any of them is known, s."""
         return max(self._until)
 
     def find(self, t: float, latency: float) -> tuple[float, float, float, float]:
-        """At t, s: the torques of both wheels and what the differential can move between them, N·m.
+        """At t, s: torques of both wheels, and the torque that the differential can transfer between them, N·m.
 
-        And the time until which they are measured, −∞ if they are not.
+        The last value is the time until which they are known, −∞ if they are not.
         """
         left, right, both = [k.at(t)[0] for k in self._trackers] if latency else self._torques
         left_until, right_until, until = self._until
@@ -109,7 +109,7 @@ class Torques(ModelInput[WheelTorques]):
 
     @property
     def measured_at(self) -> float:
-        """When one of them was measured last, s; −∞ if never."""
+        """Time of the latest measurement of one of them, s; −∞ if never."""
         return max(self._front.until, self._rear.until) - TIMEOUT
 
     def is_measured(self, t: float) -> bool:
@@ -119,13 +119,13 @@ class Torques(ModelInput[WheelTorques]):
         return self._is_measured
 
     def find_sum(self, t: float) -> float:
-        """Of all wheels at t, s, N·m."""
+        """Sum of the torques of all wheels at t, s, N·m."""
         if t >= self._next:
             self._find(t)
         return sum(self._torques)
 
     def apply(self, t: float) -> None:
-        """Write them into the car; none on an axle where they are not measured at t, s."""
+        """Write the torques into the car; zero on an axle where they are not measured at t, s."""
         if t >= self._next:
             self._find(t)
         self._inputs[_DRIVE_TORQUES] = self._torques
@@ -139,7 +139,7 @@ class Torques(ModelInput[WheelTorques]):
         self._limits = array("d", (limit, limit, rear_limit, rear_limit))
         front, rear = t < front_until, t < rear_until
         self._is_measured = (front or not self._front.is_driven) and (rear or not self._rear.is_driven)
-        # Nothing changes before the first of them is no longer measured, but for late ones, which are extrapolated.
+        # Nothing changes until the first of them expires, except for late torques, which are extrapolated.
         self._next = (
             -math.inf
             if latency

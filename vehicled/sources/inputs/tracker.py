@@ -1,11 +1,12 @@
-"""A sampled signal between its samples, and beyond the last one."""
+"""Values of a sampled signal between its samples, and after the last one."""
 
 import math
 
 HORIZON = 0.1
-"""s: a signal is extrapolated no further; after that the last value holds."""
+"""s: a signal is extrapolated no further; after that its last extrapolated value holds."""
 EXTRAPOLATED_OVER = 0.02
-"""s: memory of the tracker of a late force. What it adds after a step makes up for the time that the step is late."""
+"""s: memory of the tracker of a late force. Its overshoot after a step of the force makes up for the force's
+lateness."""
 
 
 class Tracker:
@@ -20,7 +21,7 @@ class Tracker:
         self.value = self.rate = 0.0
 
     def update(self, t: float, measured: float) -> None:
-        """A sample measured at t (s). One that is not newer than the last is left out."""
+        """Take a sample measured at t (s). One that is not newer than the last is ignored."""
         if self._t is None:
             self._t, self.value, self.rate = t, measured, 0.0
             return

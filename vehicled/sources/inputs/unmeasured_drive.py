@@ -1,9 +1,10 @@
-"""What a drive or brake force that nothing measures adds to tyre forces and joints.
+"""Effect of an unmeasured drive or brake force on tyre forces and joints.
 
-In the filter that force acts on the chassis at the height of the road, at once and without turning wheels, for the
-accelerometer knows of it before wheels and tyres would. The body pitches by it, and springs and loads follow. On a
-road it acts at the tyres: those of the driven wheels have it, when it brakes those of all by the torques of their
-brakes, and the joints carry that. Nothing of it corrects the filter: it is added to what is published.
+In the filter, that force acts on the chassis at the height of the road, at once and without the wheels, as
+the accelerometer measures it before wheels and tyres could respond. The body pitches under it, and springs
+and loads follow. On a real car it acts at the tyres: at the driven wheels, or, when braking, at all wheels in
+proportion to their brake torques; the joints carry it. These forces do not affect the filter: they are added
+to what is published.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ NOTHING_ADDED: tuple[float, ...] = (0.0,) * len(ADDED_PLACES)
 
 
 class UnmeasuredDrive:
-    """Effects of the drive force that a filter estimates, on the four corners of its car."""
+    """Effects of the filter's estimated drive force on the four corners of its car."""
 
     def __init__(self, f: VehicleFilter) -> None:
         self._filter, car = f, f.car
         self._driving, self._braking = car.view("force_per_drive"), car.view("force_per_braking")
-        """N by wheel, per m/s² of drive force over mass, along the wheels."""
+        """N by wheel, along the wheels, per m/s² of drive force over mass."""
         self._along = car.corner_outputs[_ALONG]
         self.added = _NONE
-        """(4,) longitudinal force of the tyres that has been added last, by wheel, N."""
+        """(4,) longitudinal tyre forces that were last added, by wheel, N."""
 
     def add(self) -> None:
         """Add it to the car's outputs in the workspace."""
@@ -53,7 +54,7 @@ class UnmeasuredDrive:
 
     @property
     def forces(self) -> np.ndarray:
-        """(5, 4) it among the forces in the order of ADDED_FORCES, by wheel, N."""
+        """(5, 4) these forces in the order of ADDED_FORCES, by wheel, N; the other rows are zero."""
         forces = np.zeros((len(ADDED_FORCES), len(WHEELS)))
         forces[ADDED_FORCES.index("along")] = self.added
         return forces
@@ -67,20 +68,20 @@ class Additions:
         self._road_forces = calc_road_forces_by_travel(vehicle)
 
     def add(self, t: float) -> None:
-        """Add it, as it is at t (s), to the car's outputs in the workspace."""
+        """Add the effects at t (s) to the car's outputs in the workspace."""
         self._road.add(t)
         self._drive.add()
 
     def calc(self, t: float) -> tuple[float, ...]:
-        """(16,) what has been added at t (s), the time of the last `add`, to the columns at ADDED_PLACES."""
+        """(16,) amounts added at t (s), the time of the last `add`, to the columns ADDED_PLACES."""
         return *self._road.calc(t), *self._drive.added.tolist()
 
     @property
     def forces(self) -> np.ndarray:
         """(5, 4) forces of both at the last `add`, in the order of ADDED_FORCES, by wheel, N.
 
-        The load of a rough road is the part that springs, dampers and bars carry. What the wheel's inertia takes up
-        does not reach them.
+        Of a rough road's load, only the part that springs, dampers and bars carry is included, not what the
+        wheel's inertia takes up.
         """
         of_travel = np.array(self._road.read()[: 2 * len(WHEELS)])
         if not of_travel.any():

@@ -25,9 +25,10 @@ _PLACE, _ANGLE = "velocity.place", "velocity.angle"
 """Arrays of the program: place, m in vehicle axes, and angle from ahead to the sensor's x axis, rad to the left."""
 
 _LARGEST_SCALE = 0.1
-"""What is more is no error of its scale, but of where it points."""
+"""A larger error is not one of its scale, but of its direction."""
 _SMALL_SINE = 0.1
-"""Of the mounting angle: with less, the velocity across the sensor makes little of the speed along the car."""
+"""Sine of the mounting angle: with less, the lateral component of the sensor hardly affects the forward
+speed."""
 
 VELOCITY_SCALE: ErrorStates[BodyVelocity | None] = make_constant(
     "velocity_scale",
@@ -54,7 +55,7 @@ VELOCITY_LATENCY: ErrorStates[BodyVelocity | None] = make_latency(
 
 def add_body_velocity(model: ErrorModel) -> None:
     """Observation `velocity`: velocity of the sensor's place along and across its axes, with scale and latency."""
-    # Not imported by a daemon whose code is on disk.
+    # Imported here, so that a daemon with compiled code on disk does not import it.
     from vehicled.symbolic.vector import Vector
 
     g, s, chassis = model.g, model.states, model.models.chassis
@@ -102,7 +103,7 @@ class BodyVelocity(SourceSettings):
     position: Place = (0.0, 0.0, 0.0)
     """Of the point whose velocity it gives, vehicle axes."""
     angle: Direction = 0.0
-    """From ahead to its x axis, to the left."""
+    """Angle from the forward direction to its x axis, to the left."""
     angle_sigma: Annotated[Radians, NonNegative] = 0.005
     """How well that is known, 1 σ; the filter estimates the rest."""
     scale: Annotated[float, NonNegative] = 0.005

@@ -1,30 +1,33 @@
-"""Speeds in coarse steps, as of buses that send whole km/h: their step shows in the readings.
+"""Speeds in coarse steps, such as whole km/h on a bus: the step follows from the readings.
 
-A coarse reading is off by up to half a step, and by the same as long as it repeats itself: a run of equal readings
-tells little more than its first one. One of zero mostly is that of a car that stands, and goes on telling so.
+A coarse reading has an error of up to half a step, which hardly changes while the reading repeats itself: a
+run of equal readings has little more information than its first one. A reading of zero mostly comes from a
+standing car, so its repetitions do have information.
 """
 
 from __future__ import annotations
 
 _CHANGES = 8
-"""Between readings, of which the least is the step."""
+"""Number of changes between readings after which the least of them is the step."""
 _COARSE = 2.0
-"""Step over noise of a sample, from which on it counts: else the noise changes the reading from sample to sample."""
+"""Ratio of step to a sample's noise above which the step matters: with more noise the reading changes from
+sample to sample."""
 _REPEATS_OF_ZERO = 9
-"""From which on the readings of a car that stands count alike."""
+"""Number of repetitions beyond which readings of a standing car all count alike."""
 
 
 class CoarseSpeed:
-    """Variance of the readings of one sensor, by the steps that they come in."""
+    """Variance of the readings of one sensor, including their steps."""
 
     def __init__(self) -> None:
         self._last, self._repeats = 0.0, 0
         self._step, self._changes = 0.0, 0
 
     def find_variance(self, reading: float, variance: float, estimate: float) -> float:
-        """Variance of a reading, m/s, rounding included; `variance`: of its noise alone, (m/s)².
+        """Variance of a reading (m/s) including rounding; `variance`: of its noise alone; both (m/s)².
 
-        `estimate` of that speed: where it is off by more than rounding makes, a reading that repeats itself tells so.
+        `estimate`: of that speed; if it is wrong by more than rounding explains, repeated readings count
+        fully.
         """
         change, self._last = abs(reading - self._last), reading
         if change > 0.0:
@@ -37,5 +40,5 @@ class CoarseSpeed:
         if abs(estimate - reading) > self._step:
             self._repeats = 0
         repeats = self._repeats if reading != 0.0 else min(self._repeats, _REPEATS_OF_ZERO)
-        # 1 + 1/4 + 1/9 …: however long a run is, it counts less than twice.
+        # 1 + 1/4 + 1/9 …: a run of any length has less than twice the information of one reading.
         return (variance + self._step**2 / 12.0) * (1 + repeats) ** 2

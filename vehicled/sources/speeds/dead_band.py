@@ -1,29 +1,30 @@
-"""Wheels that read zero until they turn fast enough: passive sensors, and control units that leave small rates out.
+"""Wheel speeds that read zero below some rate: passive sensors, and control units that suppress small rates.
 
-The least rate that a sensor has read as its wheel began to turn shows how fast that may turn while it reads zero.
-Before a car that stands has pulled off for the first time, its sensors may leave out as much as any do.
+The least rate that a sensor has read as its wheel began to turn shows how fast the wheel may turn while the
+sensor reads zero. Until a standing car has pulled off for the first time, the largest known dead band is
+assumed.
 """
 
 from __future__ import annotations
 
 _LARGEST = 4.0
-"""rad/s: what sensors of cars leave out at most, 1.2 m/s."""
+"""rad/s: largest dead band of the sensors of cars, 1.2 m/s."""
 _PER_BAND = 4.5
-"""σ of a reading of zero over the least rate. The same error lasts while a car pulls off: 80 readings of four wheels
-within 0.4 s count as one of half of that rate."""
+"""σ of a reading of zero over the least rate. The same error persists while a car pulls off: 80 readings of
+four wheels within 0.4 s count as one reading with half of the least rate as σ."""
 
 
 class DeadBand:
-    """Finds the band of one wheel; rates in rad/s."""
+    """Finds the dead band of one wheel; rates in rad/s."""
 
     def __init__(self) -> None:
         self._last: float | None = None
         self.least = _LARGEST
-        """That has been read, or may yet be, rad/s; zero where a wheel has turned from the first reading on, until it
-        begins to turn again."""
+        """Least rate that is read, as known so far, rad/s; zero for a wheel that has turned since the first
+        reading, until it begins to turn again."""
 
     def take(self, reading: float) -> float:
-        """The variance that a reading of zero has beside its noise, (rad/s)²."""
+        """Variance of a reading of zero in addition to its noise, (rad/s)²; 0 for other readings."""
         rate, before, self._last = abs(reading), self._last, reading
         if rate == 0.0:
             return (_PER_BAND * self.least) ** 2

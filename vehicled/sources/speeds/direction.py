@@ -1,8 +1,8 @@
-"""The direction of speeds whose sensor gives none: most buses say how fast a car goes, and not which way.
+"""The direction of travel for speeds without sign: most buses give only the magnitude of the speed.
 
-A sensor that has ever read less than zero gives the direction. Of any other a reading is taken as that of the way
-the car goes by the estimate, which accelerometers, torques and fixes turn backwards. While that is not certain, as
-where a car pulls off, a reading says no more than how fast the car may be, to either side.
+A sensor that has ever read less than zero gives signed speeds. A reading of any other sensor gets the sign of
+the estimated speed, which accelerometers, torques and fixes can make negative. While that sign is uncertain,
+as when the car pulls off, a reading only gives the magnitude of the speed.
 """
 
 from __future__ import annotations
@@ -15,37 +15,39 @@ from vehicled.sources.updates import MeasurementUpdates
 from vehicled.vehicle.arrays import AHEAD
 
 _CERTAIN = 5.0
-"""Standard deviations of the speed ahead."""
+"""Number of standard deviations of the forward speed from which on its sign is certain."""
 _SLOW = 2.0
-"""m/s: faster, a car whose direction is not known goes forwards."""
+"""m/s: above this, a car of unknown direction goes forwards."""
 _ASTRAY = 0.2
-"""m/s: by which an estimate without a speed may be off beside its σ, as by a bias that has not been found yet."""
+"""m/s: error beyond its σ of an estimate without a measured speed, as by a bias that has not been found
+yet."""
 
 _LEAST_SHARE = 0.1
-"""Of what a speed with its sign would take from the variance: a measurement that takes less, and yet corrects as both
-peaks do, is farther from the estimate than its gate lets pass."""
+"""Share of the reduction of variance by a signed speed. If an unsigned speed reduces the variance by less,
+the equivalent measurement would be too far from the estimate for its gate: the speed is then ignored."""
 
 
 class Direction:
-    """Gives speeds of one kind of sensor their sign."""
+    """Gives the speeds of one kind of sensor their sign."""
 
     def __init__(self, filter: ObservedFilter, updates: MeasurementUpdates) -> None:
         self._filter, self._updates = filter, updates
         self._signed: set[str] = set()
-        """Channels that have been negative."""
+        """Channels that have been negative, so that they are signed."""
 
     @property
     def is_forwards(self) -> bool:
-        """Whether the car goes forwards, so that readings which are not negative are as they are."""
+        """Whether the car goes forwards, so that readings need no other sign."""
         ahead: float = self._filter.pose.item(AHEAD)
         return ahead > _SLOW
 
     def resolve(
         self, channel: str, reading: float, variance: float, per_reading: float = 1.0
     ) -> tuple[float, float]:
-        """A reading with its sign, and its variance with what is not known of that: ∞ where it tells nothing.
+        """Reading with its sign, and its variance including the doubt about the sign: ∞ for no information.
 
-        `variance`: of the reading alone; `per_reading`: speed in m/s.
+        `variance`: of the reading alone; `per_reading`: m/s per unit of the reading, 0 for one that measures
+        no speed.
         """
         if reading < 0.0:
             self._signed.add(channel)
@@ -55,7 +57,7 @@ class Direction:
         spread = self._filter.get_variance(VELOCITY, "ahead")
         sigma = math.sqrt(spread)
         speed = reading * per_reading
-        # What nothing else measures can be no reason for a doubt.
+        # Without accelerometers nothing else shows the sign, so it is not doubted.
         if speed >= _SLOW or not self._updates.is_active("imu.accel"):
             return (-reading if ahead < -_CERTAIN * sigma else reading), variance
         if per_reading == 0.0:
@@ -66,11 +68,11 @@ class Direction:
 
 
 def _weigh(estimate: float, spread: float, speed: float, variance: float) -> tuple[float, float]:
-    """The measurement, and its variance, that corrects an estimate as a speed to either side does; all in m/s.
+    """Measurement and variance that correct an estimate as a speed of unknown sign does; all in m/s.
 
-    That has two peaks, which count by how likely the estimate makes them. Mean and variance of both together are kept
-    (Alspach and Sorenson, 1972). Where these are hardly more certain than before, the speed tells nothing yet: as
-    zero with the speed for its σ, which it would be once, a few readings would stop a car that pulls off.
+    The posterior has two peaks, weighted by their likelihood under the estimate. Its mean and variance are
+    kept (Alspach and Sorenson, 1972). If the variance hardly decreases, the speed is ignored: taken as zero
+    with the speed as σ, which is right for a single reading, a few readings would stop a car that pulls off.
     """
     odds = 2.0 * speed * estimate / (spread + variance + _ASTRAY**2)
     sense = math.tanh(0.5 * odds)

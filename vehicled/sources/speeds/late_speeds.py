@@ -1,4 +1,4 @@
-"""Speeds that a control unit smooths and sends late, by an unknown time: its state, and what it adds to a reading."""
+"""Unknown latency of speeds that a control unit smooths and sends late: its state and its effect on a reading."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 _LATEST = 0.3
-"""s: no speed and no receiver errs by more."""
+"""s: largest error of the latency of speeds and receivers."""
 _SMALL_CHANGE = 0.2
-"""m/s²: slower changes of the speed do not determine a latency, those twice as fast do so wholly."""
+"""m/s²: slower changes of the speed do not determine a latency; changes twice as fast determine it fully."""
 _UNKNOWN = 0.2
-"""(m/s²)²: variance of the acceleration up to which it is measured, rather than guessed by the speeds themselves."""
+"""(m/s²)²: variance up to which the acceleration is measured, and not just derived from the speeds
+themselves."""
 
 
 def make_latency(
     name: str, meaning: str, sigma: Callable[[S], float | None], carries_place: bool = False
 ) -> ErrorStates[S]:
-    """States of a latency, s; `sigma` by the configuration, as in `make_constant`."""
+    """State of a latency, s; `sigma`: from the configuration, as in `make_constant`."""
     latency = make_constant(
         name, ("",), "s", meaning, contradiction=10.0, limit=_LATEST, is_latency=True, sigma=sigma
     )
@@ -34,9 +35,9 @@ def make_latency(
 
 
 def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[Atom, dict[int, Atom]]:
-    """What a reading is less by as it is late, and its row for that; `by_speed`: its derivative by the forward speed.
+    """Amount by which lateness reduces a reading, and its row; `by_speed`: derivative by the forward speed.
 
-    Taken as of now, a late speed contradicts a receiver and an IMU whose times are right.
+    A late speed taken as present would contradict a receiver and an IMU whose times are right.
     """
     change = by_speed * _calc_acceleration(model)
     row = model.states.entries(latency, {0: -(calc_share_of_change(model) * change)})
@@ -44,16 +45,17 @@ def calc_lateness(model: ErrorModel, latency: Group, by_speed: Atom) -> tuple[At
 
 
 def find_considered(model: ErrorModel, latency: Group) -> Considered | None:
-    """A latency of speeds that readings do not correct while the acceleration is unknown."""
+    """The latency, as a state that readings do not correct while the acceleration is unknown (Schmidt–Kalman)."""
     if latency not in model.states:
         return None
     return Considered(dict.fromkeys(model.states.places(latency), calc_unknown(model)))
 
 
 def find_considered_by_wheels(model: ErrorModel, latency: Group | None = None) -> Considered:
-    """Of wheels: likewise their latency; and, while the acceleration is known, the force that they slip by.
+    """The same for wheels: their latency; and, while the acceleration is known, the force that causes their slip.
 
-    Tyres slip by a tenth or two more or less than the model's. Corrected by slip, forces would be wrong by as much.
+    The slip of real tyres differs by 10 or 20 % from the model's. Forces corrected by slip would be wrong by
+    as much.
     """
     unknown, states = calc_unknown(model), model.states
     places = states.places(latency) if latency is not None and latency in states else []
@@ -61,26 +63,27 @@ def find_considered_by_wheels(model: ErrorModel, latency: Group | None = None) -
 
 
 def calc_unknown(model: ErrorModel, known: float = _UNKNOWN) -> Atom:
-    """Whether the acceleration is too uncertain for speeds to show a latency: 0 to 1.
+    """Degree, 0 to 1, to which the acceleration is too uncertain for speeds to show a latency.
 
-    Without good accelerometers it is what speeds have made of the unknown force: it follows them late, and their
-    innovations correlate with it as they would with a latency. `known`: variance up to which it is known, (m/s²)².
+    Without good accelerometers the acceleration comes from the unknown force that speeds have corrected: it
+    lags behind them, and their innovations correlate with it as with a latency. `known`: variance up to which
+    the acceleration is known, (m/s²)².
     """
     return calc_share(model.g, model.calc_variance(_find_forces(model)), known)
 
 
 def _find_forces(model: ErrorModel) -> list[int]:
-    """Places of the states of what accelerates the car ahead."""
+    """Indices of the states of forces that accelerate the car ahead."""
     states = model.states
     forces = [states.index(UNMODELLED, "ahead")] if UNMODELLED in states else []
     return forces + ([*states.places(DRIVE_FORCE)] if DRIVE_FORCE in states else [])
 
 
 def calc_share_of_change(model: ErrorModel) -> Atom:
-    """By how much the speed changes enough to determine a latency: from 0, at a steady speed, to 1."""
+    """Degree to which the speed changes enough to determine a latency: from 0, at a steady speed, to 1."""
     return calc_share(model.g, _calc_acceleration(model), _SMALL_CHANGE)
 
 
 def _calc_acceleration(model: ErrorModel) -> Atom:
-    """Of the forward speed, m/s²."""
+    """Change of the forward speed, m/s²."""
     return model.calc_change(model.models.jacobians["body_velocity"][0])

@@ -1,8 +1,8 @@
-"""Time stamps of wheels that are not even: a busy bus or gateway stamps samples some milliseconds off.
+"""Jitter of the wheels' time stamps: a busy bus or gateway stamps samples with errors of some milliseconds.
 
-A wheel at 70 rad/s turns by 0.35 rad within 5 ms, many times what a counter errs by. How uneven stamps are shows
-without a model: what three consecutive angles deviate from an even rotation along their times (second differences,
-`vehicled.maths.white_noise`), over the rotation rate.
+A wheel at 70 rad/s turns by 0.35 rad within 5 ms, many times the error of a counter. The jitter is found
+without a model: deviation of three consecutive angles from an even rotation over their times (second
+differences, `vehicled.maths.white_noise`), divided by the rotation rate.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
 from vehicled.sources.imu.noise_floor import MEMORY, SPIKE
 
 _LONGEST = 0.03
-"""s between samples: over a longer time, an even rotation is no more to be expected."""
+"""s: longest time between samples over which a wheel rotates evenly."""
 _SLOWEST = 20.0
-"""rad/s: slower, the counter's steps hide milliseconds."""
+"""rad/s: at lower rates, the steps of the counter hide milliseconds."""
 _LARGEST = 0.05
-"""s: more is a counter that jumps."""
+"""s: a larger deviation is a jump of the counter."""
 _USUAL = 1e-6
-"""s²: less is of no consequence, and may be slip."""
+"""s²: a smaller variance does not matter, and may be slip."""
 
 
 class StampJitter:
-    """Variance of the times of angles, from consecutive ones."""
+    """Variance of the time stamps of angles, from consecutive angles."""
 
     def __init__(self, noise: float) -> None:
-        """`noise`: variance of a sample of the angle beside its time, rad²."""
+        """`noise`: variance of a sample of the angle apart from its time, rad²."""
         self._noise = noise
         self._found = 0.0
         self._last: deque[tuple[float, float]] = deque(maxlen=3)
         """Times, s, and angles, rad."""
         self.rate = 0.0
-        """Of rotation, by the last samples, rad/s; 0 while it is not known."""
+        """Rotation rate by the last samples, rad/s; 0 if unknown."""
 
     def take(self, t: float, angle: float) -> None:
-        """An angle measured at t (s)."""
+        """Take an angle (rad) measured at t (s)."""
         last = self._last
         last.append((t, angle))
         (before, a), (middle, b), (now, c) = last if len(last) == 3 else (last[-1],) * 3
@@ -53,5 +53,5 @@ class StampJitter:
 
     @property
     def variance(self) -> float:
-        """Of an angle, by its time, rad²."""
+        """Variance of an angle due to its time stamp, rad²."""
         return self._found * self.rate**2 if self._found > _USUAL else 0.0

@@ -1,4 +1,4 @@
-"""Encoders on the wheels: angles from counted teeth, or rotation rates where a car gives these instead."""
+"""Wheel encoders: angles from counted teeth, or rotation rates if a car gives these instead."""
 
 from __future__ import annotations
 
@@ -32,17 +32,19 @@ _JOINT_ANGLES, _JOINT_SPEEDS = "wheel.angles", "wheel.speeds"
 _KNOWN_ANGLE = 1e-4
 """rad²: variance of a wheel angle that has been set to its counter's reading."""
 _TURNING_NS = 100_000_000
-"""Time over which the turning of wheels gives the speed."""
+"""Time over which the wheels' rotation gives the speed."""
 _SPUN, _NEARER = 3, 0.5
-"""Readings in a row that the filter rejects, and how much nearer to rolling than its wheel they are: the wheel that
-spins or locks is the simulated one, as by more torque or less grip than the car's."""
+"""Consecutive readings that the filter rejects, and their distance from rolling relative to that of the
+filter's wheel: if they are this much nearer, it is the simulated wheel that spins or locks, as it has more
+torque or less grip than the car's."""
 _HELD_NS = 250_000_000
-"""ns for which its readings then set it, and correct nothing else: how it slips is not how the car's does. A reading
-that is farther from rolling ends that."""
+"""Time, ns, for which readings then set the wheel, and correct nothing else: the simulated slip is not the
+car's. A reading that is farther from rolling ends this."""
 _READ_RATE = 1.0
-"""rad/s, 1 σ: of the rate of a wheel that has been set to its reading."""
+"""rad/s, 1 σ: rate of a wheel that has been set to its reading."""
 _STOPPED = 1.5
-"""Rate of a wheel that reads zero, by the estimate, over the least one that it reads: faster, it has locked."""
+"""Estimated rate of a wheel that reads zero, over the least rate that it reads: above this ratio it has
+locked."""
 
 
 def add_wheel_angles(model: ErrorModel) -> None:
@@ -142,13 +144,13 @@ class WheelAngleSource(Source[WheelAngles]):
     def __init__(self, settings: WheelAngles, context: Context) -> None:
         super().__init__(settings, context)
         self._jitters: dict[int, StampJitter] = {}
-        """By how many angles come together."""
+        """By the number of angles in a measurement."""
         self._direction = Direction(self.filter, self.updates)
         self._joint = JointUpdates(self.filter, _JOINT_ANGLES, len(ANGLES))
         self._before: dict[str, float] = {}
-        """Reading of each wheel's counter."""
+        """Previous reading of each wheel's counter."""
         self._backwards = dict.fromkeys(ANGLES, 0.0)
-        """rad, by which a counter that only counts upwards is ahead of the wheel."""
+        """rad: excess of a counter that only counts upwards over the wheel's angle."""
         self.reset()
 
     def register(self) -> None:
@@ -161,12 +163,12 @@ class WheelAngleSource(Source[WheelAngles]):
     def reset(self) -> None:
         """The filter begins anew: the next reading of each wheel sets its angle again."""
         self._set: set[str] = set()
-        """Channels whose wheels have been set to their readings."""
+        """Channels whose wheels in the model have been set to their readings."""
         self._turned: tuple[int, float] | None = None
-        """Time, ns, and mean angle of the rear wheels, from which the speed is measured."""
+        """Time, ns, and mean angle of the rear wheels at the beginning of the speed measurement."""
 
     def observe(self, m: Measurement) -> None:
-        """Update with the angles that the measurement has; the first of a wheel, or after a loss, sets it."""
+        """Update with the angles of the measurement; the first angle of a wheel, or after a time-out, sets it."""
         readings = {channel: m.values[channel] for channel in ANGLES if channel in m.values}
         if not readings:
             return
@@ -175,7 +177,7 @@ class WheelAngleSource(Source[WheelAngles]):
         if jitter is None:
             jitter = self._jitters[count] = StampJitter(self._variances[ANGLES[0]] / count)
         jitter.take(m.t * 1e-9, sum(readings.values()) / count)
-        # They have their time in common: as often as they count, its error would count less.
+        # All angles have the same error of time. It counts once, although it is in each of them.
         variance = self._variances[ANGLES[0]] + count * jitter.variance
         if self._direction.is_forwards and all(map(self._follows, readings)):
             angles = self._follow_forwards(readings)
@@ -185,7 +187,7 @@ class WheelAngleSource(Source[WheelAngles]):
             self._observe_angle(m, channel, reading, variance)
 
     def _follows(self, channel: str) -> bool:
-        """Whether the angle of a wheel follows those before, and does not set it."""
+        """Whether the angle continues those before, and does not set the wheel."""
         return channel in self._set and self.updates.health[channel].state != "lost"
 
     def _observe_angle(self, m: Measurement, channel: str, reading: float, variance: float) -> None:
@@ -198,7 +200,7 @@ class WheelAngleSource(Source[WheelAngles]):
         self.updates.update(m, channel, value, [variance])
 
     def _follow_forwards(self, readings: dict[str, float]) -> dict[str, float]:
-        """What the readings stand for while the car goes forwards: as counted."""
+        """Wheel angles that belong to the readings while the car goes forwards."""
         for channel, reading in readings.items():
             if reading < self._before.get(channel, reading):
                 return {c: self._find_angle(c, r) for c, r in readings.items()}
@@ -207,11 +209,11 @@ class WheelAngleSource(Source[WheelAngles]):
         return {channel: reading - backwards[channel] for channel, reading in readings.items()}
 
     def _find_angle(self, channel: str, reading: float) -> float:
-        """What a counter's reading stands for: many count upwards in reverse, too."""
+        """Wheel angle that belongs to a counter's reading: many counters count upwards in reverse, too."""
         before, self._before[channel] = self._before.get(channel, reading), reading
         turned = reading - before
         if turned and abs(turned) < math.pi:
-            # From sample to sample, teeth that are counted are no measure of the speed.
+            # The teeth counted between two samples do not measure the speed, so only the sign is resolved.
             truly, variance = self._direction.resolve(channel, turned, 0.0, per_reading=0.0)
             if variance > 0.0:
                 self._set.discard(channel)
@@ -224,7 +226,7 @@ class WheelAngleSource(Source[WheelAngles]):
         return True
 
     def measure_speed(self, m: Measurement) -> float | None:
-        """Speed from how far the rear wheels have turned in a while, m/s."""
+        """Speed from the rotation of the rear wheels over a while, m/s; None if not known yet."""
         left, right = m.values.get("wheel.rl.angle"), m.values.get("wheel.rr.angle")
         if left is None or right is None:
             return None
@@ -250,9 +252,10 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         self.reset()
 
     def reset(self) -> None:
-        """The filter begins anew: its wheels roll."""
+        """Restart with the filter, whose wheels roll."""
         self._held: dict[str, tuple[int, float]] = {}
-        """By channel of a wheel that has been set to its reading: until when, ns; and how far from rolling, rad/s."""
+        """By channel of a wheel that has been set to its reading: until when, ns, and distance from rolling,
+        rad/s."""
 
     def register(self) -> None:
         """Register the four rates."""
@@ -264,7 +267,7 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         present = [channel for channel in SPEEDS if channel in m.values]
         if not present:
             return
-        # They are smoothed alike: as often as they count, that error would count less.
+        # All wheels have the same error of smoothing. It counts once, although it is in each of them.
         of_lag = len(present) * (self._smoothed.calc_noise(m.t) / self.filter.rear_radius) ** 2
         variances = [self._variances[channel] + of_lag for channel in present]
         if self._direction.is_forwards:
@@ -286,13 +289,13 @@ class WheelSpeedSource(Source[WheelSpeeds]):
                 continue
             if self._hold(m, channel, rate, variance):
                 continue
-            # At a higher speed it is a wheel that has locked; and a car that has not pulled off stands.
+            # A wheel that reads zero at a higher speed has locked; and a car that has not pulled off stands.
             is_open = slow < _STOPPED * band.least and self._departure.is_possible(m.t * 1e-9)
             self.updates.update(m, channel, [rate], [variance + unread if is_open else variance])
             self._take_spinning(m, {channel: rate}, [variance])
 
     def _hold(self, m: Measurement, channel: str, rate: float, variance: float) -> bool:
-        """Whether a reading of a wheel that has been set to one has set it again."""
+        """Whether the wheel is held at its readings; if so, this reading has set it again."""
         if channel not in self._held:
             return False
         until, farthest = self._held[channel]
@@ -303,19 +306,19 @@ class WheelSpeedSource(Source[WheelSpeeds]):
         return True
 
     def _set_rate(self, m: Measurement, channel: str, rate: float, variance: float) -> float | None:
-        """Set the simulated wheel to a reading, and by how much, rad/s; None where that is too old."""
+        """Set the simulated wheel to a reading; returns by how much, rad/s, None if it is too old."""
         observation = Observation(channel, m.t, [rate], [variance])
         return self.filter.set_wheel_rate(SPEEDS.index(channel), observation, _READ_RATE**2)
 
     def _take_spinning(self, m: Measurement, rates: Mapping[str, float], variances: Sequence[float]) -> None:
-        """Set simulated wheels that spin or lock to readings by which the car's do not."""
+        """Set simulated wheels that spin or lock to readings which show that the car's wheels do not."""
         for (channel, rate), variance in zip(rates.items(), variances, strict=True):
             health = self.updates.health[channel]
             if health.failures < _SPUN:
                 continue
             last = next(r for r in reversed(self.updates.records) if r.sensor == channel)
             rolling = self.filter.calc_rolling_rate(SPEEDS.index(channel))
-            # One that was too old has no innovation.
+            # An observation that was too old has no innovation.
             simulated = rate - last.innovation[0] if last.innovation else rolling
             farthest = _NEARER * abs(simulated - rolling)
             if abs(rate - rolling) < farthest and self._set_rate(m, channel, rate, variance) is not None:

@@ -1,1 +1,1 @@
-"""How an estimate begins, and begins anew."""
+"""Start and restart of the estimate."""

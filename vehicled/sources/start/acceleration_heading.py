@@ -1,7 +1,8 @@
 """The heading of a car that may skid, before the filter runs.
 
-The acceleration that a receiver's velocity shows, in the world, is that of the accelerometers, in the car. Neither
-tyres nor a course along the car are assumed. It takes a car that accelerates, in any direction.
+The change of a receiver's velocity gives the acceleration in world axes, the accelerometers give the same
+acceleration in vehicle axes: the angle between the two is the heading. This assumes nothing about tyres, nor
+that the car moves in the direction in which it points. The car has to accelerate, in any direction.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from typing import NamedTuple
 from vehicled.units import Vector
 
 _WINDOW = 0.5
-"""s: over which the acceleration is found."""
+"""s: time over which the acceleration is averaged."""
 _LEAST_WINDOW = 0.35
 _LONGEST_GAP = 0.25
-"""s: between velocities, and between samples."""
+"""s: longest time between velocities, and between samples."""
 _ACCELERATION_SIGMA = 0.6
-"""m/s²: roll and pitch of a car in a skid, and noise of the receiver's velocity."""
+"""m/s², 1 σ: roll and pitch of a skidding car, and noise of the receiver's velocity."""
 _LEAST_ACCELERATION = 3.0
-"""m/s²: with less, its errors hide the direction."""
+"""m/s²: with less acceleration, errors hide its direction."""
 
 
 class Alignment(NamedTuple):
-    """Where the car points, and how its origin moves."""
+    """Heading of the car, and velocity of its origin."""
 
     yaw: float
     """rad"""
@@ -38,25 +39,25 @@ class Alignment(NamedTuple):
 
 
 class AccelerationHeading:
-    """Velocities over ground and specific forces of the last half second."""
+    """Keeps velocities over ground and specific forces of the last half second."""
 
     def __init__(self) -> None:
         self._antenna: Vector | None = None
-        """Place of what the velocities are of, m in vehicle axes."""
+        """Place of the antenna of the velocities, m in vehicle axes."""
         self._velocities: deque[tuple[float, float, float]] = deque()
         """Time, s; east and north, m/s."""
         self._forces: deque[tuple[float, float, float, float]] = deque()
         """Time, s; yaw rate, rad/s; specific force ahead and to the left, m/s²."""
 
     def reset(self) -> None:
-        """Nothing is known."""
+        """Forget all samples."""
         self._velocities.clear()
         self._forces.clear()
 
     def take_velocity(self, t: float, speed: float, course: float, antenna: Vector) -> None:
-        """A velocity over ground at t (s), m/s and rad clockwise from north; of a place, m in vehicle axes.
+        """Take a velocity over ground at t (s): m/s, rad clockwise from north; `antenna`: m in vehicle axes.
 
-        Those of another place are dropped: where the car turns, they differ.
+        Velocities of another antenna are dropped: they differ where the car turns.
         """
         if antenna != self._antenna:
             self._velocities.clear()
@@ -66,15 +67,15 @@ class AccelerationHeading:
             self._velocities.popleft()
 
     def take_forces(self, t: float, yaw_rate: float, ahead: float, left: float) -> None:
-        """A sample at t (s), in vehicle axes."""
+        """Take a sample at t (s): yaw rate (rad/s) and specific forces (m/s²) in vehicle axes."""
         self._forces.append((t, yaw_rate, ahead, left))
         while t - self._forces[0][0] > 2.0 * _WINDOW:
             self._forces.popleft()
 
     def find(self, imu: Vector) -> Alignment | None:
-        """At the time of the last velocity; None where too little is known, or the car hardly accelerates.
+        """Find the heading at the last velocity; None if too little is known or the car hardly accelerates.
 
-        `imu`: place of what the forces are of, m in vehicle axes.
+        `imu`: place of the accelerometers, m in vehicle axes.
         """
         antenna = self._antenna
         if antenna is None or len(self._velocities) < 3:
@@ -94,7 +95,7 @@ class AccelerationHeading:
             share, (x, y) = t - before, _turn(ahead, left, turned)
             along += share * x
             across += share * y
-        # Where it turns, the antenna moves about the IMU.
+        # In a turn, the antenna moves relative to the IMU.
         arm = antenna[0] - imu[0], antenna[1] - imu[1]
         (_, turned_before, *_), (_, turns, *_) = forces[0], forces[-1]
         x, y = _turn(-turned_before * arm[1], turned_before * arm[0], turned)

@@ -1,4 +1,4 @@
-"""How the filter begins: at the first fix, along the first course, at the speed and yaw rate that are measured."""
+"""Initialisation of the filter: at the first fix, along the first course, with the measured speed and yaw rate."""
 
 from __future__ import annotations
 
@@ -36,68 +36,71 @@ from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, YAW, YAW_RATE
 _log = logging.getLogger(__name__)
 
 LATERAL_SIGMA = (0.5, 0.05)
-"""m/s, and that per speed: of a lateral velocity of which nothing is known."""
+"""m/s, and share of the speed, 1 σ: of an unknown lateral velocity."""
 ATTITUDE_SIGMA = 0.03
-"""rad: of roll and pitch then."""
+"""rad, 1 σ: of roll and pitch with it."""
 _SETTLED_LATERAL_SIGMA = (0.05, 0.01)
 _SETTLED_ATTITUDE_SIGMA = 0.01
-"""The same where the simulated car turns as the real one does."""
+"""The same if the model settles in a turn with the measured yaw rate."""
 _SKIDDING_SIGMA = 0.3
-"""rad: of a heading by the course of a car that does not turn as it is steered."""
+"""rad, 1 σ: of a heading taken from the course while the car does not turn as it is steered."""
 _SKIDDING = Process(0.01, (10.0, 20.0, 0.5, 20.0))
-"""Of what tyres do beside the model until they have the forces of the present slip.
+"""Noise of unmodelled forces until the model's tyres have built up the forces of the present slip.
 
-From another slip than the car's, lagging tyres of the model come to other forces than the car's: two samples of the
-accelerometers would find the lateral velocity by that change, along the slope of a wrong slip. So what they lack is
-new at any time.
-"""
+If the model starts with another slip than the car's, its lagging tyres build up other forces. From the change
+of these forces two samples of the accelerometers would seem to determine the lateral velocity, with the
+force's slope at a wrong slip. To prevent this, unmodelled forces are almost white at this time."""
 _LINEAR_SLIP, _LONGEST_SKID_NS = 0.02, 1_000_000_000
-"""rad: σ of the sideslip from which on tyre forces are linear in its error; and until when that is awaited, ns."""
+"""rad: σ of the sideslip below which tyre forces are linear in its error; and the longest wait for that,
+ns."""
 _OWN_HEADING_SIGMA = 1e-3
-"""rad: of the heading where the local frame is the car's own; it is exact but for rounding."""
+"""rad, 1 σ: of the heading if the local frame is defined by the car itself; it is exact except for
+rounding."""
 _GRAVITY, _SLOPE_SIGMA = 9.81, 0.06
-"""m/s², and rad: at most, of slopes that a start may be on. The steepest roads rise by twice that."""
+"""m/s²; and rad: largest σ of slopes at the start. The steepest roads rise by twice that."""
 _ASKEW = 0.05
-"""rad: what is less may as well be an IMU that is mounted askew."""
+"""rad: a smaller slope may as well be a misaligned IMU."""
 _TURNING = 0.5
-"""m/s²: speed times yaw rate, beyond which a car is in a turn."""
+"""m/s²: speed times yaw rate above which a car is in a turn."""
 _STEERED_SHARE, _STEERED_LEAST = 0.3, 0.05
-"""Share, and rad/s: σ of a yaw rate by the steering. Cars understeer, and follow it late; its zero is not known."""
+"""Share, and rad/s: σ of a yaw rate calculated from the steering. Cars understeer and respond with delay, and
+the zero of the steering is not known."""
 _ANY_TURN, _MOVING = 3.0, 2.0
-"""m/s²: σ of speed times yaw rate of a car that moves, faster than so many m/s, where nothing measures that."""
+"""m/s²: σ of speed times yaw rate if nothing measures the yaw rate, for a car faster than this (m/s)."""
 _POSITION_SIGMA = 1.0
-"""m: at least, after a restart, of height and position beside the way since the last good state."""
+"""m, 1 σ: at least, after a restart, of the height, and of the position in addition to the way since the last
+good state."""
 _YAW_SIGMA = 0.1
-"""rad: at least, of the heading after a restart."""
+"""rad, 1 σ: at least, of the heading after a restart."""
 _KNOWN_YAW = 0.35
-"""rad: σ of a heading beside which a velocity over ground shows whether the car skids."""
+"""rad: largest σ of a heading with which a velocity over ground shows whether the car skids."""
 _FALSE_RATE = 0.3
-"""rad/s, by which the estimate turns otherwise than the gyroscope measures."""
+"""rad/s: difference between the estimated and the measured yaw rate above which the heading is wrong."""
 _SKIDDING_SHARE = 0.2
-"""Of the speed ahead: a car whose lateral velocity is more skids."""
+"""Share of the forward speed: with a larger lateral velocity the car skids."""
 _TRIED_NS = 120_000_000_000
-"""A filter that begins anew sooner after a start with given parameters may have failed by them."""
+"""If the filter restarts sooner than this after a start with given parameters, these may be the cause."""
 
 
 class Initialisation:
-    """Begins a filter, and begins it anew."""
+    """Starts a filter, and restarts it."""
 
     def __init__(self, filter: EstimatedFilter, inputs: Inputs, sources: Sources, world: WorldFrame) -> None:
         self._filter, self._inputs, self._sources, self._world = filter, inputs, sources, world
         self._skids: bool | None = None
-        """Whether the car turns otherwise than it is steered; None until that has been found."""
+        """Whether the car does not turn as it is steered; None until that has been found."""
         self._begun_ns = 0
-        """When it began last."""
+        """Time of the last start."""
         self._tried: tuple[SetParameters, int] | None = None
-        """Given parameters that it has begun with, and when first."""
+        """Given parameters that it has started with, and the time of the first such start."""
         self._refused: SetParameters | None = None
 
     def reset(self) -> None:
-        """Nothing has been measured yet."""
+        """Forget what has been measured."""
         self._skids = None
 
     def is_ready(self, t_ns: int, conditions: StartConditions) -> bool:
-        """Whether the heading is known: while a car skids, a course over ground is none."""
+        """Whether the heading is known: while the car skids, a course over ground does not show it."""
         speed = conditions.speed or 0.0
         yaw_rate = self._find_turn(speed)
         if yaw_rate is None or conditions.yaw is None or conditions.course_antenna is None:
@@ -119,9 +122,10 @@ class Initialisation:
         found: Mapping[str, SlowState],
         saved_every: float,
     ) -> None:
-        """Begin anew where the car is by the estimate, or was by that of the last save.
+        """Restart at the estimated pose, or at that of the last save.
 
-        `found`: parameters that are kept; `saved_every`: s between saves.
+        `given`: parameters of an earlier drive; `found`: parameters that are kept; `saved_every`: s between
+        saves.
         """
         f, world = self._filter, self._world
         pose, aligned, variances = f.read_state().copy(), world.aligned, f.variances
@@ -140,7 +144,7 @@ class Initialisation:
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[PLACE] - f.read_state()[PLACE])
         for group, element, least in (
-            # The saved position may be as old as the time between saves, in which the car has gone on.
+            # The saved position may be as old as the time between saves; the car has moved on since.
             *((POSITION, axis, _POSITION_SIGMA + abs(pose[AHEAD]) * saved_every) for axis in ("x", "y")),
             (POSITION, "z", _POSITION_SIGMA),
             (ATTITUDE, "yaw", _YAW_SIGMA),
@@ -149,10 +153,10 @@ class Initialisation:
         f.restart_history(t_ns)
 
     def _find_motion(self, t_ns: int, pose: np.ndarray, yaw_rate: float) -> Alignment | None:
-        """How the car moves by a receiver and the estimated heading; None where these do not show it."""
+        """Motion of the car by a receiver and the estimated heading; None if these do not show it."""
         f = self._filter
         sigma = math.sqrt(f.get_variance(ATTITUDE, "yaw"))
-        # An estimate that turns otherwise than the car has a heading that is as wrong.
+        # If the estimate turns at another rate than the car, its heading is wrong too.
         is_false = abs(float(pose[YAW_RATE]) - yaw_rate) > _FALSE_RATE
         if not self._world.aligned or sigma > _KNOWN_YAW or is_false:
             return None
@@ -166,13 +170,13 @@ class Initialisation:
         given: SetParameters,
         skid: Alignment | None = None,
     ) -> None:
-        """Begin at t_ns with what is known. `given`: parameters of an earlier drive; `skid`: of a car in one."""
+        """Start at t_ns with what is known. `given`: parameters of an earlier drive; `skid`: motion in a skid."""
         f, world = self._filter, self._world
         speed, heading = conditions.speed or 0.0, conditions.yaw
         yaw, yaw_sigma = settings.yaw, settings.yaw_sigma
         has_fix = conditions.fix is not None
         alignment = conditions.find_alignment() if self._skids else skid
-        # Without a receiver there is nothing to align with: the local frame is the car's own.
+        # Without a receiver there is nothing to align with: the heading at the start defines the local frame.
         world.aligned = heading is not None or not has_fix
         if alignment is not None:
             yaw, yaw_sigma, speed = alignment.yaw, alignment.sigma, alignment.ahead
@@ -190,8 +194,9 @@ class Initialisation:
         else:
             self._turn_in(t_ns, speed, conditions)
         if conditions.forces is not None:
-            # Slope, biases and the IMU's alignment share what is measured first. What a state is opened for later is
-            # left to it alone, be it only the tyres of the simulated car taking the load of the slope.
+            # Open the states that accelerometers correct now, so that slope, biases and the IMU's alignment
+            # share the first innovations. A state that is opened later takes the rest alone, even if that is
+            # only the load of the slope building up in the model's tyres.
             f.open_states("imu.accel".__eq__)
         self._widen_slopes(conditions)
         if conditions.fix is not None:
@@ -200,7 +205,7 @@ class Initialisation:
         self._skids, self._begun_ns = None, t_ns
 
     def _place_at_fix(self, t_ns: int, measured_ns: int, fix: Fix, antenna: Vector) -> None:
-        """Move the car to a fix of that time, whose antenna is there in the car, m in vehicle axes."""
+        """Move the car to a fix of the time measured_ns. `antenna`: its place, m in vehicle axes."""
         f, world = self._filter, self._world
         world.find_origin(fix)
         # The fix is as old as its latency; the car has gone on since.
@@ -211,7 +216,7 @@ class Initialisation:
         f.shift_antenna_to(world.to_world_or_level(fix), further, antenna)
 
     def _is_trusted(self, t_ns: int, given: SetParameters) -> bool:
-        """Whether to begin with given parameters: no more, once the filter has begun anew soon after it had them."""
+        """Whether to start with given parameters. Not if the filter restarted soon after a start with them."""
         if given is self._refused or not given.parameters:
             return False
         if self._tried is None or self._tried[0] is not given:
@@ -225,7 +230,10 @@ class Initialisation:
         return True
 
     def settle(self, t_ns: int) -> None:
-        """Tyres have the forces of their slips 0.1 s after `begin`; to be called from then on, ten times a second."""
+        """End the start's noise of unmodelled forces. Call ten times a second, first 0.1 s after `begin`.
+
+        By then the tyres have the forces of their slips.
+        """
         f, given = self._filter, calc_unmodelled(self._filter.settings)
         if f.get_process(UNMODELLED)[0] == given.time:
             return
@@ -234,7 +242,7 @@ class Initialisation:
             f.set_process(UNMODELLED, given)
 
     def find_yaw_rate(self, t_ns: int, speed: float) -> tuple[float, float]:
-        """The yaw rate by gyroscopes, or else by the steering, and σ beside that of `initialise`, rad/s."""
+        """Yaw rate by gyroscopes or else by steering, and its σ in addition to that of `initialise`, rad/s."""
         measured, steering = self._sources.yaw_rate, self._inputs.steering
         if measured is not None:
             return measured, 0.0
@@ -250,14 +258,14 @@ class Initialisation:
         return None if yaw_rate is None or abs(speed * yaw_rate) < _TURNING else yaw_rate
 
     def _apply_inputs(self, t_ns: int, speed: float) -> None:
-        """Write inputs as measured now into the car; an unknown steering follows from how the car turns."""
+        """Write the present inputs into the car; an unknown steering angle follows from the measured yaw rate."""
         self._inputs.steering.check(t_ns * 1e-9, speed, self._sources.yaw_rate)
         self._inputs.apply(t_ns * 1e-9)
 
     def _widen_slopes(self, conditions: StartConditions) -> None:
-        """What accelerometers measure that is no turn may be gravity, on a slope or a bank.
+        """Widen the slopes' σ by the measured accelerations that no turn explains: they may be gravity on a slope.
 
-        As far as an IMU that is mounted askew may explain it, it is no slope.
+        The part that a misaligned IMU may explain is left out.
         """
         f, imu = self._filter, self._sources.imu
         if conditions.forces is None or imu is None or not imu.measures_gravity:
@@ -272,7 +280,7 @@ class Initialisation:
                 f.expect_slopes(min(beyond, _SLOPE_SIGMA))
 
     def _skid(self, t_ns: int, alignment: Alignment) -> None:
-        """Begin in a skid, whose tyres are as loaded as that makes them."""
+        """Start in a skid, with the tyre forces that belong to it."""
         f, yaw_rate = self._filter, self._sources.yaw_rate or 0.0
         self._apply_inputs(t_ns, alignment.ahead)
         hold_motion(f, alignment.left, yaw_rate)
@@ -281,13 +289,14 @@ class Initialisation:
         f.restart_process(UNMODELLED, _SKIDDING)
 
     def _turn_in(self, t_ns: int, speed: float, conditions: StartConditions) -> None:
-        """Begin in a turn: with its yaw rate and, if the steering explains it, its roll and sideslip."""
+        """Start in a turn, with its yaw rate and, if the steering explains the turn, its roll and sideslip."""
         f = self._filter
         yaw_rate, sigma = self.find_yaw_rate(t_ns, speed)
-        # Where nothing measures how the car turns, it may be in a turn.
+        # If nothing measures the yaw rate, the car may be in a turn.
         if abs(speed * (yaw_rate or sigma)) < _TURNING:
             return
-        # While that is known it is the car's own heading, else that of an antenna's motion.
+        # A measured heading is the car's own; otherwise the heading is the direction in which an antenna
+        # moves.
         antenna = conditions.course_antenna if conditions.fix is not None else None
         self._apply_inputs(t_ns, speed)
         is_settled = settle_in_turn(f, yaw_rate)

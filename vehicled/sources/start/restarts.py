@@ -1,4 +1,4 @@
-"""Restarts of the filter: how soon after one another, and the state that an estimator is in."""
+"""Restarts of the filter: how often they are allowed, and the resulting state of the estimator."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from vehicled.backoff import Backoff
 from vehicled.messages import Condition, SourceFault, State
 
 _RECOVERY_NS = 1_000_000_000
-"""After a restart with good data the estimate is normal again."""
+"""Time after a restart until the estimate is normal again, with good data."""
 
 
 class Restarts:
-    """Allows two in a minute at once; after that the filter has failed, and is started from nothing after a while."""
+    """Allows two restarts in a minute; after that the filter has failed, and starts from nothing after a while."""
 
     def __init__(self) -> None:
         self._backoff = Backoff()
         self.reset()
 
     def reset(self) -> None:
-        """The filter begins anew from nothing."""
+        """Forget all restarts: the filter starts from nothing."""
         self._recent: tuple[int, str] | None = None
-        """Time and reason of a restart that is not long ago."""
+        """Time and reason of a recent restart."""
         self._failure: tuple[int, str] | None = None
-        """When to start again, and why not at once."""
+        """Time of the next start, and reason for the wait."""
 
     @property
     def has_failed(self) -> bool:
-        """Whether the filter is not to be started at present."""
+        """Whether the filter must not be started at present."""
         return self._failure is not None
 
     def is_due(self, t_ns: int) -> bool:
-        """Whether a filter that has failed is to be started now."""
+        """Whether a failed filter is to be started now."""
         return self._failure is not None and t_ns >= self._failure[0]
 
     def request(self, t_ns: int, reason: str) -> bool:
@@ -66,7 +66,7 @@ class Restarts:
             and known.since is not None
         ):
             return known
-        # Faults of which only numbers in their reasons have changed are those that were there.
+        # Faults that differ only in the numbers in their reasons are the same faults.
         kinds, before = {f.kind for f in faults}, {f.kind for f in known.faults}
         is_same = (state, reason, kinds) == (known.state, known.reason, before)
         since = known.since if is_same else None

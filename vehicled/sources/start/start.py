@@ -1,4 +1,4 @@
-"""What must be known before the filter can start: where the car is, how fast, and which way it goes."""
+"""What must be known before the filter can start: the car's position, speed and heading."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from vehicled.sources.world import Fix
 from vehicled.units import Vector
 
 _APART, _APART_SHARE = 1.0, 0.15
-"""m/s, and share of the speed: radii, slip and latency make less of a difference."""
+"""m/s, and share of the speed: wheel radii, slip and latency make a smaller difference."""
 
 _DIRECTED = 0.3
-"""m/s: a speed below the negative of it is backwards, and not noise."""
+"""m/s: a speed below the negative of this is a car that reverses, not noise."""
 
 _OLD_NS = 2_000_000_000
-"""A speed that was measured so long before what came last is not that of the car any more."""
+"""A speed older than the latest one by more than this is out of date."""
 
 _TOGETHER_NS = 50_000_000
-"""Between samples of one motion: gyroscopes and accelerometers may come in messages of their own."""
+"""Longest time between samples of the same motion: gyroscopes and accelerometers may send separate
+messages."""
 
 _COURSE_SIGMA = 0.03
-"""rad: of a heading that is taken from the first course over ground."""
+"""rad, 1 σ: of a heading taken from the first course over ground."""
 
 
 def _agree(one: float, other: float) -> bool:
@@ -45,41 +46,45 @@ class StartConditions:
     def reset(self) -> None:
         """Nothing is known any more."""
         self.fix: tuple[int, Fix, Vector] | None = None
-        """With the time when it was measured, ns, and the place of the antenna, m in vehicle axes."""
+        """Time of the measurement, ns; fix; place of the antenna, m in vehicle axes."""
         self._fix_by = 0
-        """Number of the receiver that it comes from."""
+        """Number of the receiver that gave it."""
         self._speeds: dict[int, tuple[int, float]] = {}
-        """As measured last, by the precedence of the source: time, ns, and speed, m/s."""
+        """Latest time, ns, and speed, m/s, by the precedence of the source."""
         self._speed_ns = 0
-        """Time of the one that came last, ns."""
+        """Time of the latest of them, ns."""
         self._signed: set[int] = set()
-        """Sources, by their precedence, whose speeds have been negative."""
+        """Precedence numbers of the sources whose speeds have been negative."""
         self._awaited: set[int] = set()
-        """Those that have sent something, be it only the first angle of a wheel."""
+        """Precedence numbers of the sources that have sent something, even if only the first angle of a
+        wheel."""
         self._ahead: deque[float] = deque(maxlen=2)
-        """m/s, of the estimate a second ago and before; the last one may have been led astray by then."""
+        """m/s: estimated forward speeds a second ago and before that; by the later one the filter may have
+        gone astray."""
         self._course: tuple[float, float, Vector] | None = None
-        """Over ground, rad; the speed below which it is not used, m/s; place of its antenna, m in vehicle axes."""
+        """Course over ground, rad; speed below which it is not used, m/s; place of the antenna, m in vehicle
+        axes."""
         self._heading: tuple[float, float] | None = None
         """Yaw by two antennas, rad, and its σ."""
         self.yaw_ns = 0
-        """When the latest of these was measured, ns."""
+        """Time of the latest heading or course, ns."""
         self.is_blind = False
-        """Whether the filter has started without a speed, as if the car stood, and none has come yet."""
+        """Whether the filter has started without a speed, assuming standstill, and none has arrived since."""
         self._acceleration.reset()
         self._motion: list[tuple[int, float] | None] = [None, None, None]
-        """Time, ns, with yaw rate, and forces ahead and to the left, since they were last complete."""
+        """Time, ns, and value of yaw rate, forward and lateral force, as far as measured since they were last
+        complete."""
         self.forces: tuple[float, float] | None = None
-        """m/s², along the car and to the left, as measured last, less speed times yaw rate."""
+        """m/s²: latest forces along the car and to the left, less speed times yaw rate."""
 
     def note_start(self) -> None:
         """The filter has started with what is known."""
         self.is_blind = self.speed is None and bool(self._sources.of_speed)
 
     def has_begun_wrong(self, ahead: float) -> bool:
-        """Whether the first speed after a start without any, or the estimate's, m/s, is that of a car that drives.
+        """Whether the first speed after a blind start, or the estimate's `ahead` (m/s), shows a moving car.
 
-        What the filter has taken for biases and slopes until then is wrong then, too.
+        If so, the biases and slopes that the filter has estimated until then are wrong, too.
         """
         if not self.is_blind or (speed := self.speed) is None:
             return False
@@ -87,26 +92,26 @@ class StartConditions:
         return max(abs(ahead), abs(speed)) > _APART
 
     def keep_direction(self, ahead: float) -> None:
-        """Take the speed of an estimate that is good, m/s; to be called once a second."""
+        """Take the forward speed of a good estimate, m/s; to be called once a second."""
         self._ahead.append(ahead)
 
     def set_direction(self, ahead: float) -> None:
-        """The speed by a receiver, m/s, where an estimate is not good."""
+        """Take the forward speed by a receiver, m/s, when the estimate is not good."""
         self._ahead.clear()
         self._ahead.append(ahead)
 
     def forget_place(self) -> None:
-        """Fix and heading are not known any more."""
+        """Forget fix, course and heading."""
         self.fix = self._course = self._heading = None
 
     @property
     def course_antenna(self) -> Vector | None:
-        """The place whose course is taken for the heading, m in vehicle axes; None where it is none."""
+        """Place of the antenna whose course is used as heading, m in vehicle axes; None if no course is used."""
         return None if self._heading is not None or self._course is None else self._course[2]
 
     @property
     def yaw(self) -> tuple[float, float] | None:
-        """rad, with its σ: by two antennas, or else by the course over ground while moving."""
+        """Heading, rad, with its σ: by two antennas, or else by the course over ground while moving."""
         if self._heading is not None or self._course is None:
             return self._heading
         (course, least, _), speed = self._course, self.speed or 0.0
@@ -115,7 +120,7 @@ class StartConditions:
 
     @property
     def speed(self) -> float | None:
-        """m/s, negative backwards: by the preferred source, or by the median of three or more if that is far off."""
+        """Speed, m/s, negative in reverse: the preferred one, or the median of three or more if far from it."""
         speeds = self._with_signs()
         if not speeds:
             return None
@@ -124,32 +129,33 @@ class StartConditions:
 
     @property
     def is_speed_known(self) -> bool:
-        """Whether it is measured, and not by two sources of which one must be wrong."""
+        """Whether the speed is measured, and not by two sources that contradict each other."""
         speeds = list(self._with_signs().values())
         return len(speeds) > 0 and (len(speeds) != 2 or _agree(*speeds))
 
     @property
     def is_motion_complete(self) -> bool:
-        """Whether the sensors that show forwards or backwards, and how fast the car turns, have measured.
+        """Whether the sensors that show the direction of travel and the yaw rate have measured.
 
-        Devices are connected one after the other; a car in a turn moves otherwise than one that goes straight on.
+        Devices connect one after the other, so these may come later than the speed; without the yaw rate, a
+        start in a turn would be as if the car went straight on.
         """
         of_speed, imu = self._sources.of_speed, self._sources.imu
         signed = {s.settings.SPEED_PRECEDENCE for s in of_speed if not isinstance(s, GnssSource)}
         if signed and signed.isdisjoint(self._speeds):
             return False
-        # What is positive may be a magnitude, as long as another sensor may still show that the car goes backwards.
+        # A positive speed may be a magnitude as long as another sensor may still show that the car reverses.
         may_be_backwards = _APART < (self.speed or 0.0) < FASTEST_BACKWARDS
         if may_be_backwards and not (signed & self._awaited) <= self._speeds.keys():
             return False
         return imu is None or not imu.has_gyroscopes or self._sources.yaw_rate is not None
 
     def _with_signs(self) -> dict[int, float]:
-        """Speeds with the sign of the preferred one of those that have one, else of the estimate.
+        """Speeds with the sign of the preferred source that has signs, else with that of the estimate.
 
-        A speed that is not negative may be a magnitude: so it is of receivers, and on the buses of most cars.
+        A source that has never been negative may give magnitudes, as receivers and the buses of most cars do.
         """
-        # Settings that were read again may have left a source out; another may have fallen silent.
+        # A reload of the settings may have removed a source; another may have fallen silent.
         of_speed = {s.settings.SPEED_PRECEDENCE for s in self._sources.of_speed}
         oldest = self._speed_ns - _OLD_NS
         speeds = {n: v for n, (t_ns, v) in self._speeds.items() if n in of_speed and t_ns > oldest}
@@ -161,7 +167,7 @@ class StartConditions:
         return {n: v if n in signed else sign * abs(v) for n, v in speeds.items()}
 
     def _goes_back(self, speeds: Collection[float]) -> bool:
-        """Whether a car with such speeds over ground goes backwards: by the estimate, or by heading and course."""
+        """Whether a car with these speeds goes backwards: by the estimate, or by heading and course."""
         before = self._ahead[0] if self._ahead else 0.0
         if abs(before) > _APART:
             return before < 0.0 and any(_agree(-before, v) for v in speeds)
@@ -172,9 +178,10 @@ class StartConditions:
         return is_opposite and any(least < v < FASTEST_BACKWARDS for v in speeds)
 
     def take(self, m: Measurement, readers: Readers, is_running: bool) -> None:
-        """Fix, speed, heading and motion in a measurement, each from its best source.
+        """Take fix, speed, heading and motion from a measurement, each from its best source.
 
-        `readers`: of its channels. While the filter runs speeds alone: it would begin anew at its own place.
+        `readers`: of its channels. While the filter runs, only speeds are taken: a restart would be at the
+        estimated position.
         """
         for source in readers.speeds:
             precedence = source.settings.SPEED_PRECEDENCE
@@ -198,7 +205,7 @@ class StartConditions:
             self._take_heading(m, receiver, n == self._fix_by)
 
     def _take_heading(self, m: Measurement, receiver: GnssSource, accelerates: bool) -> None:
-        """`accelerates`: whether accelerations are found by its velocities."""
+        """`accelerates`: whether its velocities serve to find accelerations."""
         yaw, course = receiver.find_yaw(m.values), receiver.find_course(m.values)
         if yaw is not None or course is not None:
             self.yaw_ns = m.t - round(receiver.settings.latency * 1e9)
@@ -210,7 +217,7 @@ class StartConditions:
                 self._acceleration.take_velocity(self.yaw_ns * 1e-9, speed, course, receiver.settings.antenna)
 
     def _take_motion(self, m: Measurement) -> None:
-        """What the IMU measures before the filter runs."""
+        """Take samples of the IMU before the filter runs."""
         imu = self._sources.imu
         if imu is None:
             return
