@@ -1,10 +1,10 @@
-"""A bias of an accelerometer that drifts: what it adds up to beside the change of the estimated velocity.
+"""A drifting bias of an accelerometer: its integral, compared with the change of the estimated velocity.
 
-With what is ahead as the real part, and what is to the left as the imaginary one, the velocity v of a car that turns
-at ω changes by v̇ = a − g − i ω v, where a is the specific force and g the share of gravity along it. The filter may
-explain a bias by a road that rises or banks. So it has to show with two other values of g as well: that of the
-attitude which gyroscopes add up to, and that of a road which goes on as it was. The accelerometer goes on being used:
-its bias is estimated anew.
+In complex numbers, forward real and left imaginary, the velocity v of a car with yaw rate ω changes by v̇ = a
+− g − i ω v, where a is the specific force and g the component of gravity. The filter may explain a bias by a
+rising or banked road. So the bias also has to show with two other values of g: by the attitude from
+integrated gyroscopes, and by a road that continues unchanged. The accelerometer stays in use: its bias is
+estimated anew.
 """
 
 from __future__ import annotations
@@ -21,45 +21,47 @@ from vehicled.sources.imu.inertial_attitude import CERTAIN
 Pair = tuple[float, float]
 """Ahead and to the left."""
 _SHORTEST, _WINDOW = 0.5, 3.0
-"""s between velocities that are compared, at least and at most: within less, filters correct theirs."""
+"""Least and longest time between compared velocities, s: over shorter times, filters correct their
+velocity."""
 _EVERY, _SLACK = 0.1, 0.001
-"""s between those that are kept, and by which they are not even."""
+"""Time between kept velocities, s, and its unevenness, s."""
 _BOUND, _PER_SECOND = 0.2, 0.1
-"""m/s, and m/s²: bodies that pitch and roll beside the model make half of it."""
+"""m/s, and m/s²: pitch and roll of bodies in addition to the model's cause half of it."""
 _SHARE, _TURNED_SHARE = 0.03, 0.01
-"""Of the change of velocity, and of what turning makes of it: errors of scale."""
+"""Share of the change of velocity, and share of that due to turning: errors of scale."""
 _SIGMAS = 3.0
-"""Of the bias at the beginning, and of what the filter has found of the velocity meanwhile."""
+"""Number of standard deviations: of the bias at the beginning, and of the filter's corrections of the
+velocity meanwhile."""
 _SLOWEST, _FASTEST_TURN = 4.0, 1.0
-"""m/s, and rad/s: where a car spins, the place of the IMU counts."""
+"""m/s, and rad/s: in a faster turn, the place of the IMU matters."""
 _LONGEST = 0.1
-"""s: after a longer gap nothing is known of the velocity meanwhile."""
+"""s: after a longer gap the change of velocity is unknown."""
 _SET = 0.3
-"""m/s²: a bias that changes by more from one moment to the next has been set anew."""
+"""m/s²: a bias that changes by more from one time to the next has been reset."""
 _GOES_ON = 5.0
-"""s after it was found, for which the bias may go on changing by as much."""
+"""Time, s, after a drift was found for which the bias may go on changing at that rate."""
 _NAMED = 0.75
-"""m/s²: a bias that has changed by as much is that of no sound sensor."""
+"""m/s²: change of a bias that no sound sensor has."""
 _DIRECTIONS = attrgetter("real"), attrgetter("imag")
 
 
 class CarMotion(NamedTuple):
-    """What the filter says at a time."""
+    """Estimate of the filter at a time."""
 
     velocity: complex
     """m/s"""
     heading: float
     """rad"""
     normal: complex
-    """Of the road, its horizontal components in the world's axes."""
+    """Horizontal components of the road's normal, world axes."""
     lean: complex
-    """rad, by how much more the car's axes have risen by the gyroscopes."""
+    """rad: additional rise of the car's axes by the gyroscopes."""
     bias: complex
     """m/s²"""
 
 
 class Spread(NamedTuple):
-    """How well the filter knows it."""
+    """Uncertainty of that estimate."""
 
     velocity: Pair
     """Variances, m²/s²."""
@@ -68,27 +70,27 @@ class Spread(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Until a time, of all that changes the velocity, m/s."""
+    """Integrals up to a time of all that changes the velocity, m/s."""
 
     gained: complex = 0j
-    """By accelerations, without gravity by the filter's attitude."""
+    """Accelerations, less gravity by the filter's attitude."""
     turned: complex = 0j
-    """By turning."""
+    """Turning."""
     lifted: complex = 0j
-    """By gravity along the lean."""
+    """Gravity due to the lean."""
     by_road: complex = 0j
-    """By gravity along the road,"""
+    """Gravity along the road,"""
     per_normal: complex = 0j
-    """and per horizontal component of its normal."""
+    """and the same per horizontal component of its normal."""
 
 
 class _Place(NamedTuple):
-    """At a time."""
+    """Values at a time."""
 
     t: float
     """s"""
     apart: complex
-    """m/s, by how much the sums are ahead of the velocity."""
+    """m/s: integrals less the estimated velocity."""
     sums: _Sums
     motion: CarMotion
     spread: Spread
@@ -108,22 +110,23 @@ class AccelerationDrift:
         self._sums = _Sums()
         self._places: deque[_Place] = deque()
         self._is_beyond = [False, False]
-        """Whether the last comparison was beyond what is usual: once alone is noise."""
+        """Whether the last comparison exceeded the usual difference: a single such one is noise."""
         self._until = [-math.inf, -math.inf]
-        """s, until when the bias may go on changing;"""
+        """Time, s, until which the bias may go on changing;"""
         self._density = [0.0, 0.0]
-        """m²/s⁵, by which its variance grows meanwhile,"""
+        """m²/s⁵: growth of its variance until then;"""
         self._before = 0j
-        """and what it was before, m/s²."""
+        """and its value before, m/s²."""
 
     def interrupt(self) -> None:
-        """What comes is not to be compared with what was before."""
+        """Forget earlier velocities: later ones are not compared with them."""
         self._places.clear()
 
     def take(self, means: Sequence[float], motion: CarMotion) -> bool:
-        """Time (s), yaw rate (rad/s), accelerations ahead and to the left (m/s²), as means of a moment.
+        """Take means of time (s), yaw rate (rad/s), forward and lateral acceleration (m/s²).
 
-        These are less the gravity by the filter's attitude. Returns whether a comparison is due.
+        Gravity by the filter's attitude is subtracted from the accelerations. Returns whether a comparison is
+        due.
         """
         t, yaw_rate, ahead, left = means
         dt, self._t = t - self._t, t
@@ -145,7 +148,7 @@ class AccelerationDrift:
         return not self._places or t - self._places[-1].t > _EVERY - _SLACK
 
     def compare(self, motion: CarMotion, spread: Spread) -> Pair:
-        """Compare the velocity at that time with those before: variances to be added to the biases, m²/s⁴."""
+        """Compare the present velocity with earlier ones. Returns variances to be added to the biases, m²/s⁴."""
         if max(spread.velocity) > CERTAIN * CERTAIN:
             self.interrupt()
         kept, t, sums = self._places, self._t, self._sums
@@ -172,15 +175,15 @@ class AccelerationDrift:
 
     @property
     def is_changing(self) -> bool:
-        """Whether a bias is taken to be changing."""
+        """Whether a bias is assumed to be changing."""
         return self._t < max(self._until)
 
     def has_changed(self, bias: complex) -> bool:
-        """Whether one is, and has done so by more than that of a sound sensor."""
+        """Whether a bias is changing, and has changed by more than that of a sound sensor."""
         return self.is_changing and abs(bias - self._before) > _NAMED
 
     def _find(self, now: _Place, k: int) -> Pair:
-        """By how much a bias seems to have changed, m/s², and within which time, s; zeros where that is usual."""
+        """Apparent change of a bias, m/s², and its duration, s; zeros if the difference is usual."""
         part = _DIRECTIONS[k]
         most, found = 0.0, (0.0, 0.0)
         for place in self._places:

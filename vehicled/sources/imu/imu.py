@@ -49,11 +49,11 @@ from vehicled.vehicle.arrays import AHEAD, LEFT, V1Z, V2Z, YAW, YAW_RATE
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
 _LATENCY = "imu_latency"
-"""Name among the parameters."""
+"""Name of the latency among the parameters."""
 _DRIFTS_NS = 200_000_000
-"""A drift that was found holds until the next comparison, at least."""
+"""Time for which a drift is assumed to go on, at least until the next comparison."""
 _WHOLE = "fused", "weighted"
-"""Reasons of records of which nothing was rejected."""
+"""Reasons of records without rejected components."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +86,8 @@ class Imu(SourceSettings):
     rotation_sigma: Annotated[Radians, NonNegative] = 0.01
     """How well that is known, 1 σ."""
     latency_sigma: Annotated[Seconds, NonNegative] = 0.02
-    """How well the time of a sample is known, 1 σ. The rest is found where a receiver is precise to centimetres
-    (`timing.py`); 0: nothing is changed."""
+    """How well the time of a sample is known, 1 σ. The error is found if a receiver is precise to centimetres
+    (`timing.py`); 0: the time is not changed."""
     gyroscopes: Gyroscopes | None = field(default_factory=Gyroscopes)
     accelerometers: Accelerometers | None = field(default_factory=Accelerometers)
 
@@ -124,7 +124,7 @@ class Imu(SourceSettings):
 
     @property
     def R_imu_vehicle(self) -> np.ndarray:
-        """(3, 3) takes vehicle axes to the IMU's."""
+        """(3, 3) rotation from vehicle axes to the IMU's."""
         (cr, cp, cy), (sr, sp, sy) = (map(f, self.rotation) for f in (math.cos, math.sin))
         return np.array(
             [
@@ -137,16 +137,16 @@ class Imu(SourceSettings):
 
 _AXES = 3
 _OF_FORCES, _OF_VARIANCES = (slice(n * _AXES + 1, (n + 1) * _AXES + 1) for n in (2, 3))
-"""Of the results of both updates: innovations of accelerometers, and variances of these."""
+"""Places in the results of both updates: innovations of accelerometers, and their variances."""
 _CHANNELS = (*GYROSCOPES, *ACCELEROMETERS)
 _ALL = (1.0,) * len(_CHANNELS)
 _get_all = itemgetter(*_CHANNELS)
 _get_nearest = itemgetter(2, _AXES + 1, _AXES)
-"""Of what stands in the order of `_CHANNELS`, that of yaw rate and of forces to the left and ahead."""
+"""From values in the order of `_CHANNELS`: those nearest to yaw rate, lateral and forward force."""
 
 
 class ImuSource(Source[Imu]):
-    """Angular rates and specific forces, with whatever axes a measurement has."""
+    """Angular rates and specific forces, of those axes that a measurement has."""
 
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
@@ -160,19 +160,19 @@ class ImuSource(Source[Imu]):
         self._unsteered = self.filter.car.view("unsteered")
 
     def reset(self) -> None:
-        """The filter begins anew: what was found of the samples' noise is forgotten as well."""
+        """Restart with the filter: also forget the noise found from samples."""
         self.lateral.reset()
         self._timing.forget()
         self._ahead_at = -math.inf
         self._statistics.reset()
-        self._configure_statistics()  # what has been restored may be of older settings
+        self._configure_statistics()  # the restored statistics may be of older settings
         self._rates.reset()
         self._road.reset()
         self._standing.reset()
         self._drift.reset()
 
     def reconfigure(self, settings: SourceSettings) -> None:
-        """Take other settings; what has been found beside another latency does not hold any more."""
+        """Take other settings; with another configured latency, the estimated error of it is forgotten."""
         if settings.latency != self.settings.latency:
             self._timing.forget()
         super().reconfigure(settings)
@@ -184,11 +184,11 @@ class ImuSource(Source[Imu]):
         timing, was_levelled = self._timing, self._timing.is_levelled
         timing.sigma, timing.place, timing.is_levelled = s.latency_sigma, s.position, self.measures_gravity
         if s.latency_sigma == 0.0 or timing.is_levelled != was_levelled:
-            timing.forget()  # what has been found of it does not hold any more
+            timing.forget()  # the estimated error of the time is no longer valid
         timing.has_reference = partial(has_known_time, self.filter, self.updates.is_active)
         self._axes = s.R_imu_vehicle.T.tolist()
         self._channels: set[str] = set()
-        """Those of the settings."""
+        """Channels of the configured sensors."""
         for kind, channels, settings, serves in (
             ("imu.gyro", GYROSCOPES, s.gyroscopes, ("yaw", "sideslip")),
             ("imu.accel", ACCELEROMETERS, s.accelerometers, ("sideslip", "suspension")),
@@ -213,50 +213,51 @@ class ImuSource(Source[Imu]):
                 of_model[place] = [e * e for e in settings.model_error]
         self._statistics.configure(least, of_model, known, limits, self._given_noise)
         if not self._given_noise:
-            # Else it is as configured, with its derivatives where these are carried along.
+            # If the noise is given, the density stays as configured, with its derivatives if these are
+            # computed.
             self._statistics.set_least_turning(self.filter.settings.rate_noise.yaw**2)
 
     def parameters(self) -> dict[str, SlowState]:
-        """The latency of its samples beside the configured one."""
+        """The estimated latency of its samples relative to the configured one."""
         found = self._timing.state
         return {} if found is None else {_LATENCY: found}
 
     def set_parameters(self, given: Mapping[str, SlowState]) -> None:
-        """Begin with that latency."""
+        """Start with that latency."""
         if _LATENCY in given:
             self._timing.set(given[_LATENCY])
 
     @property
     def has_gyroscopes(self) -> bool:
-        """Whether the settings have them."""
+        """Whether gyroscopes are configured."""
         return self.settings.gyroscopes is not None
 
     @property
     def measures_gravity(self) -> bool:
-        """Whether its accelerometers measure gravity along a slope."""
+        """Whether its accelerometers include gravity, so that they show a slope."""
         return not self._gravity_removed
 
     def denies_motion(self, dt: float, gravity: float) -> bool:
-        """Whether the filter's lateral motion, dt (s) later, is impossible. `gravity`: m/s²."""
+        """Whether the filter's lateral motion, after dt (s) more, is impossible. `gravity`: m/s²."""
         read = self.filter.pose.item
         banked = gravity * read(V2Z) if self.measures_gravity else 0.0
         return self.lateral.advance(dt, read(AHEAD), read(LEFT), read(YAW_RATE), banked)
 
     def measure_ahead(self, t: float) -> float | None:
-        """Specific force along the car that was measured shortly before t (s), without known bias, m/s²."""
+        """Specific force along the car, without known bias, m/s²; None if not measured shortly before t (s)."""
         return self._ahead if t - self._ahead_at < OLD else None
 
     def _read(self, v: Mapping[str, float]) -> tuple[Sequence[float], Sequence[float]]:
-        """Values by channel, 0 where there is none; and by channel 1 where it is measured, else 0."""
+        """Values by channel, 0 if missing; and by channel 1 if measured, else 0."""
         if len(self._channels) == len(_CHANNELS) and self._channels <= v.keys():
             return _get_all(v), _ALL
         measured = [float(c in v and c in self._channels) for c in _CHANNELS]
         return [v[c] if there else 0.0 for c, there in zip(_CHANNELS, measured, strict=True)], measured
 
     def note_motion(self, m: Measurement) -> tuple[float | None, ...]:
-        """Take a sample before the filter runs, for the yaw rate that it starts with.
+        """Take a sample before the filter runs, for the yaw rate at the start.
 
-        Returns yaw rate (rad/s), and specific forces ahead and to the left (m/s²), as far as they are measured.
+        Returns yaw rate (rad/s), forward and lateral specific force (m/s²); None where not measured.
         """
         values, measured = self._read(m.values)
         self._statistics.take_sample(m.t * 1e-9, values, measured)
@@ -268,13 +269,14 @@ class ImuSource(Source[Imu]):
         return yaw_rate, ahead, left
 
     def _find_latency(self, means: Sequence[float], bias: float) -> None:
-        """Take means of time, yaw rate and accelerations, and the estimated bias of the yaw rate."""
+        """Find the latency with means of time, yaw rate and accelerations, and the yaw rate's estimated bias."""
         read = self.filter.pose.item
         t, yaw_rate, ahead, left = means
         rises = complex(read(V1Z), read(V2Z))
         if self.measures_gravity:
-            # By the attitude of the same samples: that of the estimate is off by half a milliradian, which comes and
-            # goes, and integrated over a window is several times the noise of fixes.
+            # Subtract gravity by the attitude from the same samples. The estimated attitude has errors of
+            # half a milliradian that vary; integrated over a window they are several times the noise of
+            # fixes.
             if not (self._road.is_used(t) and self._road.is_rolling):
                 self._timing.interrupt()
                 self._vote()
@@ -290,7 +292,7 @@ class ImuSource(Source[Imu]):
             doubt_antenna(self.filter, *self._timing.moved)
 
     def _vote(self) -> None:
-        """Take another time of samples, or of the estimate, where all other sensors together contradict it."""
+        """Change the time of samples, or of the estimate, if all other sensors together contradict it."""
         timing = self._timing
         if lag := find_earliness(self.filter, self._latencies, timing.has_reference):
             move_ahead(self.filter, self._latencies, lag)
@@ -303,7 +305,7 @@ class ImuSource(Source[Imu]):
             move_to_present(self.filter, self._latencies, change)
 
     def observe(self, m: Measurement) -> None:
-        """Update with the axes present, less their known offsets; an absent axis has no information."""
+        """Update with the axes that are present, less their known offsets; a missing axis gives no information."""
         if self._timing.latency:
             m = Measurement(m.source, m.t - round(self._timing.latency * 1e9), m.arrival, m.values)
         t, (values, measured), statistics = m.t * 1e-9, self._read(m.values), self._statistics
@@ -333,14 +335,14 @@ class ImuSource(Source[Imu]):
             self.updates.accept(m, "imu.accel", forces, innovation, variance, results[-1])
 
     def _turn_car_and_road(self, t: float, has_forces: bool) -> None:
-        """Turn them by all gyroscopes of a sample; `has_forces`: by all accelerometers too, which have gravity."""
+        """Correct heading and road with all gyroscopes; `has_forces`: also with all accelerometers and gravity."""
         *rates, ahead, left, _ = self._statistics.read_free()
         self._standing.take(t, rates[2])
         force = complex(ahead, left) if has_forces else None
         self._road.take(t, rates, force, complex(*self.settings.position[:2]))
 
     def _note_motion(self, t: float, found: Sequence[float], measured: Sequence[float]) -> None:
-        """Keep what others use of a sample at t (s), as the statistics have found it."""
+        """Keep those values of a sample at t (s) that others use, as the statistics have calculated them."""
         has_yaw, has_left, has_ahead = _get_nearest(measured)
         yaw_rate, left, ahead, bias = found[8:12]
         self.lateral.take(yaw_rate if has_yaw else None, left if has_left else None)
@@ -353,16 +355,16 @@ class ImuSource(Source[Imu]):
         if not self._given_noise:
             self._find_drift(found)
         if self.updates.step_ns <= self.updates.imu_changes_until_ns:
-            self._timing.interrupt()  # it takes biases as constant
+            self._timing.interrupt()  # timing assumes constant biases
         else:
             self._find_latency(found[15:], bias)
 
     def _find_drift(self, found: Sequence[float]) -> None:
-        """With what the statistics have found: make biases of accelerometers that drift less certain."""
+        """Widen biases of accelerometers that drift, by the means that the statistics have found."""
         if not any(map(self.updates.is_active, COURSES)):
-            return  # what wheels that slip tell would be held against them
+            return  # without courses, errors of slipping wheels would count as drifts
         lean = self._road.lean
-        # How the model's tyres move the car sideways is no measure of accelerometers while the car's slide.
+        # While the car's tyres slide, the lateral motion of the model is no measure of accelerometers.
         if lean is None or self.updates.is_sliding:
             self._drift.interrupt()
             return
@@ -396,14 +398,14 @@ class ImuSource(Source[Imu]):
     def _observe_rates(
         self, m: Measurement, value: list[float], of_samples: float, present: Sequence[int] | None
     ) -> None:
-        """Update with the gyroscopes present, None: all. `of_samples`: variance of their noise."""
+        """Update with the gyroscopes present (None: all). `of_samples`: variance of their noise."""
         if present is None:
-            # Noise that is being identified is noise of the gyroscopes alone.
+            # When noise is identified, it is that of the gyroscopes alone.
             self._rates.take(m.t * 1e-9, value, 0.0 if self._given_noise else math.sqrt(of_samples))
         elif not present:
             return
         noise = list(self._statistics.read_noise()[:_AXES])
-        # Without steering, how the simulated car turns is known from the gyroscopes alone.
+        # Without steering, the model's yaw rate is known from the gyroscopes alone.
         self.updates.update(m, "imu.gyro", value, noise, present, may_reject=not self._unsteered[0])
         record = self.updates.records[-1]
         if self._given_noise or not record.innovation:
@@ -424,12 +426,12 @@ class ImuSource(Source[Imu]):
 
 
 def _find_present(measured: Sequence[float]) -> list[int] | None:
-    """Places of what was measured, None: all."""
+    """Places of the measured axes; None: all."""
     return None if all(measured) else [k for k, there in enumerate(measured) if there]
 
 
 def _fill(components: Sequence[float], present: Sequence[int], other: float) -> list[float]:
-    """By axis, with `other` for those that were not measured."""
+    """Components by axis, with `other` for those that were not measured."""
     filled = [other] * _AXES
     for k, component in zip(present, components, strict=True):
         filled[k] = component

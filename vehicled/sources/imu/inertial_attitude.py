@@ -1,8 +1,8 @@
-"""The attitude that gyroscopes add up to, drawn towards one that is known over longer times: a complementary filter.
+"""Attitude by integrated gyroscopes, corrected towards one that is right over longer times: a complementary filter.
 
-Of an attitude it has the upward ends of the axes ahead and to the left, as real and imaginary part of a complex
-number r: the sines of climb and bank. Of a car that turns at ω about its axes, ṙ = −i ω_z r + (i ω_x − ω_y) u, where
-u is the upward end of the third axis.
+An attitude is given by the vertical components of the forward and left axes, as real and imaginary part of a
+complex number r: the sines of climb and bank. With angular rates ω about the car's axes, ṙ = −i ω_z r + (i
+ω_x − ω_y) u, where u is the vertical component of the third axis.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import math
 from collections.abc import Sequence
 
 CERTAIN = 0.1
-"""m/s, 1 σ: corrections of a velocity that is less certain, as by fixes of a phone, look like a lean or a bias."""
+"""m/s, 1 σ: corrections of a less certain velocity, as by fixes of a phone, look like a lean or a bias."""
 LEVELLING_TIME = 5.0
-"""s, by default, over which what gyroscopes have added up to is forgotten."""
+"""s: default time constant with which integrated rates are forgotten."""
 
 
 class InertialAttitude:
-    """Adds up angular rates."""
+    """Integrates angular rates."""
 
     def __init__(self) -> None:
         self.rises = 0j
-        """Upward ends of the axes ahead and to the left."""
+        """Vertical components of the forward and left axes."""
 
     def advance(
         self,
@@ -33,8 +33,8 @@ class InertialAttitude:
     ) -> None:
         """Go on by `since` seconds at angular rates (3,), rad/s in vehicle axes.
 
-        `towards`: what is known over longer times. It counts no further away than `most` in either axis, so that it
-        may be noisy or wrong for a while. `time`: s, as LEVELLING_TIME.
+        `towards`: attitude that is right over longer times. Its difference is limited to `most` in either
+        axis, so that it may be noisy or wrong for a while. `time`: time constant, s.
         """
         wx, wy, wz = rates
         r = self.rises
@@ -45,15 +45,15 @@ class InertialAttitude:
 def find_rises(
     force: complex, acceleration: complex, velocity: complex, turning: float, place: complex, gravity: float
 ) -> complex:
-    """Upward ends of the axes by specific force (m/s²), where a car's change of velocity is known (m/s²).
+    """Vertical components of the axes from specific force and known change of velocity (both m/s²).
 
-    All with what is ahead as the real part, and what is to the left as the imaginary one: `acceleration` is the
-    change of the velocity's components (m/s) along the car's axes, `turning` its yaw rate (rad/s), `place` that of
-    the accelerometers beside where the velocity is of (m).
+    Complex numbers: forward as the real part, left as the imaginary one. `acceleration`: change of the
+    components of `velocity` (m/s) along the car's axes; `turning`: yaw rate (rad/s); `place`: of the
+    accelerometers relative to the point of the velocity (m).
     """
     return (force - acceleration - 1j * turning * velocity + turning * turning * place) / gravity
 
 
 def limit(value: complex, ahead: float, left: float) -> complex:
-    """A value whose real part is no farther from zero than `ahead`, and its imaginary part than `left`."""
+    """A value with its real part limited to ±`ahead`, and its imaginary part to ±`left`."""
     return complex(min(max(value.real, -ahead), ahead), min(max(value.imag, -left), left))

@@ -1,4 +1,4 @@
-"""Errors of the model that change within seconds, as innovations show them: expressions of the car's program."""
+"""Errors of the model that change within seconds, found from innovations: expressions of the car's program."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ if TYPE_CHECKING:
     from vehicled.symbolic.program import Program
 
 _MOST = 25.0
-"""Densities grow by no more than this factor, so that a sensor that fails is not followed at once: noise by five."""
+"""Largest factor by which a density grows, so that the filter does not follow a failing sensor at once: noise
+grows by five."""
 
 
 class ExcessVariance:
-    """Variance by which innovations exceed what the filter expects of them (Mehra 1970): E[ν²] − H P Hᵀ − R.
+    """Excess of the innovations' variance over the filter's expectation (Mehra 1970): E[ν²] − H P Hᵀ − R.
 
-    White, as the filter takes it to be. It follows what changes within seconds, such as the roughness of a road.
+    The filter treats it as white noise. It follows changes within seconds, such as those of a road's
+    roughness.
     """
 
     def __init__(self, program: Program, name: str) -> None:
-        """Array `name` (1,): zero, there have been no innovations."""
+        """Array `name` (1,): zero means that there have been no innovations."""
         self._g = program.graph
         (self._found,) = program.array(name, 1)
         self.variance = self._g.max(self._found, 0.0)
         """To be added to R."""
 
     def take(self, innovation: Atom, expected: Atom) -> Stores:
-        """An innovation and its variance, S, to which `variance` had been added."""
+        """Take an innovation and its variance S, which includes `variance`."""
         square = self._g.min(innovation * innovation, SPIKE * expected)
         more = square - (expected - self.variance) - self._found
         return [(self._found, self._found + more * (1.0 / MEMORY))]
 
 
 class ExcessDensity:
-    """Density of white noise on the rate of a state, by the innovations of a sensor that measures the state.
+    """Density of white noise on the rate of a state, found from innovations of a sensor that measures the state.
 
-    Consecutive innovations are not correlated where process and sensor are as noisy as expected. A noisier process
-    makes their product positive, by (1 − K) times the variance that the state has in excess; a noisier sensor, such
-    as one that vibrates, makes it negative (Mehra, 1970). What an innovation corrects, K ν, weighs it.
+    Consecutive innovations are uncorrelated if process and sensor are as noisy as expected. A noisier process
+    makes their product positive, by (1 − K) times the excess variance of the state; a noisier sensor, such as
+    one that vibrates, makes it negative (Mehra, 1970). Products are weighted by the corrections K ν.
     """
 
     def __init__(self, program: Program, name: str) -> None:
-        """Array `name` (2,): the density by which the process has more noise than it has at least, unit²/s.
+        """Array `name` (2,): excess density of the process over its least one, unit²/s, and the last innovation.
 
-        And the last innovation. Zero, there have been none.
+        Zero means that there have been no innovations.
         """
         self._g = program.graph
         self.density, self._before = program.array(name, 2)
@@ -54,10 +56,10 @@ class ExcessDensity:
     def take(
         self, innovation: Atom, expected: Atom, noise: Atom, interval: Atom, least: Atom, follows: Atom
     ) -> tuple[Atom, Stores]:
-        """An innovation, its variance S and the part of it that is the sensor's noise; s since the one before.
+        """Take an innovation, its variance S, the sensor's noise in that, and the time since the last one, s.
 
-        `least`: density that the process has in any case; `follows`: 1 where the innovation follows the one before,
-        or 0: then all stays. Returns the density.
+        `least`: density that the process has in any case; `follows`: 1 if the innovation directly follows the
+        last one; with 0 nothing changes. Returns the density.
         """
         g = self._g
         gain = g.max(expected - noise, 0.0) / expected

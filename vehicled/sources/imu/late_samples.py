@@ -1,6 +1,6 @@
-"""What samples of the IMU that are of another time falsify, and what is forgotten once their latency has been found.
+"""Effects of a wrong time of the IMU's samples, which the filter has to forget once their latency is found.
 
-As long as it is not known the estimate is less certain (`added_doubt`).
+Until then the estimate is less certain (`added_doubt`).
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from vehicled.sources.imu.model import ALIGNMENT, GYRO_SCALE
 from vehicled.vehicle.arrays import AHEAD
 
 _FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET, STEERING_RATIO)
-"""What explains samples of another time as well."""
+"""Parameters that explain samples of a wrong time as well."""
 _CLEARLY = 2.5
-"""σ from which on an antenna is where it has been found: that it is elsewhere, the evidence has decided before."""
+"""Number of σ from which on the antenna is where it has been found. That it is elsewhere has been decided
+before, by evidence."""
 _TURNING = 0.3
-"""rad/s: of turns, in which the heading is then wrong by as much as the car turns meanwhile."""
+"""rad/s: usual turn, in which the heading is wrong by the angle turned within the latency."""
 _CHANGING = 1.0
-"""m/s²: of a car in traffic."""
+"""m/s²: usual acceleration of a car in traffic."""
 
 
 def forget_falsified(filter: ObservedFilter, change: float) -> None:
-    """Forget what explained samples of another time, by `change`, s; and how well position and heading are known.
+    """Reset the parameters that explained a wrong time of samples by `change`, s; widen position and heading.
 
-    With a place that the antenna's offset has falsified, fixes would make the same offset again at once.
+    The antenna's offset has falsified the position: with an unchanged σ, fixes would lead to the same offset
+    again.
     """
     offset = math.hypot(*filter.slow.view(GNSS.antenna)[:2].tolist())
     filter.slow.forget(_FALSIFIED)
@@ -50,10 +52,10 @@ def forget_falsified(filter: ObservedFilter, change: float) -> None:
 
 
 def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> None:
-    """Make the antenna's place and the car's uncertain where the former has clearly been found elsewhere.
+    """Widen the places of antenna and car if the antenna has clearly been found elsewhere.
 
-    By a path without tyres, m beside the configured one, ahead + i left. A filter that knows the antenna well has
-    fixes turn and shift the car instead.
+    `place`: found from a path without tyres, relative to the configured one, m, ahead + i left; `sigma`: its
+    σ. A filter with a certain antenna would turn and shift the car by the fixes instead.
     """
     states = filter.states
     if GNSS.antenna not in states:  # its place is known
@@ -70,7 +72,7 @@ def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> Non
 
 
 def move_to_present(filter: ObservedFilter, latencies: Iterable[Group], change: float) -> None:
-    """Take the estimate as that of `change` (s) ago, and add this to latencies, which are relative to its time."""
+    """Treat the estimate as that of `change` (s) ago; latencies are relative to its time and increase by that."""
     for group in latencies:
         if filter.slow.view(group).any():
             filter.slow.move(group, change)
@@ -81,7 +83,7 @@ def move_to_present(filter: ObservedFilter, latencies: Iterable[Group], change: 
 
 
 def move_ahead(filter: ObservedFilter, latencies: Iterable[Group], lag: float) -> None:
-    """Take the estimate as that of `lag` (s) ago, to which latencies are relative, but not for another IMU's time."""
+    """Treat the estimate as that of `lag` (s) ago: latencies increase by that. The IMU's time stays."""
     for group in latencies:
         if group in filter.states and filter.get_variance(group) > 0.0:
             filter.slow.move(group, lag)

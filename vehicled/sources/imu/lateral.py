@@ -6,26 +6,27 @@ import math
 from collections import deque
 
 _WINDOW = 0.5
-"""s: over which errors of bank and bias change the lateral velocity by less than the bound."""
+"""s: within this time, errors of bank and bias change the lateral velocity by less than the bound."""
 _LEAST_BOUND = 1.0
 """m/s"""
 _BOUND_PER_SPEED = 0.05
 _YAW_RATE_BOUND = 0.5
 """rad/s"""
 _SAMPLES = 20
-"""From whose differences the noise of the gyroscope is found; that of a broken one is no motion."""
+"""Number of samples whose differences give the gyroscope's noise; the noise of a broken one must not look
+like motion."""
 _LASTING = 0.2
 """s"""
 _EVERY = 0.02
-"""s between comparisons."""
+"""Time between comparisons, s."""
 OLD = 0.2
-"""s: older samples do not hold now."""
+"""s: older samples are out of date."""
 
 
 class LateralKinematics:
-    """Integrates v̇_y = a_y − g_y − v_x ω_z, and finds when a filter's lateral motion is impossible beside it.
+    """Integrates v̇_y = a_y − g_y − v_x ω_z, and finds when this excludes the filter's lateral motion.
 
-    Samples in vehicle axes; without an accelerometer the yaw rate alone is compared.
+    Samples are in vehicle axes. Without an accelerometer only the yaw rate is compared.
     """
 
     def __init__(self) -> None:
@@ -34,18 +35,19 @@ class LateralKinematics:
     def reset(self) -> None:
         """The filter begins anew."""
         self.yaw_rate: float | None = None
-        """rad/s, as measured last."""
+        """Latest yaw rate, rad/s."""
         self._acceleration: float | None = None
         self._yaw_rate_age = self._acceleration_age = 0.0
         """s"""
         self._variance = 0.0
-        """Of a sample's yaw rate, (rad/s)²."""
+        """Variance of a sample of the yaw rate, (rad/s)²."""
         self._time = self._gained = self._impossible_for = self._since = 0.0
         self._unexplained: deque[tuple[float, float]] = deque()
-        """Time, s, and lateral velocity less what the sensors have integrated, m/s, within the window."""
+        """Time, s, and the filter's lateral velocity less that integrated from the sensors, m/s, within the
+        window."""
 
     def take(self, yaw_rate: float | None, acceleration: float | None) -> None:
-        """The latest samples: yaw rate (rad/s) and lateral specific force (m/s²); None where not measured."""
+        """Take the latest yaw rate (rad/s) and lateral specific force (m/s²); None if not measured."""
         if yaw_rate is not None:
             if self.yaw_rate is not None:
                 self._variance += (0.5 * (yaw_rate - self.yaw_rate) ** 2 - self._variance) / _SAMPLES
@@ -54,11 +56,11 @@ class LateralKinematics:
             self._acceleration, self._acceleration_age = acceleration, 0.0
 
     def advance(self, dt: float, ahead: float, left: float, yaw_rate: float, banked: float = 0.0) -> bool:
-        """Advance by dt (s) beside a filter's velocities (m/s) and yaw rate (rad/s).
+        """Advance by dt (s), with the filter's velocities (m/s) and yaw rate (rad/s).
 
-        `banked`: what its bank and roll add to the accelerometer to the left, m/s².
+        `banked`: gravity in the lateral acceleration by the filter's bank and roll, m/s².
 
-        True when these have been impossible for long, which is found at every `_EVERY` seconds.
+        Returns whether the filter's motion has been impossible for long; checked every `_EVERY` seconds.
         """
         if self.yaw_rate is not None and self._acceleration is not None:
             self._gained += dt * (self._acceleration - banked - ahead * self.yaw_rate)

@@ -1,4 +1,4 @@
-"""The noise of a sensor as its own samples show it, as expressions of the car's program."""
+"""Noise of a sensor from its own samples: expressions of the car's program."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ if TYPE_CHECKING:
     from vehicled.symbolic.program import Program
 
     Stores = list[tuple[Atom, Atom]]
-    """Of a kernel: symbol, and the expression that it becomes."""
+    """Stores of a kernel: a symbol, and the expression that it is set to."""
 
 
 MEMORY = 250.0
-"""Samples over which a variance is averaged."""
+"""Number of samples over which a variance is averaged."""
 SPIKE = 25.0
-"""What is beyond five standard deviations is no noise, and counts as if it were there: so many variances."""
+"""Limit of a square in variances: a deviation beyond five standard deviations is no noise, and counts as
+five."""
 
 
 def number_axes(g: Graph, measured: Sequence[Atom]) -> Atom:
-    """Which of the axes were measured, 1 or 0 each, as one number: zero where none was."""
+    """Code which axes were measured, each given as 1 or 0, as one number: zero if none was."""
     return sum((there * float(2**k) for k, there in enumerate(measured)), g.zero)
 
 
 class NoiseFloor:
     """Variance of white noise from second differences of consecutive samples, component by component.
 
-    A sensor that vibrates more than its settings say is found by itself, without a model (`maths.white_noise`).
+    Finds more vibration than configured from the sensor alone, without a model (`maths.white_noise`).
     """
 
     def __init__(self, program: Program, name: str, size: int) -> None:
-        """Arrays `name.least` (size,), variances of the settings: noise is never taken as less; and `name.floor`.
+        """Arrays `name.least` (size,): configured variances, the least ones that are used; and `name.floor`.
 
-        Zero, the latter knows of no samples.
+        Zero in the latter means that there have been no samples.
         """
         self._g = program.graph
         self.least = program.array(f"{name}.least", size)
         state = program.array(f"{name}.floor", 3 * size + 2)
         self._found, self._last, self._before = (state[i * size : (i + 1) * size] for i in range(3))
         self._count, self._pattern = state[-2:]
-        """Samples that follow each other, and which components they had, as a number."""
+        """Number of consecutive samples, and which components they had, coded as a number."""
 
     def take(self, value: Sequence[Atom], measured: Sequence[Atom]) -> tuple[list[Atom], Stores]:
-        """Variance of a sample by component, from it and all before; samples follow each other regularly.
+        """Variance of a sample by component, from it and all earlier ones, which come at regular times.
 
-        `measured`: by component 1, or 0 where it was not measured; without any of them, all stays.
+        `measured`: by component 1 if measured, else 0; if none is, nothing changes.
         """
         g = self._g
         pattern = number_axes(g, measured)

@@ -1,4 +1,4 @@
-"""Samples that come more often than what is wrong in them changes: expressions of the car's program."""
+"""Samples that come faster than their errors change: expressions of the car's program."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ if TYPE_CHECKING:
     from vehicled.symbolic.program import Program
 
 CHANGES = 0.0025
-"""s: noise of a sample is new after it; closer samples share it. A sensor's bandwidth, vibrations, uneven roads and
-what the model lacks correlate them, and a gateway may send the same sample several times. The noise in the
-configuration holds for rates up to its inverse, 400 Hz."""
+"""s: time after which a sample's noise is independent; closer samples share it. A sensor's bandwidth,
+vibrations, uneven roads and errors of the model correlate them, and a gateway may send the same sample
+several times. The configured noise holds for rates up to the inverse of this time, 400 Hz."""
 _MEMORY = 50.0
-"""Samples over which the interval between them is averaged: those of a bus come in bursts."""
+"""Number of samples over which their interval is averaged: on a bus they come in bursts."""
 _LONGEST = 0.02
-"""s: what is longer is a pause."""
+"""s: a longer interval is a pause."""
 _LEAST = 0.01 * CHANGES
-"""s: of the mean interval."""
+"""s: lower limit of the mean interval."""
 
 
 class Oversampling:
-    """Finds by which factor to increase variances of samples, so that they tell as much per second as at 400 Hz."""
+    """Finds the factor of variances with which samples have as much information per second as at 400 Hz."""
 
     def __init__(self, program: Program, name: str) -> None:
         """Arrays `name` (2,), to be zero at the start, and `name.at` (1,), the time of the last sample."""
         self._g = program.graph
         self._shortfall, self._pattern = program.array(name, 2)
-        """By how much the mean interval is less than `CHANGES`, s; which axes the last sample had, as a number."""
+        """Shortfall of the mean interval below `CHANGES`, s; and which axes the last sample had, coded as a
+        number."""
         (self._at,) = program.array(f"{name}.at", 1)
 
     def take(self, t: Atom, measured: Sequence[Atom]) -> tuple[Atom, Stores]:
-        """The factor for a sample at t (s); `measured`: by axis 1, or 0 where it was not measured."""
+        """Factor for a sample at t (s); `measured`: by axis 1 if measured, else 0."""
         g = self._g
         pattern = number_axes(g, measured)
-        # Axes that come in messages of their own are not more samples of the same axis.
+        # Different axes in separate messages are not more samples of the same axis.
         is_same = g.where_less(g.abs(pattern - self._pattern), 0.5, 1.0, 0.0)
         interval, mean = t - self._at, CHANGES - is_same * self._shortfall
         counts = g.where_less(interval, 0.0, 0.0, is_same)

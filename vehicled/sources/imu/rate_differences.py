@@ -1,4 +1,4 @@
-"""Roll and pitch acceleration from the samples of gyroscopes: expressions of the car's program."""
+"""Roll and pitch acceleration from gyroscope samples: expressions of the car's program."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ if TYPE_CHECKING:
 
 
 WINDOW = 0.007
-"""s: least time over which rates are differenced, so that fast gyroscopes do not make noise of it."""
+"""s: least time between rates that are subtracted; shorter ones would amplify the noise of fast
+gyroscopes."""
 HELD = 0.05
-"""s for which a sample holds, and longest time between two that belong together."""
+"""Time, s, for which a sample is valid, and longest time between two that belong together."""
 _KEPT, _SPACING = 8, 0.0009
-"""Samples that are kept, and s between them at least: more than the window."""
+"""Number of samples that are kept, and least time between them, s: together more than the window."""
 LONG_AGO = -1e9
-"""s: time of what has never been."""
+"""s: a time that stands for never."""
 
 
 @dataclass(frozen=True)
 class Differences:
-    """Of a sample and one that was measured `WINDOW` before."""
+    """Differences of a sample and one measured at least `WINDOW` before."""
 
     is_new: Atom
-    """1, or 0 where the sample is not newer than the last one."""
+    """1; 0 if the sample is not newer than the last one."""
     span: Atom
-    """s between them; more than `HELD` where there is none so near."""
+    """Time between them, s; more than `HELD` if there is none so near."""
     innovations: tuple[Atom, Atom]
-    """Roll and pitch acceleration, rad/s²: of the innovations;"""
+    """Roll and pitch acceleration, rad/s², from the innovations."""
     rates: tuple[Atom, Atom]
-    """of the rates, less the model's. The model's rates would not do for that, as these gyroscopes correct them."""
+    """The same from the measured rates, less the model's accelerations. The model's rates cannot be used for
+    this, as these gyroscopes correct them."""
 
 
 class RateDifferences:
-    """Keeps the last samples."""
+    """Keeps the last samples of gyroscopes."""
 
     def __init__(self, program: Program, name: str) -> None:
         """Arrays `name.times`, to be `LONG_AGO` at the start, and `name.past`, to be zero."""
@@ -47,7 +49,7 @@ class RateDifferences:
         values = program.array(f"{name}.past", 4 * _KEPT + 4)
         self._values = [values[4 * k : 4 * k + 4] for k in range(_KEPT)]
         self._integrals, self._modelled = values[-4:-2], values[-2:]
-        """Of the model's accelerations, rad/s; and these at the last sample."""
+        """Integrals of the model's accelerations, rad/s; and these accelerations at the last sample."""
 
     def take(
         self,
@@ -57,9 +59,9 @@ class RateDifferences:
         modelled: Sequence[Atom],
         taken: Atom,
     ) -> tuple[Differences, Stores]:
-        """A sample at t (s) by roll and pitch: innovations, rates, rad/s, and the model's accelerations, rad/s².
+        """Take a sample at t (s), by roll and pitch: innovations and rates, rad/s; model's accelerations, rad/s².
 
-        `taken`: 1; 0 where the sample is left out, as one that is not newer is.
+        `taken`: 1; 0 if the sample is to be ignored, as one that is not newer is.
         """
         g = self._g
         h = t - self._last

@@ -1,13 +1,14 @@
-"""What twists the body on an uneven road: the rear wheels drive over what the front wheels have driven over.
+"""Twist of the suspension on an uneven road: the rear wheels drive over the same road as the front wheels.
 
-Heave, roll and pitch of the body leave one motion of four wheels open, in which the axles roll against each other.
-A road that rolls the front axle does so with the rear axle one wheelbase later: the height of the front wheels, which
-is their travel and that of the body above them, becomes that of the rear ones.
+Heave, roll and pitch of the body do not determine one motion of the four wheels, in which the axles roll
+against each other. A road that rolls the front axle rolls the rear axle one wheelbase later: the height of
+the front wheels, which is their travel plus the motion of the body above them, becomes that of the rear
+wheels.
 
-Front and rear axle change the roll moment by the same amount in opposite directions, so that a wrong travel of the
-front comes back at the rear with another sign after each wheelbase. Only `_SHARE` of what the front wheels say is
-taken, for that to fade. Least is found of waves of two wheelbases, or a third or a fifth of that: they twist the body
-and do not roll it.
+Front and rear axle change the roll moment by the same amount in opposite directions, so that an error of the
+front's travel comes back at the rear with changed sign after each wheelbase. Only `_SHARE` of the front
+wheels' height is used, so that such errors decay. The method finds least of waves with a length of two
+wheelbases, or a third or a fifth of that: they twist the body without rolling it.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ if TYPE_CHECKING:
 
 _SHARE = 0.6
 _ROLL_TIME = 1.0
-"""s after which an integrated roll acceleration is forgotten, with what is wrong with it."""
+"""s: time constant with which the integrated roll acceleration is forgotten, with its errors."""
 _SMOOTHING = 0.02
-"""s of the low pass of what is found: faster, wheels do not follow the road. The rear wheels' road is taken from as
-much further ahead."""
+"""s: time constant of the low pass of the result: wheels do not follow the road faster than this. To make up
+for it, the rear wheels' road is taken from this much further ahead."""
 _KEPT = 16
-"""Places of the front wheels that are kept: over a wheelbase, or further apart."""
+"""Number of kept places of the front wheels, at least a wheelbase over this number apart."""
 
 
 def calc_preview(vehicle: Vehicle) -> np.ndarray:
-    """(4,) what a car's `RoadPreview` needs of it: wheelbase, half tracks (m), and roll stiffness rear to front."""
+    """(4,) data of a car for its `RoadPreview`: wheelbase, half tracks (m), and roll stiffness rear over front."""
     axles = vehicle.front, vehicle.rear
     (front, half_front, _), (rear, half_rear, _) = (axle.hard_points.wheel_center for axle in axles)
     stiffness = [calc_travel_modes(axle)[1].stiffness * axle.hard_points.wheel_center[1] for axle in axles]
@@ -43,7 +44,7 @@ def calc_preview(vehicle: Vehicle) -> np.ndarray:
 
 
 class Age(NamedTuple):
-    """Of the last sample: s as far as it holds and beyond; 1 where it holds, else 0."""
+    """Age of the last sample, s: within its validity, and beyond it; `holds`: 1 while valid, else 0."""
 
     held: Atom
     free: Atom
@@ -59,29 +60,30 @@ class RoadPreview:
         self._base, self._half_front, self._half_rear, self._ratio = program.array(f"{name}.axles", 4)
         state = program.array(f"{name}.kept", 2 * _KEPT + 5)
         self._way, self._places, self._heights = state[0], state[1 : 1 + _KEPT], state[1 + _KEPT : -4]
-        """Distance driven, m; of each kept height that distance, newest first; and how much higher the left front
-        wheel was than the axle's middle, m."""
+        """Distance driven, m; that distance at each kept height, newest first; and height of the left front
+        wheel over the middle of the axle, m."""
         self._roll_rate, self._roll = state[-4:-2]
-        """Of the body beside the model's, rad/s and rad."""
+        """Roll rate and roll of the body relative to the model's, rad/s and rad."""
         self._twist, self._target = state[-2:]
-        """What is added to the travel of the right rear wheel, m: at the last sample, and where that leads to."""
+        """Addition to the travel of the right rear wheel, m: at the last sample, and the value that it tends
+        to."""
 
     def take(self, age: Age, speed: Atom, rolling: Atom, front: Atom, rear: Atom) -> Stores:
-        """A sample: speed (m/s), roll acceleration (rad/s²), travel of the left wheels (m). `age`: of the last one.
+        """Take speed (m/s), roll acceleration (rad/s²), travel of the left wheels (m); `age`: of the last.
 
-        The last three beside the model's; travel as it would be if the axles rolled alike.
+        The last three are relative to the model's; travel is as if both axles rolled alike.
         """
         g, h = self._g, age.held
-        # After a pause, and in reverse, the front wheels begin anew.
+        # After a pause, and in reverse, the record of the front wheels starts anew.
         goes_on = age.holds * g.where_less(speed, 0.0, 0.0, 1.0)
-        # Without a road that rolls the body, nothing of what noise has made lasts.
+        # On a road that does not roll the body, nothing that noise has caused may remain.
         rolls = goes_on * g.where_less(0.0, rolling * rolling, 1.0, 0.0)
         kept = g.exp(-(h * (1.0 / _ROLL_TIME)))
         rate = rolls * (kept * self._roll_rate + h * rolling)
         roll = rolls * (kept * self._roll + h * rate)
         way = self._way + h * g.max(speed, 0.0)
         height, is_known = self._find_height(way - self._base + _SMOOTHING * speed)
-        # A roll moment of the rear axle is not to become a greater one at the front, and come back as that.
+        # A roll moment of the rear axle must not become a larger one at the front, and come back amplified.
         share = rolls * is_known * _SHARE / g.max(self._ratio, 1.0)
         twist = share * (rear - height + self._half_rear * roll)
         left = front + self._ratio * twist + self._half_front * roll
@@ -91,12 +93,12 @@ class RoadPreview:
         for values, newest in (self._places, way), (self._heights, left):
             for old, new in zip(values, [newest, *values[:-1]], strict=True):
                 kept_now = g.where_less(0.5, further, new, old)
-                # Places that are all alike have nothing between them.
+                # Equal places enclose no distance, so no height is found.
                 stores.append((old, g.where_less(0.5, goes_on, kept_now, newest)))
         return stores
 
     def calc(self, age: Age) -> tuple[tuple[Atom, Atom], tuple[Atom, Atom]]:
-        """What is added to the travel of the left wheels, front and rear (m), and to its rates (m/s)."""
+        """Additions to the travel of the left wheels, front and rear (m), and to its rates (m/s)."""
         twist = self._find_twist(age)
         rate = (age.holds * self._target - twist) * (1.0 / _SMOOTHING)
         return (self._ratio * twist, -twist), (self._ratio * rate, -rate)
@@ -106,7 +108,7 @@ class RoadPreview:
         return (self._target + (self._twist - self._target) * under) * free
 
     def _find_height(self, way: Atom) -> tuple[Atom, Atom]:
-        """The height at a distance driven, m, by the places next to it; and 1, or 0 where none was kept there."""
+        """Height at a distance driven, m, interpolated; and 1, or 0 if none was kept there."""
         g = self._g
         found, is_known = g.zero, g.zero
         for near, far, by_near, by_far in zip(

@@ -1,8 +1,8 @@
-"""Roads that turn the car: hills, banks of a track, ramps, hairpins, kerbs under one side, by the IMU.
+"""Rotation of the car by the road, from the IMU: hills, banked track, ramps, hairpins, kerbs under one side.
 
-The model drives on a plane, and springs hold its body near that. Gyroscopes and accelerometers show the attitude of
-the body without the model. Where the two differ, other springs than the model's make a few degrees of it, the more
-the car accelerates; what is beyond, the road has turned.
+The model drives on a plane, and its springs hold the body nearly parallel to that. Gyroscopes and
+accelerometers give the attitude of the body without the model. Springs that differ from the model's explain a
+few degrees of difference, more while the car accelerates; the rest is a rotation of the road.
 """
 
 from __future__ import annotations
@@ -23,86 +23,89 @@ from vehicled.sources.imu.model import GYRO_BIAS
 from vehicled.vehicle.arrays import AHEAD, AX, LEFT, V1Z, V2Z
 
 _MOST = 0.06
-"""rad, by which the body may lean on its springs beside the model."""
+"""rad: largest lean of the body on its springs relative to the model."""
 _LEVEL, _PITCHING, _ROLLING = 0.015, 0.008, 0.006
-"""rad, by which it may at a steady speed, and in addition for each m/s² along and across the car: springs may be
-otherwise than the model's. Cars pitch by 0.0045 rad per m/s² (CommonRoad's, MuJoCo)."""
+"""rad: the same at a steady speed, and additional rad per m/s² of longitudinal and lateral acceleration, as
+springs may differ from the model's. Cars pitch by 0.0045 rad per m/s² (CommonRoad's, MuJoCo)."""
 _HELD = 1.0
-"""s, within which such a lean goes back."""
+"""s: time constant with which such a lean decays."""
 _OFF_LEVEL = 0.02
-"""rad: accelerations beyond this beside the attitude are those of the car, or of a fault."""
+"""rad: accelerometer attitudes that deviate by more are accelerations of the car, or a fault."""
 _BIAS_SIGMAS = 2.0
-"""Standard deviations of a gyroscope's bias that accelerometers can make up for."""
+"""Standard deviations of a gyroscope's bias that accelerometers can compensate."""
 _AVERAGED = 0.5
-"""s, over which the attitude that accelerometers show is averaged."""
+"""s: time constant of the average of the attitude by accelerometers."""
 _SLIDES = 0.2
-"""Of the speed ahead, lateral speed of a car that slides: how that changes is known too little to level by."""
+"""Lateral speed over forward speed above which the car slides: the change of its velocity is then not known
+well enough to level by."""
 _USUAL = 60.0
-"""s, over which what the two attitudes always differ by is found: an error of accelerometers, or an IMU askew."""
+"""s: time constant of the constant difference of both attitudes: an error of accelerometers, or a misaligned
+IMU."""
 _CURVED, _CURVING_TIME = 0.03, 1.0
-"""rad/s, and s over which that is averaged: slower turns of the road's slope are none, those twice as fast are
-wholly. A car that brakes dives for a shorter time."""
+"""rad/s, and time constant of its average, s: slower changes of the road's slope are ignored, those twice as
+fast count fully. The dive of a braking car is shorter."""
 _BEGUN, _SETTLED = 3.0, 10.0
-"""s, within which an attitude that has begun as level may become any other one, and within which what is usual is
-known too little for small leans to show."""
+"""s: time within which an attitude that started as level may become any other; and time for which the
+constant difference is known too little to detect small leans."""
 _LEVELLED = 6.0
-"""s, after which an attitude that has begun on a slope is that of the car."""
+"""s: time after which an attitude that started on a slope is that of the car."""
 _SLOWEST = 2.0
-"""m/s: a car that stands sways on its tyres, and no road turns it."""
+"""m/s: a slower car sways on its tyres, and no road rotates it."""
 _COMPARED, _OBSERVED_EVERY = 20.0, 0.1
-"""s, after which what is usual is known well enough for the filter to observe the rest; and between observations."""
+"""s: time after which the constant difference is known well enough for the filter to observe the rest; and
+time between such observations."""
 _INTERVAL, _LONGEST = 0.01, 0.2
-"""s between samples that are used, and beyond which they are not continuous."""
+"""s: time between used samples; and longest time between continuous samples."""
 
 
 class RoadRotation:
-    """Compares the attitude by the IMU with the estimate, and turns the road by what springs cannot have done."""
+    """Compares the IMU's attitude with the estimate; rotates the road by the part that springs cannot explain."""
 
     def __init__(self, filter: ObservedFilter) -> None:
         self._filter = filter
         self._gravity = filter.car.vehicle.gravity
         self._levelled = InertialAttitude()
-        """By gyroscopes and accelerometers."""
+        """Attitude by gyroscopes and accelerometers."""
         self.reset()
 
     def reset(self) -> None:
         """The filter begins anew."""
         self._t, self._running, self._curving = -math.inf, 0.0, 0.0
         self._observed = -math.inf
-        """s, when the filter was last levelled."""
+        """Time at which the filter was last levelled, s."""
         self._filter.road_lift[0] = 0.0
         self._velocity = self._usual = self._difference = self._beside = 0j
         self._accelerated = 0.0, 0.0
-        """Magnitudes of the accelerations along and across the car, the largest of late, m/s²."""
+        """Recent largest magnitudes of longitudinal and lateral acceleration, m/s²."""
         self.is_rolling = False
-        """Whether the car moves, so that its attitude is that of the gyroscopes."""
+        """Whether the car moves, so that its attitude is taken from the gyroscopes."""
 
     @property
     def lean(self) -> complex | None:
-        """rad, by how much more than in the estimate the axes ahead and to the left have risen.
+        """Rise of the forward and left axes relative to the estimate, rad.
 
-        Without what they always differ by; None where the car has just begun to move, on any slope.
+        The constant difference is subtracted. None while the car has just begun to move, on an unknown slope.
         """
         return self._difference - self._usual if self._running > _LEVELLED else None
 
     @property
     def levelled(self) -> complex:
-        """rad, likewise by gyroscopes that accelerometers level."""
+        """The same including the constant difference, by gyroscopes that accelerometers level, rad."""
         return self._difference
 
     def is_used(self, t: float) -> bool:
-        """Whether samples have been taken shortly before t (s)."""
+        """Whether a sample has been used shortly before t (s)."""
         return t - self._t < _LONGEST
 
     def is_due(self, t: float) -> bool:
-        """Whether a sample at t (s) is of use: those that follow the last one closely are not."""
+        """Whether a sample at t (s) is to be used: those directly after the last one are not."""
         return not 0.0 <= t - self._t < _INTERVAL
 
     def take(self, t: float, rates: Sequence[float], force: complex | None, place: complex) -> None:
-        """A sample at t (s), which is due, in vehicle axes and without known errors.
+        """Take a sample at t (s) for which `is_due` holds, in vehicle axes and without known errors.
 
-        `rates`: (3,) rad/s; `force`: specific force ahead and to the left, m/s², None where it is not measured or
-        does not have gravity; `place`: of the IMU, m.
+        `rates`: (3,) rad/s; `force`: specific force ahead and to the left, m/s², None if not measured or if
+        it lacks gravity; `place`: of the IMU, m.
         """
         since, self._t = t - self._t, t
         read = self._filter.pose.item
@@ -121,11 +124,11 @@ class RoadRotation:
         if force is not None and abs(velocity.imag) < _SLIDES * abs(velocity.real):
             changing = (velocity - before) / since
             towards = find_rises(force, changing, velocity, rates[2], place, self._gravity)
-        if self._running < _BEGUN:  # as a mean of all that accelerometers have shown
+        if self._running < _BEGUN:  # plain mean of all accelerometer attitudes so far
             self._levelled.advance(since, rates, towards, time=self._running)
             self._difference = self._levelled.rises - estimated
             return
-        # Corrections of the velocity come at once: limited before they are averaged, they would not count.
+        # Corrections make the velocity jump. Limited before averaging, these peaks would be lost.
         rises = self._levelled.rises
         self._beside += since / _AVERAGED * (towards - rises - self._beside)
         self._levelled.advance(since, rates, rises + self._beside, self._find_off_level())
@@ -145,18 +148,18 @@ class RoadRotation:
             self._filter.level(lean - beyond, most)
 
     def _find_off_level(self) -> float:
-        """rad, by which accelerometers may correct what gyroscopes add up to: more where biases are uncertain."""
+        """rad: limit of the accelerometers' correction of integrated rates: larger while biases are uncertain."""
         uncertain = math.sqrt(max(self._filter.get_variance(GYRO_BIAS, axis) for axis in "xy"))
         return _OFF_LEVEL + _BIAS_SIGMAS * LEVELLING_TIME * uncertain
 
     def _find_curve(self, since: float, rising: float, speed: float) -> None:
-        """Find what lifts the car as the road curves, by the rate (rad/s) at which its front rises, and its speed."""
+        """Find the upward acceleration on a curved road. `rising`: rate at which the front rises, rad/s."""
         self._curving += since / _CURVING_TIME * (rising - self._curving)
         share = min(max(abs(self._curving) / _CURVED - 1.0, 0.0), 1.0)
         self._filter.road_lift[0] = share * self._curving * speed
 
     def _find_most(self, since: float, along: float, across: float) -> tuple[float, float]:
-        """rad, by which springs may pitch and roll the body beside the model, at accelerations, m/s²."""
+        """rad: pitch and roll that springs may add to the model's, at accelerations in m/s²."""
         keep, (most_along, most_across) = 1.0 - since / _HELD, self._accelerated
         self._accelerated = along, across = max(along, keep * most_along), max(across, keep * most_across)
         if self._running < _SETTLED:

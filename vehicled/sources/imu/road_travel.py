@@ -1,9 +1,9 @@
-"""What an uneven road adds to the travel of the suspensions, from how it accelerates the body.
+"""Suspension travel that an uneven road adds, from the accelerations of the body.
 
-The model drives on a plane. What an IMU measures of heave, roll and pitch acceleration beside the model's is made by
-forces that the road adds in springs and dampers (Newton, Euler); at a wheel c·ṡ + k·s = F gives the travel s that it
-adds. Tyres, wheels and the road itself do not enter, and nothing of it corrects the filter: it is added to what is
-published.
+The model drives on a plane. Heave, roll and pitch accelerations that an IMU measures in addition to the
+model's come from forces that the road adds in springs and dampers (Newton, Euler); at a wheel, c·ṡ + k·s = F
+gives the added travel s. Tyres, wheels and the road itself are not needed. The result does not affect the
+filter: it is added to what is published.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
 _LEAST_TIME = 1e-3
 """s: least time constant c/k."""
 _MEMORY = 3.0
-"""s over which mean squares are averaged."""
+"""Time constant of mean squares, s."""
 _LEAST_TRAVEL = 1e-6
-"""m: less is none."""
+"""m: smaller travel counts as none."""
 _MODES = 4
-"""Both wheels of an axle alike, and the left one more than that; front and rear."""
+"""For front and rear axle: common travel of both wheels, and additional travel of the left wheel."""
 ROAD_PLACES = np.array(
     [ESTIMATE_INDEX[f"suspension.{w}.{what}"] for what in ("deflection", "rate", "force") for w in WHEELS]
 )
 """Columns of an estimate that the road adds to."""
 NOTHING: tuple[float, ...] = (0.0,) * len(ROAD_PLACES)
-"""What an even road adds."""
+"""Additions of an even road."""
 
 
 def calc_road_arrays(vehicle: Vehicle, name: str) -> dict[str, np.ndarray]:
-    """What a car's `RoadTravel` of that name needs of it, by array."""
+    """Data of a car for its `RoadTravel` of that name, by array."""
     modes = [m for axle in (vehicle.front, vehicle.rear) for m in calc_travel_modes(axle)]
     stiffness = np.array([m.stiffness for m in modes])
-    # A suspension without dampers would follow a force at once.
+    # Least damping, as a suspension without dampers would follow a force at once.
     damping = np.maximum([m.damping for m in modes], _LEAST_TIME * stiffness)
     return {
         f"{name}.fading": stiffness / damping,
@@ -59,36 +59,38 @@ def calc_road_arrays(vehicle: Vehicle, name: str) -> dict[str, np.ndarray]:
 class RoadTravel:
     """Travel of the wheels beside the model's, on their springs and dampers: expressions of the car's program.
 
-    Springs and dampers are a low pass for an acceleration. Where the road has the variance Q behind it and the noise
-    of the sensor N, the best estimate is Q/(Q + N) of what was measured. On an even road Q, and so what is added, is
-    zero; what is beyond five standard deviations of noise, as at a kerb, is taken as a road from that sample on.
+    Springs and dampers are a low pass for accelerations. If the road has variance Q after this low pass and
+    the sensor's noise N, the best estimate is Q/(Q + N) of the measurement. On an even road Q, and so the
+    addition, is zero. A value beyond five standard deviations of noise, as at a kerb, counts as road from
+    that sample on.
     """
 
     def __init__(self, program: Program, name: str) -> None:
-        """Arrays of `calc_road_arrays`; `name.turning` (3,), `name.state` (16,) and `name.kept`, to be zero.
+        """Arrays of `calc_road_arrays`; `name.turning` (3,), `name.state` (16,) and `name.kept`, initially zero.
 
-        And `name.times` (2,), of the last samples of turning and of heave (s), to be `LONG_AGO`.
+        `name.times` (2,): times of the last samples of turning and of heave (s), initially `LONG_AGO`.
         """
         self._g = program.graph
         self._fading = program.array(f"{name}.fading", _MODES)
         """k/c by mode, 1/s."""
         by = program.array(f"{name}.by_acceleration", _MODES * 4)
         self._by_acceleration = [by[4 * k : 4 * k + 4] for k in range(_MODES)]
-        """Travel to which forces lead, m by mode, by the accelerations of `calc_road_forces`."""
+        """Travel that forces lead to, m by mode, per acceleration of `calc_road_forces`."""
         struts = program.array(f"{name}.struts", 2 * _MODES)
         self._of_struts = list(zip(struts[::2], struts[1::2], strict=True))
         """Stiffness and damping of the struts, by mode."""
         *self._turning, self._of_turning = program.array(f"{name}.turning", 3)
-        """Roll and pitch acceleration beside the model's, rad/s², and the variance of the rates' noise, (rad/s)²."""
+        """Roll and pitch acceleration relative to the model's, rad/s², and noise variance of the rates,
+        (rad/s)²."""
         self._preview = RoadPreview(program, name)
         state = program.array(f"{name}.state", 4 * _MODES)
         self._travel, self._rest, self._slow, self._squares = (state[k : k + 4] for k in range(0, 16, 4))
-        """By mode, at the last sample of heave, the travel, and that to which the forces lead, F/k, m; then of the
-        accelerations, what such a low pass leaves, and its mean square."""
+        """At the last sample of heave, by mode: travel, and final travel F/k under the forces, m; then by
+        acceleration: low-passed value, and its mean square."""
         self._turned_at, self._t = program.array(f"{name}.times", 2)
 
     def take_rates(self, t: Atom, by: Differences, variance: Atom) -> Stores:
-        """A sample of roll and pitch rate at t (s) beside those before, and the variance of its noise, (rad/s)²."""
+        """Take a sample of roll and pitch rate at t (s) with its differences, and its noise variance, (rad/s)²."""
         g = self._g
         near = g.where_less(by.span, HELD, 1.0, 0.0)
         new = [near * r for r in by.rates] + [variance, t]
@@ -96,19 +98,21 @@ class RoadTravel:
         return [(o, g.where_less(0.5, by.is_new, n, o)) for o, n in zip(old, new, strict=True)]
 
     def take(self, t: Atom, heave: Atom, left: Atom, variance: Atom, speed: Atom, taken: Atom) -> Stores:
-        """Upward acceleration and specific force to the left, of the origin beside the model's at t (s), m/s².
+        """Take upward acceleration and lateral specific force of the origin less the model's, at t (s), m/s².
 
-        And the variance of their noise, and the speed, m/s. `taken`: 1; 0 where the sample is left out, as one that
-        is not newer is.
+        `variance`: of their noise; `speed`: m/s; `taken`: 1; 0 if the sample is to be ignored, as one that is
+        not newer is.
         """
         g = self._g
         taken = g.where_less(self._t, t, taken, 0.0)
         held = g.where_less(t - self._turned_at, HELD, 1.0, 0.0)
         measured = heave, left, *(held * a for a in self._turning)
-        # The low pass of the first mode; a difference of rates becomes these rates less their low pass.
+        # This is the low pass of the first mode. Of a difference of rates, it gives these rates less their
+        # low pass.
         age = self._calc_age(t)
         rate, h = self._fading[0], age.held
-        # Mean squares of noise are below, but for three standard deviations: it differs _MEMORY · rate times.
+        # Bound of the mean square of noise, three standard deviations above its mean: it has _MEMORY · rate
+        # independent values.
         chance = 1.0 + 3.0 * g.sqrt(2.0 / (_MEMORY * rate))
         share, kept = 1.0 - g.exp(-(rate * h)), h * (1.0 / _MEMORY)
         of_force, of_turning = 0.5 * share * variance, rate * rate * self._of_turning
@@ -141,9 +145,9 @@ class RoadTravel:
         return Age(g.min(age, HELD), g.max(age - HELD, 0.0), g.where_less(HELD, age, 0.0, 1.0))
 
     def _find(self, age: Age) -> tuple[list[Atom], list[Atom]]:
-        """Travel of the modes and that to which the forces lead, m: without a sample for long, none.
+        """Travel of the modes, and final travel under the forces, m; zero without a sample for long.
 
-        After h seconds under the same forces F/k + (s − F/k) exp(−k h/c).
+        After h seconds under constant forces it is F/k + (s − F/k) exp(−k h/c).
         """
         g = self._g
         travel = [
@@ -153,7 +157,7 @@ class RoadTravel:
         return travel, [age.holds * r for r in self._rest]
 
     def calc(self, t: Atom) -> list[Atom]:
-        """(12,) what is to be added at t (s) to the columns of an estimate at ROAD_PLACES, m, m/s and N."""
+        """(12,) additions at t (s) to the columns ROAD_PLACES of an estimate, m, m/s and N."""
         age = self._calc_age(t)
         travel, rest = self._find(age)
         rates = [(r - s) * f for s, r, f in zip(travel, rest, self._fading, strict=True)]
@@ -164,6 +168,6 @@ class RoadTravel:
 
 
 def _to_wheels(modes: Sequence[Atom]) -> list[Atom]:
-    """From modes to wheels: what both of an axle have in common, and what the left one has more than that."""
+    """Convert modes to wheels: common value of an axle, plus or minus the left wheel's addition."""
     front, front_more, rear, rear_more = modes
     return [front + front_more, front - front_more, rear + rear_more, rear - rear_more]

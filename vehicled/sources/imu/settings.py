@@ -24,16 +24,17 @@ class Gyroscopes:
     noise: Annotated[RadiansPerSecond, Positive] = 0.003
     """Of one sample, at rates up to 400 Hz."""
     model_error: RadiansPerSecondVector = (0.1, 0.1, 0.0)
-    """What the model's rates of roll, pitch and yaw differ by, as suspensions differ: noise beside a sample's.
+    """Errors of the model's roll, pitch and yaw rate, as suspensions differ: noise in addition to that of a
+    sample.
 
-    That error lasts over many samples. With less noise than here, what they show of it would be taken for errors of
+    These errors last over many samples. With less noise than here, they would be taken for errors of
     alignment, tyres and latencies."""
     bias: Annotated[RadiansPerSecond, NonNegative] = 0.01
-    """At the start."""
+    """1 σ at the start."""
     bias_drift: Annotated[float, Unit("rad/s/√s"), NonNegative] = 2e-5
     """Random walk of the bias."""
     scale: Annotated[float, NonNegative] = 0.0025
-    """Scale error of the three together, which the filter estimates: 1 σ."""
+    """Common scale error of all three, which the filter estimates: 1 σ."""
     offset: RadiansPerSecondVector = (0.0, 0.0, 0.0)
     """The part of the bias that is known, per axis: it is subtracted."""
     gate: Gate = field(default_factory=Gate)
@@ -48,8 +49,8 @@ class Accelerometers:
     bias: Annotated[MetresPerSecondSquared, NonNegative] = 0.1
     bias_drift: Annotated[float, Unit("m/s²/√s"), NonNegative] = 2e-4
     scale: Annotated[float, NonNegative] = 0.02
-    """Scale error across the car, 1 σ: of the sensor, and as the body rolls with accelerations by more or less than
-    the model's. The filter estimates it. Along the car, slip and mass have the same effect."""
+    """Lateral scale error, 1 σ: of the sensor, and as the body rolls more or less than the model's. The
+    filter estimates it. Along the car, slip and mass have the same effect as a scale error."""
     offset: Annotated[Vector, Unit("m/s²")] = (0.0, 0.0, 0.0)
     """The part of the bias that is known, per axis: it is subtracted."""
     gravity_removed: bool = False

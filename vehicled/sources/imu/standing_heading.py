@@ -1,8 +1,9 @@
-"""The heading of a car that is steered while it stands: by the gyroscopes.
+"""Heading of a car that is steered while it stands, by the gyroscopes.
 
-The model's tyres stick and turn the car with the wheels, by up to a degree from stop to stop; cars differ in that. A
-corrected yaw rate does not show, as the model's tyres take it back within a step. What fixes and courses correct of
-the heading stays; gyroscopes do so in this way alone meanwhile.
+The model's tyres stick to the road, so that steering turns the car by up to a degree from stop to stop; cars
+differ in this. Correcting the yaw rate has no effect, as the model's tyres undo it within a step. So
+gyroscopes then correct the heading itself, only in this way. Corrections of the heading by fixes and courses
+are kept.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from vehicled.sources.imu.model import TURNING_CAR
 from vehicled.vehicle.arrays import AHEAD, LEFT, RACK, YAW
 
 _STANDS = 1.0
-"""m/s: slower, tyres stick."""
+"""m/s: below this, tyres stick."""
 _STEERED, _TIME = 5e-4, 0.3
-"""m, by which the rack has moved within these seconds, of a car that is steered."""
+"""Way of the rack, m, within this time, s, from which on a car is being steered."""
 _LONGEST = 0.2
-"""s between samples, beyond which they are not continuous."""
+"""Longest time between continuous samples, s."""
 
 
 class StandingHeading:
-    """Turns the heading by what gyroscopes measure beside the model."""
+    """Turns the heading by the difference of gyroscopes and model."""
 
     def __init__(self, filter: ObservedFilter) -> None:
         self._filter = filter
@@ -35,14 +36,14 @@ class StandingHeading:
         self._is_turning[0] = 0.0
 
     def miss(self) -> None:
-        """A sample lacks a gyroscope: the others correct the heading as usual."""
+        """Note a sample without all gyroscopes: those present correct the filter as usual."""
         self._is_turning[0] = 0.0
 
     def take(self, t: float, yaw_rate: float) -> None:
-        """A yaw rate about the car's axis at t (s), without its bias, rad/s."""
+        """Take a yaw rate about the car's vertical axis at t (s), without its bias, rad/s."""
         since, self._t = t - self._t, t
         read = self._filter.pose.item
-        # Of the simulated car alone.
+        # Yaw of the model alone.
         yaw, rack = read(YAW) - self._filter.turned, self._inputs.item(RACK)
         turned, steered = yaw - self._yaw, abs(rack - self._rack)
         self._yaw, self._rack = yaw, rack

@@ -1,8 +1,8 @@
-"""A wrong time of the IMU, by what several sensors have in common.
+"""Finds a wrong time of the IMU from the latencies that several sensors have in common.
 
-The filter takes the IMU's samples as the present and finds the latencies of fixes and speeds beside them. Where all
-of these come out alike, it is the IMU's time that is wrong: unless that would make samples newer than they can be. So
-it is where fixes come out as newer than they can be.
+The filter treats the IMU's samples as of the present, and estimates latencies of fixes and speeds relative to
+them. If all of these are equal, the IMU's time is wrong, unless this would make samples newer than possible.
+The IMU's time is also wrong if fixes would be newer than possible.
 """
 
 from __future__ import annotations
@@ -19,27 +19,30 @@ from vehicled.sources.speeds.vehicle_speed import CHANNEL, SPEED_LATENCY
 from vehicled.sources.speeds.wheels import WHEEL_LATENCY
 
 _LEAST, _LEAST_FURTHER = 0.005, 0.001
-"""s: smaller latencies are left as they are, as tyres and antennas that differ from their models make them as well;
-and once one of the IMU has been found."""
+"""s: smaller latencies are ignored, as tyres and antennas that differ from their models cause such latencies
+as well; the second value holds once a latency of the IMU has been found."""
 _KNOWN = 0.003
-"""s, 1 σ: of a latency that counts."""
+"""s, 1 σ: largest uncertainty of a latency that counts."""
 _SIGNIFICANT = 3.5
 """Standard deviations."""
 _LAGGING = 0.05
-"""s: speeds found later than this are smoothed. Their latency, which is none, draws that of fixes with it."""
+"""s: speeds with a larger latency are smoothed. What they show is no true latency, and it affects that of
+fixes."""
 _ALIKE = 0.003
-"""s: by how much latencies may differ that one error of the IMU explains."""
+"""s: largest difference of latencies that one error of the IMU explains."""
 _LEADING, _SURE = 0.015, 2.5
-"""s, by which slip of tyres, or an IMU that is late, may make speeds seem early; and standard deviations."""
+"""s: apparent negative latency of speeds that slip, or an IMU that is late, may cause; and number of standard
+deviations beyond it."""
 
 _TIMED = (CHANNEL, SPEED_LATENCY), ("velocity", VELOCITY_LATENCY)
-"""Speeds that no slip makes seem early, as it does those of wheels: kinds of observation, and their latencies."""
+"""Speeds that slip does not make seem early, unlike wheel speeds: kinds of observation, and their
+latencies."""
 
 
 class _Latency(NamedTuple):
     configured: float
     found: float
-    """Beside the configured one, s."""
+    """Estimate relative to the configured one, s."""
     sigma: float
 
 
@@ -51,12 +54,12 @@ def find_lateness(
     has_reference: Callable[[], bool],
     denies: Callable[[float], bool],
 ) -> float:
-    """By how much the IMU's samples are older than they are taken for, s; 0 where sensors do not agree on it.
+    """Error of the latency of the IMU's samples, s, positive if they are older; 0 if sensors do not agree on it.
 
-    Parameters: `configured` latencies of all that has states of latency, s; those `of_imu` that are configured and
-    have been `found` so far, s; `has_reference`: whether a speed of known time is measured; `denies`: whether IMU and
-    fixes alone contradict samples that are so much older, s. Fixes must be among what agrees: slip makes wheels seem
-    early, all in the same way.
+    `configured`: latencies of all sensors with a state of latency, s; `of_imu`, `found`: the IMU's latency as
+    configured, and as found so far in addition, s; `has_reference`: whether a speed of known time is measured;
+    `denies`: whether IMU and fixes alone contradict samples that are older by so much, s. Fixes must be among the
+    agreeing sensors: slip makes all wheels seem early in the same way.
     """
     least = _LEAST_FURTHER if found else _LEAST
     if abs(filter.slow.view(GNSS.latency).item()) < least:
@@ -66,7 +69,8 @@ def find_lateness(
     if GNSS.latency not in known:
         return 0.0
     if len(known) == 1:
-        # All that is certain then is that no fix is of the future. If its clock is wrong, a known time shows that.
+        # With fixes alone, it is only certain that no fix is of the future. If the receiver's own clock is
+        # wrong, a sensor of known time shows that.
         fixes = known[GNSS.latency]
         future = -(fixes.configured + fixes.found)
         is_early = future > max(least, _SIGNIFICANT * fixes.sigma) and not has_reference()
@@ -78,7 +82,7 @@ def find_lateness(
     if max(alike) - min(alike) > _ALIKE or abs(late) < max(least, _SIGNIFICANT * sigma):
         return 0.0
     if late > 0.0:
-        # Else all of them may be configured as too old.
+        # Otherwise all of them may be configured too large.
         is_possible = any(one.configured + one.found < 0.0 for one in known.values())
     else:
         is_possible = of_imu + found + late > -_LEAST
@@ -88,12 +92,12 @@ def find_lateness(
 def find_earliness(
     filter: ObservedFilter, configured: Mapping[Group, float], has_reference: Callable[[], bool]
 ) -> float:
-    """By how much the estimate lags behind the IMU, s, as wheels come out as newer than they can be; 0 if not.
+    """Lag of the estimate behind the IMU, s, found because wheel speeds would be newer than possible; else 0.
 
-    What latencies have in common the IMU hardly shows: the filter shares it out by how well they are configured.
-    Where one of them is far off, as of a speed that is smoothed for the driver, or of fixes that are stamped when
-    they arrive, that of wheels seems to be negative, and the whole estimate is late by as much. Parameters as of
-    `find_lateness`.
+    The IMU hardly shows an error that all latencies have in common: the filter distributes it by their
+    configured σ. If one of them is far off, as for a speed that is smoothed for the driver, or for fixes that
+    are stamped on arrival, the latency of wheels becomes negative, and the whole estimate is late by as much.
+    Parameters as in `find_lateness`.
     """
     if WHEEL_LATENCY not in configured or WHEEL_LATENCY not in filter.states:
         return 0.0
@@ -104,13 +108,13 @@ def find_earliness(
     if wheels is None or has_reference():
         return 0.0
     future = -(wheels.configured + wheels.found)
-    # Where all are early, it is the IMU that is late.
+    # If all are early, it is the IMU that is late.
     is_late = any(one.found > _LEADING for one in latencies.values())
     return future if is_late and future > _LEADING + _SURE * wheels.sigma else 0.0
 
 
 def has_known_time(filter: ObservedFilter, is_active: Callable[[str], bool]) -> bool:
-    """Whether fixes or speeds that are measured are of known time. `is_active`: of a kind of observation."""
+    """Whether fixes or measured speeds are of known time. `is_active`: whether a kind of observation is."""
 
     def is_known(latency: Group) -> bool:
         if latency not in filter.states:
@@ -124,5 +128,5 @@ def _read(filter: ObservedFilter, configured: Mapping[Group, float]) -> Iterator
     for group, of_sensor in configured.items():
         if group in filter.states:
             sigma = math.sqrt(filter.get_variance(group))
-            if sigma > 0.0:  # else it is known
+            if sigma > 0.0:  # otherwise the latency is known
                 yield group, _Latency(of_sensor, filter.slow.view(group).item(), sigma)
