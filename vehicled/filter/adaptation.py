@@ -1,4 +1,4 @@
-"""What adapts to car and road: noise of roads and of what the model lacks, priors that measurements contradict."""
+"""Adaptation to car and road: noise of roads and of model errors, and priors that measurements contradict."""
 
 from __future__ import annotations
 
@@ -18,46 +18,47 @@ from vehicled.filter.vehicle_state import VehicleState
 from vehicled.vehicle.arrays import AHEAD, V1Z, V2Z, YAW_RATE
 
 _WITHOUT_TYRES = 2.0
-"""Factor on what contradicts a parameter, for filters whose error model has no response of the tyre forces. They
-leave errors in every curve, whatever the parameters."""
+"""Factor on the number of standard deviations that contradict a parameter, for filters whose error model has
+no response of the tyre forces. They leave errors in every curve, whatever the parameters."""
 _MOVING = 5.0
 """m/s"""
 _ADAPTING_TIME = 10.0
-"""s: over which the noise of the model is found."""
+"""s: time constant with which the noise of the model is adapted."""
 _ADAPTING_RANGE = 0.3, 10.0
-"""Over that of the settings."""
+"""Range of that noise, as a ratio to the configured one."""
 _ROTATION = 0.0125
-"""rad/s: by which roll and pitch rate may differ from the model's."""
+"""rad/s, 1 σ: difference of roll and pitch rate from the model's."""
 _OF_TILT = 0.001
-"""rad: variance of a turn of the road by a radian, as the IMU and springs show it."""
+"""rad: variance per radian of a rotation of the road, as the IMU and springs show it."""
 _SPRINGS = "springs.pitch", "springs.roll"
 _ROLLING = 0.5
-"""m/s: slower, a car is taken to stand."""
+"""m/s: a slower car is assumed to stand."""
 _LEVEL = 4.0
-"""Standard deviations of slope and bank up to which a turn does not make them less certain."""
+"""Standard deviations of slope and bank up to which turning does not add uncertainty to them."""
 _HILLY = 4.0
-"""Variance of slope and bank over what is given, of hills."""
+"""Ratio of the variance of slope and bank to the configured one above which a road is hilly."""
 _STEEP = 6.0
-"""Standard deviations of slope and bank that contradict what is given."""
+"""Standard deviations of slope and bank that contradict the configured value."""
 
 
 class AdaptiveState(VehicleState):
-    """The state of a filter on the vehicle, and the knowledge of car and road that it is corrected with.
+    """State of a filter on the vehicle, and the prior knowledge about car and road that corrects it.
 
-    All is to be called some ten times a second.
+    Its methods are to be called about ten times a second.
     """
 
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
         """Begin anew; see `VehicleState`."""
         super().initialise(t_ns, pose, initial)
         self._slopes = self.settings.ground_slope**2
-        """Variance of slope and bank, rad²."""
+        """Present variance of slope and bank, rad²."""
 
     def add_variance(self, group: Group, element: str, variance: float) -> None:
-        """Add an error that is independent of all others to a state, if it is one that waits for no other sensor.
+        """Add an independent error to a state, unless the state is left out or waits for a sensor.
 
-        A parameter's prior grows by as much. Else its estimate, which stays, would seem to come of the little that
-        its variance still is below the prior: a contradiction, and what measurements alone say out of all proportion.
+        A parameter's prior grows by as much. Otherwise the variance would be hardly below the prior, so that
+        the unchanged estimate would seem to come from very little information. This would look like a
+        contradiction, and the σ from measurements alone would be far too large (`Contradictions`).
         """
         if group in self.slow.waiting or group not in self.states:
             return
@@ -66,11 +67,11 @@ class AdaptiveState(VehicleState):
         self.slow.add_to_prior(place, variance)
 
     def update_road(self, interval: float) -> None:
-        """What is known of roads: slope and bank are small. Call every `interval` seconds.
+        """Observe that slope and bank of roads are small. Call every `interval` seconds.
 
-        A random walk of density Q, seen as zero through noise of density r, settles at the variance √(Q r);
-        with r = σ²τ/2 beside Q = 2σ²/τ that is the variance σ² of slopes. No measurement: no gate, no record.
-        While the road contradicts the σ that is given, σ follows the road.
+        A random walk of density Q that is observed as zero with noise of density r settles at the variance
+        √(Q r); with r = σ²τ/2 and Q = 2σ²/τ this is the variance σ² of slopes. As this is no measurement, it
+        has no gate and no record. While the road contradicts the configured σ, σ follows the road.
         """
         p, time, given = self.errors, self.settings.ground_slope_time, self.settings.ground_slope**2
         variance, tilt = self._slopes, 0.0
@@ -81,25 +82,26 @@ class AdaptiveState(VehicleState):
             p.update(1)
         if not self.settings.unmodelled.adaptive:
             return
-        # The road below a car that stands does not become another one, however long it stands.
+        # The road below a standing car stays the same, so σ must not decrease meanwhile.
         is_rolling = abs(self.pose.item(AHEAD)) > _ROLLING
-        # A plane on which the car turns is slope and bank by turns: both have one variance.
+        # When the car turns on an inclined plane, slope becomes bank and vice versa: both have one variance.
         found = 0.5 * tilt if tilt > _STEEP**2 * given else given
         if is_rolling or found > variance:
             self._slopes = variance + interval / _ADAPTING_TIME * (found - variance)
         self._density[self.states.places(ATTITUDE)[1:]] = 2.0 * (self._slopes if is_rolling else given) / time
-        # In a turn a climb becomes a bank on a plane, and stays a climb on a ramp or in a hairpin.
+        # In a turn, a climb becomes a bank on a plane, but stays a climb on a ramp or in a hairpin: this is
+        # uncertain.
         turned = abs(self.pose.item(YAW_RATE)) * interval * max(tilt - _LEVEL**2 * given, 0.0)
         for element in ("v1z", "v2z") if turned > 0.0 else ():
             self.add_variance(ATTITUDE, element, turned)
 
     def expect_slopes(self, sigma: float) -> None:
-        """Slope and bank of the road may be as large as σ (rad) at first, until the road shows otherwise."""
+        """Allow slope and bank up to σ (rad) at first, until the road shows otherwise."""
         if self.settings.unmodelled.adaptive:
             self._slopes = max(self._slopes, sigma**2)
 
     def tilt_road(self, slope: float, bank: float) -> None:
-        """The road has turned by these angles (rad), and the car with it: it rises more ahead, and to the left."""
+        """Rotate road and car by these angles (rad): upwards ahead by `slope`, upwards to the left by `bank`."""
         places = self.states.places(ATTITUDE)[1:]
         self.errors.x[places] += slope, bank
         for element, angle in (("v1z", slope), ("v2z", bank)):
@@ -107,7 +109,7 @@ class AdaptiveState(VehicleState):
         self.expect_slopes(math.hypot(self.pose.item(V1Z), self.pose.item(V2Z)))
 
     def level(self, lean: complex, sigma: tuple[float, float]) -> None:
-        """On hills: the axes ahead and to the left, and the road, rise by `lean` (rad) more, within σ (rad)."""
+        """On hills: observe that forward and left axis, and the road, rise by `lean` (rad) more, with σ (rad)."""
         if self._slopes <= _HILLY * self.settings.ground_slope**2:
             return
         p = self.errors
@@ -119,15 +121,16 @@ class AdaptiveState(VehicleState):
             p.update(1)
 
     def turn_heading(self, angle: float) -> None:
-        """Turn the estimated heading by an angle (rad) that the car has turned more than the estimate."""
+        """Correct the estimated heading by an angle (rad) that the car has turned more than the estimate."""
         self.errors.x[self.states.index(ATTITUDE, "yaw")] += angle
 
     def limit_rotation(self, interval: float) -> None:
-        """What is known of roll and pitch rate without gyroscopes. Call every `interval` seconds.
+        """Observe that roll and pitch rate are near the model's. Call every `interval` seconds.
 
-        Springs and dampers leave them near the model's. The errors' model has no springs: its errors would swing
-        freely, and accelerometers, which show them only beside lateral velocity, would make the car swing. As in
-        `update_road`, of density Q and the variance σ² that is known, zero is seen through noise of density σ⁴/Q.
+        Springs and dampers keep them near the model's. The error model has no springs: without this
+        observation its errors would grow freely, and accelerometers, which cannot tell them from lateral
+        velocity, would make the simulated car swing. As in `update_road`, with density Q and the known
+        variance σ², zero is observed with noise of density σ⁴/Q.
         """
         p, square = self.errors, _ROTATION**4
         for kind, place in zip(_SPRINGS, self.states.places(ANGULAR_RATE)[1:], strict=True):
@@ -136,15 +139,15 @@ class AdaptiveState(VehicleState):
             p.update(1)
 
     def adapt_noise(self, interval: float) -> None:
-        """Let the standard deviation of what the model lacks follow the drive. Call every `interval` seconds.
+        """Adapt the standard deviation of unmodelled accelerations to the drive. Call every `interval` seconds.
 
-        Of a process e ~ N(0, σ²), estimates x with variances P have the mean of x² + P = σ² only where σ is true; to
-        replace σ² by that mean is a step of expectation–maximisation (Shumway and Stoffer, 1982).
+        For a process e ~ N(0, σ²), estimates x with variances P have mean(x² + P) = σ² only if σ is right;
+        replacing σ² by that mean is a step of expectation–maximisation (Shumway and Stoffer, 1982).
         """
         if not self.settings.unmodelled.adaptive or self.pose.item(AHEAD) < _MOVING:
             return
         errors, process, given = self.errors, self._processes[UNMODELLED.name], self.settings.unmodelled
-        # What tyres make; accelerations ahead and upwards are measured almost directly.
+        # Only the accelerations due to tyres: those ahead and upwards are measured almost directly.
         for element, usual in (("left", given.lateral), ("yaw", given.yaw)):
             k, place = 1 + UNMODELLED.elements.index(element), self.states.index(UNMODELLED, element)
             estimate, before = self._extra.item(place - self._slow) + errors.x.item(place), process.item(k)
@@ -155,8 +158,9 @@ class AdaptiveState(VehicleState):
     def widen_parameters(self, explained: Mapping[Group, float]) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
 
-        `explained`: by group, up to which error something else is a better explanation at present, in its unit.
+        `explained`: by group, size of the error up to which another cause explains it better at present, in
+        its unit.
         """
         factor = 1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES
-        # At walking pace counters and tyres err in ways that last.
+        # At walking pace, counters and tyres have lasting errors, so that parameters are not tested.
         self.slow.widen(explained, factor, testable=self.pose.item(AHEAD) > _MOVING)

@@ -1,12 +1,14 @@
 """The backward pass of a fixed-interval smoother on error states: modified Bryson–Frazier.
 
-It gives the estimates of Rauch, Tung and Striebel without an inverse of the covariance, which is singular where
-states are known exactly or not yet estimated (Bierman, *Factorization Methods for Discrete Sequential Estimation*,
-chapter 10). Adjoint variables λ (n,) and Λ (n, n) hold the information of later observations about the state:
+It gives the estimates of Rauch, Tung and Striebel without an inverse of the covariance, which is singular
+where states are known exactly or not yet estimated (Bierman, *Factorization Methods for Discrete Sequential
+Estimation*, chapter 10). Adjoint variables λ (n,) and Λ (n, n) hold the information of later observations
+about the state:
 
     e = −P λ,    Pˢ = P − P Λ P
 
-with P of the filter, and e the smoothed less the filtered state. What the filter did last comes first.
+with P of the filter, and e the smoothed less the filtered state. The filter's actions are processed backwards
+in time.
 """
 
 from __future__ import annotations
@@ -15,14 +17,14 @@ import numpy as np
 
 
 class BackwardPass:
-    """λ and Λ, from the end of a run backwards. The methods beside `smooth` are the entries of a `Tape`."""
+    """λ and Λ, from the end of a run backwards. The methods other than `smooth` are the entries of a `Tape`."""
 
     def __init__(self, size: int) -> None:
         """`size`: number of states."""
         self._vector, self._matrix = np.zeros(size), np.zeros((size, size))
 
     def propagate(self, transition: np.ndarray) -> None:
-        """λ ← Fᵀλ, Λ ← FᵀΛF, with F (n, n). What is not finite begins anew: there the filter had diverged."""
+        """λ ← Fᵀλ, Λ ← FᵀΛF, with F (n, n). If the result is not finite, restart: the filter had diverged here."""
         self._vector = transition.T @ self._vector
         self._matrix = transition.T @ self._matrix @ transition
         if not np.isfinite(self._vector.sum() + self._matrix.sum()):
@@ -45,12 +47,12 @@ class BackwardPass:
         self._matrix = self._matrix + half + half.T
 
     def forget(self, i: int) -> None:
-        """State i began anew here: later observations have no information about what it was before."""
+        """State i was reset here: later observations have no information about its value before."""
         self._vector[i] = 0.0
         self._matrix[i] = self._matrix[:, i] = 0.0
 
     def restart(self) -> None:
-        """All states began anew here: later observations have no information about what they were before."""
+        """All states were reset here: later observations have no information about their values before."""
         self._vector[:] = 0.0
         self._matrix[:] = 0.0
 
@@ -60,7 +62,7 @@ class BackwardPass:
 
 
 def _decorrelate(precision: np.ndarray, rows: np.ndarray, white: np.ndarray) -> np.ndarray:
-    """L⁻¹H (m, n). As noise is diagonal, L above it is D⁻¹(L⁻¹HP)Hᵀ."""
+    """Return L⁻¹H (m, n). As the noise is diagonal, L above the diagonal is D⁻¹(L⁻¹HP)Hᵀ."""
     if len(rows) == 1:
         return rows
     lower = (precision[:, None] * (white @ rows.T)).T

@@ -1,4 +1,4 @@
-"""What goes into a filter and what comes out of it, and what estimator and sources use of it."""
+"""Inputs and outputs of a filter, and the interfaces through which estimator and sources use it."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mounting:
-    """Where the sensors sit in the car; vehicle axes, m."""
+    """Places of the sensors in the car; vehicle axes, m."""
 
     antenna: tuple[float, float, float] = (0.0, 0.0, 0.0)
     imu: tuple[float, float, float] = (0.0, 0.0, 0.0)
     R_imu_vehicle: np.ndarray = field(default_factory=lambda: np.eye(3), hash=False)
-    """(3, 3) takes vehicle axes to the IMU's."""
+    """(3, 3) rotation from vehicle axes to the IMU's."""
     gravity_removed: bool = False
-    """Whether the accelerometers' device has already subtracted gravity."""
+    """Whether the device of the accelerometers has already subtracted gravity."""
 
 
 @dataclass(frozen=True)
 class SensorSetup:
-    """What the filter has to know of the sensors."""
+    """What the filter has to know about the sensors."""
 
     states: tuple[tuple[Group, Any], ...]
     """Their slow errors, with the settings that give the numbers."""
@@ -69,13 +69,13 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     """When it was measured."""
     value: Sequence[float]
     variance: Sequence[float]
-    """Of each component; MISSING for one that was not measured."""
+    """Variance of each component; MISSING for one that was not measured."""
     latency: float = 0.0
-    """By how much `t_ns` is before the time that was given, by the estimate of a latency now, s."""
+    """Latency, s, by its present estimate, that has been subtracted to give `t_ns`."""
 
 
 class Update(msgspec.Struct, frozen=True, gc=False):
-    """What an observation did to the filter."""
+    """Effect of an observation on the filter."""
 
     innovation: list[float]
     """Value less prediction; empty when the observation is too old to be predicted."""
@@ -84,7 +84,7 @@ class Update(msgspec.Struct, frozen=True, gc=False):
     nis: float
     """Normalised innovation squared νᵀ S⁻¹ ν."""
     rejected: Sequence[bool]
-    """By component, False where it was not measured; empty where none was rejected."""
+    """By component, False if it was not measured; empty if none was rejected."""
     reason: str
     """`fused`, `weighted`, `partly` (some components rejected), `gate` or `too old`."""
 
@@ -105,7 +105,7 @@ class UpdateLink(NamedTuple):
 
 
 class ObservedFilter(Protocol):
-    """What the sources use of a filter; `VehicleState` and `VehicleFilter` describe each method."""
+    """The part of a filter that sources use; `VehicleState` and `VehicleFilter` describe each method."""
 
     is_drive_known: bool
 
@@ -119,7 +119,7 @@ class ObservedFilter(Protocol):
 
     @property
     def states(self) -> StateVector:
-        """Where each error state is."""
+        """Places of the error states in the vector."""
 
     @property
     def slow(self) -> SlowStates:
@@ -137,41 +137,41 @@ class ObservedFilter(Protocol):
 
     @property
     def pose(self) -> np.ndarray:
-        """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
+        """Present pose (elements of POSE), with continuous yaw; not to be changed."""
 
     @property
     def turned(self) -> float:
-        """By how much corrections and `turn` have turned the car in all, rad."""
+        """Sum of all changes of the heading by corrections and `turn`, rad."""
 
     @property
     def measured_rates(self) -> np.ndarray:
-        """(4,) 1 where gyroscopes have measured at the time of an observation, else 0; rad/s in IMU axes.
+        """(4,) 1 if gyroscopes have measured at an observation's time, else 0; and rates, rad/s, IMU axes.
 
-        To be written before a velocity of an antenna.
+        To be written before an update with the velocity of an antenna.
         """
 
     @property
     def road_lift(self) -> np.ndarray:
-        """(1,) by which a road that curves upwards accelerates the car, m/s²; to be written."""
+        """(1,) upward acceleration of the car by a curved road, m/s²; to be written."""
 
     @property
     def rear_radius(self) -> float:
         """Rolling radius of the rear wheels, m."""
 
     def get_process(self, group: Group) -> np.ndarray:
-        """(1 + elements,) time and σ of a group that fades; not to be changed."""
+        """(1 + elements,) correlation time and σ of a Gauss–Markov group; not to be changed."""
 
     def set_process(self, group: Group, process: Process) -> None:
-        """The errors of a group go on as another process; their estimates and variances stay."""
+        """Change the process of a group's errors; their estimates and variances stay."""
 
     def set_process_time(self, group: Group, time: float) -> None:
-        """Set the time (s) in which a group of states fades."""
+        """Set the correlation time (s) of a Gauss–Markov group."""
 
     def set_speed(self, ahead: float, sigma: float) -> None:
-        """Go ahead at another speed, m/s; `sigma`: of it."""
+        """Set the forward speed, m/s, with its σ."""
 
     def restart_process(self, group: Group, process: Process) -> None:
-        """A slow error of another kind: zero, with the variance of the new process."""
+        """Restart a slow error with another process: zero, with the variance of that process."""
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation."""
@@ -180,28 +180,28 @@ class ObservedFilter(Protocol):
         """Kernels and updates for `run_chain`."""
 
     def run_chain(self, t_ns: int, chain: Chain) -> int:
-        """Run them at once, as far as observations are within limits; returns how many are done."""
+        """Run a chain while observations are within limits; returns the number of links done."""
 
     def apply_corrections(self) -> None:
-        """Apply what the updates of this step have found to the car and to the slow states."""
+        """Apply the corrections of this step's updates to the car and to the slow states."""
 
     def inflate(self, observation: Observation, update: Update) -> None:
-        """Open the states that a rejected observation depends on."""
+        """Widen the states that a rejected observation depends on."""
 
     def set_variance(self, group: Group, element: str, variance: float) -> None:
-        """Give one state a variance, without correlation with any other."""
+        """Set the variance of one state, without correlation with any other."""
 
     def add_variance(self, group: Group, element: str, variance: float) -> None:
-        """Add an error that is independent of all others to a state."""
+        """Add an independent error to a state."""
 
     def tilt_road(self, slope: float, bank: float) -> None:
-        """The road has turned by these angles (rad), and the car with it: it rises more ahead, and to the left."""
+        """Rotate road and car by these angles (rad): upwards ahead by `slope`, upwards to the left by `bank`."""
 
     def level(self, lean: complex, sigma: tuple[float, float]) -> None:
-        """On hills: the axes ahead and to the left, and the road, rise by `lean` (rad) more, within σ (rad)."""
+        """On hills: observe that forward and left axis, and the road, rise by `lean` (rad) more, with σ (rad)."""
 
     def turn_heading(self, angle: float) -> None:
-        """Turn the estimated heading by an angle (rad) that the car has turned more than the estimate."""
+        """Correct the estimated heading by an angle (rad) that the car has turned more than the estimate."""
 
     def restart_history(self, t_ns: int) -> None:
         """Forget the past: measurements from before `t_ns` are too old from now on."""
@@ -209,35 +209,35 @@ class ObservedFilter(Protocol):
     def shift_antenna_to(
         self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None
     ) -> None:
-        """Move the car so that an antenna is at a place (3,), m, or NaN for its height; then by `further` (3,)."""
+        """Move the car so that an antenna is at a place (3,), m, NaN: any height; then by `further` (3,), m."""
 
     def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
-        """Turn the whole car, its velocity with it, about the vertical through its origin."""
+        """Rotate car and velocity about the vertical through the origin by an angle, rad."""
 
     def turn_to_course(self, observation: Observation) -> bool:
-        """Turn the car so that it moved along an observed course over ground; False when that is too old."""
+        """Turn the car to move along an observed course over ground; returns False if that is too old."""
 
     def reset_position(self, observation: Observation, update: Update, failing: Sequence[bool]) -> None:
-        """Move the car to the receiver's position, by the innovation of the update just made.
+        """Move the car to the receiver's position, by the innovation of the last update.
 
-        `failing`: in which components (3,).
+        `failing`: (3,) which components to move.
         """
 
     def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
-        """Turn a wheel to its counter's reading, unless that is too old."""
+        """Set a wheel's angle to its counter's reading, unless that is too old."""
 
     def reset_wheel_angle(self, wheel: int, innovation: float, variance: float) -> None:
-        """Turn a wheel to its counter's reading, by the innovation of the update just made."""
+        """Set a wheel's angle to its counter's reading, by the innovation of the last update."""
 
     def set_wheel_rate(self, wheel: int, observation: Observation, variance: float) -> float | None:
-        """Turn a wheel as fast as it is measured to, and by how much faster, rad/s; None where that is too old."""
+        """Set a wheel's rate to its measurement; returns by how much it has changed, rad/s, None if too old."""
 
     def calc_rolling_rate(self, wheel: int) -> float:
         """Rate at which a wheel rolls with the car's speed and yaw rate, rad/s."""
 
 
 class EstimatedFilter(ObservedFilter, Protocol):
-    """What the estimator uses of a filter beside that."""
+    """The part of a filter that the estimator uses in addition."""
 
     unconverged: int
     repairs: int
@@ -247,66 +247,66 @@ class EstimatedFilter(ObservedFilter, Protocol):
         """Whether state and covariance are finite."""
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
-        """Take other noise and places of sensors, also while running; which states there are stays."""
+        """Take other noise and places of sensors, also while running; the set of states stays."""
 
     def set_output_point(self, place: Vector) -> None:
-        """Give the estimate of this point of the chassis from now on, m in vehicle axes."""
+        """Set the point of the chassis that estimates are of from now on, m in vehicle axes."""
 
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
-        """Begin anew on level ground, with the variances and correlations of the table of states."""
+        """Start anew on level ground, with the variances and correlations of the table of states."""
 
     def predict(self, t_ns: int, h: float) -> None:
         """Simulate h seconds, up to t_ns, and propagate the covariance of the errors."""
 
     def update_road(self, interval: float) -> None:
-        """What is known of roads: slope and bank are small. Call every `interval` seconds."""
+        """Observe that slope and bank of roads are small. Call every `interval` seconds."""
 
     def expect_slopes(self, sigma: float) -> None:
-        """Slope and bank of the road may be as large as σ (rad) at first, until the road shows otherwise."""
+        """Allow slope and bank up to σ (rad) at first, until the road shows otherwise."""
 
     def limit_rotation(self, interval: float) -> None:
-        """What is known of roll and pitch rate without gyroscopes. Call every `interval` seconds."""
+        """Observe that roll and pitch rate are near the model's. Call every `interval` seconds."""
 
     def adapt_noise(self, interval: float) -> None:
-        """Let the standard deviation of what the model lacks follow the drive. Call every `interval` seconds."""
+        """Adapt the standard deviation of unmodelled accelerations to the drive. Call every `interval` seconds."""
 
     def open_states(self, is_active: Callable[[str], bool]) -> None:
-        """Begin to estimate the states that need another sensor, where that is active by now."""
+        """Start to estimate the states that wait for another sensor, if that is active by now."""
 
     def widen_parameters(self, explained: Mapping[Group, float]) -> None:
         """Widen the prior of a parameter that measurements contradict."""
 
     def set_drive_known(self, known: bool) -> None:
-        """Whether drive torque and brake pressure are measured; if not, their force is a state."""
+        """Set whether drive torque and brake pressure are measured; if not, their force is a state."""
 
     def set_steering_known(self, known: bool, noise: float) -> None:
-        """Whether the steering is measured; if not, the error of what replaces it changes by `noise`, rad/√s."""
+        """Set whether the steering is measured; if not, the error of its replacement changes by `noise`, rad/√s."""
 
     def read_state(self) -> np.ndarray:
         """Bring `pose` up to date with the car, and return it: a view of length len(POSE)."""
 
     correlation: float
-    """Of the errors of x and y in the last output."""
+    """Correlation of the errors of x and y in the last output."""
     is_within_bounds: bool
-    """Whether each column of that is known to be less than its bound."""
+    """Whether each column of the last output is known to be below its bound."""
 
     def set_bounds(self, per_bound: np.ndarray) -> None:
-        """(len(ESTIMATE_COLUMNS),) by column, the inverse of the magnitude that no car reaches."""
+        """Set (len(ESTIMATE_COLUMNS),) by column, the inverse of a magnitude that no car reaches."""
 
     def output(self, add: Callable[[], None] | None = None) -> np.ndarray:
-        """(len(ESTIMATE_COLUMNS),) the estimate; `add` is called before that, to change the car's outputs."""
+        """(len(ESTIMATE_COLUMNS),) the estimate. `add` is called before, to change the car's outputs."""
 
     def save(self) -> np.ndarray:
         """A copy of the whole workspace (float64), for `restore`."""
 
     def restore(self, saved: np.ndarray) -> None:
-        """Return to a saved state; settings too are those of then (see `configure`)."""
+        """Return to a saved state, including the settings of that time (see `configure`)."""
 
     def repair(self) -> None:
-        """Make the covariance definite; what rounding took from it is counted."""
+        """Make the covariance positive definite if rounding has made it indefinite; this is counted."""
 
     def shift(self, offset: np.ndarray, d_offset: np.ndarray | None = None) -> None:
-        """Move the car (3,), and the ground under it. `d_offset`: (3, directions) derivatives of that."""
+        """Move car and ground by `offset` (3,), m. `d_offset`: (3, directions) its derivatives."""
 
     def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
-        """Turn at a yaw rate (rad/s) at the present lateral velocity, of which little is known."""
+        """Set the yaw rate (rad/s), with the present and uncertain lateral velocity."""

@@ -1,17 +1,18 @@
 """States that an observation does not correct, although it depends on them.
 
-What an observation finds wrong may be due to a state, and as well to an error of the model that lasts and is no
-state: where both have the same effect, it would falsify the state, and be certain of it after many samples. Such a
-state is considered: its variance and its correlations count, it is not corrected (Schmidt 1966, *Application of
-State-Space Methods to Navigation Problems*).
+An innovation may be due to a state, or to a lasting error of the model that is not among the states. If both
+have the same effect, observations would falsify the state, and make it seem certain after many samples. Such
+a state is considered: its variance and correlations count, but it is not corrected (Schmidt 1966,
+*Application of State-Space Methods to Navigation Problems*).
 
-Of the gain K of the whole update, a considered state c has (1 − s_c) K_c, with the share s_c that is left out; all
-others have theirs. Then P ← (I − K H) P (I − K H)ᵀ + K R Kᵀ differs from that of the whole update only in the block
-of the considered states, by s_c s_d K_c S K_dᵀ.
+From the gain K of the whole update, a considered state c gets (1 − s_c) K_c, where s_c is the share left out;
+all other states get their full gain. Then P ← (I − K H) P (I − K H)ᵀ + K R Kᵀ differs from that of the whole
+update only in the block of the considered states, by s_c s_d K_c S K_dᵀ.
 
-What a considered state explains of the errors of others has to stay with it. A place errs by a latency times the
-speed: corrected without the latency, it would leave the fixes that both together agree with, and drift. Such a state
-is carried: of its gain, m s_c K_c are left out as well, with what it errs by, m, for each unit of the considered one.
+If a considered state causes errors of others, these must not be corrected without it. For example, a latency
+causes an error of position of latency times speed. A correction of the position alone would move it away from
+fixes that agree with position and latency together, and it would drift. Such a state is carried: m s_c K_c of
+its gain is left out as well, where m is its error per unit of the considered state.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Considered:
-    """What an observation does not correct."""
+    """States that an observation does not correct, or only in part."""
 
     shares: Mapping[int, Atom]
-    """Of the correction of a state, by its place, what is left out at the time of the observation: 0 to 1."""
+    """By place of a state: share of its correction, 0 to 1, that is left out at the time of the
+    observation."""
     carried: Mapping[int, tuple[Sequence[int], Atom]] = field(default_factory=dict)
-    """Of carried states, by their place: the considered ones that carry it, and m times their share."""
+    """By place of a carried state: the considered states that carry it, and m times their share."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,11 @@ class ConsideredKernels:
     """The kernels of one kind of observation."""
 
     evaluate: KernelHandle
-    """Evaluates it, and keeps the share of its time."""
+    """Evaluates the observation, and keeps the shares of its time."""
     take_back: KernelHandle
-    """After an update with it: takes back the correction of the considered states, and that of their variances."""
+    """After an update with it: undoes the correction of the considered states and of their variances."""
     gate: KernelHandle
-    """Both, if `nis` is less than `limit`."""
+    """Update and `take_back`, if `nis` is less than `limit`."""
 
 
 def add_considered(
@@ -57,7 +59,7 @@ def add_considered(
     evaluate: KernelHandle,
     considered: Considered,
 ) -> ConsideredKernels:
-    """Add the kernels of what the observation `name`, which `evaluate` evaluates, does not correct."""
+    """Add the kernels for the states that observation `name`, evaluated by `evaluate`, does not correct."""
     one = program.graph.one
     shares: dict[int, tuple[Sequence[int], Atom]] = {i: ([i], s) for i, s in considered.shares.items()}
     shares |= considered.carried

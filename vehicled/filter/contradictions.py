@@ -1,32 +1,32 @@
-"""Parameters whose prior measurements contradict."""
+"""Parameters whose priors are contradicted by measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 _LEAST_INFORMED = 1e-3
-"""Least share of a parameter's variance that measurements must have taken: with less, any small error of the model is
-divided by it into a large one of the parameter."""
+"""Least share of a parameter's variance that measurements must have removed: with a smaller one, dividing by
+it turns any small error of the model into a large one of the parameter."""
 _LASTING = 10
-"""Calls in a row for which that must be so."""
+"""Number of consecutive calls with a contradiction after which it counts."""
 
 
 class Contradictions:
-    """Tests priors of parameters, again and again.
+    """Tests priors of parameters repeatedly.
 
-    Of an error p ~ N(0, σ²), information I leaves the variance P = 1/(σ⁻² + I) and the estimate x, which is
-    N(0, σ² − P) as long as that is true: x²/(σ² − P) tests it. Where it fails, the parameter was given wrongly,
-    not merely imprecisely: σ is then what measurements alone make of the error, x/(1 − P/σ²).
+    For an error p ~ N(0, σ²), information I leads to the variance P = 1/(σ⁻² + I) and to an estimate
+    x ~ N(0, σ² − P) if the prior is right: x²/(σ² − P) tests this. If the test fails, the given value is wrong, not
+    merely imprecise: the new σ is the estimate from measurements alone, x/(1 − P/σ²).
 
-    An error of the model that lasts contradicts a parameter more and more, the longer the drive. What it makes of
-    the parameter does not depend on that: where it is more than the parameter can be off by, something else is wrong.
+    A lasting error of the model contradicts a parameter more and more in a long drive, but the parameter's error that
+    it causes does not grow. If that exceeds the largest possible error of the parameter, something else is wrong.
     """
 
     def __init__(self, largest: Sequence[float]) -> None:
         """`largest`: (k,) errors that the parameters can have."""
         self._largest = largest
         self._lasted = [0] * len(largest)
-        """(k,) for how many calls in a row measurements have contradicted each."""
+        """(k,) number of consecutive calls in which measurements have contradicted each parameter."""
 
     def find(
         self,
@@ -37,12 +37,13 @@ class Contradictions:
         least: Sequence[float],
         open_to_doubt: Sequence[bool],
     ) -> dict[int, float]:
-        """The parameters that have been contradicted for long, with the σ that they should have had.
+        """Find parameters that have been contradicted for long, with the σ that they should have had.
 
-        All are (k,): estimates, their variances, σ of the priors, by how many of these an estimate may be off, up
-        to which error something else explains it, and whether the parameter can be tested at present.
+        All arguments are (k,): estimates; their variances; σ of the priors; largest error in multiples of
+        that σ; size of the error up to which another cause explains it; whether the parameter can be tested
+        at present.
         """
-        # Plain numbers: this comes in the midst of a step, and so few of them take NumPy several times as long.
+        # Plain numbers: within a step, NumPy takes several times as long for so few of them.
         found = {}
         given = zip(estimate, variance, prior, limits, least, self._largest, open_to_doubt, strict=True)
         for k, (x, p, sigma, limit, explained, largest, is_open) in enumerate(given):

@@ -27,17 +27,17 @@ MISSING = 1e30
 """Noise variance of a component that was not measured: it then changes nothing."""
 
 Row = Mapping[int, "Atom"]
-"""A sparse row: place among the states to value."""
+"""A sparse row: values by index of the state."""
 
 
 class Past(Protocol):
-    """What keeps the past of a filter for late observations; `LateObservations` describes each method."""
+    """Keeps the past of a filter for late observations; `LateObservations` describes each method."""
 
     def note(self, components: int) -> None:
         """Keep the observation evaluated last, which corrects the present."""
 
     def forget(self, i: int, variance: float) -> None:
-        """State i begins anew, with that variance and no correlation with any other."""
+        """State i is reset, with that variance and no correlation with any other."""
 
 
 class Workspace(Protocol):
@@ -47,14 +47,14 @@ class Workspace(Protocol):
         """An array: (count,) of numbers, (count, lanes) of lane vectors. Raises KeyError."""
 
     def tangent(self, name: str) -> np.ndarray:
-        """Its derivatives, last axis (directions,); of length 0 when the program is not differentiated."""
+        """Derivatives of an array, last axis (directions,); of length 0 if the program is not differentiated."""
 
     def bind(self, kernel: KernelHandle) -> Callable[[], None]:
         """A kernel as a function."""
 
 
 class CovarianceKernels:
-    """Adds to a program what a filter of n error states needs.
+    """Adds to a program the arrays and kernels of a filter with n error states.
 
     These are the arrays `covariance`, `x` and those of an observation, a kernel that propagates the covariance
     (`propagate`), one that evaluates each kind of observation (`observe`), and those that update `covariance` and `x`
@@ -70,9 +70,9 @@ class CovarianceKernels:
             for j in range(i, size):
                 self.p[i, j] = self.p[j, i] = next(packed)
         self.x = program.array("x", size)
-        # One after the other, they are copied as one array: see `LateKernels`.
+        # They are adjacent, and copied as one array: see `LateKernels`.
         self._rows = program.array("rows", components * size)
-        # What an update needs of an observation: innovation and P Hᵀ in directions that are not correlated.
+        # Data of an observation for an update: innovation and P Hᵀ in decorrelated directions.
         self._white = program.array("white", components * size)
         self._left, self.precision = (
             program.array("left", components),
@@ -210,7 +210,7 @@ class CovarianceKernels:
     def _evaluate(
         self, innovations: Sequence[Atom], rows: Sequence[Row], more: Sequence[Atom]
     ) -> list[tuple[Atom, Atom]]:
-        """The diagonal of the innovation covariance, the normalised innovation squared, and what an update needs."""
+        """Diagonal of the innovation covariance, normalised innovation squared, and data for an update."""
         g, n, m = self._graph, self.size, len(rows)
         column = [[calc_dot(g, row.values(), [self.p[i, j] for j in row]) for i in range(n)] for row in rows]
         expected = {
@@ -227,9 +227,9 @@ class CovarianceKernels:
         innovations: Sequence[Atom],
         more: Sequence[Atom],
     ) -> list[tuple[Atom, Atom]]:
-        """What an update needs of an observation, to be stored.
+        """Data of an observation for an update, to be stored.
 
-        `crossed`: P Hᵀ by component; `expected`: H P Hᵀ by pair of components; `more`: variance beside `noise`.
+        `crossed`: P Hᵀ by component; `expected`: H P Hᵀ by pair of components; `more`: variance added to `noise`.
         """
         n, m = self.size, len(innovations)
         lower, stores = self._decorrelate(expected, innovations, more)
@@ -248,7 +248,7 @@ class CovarianceKernels:
         innovations: Sequence[Atom],
         more: Sequence[Atom],
     ) -> tuple[dict[tuple[int, int], Atom], list[tuple[Atom, Atom]]]:
-        """L of S = H P Hᵀ + R = L D Lᵀ; and what is stored of ν and S but for `white`."""
+        """L of S = H P Hᵀ + R = L D Lᵀ; and stores for ν and S, without `white`."""
         m, total, s = len(innovations), self._graph.zero, dict(expected)
         for k in range(m):
             s[k, k] = s[k, k] + self._noise[k] + more[k]
@@ -269,11 +269,11 @@ class CovarianceKernels:
         return lower, [*stores, (self._nis, total)]
 
     def whiten_text(self, name: str, m: int) -> str:
-        """The function that takes the place of a kernel of what `whiten` stores, of m components."""
+        """The function that replaces a kernel with the stores of `whiten`, for m components."""
         return self._loops.whiten(name, m, KernelHandle(f"factorise{m}"))
 
     def _factorise(self, m: int) -> KernelHandle:
-        """Kernel `factoriseM`, in the midst of `CovarianceLoops.weigh`."""
+        """Kernel `factoriseM`, which is called within `CovarianceLoops.weigh`."""
         arrays = self.program.arrays
         expected = dict(zip(list_pairs(m), self._expected, strict=False))
         lower, stores = self._decorrelate(expected, self._innovation[:m], self._more_noise[:m])
@@ -303,8 +303,8 @@ class CovarianceKernels:
 class Covariance:
     """Covariance and gathered correction in one running workspace: the arrays and kernels of `CovarianceKernels`.
 
-    With a differentiated program `tangent` gives the derivatives of an array; what is set from outside depends on
-    nothing, so that its derivatives are zero.
+    With a differentiated program `tangent` gives the derivatives of an array; values set from outside depend on no
+    parameter, so that their derivatives are zero.
     """
 
     def __init__(
@@ -325,27 +325,27 @@ class Covariance:
         self.packed = view("covariance")
         """(n (n + 1) / 2,) upper triangle by rows."""
         self.x = view("x")
-        """(n,) correction gathered so far; whoever applies it sets it to zero."""
+        """(n,) sum of corrections so far; the code that applies it sets it to zero."""
         self.rows = view("rows").reshape(components, size)
         """(3, n) Jacobian of the observation evaluated last."""
         self.value, self.noise = view("value"), view("noise")
         self.more_noise = view("more_noise")
-        """(3,) what the observation evaluated last adds to `noise`."""
+        """(3,) variance that the observation evaluated last adds to `noise`."""
         self.innovation = view("innovation")
         """(3,) value less prediction, after what `x` already corrects."""
         self.variance = view("variance")
         """(3,) diagonal of the innovation covariance."""
         self._white = view("white").reshape(components, size)
         self.decorrelated, self.precision = view("left"), view("precision")
-        """(3,) each: innovations in directions that are not correlated, and the inverses of their variances."""
+        """(3,) each: innovations in decorrelated directions, and the inverses of their variances."""
         self.nis = view("nis")
         """(1,) normalised innovation squared of the observation evaluated last."""
         self._upper = np.triu_indices(size)
         self._diagonal = np.cumsum(np.concatenate([[0], np.arange(size, 1, -1)]))
         self.past: Past | None = None
-        """Takes updates and states that begin anew, for late observations."""
+        """Receives updates and resets of states, for late observations."""
         self.tape: Tape | None = None
-        """Takes what is done to covariance and correction, for a smoother."""
+        """Receives all changes of covariance and correction, for a smoother."""
         self._d_event = [workspace.tangent(name) for name in ("rows", "white", "left", "precision")]
         self._d_packed, self._d_x = workspace.tangent("covariance"), workspace.tangent("x")
 
@@ -364,7 +364,7 @@ class Covariance:
         self._d_x[...] = 0.0
 
     def find_block(self, places: Sequence[int]) -> np.ndarray:
-        """(k, k) where in `packed` the covariances of k states stand."""
+        """(k, k) indices in `packed` of the covariances of k states."""
         index = np.empty((self.size, self.size), dtype=np.intp)
         index[self._upper] = index.T[self._upper] = np.arange(len(self.packed))
         return index[np.ix_(places, places)]
@@ -375,12 +375,12 @@ class Covariance:
         return np.take(self.packed, self._diagonal)
 
     def get_covariance(self, i: int, j: int) -> float:
-        """Of states i and j, or the variance of one."""
+        """Covariance of states i and j; variance if they are the same."""
         low, high = (i, j) if i < j else (j, i)
         return float(self.packed.item(self._diagonal.item(low) + high - low))
 
     def initialise(self, covariance: np.ndarray) -> None:
-        """Begin anew with a covariance (n, n), and no correction."""
+        """Start anew with a covariance (n, n) and no correction."""
         if self.tape is not None:
             self.tape.restart()
         self.matrix = covariance
@@ -391,20 +391,20 @@ class Covariance:
         self.packed[:] = packed
 
     def set_estimate(self, x: np.ndarray, covariance: np.ndarray) -> None:
-        """Take a correction (n,) and a covariance (n, n) that were found elsewhere."""
+        """Set a correction (n,) and a covariance (n, n) that were calculated elsewhere."""
         self.matrix = covariance
         self.x[:] = x
 
     def set_variance(self, i: int, variance: float) -> None:
-        """Give one state a variance, without correlation with any other."""
+        """Set the variance of one state, without correlation with any other."""
         if self.past is not None:
             self.past.forget(i, variance)
         self._decouple(i, variance)
 
     def replace(self, i: int, variance: float) -> None:
-        """From now on, state i is another one, which late observations from before do not correct.
+        """Replace state i by a new one, which late observations of earlier times do not correct.
 
-        The past stays, other than after `set_variance`: there the other states depend on what i was.
+        Unlike with `set_variance`, the past stays, where the other states depend on the old i.
         """
         if self.past is not None:
             # As an observation with P hᵀ = e_i/δ and h = δ e_i, which makes G_i zero and leaves C, ν (late_kernels).
@@ -420,23 +420,23 @@ class Covariance:
         self.packed[self._diagonal[i]] = variance
 
     def find_touched(self, i: int) -> np.ndarray:
-        """(n,) where in `packed` the variance and the covariances of a state stand, by the other state."""
+        """(n,) indices in `packed` of the variance and covariances of a state, by the other state."""
         n, others = self.size, np.arange(self.size)
         low, high = np.minimum(i, others), np.maximum(i, others)
         places: np.ndarray = low * n - low * (low - 1) // 2 + high - low
         return places
 
     def add_variances(self, added: np.ndarray | float, states: slice | int = slice(None)) -> None:
-        """Add independent errors with the variances (n,) of all states, or of one of them."""
+        """Add independent errors with the variances (n,) to all states, or to one of them."""
         self.packed[self._diagonal[states]] += added
 
     def evaluate_again(self, m: int) -> float:
-        """The same with `rows`, `innovation` and noise as they have been changed since."""
+        """Evaluate again with `rows`, `innovation` and noise as changed since."""
         self._evaluations[m - 1]()
         return float(self.nis.item())
 
     def update(self, m: int, take_back: Callable[[], None] | None = None) -> None:
-        """Update P and x with the observation of m components evaluated last, and what `take_back` leaves of it."""
+        """Update P and x with the last evaluated observation of m components; `take_back` undoes a part of it."""
         self._updates[m - 1]()
         self._record(m)
         if take_back is not None:
@@ -445,7 +445,7 @@ class Covariance:
             self.past.note(m)
 
     def _record(self, m: int) -> None:
-        """Write an update with the observation evaluated last, as a whole, to the tape."""
+        """Write a whole update with the observation evaluated last to the tape."""
         if self.tape is not None:
             self.tape.update(self.decorrelated[:m], self.precision[:m], self.rows[:m], self._white[:m])
 
@@ -456,7 +456,7 @@ class Covariance:
         self._updates[m - 1]()
 
     def _record_late(self, tape: Tape, m: int) -> None:
-        """As an observation of the present that has this gain: rows h with P hᵀ = `white`, and as much more noise."""
+        """Record as a present observation with this gain: rows h with P hᵀ = `white`, and more noise to match."""
         p = self.matrix
         known = np.flatnonzero(p.diagonal() > 0.0)
         scale = np.sqrt(p.diagonal()[known])
@@ -468,9 +468,9 @@ class Covariance:
             p -= precision * np.outer(white, white)
 
     def remove_information(self, i: int, information: float, value: float) -> None:
-        """Take back the observation of state i as `value`, of that information (1/variance).
+        """Remove an observation of state i as `value`, with that information (1/variance).
 
-        (P⁻¹ − δ e eᵀ)⁻¹ = P + δ P e eᵀ P/(1 − δ P_ii), and x goes as far along P e as the observation has held it
+        (P⁻¹ − δ e eᵀ)⁻¹ = P + δ P e eᵀ P/(1 − δ P_ii), and x moves along P e as far as the observation had held it
         back.
         """
         p = self.matrix
@@ -484,14 +484,14 @@ class Covariance:
         self.matrix = p + gain * np.outer(column, column)
 
     def _write_event(self, i: int, slope: float, white: np.ndarray, value: float, precision: float) -> None:
-        """What an evaluation leaves of an observation of state i alone, with P hᵀ = `white` (n,)."""
+        """Write what an evaluation of an observation of state i alone would leave, with P hᵀ = `white` (n,)."""
         self.rows[0], self._white[0] = 0.0, white
         self.rows[0, i], self.decorrelated[0], self.precision[0] = slope, value, precision
         for d_array in self._d_event:
             d_array[...] = 0.0
 
     def repair(self) -> bool:
-        """Make the covariance definite where rounding has cost it that; whether it had."""
+        """Make the covariance positive definite if rounding has made it indefinite; returns whether it was."""
         p = self.matrix
         uncertain = np.ix_(*[np.flatnonzero(p.diagonal())] * 2)
         p[uncertain], repaired = definite.repair(p[uncertain])

@@ -1,7 +1,8 @@
-"""Loops over a covariance: what the kernels of `covariance.py` compute, in code that is short.
+"""Loops over a covariance: the kernels of `covariance.py` as short code.
 
-With 53 states the expressions of a propagation, an observation and an update are 100 kB of code each, which a step
-would read from memory every time. P is kept as its upper triangle by rows: row i begins with its diagonal element.
+With 53 states the expressions of a propagation, an observation and an update are 100 kB of code each, which
+every step would have to read from memory. P is kept as its upper triangle by rows: row i begins with its
+diagonal element.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ _ADD_ROW = "add_covariance_row"
 
 
 class CovarianceLoops:
-    """The text of the functions that take the place of kernels, for n states."""
+    """Text of the functions that replace kernels, for n states."""
 
     def __init__(self, program: Program, size: int) -> None:
-        """Adds the function that the others share."""
+        """Adds the function that the others call."""
         self._program, self._size = program, size
         self._diagonal = [i * size - i * (i - 1) // 2 for i in range(size)]
         """Places of the diagonal elements in the triangle."""
         program.texts.append(self._add_row())
 
     def _add_row(self) -> str:
-        """Row b of P, times a factor, is added to the n numbers at a place."""
+        """Function that adds row b of P, times a factor, to the n numbers at a place."""
         code = ArrayLoops(
             self._program, _ADD_ROW, "i64 %target", "double %factor", "i64 %row", "i64 %diagonal"
         )
@@ -37,7 +38,7 @@ class CovarianceLoops:
             product = code.multiply(factor, code.load(source, size), size)
             code.store(code.add(code.load(target, size), product, size), target, size)
 
-        # Above the diagonal: down the column, of which the elements lie ever less apart.
+        # Above the diagonal: down the column, whose elements have decreasing distances.
         above = code.begin(0, "%row", ("i64", code.sum("%row", p)))
         add(above.carried[0], code.sum("%target", above.index), 1)
         less = code.new(f"sub i64 {n - 1}, {above.index}")
@@ -47,7 +48,7 @@ class CovarianceLoops:
         return code.text
 
     def update(self, name: str, m: int) -> str:
-        """x ← x + K ν and P ← P − K S Kᵀ, with m components in directions that are not correlated."""
+        """x ← x + K ν and P ← P − K S Kᵀ, with m components in decorrelated directions."""
         code = ArrayLoops(self._program, name)
         n, p, x, white = self._size, *map(code.place, ("covariance", "x", "white"))
         precision = [code.load(code.place("precision") + k) for k in range(m)]
@@ -76,10 +77,10 @@ class CovarianceLoops:
         return code.text
 
     def weigh(self, name: str, m: int, factorise: KernelHandle) -> str:
-        """S, the innovations in directions that are not correlated, and P Hᵀ in them, from `rows`.
+        """Calculate S, and innovations and P Hᵀ in decorrelated directions, from `rows`.
 
-        `factorise`: the kernel that factorises S, between `expected` and `mixing` = L, lower triangle without its
-        diagonal by rows.
+        `factorise`: the kernel that factorises S, between `expected` and `mixing` = L, lower triangle without
+        its diagonal by rows.
         """
         code = ArrayLoops(self._program, name)
         n, rows, crossed = self._size, code.place("rows"), code.place("crossed")
@@ -110,7 +111,7 @@ class CovarianceLoops:
         return code.text
 
     def whiten(self, name: str, m: int, factorise: KernelHandle) -> str:
-        """The rest of `weigh`, from `crossed` and `expected`."""
+        """The second part of `weigh`, from `crossed` and `expected`."""
         code = ArrayLoops(self._program, name)
         self._whiten(code, m, factorise)
         return code.text
@@ -152,7 +153,7 @@ class CovarianceLoops:
         return code.text
 
     def observe(self, name: str, m: int, read: KernelHandle, weigh: str) -> str:
-        """`rows` of zeros, then the kernel that reads what is not zero, then `weigh`."""
+        """Clear `rows`, then run the kernel that writes its nonzero elements, then `weigh`."""
         code = ArrayLoops(self._program, name)
         rows = code.place("rows")
         code.clear(rows, rows + m * self._size)
@@ -165,7 +166,7 @@ class CovarianceLoops:
     ) -> str:
         """P ← F (P + Q/2) Fᵀ + Q/2; x ← 0.
 
-        `rows`: of F, the places of what is not zero; `kept`: those rows that are of the identity.
+        `rows`: columns of the nonzero elements, by row of F; `kept`: rows that equal those of the identity.
         `prepare`: kernels that write those elements, one after the other, into `transition`, and Q/2 into
         `half_noise`.
         """
@@ -181,7 +182,7 @@ class CovarianceLoops:
         begins = [sum(map(len, rows[:i])) for i in active]
         first = code.table(begins)
         end = code.table([begin + len(rows[i]) for begin, i in zip(begins, active, strict=True)])
-        # F P, of the rows that change.
+        # F P, for the rows that change.
         code.clear(moved, moved + len(active) * n)
         changing = code.begin(0, len(active), ("i64", str(moved)))
         terms = code.begin(first(changing.index), end(changing.index))
@@ -191,7 +192,7 @@ class CovarianceLoops:
         code.end(terms)
         code.end(changing, code.sum(changing.carried[0], n))
         self._store_moved(code, len(active), row_of, diagonal)
-        # Where the column changes too, they are still to be multiplied by Fᵀ.
+        # Elements whose column changes too must still be multiplied by Fᵀ.
         changing = code.begin(0, len(active), ("i64", str(moved)))
         source = changing.carried[0]
         begin = self._begin_of_row(code, row_of(changing.index), diagonal)
@@ -207,7 +208,7 @@ class CovarianceLoops:
         return code.text
 
     def _store_moved(self, code: ArrayLoops, count: int, row_of: Table, diagonal: Table) -> None:
-        """The first `count` rows of `moved_rows` become the rows `row_of` of P, and their columns."""
+        """Store the first `count` rows of `moved_rows` as the rows `row_of` of P, and their columns."""
         n, p, moved = self._size, code.place("covariance"), code.place("moved_rows")
         changing = code.begin(0, count, ("i64", str(moved)))
         i, source = row_of(changing.index), changing.carried[0]
@@ -230,5 +231,5 @@ class CovarianceLoops:
         code.end(states)
 
     def _begin_of_row(self, code: ArrayLoops, i: str, diagonal: Table) -> str:
-        """Where element 0 of row i would be: element j is j places further."""
+        """Place where element 0 of row i would be: element j is j places further."""
         return code.sum(code.new(f"sub i64 {diagonal(i)}, {i}"), code.place("covariance"))

@@ -1,7 +1,7 @@
-"""How errors of a running car grow: their rates as expressions, and the transition over a step from those.
+"""Error dynamics of a running car: rates of the errors as expressions, and the transition over a step.
 
-The rates are written once, as functions of the errors; the compiler differentiates them. Prediction, observations of
-the past, corrections and sigma points all take their matrices from here.
+The rates are written once, as functions of the errors; the compiler differentiates them. Prediction,
+observations of the past, corrections and sigma points all take their matrices from here.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ Matrix = list[dict[int, Atom]]
 
 
 _HOLDING_SPEED = 3.0
-"""m/s: below it tyres stick rather than slip, as they roll less than a few relaxation lengths within a second.
+"""m/s: at lower speed, tyres stick rather than slip, as they roll less than a few relaxation lengths within a
+second.
 
-Nothing is learnt of their stiffness, friction and radii there: the errors' model has them slip, and what does not fit
-that, as where a car is steered while it stands, would be ascribed to them.
-"""
+Stiffness, friction and radii are not estimated there: in the error model tyres slip, and deviations from
+that, as when a standing car is steered, would be ascribed to these parameters."""
 
 
 _SMALL_FORCE = 0.1
-"""m/s²: up to this drive force over mass, tyres slip in proportion to it."""
+"""m/s²: up to this drive force over mass, slip is proportional to it."""
 
 
 class ErrorDynamics:
@@ -65,13 +65,14 @@ class ErrorDynamics:
         unsteered: Atom,
         angle: Atom,
     ) -> None:
-        """`rolling`: (8,) rates of each wheel by speed ahead (rad/m) and by yaw rate, when it rolls.
+        """`rolling`: (8,) derivatives of each rolling wheel's rate by forward speed (rad/m) and by yaw rate.
 
-        `slips`: (4,) of each wheel by a drive force that nothing measures, s²/m.
+        `slips`: (4,) slip of each wheel per unmeasured drive force over mass, s²/m.
 
-        `tyres`: how their forces respond; left out for errors that grow as those of free masses do. `is_forced`:
-        whether what the model lacks acts on the car as a force. `unsteered`: 1 while no steering is measured, else 0.
-        `angle`: of the front wheels as measured, rad; zero where nothing measures it.
+        `tyres`: response of their forces; None for errors that propagate as those of free masses.
+        `is_forced`: whether unmodelled accelerations act on the car as a force. `unsteered`: 1 while no
+        steering is measured, else 0. `angle`: measured angle of the front wheels, rad; zero if it is not
+        measured.
         """
         self._graph, self._states, self._rolling, self._slips = graph, states, rolling, slips
         self._tyres, self._is_forced, self._unsteered = tyres, is_forced, unsteered
@@ -79,7 +80,7 @@ class ErrorDynamics:
         self._errors = [graph.symbol(f"error of {name}") for name in states.names]
 
     def calc_rates(self, pose: Sequence[Atom]) -> list[Atom]:
-        """(n,) rates of all errors, less what fades of them, at a pose (elements of POSE)."""
+        """(n,) rates of all errors, without the decay of Gauss–Markov states, at a pose (elements of POSE)."""
         g, s, e, zero = self._graph, self._states, self._errors, self._graph.zero
         rates = [zero] * len(s)
         heading = pose[YAW] + e[s.index(ATTITUDE, "yaw")]
@@ -92,7 +93,7 @@ class ErrorDynamics:
                 strict=True,
             )
         )
-        # An error of the heading turns the velocity; one of the slope lifts it.
+        # An error of the heading rotates the velocity; one of the slope adds a vertical component.
         x, y, z = s.places(POSITION)
         rates[x] = cos * ahead - sin * left
         rates[y] = sin * ahead + cos * left
@@ -121,16 +122,17 @@ class ErrorDynamics:
     def _calc_accelerations(
         self, tyres: TyreResponse, pose: Sequence[Atom], rolls: Atom, rates: list[Atom]
     ) -> tuple[Atom, Atom, Atom]:
-        """Accelerations of the car, ahead, to the left and in yaw, by errors of the forces on it.
+        """Accelerations of the car, forward, left and yaw, due to errors of the forces on it.
 
-        `rolls`: 1, or 0 where tyres stick. The rates of the tyres' forces are put into `rates`.
+        `rolls`: 1, or 0 while tyres stick. The rates of the tyre forces are written into `rates`.
         """
         g, s, e, zero = self._graph, self._states, self._errors, self._graph.zero
         of_tyres = s.places(TYRE_ERROR) if TYRE_ERROR in s else []
         causes = [zero if i is None else rolls * e[i] if i in of_tyres else e[i] for i in find_tyre_causes(s)]
-        # Wheels that are turned as rolling asks for, by yaw rate over speed, are turned less at a higher speed:
-        # their force does not depend on it. And that angle has the noise of the samples which the force is
-        # compared with, on straights nothing else: a sensitivity of it would be correlated with innovations.
+        # Without measured steering, the wheels' angle is that of rolling, yaw rate over speed: an error of
+        # the speed changes it such that the force does not depend on the speed. That angle also has the noise
+        # of the same samples that the force is compared with, on straights nothing else: a sensitivity to the
+        # speed would correlate with innovations.
         causes[0] = (1.0 - self._unsteered) * causes[0]
         (by_ratio,), steering = self._errors_of(STEERING_RATIO), TYRE_CAUSES.index("steering")
         causes[steering] = causes[steering] + self._angle * by_ratio
@@ -147,13 +149,13 @@ class ErrorDynamics:
         return by_x, by_y, moment
 
     def _errors_of(self, group: Group) -> list[Atom]:
-        """The errors of a group; zero where it is left out."""
+        """Errors of a group; zero if it is left out."""
         if group not in self._states:
             return [self._graph.zero] * len(group.elements)
         return self._errors[self._states[group]]
 
     def calc_jacobian(self, pose: Sequence[Atom], rows: Iterable[int] | None = None) -> Matrix:
-        """A = ∂rates/∂errors at no error, some of its rows only if so asked."""
+        """A = ∂rates/∂errors at zero errors; only some of its rows if given."""
         g, zero = self._graph, self._graph.zero
         rates = self.calc_rates(pose)
         none = dict.fromkeys(self._errors, zero)
@@ -164,15 +166,15 @@ class ErrorDynamics:
         return found
 
     def calc_drift(self, pose: Sequence[Atom]) -> Matrix:
-        """The rows of the coordinates (chassis and wheels): how errors move them."""
+        """Rows of the coordinates (chassis and wheels): their drift by errors."""
         s = self._states
         return self.calc_jacobian(pose, [i for g in COORDINATES for i in s.places(g)])[: count_pairs(s)]
 
     def calc_transition(self, pose: Sequence[Atom], h: Atom, decays: Mapping[int, Atom]) -> Matrix:
-        """F over a step of h from a pose. `decays`: of the states that fade, what is left after h.
+        """F over a step of h from a pose. `decays`: factors of the Gauss–Markov states over h.
 
-        Forward Euler; where tyre forces respond, backward Euler for them and for lateral velocity and yaw rate: they
-        change within milliseconds.
+        Forward Euler. If tyre forces respond, backward Euler for them and for lateral velocity and yaw rate,
+        which change within milliseconds.
         """
         g, s = self._graph, self._states
         a = self.calc_jacobian(pose)
@@ -188,21 +190,21 @@ class ErrorDynamics:
 
 
 def calc_free_share(g: Graph, *velocity: Atom) -> Atom:
-    """Share of what tyres do not hold, such as of a lateral force, at a velocity, m/s: at rest they stick."""
+    """Share of a force that tyres do not hold, such as a lateral one, at a velocity, m/s: at rest they stick."""
     square = sum((v * v for v in velocity), g.zero)
     return square / (square + _HOLDING_SPEED**2)
 
 
 def calc_slipping(g: Graph, *velocity: Atom) -> Atom:
-    """1, or 0 at a velocity, m/s, at which tyres stick."""
+    """1; 0 at a velocity, m/s, at which tyres stick."""
     square = sum((v * v for v in velocity), g.zero)
     return g.where_less(square, _HOLDING_SPEED**2, g.zero, g.one)
 
 
 def share_drive(program: Program, drive: Atom, what: str) -> list[Atom]:
-    """(4,) `slip` (s²/m) or `force` (kg) of each wheel per drive force over mass (m/s²) that nothing measures.
+    """(4,) `slip` (s²/m) or `force` (kg) of each wheel per unmeasured drive force over mass (m/s²).
 
-    That of the driven wheels, of all brakes when braking. The slip is that of a small force.
+    Driving acts on the driven wheels, braking on all. The slip is that of a small force.
     """
     kinds = (program.array(f"{what}_per_{name}", len(WHEELS)) for name in ("drive", "braking"))
     g = program.graph
@@ -211,9 +213,10 @@ def share_drive(program: Program, drive: Atom, what: str) -> list[Atom]:
 
 
 def calc_slips_by_drive(g: Graph, drive: Atom, slips: Sequence[Atom], growths: Sequence[Atom]) -> list[Atom]:
-    """(4,) what the slip of each wheel changes by with the drive force over mass, s²/m.
+    """(4,) change of each wheel's slip per drive force over mass, s²/m.
 
-    `slips`: that of a small force; `growths`: by the share by which the force changes, as of `Parts`.
+    `slips`: value for a small force; `growths`: change of the slip per relative change of the force, as in
+    `Parts`.
     """
     is_small = g.max(drive, -drive)
     return [
@@ -223,7 +226,7 @@ def calc_slips_by_drive(g: Graph, drive: Atom, slips: Sequence[Atom], growths: S
 
 
 def find_tyre_causes(states: StateVector) -> tuple[int | None, ...]:
-    """Where the errors stand that tyre forces respond to, in the order of TYRE_CAUSES; None for those left out."""
+    """Indices of the errors that tyre forces respond to, in the order of TYRE_CAUSES; None if left out."""
     along, across, _ = states.places(VELOCITY)
     found: list[int | None] = [along, across, states.index(ANGULAR_RATE, "yaw")]
     for group in (STEERING_OFFSET, TYRE_ERROR):
@@ -232,13 +235,13 @@ def find_tyre_causes(states: StateVector) -> tuple[int | None, ...]:
 
 
 def count_pairs(states: StateVector) -> int:
-    """How many pairs of a coordinate and its rate there are."""
+    """Number of pairs of a coordinate and its rate."""
     count: int = states[RATES[0]].start
     return count
 
 
 def _backward_euler(g: Graph, a: Matrix, h: Atom, stiff: Sequence[int]) -> Matrix:
-    """Rows of states that are taken implicitly: (I − hA)⁻¹ (I, h B) with A between them and B of the others."""
+    """Rows of implicitly integrated states: (I − hA)⁻¹ (I, h B), with A between them and B of the other states."""
     left: list[dict[int, Atom]] = []
     right: Matrix = []
     for i in stiff:
@@ -246,7 +249,7 @@ def _backward_euler(g: Graph, a: Matrix, h: Atom, stiff: Sequence[int]) -> Matri
         row[i] = 1.0 + row[i] if i in row else g.one
         left.append(row)
         right.append({i: g.one} | {k: h * value for k, value in a[i].items() if k not in stiff})
-    # Gauss–Jordan. What fades or is damped has a diagonal of one or more: no pivoting.
+    # Gauss–Jordan. States that decay or are damped have a diagonal of at least one: no pivoting.
     for k, i in enumerate(stiff):
         pivot = left[k][i]
         for rows in (left, right):

@@ -1,4 +1,4 @@
-"""The error states of a car in its compiled program: propagation, observations, correction and output as kernels."""
+"""Error states of a car in its compiled program: kernels for propagation, observations, correction and output."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ from vehicled.vehicle.outputs import Parts
 from vehicled.vehicle.sensor_models import add_sensor_models
 
 SensorError = Callable[[int, Sequence[Atom]], tuple[Atom, dict[int, Atom]]]
-"""Component and all true readings to what the sensor reads beside the true one, and its row by slow states."""
+"""Maps component and true readings to the sensor's error in that component, and its row by slow states."""
 _LEAST_VARIANCE = 1e-18
 """m²: so that a correlation is finite."""
 _STANDING = 1.0
-"""m/s: up to that speed a car stands, and from twice that on it drives."""
+"""m/s: up to this speed a car stands, and from twice that on it drives."""
 
 
 class ErrorModel:
@@ -74,9 +74,9 @@ class ErrorModel:
         self.pairs = count_pairs(states)
         self.models = add_sensor_models(program, parts)
         self._covariance = CovarianceKernels(program, len(states), COMPONENTS)
-        self.errors = self._covariance.x  # what is added to them is a correction
+        self.errors = self._covariance.x  # adding to them makes a correction
         self.slow = states.count_of_car
-        """Where the states begin that are estimates of their own (`extra`), beside those of the simulation."""
+        """Index of the first slow state: these have their own estimates (`extra`), not in the simulation."""
         self._extra = program.array("extra", len(states) - self.slow)
         self.now = program.array("now", len(POSE))
         self._now_wheels = program.array("now_wheels", 2, 1)
@@ -91,18 +91,18 @@ class ErrorModel:
         (self._h,), (self.rod_per_angle,) = program.array("h", 1), program.array("rod_per_angle", 1)
         self.pose = self.models.pose
         self.shaking, (self.road_lift,) = program.array("shaking", 2), program.array("road_lift", 1)
-        """Roll and pitch acceleration beside the model's, rad/s²; by which a curved road lifts the car, m/s²."""
+        """Roll and pitch acceleration missing in the model, rad/s²; upward acceleration by a curved road, m/s²."""
         (self.swaying,) = program.array("swaying", 1)
         """Mean square of the model's roll and pitch rate within the last second, (rad/s)²."""
         self.measured_rates = program.array("measured_rates", 4)
-        """1, or 0 where nothing measures them; and angular velocity as the gyroscopes measure it at the time of
-        `pose`, IMU axes, rad/s: their estimated bias is still to be subtracted."""
+        """1, or 0 if they are not measured; and the angular velocity by the gyroscopes at the time of `pose`, IMU
+        axes, rad/s, from which their estimated bias still has to be subtracted."""
         self.past_wheels = program.array("past_wheels", 2 * len(WHEELS))
         self.since = program.array("since", 2 * self.pairs + len(self._accelerating))
         (self.age,), (self.lead,) = program.array("age", 1), program.array("lead", 1)
-        """By how much an observation is of later than the last step, s: where a latency is negative."""
+        """Time by which an observation is later than the last step, s: positive with a negative latency."""
         (self.latency,), (self.unsteered,) = program.array("latency", 1), program.array("unsteered", 1)
-        """The estimate of a latency that the time of an observation was found with, s; 1 without steering, else 0."""
+        """Estimated latency that is subtracted from an observation's time, s; 1 without steering, else 0."""
         poses = self.pose, self.past_wheels
         self._history = add_history(program, poses, self.since, self.pairs, self.age)
         tyres = self.models.tyres if self.exact else None
@@ -118,12 +118,12 @@ class ErrorModel:
         self._gated_updates: dict[str, KernelHandle] = {}
         self._take_back: dict[str, KernelHandle] = {}
         self._readings: dict[str, ChassisReading] = {}
-        self.inclined: list[tuple[Atom, Atom]] = []  # outputs, and what sensors change them to
+        self.inclined: list[tuple[Atom, Atom]] = []  # outputs, and their values as changed by sensors
         self._read_state = self._add_read_state()
         self._propagate = self._add_propagation(unscented=kind == "UKF")
 
     def finish(self) -> FilterKernels:
-        """Add what depends on all observations; returns all kernels."""
+        """Add the kernels that depend on all observations; returns all kernels."""
         is_unscented = self._kind == "UKF"
         apply = self._add_correction()
         output, sigmas = self._add_output()
@@ -154,7 +154,7 @@ class ErrorModel:
     # -- states --------------------------------------------------------------------------------------------
 
     def estimates(self, group: Group) -> list[Atom]:
-        """Present estimates of a group of slow states; zero where it is left out."""
+        """Present estimates of a group of slow states; zero if it is left out."""
         if group not in self.states:
             return [self.g.zero] * len(group.elements)
         place = self.states[group]
@@ -163,7 +163,7 @@ class ErrorModel:
     def _add_read_state(self) -> KernelHandle:
         """Kernel `read_state`.
 
-        The present pose and the wheels' angles and rates into `now`, its yaw without jumps.
+        Writes the present pose, with continuous yaw, and the wheels' angles and rates into `now`.
         """
         g, found = self.g, list(self.models.now)
         turned = found[YAW] - self.now[YAW]
@@ -177,10 +177,10 @@ class ErrorModel:
     # -- propagation ---------------------------------------------------------------------------------------
 
     def _add_propagation(self, unscented: bool) -> KernelHandle:
-        """Sequence `propagate`; F of the step that it has propagated last is then in `transition`.
+        """Sequence `propagate`, which leaves F of the last step in `transition`.
 
-        For sigma points, which propagate by themselves, kernel `linear` instead of both: F and the noise of fading
-        states in `transition` (n, n) and `fading_noise` (n,).
+        For sigma points, which propagate by themselves, kernel `linear` instead: it writes F and the noise of
+        Gauss–Markov states to `transition` (n, n) and `fading_noise` (n,).
         """
         g, n, h = self.g, len(self.states), self._h
         decays: dict[int, Atom] = {}
@@ -209,7 +209,7 @@ class ErrorModel:
         return self.program.sequence("propagate", self._read_state, tyres, covariance)
 
     def _add_whole_step(self, adjust: KernelHandle, propagate: KernelHandle) -> RoutineHandle:
-        """Routine `whole_step`: a step of the car, and what goes before and after it."""
+        """Routine `whole_step`: a step of the car, with the kernels before and after it."""
         step = self.parts.step.routine
         whole = Routine("whole_step", step.arguments, (Call(adjust), *step.body, Call(propagate)))
         self.program.routines.append(whole)
@@ -218,8 +218,8 @@ class ErrorModel:
     def calc_density(self, i: int, pose: Sequence[Atom]) -> Atom:
         """Spectral density of the white noise on a state, at a pose.
 
-        The lateral velocity's grows with the speed, unless what its force lacks is a state that acts on the car.
-        Wheels slip in proportion to the speed while it is low: on tyres that stick they only roll.
+        That of the lateral velocity grows with the speed, unless the unmodelled force is a state that acts on the
+        car. That of wheel slip grows with the speed while it is low: on sticking tyres wheels only roll.
         """
         density, ahead, left = self.density[i], pose[AHEAD], pose[LEFT]
         if i in self.states.places(WHEEL_SLIP):
@@ -242,10 +242,10 @@ class ErrorModel:
         sensor: str | None = None,
         considered: Considered | None = None,
     ) -> None:
-        """An observation: what it should read, its Jacobian by errors of now, and noise beside its own.
+        """Add an observation: predicted reading, Jacobian by present errors, and noise added to its own.
 
-        `angle`: the innovation is taken within half a turn; `sensor`: the chassis' sensor model by which sigma points
-        read it, where that predicts it but for slow errors; `considered`: states that it does not correct.
+        `angle`: the innovation is taken within half a turn; `sensor`: sensor model of the chassis for sigma points,
+        if it predicts the reading except for slow errors; `considered`: states that the observation does not correct.
         """
         if sensor is not None:
             self._readings[name] = ChassisReading(sensor, angle)
@@ -261,9 +261,9 @@ class ErrorModel:
     def observe_chassis(
         self, name: str, sensor: str, error: SensorError | None = None, angle: bool = False
     ) -> None:
-        """One of the chassis' sensor models (a key of `models.readings`) at the time of `pose`.
+        """Add an observation by one of the chassis' sensor models (a key of `models.readings`) at the time of `pose`.
 
-        `error`: what a component reads beside that, by the sensor's own slow errors.
+        `error`: error of a component due to the sensor's own slow errors.
         """
         self.observe_readings(name, self.models.readings[sensor], error, angle, sensor)
 
@@ -276,7 +276,7 @@ class ErrorModel:
         sensor: str | None = None,
         considered: Considered | None = None,
     ) -> None:
-        """Readings that are expressions of the chassis' motion at the time of `pose`; see `observe_chassis`."""
+        """Add an observation of expressions of the chassis' motion at the time of `pose`; see `observe_chassis`."""
         predicted, rows, noise = [], [], []
         jacobians = [self.models.differentiate(reading) for reading in readings]
         values = [
@@ -296,14 +296,14 @@ class ErrorModel:
         self.observe(name, predicted, rows, noise=noise, angle=angle, sensor=sensor, considered=considered)
 
     def calc_change(self, jacobian: Sequence[Atom]) -> Atom:
-        """What a reading changes by within a second, at `pose`: from its row (12,) by chart and rates."""
+        """Rate of change of a reading, per second, at `pose`: from its row (12,) by chart and rates."""
         total = self.g.zero
         for by, rate in zip(jacobian, self.models.motion, strict=True):
             total = total + by * rate
         return total
 
     def calc_corrected(self, jacobian: Sequence[Atom]) -> Atom:
-        """What corrections made since the time of `pose` change of a reading."""
+        """Change of a reading by corrections made since the time of `pose`."""
         total = self.g.zero
         for k in range(CHART_PAIRS):
             total = (
@@ -316,30 +316,30 @@ class ErrorModel:
         return calc_free_share(self.g, ahead)
 
     def calc_slipping(self, ahead: Atom) -> Atom:
-        """1, or 0 at a speed ahead, m/s, at which tyres stick."""
+        """1; 0 at a forward speed, m/s, at which tyres stick."""
         return calc_slipping(self.g, ahead)
 
     def calc_variance(self, places: Sequence[int]) -> Atom:
-        """Of the sum of some states."""
+        """Variance of the sum of some states."""
         p = self._covariance.p
         return sum((p[i, j] for i in places for j in places), self.g.zero)
 
     def discount(self, value: Atom, small: float) -> Atom:
-        """A sensitivity, less of it where it is small: there it is mostly noise that innovations correlate with."""
+        """Reduce a sensitivity while it is small, when it is mostly noise, with which innovations correlate."""
         square = value * value
         return value * (square / (square + small * small))
 
     def get_later(self, group: Group) -> list[Atom]:
-        """What corrections made since the time of `pose` have changed of a group of ACCELERATING, or zero."""
+        """Change of a group of ACCELERATING by corrections made since the time of `pose`; zero if left out."""
         if group not in self.states:
             return [self.g.zero] * len(group.elements)
         place = self._accelerating.index(self.states[group].start)
         return self.since[2 * self.pairs + place :][: len(group.elements)]
 
     def to_present(self, jacobian: Sequence[Atom]) -> tuple[dict[int, Atom], Atom]:
-        """A row by errors of then, (12,) chart and rates, as one by errors of now, z(then) = z(now) − age · drift.
+        """Convert a row by past errors, (12,) chart and rates, to present errors: z(then) = z(now) − age · drift.
 
-        And the variance that white noise on the rates since then adds to it.
+        Also returns the variance that white noise on the rates since then adds.
         """
         g, age = self.g, self.age
         # Only the chart drifts into these readings: those of wheels have rows of their own (`_wheel_drift`).
@@ -361,7 +361,7 @@ class ErrorModel:
         return self.past_wheels[k] + self.since[place], row | {place: self.g.one}
 
     def wheel_rate(self, k: int) -> tuple[Atom, dict[int, Atom]]:
-        """Rate of that, and its row."""
+        """Rate of that angle, and its row."""
         row = self._wheel_drift(k)
         turning = self.past_wheels[len(WHEELS) + k]
         for place, value in row.items():
@@ -377,9 +377,9 @@ class ErrorModel:
     # -- correction and output -----------------------------------------------------------------------------
 
     def _add_correction(self) -> KernelHandle:
-        """Kernel `take_errors`, and the sequence `apply` which corrects the car with it.
+        """Add kernel `take_errors`, and the sequence `apply`, which corrects the car with it.
 
-        x goes into `correction` and `corner_correction` for the car's kernel `correct`, into `extra`, and into
+        x is written to `correction` and `corner_correction` for the car's kernel `correct`, to `extra`, and to
         `moved` = (Δz, the drift of z by it, Δż, ΔACCELERATING) for the history; x ← 0.
         """
         g, program, x, s = self.g, self.program, self._covariance.x, self.states
@@ -392,8 +392,8 @@ class ErrorModel:
         changes = [*x[chart[0] : chart[1]], *x[rates]]
         stores = [*zip(correction, changes, strict=True), (carry, g.one)]
         stores += zip(corners[0], x[s[WHEEL_ANGLE]], strict=True)
-        # The simulated wheels roll on radii of their own and slip by forces of their tyres, which would take other
-        # corrections back; at low speed, as springs that swing with each measurement that is late by half a period.
+        # The simulated wheels have radii and slips of their own: they would undo other corrections. At low speed they
+        # act like springs, which measurements excite that are late by half a period.
         rolling = [s.index(VELOCITY, "ahead"), s.index(ANGULAR_RATE, "yaw")]
         own = [{j: row[j] for j in rolling} for row in self._drift_now[s[WHEEL_ANGLE]]]
         stores += zip(corners[1], [_sum_products(row, x) for row in own], strict=True)
@@ -413,10 +413,10 @@ class ErrorModel:
         return program.sequence("apply", take, self._car_kernels.correct, self._read_state, history)
 
     def _add_output(self) -> tuple[KernelHandle, KernelHandle]:
-        """Sequence `output`, which has the car's own outputs too, and kernel `sigmas`.
+        """Add sequence `output`, which includes the car's own outputs, and kernel `sigmas`.
 
-        The standard deviations SIGMAS of `pose`, which must be the present one, and the correlation of x and y.
-        Both are NaN where the covariance is not definite.
+        `sigmas` gives the standard deviations SIGMAS at `pose`, which must be the present one, and the correlation of
+        x and y. Both are NaN if the covariance is not positive definite.
         """
         g, s = self.g, self.states
         rows: list[dict[int, Atom]] = [{k: g.one} for k in (*s.places(POSITION), s.index(ATTITUDE, "yaw"))]
@@ -424,7 +424,7 @@ class ErrorModel:
             places = (*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS))
             rows.append({k: a for k, a in zip(places, row, strict=True) if a is not g.zero})
         sigmas = [g.sqrt(self._covariance.variance_of(row)) for row in rows]
-        # At standstill sideslip is anything; a minimum also takes care of 0/0.
+        # At standstill sideslip is undefined; the minimum also takes care of 0/0.
         sigmas[-1] = g.min(sigmas[-1], math.pi)
         array = self.program.array("sigmas", len(sigmas))
         x, y, _ = s.places(POSITION)
@@ -438,12 +438,12 @@ class ErrorModel:
         return self.program.sequence("output", self._car_kernels.report, incline, deviations), deviations
 
     def _add_adjustment(self) -> KernelHandle:
-        """Kernel `adjust`: what the slow states change of the car.
+        """Add kernel `adjust`: effects of the slow states on the car.
 
-        Drive force that nothing measures acts on the chassis: torque on the wheels would accelerate the car only
-        after wheels and tyres have followed, later than the accelerometer that the force is known from. The car
-        pitches by it as by a force on the road: `drive_height`, m, is that of its origin over the road. Slip and grip
-        go with it. Further the rotation of the wheels; and, where tyres respond in the errors' model, the angle of
+        An unmeasured drive force acts on the chassis: torque on the wheels would accelerate the car only after the
+        response of wheels and tyres, later than the accelerometer from which the force is estimated. The car pitches
+        as by a force on the road: `drive_height`, m, is the height of its origin over the road. Slip and grip follow
+        the force. Also adjusted are the rotation of the wheels and, if tyres respond in the error model, the angle of
         the front wheels and the tyres' stiffness and friction.
         """
         g, program = self.g, self.program
@@ -453,7 +453,7 @@ class ErrorModel:
             share = calc_free_share(g, self.now[AHEAD])
             by_x, by_y, _, by_yaw = self.estimates(UNMODELLED)
             ahead, left, moment = ahead + by_x, share * by_y, share * by_yaw
-        # At rest that force is what slope and biases make of it.
+        # At rest, slope and biases determine that force, so it must not pitch the car.
         pitching = -(self._mass * drive * height * calc_share(g, self.now[AHEAD], _STANDING))
         force = self._mass * ahead, self._mass * left, self._yaw_inertia * moment, pitching
         stores = [*zip(program.arrays["external_force"], force, strict=True)]
@@ -469,9 +469,9 @@ class ErrorModel:
         return program.kernel("adjust", stores)
 
     def _add_drift(self) -> KernelHandle:
-        """Kernel `drift`: `drift` (6, 12), how errors of chart and rates move the chart at `pose`, by rows.
+        """Add kernel `drift`: `drift` (6, 12), drift of the chart by errors of chart and rates at `pose`, by rows.
 
-        And `rise` (2,), the slopes of the ground along the heading and to the left there.
+        And `rise` (2,), the slopes of the ground there, along the heading and to the left.
         """
         places = [*range(CHART_PAIRS), *range(self.pairs, self.pairs + CHART_PAIRS)]
         values = [self._drift_then[i].get(j, self.g.zero) for i in range(CHART_PAIRS) for j in places]
@@ -480,9 +480,9 @@ class ErrorModel:
         return self.program.kernel("drift", stores)
 
     def _add_densities(self) -> KernelHandle:
-        """Kernel `densities`: `densities` (n,) of the plant noise, per second, at the present pose.
+        """Add kernel `densities`: `densities` (n,) of the plant noise, per second, at the present pose.
 
-        That of slow errors which fade is not among it, but that of the suspensions is: points move them.
+        Noise of Gauss–Markov slow errors is not included, but that of the suspensions is, as points move them.
         """
         values = [self.calc_density(i, self.now) for i in range(len(self.states))]
         for group in (g for g in SUSPENSION if g in self.states):

@@ -1,12 +1,12 @@
 """The error-state Kalman filter of any model: the state is the error of a simulation that runs beside the filter.
 
-The model simulates, propagates its errors, predicts its sensors' readings and takes corrections (`ErrorStateModel`);
-the filter holds the errors' covariance and nothing else. As each correction goes into the simulation at once, the
-expected error is zero before every step and every update (indirect filter with feedback: Maybeck, *Stochastic Models,
-Estimation, and Control* 1, section 6.3). The covariance is updated in Joseph's form and repaired where rounding has
-made it indefinite.
+The model simulates, propagates its errors, predicts its sensors' readings and applies corrections
+(`ErrorStateModel`); the filter only has the covariance of the errors. As each correction is applied to the
+simulation at once, the expected error is zero before every step and every update (indirect filter with
+feedback: Maybeck, *Stochastic Models, Estimation, and Control* 1, section 6.3). The covariance is updated in
+Joseph's form and repaired where rounding has made it indefinite.
 
-Arrays are freshly made in every call: for studies, and as the reference of compiled code.
+Every call allocates new arrays: this filter is for studies, and is the reference for compiled code.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Transition:
 
 @dataclass(frozen=True)
 class LinearObservation:
-    """m readings beside what the model predicts for them."""
+    """m readings, compared with the model's predictions."""
 
     innovation: np.ndarray
     """(m,) measured less predicted."""
@@ -62,7 +62,7 @@ class StateUpdate:
     jacobian: np.ndarray
     """(m, n) H"""
     reason: str | None = None
-    """Of a rejection: `gate`, `not finite`."""
+    """Reason of a rejection: `gate`, `not finite`."""
 
     @property
     def accepted(self) -> bool:
@@ -75,7 +75,7 @@ class ErrorStateModel(Protocol[Reading_contra]):
 
     @property
     def state(self) -> np.ndarray:
-        """What is estimated, as the simulation has it: an array of any shape, in the model's units."""
+        """The estimated quantities in the simulation: an array of any shape, in the model's units."""
 
     def simulate(self, h: float) -> None:
         """Advance by h (s)."""
@@ -84,7 +84,7 @@ class ErrorStateModel(Protocol[Reading_contra]):
         """Transition over the step of h (s) from the present state; leaves the simulation as it is."""
 
     def observe(self, reading: Reading_contra) -> LinearObservation:
-        """A reading at the present state, linearised there."""
+        """Linearise a reading at the present state."""
 
     def apply(self, correction: np.ndarray) -> None:
         """Add estimated errors (n,) to the simulation."""
@@ -102,7 +102,7 @@ class ErrorStateKalmanFilter(Generic[Reading]):
 
     @property
     def state(self) -> np.ndarray:
-        """The model's, with all corrections."""
+        """The model's state, with all corrections."""
         return self.model.state
 
     def initialise(self, covariance: np.ndarray) -> None:
@@ -137,7 +137,7 @@ class ErrorStateKalmanFilter(Generic[Reading]):
 
 
 def calc_update(covariance: np.ndarray, observation: LinearObservation) -> StateUpdate:
-    """What an observation of a state with the covariance P (n, n) comes to. Raises LinAlgError for a singular S."""
+    """Evaluate an observation with the covariance P (n, n) of the state. Raises LinAlgError for a singular S."""
     h, value = observation.jacobian, observation.innovation
     h_p = h @ covariance
     s = h_p @ h.T + observation.noise

@@ -1,4 +1,4 @@
-"""Products and factors of small matrices, as expressions."""
+"""Products and factorisations of small matrices, as expressions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def list_pairs(m: int) -> list[tuple[int, int]]:
-    """Of m components, in the order in which `expected` has them: those of fewer components come first."""
+    """Pairs of m components, in the order of `expected`: those of fewer components come first."""
     return [(k, i) for i in range(m) for k in range(i + 1)]
 
 
 def calc_dot(g: Graph, a: Iterable[Atom], b: Sequence[Atom]) -> Atom:
-    """Sum of products in four chains, which the processor can follow at once."""
+    """Sum of products in four independent chains, which the processor can calculate in parallel."""
     chains = [g.zero] * 4
     for k, (x, y) in enumerate(zip(a, b, strict=True)):
         chains[k % 4] = chains[k % 4] + x * y

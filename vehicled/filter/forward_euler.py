@@ -1,4 +1,4 @@
-"""The filter whose model goes on by forward Euler."""
+"""The filter whose model is integrated by forward Euler."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from vehicled.filter.vehicle_filter import VehicleFilter
 
 
 class ForwardEulerFilter(VehicleFilter):
-    """DEKF: the model goes on by forward Euler (Sanjurjo).
+    """DEKF: the model is integrated by forward Euler (Sanjurjo).
 
-    Its position, velocity and acceleration problems are solved each step; no memory of accelerations is left that a
-    correction would not know of.
+    Position, velocity and acceleration problems are solved in each step: the integrator has no memory of
+    accelerations, which a correction could not update.
     """
 
     def _advance(self, h: float) -> None:

@@ -1,7 +1,7 @@
-"""The state of a filter before and after the correction of each of its last steps, and its observations.
+"""History of a filter: its state before and after the correction of each recent step, and its observations.
 
-Late observations need them. Records of steps and observations lie outside the workspace. `PastMoments` lists visits
-of them one after the other, from any step on up to the present, for the kernels of `late_kernels.py`.
+Late observations need it. Records of steps and observations are outside the workspace. `PastMoments` visits
+them in order, from any step up to the present, for the kernels of `late_kernels.py`.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from vehicled.symbolic.kept_records import KeptLayout, KeptRecord, ObservationKi
 from vehicled.symbolic.past_moments import Chain, Limits, MomentPlaces, MomentRecord, PastMoments
 
 FASTEST = 2000
-"""Steps per second for which the memory suffices: the highest rate that the daemon takes."""
+"""Steps per second for which the memory is sufficient: the highest rate of the daemon."""
 MOST_EVENTS = 20_000
-"""Observations that are kept at most. Those of a faster flood shorten the memory."""
+"""Largest number of kept observations. A faster flood of them shortens the memory."""
 
 
 class Kept(NamedTuple):
-    """What is kept of each step or observation."""
+    """One part of the record of a step or observation."""
 
     now: tuple[np.ndarray, ...]
     """Views of the workspace: values, and their tangents if there are any."""
     then: tuple[np.ndarray, ...]
-    """Where kernels read those of the past; of the same shapes."""
+    """Where kernels read past values; of the same shapes."""
     kernels: Sequence[int] = ()
-    """Addresses of those that visits run (`late.py`), 0 for one that does not; none: the record is not visited."""
+    """Addresses of kernels that visits run (`late.py`), 0 for none; if empty, the part is not visited."""
     changes: bool = True
-    """Whether these change it."""
+    """Whether these kernels change the record."""
 
 
 class LatePlace(NamedTuple):
-    """Where a late observation belongs in what is kept of the past."""
+    """Place of a late observation in the history."""
 
     rest: tuple[int, int]
-    """Addresses of what was before a step's correction, but for the pose, and of its layout."""
+    """Addresses of the record before a step's correction, without the pose, and of its layout."""
     visits: int
-    """Address of those from that step on; behind them there is room for one more."""
+    """Address of the visits from that step on; after them there is room for one more."""
     number: int
-    """Of these visits."""
+    """Number of these visits."""
 
 
 class History:
@@ -59,20 +59,20 @@ class History:
         gate: tuple[int, int] = (0, 0),
         begin: int = 0,
     ) -> None:
-        """`memory`: how far back it reaches, s, at up to FASTEST steps per second.
+        """`memory`: length of the history, s, at up to FASTEST steps per second.
 
-        `moment`: where the time goes to of which a past pose is. Kept are `before` and `after` a step's correction,
-        the pose first; and of an observation that of `events` by the number of its components less one. `gate`:
-        places of two numbers, of which the first is less where a kernel of `update` has corrected. `begin`: address
-        of a kernel to be run where a step begins; 0: none.
+        `before`, `after`: parts kept before and after a step's correction, the pose first; `events`: part
+        kept of an observation, by number of components less one; `moment`: places that the time of a past
+        pose is written to; `gate`: places of two numbers, the first of which is smaller if an update kernel
+        has corrected; `begin`: address of a kernel to run when a step begins; 0: none.
         """
         kept, pose, rest = [*before, after], before[0], before[1:]
         begins = [*accumulate((sum(view.size for view in part.now) for part in kept), initial=0)]
         self._parts = [*map(slice, begins, begins[1:])]
-        """Of `before` and `after`, in the record of a step."""
+        """Slices of `before` and `after` in the record of a step."""
         self._rest = KeptLayout(workspace, [view for part in rest for view in part.then])
         self._rest_begin = 8 * self._parts[0].stop
-        """Bytes."""
+        """Offset in bytes."""
         visits = [
             (at, RecordKind(workspace, part.then, part.kernels, part.changes))
             for at, part in zip(begins, before, strict=False)
@@ -94,49 +94,50 @@ class History:
         self.gate = gate
         self._notes = [self._past.make_chain(gate, [(0, kind)]) for kind in self._kinds]
         self.present = KeptRecord(workspace, [view for part in rest for view in part.now])
-        """For `LateObservations`: what was before the present step's correction, but for the pose."""
+        """For `LateObservations`: the present step's record before its correction, without the pose."""
         self.step = self._past.begin
-        """Keep a new step of a time, ns, before any correction."""
+        """Begin the record of a new step at a time, ns, before any correction."""
         self.correct = self._past.correct
-        """Keep what the last step's correction has made."""
+        """Record the result of the last step's correction."""
         self.find = self._past.seek
-        """Restore the pose of a time, between that before a step and that after the correction of the one before it.
+        """Restore the pose at a time, interpolated between that before a step and that after the previous
+        step's correction.
 
-        Takes a time, ns, and the latency that it was found with, s. At a time after the last step, the pose is that
-        of the last one. Returns the number of the step at or after it, for the methods for late observations;
-        LAST_MOMENT for the last step, and NO_MOMENT where there is none."""
+        Takes a time, ns, and the latency that has been subtracted from it, s. After the last step, the pose
+        is that of the last step. Returns the number of the step at or after the time, for the methods for
+        late observations; LAST_MOMENT for the last step, and NO_MOMENT if the time is not in the history."""
 
     def clear(self) -> None:
-        """Forget all steps, as the filter begins anew."""
+        """Forget all steps, when the filter restarts."""
         self._past.clear()
 
     # -- observations --------------------------------------------------------------------------------------
 
     def make_chain(self, links: Sequence[tuple[int, int]]) -> Chain:
-        """Kernels of which some correct the last step with an observation if that is within limits; it is kept then.
+        """Chain of kernels; some correct the last step with an observation within limits, which is then kept.
 
-        `links`: addresses of kernels, and the number of components of what each observes; 0: nothing.
+        `links`: address of each kernel, and the number of components that it observes; 0: none.
         """
         of_links = [(kernel, self._kinds[m - 1] if m else None) for kernel, m in links]
         return self._past.make_chain(self.gate, of_links)
 
     def note(self, components: int) -> None:
-        """Keep the observation that corrects the last step."""
+        """Record the observation that corrects the last step."""
         self._notes[components - 1].run()
 
     # -- late observations ---------------------------------------------------------------------------------
 
     def locate(self, step: int) -> LatePlace:
-        """What a script needs that evaluates an observation of the time just before a step."""
+        """Data for a script that evaluates an observation of the time just before a step."""
         record, visits, number = self._past.locate(step)
         return LatePlace((record + self._rest_begin, self._rest.address), visits, number)
 
     def enter(self, step: int, components: int, script: Callable[[int, int, int], bool]) -> bool:
-        """Keep a late observation as the first one of a step, unless a script does not do that.
+        """Keep a late observation as the first one of a step, if a script enters it.
 
-        `script`: enters its visit in front of those that `locate` has given, and the late observation into all that
-        has been kept since. It is given the addresses of its record, of the layout of that and of its kind. Returns
-        its result.
+        `script`: inserts its visit before those that `locate` has given, and updates all later records with
+        the late observation. Its arguments are the addresses of the observation's record, of the record's
+        layout and of its kind. Returns the result of `script`.
         """
         kind = self._kinds[components - 1]
         record = kind.store.take()
@@ -147,14 +148,14 @@ class History:
         return True
 
     def parts_of_steps(self, part: int) -> Iterator[np.ndarray]:
-        """Of each step what is kept of a part of `before`, by its number; to be changed in place."""
+        """Record of part number `part` of `before`, for each step; to be changed in place."""
         return (record[self._parts[part]] for record in self._past.list_records())
 
     def parts_of_events(self) -> Iterator[tuple[int, np.ndarray]]:
-        """The same of each observation, with the number of its components."""
+        """Record of each observation, with the number of its components."""
         events = self._past.list_events()
         return ((self._kinds.index(kind) + 1, kind.store.rows[record]) for kind, record in events)
 
     def parts_after(self) -> Iterator[np.ndarray]:
-        """The same of what was after each step's correction."""
+        """Record after the correction of each step."""
         return (record[self._parts[-1]] for record in self._past.list_records())

@@ -1,4 +1,4 @@
-"""What a history computes: the pose between two steps, and what corrections of the last step have changed of it."""
+"""Kernels of a history: the pose between two steps, and the effect of the last step's corrections on it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HistoryKernels:
-    """Of the arrays that `add_history` adds."""
+    """Kernels on the arrays that `add_history` adds."""
 
     past_pose: KernelHandle
-    """The pose at a moment and the corrections since, of `before`, `after`, `share`, `age` and `sums`."""
+    """Calculate a past pose and the corrections since, from `before`, `after`, `share`, `age` and `sums`."""
     sum_corrections: KernelHandle
     """Add the correction `moved` to `sums`."""
     clear: KernelHandle
-    """Nothing has been corrected: `sums` are zero."""
+    """Set `sums` to zero, as nothing has been corrected yet."""
 
 
 def add_history(
@@ -29,12 +29,13 @@ def add_history(
 ) -> HistoryKernels:
     """Arrays and kernels of a history.
 
-    `pose`: symbols of the arrays that a past pose is put into; `since`: (2 · pairs + more,) that for the corrections
-    of `pairs` of (z, ż), and of more, that have been made of the last step before an observation of its own time or
-    just before; `age`: by how much it is of before, s.
+    `pose`: symbols of the arrays that a past pose is written to; `since`: (2 · pairs + more,) those for the
+    corrections, made in the last step so far, of `pairs` of (z, ż) and of more states, for an observation at
+    or just before that step; `age`: time from the observation to the step, s.
 
-    Adds the arrays `before.0`, `before.1` … and `after.0` …: past poses as kept; `moved` (3 · pairs + more,), a
-    correction of z, the drift that it makes, that of ż, and more; and `sums`, of those made of the last step.
+    Adds the arrays `before.0`, `before.1` … and `after.0` …: past poses as kept; `moved` (3 · pairs + more,):
+    a correction of z, the drift that it causes, that of ż, and of more states; and `sums`: the sum of these
+    in the last step.
     """
     (share,) = program.array("share", 1)
     before = [program.array(f"before.{k}", len(part)) for k, part in enumerate(pose)]

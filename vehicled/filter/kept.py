@@ -1,4 +1,4 @@
-"""What an earlier drive has found of a slow state, as it is known now."""
+"""Value of a slow state from an earlier drive, as known now."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from vehicled.filter.states import Group
 from vehicled.messages import SlowState
 
 _FORGETTING_TIME = 30 * 86400.0
-"""s: over which what was found of a car is no longer so."""
+"""s: time constant with which a car changes, so that earlier results expire."""
 
 
 class KeptState(NamedTuple):
-    """What a slow state begins with."""
+    """Start values of a slow state."""
 
     value: float
     variance: float
@@ -24,11 +24,11 @@ class KeptState(NamedTuple):
 def calc_kept(
     group: Group, found: SlowState, age: float, before: float, is_widened: bool, switched_on: bool
 ) -> KeptState:
-    """What was found `age` seconds ago of a state of a group, whose variance would be `before` without that.
+    """Start values from the result `found`, `age` seconds ago; `before`: variance of the state without it.
 
-    With time it becomes as one of which nothing is known: with a = exp(−age/τ), x → √a x and σ² → a σ² + (1 − a) σ₀².
-    So x remains N(0, σ₀² − σ²) (see `SlowStates.widen`), where σ₀ is as wide as it must have been to let x be found:
-    `is_widened`. A sensor that has been `switched_on` since has another bias at once, however short the stop was.
+    With time it returns to its prior: with a = exp(−age/τ), x → √a x and σ² → a σ² + (1 − a) σ₀². So x
+    remains N(0, σ₀² − σ²) (see `SlowStates.widen`). If `is_widened`, σ₀ is as large as needed for x. A sensor
+    that has been `switched_on` since has another bias, however short the stop was.
     """
     kept = math.exp(-age / _FORGETTING_TIME)
     limit = math.inf if group.limit is None else group.limit

@@ -1,4 +1,4 @@
-"""The filter on the vehicle that a configuration asks for."""
+"""Makes the filter that a configuration asks for."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def make_filter(
 ) -> VehicleFilter:
     """A filter of the kind in the settings.
 
-    Those of the errorEKF family differ in what is compiled, and can carry the derivatives by changed filters
-    (`companions`) along. Raises ValueError for a kind that cannot, with companions.
+    Filters of the errorEKF family differ in what is compiled, and can calculate derivatives with respect to
+    parameters, given filters with changed parameters (`companions`). Raises ValueError for companions of a
+    kind that cannot.
     """
     other = _CLASSES.get(settings.kind)
     if other is None:

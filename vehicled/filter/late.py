@@ -19,9 +19,9 @@ from vehicled.symbolic.past_moments import MomentPlaces
 from vehicled.symbolic.program import KernelHandle, Span
 
 _LONGEST_LEAD = 0.2
-"""s: further ahead no motion is extrapolated."""
+"""s: motion is extrapolated no further ahead."""
 POSE, TRANSITION, COVARIANCE, ESTIMATES = range(4)
-"""What is kept before a step's correction: numbers of the first parts."""
+"""Numbers of the first parts of the record before a step's correction."""
 
 
 class LateWorkspace(Workspace, Protocol):
@@ -30,22 +30,22 @@ class LateWorkspace(Workspace, Protocol):
     workspace: np.ndarray
 
     def span(self, first: str, last: str) -> tuple[Span, ...]:
-        """Where the arrays from one to another lie, and their tangents if there are any. Raises KeyError."""
+        """Spans of the arrays from one to another, and of their tangents if there are any. Raises KeyError."""
 
     def address(self, kernel: KernelHandle) -> int:
-        """Of a kernel's machine code."""
+        """Address of a kernel's machine code."""
 
 
 def keep_arrays(
     workspace: LateWorkspace, kernels: LateKernels, pose: Sequence[str], others: Sequence[tuple[str, str]]
 ) -> tuple[list[Kept], Kept, list[Kept]]:
-    """What a history keeps before and after a step's correction, and of observations.
+    """Parts that a history keeps before and after a step's correction, and of observations.
 
-    These by number of components less one.
+    The parts of observations are by number of components less one.
 
-    `pose`: arrays that lie one after the other; past ones are restored to the arrays `before.0` … and `after.0` ….
-    `others`: first and last of arrays that lie one after the other, which observations read and which change from
-    step to step. The first pair has the states that are estimates of their own.
+    `pose`: adjacent arrays; past ones are restored to the arrays `before.0` … and `after.0` …. `others`:
+    first and last of adjacent arrays that observations read and that change from step to step. The first pair
+    has the slow states.
     """
     span, tangent = workspace.span, workspace.tangent
     components = len(kernels.updates)
@@ -87,7 +87,7 @@ def keep_arrays(
 
 
 def place_moment(workspace: LateWorkspace, past_pose: KernelHandle) -> MomentPlaces:
-    """Where the time goes to of which a past pose is: arrays of the filter's program, and its kernel."""
+    """Places that the time of a past pose is written to, and the kernel of the pose."""
     begin, names = workspace.workspace.ctypes.data, ("age", "lead", "latency", "share")
     age, lead, latency, share = ((workspace.view(n).ctypes.data - begin) // 8 for n in names)
     return MomentPlaces(age, lead, latency, share, workspace.address(past_pose), _LONGEST_LEAD)
@@ -105,14 +105,14 @@ class LateObservations:
         pose: Sequence[str],
         estimates: str,
     ) -> None:
-        """`pose`: the arrays that it consists of, one after the other.
+        """`pose`: its arrays, which are adjacent.
 
-        `estimates`: array of the states that are no errors of the simulation; they are the last states.
+        `estimates`: array of the slow states, which the simulation does not have; they are the last states.
         """
         self._pose, self._name = pose, estimates
         self._errors, self._history = errors, history
         self._evaluated = 0, 0
-        """Step of the observation evaluated last, and the kernel that evaluates it."""
+        """Step of the last evaluated observation, and the kernel that evaluates it."""
         self._workspace = workspace
         self._limit = workspace.view("limit")
         views = [workspace.workspace[s.slice] for name in OBSERVED for s in workspace.span(name, name)]
@@ -125,9 +125,10 @@ class LateObservations:
         self._first_estimate = errors.size - len(self._estimates[0])
 
     def observe(self, step: int, kernel: int, components: int) -> bool:
-        """Evaluate an observation of the time just before a step, and update with it if its NIS is within the limit.
+        """Evaluate an observation of the time just before a step; update with it if its NIS is within the limit.
 
-        `kernel`: address of the one that evaluates it, here at the state of that step. Returns whether it is within.
+        `kernel`: address of the kernel that evaluates it, at the state of that step. Returns whether it is
+        within.
         """
         if self._errors.tape is None:
             script = self._locate(step, kernel, components)
@@ -139,7 +140,7 @@ class LateObservations:
         return is_within
 
     def evaluate(self, step: int, kernel: int, components: int) -> None:
-        """Only evaluate it; innovation, S, NIS and gain are then of the present."""
+        """Evaluate it only; innovation, S, NIS and gain are then those at the present."""
         self._locate(step, kernel, components).evaluate()
 
     def update(self, components: int) -> None:
@@ -154,13 +155,13 @@ class LateObservations:
         return script
 
     def note(self, components: int) -> None:
-        """Keep the observation evaluated last, which corrects the present."""
+        """Record the observation evaluated last, which corrects the present."""
         self._history.note(components)
 
     def forget(self, i: int, variance: float) -> None:
-        """State i begins anew, with the present estimate, that variance and no correlation with any other.
+        """Reset state i: it keeps its estimate, and gets that variance and no correlation with any other state.
 
-        It does so at all times that are kept: late observations update it as if it had never been another one.
+        This is done at all recorded times: late observations update it as if it had never been another state.
         """
         place, errors, history = self._find_places, self._errors, self._history
         with_others = place(("covariance", "x"), "covariance", errors.find_touched(i))
@@ -169,7 +170,7 @@ class LateObservations:
         values[i] = variance
         for part in history.parts_of_steps(COVARIANCE):
             part[where] = values
-        # Neither do others follow from what it was, nor it from them.
+        # Transitions then neither lead from its old value to other states, nor from these to it.
         touched = np.flatnonzero((self._rows == i) | (self._columns == i))
         where = place(("transition", "transition"), "transition", touched)
         values = np.zeros(len(where))
@@ -187,7 +188,7 @@ class LateObservations:
             part[of_events[m - 1]] = 0.0
 
     def _find_in_event(self, i: int, m: int) -> np.ndarray:
-        """Where h_i and (P hᵀ)_i are among the numbers of an observation of m components, and their tangents."""
+        """Indices of h_i and (P hᵀ)_i in the record of an observation of m components, and of their tangents."""
         n, directions = self._errors.size, self._workspace.tangent(EVENT[0]).shape[-1]
         numbers = np.arange(2 * m) * n + i
         begin = 2 * m * (n + 1)
@@ -195,7 +196,7 @@ class LateObservations:
         return np.concatenate([numbers, tangents.ravel()])
 
     def move(self, array: str, i: int, change: float, d_change: np.ndarray) -> None:
-        """Change number i of an array of the pose at all times that are kept, as the present one has been changed."""
+        """Change number i of an array of the pose at all recorded times, as the present one has been changed."""
         values = self._workspace.span(self._pose[0], self._pose[-1])[0]
         own = self._workspace.span(array, array)[0]
         others = self._pose[: self._pose.index(array)]
@@ -210,7 +211,7 @@ class LateObservations:
     def _find_places(
         self, arrays: tuple[str, str], name: str, numbers: Sequence[int] | np.ndarray
     ) -> np.ndarray:
-        """Places of numbers of an array, then of their tangents, in what is kept of arrays from one to another."""
+        """Indices of numbers of an array, then of their tangents, in the record of arrays from one to another."""
         spans, own = self._workspace.span(*arrays), self._workspace.span(name, name)
         numbers = np.asarray(numbers, dtype=np.intp)
         found = [own[0].place - spans[0].place + numbers]

@@ -7,8 +7,8 @@ innovation that a timely observation would have had. From there they change with
 
 - A prediction with the transition F: G ← F G.
 - An observation with the row h, the innovation μ and its variance 1/w, which has corrected e by P hᵀ w μ. Its
-  covariance with H e(s) is a = h G: G ← G − P hᵀ w a, C ← C − aᵀ w a, ν ← ν − aᵀ w μ. That is so however much of
-  the gain it has had (`considered.py`), as what H e(s) is left with is independent of μ.
+  covariance with H e(s) is a = h G: G ← G − P hᵀ w a, C ← C − aᵀ w a, ν ← ν − aᵀ w μ. This also holds if only a
+  part of the gain was used (`considered.py`), as the rest of H e(s) is independent of μ.
 
 With S = C + R, the present update has the gain G S⁻¹. The result is that of a filter which had the observation in
 time, however many steps have passed: stochastic cloning (Roumeliotis and Burdick, 2002) of H e(s) alone.
@@ -42,25 +42,25 @@ OBSERVED = ("crossed", "expected", "innovation")
 
 @dataclass(frozen=True)
 class LateUpdates:
-    """For late observations of so many components."""
+    """Kernels for late observations of one number of components."""
 
     propagate: KernelHandle
     """G ← F G, with the elements of F in `transition`."""
     whiten: KernelHandle
     """From G, C and ν what an update needs: see `CovarianceKernels.whiten`."""
     update: KernelHandle
-    """That of P and x with it."""
+    """Update P and x with it."""
     correct: KernelHandle
-    """Both."""
+    """Whiten and update."""
     follow: tuple[KernelHandle, ...]
     """By number of components of an observation in EVENT, less one: update G, C and ν by it."""
     amend: tuple[KernelHandle, ...]
-    """The same, and update that observation by the late one."""
+    """Follow the observation, and update it by the late one."""
 
 
 @dataclass(frozen=True)
 class LateKernels:
-    """What late observations need."""
+    """All kernels for late observations."""
 
     updates: tuple[LateUpdates, ...]
     """By number of their components less one."""
@@ -80,7 +80,7 @@ def add_late(
 
 
 class _LateModel:
-    """Of late observations of m components. Names of their kernels end with that."""
+    """For late observations of m components. Names of the kernels end with m."""
 
     def __init__(self, program: Program, covariance: CovarianceKernels, m: int) -> None:
         self._program, self._covariance, arrays = program, covariance, program.arrays

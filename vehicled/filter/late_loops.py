@@ -1,4 +1,4 @@
-"""Loops that take the place of kernels of `late_kernels.py`."""
+"""Loops that replace kernels of `late_kernels.py`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from vehicled.symbolic.program import Program
 
 
 class LateLoops:
-    """The text of the functions, for n states and observations of `components`."""
+    """Text of the functions, for n states and observations of `components`."""
 
     def __init__(self, program: Program, size: int, components: int) -> None:
         self._program, self._size, self._components = program, size, components
 
     def update(self, name: str, k: int) -> str:
-        """G, C and ν of the late observation by component k of one in EVENT."""
+        """Update G, C and ν of the late observation by component k of an observation in EVENT."""
         code, n = ArrayLoops(self._program, name), self._size
         columns = [code.place("crossed") + c * n for c in range(self._components)]
         shared = self._dot(code, code.place("event.rows") + k * n, columns)
@@ -38,7 +38,7 @@ class LateLoops:
         return code.text
 
     def amend(self, name: str, k: int) -> str:
-        """Component k of an observation in EVENT by the late one."""
+        """Update component k of an observation in EVENT by the late one."""
         code, n = ArrayLoops(self._program, name), self._size
         columns = [code.place("white") + c * n for c in range(self._components)]
         shared = self._dot(code, code.place("event.rows") + k * n, columns)
@@ -89,6 +89,6 @@ class LateLoops:
         return list(rest.carried)
 
     def _reduce(self, code: ArrayLoops, place: int | str, gain: str, value: str, size: int = 1) -> None:
-        """Subtract gain times value from what lies at a place."""
+        """Subtract gain times value from the numbers at a place."""
         product = code.multiply(code.broadcast(gain, size), value, size)
         code.store(code.subtract(code.load(place, size), product, size), place, size)

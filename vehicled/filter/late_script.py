@@ -1,4 +1,4 @@
-"""A late observation in one call: `late_kernels.py` on what `history.py` keeps."""
+"""Late observations in one call: runs `late_kernels.py` on the records of `history.py`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class LateScript:
         address: Callable[[KernelHandle], int],
         m: int,
     ) -> None:
-        """`gate`: places of NIS and limit. `address`: of a kernel.
+        """`gate`: places of NIS and limit; `address`: gives that of a kernel.
 
-        `records`: of what was before the present step's correction; and of G, C and ν.
+        `records`: of the present step before its correction; and of G, C and ν.
         """
-        self._records = records  # they must not be freed before their addresses are
+        self._records = records  # must live as long as their addresses are used
         present, at_step = ((each.address, each.layout) for each in records)
         late, size = kernels.updates[m - 1], len(kernels.updates)
         whiten = Do.RUN, address(late.whiten)
@@ -67,7 +67,7 @@ class LateScript:
         self._visits, self._visit, self._visit_address = 0, visit.data, visit.ctypes.data
 
     def give(self, place: LatePlace, kernel: int) -> None:
-        """Where the observation is entered, and the address of the kernel that evaluates it."""
+        """Set the place of the observation, and the address of the kernel that evaluates it."""
         rest, visits, count = place
         self._write_rest(*rest)
         self._write_kernel(kernel)
@@ -77,12 +77,12 @@ class LateScript:
         self._visits = visits
 
     def evaluate(self) -> None:
-        """Innovation, S, NIS and gain of the present."""
+        """Calculate innovation, S, NIS and gain at the present."""
         self._evaluate()
         self._return()
 
     def observe(self, record: int, layout: int, kind: int) -> bool:
-        """Evaluate, and where that is within the limit enter it as an event, and update P and x; whether it is.
+        """Evaluate; if within the limit, enter it into the history and update P and x. Returns whether it was.
 
         Takes the addresses of the event's record, of its layout and of its kind.
         """
@@ -93,7 +93,7 @@ class LateScript:
         return False
 
     def enter(self, record: int, layout: int, kind: int) -> bool:
-        """Enter what has just been evaluated. The update of the present, as after an evaluation, is left to do."""
+        """Enter the last evaluated observation into the history; the caller has to update the present."""
         self._give_event(record, layout, kind)
         self._enter()
         return True

@@ -1,4 +1,4 @@
-"""The columns of an estimate, gathered in their order from what the car's outputs are."""
+"""Columns of an estimate, gathered in their order from the car's outputs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from vehicled.symbolic.program import Program
 
 ESTIMATE, PER_BOUND, SHARE = "estimate", "estimate.per_bound", "estimate.share"
-"""Arrays: the columns; by column the inverse of the magnitude that no car reaches; and the sum of the squares of
-columns over these magnitudes: where that is less than 1, so is each of them."""
+"""Arrays: the columns; by column the inverse of a magnitude that no car reaches; and the sum of squares of
+columns over these magnitudes. If that is below 1, each column is below its magnitude."""
 GATHER = KernelHandle("gather")
-"""Writes columns and sum. What is not the car's, such as the latitude, is zero."""
+"""Kernel that writes columns and sum. Columns that are not the car's, such as the latitude, are zero."""
 
 
 def add_estimate(program: Program) -> None:
-    """Add these arrays and the kernel; called after the outputs have been added."""
+    """Add these arrays and the kernel; to be called after the outputs have been added."""
     g = program.graph
     columns = dict(zip(ROOT_OUTPUTS, program.arrays["outputs"], strict=True))
     columns |= zip((f"sigma.{name}" for name in SIGMAS), program.arrays["sigmas"], strict=True)

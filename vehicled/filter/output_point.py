@@ -1,4 +1,4 @@
-"""The estimate at another point of the chassis than the vehicle origin, with its standard deviations."""
+"""Estimate at a point of the chassis other than the vehicle origin, with its standard deviations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SIGMAS = np.array([ESTIMATE_INDEX[f"sigma.{n}"] for n in ("x", "y", "z", "vx", 
 _ALPHA = np.array([POSE.index(f"alpha.{a}") for a in "xyz"])
 _RATES = np.array([POSE.index(n) for n in ("wx", "-wy", "wz")])
 _SIGNS = np.array([1.0, -1.0, 1.0])
-"""Of those rates, to make ω."""
+"""Signs of those rates in ω."""
 
 
 class OutputPoint:
-    """Moves estimates from the vehicle origin to a point of the chassis: v + ω × r, with the errors of all of it.
+    """Moves estimates from the vehicle origin to a point of the chassis: v + ω × r, with their errors.
 
-    The chassis is rigid, so that nothing is neglected but what the filter neglects itself: errors are taken to first
-    order, as everywhere, and the sideslip's within a turn.
+    The chassis is rigid, so only the filter's own approximations apply: errors are of first order, and that
+    of the sideslip is limited to π.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class OutputPoint:
     ) -> None:
         """`place`: m, vehicle axes.
 
-        Of the present pose, `observe_position` gives the position of a place (3,), m in the world, and its
-        derivatives (3, 12) by chart and rates; `observe_velocity` those (2, 12) of the origin's velocity in vehicle
-        axes, ahead and to the left.
+        At the present pose, `observe_position` gives the position of a place (3,), m in the world, and its
+        derivatives (3, 12) by chart and rates; `observe_velocity` gives derivatives (2, 12) of the origin's
+        velocity in vehicle axes, ahead and to the left.
         """
         self._place, self._arm = place, np.array(place)
         self._observe_position, self._observe_velocity = observe_position, observe_velocity
         x, y, z = place
         self._turning = np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
-        """(3, 3) takes ω to ω × r."""
+        """(3, 3) matrix that gives ω × r from ω."""
         self._by_rates = np.zeros((2, CHART_SIZE))
         self._by_rates[:, _RATES] = self._turning[:2] * _SIGNS
 
@@ -61,7 +61,7 @@ class OutputPoint:
         vx, vy = values[_V[0]].item(), values[_V[1]].item()
         values[_SIDESLIP] = math.atan2(vy, vx)
         by_velocity = self._observe_velocity() + self._by_rates
-        # At standstill sideslip is anything.
+        # At standstill sideslip is undefined.
         by_sideslip = (vx * by_velocity[1] - vy * by_velocity[0]) / max(vx * vx + vy * vy, 1e-12)
         rows = np.vstack([by_position, by_velocity, by_sideslip])
         spread = rows @ covariance
@@ -73,9 +73,9 @@ class OutputPoint:
 
 
 def _turn(arm: Vector, roll: float, pitch: float, yaw: float) -> tuple[float, float, float]:
-    """An arm in vehicle axes as one in world axes, Rz(yaw) Ry(pitch) Rx(roll) arm: by the attitude that is given.
+    """Convert an arm from vehicle to world axes by the given attitude: Rz(yaw) Ry(pitch) Rx(roll) arm.
 
-    That has what the body rolls by beside the model, which positions by the model's pose lack.
+    That attitude includes roll and pitch in addition to the model's, which the model's pose lacks.
     """
     (cr, cp, cy), (sr, sp, sy) = map(math.cos, (roll, pitch, yaw)), map(math.sin, (roll, pitch, yaw))
     x, y, z = arm

@@ -1,4 +1,4 @@
-"""What is known of a car without sensors: roads are nearly level, and springs and dampers hold the body."""
+"""Knowledge about a car without sensors: roads are nearly level, and springs and dampers hold the body."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vehicled.vehicle.arrays import YAW
 
 
 def add_road(model: ErrorModel) -> None:
-    """Observations `road.slope` and `road.bank`: both are small."""
+    """Add observations `road.slope` and `road.bank`: both are small."""
     g, s = model.g, model.states
     yaw = model.now[YAW]
     normal, cos, sin = model.parts.ground, g.cos(yaw), g.sin(yaw)
@@ -18,7 +18,7 @@ def add_road(model: ErrorModel) -> None:
 
 
 def add_springs(model: ErrorModel) -> None:
-    """Observations `springs.pitch` and `springs.roll`: the body's rotation is near the model's."""
+    """Add observations `springs.pitch` and `springs.roll`: the body's rotation is near the model's."""
     _, pitch, roll = model.states.places(ANGULAR_RATE)
     model.observe("springs.pitch", [model.g.zero], [{pitch: model.g.one}])
     model.observe("springs.roll", [model.g.zero], [{roll: model.g.one}])

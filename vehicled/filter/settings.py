@@ -26,17 +26,17 @@ AngularNoise = Annotated[float, Unit("rad/s²/√Hz"), NonNegative]
 
 @dataclass(frozen=True, kw_only=True)
 class RateNoise:
-    """White noise on the accelerations that the model gets wrong: square roots of spectral densities."""
+    """White noise on accelerations that the model has wrong: square roots of spectral densities."""
 
     longitudinal: AccelerationNoise = 0.03
-    """Along the car, beside what `unmodelled` and `drive_force` say of torques and resistances."""
+    """Along the car, in addition to `unmodelled` and `drive_force`, which stand for torques and
+    resistances."""
     lateral: AccelerationNoise = 0.01
-    """Across the car at standstill, where the tyres leave no doubt."""
+    """Across the car at standstill, where the tyres determine the motion."""
     lateral_per_speed: Annotated[float, Unit("1/s/√Hz"), NonNegative] = 0.002
     """Increase of `lateral` per m/s of speed: the faster the car, the less the tyres determine its sideslip.
 
-    Not in errorEKF_FE, where `unmodelled` says that.
-    """
+    Not used in errorEKF_FE, where `unmodelled` stands for this."""
     z: AccelerationNoise = 0.005
     yaw: AngularNoise = 0.01
     v1z: Annotated[float, Unit("1/s²/√Hz"), NonNegative] = 0.05
@@ -48,18 +48,18 @@ class RateNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class PositionNoise:
-    """White noise on the coordinates themselves, beside that on their rates: square roots of densities."""
+    """White noise on the coordinates themselves, in addition to that on their rates: square roots of densities."""
 
     x: Annotated[float, Unit("m/√s"), NonNegative] = 0.0
     z: Annotated[float, Unit("m/√s"), NonNegative] = 0.02
-    """Of the ground's height along the way: the ground follows the vertical correction."""
+    """Of the ground's height along the way, as vertical corrections move the ground too."""
     yaw: Annotated[float, Unit("rad/√s"), NonNegative] = 0.0
     wheel: Annotated[float, Unit("rad/√s"), NonNegative] = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """How the filter begins."""
+    """Start of the filter."""
 
     wait_for_gnss: Annotated[Seconds, NonNegative] = 3.0
     """Without a fix for this long, the filter starts in a local frame."""
@@ -82,9 +82,9 @@ class World:
 
 @dataclass(frozen=True, kw_only=True)
 class Unmodelled:
-    """What the model's accelerations lack for a while, as tyres, masses and air differ: standard deviations.
+    """Lasting errors of the model's accelerations, as tyres, masses and air differ: standard deviations.
 
-    Ahead, to the left and about the vertical it acts on the simulated car as well (`errorEKF_FE`).
+    Ahead, to the left and about the vertical they also act on the simulated car (`errorEKF_FE`).
     """
 
     longitudinal: MetresPerSecondSquared = 0.5
@@ -94,12 +94,12 @@ class Unmodelled:
     time: Annotated[Seconds, Positive] = 0.2
     """Correlation time."""
     adaptive: bool = True
-    """Whether the standard deviations follow what the drive shows, from these on."""
+    """Whether the standard deviations adapt to the drive, starting from these."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unknowns:
-    """How well the car's parameters are known, 1 σ: the filter estimates what they differ by. 0: not estimated."""
+    """How well the car's parameters are known, 1 σ; the filter estimates their errors. 0: not estimated."""
 
     cornering_stiffness: Annotated[float, NonNegative] = 0.15
     """Of each axle."""
@@ -115,17 +115,17 @@ class DriveForce:
     """Drive and brake force as a state while torque or brake pressure is not measured."""
 
     noise: Annotated[float, Unit("m/s²/√s"), Positive] = 6.0
-    """By which it changes, as acceleration of the car."""
+    """Random walk of the force, as acceleration of the car."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suspension:
-    """Errors of the four suspensions as further states, known through the vertical accelerometer."""
+    """Errors of the four suspensions as additional states, observed by the vertical accelerometer."""
 
     travel: Annotated[Metres, Positive] = 5e-4
-    """How wrong the model's travel may be."""
+    """Error of the model's travel, 1 σ."""
     time: Annotated[Seconds, Positive] = 0.2
-    """How long such an error lasts: springs and dampers take it back."""
+    """Correlation time of this error, which springs and dampers reduce."""
 
 
 Kind = Literal["errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF"]
@@ -140,24 +140,25 @@ class Filter:
     SHORT_FORM: ClassVar[str] = "kind"
 
     kind: Kind = "errorEKF_FE"
-    """The default is the best; the others are for comparison. `errorEKF_EJ`: with the response of the tyre forces to
-    sideslip and yaw rate in the transition of the errors; `errorEKF_FE`: beside that, what the accelerometers find
-    the model to lack acts on it as a force; `DEKF`: the model goes on by forward Euler, errors propagate as those of
-    free masses; `UKF`: errors of the chassis and its suspensions propagate by 41 sigma points, each a whole
-    car, the others as in `errorEKF_EJ`."""
+    """The default is the best; the others are for comparison. `errorEKF_EJ`: with the response of the tyre
+    forces to sideslip and yaw rate in the transition of the errors; `errorEKF_FE`: in addition, accelerations
+    that accelerometers find missing in the model act on it as a force; `DEKF`: the model is integrated by
+    forward Euler, errors propagate as those of free masses; `UKF`: errors of the chassis and its suspensions
+    propagate by 41 sigma points, each a whole car, the others as in `errorEKF_EJ`."""
     rate_noise: RateNoise = field(default_factory=RateNoise)
     position_noise: PositionNoise = field(default_factory=PositionNoise)
     slip_time: Annotated[Seconds, Positive] = 1.0
-    """How long the slip of a wheel differs from the model's."""
+    """Correlation time of the difference between a wheel's slip and the model's."""
     ground_slope: Annotated[Radians, Positive] = 0.01
     """Standard deviation of slope and bank of the roads that the car drives on."""
     ground_slope_time: Annotated[Seconds, Positive] = 10.0
-    """Time over which slope and bank change; with the above it makes the plant noise on v1z and v2z."""
+    """Time over which slope and bank change; together with `ground_slope` it gives the plant noise on v1z and
+    v2z."""
     unmodelled: Unmodelled = field(default_factory=Unmodelled)
     unknowns: Unknowns = field(default_factory=Unknowns)
     drive_force: DriveForce = field(default_factory=DriveForce)
     suspension: Suspension | None = None
     start: Start = field(default_factory=Start)
     memory: Annotated[Seconds, Range(0.0, 5.0, above=True)] = 1.0
-    """Measurements that arrive later than this after they were made are too old. All of that time is kept. Receivers
-    of phones are late by 0.3 to 0.6 s."""
+    """Measurements that arrive later than this after they were made are too old. The filter's history of this
+    length is kept. Phones' receivers are late by 0.3 to 0.6 s."""

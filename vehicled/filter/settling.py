@@ -1,7 +1,8 @@
-"""The simulated car in a turn or a skid from the start: its tyres and springs carry what they do there.
+"""Initialises the simulated car in a turn or a skid, with the tyre and spring forces that belong to it.
 
-A car that begins straight ahead takes tenths of a second to load its tyres; meanwhile a filter explains the measured
-lateral acceleration by what is not there. For a filter that has just been initialised, before `restart_history`.
+A simulated car that starts straight ahead takes tenths of a second to load its tyres; meanwhile the filter
+would explain the measured lateral acceleration by wrong causes. To be called for a filter that has just been
+initialised, before `restart_history`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from vehicled.messages import WHEELS
 from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, LEFT, PLACE, YAW, YAW_RATE
 
 _TIME, _STEP = 0.8, 0.01
-"""s: in which rolling and tyres become steady, and the step of the simulation."""
+"""s: time in which roll and tyres become steady, and step of the simulation."""
 _STEADY = 0.3
-"""Share of the yaw rate by which a steady turn may differ from the measured one."""
+"""Largest relative difference between the steady yaw rate and the measured one."""
 
 
 def settle_in_turn(filter: EstimatedFilter, yaw_rate: float) -> bool:
-    """Let the car turn by its inputs until it rolls and drifts steadily, where it is and as fast as it is.
+    """Simulate the car's turn with its inputs until roll and sideslip are steady, at its place and speed.
 
-    False, and nothing has changed, where its steady yaw rate is far from that, rad/s.
+    Returns False, with nothing changed, if the steady yaw rate is far from `yaw_rate`, rad/s.
     """
     before, begun = filter.save(), filter.read_state().copy()
     for _ in range(round(_TIME / _STEP)):
@@ -37,9 +38,9 @@ def settle_in_turn(filter: EstimatedFilter, yaw_rate: float) -> bool:
 
 
 def hold_motion(filter: EstimatedFilter, left: float, yaw_rate: float) -> None:
-    """Let tyres and springs take what they carry at a lateral velocity (m/s) and a yaw rate (rad/s) that are held.
+    """Load tyres and springs as at a lateral velocity (m/s) and a yaw rate (rad/s), which are held constant.
 
-    Nothing has changed where the simulation cannot do that.
+    If the simulation fails, nothing is changed.
     """
     before, held = filter.save(), filter.read_state().copy()
     held[LEFT], held[YAW_RATE] = left, yaw_rate
@@ -53,7 +54,7 @@ def hold_motion(filter: EstimatedFilter, left: float, yaw_rate: float) -> None:
 
 
 def _return(filter: EstimatedFilter, to: np.ndarray, velocities: list[int]) -> None:
-    """Back to the place and heading of a pose, and to these of its velocities."""
+    """Return to the place and heading of a pose, and to the given ones of its velocities."""
     now = filter.pose
     change = np.zeros(CHART_SIZE)
     change[PLACE][:2] = (to - now)[PLACE][:2]

@@ -1,4 +1,4 @@
-"""Slow states: parameters of the car, errors of its sensors, and what the model lacks."""
+"""Slow states: parameters of the car, errors of its sensors, and accelerations that the model lacks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from vehicled.messages import SlowState
 class SlowStates:
     """Estimates of the slow states, and their priors.
 
-    Groups that wait for another sensor are zero until it measures (`Group.needs`): their variances are kept here, and
-    are zero in the covariance.
+    Groups that wait for a sensor are zero until it measures (`Group.needs`): their variances are kept here,
+    and are zero in the covariance.
     """
 
     is_steered = True
@@ -34,19 +34,19 @@ class SlowStates:
     ) -> None:
         """`values`: a view of the estimates, (k,) for the states that follow those of the car.
 
-        Those of the suspensions are always zero. `calc_initial` gives the variances (n,) of all states before any
-        measurement.
+        The values of the suspensions are always zero. `calc_initial` gives the variances (n,) of all states
+        before any measurement.
         """
         self._states, self._errors, self._values, self._calc_initial = states, errors, values, calc_initial
         self._begin = states.count_of_car
         self._waiting: dict[Group, np.ndarray] = {}
-        """Their variances."""
+        """Variances of waiting groups."""
         self._before_loss: dict[int, tuple[float, float]] = {}
-        """By place: states that are estimated only beside a measured steering, and their variances, from when it was
-        measured last."""
+        """By index: states that are estimated only with measured steering, with their variances, as when it
+        was last measured."""
 
     def initialise(self) -> np.ndarray:
-        """Begin anew: all are zero. Returns the variances (n,) of all states, in which those that wait have zero."""
+        """Start anew: all estimates are zero. Returns variances (n,) of all states, zero for waiting groups."""
         states, variances = self._states, self._calc_initial()
         self._values[:] = 0.0
         self._prior = np.sqrt(variances[states.parameters]).tolist()
@@ -59,18 +59,18 @@ class SlowStates:
         return variances
 
     def restore(self) -> None:
-        """Find again which groups wait, after covariance and estimates were restored."""
+        """Find again which groups wait, after covariance and estimates have been restored."""
         now, initial, states = self._errors.variances, self._calc_initial(), self._states
         self._waiting = {g: initial[states[g]] for g in states.groups if g.needs and not now[states[g]].any()}
 
     def clear(self) -> None:
-        """All are zero from now on; for a filter that has to be initialised again."""
+        """Set all estimates to zero; for a filter that has to be initialised again."""
         self._values[:] = 0.0
 
     # -- estimates -----------------------------------------------------------------------------------------
 
     def view(self, group: Group) -> np.ndarray:
-        """(elements,) a view of a group's estimates, in its unit, not to be changed; zero where it is left out."""
+        """(elements,) view of a group's estimates, in its unit, not to be changed; zeros if it is left out."""
         if group not in self._states:
             return np.zeros(len(group.elements))
         place = self._states[group]
@@ -81,9 +81,9 @@ class SlowStates:
         return self.view(group).copy()
 
     def parameters(self) -> dict[str, SlowState]:
-        """Slow states by name, with their standard deviations, but for those that change within seconds.
+        """Slow states by name, with their standard deviations, except for those that change within seconds.
 
-        Those that wait for another sensor are as uncertain as they will be when it comes, not known to be zero.
+        States that wait for a sensor have the σ that they will have when it comes, not zero.
         """
         sigma = np.sqrt(np.maximum(self._calc_open_variances(), 0.0)).tolist()
         values = self._values.tolist()
@@ -98,7 +98,7 @@ class SlowStates:
         }
 
     def set_parameters(self, given: Mapping[str, SlowState], age: float, switched_on: bool = False) -> None:
-        """Begin with slow states as `parameters` gave them `age` seconds ago; those not known here are left out.
+        """Start with slow states as `parameters` gave them `age` seconds ago; unknown names are ignored.
 
         `switched_on`: whether the sensors have been switched on since (see `calc_kept`).
         """
@@ -121,7 +121,7 @@ class SlowStates:
         errors.matrix = states.correlate(errors.matrix, states.groups)
 
     def forget(self, groups: Iterable[Group]) -> None:
-        """Begin anew with parameters of car and sensors: zero, as uncertain as before any measurement."""
+        """Reset parameters of car and sensors: zero, with the σ from before any measurement."""
         states, errors, groups = self._states, self._errors, tuple(groups)
         prior = np.sqrt(self._calc_initial()).tolist()
         for group in groups:
@@ -133,15 +133,15 @@ class SlowStates:
                 if i in self._before_loss:
                     self._before_loss[i] = 0.0, prior[i] ** 2
                     if group is STEERING_OFFSET:
-                        continue  # the angle that is found while no sensor gives one is no parameter
+                        continue  # without a sensor this is the wheels' angle, not a parameter
                 self._values[i - self._begin] = errors.x[i] = 0.0
-                errors.replace(i, prior[i] ** 2)  # the past of others was found with the old one
+                errors.replace(i, prior[i] ** 2)  # the past of other states depends on the old one
         errors.matrix = states.correlate(errors.matrix, groups)
 
     def move(self, group: Group, by: float | np.ndarray) -> None:
-        """Add to a group's estimates, where the value that they are relative to has changed; variances stay.
+        """Add to a group's estimates when their reference value has changed; variances stay.
 
-        `by`: the same for all of its elements, or (elements,).
+        `by`: one number for all elements, or (elements,).
         """
         values = self.view(group)
         values += by
@@ -154,9 +154,9 @@ class SlowStates:
         return self._waiting.keys()
 
     def open(self, is_active: Callable[[str], bool]) -> list[Group]:
-        """Begin to estimate the groups whose sensor is active by now, and return them.
+        """Start to estimate the waiting groups whose sensor is active by now, and return them.
 
-        `is_active`: of a kind of observation.
+        `is_active`: whether a kind of observation is.
         """
         opened = [g for g in self._waiting if any(map(is_active, g.needs))]
         for group in opened:
@@ -166,10 +166,11 @@ class SlowStates:
         return opened
 
     def set_steered(self, steered: bool) -> None:
-        """Whether the steering is measured.
+        """Set whether the steering is measured.
 
-        What replaces it is the angle of rolling without slip, which knows no understeer. The filter would estimate
-        softer tyres from that: estimates are kept until the steering is measured again.
+        If not, it is replaced by the angle of rolling without slip, which has no understeer. The filter would
+        estimate softer tyres from this: so the present estimates are kept until the steering is measured
+        again.
         """
         if steered == self.is_steered:
             return
@@ -181,14 +182,14 @@ class SlowStates:
             return
         waiting = {i for group in self._waiting for i in self._states.places(group)}
         for i, (value, variance) in self._before_loss.items():
-            if i not in waiting:  # else it has waited for another sensor all the time
+            if i not in waiting:  # a waiting state has not changed meanwhile
                 self._values[i - self._begin] = value
-                # The car has moved by the error that the steering had meanwhile.
+                # The car has moved with the error that the steering had meanwhile.
                 self._errors.replace(i, variance)
         self._before_loss = {}
 
     def _calc_open_variances(self) -> np.ndarray:
-        """(n,) of all states, those of groups that wait as they will be when their sensor comes."""
+        """(n,) variances of all states; for waiting groups those that they will have when their sensor comes."""
         variances = self._errors.variances
         for group, waiting in self._waiting.items():
             variances[self._states[group]] = waiting
@@ -197,7 +198,7 @@ class SlowStates:
     # -- priors --------------------------------------------------------------------------------------------
 
     def add_to_prior(self, place: int, variance: float) -> None:
-        """The prior of a parameter grows by an error that is independent of all others; other states have none."""
+        """Increase a parameter's prior by an independent error; other states have no prior."""
         if place in self._states.parameters:
             k = self._states.parameters.index(place)
             self._prior[k] = math.sqrt(self._prior[k] * self._prior[k] + variance)
@@ -205,13 +206,14 @@ class SlowStates:
     def widen(self, explained: Mapping[Group, float], factor: float, testable: bool) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
 
-        `explained`: by group, up to which error something else is a better explanation at present, in its unit.
-        `factor`: on the number of standard deviations that contradict a parameter; `testable`: at present.
+        `explained`: by group, size of the error up to which another cause explains it better at present, in
+        its unit. `factor`: on the number of standard deviations that contradict a parameter; `testable`:
+        whether parameters can be tested at present.
         """
         states, places = self._states, self._states.parameters
         is_open = [testable] * len(places)
         if not self.is_steered:
-            # The offset is then the error of what replaces the sensor, not the sensor's own.
+            # The offset is now the error of the replacement, not of the sensor.
             for k in states.find_parameters(STEERING_OFFSET):
                 is_open[k] = False
         least = [0.0] * len(places)
@@ -226,9 +228,10 @@ class SlowStates:
             self._set_prior(k, sigma)
 
     def _set_prior(self, k: int, sigma: float) -> None:
-        """Take the prior of parameter k as σ, as if it had been that from the start.
+        """Set the prior of parameter k to σ, as if it had been that from the start.
 
-        Its prior of zero has held the estimate back, by the information that is taken back now.
+        The old prior, centred at zero, has pulled the estimate towards zero: the excess of its information is
+        removed.
         """
         place = self._states.parameters[k]
         less = 1.0 / self._prior[k] ** 2 - 1.0 / sigma**2

@@ -1,6 +1,6 @@
-"""Where error states stand in the vector, and the numbers of their declarations.
+"""Indices of error states in the vector, and the numbers of their declarations.
 
-Which groups there are follows from the configuration: what is taken as known is left out.
+The set of groups follows from the configuration: a group that is known is left out.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 class StateVector:
-    """Where each error state stands in the vector. A group that is taken as known has no place in it."""
+    """Indices of the error states in the vector. A group that is known is not in it."""
 
     parameters: list[int]
-    """(k,) places of those whose σ may be widened."""
+    """(k,) indices of the states whose σ may be widened."""
     contradictions: list[float]
-    """(k,) for each of them, how many standard deviations contradict σ."""
+    """(k,) for each of them, number of standard deviations that contradict σ."""
     largest: list[float]
-    """(k,) for each of them, the largest error that it can have; infinite where there is no such limit."""
+    """(k,) for each of them, largest possible error; infinite without such a limit."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = tuple(groups)
@@ -68,19 +68,19 @@ class StateVector:
         return slice(begin, begin + len(group.elements))
 
     def places(self, group: Group) -> range:
-        """Indices of the elements of a group; none where it is left out."""
+        """Indices of the elements of a group; empty if it is left out."""
         if group not in self:
             return range(0)
         place = self[group]
         return range(place.start, place.stop)
 
     def find_parameters(self, group: Group) -> list[int]:
-        """Where in `parameters` the elements of a group are; none where it is left out."""
+        """Indices in `parameters` of the elements of a group; empty if it is left out."""
         places = self.places(group)
         return [k for k, i in enumerate(self.parameters) if i in places]
 
     def entries(self, group: Group, values: Mapping[int, T]) -> dict[int, T]:
-        """Values by number of the element in its group as values by index; nothing where the group is left out."""
+        """Convert values by number of an element in its group to values by index; empty for an absent group."""
         if group not in self:
             return {}
         begin = self._begin[group.name]
@@ -91,7 +91,7 @@ class StateVector:
         return self._begin[group.name] + group.elements.index(element)
 
     def correlate(self, covariance: np.ndarray, groups: Iterable[Group]) -> np.ndarray:
-        """A covariance (n, n), a copy, in which the elements of these groups correlate as far as they are alike."""
+        """Copy of a covariance (n, n), with the correlations `alike` of these groups' elements."""
         p = covariance.copy()
         for group in groups:
             if group.alike and group in self:
@@ -102,7 +102,7 @@ class StateVector:
 
     @property
     def count_of_car(self) -> int:
-        """How many of the states are those of the simulated car. They come first; then the slow ones."""
+        """Number of states of the simulated car. They come first; the slow states follow."""
         last = TYRE_FORCE if TYRE_FORCE in self else CAR[-1]
         count: int = self[last].stop
         return count
@@ -144,9 +144,9 @@ def _expand(group: Group, values: Values) -> np.ndarray:
 
 
 def make_table(filter: Filter, sources: Sequence[tuple[Group, Any]]) -> StateTable:
-    """The whole table: the car, the sources' own states, and what the model lacks.
+    """The whole table: states of the car, of the sources, and of the model's errors.
 
-    A group that is taken as known is left out. Those of sensors that are not there stay, for they may come.
+    A group that is known is left out. Groups of absent sensors stay, as these sensors may come.
     """
     rows: list[tuple[Group, Any]] = [(g, filter) for g in CAR]
     if filter.kind in WITH_TYRES:

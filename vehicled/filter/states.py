@@ -1,11 +1,12 @@
-"""The error states: names, units, meaning, initial variance and process noise, all in one table.
+"""Error states: names, units, meaning, initial variance and process noise, all in one table.
 
-Sanjurjo's 20 states (errors of r1, ψ, v1z, v2z, θ1…θ4 and of their rates) come first, and forces of tyres where they
-respond. Then come the slow errors of the sensors, which each source declares for itself, and those of the model.
-Everything that needs a place in the state vector, a name or a variance takes it from here.
+Sanjurjo's 20 states (errors of r1, ψ, v1z, v2z, θ1…θ4 and of their rates) come first, and tyre forces if they
+respond to errors. Then come the slow errors of the sensors, which each source declares for itself, and those
+of the model. All code takes indices of states, names and variances from here.
 
-Rates are counted as a correction carries them along: along and across the heading, normal to the ground, and about
-the car's own axes. The rate of a wheel is that of its slip, beside what rolling follows from the speed of the car.
+Rates have the components that a correction keeps: along and across the heading, normal to the ground, and
+about the car's own axes. The rate of a wheel is that of its slip: the part that does not follow from the
+speed of the car by rolling.
 """
 
 from __future__ import annotations
@@ -21,27 +22,29 @@ from vehicled.messages import WHEELS
 
 UNKNOWN_YAW = 1e-4
 """rad²: an unknown heading is not estimated before the first course over ground, as a wide variance would be
-linearised over far too wide a range."""
+linearised over too wide a range."""
 _SIDESLIP = 0.01
-"""rad: of a car that moves when the filter is initialised."""
+"""rad, 1 σ: sideslip of a car that moves when the filter is initialised."""
 _LEVEL = 1e-3
-"""Standard deviation of what is known when the filter is initialised but not without rounding, in SI units: position
-where the world frame is the car's own (m); velocity across and upwards (m/s), rates of the slopes (rad/s) and lateral
-force (m/s²) of a car on its springs on level ground. Zero would leave the covariance singular."""
+"""Standard deviation, in SI units, of quantities that are known at initialisation except for rounding:
+position if the world frame is the car's own (m); lateral and vertical velocity (m/s), rates of the slopes
+(rad/s) and lateral force (m/s²) of a car at rest on its springs on level ground. Zero would make the
+covariance singular."""
 _ANY_ANGLE = 10.0
-"""rad²: variance of the angle of a wheel, which its counter counts from anywhere: unknown within a turn."""
+"""rad²: variance of a wheel's angle, which is unknown within a turn, as its counter starts at any value."""
 _SLIP_AT_REST = 0.1
-"""rad/s: of a wheel beside rolling, as its rate is measured."""
+"""rad/s, 1 σ: slip rate of a wheel, as its rate is measured."""
 _SLIP = 0.002
-"""Share of a wheel's rate by which it slips beside the model when a moving car is initialised."""
+"""Share of a wheel's rate, 1 σ: difference of its slip from the model's when a moving car is initialised."""
 _WHEEL_RADIUS = 0.3
-"""m: of a car's wheels, roughly, for its rate from the speed."""
+"""m: approximate radius of a car's wheels, for the rate from the speed."""
 _TRAVEL = 1e-4
-"""m and m/s: of suspensions at rest; what their process adds within a second is far more."""
+"""m and m/s, 1 σ: suspensions at rest; their process adds far more within a second."""
 _DRIVE = 1.0
-"""m/s²: of drive and brake force when the filter is initialised; cars brake by more only for a short while."""
+"""m/s², 1 σ: drive and brake force when the filter is initialised; cars brake harder only for a short
+time."""
 _BODY_FREQUENCY = 9.0
-"""rad/s: of a car's body on its springs."""
+"""rad/s: natural frequency of a car's body on its springs."""
 
 S = TypeVar("S")
 Values = float | Sequence[float]
@@ -50,7 +53,7 @@ Values = float | Sequence[float]
 
 @dataclass(frozen=True)
 class InitialConditions:
-    """What the filter is initialised with, as far as variances depend on it."""
+    """Conditions at initialisation that variances depend on."""
 
     speed: float
     """m/s."""
@@ -75,15 +78,15 @@ class NoiseSetting:
     """A setting of noise in the configuration."""
 
     name: str
-    """In `vehicled tune`; empty for one that is not found from innovations."""
+    """Name in `vehicled tune`; empty for a setting that is not found from innovations."""
     meaning: str
     unit: str
     path: tuple[str | int, ...]
     """Keys from the top of the configuration."""
     is_model_error: bool = True
-    """Whether it grows with the error of the model; not so what drives the car where nothing measures it."""
+    """Whether it grows with the errors of the model; unmeasured inputs of the car do not."""
     channels: tuple[str, ...] = ()
-    """Of a sensor: those whose samples show their white noise by themselves."""
+    """For a sensor: channels whose samples alone show their white noise."""
 
 
 def _plant(name: str, meaning: str, unit: str, *path: str) -> NoiseSetting:
@@ -103,29 +106,30 @@ class ErrorStates(Generic[S]):
     density: Callable[[S], Values] = lambda _: 0.0
     """Spectral density of white noise on the state, unit²/s."""
     process: Callable[[S], Process | None] | None = None
-    """Of states that fade; None for those that persist. Where it gives None, the source sets it while running."""
+    """Process of Gauss–Markov states; None for states that persist. If it returns None, the source sets the
+    process while running."""
     settings: tuple[NoiseSetting, ...] = ()
     """Settings that density and process come from."""
     needs: tuple[str, ...] = ()
-    """Kinds of observation of which one at least must be active, or else the states are taken as zero. What only the
-    model contradicts is not learned from the model."""
+    """Kinds of observation, at least one of which must be active; otherwise the states are taken as zero. A
+    state that only the model shows would be estimated from errors of the model."""
     limit: float | None = None
-    """Estimates stay within ± this; what seems to be further off is not taken for this error (`contradiction`)."""
+    """Estimates are limited to ± this; a larger apparent error has another cause (`contradiction`)."""
     is_known: Callable[[S], bool] = lambda _: False
-    """Whether it is taken as zero, with σ of 0, and needs no state."""
+    """Whether it is known (σ of 0), so that it is zero and needs no state."""
     contradiction: float | None = None
-    """Of an error of something constant that may be given wrongly, such as a sensor's place: how many standard
-    deviations of its estimate contradict its initial σ, which is then widened. None for what is never widened."""
+    """For a constant that may be configured wrongly, such as a sensor's place: number of standard deviations
+    of its estimate that contradict its initial σ, which is then widened. None: never widened."""
     undoubted: tuple[str, ...] = ()
-    """Elements of which that is not so: what contradicts them is rather the model."""
+    """Elements that are never widened: contradictions are rather due to the model."""
     alike: float = 0.0
-    """Correlation of its elements with each other before any measurement."""
+    """Correlation between its elements before any measurement."""
     is_latency: bool = False
-    """Whether it says how late the samples of a sensor are."""
+    """Whether it is the latency of a sensor's samples."""
     carries_place: bool = False
-    """Whether the place errs with it, as by the latency of fixes."""
+    """Whether it causes an error of position, as the latency of fixes does."""
     turn_on: float = 0.0
-    """Share of the initial σ by which it changes each time that the sensor is switched on."""
+    """Share of the initial σ by which it changes whenever the sensor is switched on."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -147,9 +151,9 @@ def make_constant(
     limit: float | None = None,
     is_latency: bool = False,
 ) -> ErrorStates[S]:
-    """Errors of something constant, or that creeps.
+    """Errors of a constant, or of a slowly creeping quantity.
 
-    `sigma`: by the configuration, 1 σ of each element; with 0 it is known, None where there is no such sensor.
+    `sigma`: configured 1 σ of each element; 0: known; None: there is no such sensor.
     """
     return ErrorStates(
         name,
@@ -206,7 +210,8 @@ def _calc_longitudinal(f: Filter) -> float:
     """Density of the noise along the car, (m/s²)²/Hz."""
     density = f.rate_noise.longitudinal**2
     if f.kind != "errorEKF_FE":
-        # What the model lacks does not move these: white noise as large as it is over long times stands for it.
+        # Unmodelled accelerations do not move these cars: equivalent white noise over long times stands for
+        # them.
         density += 2.0 * f.unmodelled.time * f.unmodelled.longitudinal**2
     return density
 
@@ -225,7 +230,7 @@ VELOCITY = ErrorStates[Filter](
     ("ahead", "left", "up"),
     "m/s",
     "velocity of the vehicle origin along and across the heading, and normal to the ground",
-    # The speed of the start is mostly that of wheels.
+    # The speed at the start mostly comes from wheels.
     initial=lambda f, i: (
         f.start.speed_sigma**2 + (f.unknowns.rolling_radius * i.speed) ** 2,
         _LEVEL**2 + (_SIDESLIP * i.speed) ** 2,
@@ -236,7 +241,7 @@ VELOCITY = ErrorStates[Filter](
         _plant("plant.longitudinal", "acceleration along the car", "m/s²/√Hz", "rate_noise", "longitudinal"),
         _plant("", "acceleration across the car at standstill", "m/s²/√Hz", "rate_noise", "lateral"),
         _plant(
-            # Not found from innovations: the filter that is tuned, errorEKF_FE, does not have it.
+            # Not found from innovations: errorEKF_FE, the filter that is tuned, does not use it.
             "",
             "acceleration across, by speed",
             "1/s/√Hz",
@@ -266,7 +271,7 @@ WHEEL_SLIP = ErrorStates[Filter](
     "rotation rate of a wheel beside what rolling follows from the car's speed and yaw rate",
     initial=lambda f, i: _SLIP_AT_REST**2 + (_SLIP * i.speed / _WHEEL_RADIUS) ** 2,
     density=lambda f: f.rate_noise.wheel**2,
-    # Its noise is the density above; only the memory is that of a process.
+    # Its noise is the density above; the process only gives its decay.
     process=lambda f: Process(f.slip_time, 0.0),
     settings=(_plant("plant.wheel", "slip of the wheels", "rad/s²/√Hz", "rate_noise", "wheel"),),
 )
@@ -278,13 +283,13 @@ TYRE_FORCE = ErrorStates[Filter](
     initial=lambda f, i: _LEVEL**2 + (_SIDESLIP * i.speed) ** 2,
 )
 _DRIVE_TIME = 2.0
-"""s: over which drive forces that nothing measures change."""
+"""s: correlation time of unmeasured drive forces."""
 KNOWN_DRIVE = Process(0.2, 0.0)
-"""Of the unknown drive force while torque and brake pressure are measured: there is none."""
+"""Process of the unknown drive force while torque and brake pressure are measured: it is zero."""
 
 
 def calc_unknown_drive(f: Filter) -> Process:
-    """Drive and brake force, m/s², while nothing measures it."""
+    """Process of the drive and brake force, m/s², while it is not measured."""
     return Process(_DRIVE_TIME, f.drive_force.noise * (0.5 * _DRIVE_TIME) ** 0.5)
 
 
@@ -295,7 +300,7 @@ DRIVE_FORCE = ErrorStates[Filter](
     "drive and brake force that nothing measures, over mass",
     limit=40.0,
     initial=lambda f, i: _DRIVE**2,
-    # Set while running: whether something measures it is not known before.
+    # Set while running, as it is not known before whether the force is measured.
     process=lambda f: None,
     settings=(
         NoiseSetting(
@@ -328,13 +333,14 @@ UNMODELLED = ErrorStates[Filter](
 
 
 def calc_unmodelled(f: Filter) -> Process:
-    """What the model lacks, by the settings."""
+    """Process of unmodelled accelerations, by the settings."""
     u = f.unmodelled
     return Process(u.time, (u.longitudinal, u.lateral, u.vertical, u.yaw))
 
 
 _MOST_STEERING = 0.75
-"""rad: wheels turn from stop to stop. Beyond, tie rods have no solution; without a sensor all of it is the offset."""
+"""rad: wheels turn from stop to stop. Beyond, tie rods have no solution. Without a sensor, the whole angle is
+the offset."""
 STEERING_OFFSET: ErrorStates[Filter] = make_constant(
     "steering_offset",
     ("",),
@@ -354,11 +360,11 @@ STEERING_RATIO: ErrorStates[Any] = make_constant(
     sigma=lambda steering: steering.scale_sigma,
     density=lambda steering: _creep(steering.scale_sigma),
 )
-"""Of the settings of the steering sensor."""
+"""Its numbers come from the settings of the steering sensor."""
 COURSES = ("gnss.course", "gnss.velocity", "gnss2.course", "gnss2.velocity")
-"""Kinds of observation of where the car moves."""
+"""Kinds of observation of the direction in which the car moves."""
 _TYRE_TIME = 100.0
-"""s: over which loads, pressures and temperatures change a tyre."""
+"""s: time within which loads, pressures and temperatures change a tyre."""
 TYRE_ERROR = ErrorStates[Filter](
     "tyre_error",
     ("stiffness.front", "stiffness.rear", "friction"),
@@ -376,7 +382,7 @@ TYRE_ERROR = ErrorStates[Filter](
     ),
 )
 _TYRES_ALIKE = 0.88
-"""Tyres of one size differ from each other by a third of what they all may differ by from a file."""
+"""Tyres of one size differ from each other by a third of their common deviation from the values in a file."""
 ROLLING_RADIUS: ErrorStates[Filter] = make_constant(
     "rolling_radius",
     WHEELS,
@@ -390,7 +396,7 @@ ROLLING_RADIUS: ErrorStates[Filter] = make_constant(
 
 
 def _creep(sigma: float) -> float:
-    """Density of what changes by its own standard deviation within an hour: loads, pressures, temperatures."""
+    """Density of a quantity that changes by its σ within an hour: loads, pressures, temperatures."""
     return sigma**2 / 3600.0
 
 
@@ -408,7 +414,7 @@ TRAVEL_RATE = ErrorStates[Filter](
     "m/s",
     "rate of the travel of a wheel",
     initial=lambda f, i: _TRAVEL**2,
-    # Travel and its rate have the ratio of a body on its springs.
+    # The ratio of rate to travel is that of a body on its springs.
     process=lambda f: _suspension(f, _BODY_FREQUENCY),
 )
 
@@ -419,16 +425,16 @@ def _suspension(f: Filter, ratio: float) -> Process:
 
 
 CAR = (POSITION, ATTITUDE, WHEEL_ANGLE, VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
-"""The states of the simulated car; further those of its tyres, where they respond to errors."""
+"""States of the simulated car, without those of its tyres, which are added if tyres respond to errors."""
 COORDINATES = (POSITION, ATTITUDE, WHEEL_ANGLE)
 RATES = (VELOCITY, ANGULAR_RATE, WHEEL_SLIP)
-"""Of the coordinates, in the same order."""
+"""Rates of the coordinates, in the same order."""
 ACCELERATING = (TYRE_FORCE, UNMODELLED, DRIVE_FORCE)
-"""What accelerates the car: past accelerations were without later corrections of it."""
+"""States that accelerate the car: past accelerations do not include later corrections of them."""
 MODEL = (UNMODELLED, DRIVE_FORCE, STEERING_OFFSET, TYRE_ERROR, ROLLING_RADIUS)
-"""What the model lacks, and what its parameters differ by."""
+"""Unmodelled accelerations, and errors of the model's parameters."""
 STEERED = (STEERING_OFFSET, STEERING_RATIO, TYRE_ERROR)
-"""What is found only beside a measured steering."""
+"""States that can only be estimated with measured steering."""
 SUSPENSION = (TRAVEL, TRAVEL_RATE)
 """Optional."""
 

@@ -1,4 +1,4 @@
-"""How far the front wheels are turned beside what the steering sensor gives: by an offset, and by a ratio."""
+"""Error of the front wheels' angle relative to the steering sensor: by an offset and by a ratio."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ if TYPE_CHECKING:
     from vehicled.symbolic.graph import Atom
 
 _SMALL_ANGLE = 0.1
-"""rad: wheels that are turned by less show little of a ratio. At speed other tyres change how a car turns as another
-ratio does; and what the noise of an angle's samples makes of forces is correlated with innovations of those."""
+"""rad: smaller steering angles show little of a ratio. At speed, other tyres have the same effect on a turn
+as another ratio; and the noise of the angle's samples affects forces, and correlates with their
+innovations."""
 
 
 def calc_angle(model: ErrorModel) -> Atom:
-    """Angle of the front wheels as measured now, rad to the left, which a ratio changes; zero where nothing does.
+    """Present measured angle of the front wheels, rad to the left, that a ratio scales; zero if not measured.
 
-    Small ones count less.
+    Small angles are reduced.
     """
     angle = model.program.arrays["inputs"][RACK] / model.rod_per_angle
     return (1.0 - model.unsteered) * model.discount(angle, _SMALL_ANGLE)
 
 
 def calc_rods(model: ErrorModel) -> list[Atom]:
-    """(4,) by how much farther the tie rods' inner ends have moved than measured, m; rear ones do not move."""
+    """(4,) displacement of the tie rods' inner ends in addition to the measured one, m; rear rods do not move."""
     (offset,), (ratio,) = model.estimates(STEERING_OFFSET), model.estimates(STEERING_RATIO)
     left, right, *_ = model.program.lanes("corner_inputs")[ROD]
     by_offset = model.rod_per_angle * offset

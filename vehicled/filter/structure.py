@@ -1,4 +1,4 @@
-"""Which error states and observations are compiled into the program of a car, and what the result is called by."""
+"""Selects the error states and observations compiled into a car's program, and holds the resulting kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHART_PAIRS = len(CHART)
 SIGMAS = ("x", "y", "z", "yaw", "vx", "vy", "sideslip")
 """Elements of the array `sigmas`: standard deviations of these columns of an estimate."""
 PROCESS = "process."
-"""Before the name of a group that fades: its array (time, σ of each element)."""
+"""Prefix of the array of a Gauss–Markov group (time, σ of each element), before the name of the group."""
 
 
 class AddObservation(Protocol):
@@ -35,7 +35,7 @@ class AddObservation(Protocol):
 
 @dataclass(frozen=True)
 class Structure:
-    """What is compiled: which error states there are, how they propagate, and what is observed of them."""
+    """Selects what is compiled: error states, how they propagate, and observations."""
 
     kind: Kind
     groups: tuple[Group, ...]
@@ -43,7 +43,7 @@ class Structure:
 
     @property
     def code_key(self) -> str | None:
-        """See `Extension`. Of a group only these count: code does not depend on its numbers."""
+        """See `Extension`. Only these data of a group count, as code does not depend on its numbers."""
         groups = [(g.name, g.elements, g.process is not None, g.limit) for g in self.groups]
         observations = [get_global_name(add) for add in self.observations]
         return None if None in observations else repr((self.kind, groups, observations))
@@ -55,7 +55,7 @@ class ChassisReading(NamedTuple):
     sensor: str
     """Field of `SensorKernels`."""
     is_angle: bool
-    """Whether a whole turn more or less makes no difference."""
+    """Whether it is an angle, for which whole turns do not count."""
 
 
 @dataclass(frozen=True)
@@ -63,25 +63,27 @@ class FilterKernels:
     """The kernels that the error states add to a car."""
 
     read_state: KernelHandle
-    """The present pose and the wheels' angles and rates into `now`."""
+    """Writes the present pose and the wheels' angles and rates to `now`."""
     whole_step: RoutineHandle
-    """`adjust`, a step of the car, and `propagate`; called as the step is."""
+    """`adjust`, a step of the car, and `propagate`; called like the step."""
     history: HistoryKernels
     propagate: KernelHandle
-    """That, and covariance and slow states one step on; for sigma points, the states that propagate linearly."""
+    """`read_state`, and propagation of covariance and slow states; for sigma points, of the states that
+    propagate linearly."""
     late: LateKernels
     apply: KernelHandle
-    """The gathered correction to the car and to the slow states, and into `moved` and the history's sums."""
+    """Applies the correction to the car and to the slow states, writes it to `moved`, and adds it to the
+    history's sums."""
     sum_up: KernelHandle
-    """The sum of covariance and pose into `soundness`."""
+    """Writes the sum of covariance and pose to `soundness`."""
     output: KernelHandle
     """The car's outputs, and `sigmas`."""
     sigmas: KernelHandle
     """Standard deviations of the estimate."""
     adjust: KernelHandle
-    """What the slow states change of the car: torques, tyres, steering, and the force that the model lacks."""
+    """Effects of the slow states on the car: torques, tyres, steering, and unmodelled forces."""
     drift: KernelHandle | None
-    """For sigma points: how errors move the chart at `pose`, and how steep the ground is there."""
+    """For sigma points: drift of the chart by errors at `pose`, and slope of the ground there."""
     densities: KernelHandle | None
     """For sigma points: plant noise per second at the present pose."""
     euler: KernelHandle | None
@@ -91,23 +93,24 @@ class FilterKernels:
     observations: dict[str, KernelHandle]
     """By kind: evaluate an observation."""
     gated_updates: dict[str, KernelHandle]
-    """By kind: that, and an update with it if `nis` is less than `limit`."""
+    """By kind: evaluate, and update with it if `nis` is less than `limit`."""
     take_back: dict[str, KernelHandle]
-    """By kind of those that do not correct all states that they depend on: what follows any other update."""
+    """By kind, if an observation does not correct all states that it depends on: kernel to be run after any
+    other update."""
     readings: dict[str, ChassisReading]
-    """By kind of the observations that a sensor model of the chassis predicts: that model."""
+    """By kind, if a sensor model of the chassis predicts the observation: that model."""
     sensors: SensorKernels
-    """Of the chassis' sensor models."""
+    """Kernels of the chassis' sensor models."""
 
 
 def make_extension(structure: Structure) -> Extension[FilterKernels]:
-    """For `Car`: the error model of that structure."""
+    """Extension of `Car` with the error model of that structure."""
     return Extension(add_error_model, FilterKernels, (structure,))
 
 
 def add_error_model(program: Program, parts: Parts, structure: Structure) -> FilterKernels:
-    """What `make_extension` adds."""
-    # Code that has been kept on disk needs none of what it was made with.
+    """Add the error model (`make_extension`)."""
+    # Imported here, as these modules are not needed if compiled code is on disk.
     from vehicled.filter.error_model import ErrorModel
     from vehicled.filter.output_columns import add_estimate
     from vehicled.filter.road_and_springs import add_road, add_springs

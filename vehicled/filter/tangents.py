@@ -1,11 +1,11 @@
-"""Derivatives of all that a filter computes by parameters, carried along as tangents in its workspace.
+"""Derivatives of all results of a filter with respect to parameters, computed with it as tangents in its workspace.
 
-The kernels of car and filter are differentiated by the compiler (`symbolic/tangent.py`). Here is what lies between
-them: settings, initial state, past poses. What a parameter is does not matter: how it changes the numbers that the
-kernels take is found by a small change of the configuration, from which no drive has to be computed.
+The compiler differentiates the kernels of car and filter (`symbolic/tangent.py`). This module provides the
+derivatives of their inputs: settings, initial state, past poses. It works for any parameter: the inputs'
+derivatives are found by a small change of the configuration, for which no drive has to be simulated.
 
-What is set from a measurement (a heading, a wheel angle) carries the derivatives of its innovation; what is set from
-outside depends on no parameter.
+A value that is set from a measurement (a heading, a wheel angle) has the derivatives of its innovation; a
+value set from outside depends on no parameter.
 """
 
 from __future__ import annotations
@@ -62,34 +62,34 @@ _FIXED = (
 
 
 class DifferentiatedFilter(Protocol):
-    """What is used here of a filter."""
+    """The part of a filter that this module uses."""
 
     car: Car
 
     def place(self, pose: InitialPose) -> None:
-        """Put the car there, as `VehicleState.place`."""
+        """Place the car, as `VehicleState.place` does."""
 
 
 class Companion(NamedTuple):
-    """A filter of a configuration with one parameter changed by a little; it never steps."""
+    """A filter with one parameter of the configuration slightly changed; it never steps."""
 
     filter: DifferentiatedFilter
     step: float
-    """Of the parameter."""
+    """Change of the parameter."""
 
 
 def width(directions: int) -> int:
-    """The least number of directions that code is made for."""
+    """Number of directions, rounded up to one that code is made for."""
     widths: tuple[int, ...] = (8, 16, 24, 32, *range(64, directions + 64, 64))
     return next(w for w in widths if w >= directions)
 
 
 class FilterTangents:
-    """The derivatives of one filter; none, and nothing to do, without companions."""
+    """Derivatives of one filter; none, and nothing to do, without companions."""
 
     @staticmethod
     def differentiation(companions: Sequence[Companion]) -> Differentiation | None:
-        """What the car's program has to be differentiated by."""
+        """Differentiation of the car's program; None without companions."""
         return Differentiation(width(len(companions)), _FIXED, _PLAIN) if companions else None
 
     def __init__(self, filter: DifferentiatedFilter, companions: Sequence[Companion]) -> None:
@@ -103,9 +103,9 @@ class FilterTangents:
         self._variances: dict[str, np.ndarray] = {}
 
     def seed(self, values: dict[str, np.ndarray], variances: dict[str, np.ndarray]) -> None:
-        """Take the derivatives of all settings from the companions.
+        """Find the derivatives of all settings with the companions.
 
-        By kind of observation: `values` (3, directions) and `variances` (directions,) of what is observed.
+        `values` (3, directions) and `variances` (directions,): derivatives by kind of observation.
         """
         self._values, self._variances = values, variances
         car = self._filter.car
@@ -117,12 +117,12 @@ class FilterTangents:
         car.call(car.kernels.prepare)
 
     def _take(self, array: str) -> None:
-        """Tangents of an array from the companions."""
+        """Find the tangents of an array with the companions."""
         for k, (f, step) in enumerate(self._companions):
             self._filter.car.differentiate(array, k, f.car, step)
 
     def place(self, pose: InitialPose) -> None:
-        """The filter has been placed: so are its companions, each at its own height."""
+        """Place the companions like the filter, each at its own height."""
         height = self._filter.car.design_height
         for f, _ in self._companions:
             higher = np.array([0.0, 0.0, f.car.design_height - height])
@@ -132,6 +132,6 @@ class FilterTangents:
                 self._take(array)
 
     def take_observation(self, kind: str) -> None:
-        """The derivatives of the observation that comes next."""
+        """Set the derivatives of the next observation."""
         self._d_value[...] = self._values.get(kind, 0.0)
         self._d_noise[...] = self._variances.get(kind, 0.0)

@@ -1,4 +1,4 @@
-"""What a smoother needs of a filter's run, in the order in which it happens: an interface."""
+"""Interface that records a filter's run for a smoother, in order of time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Tape(Protocol):
-    """Takes all that an error-state filter does to its covariance P and its correction x.
+    """Receives all changes that an error-state filter makes to its covariance P and its correction x.
 
     Arrays are valid during the call only. Noise that is added to P needs no entry.
     """
@@ -22,12 +22,13 @@ class Tape(Protocol):
         """An observation of m components is about to correct x and P.
 
         With S = L D Lᵀ: `innovation` L⁻¹ν (m,), `precision` D⁻¹ (m,), `rows` H (m, n), `white` L⁻¹HP (m, n).
-        As a whole, where considered states have had less of the gain: what they lack of it counts as noise that is
-        added to P afterwards, with which P is that of an optimal filter. Smoothers need that.
+        The whole update is given, even if considered states have got less of the gain: the difference counts
+        as noise that is added to P afterwards, with which P is that of an optimal filter. Smoothers need
+        this.
         """
 
     def forget(self, i: int) -> None:
-        """State i is another one from now on, with no correlation with what was before."""
+        """State i is replaced by a new one, with no correlation with the past."""
 
     def restart(self) -> None:
-        """All states are others from now on, as by `forget`."""
+        """All states are replaced by new ones, as by `forget`."""

@@ -1,15 +1,16 @@
 """UKF on the vehicle: whole cars as sigma points, all stepped together.
 
-The unscented transform (unscented_transform.py) on the errors that the errorEKF has too, with its sensors, gates and
-corrections: the state of the filter is the running car, and points are its displacements by one standard deviation
-along each error of chassis, suspensions and their rates, and back. Errors that propagate linearly need no points:
-angles of the wheels, slow errors of sensors and model, and the slip of wheels, which as an error of the model lasts,
-where that of a point would be damped by its tyres in milliseconds. Nor do lateral forces of the tyres, which follow
-sideslip over many steps. Their transition is that of the errorEKF_EJ.
+It applies the unscented transform (unscented_transform.py) to the errors of the errorEKF, with the same
+sensors, gates and corrections: the state of the filter is the running car. Points are displaced from it by ±
+one standard deviation along each error of chassis, suspensions and their rates. Errors that propagate
+linearly need no points: wheel angles, slow errors of sensors and model, and wheel slip. Slip as an error of
+the model is lasting, whereas the tyres of a point would damp it within milliseconds. Lateral tyre forces have
+no points either, as they follow sideslip over many steps. The transition of all these is that of the
+errorEKF_EJ.
 
-Points have the deflections of the car's tyres: within a step their tyres respond as far as they relax in it, and what
-has built up by then is in the errors of the forces. Plant noise is added before the step, so that readings at the
-propagated points include it and no points need to be drawn anew.
+Points have the deflections of the car's tyres: within a step their tyres respond as far as they relax in it,
+and the force built up by then is part of the errors of the forces. Plant noise is added before the step, so
+that readings at the propagated points include it and points need not be drawn again.
 """
 
 from __future__ import annotations
@@ -61,31 +62,31 @@ if TYPE_CHECKING:
     from vehicled.vehicle.outputs import Parts
 
 _DRAWN = (POSITION, ATTITUDE, VELOCITY, ANGULAR_RATE, *SUSPENSION)
-"""The states that points are drawn for."""
+"""States that points are drawn for."""
 _N = CHART_SIZE + 2 * len(WHEELS)
 _WIDTH = 48
-"""Two points per error and the car itself between them; so many as fill vectors."""
+"""Number of points: two per error and the car itself, rounded up to fill vectors."""
 _PLUS, _MINUS, _CENTRE = slice(0, _N), slice(_N, 2 * _N), 2 * _N
 _CARRIED, _CARRIED_RATES = [Z, V1Z, V2Z], [UP, V1Z_RATE, V2Z_RATE]
-"""What suspensions carry: height and slopes of the chassis, and their rates."""
+"""Motion of the body on its suspensions: height and slopes of the chassis, and their rates."""
 _OPENED = 2.0
-"""Ratio of a variance to that of the step's prediction above which it was not the filter itself that changed it."""
+"""Ratio of a variance to that of the step's prediction above which it has been changed from outside."""
 
 
 @dataclass(frozen=True)
 class _PointKernels:
-    """What the points need beside the step."""
+    """Kernels of the points in addition to the step."""
 
     renew: KernelHandle
-    """Accelerations of where they are put."""
+    """Calculates accelerations after points have been moved."""
     read: KernelHandle
-    """Where they are, and their poses."""
+    """Reads positions and poses of the points."""
     sensors: SensorKernels
-    """What sensors of the chassis read there; readings of wheels are linear and need no points."""
+    """Readings of the chassis' sensors at the points; readings of wheels are linear and need no points."""
 
 
 def _add_point_kernels(program: Program, parts: Parts) -> _PointKernels:
-    # Code that has been kept on disk needs none of what it was made with.
+    # Imported here, as these modules are not needed if compiled code is on disk.
     from vehicled.multibody.ali3p import add_dynamics
     from vehicled.vehicle.sensor_models import add_sensor_models
 
@@ -114,7 +115,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     """UKF: prediction and readings by sigma points; corrections as in `VehicleFilter`."""
 
     def __init__(self, vehicle: Vehicle, settings: Filter, sensors: SensorSetup) -> None:
-        """As `VehicleFilter`; the suspensions are always among the states."""
+        """Like `VehicleFilter`; the suspensions are always among the states."""
         super().__init__(vehicle, _with_suspension(settings), sensors)
         states, view = self.states, self.car.view
         self._drawn = np.array([i for group in _DRAWN for i in states.places(group)])
@@ -136,7 +137,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._reached, self._reached_corners = batch.view("point"), batch.view("point_corners")
         self._point_pose, self._readings = batch.view("pose"), batch.view("predicted")
         self._away = np.zeros((_N, _WIDTH))
-        # Until the first step no points are drawn: every state counts as opened.
+        # Until the first step there are no points: every state counts as changed from outside.
         self._variances = np.zeros(_N)
         nothing = np.zeros((_N, _N))
         self._moments, self._posed = PointMoments(nothing, nothing, np.zeros(_N)), False
@@ -149,7 +150,7 @@ class UnscentedVehicleFilter(VehicleFilter):
     # -- prediction ---------------------------------------------------------------------------------------
 
     def _advance(self, h: float) -> None:
-        """The car and the points about where it was one step on, and the covariance by where they have arrived."""
+        """Advance the car, and the points drawn around it, by one step; find the covariance from the points."""
         self._adjust()
         self._move_points(h)
         if self.car.step(h) < 0:
@@ -169,7 +170,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._points.call(self._point_kernels.read)
 
     def _draw(self, root: np.ndarray) -> None:
-        """The points where the columns of `root` (20, 20) and their opposites lead."""
+        """Draw the points along the columns of `root` (20, 20) and opposite to them."""
         points, away = self._points, self._away
         points.copy_state_from_car()
         away[:, :_CENTRE] = _TRANSFORM.calc_displacements(root)
@@ -178,7 +179,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         wheels = np.zeros((2, len(WHEELS), _WIDTH))
         wheels[1] = self.rolling @ away[[AHEAD, YAW_RATE]]
         points.correct(away[:CHART_SIZE], wheels, carry=True)
-        self._renewing[:] = 1.0  # the tangent is another one where they are now
+        self._renewing[:] = 1.0  # the tangent has changed with the points' positions
         points.call(self._point_kernels.renew)
 
     def _transform(self, h: float) -> None:
@@ -188,23 +189,24 @@ class UnscentedVehicleFilter(VehicleFilter):
         p = transition @ self._before @ transition.T
         p[self._block] += _TRANSFORM.calc_curvature(moments)
         noise = self._fading_noise.copy()
-        noise[self._drawn] = 0.0  # theirs was added before the step
+        noise[self._drawn] = 0.0  # was added before the step
         p[np.diag_indices_from(p)] += noise
         x = np.zeros(len(p))
         x[self._drawn] = moments.shift
         self.errors.set_estimate(x, p)
         self._variances = p[self._block].diagonal()
-        # Readings follow from where the points are: what forces and slow errors add to that is not among them.
+        # Readings follow from the points' positions, which do not include the effect of forces and slow
+        # errors.
         root, repaired = factorise(_TRANSFORM.calc_covariance(moments, moments))
         self._inverse_root = np.linalg.inv(root)
         self.repairs += repaired
         self._posed = False
 
     def _measure_away(self, h: float) -> np.ndarray:
-        """(20, points) where points have arrived, less where the car between them has.
+        """(20, points) displacement of the points from the car after the step.
 
-        The slope that a point stands on does not accelerate it: errors of attitude are mostly those of the body on
-        its springs, and the other kinds of this filter count them so.
+        Gravity along a point's slope does not accelerate it: errors of attitude are mostly those of the body
+        on its springs, and the other kinds of filter treat them in this way.
         """
         self._chart = chart = self._reached - self._reached[:, [_CENTRE]]
         chart[YAW] = wrap(chart[YAW])
@@ -223,24 +225,24 @@ class UnscentedVehicleFilter(VehicleFilter):
     # -- observations -------------------------------------------------------------------------------------
 
     def evaluate(self, observation: Observation) -> float | None:
-        """NIS as `VehicleFilter` has it, with rows by statistical linearisation where points predict this kind."""
+        """NIS as in `VehicleFilter`, but with rows by statistical linearisation if points predict this kind."""
         kind, m = observation.kind, len(observation.value)
         fresh = observation.t_ns != self._past
         nis = super().evaluate(observation)
         if fresh:
             self._posed = False
-        # Of steps before the last one there are no points.
+        # There are no points for earlier steps.
         if nis is None or self._late_step is not None or kind not in self._kernels.readings:
             return nis
         errors, drawn = self.errors, self._drawn
         if (errors.variances[drawn] > _OPENED * self._variances).any():
-            return nis  # a state was opened since: the points cover too little of its range
+            return nis  # a state has been widened since: the points cover too little of its range
         read = _calc_moments(self._read(kind, m))
         crossed = _TRANSFORM.calc_covariance(read, self._moments)
         rows = crossed @ self._inverse_root.T @ self._inverse_root
         variances = _TRANSFORM.calc_variances(read)
-        # The kernel took the innovation after the correction x by its own rows, and without the curvature `shift`:
-        # here the rows found from the points take their place.
+        # The kernel's innovation is after the correction x by its own rows, and without the curvature
+        # `shift`. Replace its rows by those found from the points.
         x = errors.x[drawn]
         errors.innovation[:m] += errors.rows[:m, drawn] @ x - read.shift - rows @ (x - self._moments.shift)
         errors.rows[:m, drawn] = rows
@@ -249,7 +251,7 @@ class UnscentedVehicleFilter(VehicleFilter):
 
     @property
     def can_chain(self) -> bool:
-        """Never: each observation is evaluated by points."""
+        """Always False, as each observation is evaluated by points."""
         return False
 
     def _update_below(self, observation: Observation, limit: float) -> bool:
@@ -259,12 +261,12 @@ class UnscentedVehicleFilter(VehicleFilter):
         return nis is not None
 
     def apply_corrections(self) -> None:
-        """Move the car by the errors found; the points' mean is then zero again."""
+        """Apply the corrections to the car; the points' mean is then zero again."""
         super().apply_corrections()
         self._moments = dataclasses.replace(self._moments, shift=np.zeros(_N))
 
     def _read(self, kind: str, m: int) -> np.ndarray:
-        """(m, points) what the sensor would read at the points, at the time of `pose`, less at the car."""
+        """(m, points) sensor readings at the points at the time of `pose`, less those at the car."""
         if not self._posed:
             self._pose_points()
         sensor, is_angle = self._kernels.readings[kind]
@@ -289,7 +291,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         pose[:] = centre[:, None]
         pose[:CHART_PAIRS] += away[:CHART_PAIRS] - age * (self._drift @ away)
         pose[rates] += away[rates]
-        # The third rate is normal to the ground, which is as steep as the car is.
+        # The third rate is normal to the ground, which has the slope of the car.
         rise_ahead, rise_left = self._rise
         pose[UP] += ahead * away[V1Z] + left * away[V2Z] - rise_ahead * away[AHEAD] - rise_left * away[LEFT]
         pose[CHART_SIZE:] += self._accelerations
@@ -297,7 +299,7 @@ class UnscentedVehicleFilter(VehicleFilter):
         self._posed = True
 
     def _gravity_of(self, pose: np.ndarray) -> np.ndarray:
-        """(3, points) what of a reading is gravity (IMU axes), less that at the car."""
+        """(3, points) gravity in a reading (IMU axes), less that at the car."""
         v1z, v2z = pose[V1Z], pose[V2Z]
         up = np.stack([v1z, v2z, np.sqrt(1.0 - v1z * v1z - v2z * v2z)])
         up -= up[:, [_CENTRE]]
@@ -306,10 +308,10 @@ class UnscentedVehicleFilter(VehicleFilter):
 
 
 def _with_suspension(settings: Filter) -> Filter:
-    """Settings with the suspensions among the states: they move in the points."""
+    """Settings with the suspensions among the states, as the points move them."""
     return settings if settings.suspension else dataclasses.replace(settings, suspension=Suspension())
 
 
 def _calc_moments(away: np.ndarray) -> PointMoments:
-    """Of a quantity, from its differences (m, points) to the car."""
+    """Moments of a quantity, from its differences (m, points) to the car."""
     return _TRANSFORM.calc_moments(away[:, _PLUS], away[:, _MINUS])

@@ -22,36 +22,36 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PointMoments:
-    """Of one quantity of m elements, by the n pairs of points."""
+    """Moments of one quantity of m elements, from n pairs of points."""
 
     odd: np.ndarray
     """(m, n)"""
     even: np.ndarray
     """(m, n)"""
     shift: np.ndarray
-    """(m,) of the mean, from the quantity at the central point."""
+    """(m,) mean less the quantity at the central point."""
 
 
 class UnscentedTransform:
-    """Displacements of points, and moments of what is found there.
+    """Displacements of points, and moments of quantities at these points.
 
     By default the points are one standard deviation away (c = 1), with α = 1 and β = 2.
     """
 
     def __init__(self, size: int, alpha: float = 1.0, beta: float = 2.0, kappa: float | None = None) -> None:
-        """`size`: n; `kappa` by default is what makes c = 1."""
+        """`size`: n; `kappa`: by default the value with which c = 1."""
         self.distance = 1.0 if kappa is None else alpha * math.sqrt(size + kappa)
         """√c, in standard deviations."""
         self._half = 0.5 / self.distance
         self._of_shift = beta - alpha * alpha
 
     def calc_displacements(self, root: np.ndarray) -> np.ndarray:
-        """(n, 2n) of the points from the mean: those along the columns of `root` (n, n), then their opposites."""
+        """(n, 2n) displacements from the mean: along the columns of `root` (n, n), then the opposite ones."""
         away = self.distance * root
         return np.concatenate([away, -away], axis=1)
 
     def calc_moments(self, plus: np.ndarray, minus: np.ndarray) -> PointMoments:
-        """Of a quantity, from its differences (m, n) each at the points of both signs to the central one."""
+        """Moments of a quantity, from its differences (m, n) to the central point, at the points of both signs."""
         odd, even = self._half * (plus - minus), self._half * (plus + minus)
         return PointMoments(odd, even, even.sum(axis=1) / self.distance)
 
@@ -61,19 +61,19 @@ class UnscentedTransform:
         return covariance
 
     def calc_covariance(self, one: PointMoments, other: PointMoments) -> np.ndarray:
-        """(m, k) of two quantities of m and k elements at the same points."""
+        """(m, k) covariance of two quantities of m and k elements at the same points."""
         covariance: np.ndarray = one.odd @ other.odd.T + one.even @ other.even.T
         covariance += self._of_shift * np.outer(one.shift, other.shift)
         return covariance
 
     def calc_variances(self, one: PointMoments) -> np.ndarray:
-        """(m,) of each element."""
+        """(m,) variances of the elements."""
         squares: np.ndarray = one.odd * one.odd + one.even * one.even
         variances: np.ndarray = squares.sum(axis=1) + self._of_shift * (one.shift * one.shift)
         return variances
 
 
 def calc_slope(one: PointMoments, root: np.ndarray) -> np.ndarray:
-    """(m, n) by statistical linearisation: of the quantity by the state that `root` (n, n), lower, was drawn with."""
+    """(m, n) slope of a quantity by statistical linearisation; `root`: (n, n), lower, that of the points."""
     slope: np.ndarray = np.linalg.solve(root.T, one.odd.T).T
     return slope

@@ -1,7 +1,7 @@
-"""The error-state Kalman filter on the vehicle: the multibody simulation as prediction, its errors as states.
+"""Error-state Kalman filter on the vehicle: the multibody simulation is the prediction, its errors are the states.
 
-A step is `predict`, any number of `update`s, and `apply_corrections`; the states that no simulation keeps (biases and
-other slow errors) are `slow`.
+A step is `predict`, any number of `update`s, and `apply_corrections`; states that are not in the simulation (biases
+and other slow errors) are in `slow`.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from vehicled.vehicle.travel import TravelMotion
 
 _SIGMAS = [k for k, column in enumerate(ESTIMATE_COLUMNS) if column.startswith("sigma.")]
 _UNKNOWN_PLACE = 1e6
-"""m²: of a position before it begins anew."""
+"""m²: variance of a position before its reset."""
 
 
 class VehicleFilter(AdaptiveState):
-    """The errorEKF in the forms that differ in what is compiled."""
+    """The errorEKF; its forms differ in what is compiled."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class VehicleFilter(AdaptiveState):
         sensors: SensorSetup,
         companions: Sequence[Companion] = (),
     ) -> None:
-        """`companions`: filters of changed parameters, by which everything is differentiated."""
+        """`companions`: filters with changed parameters, which give derivatives of all results."""
         super().__init__(vehicle, settings, sensors, companions)
         kernels, bind = self._kernels, self.car.bind
         self._whole_step = self.car.find_routine(kernels.whole_step)
@@ -88,11 +88,12 @@ class VehicleFilter(AdaptiveState):
         layout, workspace, sizes = self.car.layout, self.car.workspace, range(1, COMPONENTS + 1)
         self._given = [PlainNumbers(layout, workspace, value=m, noise=m, limit=1) for m in sizes]
         self._found = [PlainNumbers(layout, workspace, innovation=m, variance=m, nis=1) for m in sizes]
-        """By number of components less one: what goes into a kernel of an observation, and what comes out."""
+        """By number of components less one: inputs of an observation's kernel, and its results."""
         self._evaluated = 0
         """Components of the observation evaluated last."""
         self._before_weights: tuple[np.ndarray, ...] | None = None
-        """Of the last observation, where some of its components were weighted or rejected: see `decorrelated`."""
+        """Results for the last observation before some of its components were weighted or rejected: see
+        `decorrelated`."""
         self._gather, view = bind(GATHER), self.car.view
         self._estimate, self._per_bound, self._share = view(ESTIMATE), view(PER_BOUND), view(SHARE)
         self.is_within_bounds = False
@@ -100,7 +101,7 @@ class VehicleFilter(AdaptiveState):
         self._point: OutputPoint | None = None
         self._correlation = self.car.view("correlation")
         self.correlation = 0.0
-        """Of the errors of x and y in the last output."""
+        """Correlation of the errors of x and y in the last output."""
         self._chart_block = self.errors.find_block(
             [*range(CHART_PAIRS), *range(self._pairs, self._pairs + CHART_PAIRS)]
         )
@@ -117,12 +118,12 @@ class VehicleFilter(AdaptiveState):
         self._begin_step(t_ns)
 
     def _advance(self, h: float) -> None:
-        """The car one step on, its new state into `pose`, and the covariance one step on."""
+        """Advance the car and the covariance by one step, and write the new state to `pose`."""
         if self.car.step(h, self._whole_step) < 0:
             self.unconverged += 1
 
     def calc_transition(self) -> np.ndarray:
-        """(n, n) F of the last prediction, by which it has propagated the errors."""
+        """(n, n) F of the last prediction."""
         f = np.zeros((len(self.states), len(self.states)))
         rows, columns = self._transition_places
         f[rows, columns] = self.car.view("transition")
@@ -131,36 +132,36 @@ class VehicleFilter(AdaptiveState):
     # -- observations --------------------------------------------------------------------------------------
 
     def evaluate(self, observation: Observation) -> float | None:
-        """Normalised innovation squared of an observation; None when it is too old.
+        """Normalised innovation squared of an observation; None if it is too old.
 
-        Nothing in the filter changes. The innovation is then that of `update`.
+        The filter does not change. The innovation is the same as in `update`.
         """
-        # None is less than a limit of zero.
+        # No NIS is below a limit of zero, so no update is made.
         if not VehicleFilter._update_below(self, observation, 0.0):
             return None
         nis: float = self.errors.nis.item()
         return nis
 
     def _go_back(self, t_ns: int, latency: float) -> bool:
-        """Pose and corrections as they were then into the arrays that kernels read; False when that is too old."""
+        """Write the pose of that time and the corrections since for the kernels; returns False if it is too old."""
         step = self.history.find(t_ns, latency)
         if step == NO_MOMENT:
             return False
         self._past, self._past_latency, self._late_step = t_ns, latency, None if step == LAST_MOMENT else step
         if step != LAST_MOMENT:
-            self._since[:] = 0.0  # what has been corrected since that step, the observation is followed past
+            self._since[:] = 0.0  # the observation is propagated past the corrections since that step
             self._d_since[:] = 0.0
         return True
 
     def _update_below(self, observation: Observation, limit: float) -> bool:
-        """Evaluate an observation, and update with it if its NIS is less than a limit; False when it is too old."""
+        """Evaluate an observation; update with it if its NIS is below a limit. Returns False if it is too old."""
         t_ns, latency, value = observation.t_ns, observation.latency, observation.value
         is_at_hand = t_ns == self._past and latency == self._past_latency
         if not is_at_hand and not self._go_back(t_ns, latency):
             return False
         self._evaluated = m = len(value)
         taped = self.errors.tape is not None and self._late_step is None
-        # A tape takes the update before considered states are taken back: the chain evaluates then, and no more.
+        # A tape records the update before considered states are taken back, so here the chain only evaluates.
         self._given[m - 1].write(*value, *observation.variance, 0.0 if taped else limit)
         if self.directions:
             self._tangents.take_observation(observation.kind)
@@ -178,7 +179,7 @@ class VehicleFilter(AdaptiveState):
         return True
 
     def make_chain(self, links: Sequence[KernelHandle | UpdateLink]) -> Chain:
-        """For `run_chain`: kernels, and updates with observations whose arrays those before have written."""
+        """Chain for `run_chain`: kernels, and updates with observations whose arrays earlier kernels have written."""
         return self.history.make_chain(
             [
                 (self._gated_updates[link.kind], link.components)
@@ -189,9 +190,9 @@ class VehicleFilter(AdaptiveState):
         )
 
     def run_chain(self, t_ns: int, chain: Chain) -> int:
-        """Run a chain of which all observations are of t_ns, up to the first one that is not within its limit.
+        """Run a chain whose observations are all of t_ns, up to the first one that is not within its limit.
 
-        Returns how many links are done: none where observations of that time cannot be chained.
+        Returns the number of links done: zero if observations of that time cannot be chained.
         """
         is_at_hand = t_ns == self._past and not self._past_latency
         if not self.can_chain or not (is_at_hand or self._go_back(t_ns, 0.0)) or self._late_step is not None:
@@ -201,11 +202,11 @@ class VehicleFilter(AdaptiveState):
 
     @property
     def can_chain(self) -> bool:
-        """Whether observations can be chained: nothing else takes note of them."""
+        """Whether observations can be chained: neither a tape nor derivatives need them one by one."""
         return self.errors.tape is None and not self.directions
 
     def _correct(self, kind: str) -> None:
-        """Update with the observation evaluated last, of that kind."""
+        """Update with the last evaluated observation, of that kind."""
         if self._late_step is None:
             self.errors.update(self._evaluated, self._take_back.get(kind))
             return
@@ -213,14 +214,14 @@ class VehicleFilter(AdaptiveState):
         self._reconsider(kind)
 
     def _reconsider(self, kind: str) -> None:
-        """Take back what an update with a late observation of that kind is not to correct."""
+        """Undo the part of an update with a late observation of that kind that must not correct."""
         if kind in self._take_back:
             self._take_back[kind]()
 
     def update(self, observation: Observation, limits: tuple[float, float]) -> Update:
         """Correct the estimate with an observation.
 
-        `limits`: normalised innovation squared of a component beyond which it counts as if it were there, with more
+        `limits`: normalised innovation squared of a component beyond which it is limited to that value, by more
         noise, and beyond which it is rejected.
         """
         if not self._update_below(observation, limits[0]):
@@ -229,7 +230,7 @@ class VehicleFilter(AdaptiveState):
         m = self._evaluated
         found = self._found[m - 1].read()
         innovation, variance, nis = list(found[:m]), list(found[m:-1]), found[-1]
-        if nis < limits[0]:  # then so is that of each component
+        if nis < limits[0]:  # so is each component's
             return Update(innovation, variance, nis, (), "fused")
         return self._update_weighted(observation, innovation, variance, nis, limits)
 
@@ -241,7 +242,7 @@ class VehicleFilter(AdaptiveState):
         nis: float,
         limits: tuple[float, float],
     ) -> Update:
-        """The rest of `update` where a component may be beyond a limit."""
+        """The second part of `update`, if a component may be beyond a limit."""
         weigh, reject = limits
         noise, rejected, measured = list(observation.variance), [], 0
         for k, (nu, s) in enumerate(zip(innovation, variance, strict=True)):
@@ -263,13 +264,13 @@ class VehicleFilter(AdaptiveState):
         return Update(innovation, variance, nis, rejected if any(rejected) else (), reason)
 
     def inflate(self, observation: Observation, update: Update) -> None:
-        """Open the states that a rejected observation depends on.
+        """Widen the states that a rejected observation depends on.
 
-        Afterwards each component's innovation is one standard deviation.
+        After that, each component's innovation is about one standard deviation.
 
-        What is added to the variance of a component, ν², is shared among the states in proportion to what their
-        variances after an initialisation would contribute, H² P₀: whatever a state's unit, and whichever way the
-        sensitivity changes with speed. States that wait for another sensor go on waiting.
+        The variance added to a component, ν², is distributed among the states in proportion to the contributions of
+        their initial variances, H² P₀, which does not depend on units or on how the sensitivity changes with speed.
+        States that wait for another sensor stay as they are.
         """
         prior = self._table.initial(replace(self._initial, speed=abs(float(self._now[AHEAD]))))
         for group in self.slow.waiting:
@@ -284,9 +285,9 @@ class VehicleFilter(AdaptiveState):
         self.errors.add_variances(added)
 
     def decorrelated(self) -> tuple[np.ndarray, np.ndarray]:
-        """Innovations of the last observation in directions that are not correlated, and inverse variances.
+        """Innovations of the last observation in decorrelated directions, and inverse variances.
 
-        (m,) each, copies; as expected of the whole observation, before any of its components was weighted.
+        (m,) each, copies; for the whole observation, before any of its components was weighted.
         """
         if self._before_weights is not None:
             return self._before_weights[0], self._before_weights[1]
@@ -301,15 +302,15 @@ class VehicleFilter(AdaptiveState):
         return left[: self._evaluated].copy(), precision[: self._evaluated].copy()
 
     def seed_tangents(self, d_values: dict[str, np.ndarray], d_variances: dict[str, np.ndarray]) -> None:
-        """Take the derivatives of all settings from the companions.
+        """Find the derivatives of all settings with the companions.
 
-        By kind of observation, those of its value (3, directions) and of its variance (directions,).
+        By kind of observation: derivatives of its value (3, directions) and of its variance (directions,).
         """
         self._tangents.seed(d_values, d_variances)
 
     def apply_corrections(self) -> None:
-        """Apply what the updates of this step have found to the car and to the slow states."""
-        # `any` and `count_nonzero` run Python code of NumPy around the loop in C, in each step.
+        """Apply the corrections of this step's updates to the car and to the slow states."""
+        # `any` and `count_nonzero` would run Python code of NumPy around the loop in C in each step.
         if not len(self.errors.x.nonzero()[0]):
             return
         self.turned += self.errors.x.item(self._yaw_error)
@@ -326,7 +327,7 @@ class VehicleFilter(AdaptiveState):
     def _correct_suspension(
         self, cars: Instances, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion
     ) -> None:
-        """Tyres are stiff: where a wheel travels up in the body, it is the body that comes down."""
+        """As tyres are stiff, a correction of a wheel's travel moves the body, not the wheel."""
         cars.correct_suspension(travel, rate, motion)
         change = np.zeros_like(cars.correction)
         change[[Z, V1Z, V2Z]] = -self._body_fit @ travel
@@ -336,9 +337,9 @@ class VehicleFilter(AdaptiveState):
     # -- output --------------------------------------------------------------------------------------------
 
     def output(self, add: Callable[[], None] | None = None) -> np.ndarray:
-        """(len(ESTIMATE_COLUMNS),) the estimate; latitude to height are not known here.
+        """(len(ESTIMATE_COLUMNS),) the estimate; latitude, longitude and height are left zero here.
 
-        `add`: changes the car's outputs in the workspace before.
+        `add`: called before, to change the car's outputs in the workspace.
         """
         self._pose[:] = self.pose
         self._past = None
@@ -347,7 +348,7 @@ class VehicleFilter(AdaptiveState):
             add()
         values = self._gather_output()
         if not self.is_within_bounds and np.isnan(values[_SIGMAS]).any() and self.is_sound:
-            # What is kept of the past is no more that of the repaired present, which it would spoil again.
+            # The history no longer belongs to the repaired covariance, and would make it indefinite again.
             self.repair()
             self.restart_history(self._step_ns)
             self._calc_sigmas()
@@ -365,22 +366,22 @@ class VehicleFilter(AdaptiveState):
         return values
 
     def set_bounds(self, per_bound: np.ndarray) -> None:
-        """(len(ESTIMATE_COLUMNS),) by column, the inverse of the magnitude that no car reaches."""
+        """Set (len(ESTIMATE_COLUMNS),) by column, the inverse of a magnitude that no car reaches."""
         self._per_bound[:] = per_bound
 
     def set_output_point(self, place: Vector) -> None:
-        """Give the estimate of this point of the chassis from now on, m in vehicle axes."""
+        """Set the point of the chassis that estimates are of from now on, m in vehicle axes."""
         observe = self._observe_place, self._observe_velocity
         self._point = None if place == ORIGIN else OutputPoint(place, *observe)
 
     def _observe_place(self, place: Vector) -> tuple[np.ndarray, np.ndarray]:
-        """Position (3,) of a place at `_pose`, m in the world, and derivatives (3, 12): a receiver's there."""
+        """Position (3,) of a place at `_pose`, m in the world, and derivatives (3, 12), like a receiver's there."""
         self._observe_antenna(place)
         derivatives = self.car.view("sensitivity").reshape(-1, CHART_SIZE)
         return self.car.view("predicted").copy(), derivatives.copy()
 
     def _observe_antenna(self, place: Vector | None) -> None:
-        """Position and derivatives at `_pose`, of an antenna there instead of the one of the model."""
+        """Evaluate position and derivatives at `_pose` of an antenna at `place` instead of the model's."""
         antenna = self.car.view("mounting")[ANTENNA]
         before = antenna.copy()
         if place is not None:
@@ -398,7 +399,7 @@ class VehicleFilter(AdaptiveState):
     def shift_antenna_to(
         self, place: np.ndarray, further: np.ndarray | None = None, antenna: Vector | None = None
     ) -> None:
-        """Move the car so that its antenna is at a place (3,), m, or NaN for its height; then by `further` (3,).
+        """Move the car so that its antenna is at a place (3,), m, NaN: any height; then by `further` (3,), m.
 
         `antenna`: place of another antenna than that of `gnss`, m in vehicle axes.
         """
@@ -413,7 +414,7 @@ class VehicleFilter(AdaptiveState):
         self.shift(offset if further is None else offset + further, d_offset)
 
     def set_speed(self, ahead: float, sigma: float) -> None:
-        """Go ahead at another speed, m/s; `sigma`: of it."""
+        """Set the forward speed, m/s, with its σ."""
         change, wheels = np.zeros(CHART_SIZE), np.zeros((2, len(WHEELS)))
         change[AHEAD] = ahead - self.pose[AHEAD]
         wheels[1] = change[AHEAD] / self.car.rolling_radius
@@ -422,23 +423,23 @@ class VehicleFilter(AdaptiveState):
         self.set_variance(VELOCITY, "ahead", sigma**2)
 
     def turn_to_course(self, observation: Observation) -> bool:
-        """Turn the car so that it moved along an observed course over ground; False when that is too old."""
+        """Turn the car to move along an observed course over ground; returns False if that is too old."""
         if self.evaluate(observation) is None:
             return False
         self.turn(-float(self.errors.innovation[0]), -self._d_innovation[0])
         return True
 
     def reset_position(self, observation: Observation, update: Update, failing: Sequence[bool]) -> None:
-        """Move the car to the receiver's position, by the innovation of the update just made.
+        """Move the car to the receiver's position, by the innovation of the last update.
 
-        The position is then as uncertain as the fix is, with its slow errors and those of antenna and latency, on
-        which it depends from now on: of an unknown position, the observation finds all that.
+        The position then has the uncertainty of the fix, including its slow errors and those of antenna and latency,
+        with which it is now correlated: an update of an unknown position with the fix results in this.
 
-        `failing`: in which components (3,); the others have corrected the estimate, and stay. What has been observed
-        of these lately is kept with what it has told of other states: they cannot become unknown for all that time.
+        `failing`: (3,) which components to move; the others have corrected the estimate, and stay: their recent
+        observations have also corrected other states, so that they cannot become unknown for all that time.
         """
         self.apply_corrections()
-        self._before_weights = (*self.decorrelated(), *self.d_decorrelated())  # as it was rejected
+        self._before_weights = (*self.decorrelated(), *self.d_decorrelated())  # of the rejected update
         given = [v if lost else MISSING for v, lost in zip(observation.variance, failing, strict=True)]
         seen = [k for k, v in enumerate(given) if v < MISSING]
         offset = np.zeros(3)
@@ -452,16 +453,16 @@ class VehicleFilter(AdaptiveState):
             self._enter_change("now", k, float(offset[k]), d_offset[k])
             self.errors.set_variance(place, _UNKNOWN_PLACE)
         self._update_below(msgspec.structs.replace(observation, variance=given), math.inf)
-        # Where a parameter has been widened since the fix, its past is not quite that of the present.
+        # If a parameter has been widened since the fix, past and present do not quite match.
         self.repair()
 
     def set_wheel_angle(self, wheel: int, observation: Observation, variance: float) -> None:
-        """Turn a wheel to its counter's reading, unless that is too old."""
+        """Set a wheel's angle to its counter's reading, unless that is too old."""
         if self.evaluate(observation) is not None:
             self.reset_wheel_angle(wheel, float(self.errors.innovation[0]), variance)
 
     def reset_wheel_angle(self, wheel: int, innovation: float, variance: float) -> None:
-        """Turn a wheel to its counter's reading, by the innovation of the update just made."""
+        """Set a wheel's angle to its counter's reading, by the innovation of the last update."""
         self.apply_corrections()
         wheels = np.zeros((2, len(WHEELS)))
         wheels[0, wheel] = innovation
@@ -478,9 +479,9 @@ class VehicleFilter(AdaptiveState):
         return float(by_speed * self.pose.item(AHEAD) + by_yaw_rate * self.pose.item(YAW_RATE))
 
     def set_wheel_rate(self, wheel: int, observation: Observation, variance: float) -> float | None:
-        """Turn a wheel as fast as it is measured to, and by how much faster, rad/s; None where that is too old.
+        """Set a wheel's rate to its measurement; returns by how much it has changed, rad/s, None if too old.
 
-        What updates have found before is applied first; no other motion changes.
+        Earlier corrections are applied first; no other motion changes.
         """
         self.apply_corrections()
         if self.evaluate(observation) is None:

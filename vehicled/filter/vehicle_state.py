@@ -1,4 +1,4 @@
-"""The state of a filter on the vehicle: the simulated car, the covariance of its errors, and its past."""
+"""State of a filter on the vehicle: the simulated car, the covariance of its errors, and its history."""
 
 from __future__ import annotations
 
@@ -41,23 +41,25 @@ _MOTION = (
     *(*STATE, "ground", "inputs", "corner_inputs", "adjustments", "external_force"),
     *("tyre_deflection", "extra", "now", "now_wheels"),
 )
-"""Arrays that determine the output of a filter, beside its covariance and what is constant."""
+"""Arrays that determine the output of a filter, without its covariance and constants."""
 _POSE = "now", "now_wheels"
 _READ = ("extra", "extra"), ("ground", "ground"), ("tyre_steady", "tyre_acceleration")
-"""Arrays that observations read beside the pose and what is constant, from one to another."""
+"""Arrays that observations read in addition to the pose and constants: first and last of adjacent ones."""
 _NOT_YET = Process(1.0, 0.0)
-"""Of a group whose process is set while running."""
+"""Initial process of a group whose process is set while running."""
 _HEADING_SIGMA = 1e-3
-"""rad: of a car that is initialised along the world's x axis; not zero, which would leave the covariance singular."""
+"""rad, 1 σ: heading of a car that is initialised along the world's x axis; zero would make the covariance
+singular."""
 _AT_REST = InitialConditions(speed=0.0, position_known=False, yaw_variance=_HEADING_SIGMA**2)
 _LEAST_SIGMA = 1e-6
-"""In the unit of a state: of a process that has no noise, so that the covariance remains definite."""
+"""Least σ of a process without noise, in the unit of the state, so that the covariance stays positive
+definite."""
 _TYRE_TIME = 0.02
-"""s, that tyres and wheels take to give a force."""
+"""Time that tyres and wheels need to build up a force, s."""
 
 
 class VehicleState:
-    """A car that is simulated beside the real one, and the covariance of its errors.
+    """Simulation of the real car, with the covariance of its errors.
 
     All arrays are views into one workspace, the car's.
     """
@@ -69,7 +71,7 @@ class VehicleState:
         sensors: SensorSetup,
         companions: Sequence[Companion] = (),
     ) -> None:
-        """`companions`: filters of changed parameters, by which everything is differentiated."""
+        """`companions`: filters with changed parameters, which give derivatives of all results."""
         table = make_table(settings, sensors.states)
         structure = Structure(settings.kind, table.groups, sensors.observations)
         extension = make_extension(structure)
@@ -91,34 +93,34 @@ class VehicleState:
         self._pose, self._since = view("pose"), view("since")
         self._age, self._d_since = view("age"), car.tangent("since")
         self._h, self._unsteered = view("h"), view("unsteered")
-        # What `ErrorModel` has under this name, for the observations to come.
+        # Arrays that `ErrorModel` describes under these names, for the next observations.
         self.measured_rates, self.road_lift = view("measured_rates"), view("road_lift")
         self._now = self.pose = view("now")
-        """Present pose (elements of POSE), its yaw without jumps; not to be changed."""
+        """Present pose (elements of POSE), with continuous yaw; not to be changed."""
         every = np.arange(car.layout.size)
         self._motion = np.concatenate([car.layout.view(every, name).ravel() for name in _MOTION])
         self._has_travel = SUSPENSION[0] in self.states
         self._travel = view("x")[self.states[SUSPENSION[0]].start :] if self._has_travel else np.zeros(0)
         self._write_constants(vehicle)
         self._past: int | None = None
-        """Time that `_pose` is of, where it is not the present."""
+        """Time of `_pose`, if it is not the present."""
         self._step_ns = 0
         """Time of the present step."""
         self.turned = 0.0
-        """By how much corrections and `turn` have turned the car in all, rad."""
+        """Sum of all changes of the heading by corrections and `turn`, rad."""
         self._past_latency = 0.0
-        """The latency that this time was found with, s."""
+        """The latency that was subtracted to find the time of `_pose`, s."""
         self._late_step: int | None = None
-        """Step of that time in the history; None for the last one."""
+        """Step of the history at the time of `_pose`; None for the last one."""
         self.unconverged = 0
         """Steps whose Newton iteration reached its limit."""
         self.repairs = 0
-        """How often the covariance had lost its definiteness."""
+        """Number of times that the covariance was not positive definite."""
         self.is_drive_known = False
         """Whether drive torque and brake pressure are measured."""
         self._tangents = FilterTangents(self, companions)
         self.directions = self._tangents.directions
-        """Derivatives that are carried along; 0 without companions."""
+        """Number of derivatives that are calculated; 0 without companions."""
         self._d_innovation = car.tangent("innovation")
         before, after, events = keep_arrays(car, kernels.late, _POSE, _READ)
         gate = car.layout.places["nis"].offset, car.layout.places["limit"].offset
@@ -131,7 +133,7 @@ class VehicleState:
         self.initialise(0, InitialPose(np.array([0.0, 0.0, car.design_height]), 0.0, 0.0), _AT_REST)
 
     def _write_constants(self, vehicle: Vehicle) -> None:
-        """What kernels need of the car beside its own parameters."""
+        """Write the data of the car that kernels need in addition to its own parameters."""
         car, view = self.car, self.car.view
         view("drive_height")[0] = car.design_height
         radius = car.rolling_radius
@@ -149,12 +151,12 @@ class VehicleState:
         view("rod_per_angle")[0] = SteeringGeometry(vehicle).rack_per_angle
         places = np.stack([car.get_corner_parameter(f"wheel.centre.{a}") for a in "xy"], axis=1)
         self._body_fit = np.linalg.pinv(np.column_stack([np.ones(len(WHEELS)), places]))
-        """(3, 4) heave and slopes of a body from heights at its wheels."""
+        """(3, 4) matrix that gives heave and slopes of a body from heights at its wheels."""
         if self._has_travel:
             view("heave")[:] = calc_heave_stiffness(vehicle) / vehicle.mass
 
     def configure(self, settings: Filter, sensors: SensorSetup) -> None:
-        """Take other noise and places of sensors, also while running; which states there are stays."""
+        """Take other noise and places of sensors, also while running; the set of states stays."""
         self.settings = settings
         table, mounting = make_table(settings, sensors.states), sensors.mounting
         self._table = table
@@ -174,7 +176,7 @@ class VehicleState:
         self.car.view("gravity_removed")[0] = mounting.gravity_removed
 
     def set_process(self, group: Group, process: Process) -> None:
-        """The errors of a group go on as another process; their estimates and variances stay."""
+        """Change the process of a group's errors; their estimates and variances stay."""
         array = self._processes[group.name]
         array[0] = process.time
         array[1:] = process.sigma
@@ -183,36 +185,36 @@ class VehicleState:
 
     @property
     def covariance(self) -> np.ndarray:
-        """(n, n) of the error states, a copy."""
+        """(n, n) covariance of the error states, a copy."""
         return self.errors.matrix
 
     @property
     def variances(self) -> np.ndarray:
-        """(n,) its diagonal, a copy."""
+        """(n,) diagonal of the covariance, a copy."""
         return self.errors.variances
 
     def get_covariance(self, i: int, j: int) -> float:
-        """Of the error states i and j, or the variance of one."""
+        """Covariance of the error states i and j; variance if they are the same."""
         return self.errors.get_covariance(i, j)
 
     def get_variance(self, group: Group, element: str = "") -> float:
-        """Of one error state."""
+        """Variance of one error state."""
         i = self.states.index(group, element)
         return self.errors.get_covariance(i, i)
 
     @property
     def is_sound(self) -> bool:
         """Whether state and covariance are finite."""
-        # What is not finite makes its sum so.
+        # A number that is not finite makes the sum not finite.
         self._sum_up()
         return math.isfinite(self._soundness.item())
 
     def get_process(self, group: Group) -> np.ndarray:
-        """(1 + elements,) time and σ of a group that fades; not to be changed."""
+        """(1 + elements,) correlation time and σ of a Gauss–Markov group; not to be changed."""
         return self._processes[group.name]
 
     def set_drive_known(self, known: bool) -> None:
-        """Whether drive torque and brake pressure are measured; if not, their force is a state."""
+        """Set whether drive torque and brake pressure are measured; if not, their force is a state."""
         if known != self.is_drive_known:
             self.is_drive_known = known
             self.set_process(DRIVE_FORCE, KNOWN_DRIVE if known else calc_unknown_drive(self.settings))
@@ -220,13 +222,14 @@ class VehicleState:
                 i, ahead = self.states[DRIVE_FORCE].start, self.states.index(VELOCITY, "ahead")
                 self.errors.add_variances((_TYRE_TIME * self._extra.item(i - self._slow)) ** 2, ahead)
                 self._extra[i - self._slow] = self.car.tangent("extra")[i - self._slow] = 0.0
-                # It would come on top of what it has replaced: there is none, whatever it has explained. At a start
-                # it has explained nothing, and late observations have no past in which it is another.
+                # The state would add to the torques that replace it, so it becomes zero, whatever it has
+                # explained. Right after a start it has explained nothing, and there is no past in which late
+                # observations could correct the old state.
                 is_used = np.count_nonzero(self.errors.packed[self.errors.find_touched(i)]) > 1
                 (self.errors.replace if is_used else self.errors.set_variance)(i, _LEAST_SIGMA**2)
 
     def set_steering_known(self, known: bool, noise: float) -> None:
-        """Whether the steering is measured; if not, the error of what replaces it changes by `noise`, rad/√s."""
+        """Set whether the steering is measured; if not, the error of its replacement changes by `noise`, rad/√s."""
         self._unsteered[0] = not known
         if STEERING_OFFSET not in self.states or (known and self.slow.is_steered):
             return
@@ -235,7 +238,7 @@ class VehicleState:
         self._density[place] = self._table.densities()[place] if known else noise**2
 
     def set_process_time(self, group: Group, time: float) -> None:
-        """Set the time (s) in which a group of states fades."""
+        """Set the correlation time (s) of a Gauss–Markov group."""
         self._processes[group.name][0] = time
 
     def save(self) -> np.ndarray:
@@ -243,13 +246,13 @@ class VehicleState:
         return self.car.workspace.copy()
 
     def restore(self, saved: np.ndarray) -> None:
-        """Return to a saved state; settings too are those of then (see `configure`)."""
+        """Return to a saved state, including the settings of that time (see `configure`)."""
         self.car.workspace[:] = saved
         self.slow.restore()
         self._past = None
 
     def save_motion(self) -> np.ndarray:
-        """(k,) the k numbers of the workspace that the estimate follows from but for its covariance, a copy."""
+        """(k,) the numbers of the workspace that determine the estimate without its covariance, a copy."""
         values: np.ndarray = self.car.workspace[self._motion]
         return values
 
@@ -270,13 +273,13 @@ class VehicleState:
         return 0.5 * (read(2) + read(3))
 
     def repair(self) -> None:
-        """Make the covariance definite; what rounding took from it is counted."""
+        """Make the covariance positive definite if rounding has made it indefinite; this is counted."""
         self.repairs += self.errors.repair()
 
     # -- initialisation and resets -------------------------------------------------------------------------
 
     def initialise(self, t_ns: int, pose: InitialPose, initial: InitialConditions) -> None:
-        """Begin anew on level ground, with the variances and correlations of the table of states.
+        """Start anew on level ground, with the variances and correlations of the table of states.
 
         Slow states are zero.
         """
@@ -285,7 +288,7 @@ class VehicleState:
         self._tangents.place(pose)
         variances = self.slow.initialise()
         self.errors.initialise(self.states.correlate(np.diag(variances), self.states.groups))
-        # Arrays that kernels carry from one step to the next.
+        # Arrays whose values kernels keep from one step to the next.
         tyres = "tyre_steady", "tyre_relaxation", "tyre_acceleration", "tyre_deflection"
         for array in ("extra", *tyres, "adjustments", "external_force", "unsteered"):
             self.car.view(array)[...] = 0.0
@@ -303,9 +306,9 @@ class VehicleState:
         return self._table.initial(self._initial)
 
     def open_states(self, is_active: Callable[[str], bool]) -> None:
-        """Begin to estimate the states that need another sensor, where that is active by now.
+        """Start to estimate the states that wait for another sensor, if that is active by now.
 
-        `is_active`: of a kind of observation.
+        `is_active`: whether a kind of observation is.
         """
         opened = self.slow.open(is_active)
         for group, process in self._table.processes() if opened else ():
@@ -313,13 +316,13 @@ class VehicleState:
                 self.set_process(group, process)
 
     def _keep_waiting(self) -> None:
-        """Take the process noise from states that wait for another sensor, so that they stay as they are."""
+        """Remove the process noise of states that wait for another sensor, so that they do not change."""
         for group in self.slow.waiting:
             if group.name in self._processes:
                 self._processes[group.name][1:] = 0.0
 
     def place(self, pose: InitialPose) -> None:
-        """Put the car there, at rest on level ground but for its speed; the filter's other states stay."""
+        """Place the car at a pose, at rest on level ground except for its speed; the filter's other states stay."""
         car = self.car
         car.rest()
         car.ground[:] = (0.0, 0.0, 1.0, 0.0)
@@ -331,7 +334,7 @@ class VehicleState:
         wheels = np.zeros((2, len(WHEELS)))
         wheels[1] = pose.speed / car.rolling_radius
         car.correct(change, wheels, carry=True)
-        self._now[YAW] = pose.yaw  # from which `read_state` goes on
+        self._now[YAW] = pose.yaw  # `read_state` continues this yaw
         self._past = None
 
     def restart_history(self, t_ns: int) -> None:
@@ -341,19 +344,19 @@ class VehicleState:
         self._begin_step(t_ns)
 
     def _begin_step(self, t_ns: int) -> None:
-        """The car is in a new step, of which nothing has been corrected yet."""
+        """Begin a new step, in which nothing has been corrected yet."""
         self.history.step(t_ns)
         self._past, self._step_ns = None, t_ns
 
     def set_variance(self, group: Group, element: str, variance: float) -> None:
-        """Give one state a variance, without correlation with any other."""
+        """Set the variance of one state, without correlation with any other."""
         self.errors.set_variance(self.states.index(group, element), variance)
 
     def set_lateral_motion(self, yaw_rate: float, lateral: tuple[float, float], attitude: float) -> None:
-        """Turn at a yaw rate (rad/s) at the present lateral velocity, of which little is known.
+        """Set the yaw rate (rad/s), with the present and uncertain lateral velocity.
 
-        Standard deviations: `lateral` of the velocity across the car, m/s, and that per speed; `attitude` of roll and
-        pitch, rad.
+        Standard deviations: `lateral`: of the lateral velocity, m/s, and share of the speed; `attitude`: of
+        roll and pitch, rad.
         """
         change = np.zeros(CHART_SIZE)
         change[YAW_RATE] = yaw_rate - self.pose[YAW_RATE]
@@ -365,7 +368,7 @@ class VehicleState:
             self.set_variance(ANGULAR_RATE, slope, attitude**2)
 
     def restart_process(self, group: Group, process: Process) -> None:
-        """A slow error of another kind: zero, with the variance of the new process."""
+        """Restart a slow error with another process: zero, with the variance of that process."""
         self.set_process(group, process)
         place = self.states[group]
         of_group = slice(place.start - self._slow, place.stop - self._slow)
@@ -376,14 +379,14 @@ class VehicleState:
             self.errors.set_variance(i, sigma**2 + _LEAST_SIGMA**2)
 
     def shift(self, offset: np.ndarray, d_offset: np.ndarray | None = None) -> None:
-        """Move the car (3,), and the ground under it. `d_offset`: (3, directions) derivatives of that."""
+        """Move car and ground by `offset` (3,), m. `d_offset`: (3, directions) its derivatives."""
         change = np.zeros(CHART_SIZE)
         change[PLACE] = offset
         self.car.correct(change, carry=True, d_change=_below(d_offset, 0))
         self._past = None
 
     def turn(self, angle: float, d_angle: np.ndarray | None = None) -> None:
-        """Turn the car, its velocity with it, about the vertical through its origin. `d_angle`: (directions,)."""
+        """Rotate car and velocity about the vertical through the origin, rad. `d_angle`: (directions,)."""
         change = np.zeros(CHART_SIZE)
         change[YAW] = angle
         self.turned += angle
@@ -391,7 +394,7 @@ class VehicleState:
         self._past = None
 
     def _enter_change(self, array: str, i: int, change: float, d_change: np.ndarray) -> None:
-        """Enter a change of one number of the pose that was made beside `apply_corrections` into the history."""
+        """Enter a change of one number of the pose, made outside `apply_corrections`, into the history."""
         self._late.move(array, i, change, d_change)
         self.read_state()
         self.history.correct()
