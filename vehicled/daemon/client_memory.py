@@ -1,8 +1,9 @@
-"""How much memory clients occupy with messages that they begin but do not end.
+"""Limits the memory that clients occupy with messages that they begin but do not end.
 
-ZeroMQ limits the size of a frame and the number of messages, but not the frames of one message, and shows none of
-them before the last has come. The kernel counts what a TCP connection has received; that which was in no complete
-message is in memory. It does not for ipc, where only the memory of the whole process tells.
+ZeroMQ limits the size of a frame and the number of messages, but not the number of frames of a message, and
+delivers none of them before the last has come. The kernel counts the bytes that a TCP connection has
+received; those that are in no complete message are in memory. It does not count them for ipc, where only the
+memory of the whole process can be checked.
 """
 
 from __future__ import annotations
@@ -16,21 +17,22 @@ import struct
 import termios
 
 _BYTES_RECEIVED = struct.Struct("128xQ")
-"""In the kernel's `struct tcp_info`, since Linux 4.1."""
+"""Field of the kernel's `struct tcp_info`, since Linux 4.1."""
 _INT = struct.Struct("i")
 _FREE_BYTES = 65536
-"""Of one connection, beyond the messages that it may have waiting: handshake and what is under way."""
+"""Bytes allowed per connection in addition to waiting messages: handshake and data in transit."""
 _FREE_BYTES_PER_S = 100.0
-"""Heartbeats, which are no messages."""
+"""Bytes per second allowed for heartbeats, which are no messages."""
 _MOST_GROWTH = 64 << 20
-"""Bytes that the process may grow by while there are clients: ten times what 64 connections may have waiting."""
+"""Bytes by which the process may grow while there are clients: ten times what 64 connections may have
+waiting."""
 _SETTLED_NS = 100_000_000
-"""After connections were cut off, ZeroMQ has freed what it kept of them."""
+"""Time after which ZeroMQ has freed the memory of connections that were cut off."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Received:
-    """What one connection has sent, by its file descriptor, which ZeroMQ may have closed."""
+    """Counts the data of one connection, by its file descriptor, which ZeroMQ may have closed."""
 
     def __init__(self, descriptor: int, now_ns: int) -> None:
         self._descriptor = descriptor
@@ -39,14 +41,14 @@ class Received:
         """Bytes of complete messages, with their framing."""
 
     def waiting(self) -> int:
-        """Bytes that the kernel still has; 0 for a connection that has ended."""
+        """Bytes that the kernel still holds; 0 for a connection that has ended."""
         size = bytearray(_INT.size)
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._descriptor, termios.FIONREAD, size)
         return int(_INT.unpack(size)[0])
 
     def is_incomplete(self, most: int, now_ns: int) -> bool:
-        """Whether more than `most` bytes and those that are free are in no complete message. Never for ipc."""
+        """Whether incomplete messages have more than `most` bytes plus those allowed. Always False for ipc."""
         try:
             connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=self._descriptor)
         except OSError:
@@ -65,7 +67,7 @@ class Received:
 
 
 class MemoryGuard:
-    """Whether the process has grown too much since there were no clients, and whose connections then have to end."""
+    """Finds whether clients have made the process grow too much, and which connections to cut off."""
 
     def __init__(self) -> None:
         self._usual = find_resident()
@@ -73,13 +75,13 @@ class MemoryGuard:
 
     @property
     def is_pending(self) -> bool:
-        """Whether connections were cut off whose memory has still to be given back."""
+        """Whether memory of connections that were cut off is still to be returned."""
         return self._trim_at is not None
 
     def find_guilty(self, clients: dict[int, Received], now_ns: int) -> list[int]:
         """Descriptors of the connections to cut off.
 
-        First those that send faster than ZeroMQ reads; where that does not help, all: honest clients connect again.
+        First those that send faster than ZeroMQ reads; if that does not help, all: honest clients reconnect.
         """
         is_trimmed = self._trim_at is not None and now_ns >= self._trim_at
         if is_trimmed:
@@ -93,18 +95,18 @@ class MemoryGuard:
         if self._trim_at is None:
             self._trim_at = now_ns + _SETTLED_NS
         if is_trimmed:
-            self._usual = resident  # what remains without all of them is not theirs
+            self._usual = resident  # what remains after cutting off all clients is not theirs
             return list(clients)
         return [descriptor for descriptor, client in clients.items() if client.waiting()]
 
 
 def find_resident() -> int:
-    """Bytes of the process that are in memory."""
+    """Resident memory of the process, bytes."""
     with open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * _PAGE
 
 
 def return_free_memory() -> None:
-    """Have the C library give to the system what it has kept for later; others have no such function."""
+    """Have the C library return free memory to the system; libraries without this function are left alone."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -29,7 +29,8 @@ _REPLY_WITHIN_S = 2.0
 _REQUESTS_PER_S = 100.0
 _REQUESTS_AT_ONCE = 50.0
 _CHANGES_PER_S = 1.0
-"""Of commands that are executed before a step: each takes some of its time, and space in the recording."""
+"""Rate of commands that are executed before a step: each takes time of the step, and space in the
+recording."""
 _CHANGES_AT_ONCE = 3.0
 
 
@@ -78,8 +79,8 @@ class CommandServer:
         read_noise: Callable[[], dict[str, Any]],
     ) -> None:
         """`submit`: `Loop.submit`; `read_noise` gives the arguments of `reload_noise`. Raises UsageError."""
-        # Does what REP does: but after a malformed request whose sender has disconnected, a REP socket would lose
-        # its next reply.
+        # A ROUTER used like REP: a REP socket would lose its next reply after a malformed request whose
+        # sender has disconnected.
         endpoint = options.command_endpoint or default_command_endpoint()
         self._socket = endpoints.bind(zmq.ROUTER, endpoint, _MAX_REQUEST)
         self._connections = Connections(self._socket, lambda: None, 2 * MAX_WAITING * _MAX_REQUEST)
@@ -119,7 +120,7 @@ class CommandServer:
         pause.register(self._wake, zmq.POLLIN)
         try:
             while True:
-                # Without clients there is nothing to look after.
+                # Without clients there is nothing to check.
                 ready = dict(poller.poll(CHECK_EVERY_MS if self._connections.needs_check else None))
                 if self._wake in ready:
                     return
@@ -134,7 +135,7 @@ class CommandServer:
                     message = self._socket.recv_multipart(zmq.DONTWAIT, copy=False)
                 except zmq.Again:
                     continue
-                self._connections.of(message)  # counts it
+                self._connections.of(message)  # counts the message
                 frames = [frame.bytes for frame in message]
                 # Address of the client, an empty frame, and the request.
                 if len(frames) < 3 or frames[1] != b"":
@@ -161,7 +162,7 @@ class CommandServer:
             expected = isinstance(error, VehicledError | ValueError | RuntimeError | TimeoutError)
             if not expected:
                 _log.error("a command failed", exc_info=error)
-            # In one line, though the text may quote a request with several.
+            # Make it one line, as the text may quote a request of several lines.
             text = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, msgspec.ValidationError) and text.endswith(("`command`", "`$.command`")):
                 text += f"; expected one of {_NAMES}"

@@ -1,4 +1,4 @@
-"""The whole configuration of a daemon: that of its estimator, and devices, rate, publishing and recording."""
+"""Whole configuration of a daemon: that of its estimator, and of devices, rate, publishing and recording."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DaemonConfiguration(Configuration):
         return frozenset(c for d in devices for c in d.options.to(load_driver(d.driver).Options).signals)
 
     def find_unused(self, name: str) -> str | None:
-        """What a replay by this configuration, which is called `name`, does not use of it, in one line."""
+        """Describe, in a line, what a replay by this configuration, `name`, does not use; None if nothing."""
         if self.daemon.learned is None:
             return None
         return (
@@ -64,10 +64,10 @@ def check_daemon_configuration(name_or_path: str | Path) -> DaemonConfiguration:
 
 
 def check_with_devices(document: Deferred, path: Path, configure: Callable[[], Configured]) -> Configured:
-    """A configuration as `configure` makes it, with the options of every device read by its driver.
+    """Make a configuration by `configure`, with every device's options read by its driver.
 
-    `path`: of its file. Nothing is opened. Raises SettingsError with the mistakes of both, and those in the places of
-    files that will be written.
+    `path`: of its file. Nothing is opened. Raises SettingsError with all mistakes, including those in the
+    places of files that will be written.
     """
     mistakes = Mistakes()
     with mistakes.part():
@@ -82,16 +82,16 @@ def check_with_devices(document: Deferred, path: Path, configure: Callable[[], C
 
 
 def _check_devices(document: Deferred, mistakes: Mistakes) -> None:
-    """Read the options of every device by its driver, which opens nothing. Takes the mistakes of all of them."""
+    """Read the options of every device by its driver, which opens nothing; adds their mistakes to `mistakes`."""
     devices: dict[str, DeviceOptions] = {}
     drivers = []
-    # From the file, as the configuration has none of them where any part of it has a mistake.
+    # Read from the document, as there is no configuration if any part of it has a mistake.
     for name, part in document.parts("daemon", "devices").items():
         with mistakes.part():
             devices[name] = part.to(DeviceOptions)
             driver = make_driver(name, devices[name], lambda _: None)
             drivers.append(driver)
-            # Here alone: a daemon goes on trying, as with a device that is not there.
+            # Checked only here: a running daemon keeps trying, as with a device that is not there.
             if driver.port is not None and (fault := find_place_fault(driver.port)) is not None:
                 devices[name].options.fail(fault)
     with mistakes.part():

@@ -1,8 +1,8 @@
-"""The connections of a bound ZeroMQ socket, by file descriptor: how many at most, and how one is cut off.
+"""Connections of a bound ZeroMQ socket, by file descriptor: limits their number, and cuts them off.
 
-ZeroMQ itself bounds neither connections nor what subscriptions and incomplete messages occupy. It reports on a
-monitor socket which connections begin and end, and a message has the descriptor of the connection that it came from;
-a connection whose descriptor is shut down ends as if its client had gone.
+ZeroMQ itself limits neither the number of connections nor the memory of subscriptions and incomplete
+messages. A monitor socket reports connections that begin and end, and each message has the descriptor of its
+connection. A connection whose descriptor is shut down ends as if its client had gone.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from vehicled.daemon.client_memory import MemoryGuard, Received
 _log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 64
-"""Per socket: programs that use the daemon, several times over."""
+"""Most connections per socket: several times the number of programs that use the daemon."""
 CHECK_EVERY_MS = 20
-"""Between looks at the memory that clients occupy: an endless message adds some 10 MB."""
+"""Time between checks of the clients' memory, ms: an endless message adds about 10 MB meanwhile."""
 _LOG_EVERY_NS = 10_000_000_000
 _FRAMING = 64
-"""Bytes around a frame, at most: those of CURVE, with the name of its command."""
+"""Most bytes around a frame: those of CURVE, with the name of its command."""
 
 C = TypeVar("C")
 
@@ -35,13 +35,13 @@ C = TypeVar("C")
 class Connections(Generic[C]):
     """The connections of one bound socket, with data of type `C` for each, by file descriptor.
 
-    For the thread that owns the socket, which polls `monitor` and calls `update`.
+    To be used by the thread that owns the socket, which polls `monitor` and calls `update`.
     """
 
     def __init__(self, bound: zmq.Socket[bytes], make: Callable[[], C], most_waiting: int) -> None:
-        """`make` gives the data of a new connection; `most_waiting`: bytes of its messages that nobody has taken."""
+        """`make` gives the data of a new connection; `most_waiting`: most bytes of its messages not yet taken."""
         self.monitor = bound.get_monitor_socket(zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED)
-        """Readable when connections began or ended."""
+        """Readable when connections have begun or ended."""
         self._bound = bound
         self._make = make
         self._present: dict[int, C] = {}
@@ -52,11 +52,11 @@ class Connections(Generic[C]):
         self._check_due = self._log_due = 0
         self._address = _local_address(bound)
         self.refused = 0
-        """Connections cut off: one too many, or `cut_off` was called."""
+        """Number of connections cut off: beyond the limit, or by `cut_off`."""
 
     @property
     def needs_check(self) -> bool:
-        """Whether `check` has to be called though nothing comes."""
+        """Whether `check` has to be called even if nothing arrives."""
         return bool(self._present) or self._guard.is_pending
 
     def update(self) -> list[C]:
@@ -65,7 +65,7 @@ class Connections(Generic[C]):
         while self.monitor.poll(0):
             event = recv_monitor_message(self.monitor)
             descriptor = event["value"]
-            # A descriptor that begins again has ended, whether that was reported or not.
+            # A descriptor that begins again has ended before, whether or not that was reported.
             if descriptor in self._present:
                 gone.append(self._present.pop(descriptor))
                 del self._received[descriptor]
@@ -99,7 +99,7 @@ class Connections(Generic[C]):
         """Descriptor and data of the connection that a message came from; None if it ends or has ended."""
         try:
             descriptor: int = frames[-1].get(zmq.SRCFD)
-        except zmq.ZMQError:  # of no connection: ZeroMQ itself unsubscribes for one that has ended
+        except zmq.ZMQError:  # it has no connection: ZeroMQ itself unsubscribes for one that has ended
             return None
         data = self._present.get(descriptor)
         if descriptor in self._received:
@@ -107,20 +107,21 @@ class Connections(Generic[C]):
         return None if data is None or descriptor in self._cut else (descriptor, data)
 
     def cut_off(self, descriptor: int) -> None:
-        """End a connection. What ZeroMQ keeps of it, subscriptions included, is then freed."""
+        """End a connection. ZeroMQ then frees its memory, including subscriptions."""
         self.refused += 1
         self._cut.add(descriptor)
         with contextlib.suppress(OSError):  # it has ended by itself
             peer = socket.socket(fileno=descriptor)
             try:
-                # The number may by now belong to another file; to one of this socket it does no lasting harm.
+                # The descriptor may meanwhile belong to another file; another connection of this socket is
+                # not harmed for long.
                 if _port_or_path(peer.getsockname()) == self._address:
                     peer.shutdown(socket.SHUT_RDWR)
             finally:
                 peer.detach()
 
     def close(self) -> None:
-        """Before the socket is closed: receive no more reports."""
+        """Stop receiving reports; call before the socket is closed."""
         self._bound.disable_monitor()
         self.monitor.close(linger=0)
 

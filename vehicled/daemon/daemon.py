@@ -1,4 +1,4 @@
-"""The whole process: devices, queue, estimator, sockets and recording, from start to orderly end."""
+"""The whole process, from start to orderly end: devices, queue, estimator, sockets and recording."""
 
 import contextlib
 import logging
@@ -47,7 +47,7 @@ _CHECK_EVERY_S = 1.0
 _LOG_EVERY = 10
 """Checks between statistics lines at level INFO."""
 _SAVE_EVERY = 60
-"""Checks between copies of what was learned to the disk."""
+"""Checks between saves of learned parameters."""
 _END_WITHIN_S = 5.0
 _ALL_IT_MEASURES = "all that it measures"
 _BY_CORRECTIONS = "position"
@@ -60,19 +60,19 @@ class DeviceOptions:
     driver: str
     """Kind of device: `xsens`, `vectornav`, `ubx`, `nmea`, `can`, or one that another package adds."""
     options: Deferred
-    """The driver's own settings."""
+    """Options of the driver."""
     max_rate: Annotated[Hertz, Positive] | None = None
-    """Measurements per second of one channel, of which a fifth more are taken; the device is then `flooding`.
+    """Largest number of measurements per second of one channel. Up to a fifth more are accepted; beyond, the
+    device is `flooding`.
 
-    Without: 1 kHz of an IMU, 100 Hz of a receiver, 250 Hz of anything else.
-    """
+    Default: 1 kHz for an IMU, 100 Hz for a receiver, 250 Hz for other devices."""
     corrections: CorrectionOptions | None = None
-    """Of a receiver: from where it gets RTCM 3, over its own port."""
+    """For a receiver: source of its RTCM 3 corrections, sent over its own port."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DaemonOptions:
-    """What the process consists of besides its estimator."""
+    """Parts of the process other than its estimator."""
 
     devices: dict[str, DeviceOptions]
     """By name, which becomes the `source` of the device's measurements."""
@@ -86,17 +86,17 @@ class DaemonOptions:
     Without it each drive begins anew.
     """
     pps: str | None = None
-    """Of the kernel's sources of pulses, the one on which a receiver marks the seconds of UTC: the time of day of
-    messages is then known to less than a millisecond."""
+    """Kernel source of the pulses by which a receiver marks the seconds of UTC: with it, the time of day of
+    messages is known to less than a millisecond."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) where the source of pulses has no name of the kernel's."""
+        """Yield (key, what is wrong) if the source of pulses has no valid kernel name."""
         if self.pps is not None and re.fullmatch(r"pps\d{1,3}", self.pps) is None:
             yield "pps", f"expected a name below /sys/class/pps, such as pps0, got {self.pps!r}"
 
 
 class Daemon:
-    """Runs an estimator on devices, one thread each, beside `estimator`, `publisher`, `commands`, `recorder`.
+    """Runs an estimator on devices: a thread per device, and `estimator`, `publisher`, `commands`, `recorder`.
 
     Either `run()` in the main thread, which ends with SIGTERM or SIGINT, or as a context manager.
     """
@@ -127,7 +127,7 @@ class Daemon:
         self._closing = contextlib.ExitStack()
         self._drivers: list[Driver] = []
         self._corrections: dict[str, Corrections] = {}
-        """By name of the receiver."""
+        """Corrections, by name of the receiver."""
         self._loop: Loop
         self._loop_thread: threading.Thread
         self._learned: LearnedKeeper | None = None
@@ -139,13 +139,13 @@ class Daemon:
         """Where commands are taken; the default one only once started."""
 
     def start(self) -> None:
-        """Open everything and begin to step. Raises UsageError or RunError, and then leaves nothing open."""
+        """Open everything and start to step. Raises UsageError or RunError, leaving nothing open."""
         with contextlib.ExitStack() as opened:
             self._open(opened)
             self._closing = opened.pop_all()
 
     def stop(self) -> None:
-        """Close everything in the opposite order, so that nothing measured is lost before it is on disk."""
+        """Close everything in the opposite order, so that all measurements reach the disk."""
         self._closing.close()
 
     def __enter__(self) -> Self:
@@ -157,7 +157,7 @@ class Daemon:
 
     @property
     def status(self) -> Status | None:
-        """The last published one, once started; None before the first."""
+        """Last published status; None before the first one."""
         return self._loop.last_status
 
     def run(self) -> None:
@@ -217,7 +217,7 @@ class Daemon:
         self._start_drivers(opened)
 
     def _make_drivers(self, queue: MeasurementQueue, utc: UtcClock) -> None:
-        """Drivers of all devices, not opened: their measurements go into the queue, and times of UTC to `utc`."""
+        """Make the drivers of all devices, not opened. Measurements go to the queue, UTC times to `utc`."""
 
         def take(m: Measurement) -> None:
             if UTC_CHANNEL in m.values:
@@ -229,7 +229,7 @@ class Daemon:
         check_ports(devices, self._drivers)
 
     def _start_drivers(self, opened: contextlib.ExitStack) -> None:
-        """Begin to read, and to correct receivers."""
+        """Start all drivers, and the corrections of receivers."""
         for driver in self._drivers:
             driver.start()
             opened.callback(driver.stop)
@@ -239,7 +239,7 @@ class Daemon:
                 opened.callback(self._corrections[driver.name].stop)
 
     def _make_driver(self, name: str, device: DeviceOptions, put: Callable[[Measurement], None]) -> Driver:
-        """The driver of a device, whose measurements its corrections get as well."""
+        """Make the driver of a device; its corrections also get its measurements."""
         if device.corrections is None:
             return make_driver(name, device, put)
         corrections = self._corrections[name] = Corrections(name, device.corrections)
@@ -251,14 +251,14 @@ class Daemon:
         return make_driver(name, device, emit)
 
     def _describe_device(self, driver: Driver) -> dict[str, Any]:
-        """What `status` has of a device, with its corrections."""
+        """Entry of a device in `status`, with its corrections."""
         found = driver.description
         if driver.name in self._corrections:
             found["corrections"] = self._corrections[driver.name].status()
         return found
 
     def _load_learned(self, opened: contextlib.ExitStack) -> None:
-        """Have the estimator begin with what was learned in earlier drives."""
+        """Start the estimator with the parameters learned in earlier drives."""
         if self._options.learned is not None:
             self._learned = LearnedKeeper(self._options.learned, self._configuration, self._bounds)
             opened.callback(self._learned.close)
@@ -286,7 +286,7 @@ class Daemon:
             _log.error("the estimator did not end within %g s", _END_WITHIN_S)
 
     def _watch(self, signals: Signals, notifier: Notifier) -> None:
-        """Until a signal to end: check that the loop advances, and report to the service manager and the log."""
+        """Until a signal to end, check that the loop advances, and report to service manager and log."""
         watchdog = notifier.watchdog_period
         check_every = _CHECK_EVERY_S if watchdog is None else min(_CHECK_EVERY_S, watchdog / 2)
         checks = 0
@@ -302,7 +302,7 @@ class Daemon:
                 return
             self._reload_if_due()
             if (now := time.monotonic()) < due:
-                continue  # requests to reload, however many, neither hasten nor delay a check
+                continue  # requests to reload must not change the time of the next check
             due = now + (check_every if steps else _STARTING_S)
             if not self._loop_thread.is_alive():
                 raise RunError("the estimator's thread has ended; see the log before this line")
@@ -330,9 +330,9 @@ class Daemon:
             self._learned.save(self._loop.last_parameters)
 
     def _reload_if_due(self) -> None:
-        """In a thread, as it may take seconds, in which the watchdog must go on.
+        """Reload in a thread, as it may take seconds, while the watchdog must go on.
 
-        What is asked for while one is under way is done once after it, as the file may have changed meanwhile.
+        A request during a reload leads to one more reload after it, as the file may have changed meanwhile.
         """
         if not self._is_reload_due or (self._reload is not None and self._reload.is_alive()):
             return
@@ -364,7 +364,7 @@ def _log_reload(future: Future[dict[str, Any]]) -> None:
 
 
 def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> Driver:
-    """The driver of a device. Raises SettingsError, with file and line, also for faults that only it can find."""
+    """Make the driver of a device. Raises SettingsError with file and line, also for faults that it finds."""
     try:
         kind = load_driver(device.driver)
     except UsageError as error:
@@ -386,7 +386,7 @@ def make_driver(name: str, device: DeviceOptions, emit: Callable[..., None]) -> 
 
 
 def check_ports(devices: Mapping[str, DeviceOptions], drivers: Iterable[Driver]) -> None:
-    """Raise SettingsError where two devices have the same port."""
+    """Raise SettingsError if two devices have the same port."""
     mistakes = Mistakes()
     for name, fault in find_shared((d.name, d.port) for d in drivers if d.port is not None):
         with mistakes.part():

@@ -1,4 +1,4 @@
-"""The two ZeroMQ sockets that other programs connect to: where they are bound, and who may use them."""
+"""The two ZeroMQ sockets for other programs: where they are bound, and who may use them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 MAX_WAITING = 16
-"""Requests of one client that wait for their turn; of its further ones, its own system keeps what has room there."""
+"""Requests of one client that may wait for their turn; its own system keeps further ones as long as it has
+room."""
 _BACKLOG = 100
-"""Clients that wait to be accepted."""
+"""Clients that may wait to be accepted."""
 _HANDSHAKE_WITHIN_MS = 2000
 """A client whose handshake is not complete by then is disconnected."""
 
@@ -111,9 +112,9 @@ class Endpoints:
             self._authenticator.configure_curve_callback("*", _AllowedClients(options.allowed_clients))
 
     def bind(self, kind: int, endpoint: str, max_message: int) -> zmq.Socket[bytes]:
-        """A bound socket of the ZeroMQ type `kind` that takes no message larger than `max_message` bytes.
+        """Bind a socket of the ZeroMQ type `kind` that takes no message larger than `max_message` bytes.
 
-        Raises UsageError; RunError where somebody else listens, as that may end.
+        Raises UsageError; RunError if another program listens there, as that may end.
         """
         try:
             listener = _listen(endpoint)
@@ -139,13 +140,13 @@ class Endpoints:
         return socket
 
     def close(self) -> None:
-        """After all sockets have been closed: wait for the last messages to leave, and end."""
+        """Wait for the last messages to be sent, and end; call after all sockets have been closed."""
         if self._authenticator is not None:
             self._authenticator.stop()
         self._context.term()
         for path, own in self._files:
-            with contextlib.suppress(OSError):  # somebody has removed it
-                if _identify(path) == own:  # not of another daemon that has been started since
+            with contextlib.suppress(OSError):  # it has been removed
+                if _identify(path) == own:  # not that of another daemon started since
                     os.unlink(path)
 
 
@@ -156,15 +157,15 @@ def _identify(path: str) -> tuple[int, int]:
 
 
 def endpoint_of(socket: zmq.Socket[bytes]) -> str:
-    """Where a socket is bound."""
+    """Endpoint that a socket is bound to."""
     return socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
 
 def _listen(endpoint: str) -> sockets.socket:
     """A socket that listens at an endpoint. Raises OSError.
 
-    ZeroMQ itself would list the network's interfaces first, give an ipc socket the permissions of the process' umask,
-    and take the path of one away from whoever listens there.
+    ZeroMQ itself would first list the network's interfaces, give an ipc socket the permissions of the
+    process's umask, and take over its path even from a program that listens there.
     """
     transport, _, address = endpoint.partition("://")
     if transport == "ipc":
@@ -191,14 +192,14 @@ def _listen(endpoint: str) -> sockets.socket:
 
 
 def _remove_left_behind(path: str) -> None:
-    """Remove the file of an ipc socket at which nobody listens any more.
+    """Remove the file of an ipc socket if no program listens there any more.
 
-    Raises OSError where somebody does, or the file is no socket: connections to such a file are refused as well.
+    Raises OSError if one does, or if the file is no socket: connections to such a file are refused as well.
     """
     if os.path.exists(path) and not stat.S_ISSOCK(os.stat(path).st_mode):
         raise OSError(errno.EEXIST, "there is a file that is no socket")
     with sockets.socket(sockets.AF_UNIX) as probe:
-        probe.setblocking(False)  # nobody waits for a program that hangs
+        probe.setblocking(False)  # do not wait for a program that hangs
         try:
             probe.connect(path)
         except FileNotFoundError:
@@ -210,7 +211,7 @@ def _remove_left_behind(path: str) -> None:
 
 
 class _AllowedClients:
-    """The authenticator calls this for each client that connects."""
+    """Decides which clients may connect; called by the authenticator for each client."""
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         self._keys = {key.encode() for key in keys}
@@ -220,7 +221,7 @@ class _AllowedClients:
 
 
 def _endpoint_fault(endpoint: str) -> str | None:
-    """What is wrong with an endpoint to bind; None when nothing is."""
+    """Fault of an endpoint to bind; None if there is none."""
     expected = "expected 'tcp://ADDRESS:PORT' or 'ipc://PATH'"
     transport, _, address = endpoint.partition("://")
     if transport == "ipc":

@@ -17,8 +17,8 @@ class Histogram:
         self._max = 0
 
     def add(self, duration: int) -> None:
-        """`duration`: ns; negative counts as 0, and beyond 18 minutes as that."""
-        # Several times in every step: comparisons take half as long as calls of `min` and `max`.
+        """Count a duration, ns; a negative one counts as 0, one beyond 18 minutes as that."""
+        # Called several times in every step: comparisons take half as long as calls of `min` and `max`.
         value = duration if 0 < duration <= _LARGEST else 0 if duration <= 0 else _LARGEST
         exponent = value.bit_length() - _SUB_BITS - 1
         if exponent < 0:
@@ -29,7 +29,7 @@ class Histogram:
             self._max = value
 
     def percentile(self, fraction: float) -> int | None:
-        """Smallest bound, ns, within which at least this fraction of the durations stay; None without any."""
+        """Smallest bound, ns, that at least this fraction of the durations does not exceed; None without any."""
         if self._total == 0:
             return None
         wanted = fraction * self._total
@@ -43,7 +43,7 @@ class Histogram:
         return self._max
 
     def summary_us(self) -> dict[str, float | None]:
-        """`median`, `p99`, `p999` and `max` in µs; None while there is nothing."""
+        """`median`, `p99`, `p999` and `max` in µs; None while there are no durations."""
         points = {
             "median": self.percentile(0.5),
             "p99": self.percentile(0.99),

@@ -1,4 +1,4 @@
-"""What the filter has found of the car, kept from one drive to the next in a file, whatever the disk does."""
+"""Keeps the filter's parameters of the car in a file from one drive to the next; a failing disk blocks nothing."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _log = logging.getLogger(__name__)
 
 _VERSION = 1
 _LARGEST = 1 << 20
-"""Bytes: no such file is larger."""
+"""Largest size of the file, bytes."""
 _LONGEST_S = 365 * 86400.0
-"""What is older than a year is not used."""
+"""Parameters older than a year are not used."""
 _UNKNOWN_AGE_S = 30 * 86400.0
-"""Taken for a file from the future: the machine's clock is behind, or was ahead."""
+"""Assumed age of a file from the future: the machine's clock is behind now, or was ahead then."""
 _CLOCK_S = 60.0
-"""By so much a clock may be corrected from one start to the next."""
+"""Tolerated correction of a clock between two starts."""
 _HEAD = re.compile(rb'\s*\{\s*"version"\s*:[^,"]*,\s*"configuration"')
-"""How each such file begins, also one that was cut off or of another version."""
+"""Beginning of every such file, even if cut off or of another version."""
 _LOAD_WITHIN_S = 2.0
 _END_WITHIN_S = 3.0
 
@@ -45,13 +45,13 @@ class _Learned(msgspec.Struct, forbid_unknown_fields=True):
     configuration: str
     """Hash of the sections that the parameters belong to."""
     utc: float
-    """When it was written, s since 1970."""
+    """Time of writing, s since 1970."""
     parameters: dict[str, SlowState]
     checksum: str = ""
-    """Of all that is above; empty in files of older versions, which have none."""
+    """Checksum of the fields above; empty in files of older versions."""
 
     def calc_checksum(self) -> str:
-        """What `checksum` has to be."""
+        """Correct value of `checksum`."""
         content = msgspec.json.encode([self.version, self.configuration, self.utc, self.parameters])
         return hashlib.sha256(content).hexdigest()[:16]
 
@@ -60,9 +60,9 @@ class LearnedFile:
     """Reads and writes the file. A file that cannot be used is ignored with a message, never an error."""
 
     def __init__(self, path: Path, configuration: str, bounds: Mapping[str, SlowBound] | None = None) -> None:
-        """`configuration`: the text (YAML) of the vehicle and the sensors that the parameters are of.
+        """`configuration`: text (YAML) with the vehicle and the sensors that the parameters belong to.
 
-        `bounds`: by name, what a parameter can be; others are not bounded.
+        `bounds`: by name, bounds of a parameter; others have none.
         """
         self._path, self._bounds = path, bounds or {}
         self._failed = False
@@ -109,7 +109,7 @@ class LearnedFile:
         return max(age, 0.0)
 
     def _select(self, parameters: dict[str, SlowState]) -> dict[str, SlowState]:
-        """Those that can be; the others are ignored, with one message."""
+        """Parameters within their bounds; the others are ignored, with one message."""
         faults = {
             name: fault
             for name, parameter in parameters.items()
@@ -121,15 +121,15 @@ class LearnedFile:
         return {name: parameter for name, parameter in parameters.items() if name not in faults}
 
     def _make_way(self) -> None:
-        """Move what will not be replaced to NAME.old: a file of ours that is damaged or belongs to another car.
+        """Move a file of ours that is damaged or belongs to another car to NAME.old, so that it is not replaced.
 
-        Raises UsageError for a file that is not of ours, which stays as it is, and OSError.
+        Raises UsageError for a file that is not ours, which stays as it is, and OSError.
         """
         try:
             content = read_bounded(self._path, _LARGEST)
         except FileNotFoundError:
             return
-        if not content.strip(b"\0\n "):  # what power loss leaves of a file that was just made
+        if not content.strip(b"\0\n "):  # left by a power loss just after creation
             return
         if not _HEAD.match(content):
             raise UsageError("there is another file, not one of what was learned, and it stays as it is")
@@ -145,7 +145,7 @@ class LearnedFile:
         _log.warning("%s: moved to %s: %s", self._path, old.name, why)
 
     def save(self, parameters: dict[str, SlowState]) -> None:
-        """Replace the file as a whole; nothing when nothing is known yet. Only such a file is ever replaced."""
+        """Replace the file as a whole, if any parameters are known. Only a file of ours is ever replaced."""
         if not parameters:
             return
         learned = _Learned(_VERSION, self._configuration, time.time(), parameters)
@@ -170,10 +170,10 @@ class LearnedFile:
 
 
 class LearnedKeeper:
-    """Loads the file, then saves to it, in a thread of its own: a disk that hangs holds up nobody else."""
+    """Loads the file, then saves to it, in a thread of its own, so that a disk that hangs blocks nothing else."""
 
     def __init__(self, path: Path, configuration: str, bounds: Mapping[str, SlowBound] | None = None) -> None:
-        """The arguments of `LearnedFile`. Begins to load."""
+        """Takes the arguments of `LearnedFile`. Starts to load."""
         self._path = path
         self._file = LearnedFile(path, configuration, bounds)
         self._loaded: Future[dict[str, Any] | None] = Future()
@@ -192,7 +192,7 @@ class LearnedKeeper:
             return None
 
     def save(self, parameters: dict[str, SlowState]) -> None:
-        """Have it saved; not while earlier ones still wait for the disk."""
+        """Save parameters, unless earlier ones still wait for the disk."""
         if not self._queue.qsize():
             self._late = False
             self._queue.put(parameters)
@@ -201,7 +201,7 @@ class LearnedKeeper:
             _log.error("%s: what was learned is not kept: the disk does not respond", self._path)
 
     def close(self) -> None:
-        """End when all is saved; a disk that hangs is not waited for."""
+        """End when everything is saved; does not wait for a disk that hangs."""
         self._queue.put(None)
         self._thread.join(_END_WITHIN_S)
         if self._thread.is_alive():

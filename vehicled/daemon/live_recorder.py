@@ -1,4 +1,4 @@
-"""Records what the daemon measures and estimates, whatever the disk does: the estimator never waits for it."""
+"""Records measurements and estimates of the daemon; the estimator never waits for the disk."""
 
 import contextlib
 import logging
@@ -30,9 +30,9 @@ _BATCH_S = 0.03
 thread that publishes, and fetch its code into the processor's caches each time."""
 _SHORTEST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
-"""Between attempts to open a file."""
+"""Longest time between attempts to open a file."""
 _STALLED_S = 2.0
-"""A disk that takes longer than this for one thing is reported."""
+"""A disk that takes longer than this for one operation is reported."""
 _END_WITHIN_S = 5.0
 
 
@@ -43,9 +43,9 @@ class _Stop:
 class LiveRecorder(Intake):
     """Writes files in a folder, each named after the time of day and complete by itself.
 
-    All that touches the disk, the opening of files included, is done by its own threads. A disk that fails ends
-    the file; what comes then is counted as `lost`, and a new file is tried again and again. While a disk hangs,
-    whole steps beyond `limit` are counted as `dropped`, and the file has a gap in its step numbers.
+    All disk operations, including the opening of files, are in its own threads. A disk error ends the file;
+    further items count as `lost`, and opening a new file is retried. While a disk hangs, whole steps beyond
+    `limit` count as `dropped`, and the file has a gap in its step numbers.
     """
 
     def __init__(
@@ -75,20 +75,20 @@ class LiveRecorder(Intake):
         self._opened_at = self._chunk_at = self._retry_at = 0.0
         self._pause = _SHORTEST_PAUSE_S
         self._failed = False
-        """Since an error, until something is on disk again."""
+        """True from an error until something is on disk again."""
         self._full = False
-        """Since the queue was full, until it is half empty."""
+        """True from when the queue is full until it is half empty."""
         self._busy_since: float | None = None
-        """When the thread began with what it is doing now; None while it waits for an item."""
+        """Time at which the thread began its present operation; None while it waits for an item."""
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def start(self) -> None:
-        """Begin to record, or to try."""
+        """Start to record, or to try to."""
         self._thread.start()
         self._housekeeper.start()
 
     def close(self) -> None:
-        """Write what is still waiting, end the file and stop; a disk that hangs is not waited for."""
+        """Write what is still waiting, close the file and stop; does not wait for a disk that hangs."""
         if self._thread.is_alive():
             self._queue.put(_Stop())
             self._ready.put(None)
@@ -162,7 +162,7 @@ class LiveRecorder(Intake):
         self._busy_since = None
 
     def _take_next(self) -> Item | _Stop | None:
-        """Write what has waited longest; None if there is nothing."""
+        """Write the oldest waiting item and return it; None if there is none."""
         self._busy_since = time.monotonic()
         try:
             item = self._queue.get_nowait()
@@ -203,7 +203,7 @@ class LiveRecorder(Intake):
             self._open()
 
     def _open(self) -> RecordingFile | None:
-        """A new file; None if there is none, or none was tried because the last attempt is not long ago."""
+        """Open a new file; None if that failed, or if it is too early to try again."""
         begun = time.monotonic()
         if begun < self._retry_at:
             return None
@@ -211,7 +211,8 @@ class LiveRecorder(Intake):
         try:
             self._options.directory.mkdir(parents=True, exist_ok=True)
             self._size_limit = size_limit(self._options)
-            # The time of day may have been set since the last file. Not before the disk has responded.
+            # The time of day may have been set since the last file. It is read only after the disk has
+            # responded.
             t = time.monotonic_ns()
             recording, self._path = open_recording(
                 self._options.directory, self._configuration, t, time.time_ns() - t, self._contents
@@ -232,7 +233,7 @@ class LiveRecorder(Intake):
             if sync:
                 recording.writer.sync()
                 recording.writer.check_place()
-        except Exception as error:  # of the disk, or no memory to compress: the next file may do
+        except Exception as error:  # of the disk, or of memory while compressing: the next file may succeed
             self._lost += pending
             self._fail(error, self._path)
             self._abandon(recording)
@@ -244,7 +245,7 @@ class LiveRecorder(Intake):
             _log.warning("%s: recording again; lost so far: %d messages", self._path, self._lost)
 
     def _abandon(self, recording: RecordingFile) -> None:
-        """Leave a file on a disk that has failed, with its index if there is room for that, or without."""
+        """Close a file on a failed disk, with its index if there is room for it."""
         with contextlib.suppress(Exception):
             recording.writer.close()
         if recording.is_empty:

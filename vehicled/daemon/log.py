@@ -1,4 +1,4 @@
-"""Log lines to stderr from a thread of their own: a slow terminal or journal never blocks the estimator."""
+"""Writes log lines to stderr in a thread of its own: a slow terminal or journal never blocks the estimator."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ class _BoundedHandler(QueueHandler):
 
 
 class _Listener(QueueListener):
-    """Ends behind the last line, also when the queue is full just then."""
+    """Ends after the last line, even if the queue is full at that time."""
 
     def enqueue_sentinel(self) -> None:
         self.queue.put(None)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The estimator's thread: one filter step per period on absolute deadlines, also after failures."""
+"""The estimator's thread: one filter step per period, with absolute deadlines; it goes on after failures."""
 
 import gc
 import logging
@@ -34,17 +34,17 @@ _log = logging.getLogger(__name__)
 _SECOND = 1_000_000_000
 _MAILBOX = 16
 _REPORT_EVERY_NS = 50_000_000
-"""Time between reports of changes, at least."""
+"""Least time between reports of changes."""
 _SWITCH_INTERVAL_S = 0.0002
 """A thread that waits for the interpreter's lock requests it after this long, not after Python's default 5 ms."""
 _SUSPENDED_NS = 500_000_000
-"""A machine that was suspended for longer may be anywhere."""
+"""After a longer suspension the car may be anywhere."""
 _COLLECT_ALL_EVERY = 60
 """Status periods between collections of all generations."""
 
 
 class StepPublisher(Protocol):
-    """Takes results for subscribers; must neither block nor change them."""
+    """Receives results for subscribers; must neither block nor change them."""
 
     def publish_step(self, estimate: AnyEstimate | None, innovations: list[Innovation]) -> None:
         """Take one step's result; None when it gave no estimate."""
@@ -60,7 +60,7 @@ class StepPublisher(Protocol):
 
 
 class StepRecorder(Protocol):
-    """Keeps all that went in and came out; must neither block nor change it."""
+    """Records all inputs and outputs; must neither block nor change them."""
 
     def record_step(
         self,
@@ -70,7 +70,7 @@ class StepRecorder(Protocol):
         innovations: list[Innovation],
         duration_ns: int,
     ) -> None:
-        """Take what the step at `step_ns` consumed and gave, and how long it took."""
+        """Take inputs, results and duration of the step at `step_ns`."""
 
     def record_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
         """Take a command that was executed before the step at `step_ns`."""
@@ -100,7 +100,7 @@ class LoopOptions:
 
 
 class Loop:
-    """Runs the filter at a fixed rate in the thread that calls `run`, at those moments at which samples wait least.
+    """Runs the filter at a fixed rate in the thread that calls `run`, with the phase at which samples wait least.
 
     A step that is more than a period late replaces the steps that were missed: they are counted, and the
     estimator integrates over the longer interval. A failing estimator is counted, logged and reset.
@@ -132,14 +132,14 @@ class Loop:
         self._device_faults: tuple[SourceFault, ...] = ()
         self._devices_since: int | None = None
         self._reported: Condition | None = None
-        """Of the estimator, in the last status."""
+        """Condition of the estimator in the last status."""
         self._mailbox: deque[tuple[str, dict[str, Any], Future[dict[str, Any]]]] = deque()
         self._stopping = False
         self._stepper = EstimatorStepper(estimator)
         self._scheduling = ""
         self._suspended = clock.suspended()
         self._warned: set[str] = set()
-        """Channels whose unit has been logged as wrong."""
+        """Channels whose wrong unit has been logged."""
 
         self.steps = 0
         """Steps done so far; the watchdog checks that this increases."""
@@ -158,7 +158,7 @@ class Loop:
         self._statuses = 0
 
     def submit(self, name: str, arguments: dict[str, Any]) -> Future[dict[str, Any]]:
-        """Have a command executed before the next step; from any thread. The future receives result or error."""
+        """Have a command executed before the next step; from any thread. The future gets its result or error."""
         future: Future[dict[str, Any]] = Future()
         if self._stopping or len(self._mailbox) >= _MAILBOX:
             future.set_exception(RuntimeError("stopping" if self._stopping else "too many commands at once"))
@@ -167,7 +167,7 @@ class Loop:
         return future
 
     def stop(self) -> None:
-        """Have `run` return after the step that is under way; from any thread."""
+        """Have `run` return after the present step; from any thread."""
         self._stopping = True
 
     def run(self) -> None:
@@ -176,7 +176,7 @@ class Loop:
         switch_interval = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         try:
-            with collector_off():  # and on in idle time only
+            with collector_off():  # it is run in idle time only
                 self._run()
         finally:
             sys.setswitchinterval(switch_interval)
@@ -249,7 +249,7 @@ class Loop:
             result = self._stepper.execute(name, arguments)
         except Exception as error:
             future.set_exception(error)
-            if isinstance(error, VehicledError):  # whoever asked has made a mistake, and gets the same text
+            if isinstance(error, VehicledError):  # the sender's mistake; the sender gets the same text
                 _log.warning("the command %s was refused: %s", name, error)
             else:
                 self._log_error(t, f"the command {name} failed", error)
@@ -267,7 +267,7 @@ class Loop:
             self._log_error(t, "results could not be delivered", error)
 
     def _has_changed(self, t: int) -> bool:
-        """Whether state or faults are no longer those of the last status."""
+        """Whether state or faults have changed since the last status."""
         faults = self._find_device_faults()
         if faults != self._device_faults:
             self._device_faults, self._devices_since = faults, t
@@ -304,7 +304,7 @@ class Loop:
             self._deliver(t, self._recorder.record_parameters, parameters)
 
     def _calc_condition(self, of_estimator: Condition) -> Condition:
-        """That of estimator and devices together."""
+        """Condition of estimator and devices together."""
         if not self._device_faults:
             return of_estimator
         state = "degraded" if of_estimator.state == "running" else of_estimator.state
@@ -333,13 +333,13 @@ class Loop:
         }
 
     def _collect_garbage(self) -> None:
-        """The young generation mostly: hardly any of what a step makes can be part of a cycle."""
+        """Collect mostly the young generation, as hardly anything that a step allocates is part of a cycle."""
         begun = self._clock.now()
         gc.collect(2 if self._statuses % _COLLECT_ALL_EVERY == 0 else 0)
         self._collect_time.add(self._clock.now() - begun)
 
     def _log_error(self, t: int, what: str, error: Exception) -> None:
-        """At most once a second: 250 lines a second would make the log itself a problem."""
+        """Log at most once a second: 250 lines a second would be a problem of their own."""
         if t - self._logged_error_at >= _SECOND:
             self._logged_error_at = t
             _log.error("%s: %s: %s", what, type(error).__name__, error, exc_info=error)
@@ -358,7 +358,7 @@ class Loop:
                 os.sched_setaffinity(0, {cpu})
             except OSError as error:
                 failures.append(f"processor {cpu} refused: {error.strerror}")
-        # The actual policy, since a service manager may have set it for the whole process.
+        # Read the actual policy, as a service manager may have set it for the whole process.
         if os.sched_getscheduler(0) == os.SCHED_FIFO:
             policy = f"SCHED_FIFO {os.sched_getparam(0).sched_priority}"
         else:

@@ -1,7 +1,7 @@
 """Reads the noise settings of a configuration again, in a process of its own.
 
-To parse YAML takes tens of milliseconds, during which Python's interpreter serves no other thread, the estimator's
-included; and whatever the file has become by now, the daemon goes on.
+Parsing YAML takes tens of milliseconds, for which Python's interpreter blocks all other threads, including
+the estimator's. A separate process also keeps the daemon running whatever the file contains.
 """
 
 import logging
@@ -24,19 +24,19 @@ os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 from {__name__} import main
 sys.exit(main(sys.argv[1]))
 """
-"""The daemon's real-time priority is inherited. It is given up before the imports, since the threads that read
-sensors would wait for them."""
+"""The process inherits the daemon's real-time priority, and gives it up before the imports: otherwise the
+threads that read sensors would have to wait for them."""
 _TAKEN = ("sensors", "filter")
 _MOST_NAMED = 8
-"""Settings that a line of the log names."""
+"""Most settings that a log line names."""
 
 
 def read_noise(name_or_path: str, running: str) -> dict[str, Any]:
-    """Arguments of the estimator's command `reload_noise`, from a file or the shipped configuration of that name.
+    """Read arguments of the command `reload_noise` from a file or the shipped configuration of that name.
 
-    Logs what else differs from the configuration that the daemon was started with, whose text is `running`, and
-    whether the file would be refused now.
-    Raises UsageError for a bad configuration, RunError if it cannot be read within ten seconds.
+    Logs other differences from `running`, the text of the configuration that the daemon was started with, and
+    whether a start with the file would fail now. Raises UsageError for a bad configuration, RunError if it
+    cannot be read within ten seconds.
     """
     command = [sys.executable, "-P", "-c", _PROGRAM, name_or_path]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -58,7 +58,7 @@ def read_noise(name_or_path: str, running: str) -> dict[str, Any]:
 
 
 def main(name_or_path: str) -> int:
-    """The process: writes the arguments to stdout as JSON, or one line to stderr; returns the exit status.
+    """Main function of the process: writes arguments to stdout as JSON, or one line to stderr; returns its status.
 
     Reads the text of the running configuration from stdin.
     """
@@ -86,7 +86,7 @@ def main(name_or_path: str) -> int:
 
 
 def find_changed(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """Keys of settings that differ and are not read again."""
+    """Keys of settings that differ and take effect only at a restart."""
     if path in _TAKEN:
         return
     if isinstance(old, dict) and isinstance(new, dict):

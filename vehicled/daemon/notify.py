@@ -6,7 +6,7 @@ import socket
 
 
 class Notifier:
-    """Sends to the socket that `NOTIFY_SOCKET` names; does nothing where no service manager has set that."""
+    """Sends to the socket named by `NOTIFY_SOCKET`; does nothing if no service manager has set it."""
 
     def __init__(self) -> None:
         self._address = os.environ.get("NOTIFY_SOCKET", "")
@@ -27,19 +27,19 @@ class Notifier:
         return int(microseconds) * 1e-6
 
     def ready(self) -> None:
-        """The start is over; the watchdog begins to count."""
+        """Report that the start is over; the watchdog begins to count."""
         self._send("READY=1")
 
     def status(self, line: str) -> None:
-        """One line for `systemctl status`."""
+        """Send one line for `systemctl status`."""
         self._send("STATUS=" + " ".join(line.split()))
 
     def watchdog(self) -> None:
-        """Still alive."""
+        """Report that the daemon is alive."""
         self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
-        """The daemon has begun to shut down."""
+        """Report that the daemon is shutting down."""
         self._send("STOPPING=1")
 
     def close(self) -> None:
@@ -50,6 +50,6 @@ class Notifier:
 
     def _send(self, message: str) -> None:
         if self._socket is not None:
-            # A manager that does not receive is no reason to stop estimating.
+            # If the manager does not receive, estimation goes on.
             with contextlib.suppress(OSError):
                 self._socket.sendto(message.encode(), self._address)

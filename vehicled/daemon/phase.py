@@ -1,7 +1,7 @@
-"""When within a period the filter steps: soon after samples arrive, so that they hardly wait for their step.
+"""Phase of the filter's steps within a period: soon after samples arrive, so that they hardly wait for their step.
 
-A sensor that keeps its own time at the rate of the loop, or a multiple or fraction of it, arrives at the same moments
-of every period. Where deadlines happened to lie just before these, each sample would wait for nearly a period.
+Samples of a sensor with its own clock, at the rate of the loop or a multiple or fraction of it, arrive at the
+same phase of every period. If the deadlines were just before it, each sample would wait for nearly a period.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Sequence
 import numpy as np
 
 _PLACES = 64
-"""Moments of a period that are distinguished."""
+"""Number of phases of a period that are distinguished."""
 _STEPS = 32
-"""After which the best moment is found again."""
+"""Number of steps after which the best phase is found again."""
 _BATCHES = 8
-"""Of so many steps whose samples count: deadlines follow a sensor whose clock drifts."""
+"""Number of such batches of steps that count: deadlines follow a sensor whose clock drifts."""
 _GAIN = 0.85
-"""Where the cost would not fall below this share of what it is, deadlines stay where they are."""
+"""Deadlines stay as they are if the cost would not fall below this share of the present one."""
 _SLEW = 100
-"""Deadlines move by at most a period divided by this, so that steps remain as good as even."""
+"""Deadlines move by at most a period over this number, so that steps stay nearly even."""
 
 
 def _calc_costs() -> np.ndarray:
-    """(n, n) by moment of a deadline and place of an arrival: its waiting time squared, in places.
+    """(n, n) squared waiting time, in phases, by phase of the deadline and phase of the arrival.
 
-    Squares, so that a late sample which just misses its step counts as the whole period that it then waits. A sample
-    at the last place before a deadline counts as missed: clocks drift until the moment is found again.
+    Squared, to give more weight to a sample that just misses its step and waits for a whole period. A sample
+    at the last phase before a deadline counts as missed, as clocks drift until the phase is found again.
     """
     deadline, arrival = np.ogrid[:_PLACES, :_PLACES]
     costs: np.ndarray = ((deadline - arrival - 2) % _PLACES + 1.5) ** 2
@@ -38,21 +38,21 @@ _COSTS = _calc_costs()
 
 
 class Phase:
-    """Finds by how much the deadlines of a loop are to move. Times are in ns, of one clock."""
+    """Finds the shift of a loop's deadlines. Times are in ns, of one clock."""
 
     def __init__(self, period: int) -> None:
         self._period = period
         self._arrivals = [0] * _PLACES
-        """How many samples have arrived at each place of a period, in this batch of steps."""
+        """Number of samples that have arrived at each phase, in this batch of steps."""
         self._batches: deque[list[int]] = deque(maxlen=_BATCHES)
-        """The same of the last ones."""
+        """The same for the last batches."""
         self._steps = 0
-        """Since the best moment was found."""
+        """Number of steps since the best phase was found."""
         self._left = 0
-        """By how much deadlines have still to move."""
+        """Shift of deadlines that is still to be made, ns."""
 
     def take(self, deadline: int, arrivals: Sequence[int]) -> None:
-        """The samples of the step at `deadline` have arrived at these times."""
+        """Take the arrival times of the samples of the step at `deadline`."""
         period, counts = self._period, self._arrivals
         for arrival in arrivals:
             counts[arrival % period * _PLACES // period] += 1
@@ -71,7 +71,7 @@ class Phase:
             self._left = round(places * self._period / _PLACES)
 
     def shift(self) -> int:
-        """By how much the time to the next deadline is to differ from a period."""
+        """Difference of the time to the next deadline from a period, ns."""
         if not self._left:
             return 0
         most = self._period // _SLEW

@@ -1,4 +1,4 @@
-"""Results to subscribers over ZeroMQ, each topic's last value first."""
+"""Publishes results over ZeroMQ; a new subscriber first gets each topic's last value."""
 
 import threading
 from collections.abc import Callable
@@ -18,10 +18,10 @@ from vehicled.schemas import CommandRecord
 _BACKLOG = 256
 """Steps that may wait for the publishing thread: one second of them at 250 Hz."""
 _LISTEN_EVERY_S = 0.02
-"""Between checks for new subscriptions while there is nothing to publish."""
+"""Time between checks for new subscriptions while there is nothing to publish, s."""
 _MAX_SUBSCRIPTION = 512
-"""Bytes: far more than a topic has, but the handshake of CURVE also has to fit."""
-# As plain numbers: to combine those of pyzmq takes as long as to send a message.
+"""Bytes: far more than a topic has, as the handshake of CURVE has to fit too."""
+# Plain numbers, as combining pyzmq's flags takes as long as sending a message.
 _EVENTS, _POLLIN = int(zmq.EVENTS), int(zmq.POLLIN)
 _LAST, _NOT_LAST = int(zmq.DONTWAIT), int(zmq.DONTWAIT | zmq.SNDMORE)
 
@@ -45,11 +45,11 @@ _Item = tuple[AnyEstimate | None, list[Innovation], _Report | None]
 class Publisher:
     """Owns an XPUB socket, to which SUB sockets connect as to any PUB.
 
-    XPUB reports subscriptions: a topic without subscribers is not even encoded, and a new subscriber gets the last
-    value of a topic at once (so, then, do its other subscribers: the same message again), unless very many come at
-    once. The estimator's thread only appends to a bounded queue; encoding and sockets live in a thread of their own.
-    What a subscriber is too slow to take, ZeroMQ drops for that one alone, beyond `high_water_mark` messages. A
-    client with more subscriptions than any needs is disconnected.
+    XPUB reports subscriptions: a topic without subscribers is not encoded, and a new subscriber gets the last
+    value of a topic at once (its other subscribers get the same message again), unless very many come at
+    once. The estimator's thread only appends to a bounded queue; encoding and sockets are in another thread.
+    Beyond `high_water_mark` waiting messages, ZeroMQ drops those for a slow subscriber only. A client with
+    more subscriptions than any needs is disconnected.
     """
 
     def __init__(self, endpoints: Endpoints, options: PublishOptions, utc: UtcClock | None = None) -> None:
@@ -58,12 +58,12 @@ class Publisher:
         self._socket = endpoints.bind(zmq.XPUB, options.endpoint, _MAX_SUBSCRIPTION)
         self._socket.setsockopt(zmq.XPUB_VERBOSER, 1)
         self.endpoint = endpoint_of(self._socket)
-        """Where it is bound; the real port if the options said `*`."""
+        """Endpoint that it is bound to, with the real port if the options said `*`."""
         self._subscribers = Subscribers(self._socket, schemas.PUBLISHED)
         self._last: dict[str, Any] = {}
         self._backlog: SimpleQueue[_Item | None] = SimpleQueue()
-        """Ends with None. To put something does not give the interpreter to this thread in the middle of a step, as
-        writing to a file descriptor would."""
+        """Ends with None. Unlike writing to a file descriptor, putting an item does not hand the interpreter
+        to this thread in the middle of a step."""
         self._dropped = 0
         self._sent = dict.fromkeys(schemas.PUBLISHED, 0)
         self._errors = 0
@@ -78,22 +78,22 @@ class Publisher:
         self._hand_over(estimate, innovations, None)
 
     def publish_status(self, status: Status) -> None:
-        """Take the status for its topic, as `publish_step` takes a step."""
+        """Publish the status, as `publish_step` does a step."""
         self._hand_over(None, [], status)
 
     def publish_parameters(self, parameters: Parameters) -> None:
-        """Take the slow states for their topic, as `publish_step` takes a step."""
+        """Publish the slow states, as `publish_step` does a step."""
         self._hand_over(None, [], parameters)
 
     def publish_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
-        """Take a command that was executed before the step at `step_ns`, as `publish_step` takes a step."""
+        """Publish a command executed before the step at `step_ns`, as `publish_step` does a step."""
         self._hand_over(None, [], CommandRecord(step_ns, name, arguments))
 
     def counters(self) -> dict[str, Any]:
-        """What it has done since its start.
+        """Counters since its start.
 
-        Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `ignored` requests, `subscribed`
-        topics, connections that were `refused`.
+        Messages `sent` by topic, `dropped` steps, `errors` of encoding or sending, `ignored` requests,
+        `subscribed` topics, connections that were `refused`.
         """
         return {
             "sent": dict(self._sent),
@@ -161,7 +161,7 @@ class Publisher:
             self._send(topic, message)
 
     def _send(self, topic: str, message: Any, name: str | None = None) -> None:
-        """`name`: under which the message of a topic is sent, if that is another."""
+        """`name`: topic under which the message is sent, if it differs from `topic`."""
         try:
             t = message.step if isinstance(message, CommandRecord) else message.t
             payload = schemas.stamp(_ENCODERS[topic](message), t + self._utc.find_offset(t))

@@ -14,16 +14,17 @@ _log = logging.getLogger(__name__)
 
 _KERNEL = Path("/sys/class/pps")
 _ASSERT = re.compile(rb"(\d{1,12})\.(\d{9})#(\d{1,20})\s*")
-"""Time of the last rising edge by the host's time of day, and its number."""
+"""Time of the last rising edge by the host's time of day, and the edge's number."""
 _LONGEST = 64
-"""Bytes of such a line."""
+"""Largest length of such a line, bytes."""
 _EVERY_S = 0.2
-"""Between two readings: the time of day may be adjusted between a pulse and its reading."""
+"""Time between two readings, short because the time of day may be adjusted between a pulse and its
+reading."""
 _JOIN_S = 2.0
 
 
 class PulseReader:
-    """Reads a source of pulses in a thread of its own, and hands their times over."""
+    """Reads a source of pulses in its own thread, and passes the times of pulses on."""
 
     def __init__(self, name: str, take: Callable[[int], None], kernel: Path = _KERNEL) -> None:
         """`name`: such as `pps0`; `take` receives the times of pulses on the monotonic clock, ns."""
@@ -31,7 +32,7 @@ class PulseReader:
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulses", daemon=True)
         self._number: bytes | None = None
-        """Of the last pulse."""
+        """Number of the last pulse."""
         self._fault: str | None = None
 
     def start(self) -> None:
@@ -48,7 +49,7 @@ class PulseReader:
             self.read()
 
     def read(self) -> None:
-        """Hand over the last pulse if it is a new one. What prevents that is logged once."""
+        """Pass the last pulse on if it is new. A fault is logged once."""
         fault = None
         try:
             with self._path.open("rb") as file:
@@ -66,7 +67,7 @@ class PulseReader:
         self._fault = fault
 
     def _note(self, seconds: bytes, nanoseconds: bytes, number: bytes) -> None:
-        # The one that is there at first may be of any age.
+        # The first pulse that is read may be of any age.
         is_new, self._number = self._number not in (None, number), number
         if is_new:
             self._take(int(seconds) * 1_000_000_000 + int(nanoseconds) - read_host_offset())

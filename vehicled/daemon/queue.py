@@ -11,7 +11,7 @@ from vehicled.messages import Measurement
 
 
 class MeasurementQueue:
-    """Many threads put, one takes. Measurements are ordered by arrival, then by source, then as they were put.
+    """Queue with many producers and one consumer. Its order is by arrival, then by source, then by time of `put`.
 
     That order holds over all calls of `drain` together: a recording that is replayed by arrival has every
     measurement in the same filter step again.
@@ -53,8 +53,9 @@ class MeasurementQueue:
     def drain(self, until: int) -> list[Measurement]:
         """Take everything that arrived no later than `until`, ns.
 
-        A thread may be delayed between taking the time of arrival and `put`, so that the step of its
-        measurement is over. The arrival is then moved to just after that step, where it took effect.
+        A thread may be delayed between reading the time of arrival and `put`, until the step of its
+        measurement is over. The arrival is then changed to just after that step, as the measurement takes
+        effect in the next step.
         """
         taken: list[Measurement] = []
         with self._lock:

@@ -1,4 +1,4 @@
-"""Records a replay to one MCAP file: the same run gives the same bytes."""
+"""Records a replay to one MCAP file; the same replay gives the same bytes."""
 
 import threading
 from pathlib import Path
@@ -21,7 +21,7 @@ from vehicled.daemon.recording_file import (
 class Recorder(Intake):
     """Writes in a thread of its own; the caller waits while its queue is full. A context manager.
 
-    What cannot be written ends the recording: the next item that is given to it, and `close`, raise it.
+    A write error ends the recording: the next call that passes an item, and `close`, raise it.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Recorder(Intake):
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is still waiting and end the file. OSError, or what else went wrong in writing."""
+        """Write the items still waiting and close the file. Raises OSError, or another error of writing."""
         if self._thread.is_alive():
             self._queue.put(None)
             self._thread.join()
@@ -77,7 +77,7 @@ class Recorder(Intake):
             if self._error is None:
                 try:
                     self._write(item)
-                except Exception as error:  # Of the caller, who must not wait for this thread for ever.
+                except Exception as error:  # raised to the caller, who must not wait for ever
                     self._error = error
         try:
             self._recording.writer.close()

@@ -1,4 +1,4 @@
-"""One MCAP file of what a run measured and estimated, and the items that it is made of."""
+"""One MCAP file with a run's measurements and estimates, and the items that it consists of."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from vehicled.messages import (
 from vehicled.units import Hertz, Range
 
 CHUNK_NS = 250_000_000
-"""A chunk is written at least this often. Power loss costs it and what the disk was just writing: at most 0.5 s."""
+"""Longest time between chunks. A power loss costs this time and data still being written: at most 0.5 s."""
 
 QUEUE_LIMIT = 2048
 """Steps that may wait for a slow disk: 8 s at 250 Hz."""
@@ -33,7 +33,7 @@ Rate = Annotated[Hertz, Range(0.0, 2000.0)]
 
 @dataclass(frozen=True, kw_only=True)
 class RecordRates:
-    """How often a topic is recorded, Hz: None for each step, 0 for never. A replay needs none of them."""
+    """Rate at which a topic is recorded, Hz: None: each step, 0: never. A replay needs none of them."""
 
     position: Rate | None = None
     slip: Rate | None = 50.0
@@ -43,7 +43,7 @@ class RecordRates:
     innovation: Rate | None = 25.0
     """Of each kind of observation; None for each measurement."""
     scene: Rate = 10.0
-    """What Foxglove draws: place on the map, frames, and the car with its tyre forces."""
+    """Scene for Foxglove: place on the map, frames, and the car with its tyre forces."""
 
 
 EVERY_STEP = RecordRates(slip=None, suspension=None, points=None, loads=None, innovation=None)
@@ -52,7 +52,7 @@ EVERY_STEP = RecordRates(slip=None, suspension=None, points=None, loads=None, in
 
 @dataclass(frozen=True)
 class Contents:
-    """What a recording has beside what a replay needs."""
+    """Contents of a recording in addition to those that a replay needs."""
 
     rates: RecordRates = EVERY_STEP
     scene: Scene | None = None
@@ -63,7 +63,7 @@ ALL_RESULTS = Contents()
 
 
 class StepItem(NamedTuple):
-    """One filter step: what it consumed, in this order, and what came of it."""
+    """One filter step: its measurements, in the order used, and its results."""
 
     number: int
     t: int
@@ -77,7 +77,7 @@ Item = StepItem | schemas.CommandRecord | Status | Parameters
 
 
 def messages_of(item: Item | None) -> int:
-    """How many messages an item becomes, if none is left out for its rate."""
+    """Number of messages of an item, if none is left out because of its rate."""
     if not isinstance(item, StepItem):
         return int(item is not None)
     e = item.estimate
@@ -88,7 +88,7 @@ def messages_of(item: Item | None) -> int:
 
 
 class Intake(ABC):
-    """Takes steps, commands and status from the estimator's thread. What is passed must not be changed afterwards."""
+    """Receives steps, commands and status of the estimator's thread. Objects passed must not be changed later."""
 
     def __init__(self) -> None:
         """Steps are numbered from 1, so that a gap can be found."""
@@ -96,7 +96,7 @@ class Intake(ABC):
 
     @abstractmethod
     def _put(self, item: Item) -> None:
-        """Have an item written, after all before it."""
+        """Have an item written, after all earlier ones."""
 
     def record_step(
         self,
@@ -106,20 +106,20 @@ class Intake(ABC):
         innovations: list[Innovation],
         duration_ns: int | None = None,
     ) -> None:
-        """One filter step: what it consumed, in this order, what came of it, and its duration, if live."""
+        """Record a filter step: measurements in the order used, results, and its duration, if live."""
         self._number += 1
         self._put(StepItem(self._number, step_ns, measurements, estimate, innovations, duration_ns))
 
     def record_command(self, step_ns: int, name: str, arguments: dict[str, Any]) -> None:
-        """What changed the filter before the step at `step_ns`; call it before that step is recorded."""
+        """Record a command executed before the step at `step_ns`; call it before that step is recorded."""
         self._put(schemas.CommandRecord(step_ns, name, arguments))
 
     def record_status(self, status: Status) -> None:
-        """Take the status as it is now."""
+        """Record the present status."""
         self._put(status)
 
     def record_parameters(self, parameters: Parameters) -> None:
-        """Take the filter's slow states as they are now."""
+        """Record the present slow states of the filter."""
         self._put(parameters)
 
 
@@ -138,15 +138,15 @@ class RecordingFile:
         utc_offset_ns: int,
         contents: Contents = ALL_RESULTS,
     ) -> None:
-        """Begins with the text that the program runs with and the time now, `t` (ns, clock of the measurements).
+        """Starts the file with the configuration's text and the present time `t` (ns, clock of the measurements).
 
-        `utc_offset_ns`: time of day minus that clock, 0 if unknown; `contents`: by default all of every step, and no
-        scene. OSError if the disk fails.
+        `utc_offset_ns`: time of day minus that clock, 0 if unknown; `contents`: by default all of every step,
+        and no scene. OSError if the disk fails.
         """
         self.writer = writer
         self._contents = contents
         self._due: dict[str, int] = {}
-        """By topic or kind of observation: the time of the step that is recorded next, ns."""
+        """By topic or kind of observation: time of the next step that is recorded, ns."""
         self._offset = utc_offset_ns
         utc = t + utc_offset_ns
         text = configuration.encode()
@@ -162,7 +162,7 @@ class RecordingFile:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in the file but what it begins with."""
+        """Whether the file only has its head."""
         return self.writer.messages == self._head
 
     def write(self, item: Item) -> None:
@@ -185,7 +185,7 @@ class RecordingFile:
             write(CHANNEL["parameters"], item.t + offset, item.t + offset, schemas.encode(item))
 
     def _write_results(self, item: StepItem, now: int) -> None:
-        """What came of a step, as far as it is due; `now`: its time since 1970 UTC, ns."""
+        """Write the results of a step that are due; `now`: its time since 1970 UTC, ns."""
         write, rates, t = self.writer.write, self._contents.rates, item.t
         if isinstance(item.estimate, ParticleEstimate):
             write(CHANNEL["mechanism"], now, item.estimate.t + self._offset, schemas.encode(item.estimate))

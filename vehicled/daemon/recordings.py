@@ -1,4 +1,4 @@
-"""The folder of recordings: names and opening of files; old ones are repaired, or removed when space runs out."""
+"""Folder of recordings: names and opens files, repairs old ones, and removes them when space runs out."""
 
 import fcntl
 import logging
@@ -19,14 +19,14 @@ from vehicled.units import Range, Seconds
 _log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(\d{8}T\d{6}Z)(?:-(\d+))?\.mcap")
-"""Of files that are made here; others in the folder are never changed."""
+"""Names of files made by this program; others in the folder are never changed."""
 _STEM = "%Y%m%dT%H%M%SZ"
 _TEND_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordOptions:
-    """Where everything is recorded, and how much of the disk it may take."""
+    """Place and size of the recordings."""
 
     directory: Path
     """Folder of the MCAP files, which are named after the time of day; made if it is missing."""
@@ -35,7 +35,8 @@ class RecordOptions:
     file_size_mb: Annotated[int, Range(1, 1_000_000)] = 2000
     """A new file begins after this size, MB; on a small disk, after a tenth of it."""
     keep_free: Annotated[float, Range(0.0, 0.95)] = 0.05
-    """Part of the file system below which the oldest recordings are removed, those of this run last; 0: none is."""
+    """Share of free space below which the oldest recordings are removed, those of this run last; 0: none is
+    removed."""
     rates: RecordRates = field(default_factory=RecordRates)
     """How often results are recorded."""
 
@@ -43,7 +44,7 @@ class RecordOptions:
 def open_recording(
     folder: Path, configuration: str, t: int, utc_offset_ns: int, contents: Contents = ALL_RESULTS
 ) -> tuple[RecordingFile, Path]:
-    """Begin a new file, never one that exists, and have it on the disk; arguments as of `RecordingFile`.
+    """Create a new file, never overwriting one, and sync it to disk; arguments as for `RecordingFile`.
 
     OSError leaves no file behind.
     """
@@ -67,13 +68,13 @@ def open_recording(
 
 
 def size_limit(options: RecordOptions) -> float:
-    """Bytes after which a new file begins: on a small disk, too, the oldest files are a part of all. OSError."""
+    """Bytes after which a new file begins: less on a small disk, of which each file is then a tenth. OSError."""
     disk = os.statvfs(options.directory)
     return min(options.file_size_mb * 1e6, 0.1 * disk.f_blocks * disk.f_frsize)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until the disk has the names in a folder."""
+    """Wait until the names in a folder are on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -82,10 +83,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def list_recordings(folder: Path) -> list[Path]:
-    """The files that were made here, oldest first. OSError if the folder cannot be read.
+    """Recordings made by this program, oldest first. OSError if the folder cannot be read.
 
-    A clock that is behind when a file begins may be right when it ends, and it may be behind when a file is repaired:
-    so the later one of the two times counts.
+    The clock may be behind when a file begins and right when it ends, or behind when a file is repaired: so
+    the later of both times counts.
     """
     found = []
     with os.scandir(folder) as entries:
@@ -100,7 +101,7 @@ def list_recordings(folder: Path) -> list[Path]:
 
 
 class Housekeeper:
-    """Tends the folder every ten seconds, in a thread of its own: repairs files that were cut off, makes room.
+    """Maintains the folder every ten seconds, in its own thread: repairs files that were cut off, and makes room.
 
     A file that any process is writing is locked, and left alone.
     """
@@ -111,7 +112,7 @@ class Housekeeper:
         self._done: set[Path] = set()
         """Recordings that need no repair."""
         self._own: list[Path] = []
-        """Of this run, oldest first."""
+        """Recordings of this run, oldest first."""
         self._warned: set[str] = set()
         self._recovered = self._removed = 0
         self._stop = threading.Event()
@@ -122,12 +123,12 @@ class Housekeeper:
         self._thread.start()
 
     def close(self, timeout: float) -> None:
-        """End after what is under way, which is not waited for longer than `timeout` (s)."""
+        """End after the present operation, waiting no longer than `timeout` (s)."""
         self._stop.set()
         self._thread.join(timeout)
 
     def note(self, path: Path) -> None:
-        """A file of this run has begun: it is newer than all others, whatever the clock says."""
+        """Note a new file of this run: it counts as newer than all others, whatever the clock says."""
         self._own.append(path)
 
     def counters(self) -> dict[str, Any]:
@@ -155,14 +156,14 @@ class Housekeeper:
     def _make_room(self, recordings: list[Path]) -> None:
         disk = os.statvfs(self._options.directory)
         missing = self._options.keep_free * disk.f_blocks * disk.f_frsize - disk.f_bavail * disk.f_frsize
-        # Some file systems show free space late: so what was removed counts, not what is free after it.
+        # Some file systems update free space late: so removed bytes are counted instead.
         present, own = set(recordings), set(self._own)
         for path in [*(p for p in recordings if p not in own), *(p for p in self._own if p in present)]:
             if missing <= 0:
                 return
             try:
                 size = _remove(path)
-            except OSError as error:  # as of one that is read-only: the next one makes room, too
+            except OSError as error:  # such as a read-only file: the next one makes room, too
                 self._warn_once(f"{path}: not removed: {error.strerror}")
                 continue
             if path in own:
@@ -181,7 +182,7 @@ class Housekeeper:
                 continue
             try:
                 if path.stat().st_size == 0:
-                    continue  # Just created, or the power failed just then: there is nothing in it.
+                    continue  # Just created, or left by a power failure: it is empty.
                 recovered = recover(path)
             except BlockingIOError:
                 continue
@@ -189,7 +190,7 @@ class Housekeeper:
                 continue  # removed just now
             except UsageError as error:
                 self._warn_once(f"not recovered: {error}")
-            except Exception as error:  # whatever is in a file, the others are repaired
+            except Exception as error:  # whatever the file contains, the others are repaired
                 self._warn_once(f"{path}: not recovered: {getattr(error, 'strerror', None) or repr(error)}")
                 continue
             else:
@@ -205,7 +206,7 @@ class Housekeeper:
 
 
 def _remove(path: Path) -> int | None:
-    """Remove a recording: how many bytes of the disk it had; None if it is being written. Raises OSError."""
+    """Remove a recording; returns its bytes on disk, None if it is being written. Raises OSError."""
     with open(path, "r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Where the results of a replay go beside a table: into a recording, to subscribers."""
+"""Further outputs of a replay in addition to a table: a recording, subscribers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _Report = Callable[[Status, Parameters], None]
 
 
 class _StatusSink:
-    """Takes the estimator's status and parameters as the daemon does, and at the end of the drive.
+    """Reports the estimator's status and parameters as the daemon does, and at the end of the drive.
 
-    That is once a second of the drive, and where its condition changes.
+    That is once per second of the drive, and when the condition changes.
     """
 
     def __init__(self, estimator: SteppedEstimator[AnyEstimate], report: _Report) -> None:
@@ -36,10 +36,10 @@ class _StatusSink:
         self._due: int | None = None
         self._condition: Condition | None = None
         self._t: int | None = None
-        """Time of the last step if its status has not been taken."""
+        """Time of the last step, if its status has not been reported."""
 
     def take(self, t: int, *_: object) -> None:
-        """A step was done at t, ns."""
+        """Take a step at t, ns."""
         self._t = t
         is_due = self._due is None or t >= self._due
         if is_due:
@@ -48,7 +48,7 @@ class _StatusSink:
             self.finish()
 
     def finish(self) -> None:
-        """The drive is over."""
+        """Report the last status of the drive."""
         if self._t is not None:
             self._condition = self._estimator.condition
             status = Status.of(self._t, self._condition, {"estimator": self._estimator.status()})
@@ -57,7 +57,7 @@ class _StatusSink:
 
 
 class ReplayOutputs(Generic[E]):
-    """What `play_back` gives its results to: `sinks` and `on_command`."""
+    """Receivers of the results of `play_back`: `sinks` and `on_command`."""
 
     def __init__(self, stack: ExitStack, estimator: SteppedEstimator[E]) -> None:
         """`stack` closes what is opened here."""
@@ -66,7 +66,7 @@ class ReplayOutputs(Generic[E]):
         self._take_command: list[Callable[[int, str, dict[str, Any]], None]] = []
 
     def on_command(self, t: int, name: str, arguments: dict[str, Any]) -> None:
-        """A recorded command was executed before the step at t, ns."""
+        """Take a recorded command that was executed before the step at t, ns."""
         for take in self._take_command:
             take(t, name, arguments)
 

@@ -1,4 +1,4 @@
-"""Where the command socket is unless it is configured: in a folder that no other user can write to."""
+"""Default place of the command socket: a folder that no other user can write to."""
 
 import os
 import tempfile
@@ -8,14 +8,15 @@ from vehicled.errors import UsageError
 from vehicled.trust import ownership
 
 SERVICE_FOLDER = Path("/run/vehicled")
-"""Of the service: the unit's `RuntimeDirectory`."""
+"""Folder of the service: the unit's `RuntimeDirectory`."""
 
 
 def default_command_endpoint() -> str:
-    """`ipc://FOLDER/commands`. Raises UsageError where there is no safe folder.
+    """`ipc://FOLDER/commands`. Raises UsageError if there is no safe folder.
 
-    FOLDER is that of the service if this process may write there; else `$XDG_RUNTIME_DIR/vehicled`, which belongs to
-    the user who is logged in; else, without a session, `vehicled-UID` in the folder of temporary files.
+    FOLDER is that of the service if this process may write there; else `$XDG_RUNTIME_DIR/vehicled`, which
+    belongs to the user who is logged in; else, without a session, `vehicled-UID` in the folder of temporary
+    files.
     """
     if os.access(SERVICE_FOLDER, os.W_OK | os.X_OK):
         return f"ipc://{SERVICE_FOLDER}/commands"

@@ -13,15 +13,15 @@ from typing import Any, Self
 from vehicled.terminal.termination import Terminated
 
 _TAKEN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""In the order in which they are returned: to end goes before everything."""
+"""In the order in which they are returned: signals that end the program come first."""
 _READ = 4096
-"""Bytes: more than the kernel keeps of them."""
+"""Bytes per read: more than the kernel keeps."""
 
 
 class Signals:
-    """While entered, in the main thread: SIGTERM, SIGINT and SIGHUP interrupt nothing; `wait` returns them.
+    """While entered, in the main thread, SIGTERM, SIGINT and SIGHUP do not interrupt; `wait` returns them.
 
-    As with the kernel's own, a signal that comes again before it is taken counts once; none is lost for that.
+    As in the kernel, a signal that comes several times before `wait` counts once; others are not lost.
     """
 
     def __enter__(self) -> Self:
@@ -29,8 +29,8 @@ class Signals:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)
-        # Python's own handler, in C, writes a byte here at once, which ends a wait. Where there is no room for one,
-        # others are there already: which signals came is noted by ours.
+        # Python's own handler, in C, writes a byte to this socket at once, which ends a wait. If the socket
+        # is full, it already has bytes that end the wait. Our handler notes which signals have come.
         self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._handlers_before: dict[signal.Signals, Any] = {s: signal.signal(s, self._note) for s in _TAKEN}
         self._mask_before = signal.pthread_sigmask(signal.SIG_UNBLOCK, _TAKEN)
@@ -45,7 +45,7 @@ class Signals:
         self._writer.close()
 
     def wait(self, seconds: float) -> signal.Signals | None:
-        """The next signal, or None after so many seconds without one."""
+        """Return the next signal, or None after so many seconds without one."""
         end = time.monotonic() + seconds
         while True:
             for number in _TAKEN:
@@ -64,9 +64,9 @@ class Signals:
 
 @contextlib.contextmanager
 def hold_reload() -> Iterator[None]:
-    """While entered, the kernel keeps a SIGHUP until `Signals` are: it would end a process that only begins.
+    """While entered, the kernel holds back SIGHUP until `Signals` is entered: it would end a starting process.
 
-    For a process without other threads; those that begin meanwhile keep it as well.
+    For a process without other threads; threads that start meanwhile block it as well.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
     try:
@@ -76,7 +76,7 @@ def hold_reload() -> Iterator[None]:
 
 
 def run_as_daemon(run: Callable[[], int]) -> int:
-    """The exit status of `run`, which enters `Signals`; 0 where SIGTERM comes before, as while a model compiles."""
+    """Exit status of `run`, which enters `Signals`; 0 if SIGTERM comes earlier, as while a model compiles."""
     with hold_reload():
         try:
             return run()

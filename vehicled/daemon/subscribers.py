@@ -1,4 +1,4 @@
-"""What the clients of the publishing socket have subscribed to, and how much of that each may have."""
+"""Subscriptions of the publishing socket's clients, and their limits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from vehicled.daemon.connections import Connections
 from vehicled.trust.token_bucket import TokenBucket
 
 MAX_SUBSCRIPTIONS = 64
-"""Of one connection: ten times the topics that there are."""
+"""Most subscriptions of one connection: ten times the number of topics."""
 MAX_BYTES = 16384
-"""Of one connection's subscriptions together. ZeroMQ keeps some 50 bytes for each of them."""
+"""Most bytes of one connection's subscriptions together. ZeroMQ keeps about 50 bytes for each of them."""
 _OF_SOURCES = b"innovation."
-"""Before the kind of observation, in the topic of its innovations alone."""
+"""Prefix of the topic of one kind of observation's innovations, before the kind."""
 _REQUESTS_PER_S = 10.0
 _REQUESTS_AT_ONCE = 2.0 * MAX_SUBSCRIPTIONS
 _WELCOMES_PER_S = 50.0
@@ -23,7 +23,7 @@ _WELCOMES_AT_ONCE = 100.0
 
 
 class _Subscriptions:
-    """Of one connection."""
+    """Subscriptions of one connection."""
 
     def __init__(self) -> None:
         self.prefixes: set[bytes] = set()
@@ -32,9 +32,10 @@ class _Subscriptions:
 
 
 class Subscribers:
-    """Takes the requests of an XPUB socket with XPUB_VERBOSER. A connection with too many is cut off.
+    """Handles requests of an XPUB socket with XPUB_VERBOSER. A connection with too many of them is cut off.
 
-    XPUB keeps every subscription, of whatever topic, so that all of them count. For the thread that owns the socket.
+    XPUB keeps every subscription, even of unknown topics, so all of them count. To be used by the thread that
+    owns the socket.
     """
 
     def __init__(self, bound: zmq.Socket[bytes], topics: Sequence[str]) -> None:
@@ -44,11 +45,11 @@ class Subscribers:
         self._welcomes = TokenBucket(_WELCOMES_PER_S, _WELCOMES_AT_ONCE)
         self._holders: dict[bytes, int] = {}
         self.monitor = self._connections.monitor
-        """To be polled beside the socket: readable when clients came or went."""
+        """To be polled with the socket: readable when clients have come or gone."""
         self.wanted: frozenset[str] = frozenset()
         """Topics with a subscriber."""
         self.wanted_sources: tuple[bytes, ...] = ()
-        """Prefixes of topics of single sources of innovations that are subscribed to."""
+        """Prefixes of subscribed topics of single sources of innovations."""
         self.ignored = 0
         """Requests that named no topic."""
 
@@ -58,7 +59,7 @@ class Subscribers:
         return self._connections.refused
 
     def close(self) -> None:
-        """Before the socket is closed."""
+        """Stop monitoring; call before the socket is closed."""
         self._connections.close()
 
     def check(self) -> None:
@@ -66,7 +67,7 @@ class Subscribers:
         self._connections.check()
 
     def update(self) -> list[str]:
-        """Take what has come; returns the topics whose last value a new subscriber is to get, in their order."""
+        """Handle new requests; returns the topics whose last value a new subscriber is to get, in their order."""
         welcome: set[str] = set()
         for gone in self._connections.update():
             for prefix in gone.prefixes:

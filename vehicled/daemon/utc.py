@@ -1,4 +1,4 @@
-"""Time of day of the messages: by stamps and pulses of a GNSS receiver, or else by the host's clock."""
+"""Time of day of the messages, from stamps and pulses of a GNSS receiver, or else from the host's clock."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from collections.abc import Callable
 from typing import Any
 
 _EARLIEST, _LATEST = 1e9, 4.1e9
-"""s since 1970: receivers that do not know the time give zero, or the beginning of their calendar."""
+"""Valid stamps, s since 1970: receivers that do not know the time give zero, or the beginning of their calendar."""
 _SECOND = 1_000_000_000
 _STAMP_STEP, _PULSE_STEP = 0.1, 1e-3
-"""s: two stamps, or pulses, that differ by more from the monotonic clock are of different clocks."""
+"""s: two stamps, or pulses, whose offsets from the monotonic clock differ by more are of different clocks."""
 _STAMP_LATENCY, _PULSE_LATENCY = 0.01, 5e-5
-"""s, 1 σ: of the time at which a stamp was measured, on the host's clock, and of an interrupt."""
+"""s, 1 σ: error of the host's time of a stamp's measurement, and of an interrupt."""
 _AGREEING = 10
-"""In a row that agree with each other before they are used, at the beginning and after a step: a receiver that does
-not yet know the leap seconds gives another time at first."""
+"""Consecutive stamps or pulses that must agree before they are used, at the beginning and after a step: a
+receiver that does not know the leap seconds yet gives another time at first."""
 _AGREEING_OF_LEAP = 2
-"""Likewise of those that differ by one second from what is known: until then, a leap second makes messages wrong."""
+"""The same number if they differ by one second from the known time: until then, a leap second makes messages
+wrong."""
 _MEMORY = 100
 """Stamps or pulses that are averaged."""
 _DRIFT = 2e-5
-"""Of the monotonic clock, while there are none."""
+"""Drift of the monotonic clock while there are no stamps or pulses."""
 _LONGEST_NS, _LONGEST_PULSES_NS = 3600 * _SECOND, 10 * _SECOND
-"""After so long without stamps the host's clock is used; after so long without pulses, the stamps."""
+"""Without stamps for the first time, the host's clock is used; without pulses for the second time, the stamps
+are used."""
 _UNCERTAIN = 0.25
-"""s: a pulse that is so far from a second of the stamps may be that of another second."""
+"""s: a pulse that differs by more from a full second of the stamps may belong to another second."""
 
 
 def read_host_offset() -> int:
@@ -35,22 +37,22 @@ def read_host_offset() -> int:
 
 
 class _Offset:
-    """Time of day less monotonic clock, averaged over measurements of it that agree."""
+    """Time of day less monotonic clock, averaged over measurements that agree."""
 
     def __init__(self, step: float, latency: float) -> None:
-        """`step`: s by which measurements of the same clock differ at most; `latency`: 1 σ of all together, s."""
+        """`step`: largest difference of measurements of one clock, s; `latency`: their common error, 1 σ, s."""
         self._step_ns, self._latency = step * 1e9, latency
         self.known: tuple[int, int] | None = None
-        """ns, and time of the last measurement, ns; replaced as a whole."""
+        """Offset, ns, and time of the last measurement, ns; replaced as a whole."""
         self._used = 0
-        """Measurements in the average."""
+        """Number of measurements in the average."""
         self._scatter = 0.0
         """s²: mean square of the measurements' differences from the average."""
         self._candidate: tuple[int, int] = (0, 0)
-        """Offset that differs from it, ns, and how many in a row had that."""
+        """Offset that differs from it, ns, and number of consecutive measurements with it."""
 
     def take(self, t_ns: int, offset: int) -> bool:
-        """One measurement, ns, at a time on the monotonic clock; False where it differs from those before."""
+        """Take an offset, ns, at a time on the monotonic clock; returns False if it differs from those before."""
         if self.known is None or abs(offset - self.known[0]) > self._step_ns:
             stepping = self.known is not None
             self._note_candidate(t_ns, offset)
@@ -73,7 +75,7 @@ class _Offset:
         return self.known is not None and abs(abs(offset - self.known[0]) - _SECOND) <= self._step_ns
 
     def find(self, t_ns: int, longest_ns: int) -> int | None:
-        """The average at a time; None where the last measurement was longer ago than that."""
+        """Average at a time; None if the last measurement is older than `longest_ns`."""
         known = self.known
         return None if known is None or t_ns - known[1] > longest_ns else known[0]
 
@@ -85,7 +87,7 @@ class _Offset:
 
 
 class UtcClock:
-    """The offset of time of day and monotonic clock. Stamps and pulses may come from threads of their own."""
+    """Offset of time of day from the monotonic clock. Stamps and pulses may come from their own threads."""
 
     def __init__(self, host_offset: Callable[[], int] = read_host_offset) -> None:
         self._read_host_offset = host_offset
@@ -95,7 +97,7 @@ class UtcClock:
         self._counters = {"used": 0, "zero": 0, "stale": 0, "stepping": 0, "pulses": 0}
 
     def take(self, t_ns: int, stamp: float) -> None:
-        """A stamp, s since 1970 UTC, of a measurement made at `t_ns` on the monotonic clock."""
+        """Take a stamp, s since 1970 UTC, of a measurement made at `t_ns` on the monotonic clock."""
         if not _EARLIEST < stamp < _LATEST:
             self._counters["zero"] += 1
             return
@@ -111,7 +113,7 @@ class UtcClock:
             self._counters["used"] += 1
 
     def take_pulse(self, t_ns: int) -> None:
-        """A second of UTC began at `t_ns` on the monotonic clock; stamps determine which."""
+        """Take a pulse: a second of UTC began at `t_ns` on the monotonic clock; stamps determine which one."""
         rough = self._stamps.find(t_ns, _LONGEST_NS)
         if rough is None:
             return
@@ -121,7 +123,7 @@ class UtcClock:
             self._counters["pulses"] += 1
 
     def find_offset(self, t_ns: int) -> int:
-        """ns: time of day less monotonic clock, at a time on that."""
+        """Time of day less monotonic clock, ns, at a time on the latter."""
         return self._find(t_ns)[1]
 
     def _find(self, t_ns: int) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""The files that a daemon writes: none of them may be one that it reads, or a folder."""
+"""Checks of the files that a daemon writes: none may be one that it reads, or a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vehicled.trust.bounded_file import check_regular
 
 
 def check_learned(document: Deferred, path: Path) -> None:
-    """Raise SettingsError where `daemon.learned` would overwrite another file in use, or cannot be a file.
+    """Raise SettingsError if `daemon.learned` would overwrite another file in use, or cannot be a file.
 
     `document`: the configuration, which is in the file `path`. Nothing is opened.
     """
@@ -46,7 +46,7 @@ def check_learned(document: Deferred, path: Path) -> None:
 
 
 def check_record(document: Deferred) -> None:
-    """Raise SettingsError where `daemon.record.directory` cannot be a folder."""
+    """Raise SettingsError if `daemon.record.directory` cannot be a folder."""
     part = document.parts("daemon", "record").get("directory")
     directory = _read(part, Path)
     if part is not None and directory is not None and (fault := find_folder_fault(directory)) is not None:
@@ -54,7 +54,7 @@ def check_record(document: Deferred) -> None:
 
 
 def _find_inputs(document: Deferred) -> Iterator[Path]:
-    """The files that devices and sockets read; parts with mistakes, which are reported elsewhere, have none."""
+    """Files that devices and sockets read. Parts with mistakes are skipped, as these are reported elsewhere."""
     yield from _find_paths(_read(document.parts("daemon").get("publish"), PublishOptions))
     for part in document.parts("daemon", "devices").values():
         device = _read(part, DeviceOptions)
