@@ -1,7 +1,8 @@
-"""Whether a BLF log can be read in bounded memory and time: what its reader in python-can takes for granted.
+"""Checks whether a BLF log can be read in bounded memory and time, as its reader in python-can assumes.
 
-A BLF file (Vector, as python-can reads it) is a header and containers of zlib data, which together are a stream of
-objects. Each object begins with `LOBJ`, the size of its own head, a version, its whole size and its type.
+A BLF file (Vector, as python-can reads it) is a header and containers of zlib data, which together are a
+stream of objects. Each object begins with `LOBJ`, the size of its own head, a version, its whole size and its
+type.
 """
 
 import contextlib
@@ -18,18 +19,18 @@ _SIGNATURE = b"LOBJ"
 _CONTAINER = 10
 _ZLIB = 2
 _LEAST = 32
-"""Bytes of an object with a time."""
+"""Least size of an object with a time, bytes."""
 _LARGEST = 16 << 20
-"""Bytes in a container, and of an object: writers use 128 kB."""
+"""Largest size of a container's contents, and of an object, bytes: writers use 128 kB."""
 
 
 def check_blf(path: Path) -> None:
-    """Raises ValueError where a container or an object is larger, or an object smaller, than any can be.
+    """Raises ValueError for a container or object that is too large, or an object that is too small, to be valid.
 
-    OSError if the file cannot be read. What is damaged otherwise is left to the reader.
+    OSError if the file cannot be read. Other damage is left to the reader.
     """
     tail = b""
-    # The reader ends at a container that cannot be decompressed, too, after all frames before it.
+    # Like the reader, end at a container that cannot be decompressed, after all frames before it.
     with open(path, "rb") as file, contextlib.suppress(zlib.error):
         for begin, data in _containers(file):
             tail = _check_objects(tail + data, begin)
@@ -67,7 +68,7 @@ def _contents(body: bytes, begin: int) -> bytes:
 
 
 def _check_objects(data: bytes, begin: int) -> bytes:
-    """The rest of an object at the end, which goes on in the next container."""
+    """Check whole objects; returns the incomplete one at the end, which continues in the next container."""
     at = 0
     while (found := data.find(_SIGNATURE, at, at + 8)) >= 0 and found + _OBJECT_HEAD.size <= len(data):
         size = _OBJECT_HEAD.unpack_from(data, found)[3]

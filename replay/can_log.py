@@ -25,7 +25,7 @@ _CANDUMP = re.compile(
 )
 
 _HEAD_S, _HEAD_FRAMES = 10.0, 50_000
-"""By what a log begins with, the bus of each channel is chosen."""
+"""Length of the beginning of a log, s, and frames, by which the bus of each channel is chosen."""
 
 
 class CanLog:
@@ -110,15 +110,16 @@ def _take_head(frames: Iterator[can.Message]) -> Iterator[can.Message]:
 
 
 def _may_be(bus: str, channel: str, decoders: Mapping[CanDecoder, str]) -> bool:
-    """Whether a bus of the log may be that of a channel: those that are named as another one are not."""
+    """Whether a bus of the log may belong to a channel: not if it has the name of another channel."""
     return bus == channel or bus not in decoders.values()
 
 
 def _choose_buses(decoders: Mapping[CanDecoder, str], head: Iterable[can.Message]) -> dict[str, str]:
-    """By channel, which bus of the log it is: logs name or number buses as they like, from 0 on.
+    """Choose the log's bus of each channel, as logs name or number buses in any way, from 0 on.
 
-    That of the same name. Else, of those with messages of the channel's devices, the one of the same number (0 for
-    `can0`), which no other channel has yet, with most of these messages, or the first one. None has messages: none.
+    A bus of the same name is preferred. Next, among buses with messages of the channel's devices: one of the
+    same number (0 for `can0`), one that no other channel has yet, the one with most of these messages, the
+    first one. A channel without messages gets none.
     """
     messages: dict[str, dict[str, set[int]]] = {channel: {} for channel in decoders.values()}
     for frame in head:
@@ -147,7 +148,7 @@ def _number(bus: str) -> str:
 
 
 class _GoodLines:
-    """A text file without the lines that its reader cannot parse: too long, or other than `pattern`."""
+    """A text file without lines that its reader cannot parse: those too long, or not matching `pattern`."""
 
     def __init__(self, file: TextIO, problems: Problems, pattern: re.Pattern[str] | None = None) -> None:
         self._file = file

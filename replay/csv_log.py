@@ -32,23 +32,24 @@ ABSURD = {
     "s": 1e10,
     "": 1e3,
 }
-"""Per unit: no road vehicle's sensor measures more than this magnitude, so it is damage, not data."""
+"""Largest magnitude, per unit, that a road vehicle's sensor measures; a larger value is damage."""
 
 _NO_VALUE = {"", "na", "n/a", "#n/a", "#nv", "null", "none", "-", "--"}
-"""What programs write into a cell without a value, in lower case, beside `nan`, which is a number for Python."""
+"""Texts that programs write into a cell without a value, in lower case; `nan` is parsed as a number by
+Python."""
 
 
 def is_blank(text: str) -> bool:
-    """Whether a cell that is no number says that there is no value."""
+    """Whether the text of a cell that is no number stands for a missing value."""
     return text.strip().lower() in _NO_VALUE
 
 
 def is_new(source: str, t: int, latest: dict[str, int], where: str, problems: Problems) -> bool:
-    """Whether a sample at t (ns) is another than the last one of its sensor; `latest` is brought up to date."""
+    """Whether a sample at t (ns) is no duplicate of its sensor's last one; updates `latest`."""
     before = latest.get(source)
     if before is not None and t <= before:
         if t == before:
-            # One sensor cannot measure twice at one instant: using both would count it twice.
+            # One sensor cannot measure twice at one time: using both would count the measurement twice.
             problems.add("duplicate", where, f"{source}, t = {format_seconds(t)} s")
             return False
         times = f"t = {format_seconds(t)} s after {format_seconds(before)} s"
@@ -59,7 +60,7 @@ def is_new(source: str, t: int, latest: dict[str, int], where: str, problems: Pr
 
 
 class _Group(NamedTuple):
-    """The columns that one sensor fills together."""
+    """Columns of the channels that one sensor measures together."""
 
     source: str
     columns: list[tuple[int, str, float]]
@@ -94,13 +95,14 @@ class CsvLog:
         return [channel for group in self._header.groups for _, channel, _ in group.columns]
 
     def measurements(self) -> Iterator[Measurement]:
-        """The samples as the rows come: a measurement per row and sensor."""
+        """Yield a measurement per row and sensor, in the order of rows."""
         self.problems.clear()
         group_times: dict[str, int] = {}
         previous: tuple[int, int, list[str]] | None = None
         latest: int | None = None
         for row in self._rows():
-            # One row behind, so that a single wild time stamp can be distinguished from a pause of the log.
+            # Rows are handled one row late, so that a single wrong time stamp can be distinguished from a
+            # pause of the log.
             if previous is not None:
                 number, t, _ = previous
                 if latest is not None and t - latest > MAX_GAP_NS and row[1] < t - MAX_GAP_NS:
@@ -184,7 +186,7 @@ def read_header(path: Path, file: TextIO) -> str:
     """The first line of a table. Raises UsageError if it is no text, or has no end where any header has one."""
     line = file.readline(LONGEST_LINE)
     if "\0" in line:
-        is_utf16 = line.startswith("\ufffd\ufffd")  # its mark, which is none of UTF-8
+        is_utf16 = line.startswith("\ufffd\ufffd")  # its byte order mark, which is not valid UTF-8
         raise UsageError(
             f"{path}: line 1: expected text in UTF-8, got {'UTF-16' if is_utf16 else 'bytes of 0'}"
         )
@@ -255,7 +257,7 @@ class CsvLogWriter:
         self._file.write(",".join(["t", *self._columns]) + "\n")
 
     def write(self, m: Measurement) -> None:
-        """Take a measurement; what is older than the newest by the window is written. Raises OSError."""
+        """Take a measurement; writes those that are older than the newest by the window. Raises OSError."""
         self._write(self.merger.take(m))
 
     def _write(self, rows: Iterable[TableRow]) -> None:
@@ -286,9 +288,9 @@ class EstimatesWriter:
     """
 
     def __init__(self, path: str | Path, point: Vector = ORIGIN, *, loads: bool = False) -> None:
-        """`point`: that the estimates are of; other than the vehicle origin, it stands in columns of its own.
+        """`point`: point of the estimates; if it is not the vehicle origin, it is written in its own columns.
 
-        `loads`: whether estimates have the forces in the joints, in columns before that.
+        `loads`: whether estimates have the forces in the joints, in columns before those.
         """
         self.rows = 0
         self._encode = msgspec.json.Encoder().encode
@@ -309,7 +311,7 @@ class EstimatesWriter:
         values = estimate.values.tolist()
         if self._has_loads and estimate.loads is not None:
             values += estimate.loads.tolist()
-        # JSON's shortest round-trip numbers are what is wanted here too, and its encoder is compiled.
+        # JSON also has the shortest numbers that read back unchanged, and its encoder is compiled.
         numbers = self._encode(values)[1:-1].replace(b"null", b"")
         self._file.write(b"%b,%b%b\n" % (format_seconds(estimate.t).encode(), numbers, self._point))
         self.rows += 1
@@ -336,13 +338,13 @@ class Table(NamedTuple):
 
 
 _LARGEST = 1e12
-"""In any unit of these columns: far more than an angle of a wheel in a year."""
+"""Largest value in any unit of these columns: far more than a wheel's angle in a year."""
 
 
 def read_estimates(path: str | Path) -> Table:
     """Estimates or truth from CSV: `t` and any of `ESTIMATE_COLUMNS`, `LOAD_COLUMNS` and `POINT_COLUMNS`.
 
-    UsageError on another column, and if it cannot be opened. Values that none of them can have are left out.
+    UsageError on another column, and if it cannot be opened. Impossible values are left out.
     """
     path = Path(path)
     problems = Problems(path.name)

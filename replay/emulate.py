@@ -23,28 +23,28 @@ _CHUNK = 4096
 _NS_PER_MS = 1_000_000
 
 Damage = Callable[[bytes], bytes]
-"""What a line does to a message."""
+"""Damage that a line does to a message."""
 
 
 class EmulatedDevice(Protocol):
-    """The other end of a device's line: what the driver reads is sent here."""
+    """The device's end of its line: sends what the driver reads."""
 
     channels: tuple[str, ...]
-    """What the device measures."""
+    """Channels that the device measures."""
     counters: dict[str, int]
-    """`messages` that were put on the line, and what became of their bytes."""
+    """`messages` put on the line, and what has become of their bytes."""
 
     def pack(self, m: Measurement) -> Sequence[Any]:
         """The messages or frames in which the device will send a measurement; none without such channels."""
 
     def send(self, packed: Sequence[Any], damage: Sequence[Damage] = ()) -> int:
-        """Put them on the line: how many there were to put. None while unplugged."""
+        """Put them on the line; returns their number. None are put while unplugged."""
 
     def write(self, data: bytes) -> None:
         """Put raw bytes on the line."""
 
     def fileno(self) -> int | None:
-        """What becomes readable when the host has sent something; None if the device takes nothing."""
+        """File descriptor that is readable when the host has sent something; None if the device takes nothing."""
 
     def reply(self) -> None:
         """Take what the host has sent, and reply."""
@@ -56,7 +56,7 @@ class EmulatedDevice(Protocol):
         """Put it back where it was."""
 
     def close(self) -> None:
-        """Take it off the line for good and free what it holds."""
+        """Take it off the line for good, and free its resources."""
 
 
 class PseudoTerminal:
@@ -69,7 +69,7 @@ class PseudoTerminal:
         self.replug()
 
     def write(self, data: bytes) -> None:
-        """Raw bytes onto the line. Bytes that are not read in time are lost, as on a real line, but counted."""
+        """Put raw bytes on the line. Bytes not read in time are lost, as on a real line, but counted."""
         if self._ends is None:
             return
         try:
@@ -80,7 +80,7 @@ class PseudoTerminal:
         self.counters["unread_bytes"] += len(data) - written
 
     def unplug(self) -> None:
-        """The device and its name are removed; a program that has it open gets a hang-up."""
+        """Remove the device and its name; a program that has it open gets a hang-up."""
         if self._ends is not None:
             self.link.unlink(missing_ok=True)
             ends, self._ends = self._ends, None
@@ -88,7 +88,7 @@ class PseudoTerminal:
                 os.close(end)
 
     def replug(self) -> None:
-        """The device is there again, under the same name but as another terminal."""
+        """Add the device again, under the same name but as another terminal."""
         if self._ends is not None:
             return
         ours, theirs = os.openpty()
@@ -122,7 +122,7 @@ def _damaged(message: bytes, damage: Sequence[Damage]) -> bytes:
 
 
 class EmulatedSerial(PseudoTerminal):
-    """A serial device that sends of its own accord, and takes nothing."""
+    """A serial device that sends without requests, and receives nothing."""
 
     def __init__(self, link: Path, encoder: DeviceEncoder) -> None:
         self.channels = encoder.channels
@@ -193,7 +193,7 @@ class EmulatedCan:
         return self._encoder.encode(m)
 
     def send(self, packed: Sequence[can.Message], damage: Sequence[Damage] = ()) -> int:
-        """Send the frames. A bus has checksums: what damages bytes makes it lose the frame."""
+        """Send the frames. As a bus has checksums, a damaged frame is lost."""
         sent = 0
         for frame in packed if self._plugged else ():
             data = bytes(frame.data)
@@ -249,7 +249,7 @@ _EMULATED: dict[str, Callable[[Any], EmulatedDevice]] = {
     "vectornav": _on_serial(lambda _: VectorNavEncoder()),
     "xsens": _on_serial(lambda _: XsensEncoder()),
 }
-"""By kind of driver: from its options to the emulated device."""
+"""By kind of driver: function from its options to the emulated device."""
 
 
 def emulate(kind: str, options: Any) -> EmulatedDevice:

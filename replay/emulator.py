@@ -1,4 +1,4 @@
-"""Emulated devices in a process of their own, as in a car: no other program waits for them, nor they for it."""
+"""Emulated devices in a process of their own, as in a car: they and other programs do not wait for each other."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from vehicled.messages import Measurement
 _END_WITHIN_S = 5.0
 _POLL_S = 0.05
 _PRIORITY = 20
-"""SCHED_FIFO where permitted: devices do not wait for ordinary programs. Below the estimator's thread, whose times
-are measured."""
+"""SCHED_FIFO priority if permitted, as devices do not wait for ordinary programs. Below that of the
+estimator's thread, whose times are measured."""
 
 DevicePlan = tuple[str, Any]
 """Kind of driver, and its options, which name the port."""
@@ -36,7 +36,8 @@ DevicePlan = tuple[str, Any]
 class Emulator:
     """Controls the process. A context manager; leaving it always ends the process and removes the ports.
 
-    Made, all devices are on their lines, and silent until `start` or `send`. The process ends with this program.
+    After construction, all devices are on their lines, and silent until `start` or `send`. The process ends
+    with this program.
     """
 
     def __init__(
@@ -62,9 +63,9 @@ class Emulator:
         self._pipe, theirs = context.Pipe()
         plan = (theirs, dict(devices), measurements, tuple(faults), tuple(timed))
         self._process = context.Process(target=_run, args=plan, name="emulated-devices", daemon=True)
-        # Ctrl-C reaches all processes of a terminal. This one inherits that SIGINT is blocked: it ends when the pipe
-        # is closed.
-        resource_tracker.ensure_running()  # which would be done in between, and ends with SIGINT unblocked
+        # Ctrl-C reaches all processes of a terminal. The new process inherits the blocked SIGINT, and ends
+        # when the pipe is closed.
+        resource_tracker.ensure_running()  # otherwise started below, and left with SIGINT unblocked
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process.start()
@@ -72,7 +73,7 @@ class Emulator:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         try:
-            self._receive()  # all are on their lines
+            self._receive()  # all devices are on their lines
         except BaseException:
             self.close()
             raise
@@ -84,12 +85,12 @@ class Emulator:
         return start
 
     def report(self) -> PlayReport:
-        """How far the play is."""
+        """Progress of the play."""
         report: PlayReport = self._call("report")
         return report
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end of the log: whether it was reached in time."""
+        """Wait for the end of the log; returns whether it was reached in time."""
         end = time.monotonic() + timeout_s
         while not self.report().done:
             left = end - time.monotonic()
@@ -99,7 +100,7 @@ class Emulator:
         return True
 
     def sent_times(self, device: str) -> array[int]:
-        """When each message of a timed device was written, ns, CLOCK_MONOTONIC, just before it."""
+        """Times at which each message of a timed device was about to be written, ns, CLOCK_MONOTONIC."""
         times: array[int] = self._call("sent_times", device)
         return times
 
@@ -180,7 +181,7 @@ def _run(
         player = Player(devices, measurements, faults, timed)
         pipe.send(None)
         gc.freeze()
-        gc.disable()  # what is made here has no cycles
+        gc.disable()  # objects made here have no cycles
         _Process(pipe, devices, player).run()
     except (VehicledError, OSError, can.CanError) as error:
         with contextlib.suppress(BrokenPipeError):
@@ -191,7 +192,7 @@ def _run(
 
 
 class _Process:
-    """Executes what comes through the pipe, and lets devices reply to their hosts, before, in and after the play."""
+    """Executes requests from the pipe, and lets devices reply to their hosts, before, during and after the play."""
 
     def __init__(self, pipe: Connection, devices: dict[str, EmulatedDevice], player: Player) -> None:
         self._pipe = pipe
@@ -206,7 +207,7 @@ class _Process:
                 self._player.play(start, self._wait)
 
     def _wait(self, seconds: float | None) -> bool:
-        """Serve pipe and devices, once something comes, for so long; whether the pipe is still open."""
+        """Serve pipe and devices, waiting at most so many seconds; returns whether the pipe is still open."""
         taking = {fd: device for device in self._devices.values() if (fd := device.fileno()) is not None}
         pipe = self._pipe.fileno()
         for ready in select.select([pipe, *taking], [], [], seconds)[0]:

@@ -1,4 +1,4 @@
-"""Measurements back into what the devices would have sent: the inverse of the decoders in `drivers`."""
+"""Encodes measurements as the devices would send them: the inverse of the decoders in `drivers`."""
 
 import math
 import struct
@@ -22,7 +22,7 @@ GNSS_CHANNELS = (
     *("gnss.h_acc", "gnss.v_acc", "gnss.speed", "gnss.course", "gnss.heading", UTC_CHANNEL),
 )
 _START_NS = 36_000_000_000_000
-"""Ten o'clock: at the first measurement where the time of day is not known; no date is sent then."""
+"""Ten o'clock: time of day at the first measurement if it is not known; no date is sent then."""
 
 
 class DeviceEncoder(Protocol):
@@ -196,7 +196,7 @@ def _minutes(degrees: float | None, digits: int, sides: str) -> str:
 
 
 class CanEncoder:
-    """Frames of a bus after its DBC file and the signal map of the driver.
+    """Encodes frames of a bus by its DBC file and the signal map of the driver.
 
     A message is sent with every measurement that has one of its channels, as soon as all its mapped signals
     have had a value; signals without a channel are 0.
@@ -227,7 +227,7 @@ class CanEncoder:
             value = (self._last[channel] - signal.offset) / factor
             if signal.roll_over is not None and signal.pulses_per_revolution is not None:
                 pulses = value * signal.pulses_per_revolution / (2 * math.pi)
-                value = math.floor(pulses + 1e-6) % signal.roll_over  # a pulse that is just due has come
+                value = math.floor(pulses + 1e-6) % signal.roll_over  # count a pulse that is just due
             s = message.get_signal_by_name(signal.signal)
             low = -math.inf if s.minimum is None else s.minimum
             high = math.inf if s.maximum is None else s.maximum

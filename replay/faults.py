@@ -20,16 +20,17 @@ class SensorFault(Protocol):
     """Changes measurements. Several are applied one after the other; each is used for one play of a log."""
 
     def apply(self, m: Measurement, t: float) -> Iterable[Measurement]:
-        """What is measured instead: nothing, one, or several. t: of its arrival, s from the start of the log.
+        """Measurements that replace `m`: none, one, or several. `t`: of its arrival, s from the start of the log.
 
-        Each arrives no earlier than `m` did.
+        None of them arrives earlier than `m` did.
         """
 
 
 @dataclass(kw_only=True)
 class _ChannelFault:
     channels: Sequence[str]
-    """Of `vehicled.messages.CHANNELS`; one that ends in a dot stands for all that begin with it, as in `imu.`."""
+    """Channels of `vehicled.messages.CHANNELS`; a name ending in a dot stands for all that begin with it, as
+    `imu.`."""
     begin: float = 0.0
     """s from the start of the log."""
     end: float = math.inf
@@ -97,7 +98,7 @@ class Offset(_ChannelFault):
 
 @dataclass(kw_only=True)
 class Multiply(_ChannelFault):
-    """Measurements with one of the channels come several times, as from a device at a higher rate."""
+    """Measurements with one of the channels arrive several times, as from a device at a higher rate."""
 
     times: int
     interval: float = 0.0
@@ -150,7 +151,7 @@ class WrongBaud:
 
 
 class LineDamage(Protocol):
-    """What a line does to the messages of a device."""
+    """Damage of a line to a device's messages."""
 
     counters: dict[str, int]
 
@@ -201,10 +202,10 @@ class Resampled:
 
 
 def read_at(message: bytes, ratio: float) -> bytes:
-    """What a serial port reads of a message, sent without pauses at `ratio` times the baud rate of the port.
+    """Bytes that a serial port reads from a message sent without pauses at `ratio` times its baud rate.
 
-    The port takes a falling edge as the begin of a start bit, and samples in the middle of its own bits. Where it
-    finds no stop bit, Linux hands over a zero byte.
+    The port takes a falling edge as the beginning of a start bit, and samples in the middle of its own bits.
+    If it finds no stop bit, Linux returns a zero byte.
     """
     line = bytearray([1])  # idle, then start bit, data from the lowest bit on, stop bit
     for byte in message:

@@ -10,16 +10,16 @@ from vehicled.messages import Measurement
 class Laps:
     """The measurements of a drive that ends as it began, again and again, in memory that does not grow.
 
-    The car must be at the end in the state, and with the heading, that it had at the start; where it is then, and how
-    far its wheels have turned, is in `gained`.
+    At the end, the car must have the same state and heading as at the start; `gained` has the change of its
+    position and of its wheels' angles.
     """
 
     measurements: Sequence[Measurement]
     """Of one lap, in order of arrival."""
     lap_ns: int
-    """Length of a lap: each begins so much later, ns."""
+    """Length of a lap, ns: each begins this much later than the one before."""
     gained: Mapping[str, float]
-    """By how much a channel is greater in each lap than in the one before."""
+    """Increase of a channel from lap to lap."""
     end_ns: int
     """Arrivals from this time on are left out, ns; the clock is that of the measurements."""
 

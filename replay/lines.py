@@ -1,4 +1,4 @@
-"""Lines of a text log, whatever the file is: none is read that is longer than any log has."""
+"""Reads the lines of a text log from any file, without reading lines longer than any log has."""
 
 from collections.abc import Iterator
 from typing import IO, AnyStr
@@ -10,7 +10,7 @@ LONGEST_LINE = 1 << 16
 
 
 def bounded_lines(file: IO[AnyStr], problems: Problems, first: int = 1) -> Iterator[tuple[int, AnyStr]]:
-    """(number, line with its end) from where the file is, numbered from `first`; a longer line is a problem."""
+    """Yield (number, line with its end) from here on, numbered from `first`; too long lines are problems."""
     number = first
     while line := file.readline(LONGEST_LINE):
         if _is_whole(line):

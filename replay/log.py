@@ -28,10 +28,10 @@ from vehicled.errors import UsageError
 from vehicled.messages import CHANNELS, Measurement, Step
 
 LogDevices = Mapping[str, CanOptions | NmeaOptions | UbxOptions]
-"""Options of devices, which some logs need to be decoded, by name of the device."""
+"""Options of devices that are needed to decode some logs, by name of the device."""
 
 _HEAD = 64
-"""Bytes of a file by which it is recognised."""
+"""Number of first bytes by which a file is recognised."""
 
 
 class Log(Protocol):
@@ -42,14 +42,14 @@ class Log(Protocol):
 
     @property
     def recorded(self) -> bool:
-        """Whether this is the recording of a filter's run, which has the measurements that each step consumed."""
+        """Whether this is a recording of a filter's run, with the measurements used by each step."""
 
     def measurements(self) -> Iterator[Measurement]:
         """All measurements in the order of the file."""
 
 
 class ShiftedLog:
-    """A log with all times later by the same."""
+    """A log with all times shifted by the same amount."""
 
     def __init__(self, log: Log, offset_ns: int) -> None:
         self._log, self._offset_ns = log, offset_ns
@@ -59,7 +59,7 @@ class ShiftedLog:
         self.about = known._replace(utc_offset_ns=utc)
 
     def measurements(self) -> Iterator[Measurement]:
-        """Those of the log."""
+        """The log's measurements, shifted."""
         offset = self._offset_ns
         for m in self._log.measurements():
             yield Measurement(m.source, m.t + offset, m.arrival + offset, m.values)
@@ -87,7 +87,7 @@ class _Device(Protocol):
 
 
 def log_devices(devices: Mapping[str, _Device]) -> dict[str, CanOptions | NmeaOptions | UbxOptions]:
-    """Those devices of a configuration whose raw logs can be read."""
+    """Devices of a configuration whose raw logs can be read."""
     kinds = ("can", "nmea", "ubx")
     return {
         name: device.options.to(load_driver(device.driver).Options)
@@ -100,11 +100,11 @@ class LogFormat(NamedTuple):
     """A kind of log that can be read."""
 
     names: str
-    """Of its files, for lists."""
+    """Name of its files, for lists."""
     suffixes: tuple[str, ...]
     open: Callable[[Path, LogDevices, LogMapping | None], Log]
     is_marked: Callable[[Path, bytes], bool] = lambda path, head: False
-    """Whether a path is of this kind by its first bytes, none of a folder."""
+    """Whether a path is of this kind by its first bytes, which are empty for a folder."""
 
 
 def _begins(*marks: bytes) -> Callable[[Path, bytes], bool]:
@@ -149,7 +149,7 @@ def _refuse(path: Path, mapping: LogMapping | None) -> None:
 
 
 def _shift(log: Log, mapping: LogMapping | None) -> Log:
-    """A log whose signals have names already: a mapping may do no more than shift its times."""
+    """A log whose signals have names already: a mapping may only shift its times."""
     if mapping is None:
         return log
     offset = mapping.time.offset
@@ -174,7 +174,7 @@ LOG_FORMATS: tuple[LogFormat, ...] = (
     LogFormat("OxTS (.ncom)", (ncom.SUFFIX,), _mapped(ncom.NcomSignals)),
     LogFormat("folders of comma2k19", (), _mapped(comma2k19.Comma2k19Signals), comma2k19.is_comma2k19),
 )
-"""The first one whose mark a path has reads it; without any mark, the one that it is named as."""
+"""The first format whose mark a path has is used; without any mark, that of its extension."""
 
 FORMATS = ", ".join(f.names for f in LOG_FORMATS)
 
@@ -221,7 +221,7 @@ def _open_run(paths: Sequence[Path], mapping: LogMapping | None) -> McapLog:
 
 
 def describe_log(log: Log) -> LogAbout:
-    """What a log has of that."""
+    """What is known about a log."""
     if isinstance(log, ShiftedLog):
         return log.about
     return LogAbout(log.utc_offset_ns, log.configuration) if isinstance(log, McapLog) else LogAbout()
@@ -233,10 +233,10 @@ _WRITERS: Mapping[str, Callable[[str | Path, Iterable[str], LogAbout], LogWriter
     parquet.SUFFIX: parquet.ParquetLogWriter,
     gpx.SUFFIX: lambda path, _, about: gpx.GpxWriter(path, about.utc_offset_ns),
 }
-"""By extension: what writes a log."""
+"""Writers of logs, by extension."""
 
 WRITTEN = tuple(_WRITERS)
-"""Extensions of what `create_log` writes."""
+"""Extensions that `create_log` can write."""
 
 
 def create_log(
@@ -255,16 +255,16 @@ def create_log(
 
 
 def read_steps(log: Log, period_ns: int) -> Iterator[Step]:
-    """The filter steps of a log: exactly those of the run, if it is a recording, else at a fixed period."""
+    """Filter steps of a log: exactly those of the run if it is a recording, else at a fixed period."""
     if isinstance(log, McapLog) and log.recorded:
         return log.recorded_steps()
     return make_steps(sort_by_arrival(log.measurements(), log.problems), period_ns, log.problems)
 
 
 def read_steps_as_measured(log: Log, period_ns: int) -> Iterator[Step]:
-    """Steps at a fixed period as if everything had arrived when it was measured: for what need not run in real time.
+    """Steps at a fixed period as if everything arrived when it was measured, for uses without real time.
 
-    The commands of a recording are executed at the times when they were.
+    Commands of a recording are executed at their recorded times.
     """
     measurements = sort_by_arrival(as_measured(log.measurements()), log.problems)
     steps = make_steps(measurements, period_ns, log.problems)

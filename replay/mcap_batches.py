@@ -1,4 +1,4 @@
-"""Messages of a recording, decoded some thousand at a time."""
+"""Decodes messages of a recording, about a thousand at a time."""
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -21,17 +21,17 @@ _T = TypeVar("_T")
 
 @cache
 def find_decoder(kind: Any) -> Callable[[bytes], Any]:
-    """Of JSON into a type."""
+    """Decoder of JSON into a type."""
     return msgspec.json.Decoder(kind).decode
 
 
 def decode_all(
     messages: Sequence[Message], kind: type[_T], decode: Callable[[Message], _T | None], nulls: bool = True
 ) -> list[_T]:
-    """What the messages are, in order.
+    """Decode messages, in order.
 
-    decode: of one message, None if it is damaged; called where not all of them are of this `kind`, and, without
-    `nulls`, where there is a null in any of them.
+    decode: decodes one message, None if it is damaged; used if not all messages are of this `kind`, or,
+    without `nulls`, if any of them has a null.
     """
     together = b"[%b]" % b",".join([message.data for message in messages])
     if together.isascii() and (nulls or b"null" not in together):
@@ -45,7 +45,7 @@ def decode_all(
 
 
 class TableReader:
-    """Makes one table of the topics that have a row of estimates in each message."""
+    """Makes one table of the topics whose messages are rows of estimates."""
 
     def __init__(self, problems: Problems, decode: Callable[[Message, Any], Any]) -> None:
         """`decode`: one message as a type, None if it is damaged."""
@@ -79,7 +79,7 @@ class TableReader:
         columns: dict[str, np.ndarray] = {}
         for topic in topics:
             blocks = [values for _, values in self._blocks.pop(topic)]
-            # One column after the other, as all at once would be there twice.
+            # One column at a time: all at once would need memory twice.
             found = {c: _join([b[:, k] for b in blocks], float) for k, c in enumerate(ROW_COLUMNS[topic], 1)}
             if not np.array_equal(times[topic], rows_t):
                 found = _place(found, rows_t, times[topic])
@@ -93,7 +93,7 @@ def _tabulate(rows: Sequence[msgspec.Struct]) -> np.ndarray:
     fields = list(map(msgspec.structs.astuple, rows))
     n, width = len(fields), len(fields[0])
     try:
-        # In half of the time that an array takes to find out what is in it.
+        # Takes half of the time of `np.array`, which has to inspect the contents.
         return np.frombuffer(struct.pack(f"{n * width}d", *chain.from_iterable(fields))).reshape(n, width)
     except struct.error:
         return np.array(fields, dtype=float)

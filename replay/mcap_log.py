@@ -44,11 +44,11 @@ class Run(NamedTuple):
 
 
 _LONGEST_PAUSE_S = 10.0
-"""Between two steps of one run. The service is restarted long before."""
+"""Longest time between two steps of one run. The service is restarted well before."""
 
 
 class _InnovationRecord(msgspec.Struct, gc=False):
-    """`Innovation` as it may be in a file: with nulls where the filter had NaN."""
+    """`Innovation` as stored in a file: with nulls where the filter had NaN."""
 
     t: int
     step: int
@@ -113,7 +113,7 @@ class McapLog:
             steps = read_messages(path, ("step",), self.problems)
             first = next(steps, None)
             if first is None:
-                # One that the daemon had just begun when it ended.
+                # A file that the daemon had just begun when it ended.
                 is_begun = next(read_messages(path, ("configuration",), self.problems), None) is not None
                 if before is not None and path is self._paths[-1] and is_begun:
                     return
@@ -150,14 +150,14 @@ class McapLog:
         """The message as `kind`, None (and a problem) if it is not one."""
         try:
             if not message.data.isascii():
-                message.data.decode()  # damaged names of fields, which the decoder would leave out
+                message.data.decode()  # raises for damaged names of fields, which the decoder would skip
             return find_decoder(kind)(message.data)  # type: ignore[arg-type]  # classes are hashable
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self.problems.add("bad message", f"/{message.topic} at {message.log_time}", str(error))
             return None
 
     def _decode_measurement(self, message: Message) -> Measurement | None:
-        # Only few have something that is not known, so that most are read as what they will be.
+        # Only few have unknown values, so most are decoded directly to their final type.
         has_null = b"null" in message.data
         record = self._decode(message, MeasurementRecord if has_null else Measurement)
         if record is None:
@@ -229,7 +229,7 @@ class McapLog:
         return divide(self.path, most if len(self._paths) == 1 and is_ours(self.path) else 1)
 
     def decode_measurements(self, messages: Sequence[Message]) -> list[Measurement]:
-        """What messages of `measurement` are, less damaged ones."""
+        """Decode messages of `measurement`; damaged ones are left out."""
         found = decode_all(messages, Measurement, self._decode_measurement)
         times = [t for m in found for t in (m.t, m.arrival)] or [0]
         if not -LONGEST_NS <= min(times) <= max(times) <= LONGEST_NS:
@@ -237,13 +237,13 @@ class McapLog:
         return found
 
     def decode_innovations(self, messages: Sequence[Message]) -> list[Innovation]:
-        """What messages of `innovation` are, less damaged ones; NaN where the filter had it."""
+        """Decode messages of `innovation`; damaged ones are left out; NaN where the filter had it."""
         return decode_all(messages, Innovation, self._decode_innovation)
 
     def decode_parts(self, messages: Sequence[Message], kind: type[_T]) -> list[_T]:
-        """What messages of `measurement` or `innovation` are, less damaged ones: those fields that `kind` has.
+        """Decode those fields of `measurement` or `innovation` that `kind` has; damaged messages are left out.
 
-        Times of measurements are `Nanoseconds` in it.
+        In `kind`, times of measurements have the type `Nanoseconds`.
         """
         is_innovation = messages[0].topic == "innovation"
         decode_whole = self._decode_innovation if is_innovation else self._decode_measurement
@@ -255,16 +255,16 @@ class McapLog:
         return decode_all(messages, kind, decode, nulls=is_innovation)
 
     def decode_all(self, messages: Sequence[Message], kind: type[_T]) -> list[_T]:
-        """Messages as `kind`, less those that are none."""
+        """Decode messages as `kind`, without those that are not."""
         return decode_all(messages, kind, lambda message: self._decode(message, kind))
 
     def make_table(self) -> TableReader:
-        """For batches of the topics `ROW_COLUMNS`."""
+        """Reader for batches of the topics `ROW_COLUMNS`."""
         return TableReader(self.problems, self._decode)
 
     def read_run(self, topics: Collection[str] = TOPICS) -> Run:
-        """Everything at once, in memory; of other topics than these nothing."""
-        with collector_off():  # a million objects that stay are not worth looking through again and again
+        """Read all messages of these topics into memory."""
+        with collector_off():  # a million objects that stay need not be searched again and again
             table = self.make_table()
             measurements: list[Measurement] = []
             innovations: list[Innovation] = []

@@ -1,4 +1,4 @@
-"""The messages of an MCAP file, whole or cut off: what is damaged is counted, what is complete is read."""
+"""Reads the messages of an MCAP file, whole or cut off: damage is counted, complete messages are read."""
 
 import io
 import os
@@ -18,13 +18,13 @@ from replay.problems import Problems
 from vehicled.errors import UsageError
 
 _LARGEST_RATIO = 256
-"""Of what a chunk holds to the chunk itself: measurements and estimates have 5 to 20."""
+"""Largest ratio of a chunk's contents to its size: measurements and estimates have 5 to 20."""
 _AT_ONCE = 1024
-"""Messages of a topic: to decode each by itself takes several times longer."""
+"""Number of messages of a topic in a batch: decoding each on its own takes several times longer."""
 _MESSAGE = int(Opcode.MESSAGE)
 _LARGEST_HEAD = 1 << 16
 _SMALL = 1 << 14
-"""Bytes in a chunk that have any ratio."""
+"""Size of a chunk's contents up to which any ratio is allowed, bytes."""
 
 
 def is_mcap(path: str | Path) -> bool:
@@ -98,7 +98,7 @@ def read_messages(
 def read_batches(
     path: Path, topics: Collection[str], problems: Problems, name: str = "", part: ByteRange | None = None
 ) -> Iterator[tuple[str, list[Message]]]:
-    """Some thousand of one topic at a time, with its name; as `read_messages`, but that order is within a topic.
+    """Yield a topic and about a thousand of its messages; like `read_messages`, but in order only within a topic.
 
     part: of a file that declares its topics before all else, as those of this program do.
     """
@@ -118,7 +118,7 @@ def _read_chunks(
     name: str,
     part: ByteRange | None = None,
 ) -> Iterator[None]:
-    """Puts messages into the lists of their topics; yields after each chunk."""
+    """Append messages to the lists of their topics; yields after each chunk."""
     channels: dict[int, tuple[str, list[Message]] | None] = {}
     first, end, size = part or divide(path, 1)[0]
     with open(path, "rb") as file:
@@ -133,7 +133,7 @@ def _read_chunks(
             if opcode == Opcode.DATA_END:
                 return
             if opcode == 0 or length > size - begin - RECORD.size:
-                # Power failed, or the file is still being written: what came before is good.
+                # Power failed, or the file is still being written: the earlier part is valid.
                 if begin >= first:
                     problems.add("truncated", where, f"{size - begin} bytes without a complete record")
                 return
@@ -168,9 +168,10 @@ def _decompress(record: bytes, where: str, problems: Problems) -> bytes:
 
 
 def _contents(chunk: Chunk) -> bytes:
-    """What a chunk holds. Raises ValueError where that is not what its head declares, or more than can be.
+    """Contents of a chunk. Raises ValueError if they differ from what its head declares, or are too large.
 
-    Whatever the head of a compressed frame declares, no more is decompressed than that of the chunk does.
+    No more is decompressed than the head of the chunk declares, whatever the head of the compressed frame
+    says.
     """
     data = unpack(chunk.compression, chunk.data, chunk.uncompressed_size)
     if chunk.uncompressed_crc not in (0, zlib.crc32(data)):
@@ -179,13 +180,13 @@ def _contents(chunk: Chunk) -> bytes:
 
 
 def find_most(packed: int, largest: int | None = LARGEST) -> int:
-    """How many bytes may have been compressed to so many; `largest`: of a chunk, None of a whole file."""
+    """Largest size of the contents of so many packed bytes; `largest`: limit for a chunk, None for a whole file."""
     most = max(_SMALL, _LARGEST_RATIO * packed)
     return most if largest is None else min(largest, most)
 
 
 def unpack(compression: str, packed: bytes, size: int) -> bytes:
-    """The `size` bytes that were compressed. Raises ValueError where it is not that many, or more than can be."""
+    """Decompress to `size` bytes. Raises ValueError if the result has another size, or too large a size."""
     most = find_most(len(packed))
     if size > most:
         raise ValueError(f"{size} bytes from {len(packed)}, expected at most {most}")
@@ -215,10 +216,11 @@ def _read_records(
 ) -> None:
     """Add the messages in a run of complete records to the lists of their topics.
 
-    Channels that it declares are added to `channels`: topic and list, or None for those of other topics.
+    Declared channels are added to `channels`: topic and list, or None for other topics.
     """
-    # Nearly all of the time to read a recording would be spent here: there are a million messages in a quarter of an
-    # hour. Any record is read as a message at first; the last one may be shorter than one.
+    # Nearly all of the time to read a recording would be spent here: there are a million messages in a
+    # quarter of an hour. Every record is first unpacked as a message; `padded` allows this for a shorter last
+    # one.
     padded, unpack, begin, head = body + bytes(MESSAGE.size), MESSAGE.unpack_from, MESSAGE.size, RECORD.size
     position, last = 0, len(body) - head
     while position <= last:

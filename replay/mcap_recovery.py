@@ -1,4 +1,4 @@
-"""Repairs recordings that power loss or a full disk has cut off, so that any reader opens them with an index."""
+"""Repairs recordings cut off by power loss or a full disk, so that any reader opens them with an index."""
 
 import fcntl
 import io
@@ -26,7 +26,7 @@ _INDEX_HEAD = struct.Struct("<HI")
 _END = struct.Struct("<BQQQI8s")
 """Footer and magic bytes: opcode, length, begin of the summary and of its offsets, CRC of the summary, magic."""
 _LARGEST_HEAD = 16 << 20
-"""Bytes of a record before the chunks: of a schema, a channel, or the configuration."""
+"""Largest record before the chunks, bytes: a schema, a channel, or the configuration."""
 _BESIDE: dict[int, type[Attachment] | type[Metadata]] = {
     Opcode.ATTACHMENT: Attachment,
     Opcode.METADATA: Metadata,
@@ -38,15 +38,15 @@ class Recovered(NamedTuple):
 
     messages: int
     removed: int
-    """Bytes of an incomplete chunk, and of an incomplete end, that are no longer in the file."""
+    """Number of removed bytes of an incomplete chunk and an incomplete end."""
     unreadable: int = 0
-    """Chunks before the end that are damaged, and not in the index."""
+    """Number of damaged chunks before the end, which are not in the index."""
 
 
 class _Chunk(NamedTuple):
     record: ChunkIndex
     counts: dict[int, int]
-    """Messages by channel, as the message indexes behind the chunk have them."""
+    """Number of messages by channel, by the message indexes after the chunk."""
     crc: int
     data: tuple[int, int]
     """First byte and length of the compressed records."""
@@ -55,12 +55,12 @@ class _Chunk(NamedTuple):
 
 
 def recover(path: Path, check_all: bool = False) -> Recovered | None:
-    """End a file behind its last intact chunk, with an index, in place; None if it has one already.
+    """End a file after its last intact chunk, with an index, in place; None if it already has one.
 
-    Only the last chunks are decompressed, as what stands before them had been written long before; with `check_all`
-    every one is, and damaged ones are left out of the index. A repair that is itself interrupted can be repeated.
-    UsageError if the file is no recording, or has no complete head;
-    BlockingIOError while it is being written; OSError if it cannot be read or written.
+    Only the last chunks are decompressed, as earlier ones had been written long before; with `check_all`
+    every chunk is, and damaged ones are left out of the index. A repair that is itself interrupted can be
+    repeated. UsageError if the file is no recording, or has no complete head; BlockingIOError while it is
+    being written; OSError if it cannot be read or written.
     """
     if path.exists() and not path.is_file():
         raise UsageError(f"{path}: expected a recording (an MCAP file), but it is no regular file")
@@ -114,7 +114,7 @@ def _has_index(file: io.BufferedRandom, size: int) -> bool:
 
 
 def _read_head(file: io.BufferedRandom, size: int, path: Path) -> McapSummary:
-    """What stands before the chunks; leaves the file behind the last complete record of it.
+    """Read the records before the chunks; leaves the file position after the last complete one.
 
     UsageError if it is no recording.
     """
@@ -206,7 +206,7 @@ def _read_chunk(file: io.BufferedRandom, size: int) -> _Chunk | None:
 
 
 def _is_intact(file: io.BufferedRandom, chunk: _Chunk) -> bool:
-    """Whether a chunk can be decompressed to what was compressed, and has all of its message indexes."""
+    """Whether a chunk decompresses correctly, and has all of its message indexes."""
     records = _decompress(file, chunk)
     return records is not None and dict(_count(records)) == chunk.counts
 

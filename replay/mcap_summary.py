@@ -23,18 +23,18 @@ from mcap.records import (
 from replay.mcap_format import MAGIC
 
 _PIECE_BYTES = 1 << 16
-"""At most so much of the index is in memory, and is copied at once: megabytes would hold the interpreter's lock for
-longer than a filter step may be late."""
+"""Largest part of the index in memory, and copied at once: copying megabytes would hold the interpreter's
+lock for longer than a filter step may be late."""
 
 
 class McapSummary:
-    """Collects the index of a file while its chunks are written, or found again."""
+    """Collects the index of a file while its chunks are written or recovered."""
 
     def __init__(self, schemas: list[bytes], channels: list[bytes], folder: Path | None = None) -> None:
         """`schemas`, `channels`: the file's records, which the summary repeats.
 
-        `folder`: where the index waits for the end of the file, in a file without a name; without, in memory. It is
-        all that grows with a run, by 1.6 kB/s.
+        `folder`: place of an unnamed file that keeps the index until the end; None: in memory. The index is
+        the only data that grows with a run, by 1.6 kB/s.
         """
         self._schemas, self._channels = schemas, channels
         self._chunk_indexes = tempfile.SpooledTemporaryFile(  # noqa: SIM115  # closed by `close`
@@ -70,7 +70,7 @@ class McapSummary:
         self._beside[Opcode.ATTACHMENT_INDEX if attached else Opcode.METADATA_INDEX].append(builder.end())
 
     def encode(self, data_end: int) -> list[bytes]:
-        """All that stands behind the chunks, which end at byte `data_end` of the file, in pieces.
+        """Encode everything after the chunks, which end at byte `data_end` of the file, in pieces.
 
         OSError of the folder.
         """
@@ -99,7 +99,7 @@ class McapSummary:
         return [_DATA_END, *pieces, _footer(start, position, crc), MAGIC]
 
     def close(self) -> None:
-        """Give up the index."""
+        """Discard the index."""
         self._chunk_indexes.close()
 
     def _statistics(self) -> bytes:

@@ -1,8 +1,8 @@
 """Writes recordings and measurement logs as MCAP: JSON messages with JSON Schemas in zstd chunks (mcap.dev/spec).
 
-Schemas and channels stand before the first chunk, and every chunk is complete when it is written, with a valid
-end of the file behind it that the next chunk overwrites. So a file whose program was killed opens in any reader; one
-that power loss cut off within a chunk reads back up to that chunk, and `replay.mcap_recovery` repairs it.
+Schemas and channels come before the first chunk, and every chunk is complete when it is written, followed by
+a valid end of the file that the next chunk overwrites. So the file of a killed program opens in any reader; a
+file cut off by power loss within a chunk can be read up to that chunk, and `replay.mcap_recovery` repairs it.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ CHANNEL = {topic: i for i, topic in enumerate((*TOPICS, *VIEWER_TOPICS), start=1
 
 _CHUNK_BYTES = 1 << 20
 _COMPRESSION = zstandard.ZstdCompressionParameters.from_level(1, strategy=zstandard.STRATEGY_DFAST)
-"""As fast as level 1, and 6 % smaller: keys and digits that JSON repeats match at greater length than most data."""
+"""As fast as level 1, and 6 % smaller: JSON repeats longer sequences of keys and digits than most data."""
 _MESSAGE_INDEX = struct.Struct("<BQHI")
 """Opcode, length, channel, length of the entries."""
 
@@ -52,7 +52,8 @@ class McapWriter:
         self._file = OutputStream(path, "xb" if exclusive else "wb")
         self._path = path
         if exclusive:
-            # Marks it as being written. Not every file system has locks: on others nothing repairs or removes it.
+            # The lock marks the file as being written. On file systems without locks nothing repairs or
+            # removes it.
             with contextlib.suppress(OSError):
                 fcntl.flock(self._file, fcntl.LOCK_EX)
         self._body = bytearray()
@@ -94,7 +95,8 @@ class McapWriter:
         struct.error, and nothing is added, for a time that does not fit 64 bits.
         """
         log_time = log_time if log_time > 0 else 0
-        # First, as it raises for times that do not fit: the index must not name a message that is not there.
+        # Packed first, as this raises for times that do not fit: the index must not have a message that is
+        # not there.
         head = MESSAGE.pack(
             Opcode.MESSAGE,
             MESSAGE_FIELDS + len(data),
@@ -125,7 +127,7 @@ class McapWriter:
         return len(self._body) >= _CHUNK_BYTES
 
     def end_chunk(self) -> None:
-        """Hand the messages since the last chunk to the operating system; OSError, and they are lost."""
+        """Pass the messages since the last chunk to the operating system; raises OSError, and they are lost."""
         if not self._index:
             return
         body, index = self._body, self._index
@@ -166,11 +168,11 @@ class McapWriter:
         )
 
     def sync(self) -> None:
-        """Wait until the disk has what was handed over; power may then fail."""
+        """Wait until all data passed on are on disk, so that they survive a power failure."""
         os.fsync(self._file.fileno())
 
     def check_place(self) -> None:
-        """FileNotFoundError unless the path still leads to this file: nobody finds one that was removed."""
+        """Raises FileNotFoundError unless the path still leads to this file, as a removed file cannot be found."""
         if not os.path.samestat(os.stat(self._path), os.fstat(self._file.fileno())):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
 
@@ -189,7 +191,7 @@ class McapWriter:
             self._summary.close()
 
     def _append(self, data: bytes) -> None:
-        """Write `data` over the end of the file, and the end behind it, at once: a kill comes before or after."""
+        """Write `data` over the end of the file, with a new end after it, at once: a kill comes before or after."""
         self._write([data + UNINDEXED_END])
         self._size += len(data)
 
@@ -202,7 +204,7 @@ class McapWriter:
                 while rest:
                     rest = rest[self._file.write(rest) :]
         except OSError:
-            # Over the end that was there, for which a full disk still has room.
+            # Overwrite the old end, for which even a full disk has room.
             with contextlib.suppress(OSError):
                 self._file.truncate(self._size + len(UNINDEXED_END))
                 self._file.seek(self._size)
@@ -227,7 +229,7 @@ def _describe_topics() -> tuple[list[bytes], list[bytes]]:
 
 
 class McapLogWriter:
-    """Writes measurements that no filter has processed, such as those of a simulation. A context manager."""
+    """Writes measurements not processed by a filter, such as those of a simulation. A context manager."""
 
     def __init__(self, path: str | Path, utc_offset_ns: int = 0) -> None:
         """`utc_offset_ns`: time of day minus the clock of the measurements; 0 if there is no time of day."""

@@ -24,8 +24,8 @@ _PROBE = 100
 class NmeaLog:
     """The fixes in NMEA text. Problems are counted; reading goes on.
 
-    Such a file has no times of arrival: its lines are taken to have come the configured latency after
-    the UTC that they carry, in nanoseconds since the midnight before the first line.
+    Such a file has no times of arrival. Lines are assumed to arrive the configured latency after their UTC,
+    in nanoseconds since the midnight before the first line.
     """
 
     recorded = False

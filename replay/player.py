@@ -19,7 +19,7 @@ from replay.steps import sort_by_arrival
 from vehicled.messages import Measurement
 
 Wait = Callable[[float], bool]
-"""Waits so many seconds or less: whether to go on."""
+"""Waits for at most so many seconds; returns whether to go on."""
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,24 @@ class PlayReport:
     done: bool
     """Whether the log has ended."""
     sent: int
-    """Measurements so far."""
+    """Number of measurements so far."""
     latest_ns: int
-    """How late the latest of them was, ns."""
+    """Largest delay of a measurement, ns."""
     counters: dict[str, dict[str, int]]
-    """Of each device: `messages` on the line; of a pseudo-terminal `bytes`, `unread_bytes`; of noise its damage."""
+    """Counters of each device: `messages` on the line; of a pseudo-terminal `bytes`, `unread_bytes`; damage
+    by noise."""
 
     @property
     def unread_bytes(self) -> int:
-        """That no driver took from its port in time."""
+        """Bytes that no driver has read from its port in time."""
         return sum(c.get("unread_bytes", 0) for c in self.counters.values())
 
 
 class Player:
-    """Every sample is sent when it arrived, relative to the start; what is late is sent at once.
+    """Sends each sample at its time of arrival, relative to the start; late samples at once.
 
-    A measurement whose source is the name of a device goes to that device, any other to every device that has a
-    channel for it. Receivers send the time of day at which it is played, not that of the log.
+    A measurement whose source is the name of a device goes to that device, any other to every device that has
+    a channel for it. Receivers send the time of day at which it is played, not that of the log.
     """
 
     def __init__(
@@ -65,16 +66,16 @@ class Player:
                 self._noise[fault.device].append(make_damage(fault))
         self._plugs = sorted(_plugs(devices, faults), key=lambda p: p[0])
         self.times = {name: array("q") for name in timed}
-        """Of each message: when its bytes were written, ns, CLOCK_MONOTONIC."""
+        """Time at which the bytes of each message were written, ns, CLOCK_MONOTONIC."""
         self._begin_ns = 0
         self._utc_offset_ns: int | None = None
-        """Time of day less the clock of the measurements, from the first one on."""
+        """Time of day less the clock of the measurements, known from the first measurement on."""
         self._done = False
         self._sent = 0
         self._latest_ns = 0
 
     def report(self) -> PlayReport:
-        """How far it is."""
+        """Progress of the play."""
         counters = {
             name: dict(device.counters)
             | {k: n for noise in self._noise[name] for k, n in noise.counters.items()}
@@ -83,7 +84,7 @@ class Player:
         return PlayReport(self._done, self._sent, self._latest_ns, counters)
 
     def play(self, start_ns: int, wait: Wait) -> None:
-        """The whole log, its first sample at start_ns, host monotonic clock; ends early where `wait` is False."""
+        """Play the log, its first sample at start_ns, host monotonic clock; ends early if `wait` returns False."""
         plugs = iter(self._plugs)
         plug = next(plugs, None)
         for since, together in groupby(self._schedule(start_ns), lambda m: m.arrival - self._begin_ns):
@@ -93,7 +94,7 @@ class Player:
                 plug[1]()
                 plug = next(plugs, None)
             samples = list(together)
-            packed = self._pack(samples)  # before they are due, which takes longer than sending
+            packed = self._pack(samples)  # before they are due: packing takes longer than sending
             if not self._wait_until(start_ns + since, wait):
                 return
             self._send(packed, since * 1e-9)
@@ -107,7 +108,7 @@ class Player:
         self._send(self._pack([m]), 0.0)
 
     def _schedule(self, start_ns: int) -> Iterator[Measurement]:
-        """What is sent, in order of arrival, the first one at start_ns."""
+        """Measurements to send, in order of arrival, the first one at start_ns."""
         ordered = sort_by_arrival(self._measurements, Problems("log"))
         first = next(ordered, None)
         if first is None:
@@ -127,7 +128,7 @@ class Player:
             yield from changed
 
     def _wait_until(self, due: int, wait: Wait) -> bool:
-        """Wait for a time, ns; whether to go on."""
+        """Wait for a time, ns; returns whether to go on."""
         while True:
             left = due - time.monotonic_ns()
             if not wait(max(left, 0) * 1e-9):

@@ -19,9 +19,9 @@ class Problems:
         self.counts: Counter[str] = Counter()
         self.details: list[str] = []
         self._kinds: list[str] = []
-        """Of the details."""
+        """Kinds of the details."""
         self.absurd: dict[str, tuple[int, float]] = {}
-        """By channel: number of values that were left out as no sensor can have them, and the last one."""
+        """By channel: number of values left out as no sensor can have them, and the last such value."""
 
     def add(self, kind: str, where: str, detail: str = "", times: int = 1) -> None:
         """`kind` occurred at `where` (such as `line 12`), `times` times if a decoder only counted them."""
@@ -31,7 +31,7 @@ class Problems:
         self.counts[kind] += times
 
     def add_absurd(self, channel: str, value: float, where: str) -> None:
-        """A value was left out, as no sensor can have it."""
+        """Add a value that was left out, as no sensor can have it."""
         if not math.isfinite(value):
             self.add("not finite", where, f"{channel} = {value}")
             return
@@ -39,7 +39,7 @@ class Problems:
         self.add("absurd value", where, f"{channel} = {value:.6g}")
 
     def extend(self, following: Self) -> None:
-        """Add those of the next part of the log, as if it had been read at once."""
+        """Add the problems of the next part of the log, as if it had been read at once."""
         for kind, detail in zip(following._kinds, following.details, strict=True):
             if self._kinds.count(kind) < _DETAILS_PER_KIND:
                 self.details.append(detail)
@@ -57,7 +57,7 @@ class Problems:
 
     @property
     def total(self) -> int:
-        """How many there were, of all kinds."""
+        """Number of problems of all kinds."""
         return sum(self.counts.values())
 
     def __bool__(self) -> bool:

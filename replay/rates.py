@@ -1,19 +1,19 @@
-"""How often a log has samples, found from its beginning."""
+"""Sample rates of a log, found from its beginning."""
 
 from collections.abc import Iterable
 
 from vehicled.messages import Measurement
 
 _SLOWEST = 0.9
-"""Hz: a car has a sensor that is faster, if only a receiver of one fix per second."""
+"""Hz: every car has a faster sensor, if only a receiver with one fix per second."""
 _INTERVALS = 5
-"""From which on a channel has a rate."""
+"""Number of intervals from which a channel's rate is known."""
 _MOST = 1000
-"""Measurements that are read."""
+"""Most measurements that are read."""
 
 
 def find_slow_clock(name: str, measurements: Iterable[Measurement]) -> str | None:
-    """A warning where the fastest channel of a log is so slow that its time may be in another unit; else None.
+    """Warn if the fastest channel of a log is so slow that its time may be in another unit; else None.
 
     Reads no more than the first measurements: a few where the rates are usual ones.
     """

@@ -1,17 +1,18 @@
-"""The time by which a receiver's file goes on: that of its messages, which begins anew each day or week."""
+"""Continuous time in a receiver's file, from the times of its messages, which start again each day or week."""
 
 from replay.problems import Problems
 from replay.times import format_seconds
 
 _OUT_OF_ORDER_NS = 1_000_000_000
-"""A step back by so much at most is a message out of order; after a larger one the receiver's clock is another."""
+"""A step back of at most this is a message out of order; after a larger one the receiver's clock has been
+set."""
 
 
 class ReceiverTime:
-    """Times within a period, as one time that goes on from the first of them and never goes back.
+    """Converts times within a period to one time that continues from the first of them and never goes back.
 
-    A receiver sets its clock at its first fix, often back: the time then stays where it was, and goes on by the new
-    clock. That is a problem of kind `clock set back`.
+    A receiver sets its clock at its first fix, often back: the continuous time then stays, and goes on with
+    the new clock. This is a problem of kind `clock set back`.
     """
 
     def __init__(self, period_ns: int, problems: Problems) -> None:
@@ -19,13 +20,13 @@ class ReceiverTime:
         self._problems = problems
         self._now: int | None = None
         self._set_back = 0
-        """ns, by all steps of the clock."""
+        """Sum of all backward steps of the clock, ns."""
 
     def advance(self, within_ns: int) -> int:
-        """The time, ns, with a message that is stamped `within_ns` in its period."""
+        """Time, ns, of a message stamped `within_ns` in its period."""
         if self._now is None:
             self._now = within_ns
-        # The nearest such time, to get over the end of the period.
+        # Take the nearest such time, to handle the end of the period.
         half = self._period_ns // 2
         ahead = (within_ns + self._set_back - self._now + half) % self._period_ns - half
         if ahead < -_OUT_OF_ORDER_NS:

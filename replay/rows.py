@@ -1,4 +1,4 @@
-"""Measurements as rows of a table: a row is one instant, with a cell for each channel."""
+"""Measurements as rows of a table: one time per row, with a cell for each channel."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -8,17 +8,17 @@ from replay.steps import LOOK_AHEAD_NS
 from vehicled.messages import CHANNELS, Measurement
 
 ARRIVAL = "gnss.arrival"
-"""The one column that is not a channel: when the fix of this row arrived."""
+"""Column that is not a channel: time of arrival of the row's fix."""
 
 
 def source_of(channel: str) -> str:
-    """Used in place of the device, which tables do not name: `imu.ax` → `imu`, `wheel.fl.angle` → `wheel.angle`."""
+    """Source for tables, which do not name devices: `imu.ax` → `imu`, `wheel.fl.angle` → `wheel.angle`."""
     parts = channel.split(".")
     return f"{parts[0]}.{parts[2]}" if len(parts) == 3 else parts[0]
 
 
 class TableRow(NamedTuple):
-    """All that was measured at one instant."""
+    """All measurements of one time."""
 
     t: int
     """ns."""
@@ -38,9 +38,10 @@ class RowMerger:
         self.has_arrival = any(c.startswith("gnss.") for c in self.channels)
         """Whether a table of them needs a column for the arrival of fixes."""
         self.arrivals_lost = 0
-        """Samples that arrived later than measured but of a sensor whose arrival has no column."""
+        """Number of samples with a late arrival that is lost, as their sensor has no column for it."""
         self.same_instant = 0
-        """Second samples of a channel at one instant: a row of their own; readers take it for a duplicate."""
+        """Number of second samples of a channel at one time: they get a row of their own, which readers take
+        for a duplicate."""
         self._held: list[tuple[int, int, Measurement]] = []
         self._order = 0
         self._newest: int | None = None

@@ -23,12 +23,12 @@ class SlcanAdapter:
     def __init__(self) -> None:
         self.mode: Literal["closed", "normal", "listening"] = "closed"
         self.received: deque[can.Message] = deque(maxlen=_MOST_RECEIVED)
-        """What the host has sent on the bus, the latest of it."""
+        """Latest frames that the host has sent on the bus."""
         self._stamps = False
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        """The replies to what came from the host: each command ends with CR."""
+        """Replies to commands from the host: each command ends with CR."""
         *commands, rest = (self._buffer + data).split(b"\r")
         replies = b"".join(self._execute(bytes(command)) for command in commands)
         if len(rest) > _LONGEST_COMMAND:
@@ -38,9 +38,9 @@ class SlcanAdapter:
         return replies
 
     def lines(self, frames: list[can.Message], now_ms: int) -> list[bytes]:
-        """What the adapter sends of frames on the bus, one line each; nothing while its channel is closed.
+        """Lines that the adapter sends for frames on the bus, one each; none while its channel is closed.
 
-        now_ms: any clock, ms; for its time stamps, where the host has switched these on.
+        now_ms: any clock, ms, for time stamps, if the host has switched them on.
         """
         if self.mode == "closed":
             return []

@@ -1,4 +1,4 @@
-"""From a stream of measurements to filter steps, and their play-back in real time."""
+"""Makes filter steps from a stream of measurements, and plays them back in real time."""
 
 import heapq
 import time
@@ -9,7 +9,7 @@ from replay.times import format_seconds
 from vehicled.messages import Command, Measurement, Step
 
 LOOK_AHEAD_NS = 1_000_000_000
-"""How far a log may be out of order and still be put in order: more than any receiver's latency."""
+"""How far a log may be out of order and still be sorted: more than any receiver's latency."""
 
 MAX_GAP_NS = 10_000_000_000
 """A longer silence is not filled with steps: the log was paused, or a time stamp is wrong."""
@@ -18,10 +18,10 @@ MAX_GAP_NS = 10_000_000_000
 def sort_by_arrival(
     measurements: Iterable[Measurement], problems: Problems, look_ahead_ns: int = LOOK_AHEAD_NS
 ) -> Iterator[Measurement]:
-    """The measurements in order of arrival; those that arrived together keep the order of the log.
+    """Sort measurements by arrival; those with equal arrival keep the order of the log.
 
-    Holds back no more than `look_ahead_ns` worth of samples. One that comes later than that arrives at its place in
-    the log, which is latency for the estimator.
+    At most `look_ahead_ns` of samples are held back. A sample that is later still keeps its place in the log,
+    and its arrival is changed to fit: for the estimator this is latency.
     """
     held: list[tuple[int, int, Measurement]] = []
     newest: int | None = None
@@ -29,7 +29,7 @@ def sort_by_arrival(
     for order, m in enumerate(measurements):
         earliest = last
         if last is None and newest is not None and held and m.arrival < newest - look_ahead_ns:
-            earliest = held[0][0]  # a wrong time among the first samples must not begin the log
+            earliest = held[0][0]  # the log must not begin with a wrong time
         if earliest is not None and m.arrival < earliest:
             problems.add(
                 "out of order",
@@ -38,7 +38,7 @@ def sort_by_arrival(
             )
             m = Measurement(m.source, m.t, earliest, m.values)
         heapq.heappush(held, (m.arrival, order, m))
-        # The largest time of measurement so far, as arrivals run ahead of the log.
+        # Largest time of measurement so far, as arrivals run ahead of the log.
         newest = m.t if newest is None or m.t > newest else newest
         while held and held[0][0] <= newest - look_ahead_ns:
             last, _, ready = heapq.heappop(held)
@@ -50,9 +50,9 @@ def sort_by_arrival(
 def make_steps(measurements: Iterable[Measurement], period_ns: int, problems: Problems) -> Iterator[Step]:
     """Steps at a fixed period from the first arrival on, each with all that has arrived by then.
 
-    `measurements` in order of arrival. After more than `MAX_GAP_NS` without any, steps resume at the next,
-    on the same grid; this counts as a problem. What arrived at one instant long before all else is left out: its time
-    is wrong, or nothing follows from it.
+    `measurements` in order of arrival. After more than `MAX_GAP_NS` without any, steps resume at the next
+    one, on the same grid; this counts as a problem. Measurements with one arrival long before all others are
+    left out: their time is wrong, or they are of no use.
     """
     step: Step | None = None
     is_first = True
@@ -80,7 +80,7 @@ def make_steps(measurements: Iterable[Measurement], period_ns: int, problems: Pr
 
 
 def as_measured(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
-    """The measurements as if each had arrived when it was measured, in the order given."""
+    """Set the arrival of each measurement to its time of measurement, in the order given."""
     for m in measurements:
         yield Measurement(m.source, m.t, m.t, m.values)
 
@@ -88,7 +88,7 @@ def as_measured(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
 def with_commands(
     steps: Iterable[Step], commands: Iterable[tuple[int, tuple[Command, ...]]]
 ) -> Iterator[Step]:
-    """The steps with commands, each before the first step that is not before its time (ns)."""
+    """Add commands to steps: each to the first step that is not before its time (ns)."""
     waiting = list(commands)
     for step in steps:
         due = sum(t <= step.t for t, _ in waiting)
@@ -98,9 +98,9 @@ def with_commands(
 
 
 def play(steps: Iterable[Step], rate: float) -> Iterator[Step]:
-    """The same steps, each when its turn comes at `rate` times real time, on absolute deadlines.
+    """Yield the same steps at `rate` times real time, with absolute deadlines.
 
-    A step whose time has passed comes at once; the deadlines of the others stay where they were.
+    A late step is yielded at once; the deadlines of the others do not change.
     """
     begun = time.monotonic_ns()
     first: int | None = None

@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 
 LONGEST_S = 9e9
-"""s, of either sign, 285 years: as nanoseconds such a time fits into 64 bits, in which files have it."""
+"""s: largest time of either sign, 285 years. In nanoseconds it fits into 64 bits, as files have them."""
 LONGEST_NS = round(LONGEST_S * 1e9)
 Nanoseconds = Annotated[int, msgspec.Meta(ge=-LONGEST_NS, le=LONGEST_NS)]
-"""A time in a message that is checked while it is decoded."""
+"""A time in a message, checked while it is decoded."""
 
 
 def parse_seconds(text: str) -> int:
@@ -33,7 +33,7 @@ def parse_seconds(text: str) -> int:
 
 
 ISO_8601 = "iso8601"
-"""In place of a unit: a date with the time of day."""
+"""In place of a unit: a date with time of day."""
 _DATE = re.compile(
     r"(\d{4}-\d{2}-\d{2}|\d{2}\.\d{2}\.\d{4})[T ]"
     r"(\d{2}:\d{2})(?::(\d{2})(?:[.,](\d+))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?",
@@ -43,7 +43,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def is_date(text: str) -> bool:
-    """Whether a text is written as `parse_date` reads it, though perhaps of no day that there is."""
+    """Whether a text has the form that `parse_date` reads, even if no such day exists."""
     return _DATE.fullmatch(text.strip()) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a reference measured (channels `reference.*`) as a table of truth, which scores are made with."""
+"""Converts measurements of a reference (channels `reference.*`) to a table of truth for scores."""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ from vehicled.points import rotations
 from vehicled.terminal.output_files import open_text_output
 
 REFERENCE = tuple(channel for channel in CHANNELS if channel.startswith("reference."))
-"""Channels that truth is made of."""
+"""Channels from which truth is made."""
 
 _PLACE, _WORLD = ("lat", "lon", "alt"), ("x", "y", "z")
 _ATTITUDE = ("roll", "pitch", "yaw")
@@ -38,12 +38,12 @@ def find_truth_columns(channels: Collection[str]) -> list[str]:
 class TruthWriter:
     """Writes a reference as CSV, a row per instant. A context manager.
 
-    x, y, z are about an origin: the one given, or the reference's first place. Velocity over ground is turned into
-    vehicle axes with the attitude of the same instant, in which roll and pitch count as zero where they are missing.
+    x, y, z are relative to an origin: the given one, or the reference's first position. Velocity over ground
+    is rotated to vehicle axes with the attitude of the same time; missing roll and pitch count as zero.
     """
 
     def __init__(self, path: str | Path, channels: Collection[str], origin: WorldOrigin | None) -> None:
-        """`channels` that will come, of which those of references count."""
+        """`channels` that will come; only those of references count."""
         self.rows = 0
         self.origin = origin
         self._merger = RowMerger(channels)
@@ -52,7 +52,7 @@ class TruthWriter:
         self._file.write(",".join(["t", *self._columns]) + "\n")
 
     def write(self, m: Measurement) -> None:
-        """Take a measurement; others than those of a reference are left out. Raises OSError."""
+        """Take a measurement; channels other than a reference's are ignored. Raises OSError."""
         values = {channel: value for channel, value in m.values.items() if channel in REFERENCE}
         if values:
             self._write(self._merger.take(Measurement(m.source, m.t, m.t, values)))
@@ -72,7 +72,7 @@ class TruthWriter:
             lat, lon = given["lat"], given["lon"]
             if self.origin is None:
                 self.origin = WorldOrigin(lat, lon, given.get("alt", 0.0))
-            if "yaw" in found:  # which references give from north where they are
+            if "yaw" in found:  # references give it from north at their own position
                 found["yaw"] = float(wrap(given["yaw"] - self.origin.find_north(lat, lon)))
             place = self.origin.to_world(lat, lon, given.get("alt", self.origin.height)).tolist()
             found |= dict(zip(_WORLD if "alt" in given else _WORLD[:2], place, strict=False))

@@ -1,4 +1,4 @@
-"""Measurements back into what a u-blox receiver would have sent: the inverse of `drivers.ubx`."""
+"""Encodes measurements as a u-blox receiver would send them: the inverse of `drivers.ubx`."""
 
 import math
 from collections.abc import Iterator
@@ -27,14 +27,14 @@ _MOVING_BASE = 1 << 0 | 1 << 2 | 2 << 3 | 1 << 5 | 1 << 8
 class UbxEncoder:
     """NAV-PVT, NAV-HPPOSLLH and, with a heading, NAV-RELPOSNED; at the end of an epoch NAV-EOE.
 
-    Without a velocity, for which NAV-PVT has no mark, NAV-STATUS and NAV-TIMEUTC take its place.
+    Without a velocity, which NAV-PVT cannot mark as missing, NAV-STATUS and NAV-TIMEUTC replace it.
     """
 
     def __init__(self, receiver: str = "gnss") -> None:
         """`receiver`: the first part of the channels that it measures."""
         self._receiver = receiver
         self.channels: tuple[str, ...] = tuple(c for c in CHANNELS if c.startswith(f"{receiver}."))
-        """What it can measure."""
+        """Channels that it can measure."""
 
     def encode(self, m: Measurement) -> bytes:
         """The messages of one epoch; empty if the measurement has no channel of the receiver."""
@@ -114,6 +114,6 @@ def _find_velocity(v: dict[str, float]) -> tuple[int, ...] | None:
 
 
 def _split(number: int, parts: int) -> tuple[int, int]:
-    """A number of small units as whole units of `parts` of them, and the rest, which has the sign of the number."""
+    """Split a number of small units into whole units of `parts` each, and the rest, with the sign of the number."""
     whole = int(number / parts)
     return whole, number - whole * parts

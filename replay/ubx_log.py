@@ -1,4 +1,4 @@
-"""What a u-blox receiver has sent, as u-center and others save it, through the decoder that the live driver uses."""
+"""Logs of a u-blox receiver's bytes, as u-center and others save them, through the live driver's decoder."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,17 +28,17 @@ _NS_PER_MS = 1_000_000
 _SYNC = b"\xb5\x62"
 _HEADER = 6
 _LONGEST = 128
-"""Bytes of such a message: NAV-PVT has 100."""
+"""Largest size of such a message, bytes: NAV-PVT has 100."""
 _CHUNK = 1 << 16
 _PROBE = 1 << 20
 """Bytes in which a file must show its first epoch."""
 
 
 class UbxLog:
-    """The fixes in what a receiver has sent: UBX, and NMEA beside it. Problems are counted; reading goes on.
+    """Fixes in a receiver's bytes, UBX and NMEA. Problems are counted; reading goes on.
 
-    Such a file has no times of arrival: its bytes are taken to have come the configured latency after the time of
-    week of their epoch, in nanoseconds since the first week's begin.
+    Such a file has no times of arrival. Bytes are assumed to arrive the configured latency after the time of
+    week of their epoch, in nanoseconds since the beginning of the first week.
     """
 
     recorded = False
@@ -78,13 +78,13 @@ class UbxLog:
                 self.problems.add(f"UBX {kind.replace('_', ' ')}", self._name, "", count)
 
     def _epochs(self) -> Iterator[tuple[bytes, int | None]]:
-        """All bytes of the file in order; with each piece the time of week that it begins with, ms, if it does."""
+        """Yield all bytes of the file in order: pieces, each with its time of week, ms, if it begins with one."""
         data, itow = b"", None
         with open(self.path, "rb") as file:
             while True:
                 chunk = file.read(_CHUNK)
                 data += chunk
-                # What begins further behind may not be whole yet.
+                # Messages that begin beyond this may be incomplete.
                 limit = max(0, len(data) - _LONGEST) if chunk else len(data)
                 begin = at = 0
                 while 0 <= (at := data.find(_SYNC, at)) < limit:

@@ -20,7 +20,7 @@ from replay.times import LONGEST_S
 from vehicled.errors import UsageError
 
 _CHUNK = 4096
-"""Samples that are converted at once."""
+"""Number of samples converted at once."""
 _IMU, _CAN, _GNSS = "processed_log/IMU", "processed_log/CAN", "processed_log/GNSS/live_gnss_ublox"
 _SIGNALS: Mapping[str, tuple[tuple[str, str], ...]] = {
     f"{_IMU}/accelerometer": (("ax", "m/s²"), ("ay", "m/s²"), ("az", "m/s²")),
@@ -40,7 +40,7 @@ _POSE = {
     **dict.fromkeys(("pose.vn", "pose.ve", "pose.vd"), "m/s"),
     **dict.fromkeys(("pose.roll", "pose.pitch", "pose.yaw"), "rad"),
 }
-"""What is made of `global_pose`: angles of the axes forward, left, up against east, north, up."""
+"""Signals made from `global_pose`: angles of the axes forward, left, up relative to east, north, up."""
 _OF_CAMERA = ("pose.roll", "pose.pitch")
 _POSE_ARRAYS = ("frame_times", "frame_positions", "frame_velocities", "frame_orientations")
 
@@ -58,8 +58,8 @@ MAPPING: LogMapping = map_names(
         **{f"reference.{name.removeprefix('pose.')}": name for name in _POSE if name not in _OF_CAMERA},
     }
 )
-"""The camera is inclined against the car, by which angles is not published: roll and pitch are left out. Wheel speeds
-are in m/s: a mapping file gives the radius that makes them rates."""
+"""The camera is tilted in the car by unpublished angles, so roll and pitch are left out. Wheel speeds are in
+m/s: a mapping file gives the radius that converts them to rates."""
 
 
 def is_comma2k19(path: Path, head: bytes) -> bool:
@@ -69,7 +69,7 @@ def is_comma2k19(path: Path, head: bytes) -> bool:
 
 
 class Comma2k19Signals:
-    """The signals of a segment that its folder has, with what belongs to other signals left on the disk."""
+    """Signals of a segment that its folder has; only the arrays of requested signals are read from disk."""
 
     has_clock = True
 
@@ -137,11 +137,11 @@ class Comma2k19Signals:
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Of the signals that are there."""
+        """Units of the signals that are there."""
         return {name: unit for units, _ in self._groups for name, unit in units.items()}
 
     def find_mapping(self) -> LogMapping:
-        """That of the signals which a segment has."""
+        """Mapping of the signals that the segment has."""
         there = self.units
         return LogMapping(channels={c: m for c, m in MAPPING.channels.items() if m.signal in there})
 
@@ -154,7 +154,7 @@ class Comma2k19Signals:
 def _to_local(places: np.ndarray, velocities: np.ndarray, orientations: np.ndarray) -> np.ndarray:
     """(n, 9) in the order of `_POSE` of places (n, 3) m, velocities (n, 3) m/s, quaternions (n, 4) w x y z, ECEF.
 
-    NaN of what is not finite, or a quaternion of zeros.
+    NaN for values that are not finite, or for a quaternion of zeros.
     """
     lat, lon, alt = pymap3d.ecef2geodetic(*places.T)
     phi, lam = np.radians(lat), np.radians(lon)

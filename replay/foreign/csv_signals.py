@@ -16,11 +16,11 @@ from replay.times import ISO_8601, is_date, parse_date, round_seconds
 from vehicled.errors import UsageError
 
 _DELIMITERS = "\t;,"
-"""In the order in which they are tried: a comma may also be in numbers, and in names such as `v, km/h`."""
+"""In the order in which they are tried: a comma may also be in numbers, or in names such as `v, km/h`."""
 
 
 class CsvSignals:
-    """The columns of a table. Blank is no sample; a decimal comma is understood, between commas in quotes."""
+    """Columns of a table. A blank cell is no sample; decimal commas are read, in quotes if commas separate."""
 
     def __init__(self, path: Path, largest: float = math.inf) -> None:
         """Reads the header only; UsageError if it has not several columns.
@@ -32,7 +32,7 @@ class CsvSignals:
         self.problems = Problems(path.name)
         self._encoding = _find_encoding(path)
         self._dates: str | None = None
-        """The column with the dates that are the times of the rows."""
+        """Column of dates that gives the times of the rows."""
         with self._open() as file:
             header = read_header(path, file)
             row = file.readline(LONGEST_LINE)
@@ -58,7 +58,7 @@ class CsvSignals:
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Of every column: none, as a CSV file has no units."""
+        """Units of the columns: empty, as a CSV file has none."""
         return {name: "" for name in self._names if name}
 
     def find_mapping(self) -> LogMapping:
@@ -66,7 +66,7 @@ class CsvSignals:
         return map_own_names(self._names)
 
     def take_dates(self, column: str) -> None:
-        """The times of the rows are to be those of a column with dates as ISO 8601 writes them."""
+        """Use a column of ISO 8601 dates as the times of the rows."""
         self._dates = column
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
@@ -133,7 +133,7 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def _find_delimiter(header: str, row: str) -> str:
-    """The first that makes as many fields of the header as of the row below it, or else the most in the header."""
+    """First delimiter with equal numbers of fields in header and next row, or the most frequent in the header."""
     for delimiter in _DELIMITERS:
         width = len(_split(header, delimiter))
         if 1 < width == len(_split(row, delimiter)):
@@ -142,7 +142,7 @@ def _find_delimiter(header: str, row: str) -> str:
 
 
 def _find_encoding(path: Path) -> str:
-    """UTF-8, UTF-16 by its mark, or what Windows programs of the West write instead."""
+    """UTF-8; UTF-16 by its byte order mark; or the encoding of Western Windows programs."""
     with open(path, "rb") as file:
         header = file.readline(LONGEST_LINE)
     if header.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

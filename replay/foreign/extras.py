@@ -1,4 +1,4 @@
-"""Libraries that only some formats need, and that an extra of the package installs."""
+"""Libraries for single formats, which an extra of the package installs."""
 
 import importlib
 from pathlib import Path
@@ -8,7 +8,7 @@ from vehicled.errors import UsageError
 
 
 def require(module: str, extra: str, path: Path) -> Any:
-    """The module; UsageError, naming the extra that installs it, where it is missing."""
+    """Import a module; UsageError, naming the extra that installs it, if it is missing."""
     library = module.split(".")[0]
     try:
         return importlib.import_module(module)
@@ -21,5 +21,5 @@ def require(module: str, extra: str, path: Path) -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception of a library in a line."""
+    """An exception of a library in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]

@@ -42,14 +42,14 @@ class SignalLog(Protocol):
 
     @property
     def has_clock(self) -> bool:
-        """Whether its records have times by themselves; else a signal of the mapping has them."""
+        """Whether its records have times of their own; otherwise a signal of the mapping gives them."""
 
     @property
     def units(self) -> Mapping[str, str]:
         """Unit of every signal that there is; empty where the log has none."""
 
     def find_mapping(self) -> LogMapping:
-        """What needs no mapping file: the channels whose signals the format names."""
+        """Mapping that needs no file: channels whose signals the format names."""
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """The records with any of these signals, nearly in order of time. Faults go to `problems`."""
@@ -95,7 +95,7 @@ class MappedLog:
             wanted = TARGETS[channel]
             unit = find_unit(units[mapped.signal]) if mapped.unit is None else mapped.unit
             try:
-                # Without any unit, a number is in that of the channel; beside a radius, nobody knows in which.
+                # Without a unit, a number is in the channel's unit; with a radius, its unit would be unknown.
                 is_plain = not unit and mapped.radius is None
                 rolls = channel in WHEEL_SPEEDS
                 factor = 1.0 if is_plain else calc_factor(unit, wanted, mapped.radius, rolls)
@@ -187,13 +187,13 @@ class MappedLog:
             if not t <= arrived <= t + MAX_GAP_NS:
                 self.problems.add("bad arrival", where, f"{source} arrived at {format_seconds(arrived)} s")
                 arrived = t
-            # By channel: accelerations and rates of one IMU may be records of their own, at the same instant.
+            # Checked by channel: accelerations and rates of one IMU may be separate records of the same time.
             if is_new(next(iter(group)), t, latest, where, self.problems):
                 yield Measurement(source, t, arrived, group)
 
 
 def _join_instants(records: Iterator[SignalRecord]) -> Iterator[SignalRecord]:
-    """Neighbours of one instant as one record: latitude and longitude may be in groups of their own."""
+    """Join neighbouring records of one time: latitude and longitude may be in separate groups."""
     held: SignalRecord | None = None
     for record in records:
         if held is None:

@@ -1,4 +1,4 @@
-"""Which signal of a log is which channel: a mapping file, or what a format has by itself."""
+"""Maps signals of a log to channels: a mapping file, or the mapping of a format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vehicled.reading.settings import load
 from vehicled.units import Seconds, UnitBy, UnitError, calc_factor
 
 TARGETS = {**CHANNELS, ARRIVAL: "s"}
-"""What a signal can be, with its unit: any channel, or the time at which a fix arrived."""
+"""Targets of a signal, with their units: any channel, or the time of arrival of a fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class LogMapping:
                     yield f"channels.{channel}.unit", fault
 
     def over(self, other: LogMapping) -> LogMapping:
-        """This one, with the channels of the other that it does not have."""
+        """This mapping, with those channels of `other` that it does not have."""
         return dataclasses.replace(self, channels={**other.channels, **self.channels})
 
 
@@ -104,7 +104,7 @@ def load_mapping(path: str | Path) -> LogMapping:
 
 
 def map_names(signals: Mapping[str, str | MappedSignal]) -> LogMapping:
-    """A mapping of a format's own, from channel to signal."""
+    """Mapping of a format, from channel to signal."""
     return LogMapping(
         channels={
             channel: MappedSignal(signal=s) if isinstance(s, str) else s for channel, s in signals.items()
@@ -113,12 +113,12 @@ def map_names(signals: Mapping[str, str | MappedSignal]) -> LogMapping:
 
 
 def map_own_names(names: Iterable[str]) -> LogMapping:
-    """The mapping of a table without names of its own: signals that are named as channels."""
+    """Mapping of a table whose signals are named like channels."""
     return map_names({name: name for name in names if name in TARGETS})
 
 
 def turned(signal: str, offset: float = 0.0) -> MappedSignal:
-    """A signal with the other sign; `offset` in the channel's unit, added after that."""
+    """A signal with reversed sign; `offset` in the channel's unit, added after that."""
     return MappedSignal(signal=signal, scale=-1.0, offset=offset)
 
 
@@ -130,7 +130,7 @@ RIGHT_DOWN_IMU: Mapping[str, str | MappedSignal] = {
     "imu.wy": turned("wy"),
     "imu.wz": turned("wz"),
 }
-"""Of an IMU with axes forward, right, down, for `map_names`."""
+"""Mapping of an IMU with axes forward, right, down, for `map_names`."""
 
 
 def _find_unit_fault(unit: str, wanted: str, radius: float | None = None, rolls: bool = False) -> str | None:

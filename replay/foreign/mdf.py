@@ -21,7 +21,7 @@ from vehicled.errors import UsageError
 
 SUFFIXES = (".mf4", ".mdf")
 MARKS = (b"MDF     ", b"UnFinMF ")
-"""How such a file begins; the second is of one whose program was killed."""
+"""First bytes of such a file; the second are those of a file whose program was killed."""
 
 _FRAGMENT = 1 << 20
 """Bytes of a group that are read at once."""
@@ -56,7 +56,7 @@ class MdfSignals:
             except Exception as error:  # on damage, of all kinds
                 fault = one_line(error)
             if fault is not None:
-                gc.collect()  # what was opened in part refers to itself
+                gc.collect()  # a partly opened file has reference cycles
         if fault is not None:
             raise UsageError(f"{self.path}: cannot be read as MDF: {fault}")
         try:
@@ -67,7 +67,7 @@ class MdfSignals:
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Of all channels, in the words of the file."""
+        """Units of all channels, as written in the file."""
         return self._units
 
     def find_mapping(self) -> LogMapping:
@@ -88,7 +88,7 @@ class MdfSignals:
         names = [name for name, _ in channels]
         done = 0
         try:
-            # Each stream gives the same fragments of the group's records, one channel of them.
+            # Each stream yields the same fragments of the group's records, for one channel.
             streams = [mdf.iter_get(group=group, index=index) for _, index in channels]
             fragments = zip(*streams, strict=True)
             while True:
@@ -114,9 +114,9 @@ class MdfSignals:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Nothing that the library prints reaches the user: timings, and tracebacks of what it has caught itself.
+    """Hide the library's output from the user: timings, and tracebacks of exceptions that it has caught.
 
-    Its finaliser fails for a file that it could not open, which Python would print, too.
+    Its finaliser fails for a file that it could not open, which Python would also print.
     """
     before, sys.unraisablehook = sys.unraisablehook, lambda _: None
     logger = logging.getLogger("asammdf")

@@ -19,19 +19,19 @@ from vehicled.errors import UsageError
 SUFFIX = ".ncom"
 LENGTH, SYNC = 72, 0xE7
 CHECKED = (22, 61, 71)
-"""Bytes with the sum of all before them but the first."""
+"""Places of checksums, each the sum of all bytes before it except the first."""
 
 _PROBE = 2000
-"""Packets among which one must have the full time: it comes several times a second."""
+"""Number of packets of which one must have the full time, which comes several times a second."""
 _MINUTE_MS = 60_000
 _OUT_OF_ORDER_MS = 1000
-"""A step back by so much at most is a packet out of order; a larger one leads to the next minute."""
+"""A step back of at most this is a packet out of order; a larger one means the next minute."""
 _GPS_EPOCH_MINUTES = 5_266_080
 """From 1970 to 6 January 1980."""
 _LATEST_MINUTE = 52_596_000
 """A hundred years later."""
 _LEAP_SECONDS = ((19_454_400, 18), (18_662_400, 17), (17_085_600, 16), (15_246_720, 15), (0, 14))
-"""By minutes of GPS from which on its time is ahead of UTC by so many seconds."""
+"""GPS minutes, and the seconds by which GPS time is ahead of UTC from then on."""
 
 _HEAD = struct.Struct("<H")
 _PLACE = struct.Struct("<ddf")
@@ -40,10 +40,10 @@ _FULL_TIME = struct.Struct("<iBB")
 _INVALID_24 = -(1 << 23)
 _RAW_IMU, _LOCKED = 1, 4
 _OTHERS = 11, *range(20, 23)
-"""Status of packets for internal use, which have another structure, and of those for events of an input, whose time
-is that of the event."""
+"""Navigation status of packets for internal use, which have another structure, and of packets for input
+events, whose time is that of the event."""
 _OLDEST = 150
-"""Age from which on accuracies are out of date, in the unit of their age byte."""
+"""Age from which accuracies are out of date, in the unit of their age byte."""
 
 _QUALITY: Mapping[int, float] = {
     **dict.fromkeys((2, 3, 12, 13, 20, 21, 25, 26), 1.0),
@@ -62,7 +62,7 @@ _UNITS = {
     "quality": "",
     "satellites": "",
 }
-"""Of the signals, which have the axes and signs of the packets."""
+"""Units of the signals, which have the axes and signs of the packets."""
 
 
 MAPPING: LogMapping = map_names(
@@ -90,7 +90,7 @@ MAPPING: LogMapping = map_names(
         "reference.wz": turned("solution.wz"),
     }
 )
-"""Into axes forward, left, up; yaw from east."""
+"""Converts to axes forward, left, up; yaw from east."""
 
 
 class _Packet(NamedTuple):
@@ -225,7 +225,7 @@ def _full_minutes(packet: _Packet) -> int | None:
 
 
 def _read_status(data: bytes, status: dict[str, float]) -> None:
-    """What the eight bytes of status have, into `status`."""
+    """Read the eight bytes of status into `status`."""
     if data[62] == 0:
         _, satellites, mode = _FULL_TIME.unpack_from(data, 63)
         status["quality"] = _QUALITY.get(mode, 0.0)
@@ -242,7 +242,7 @@ def _read_status(data: bytes, status: dict[str, float]) -> None:
 
 
 def _decode(data: bytes, navigation: int) -> dict[str, float]:
-    """The solution of a packet: all once the system is locked, before that what its IMU measures."""
+    """Decode a packet: everything once the system is locked, before that only the IMU's measurements."""
     values: dict[str, float] = {}
     if _RAW_IMU <= navigation <= _LOCKED:
         for name, at, unit in (("ax", 3, 1e-4), ("ay", 6, 1e-4), ("az", 9, 1e-4)):

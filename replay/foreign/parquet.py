@@ -27,7 +27,7 @@ SUFFIX = ".parquet"
 MARK = b"PAR1"
 
 _ROWS = 8192
-"""That are written, or read, at once."""
+"""Number of rows written or read at once."""
 _TIMES = ("t", ARRIVAL)
 """Columns with integer nanoseconds."""
 
@@ -117,7 +117,7 @@ class _TableWriter:
             self._writer.close()
 
     def abandon(self) -> None:
-        """Close the file as it is: its disk has failed, and its library refuses to write more."""
+        """Close the file as it is, after a disk error: its library refuses to write more."""
         with contextlib.suppress(OSError):
             self._file.close()
 
@@ -217,7 +217,7 @@ class ParquetSignals:
 
 
 _RESOLUTION = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-"""Of timestamps, ns."""
+"""Resolutions of timestamps, ns."""
 _NUMBERS = {"double", "float", "halffloat", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
 
 

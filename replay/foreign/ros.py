@@ -36,7 +36,7 @@ _UNITS: Mapping[str, Mapping[str, str]] = {
     },
     "nav_msgs/msg/Odometry": {"twist.twist.linear": "m/s", "twist.twist.angular": "rad/s"},
 }
-"""By kind of message: what fields of a path that begins so are measured in."""
+"""By kind of message: units of fields whose paths begin with these."""
 _CHANNELS: Mapping[str, Mapping[str, str]] = {
     _IMU: {
         **{f"imu.a{axis}": f"linear_acceleration.{axis}" for axis in "xyz"},
@@ -47,12 +47,12 @@ _CHANNELS: Mapping[str, Mapping[str, str]] = {
         **{"gnss.quality": "quality", "gnss.h_acc": "h_acc", "gnss.v_acc": "v_acc"},
     },
 }
-"""Mapped without a file, where a bag has one topic of the kind."""
+"""Mapped without a file if a bag has one topic of the kind."""
 _QUALITY = {-1: 0.0, 0: 1.0, 1: 2.0, 2: 2.0}
 """Of NMEA by `status` of a fix: none, GNSS alone, satellite-based and ground-based augmentation."""
 
 _ELEMENTS = 16
-"""Of a sequence without fixed length: so many can be mapped."""
+"""Number of elements of a sequence without fixed length that can be mapped."""
 _DEEPEST = 6
 _BASE, _NAME, _ARRAY = 1, 2, 3
 """Kinds of field in the library's descriptions; a sequence is the fourth."""
@@ -100,11 +100,11 @@ class RosSignals:
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Of every number in messages, and what is made of those of fixes."""
+        """Units of all numbers in messages, and of signals derived from fixes."""
         return {f"{name}:{path}": unit for name, t in self._topics.items() for path, unit in t.fields.items()}
 
     def find_mapping(self) -> LogMapping:
-        """What needs no mapping file: IMU and fixes, of which there is one topic each."""
+        """Mapping that needs no file: IMU and fixes, if there is one topic of each."""
         found: dict[str, str] = {}
         for kind, channels in _CHANNELS.items():
             topics = self._of_kind(kind)
@@ -116,7 +116,7 @@ class RosSignals:
         return [name for name, topic in self._topics.items() if topic.kind == kind]
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
-        """One per message, measured at the stamp in its header, and arrived when it was recorded."""
+        """One record per message, measured at the stamp in its header, and arrived when it was recorded."""
         paths: dict[str, dict[str, Callable[[Any], float]]] = {}
         for name in wanted:
             topic, _, path = name.partition(":")
@@ -153,7 +153,7 @@ class RosSignals:
         if t == 0 and recorded:  # a simulation's clock may begin at 0
             self.problems.add("no stamp", topic, "0 in the header; measured when recorded")
         elif not 0 <= recorded - t <= MAX_GAP_NS:
-            # A device's own clock, or a stamp that was set later: the difference is no latency.
+            # The device's own clock, or a stamp set later: the difference is no latency.
             self.problems.add("other clock", topic, f"stamped {(recorded - t) / 1e9:.6g} s before recorded")
         else:
             return t
@@ -216,7 +216,7 @@ def _elements(name: str, node: int, detail: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _make_getter(kind: str, path: str) -> Callable[[Any], float]:
-    """What takes a number from a message; NaN where it has none."""
+    """Make a function that reads a number from a message; NaN if it has none."""
     if kind == _FIX and path in _FROM_FIX:
         return _FROM_FIX[path]
     steps = [int(index) if index else name for name, index in _STEP.findall(path)]

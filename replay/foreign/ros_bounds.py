@@ -1,6 +1,7 @@
-"""Have the library for bags of ROS decompress no more than this program does of its own recordings.
+"""Limits what the library for ROS bags decompresses, as this program does for its own recordings.
 
-It reads chunks where the file's index says, so that to look at the chunks beforehand would not be enough.
+It reads chunks at the places given by the file's index, so checking the chunks beforehand would not be
+enough.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from replay.mcap_messages import find_most, unpack
 
 
 def bound(require: Callable[[str], Any]) -> None:
-    """Replace what the library decompresses with; `require`: imports one of its modules."""
+    """Replace the library's decompressors; `require`: imports one of its modules."""
     mcap = require("rosbags.rosbag2.storage_mcap")
     for name in ("zstd", "lz4"):
         mcap.DECOMPRESSORS[name] = partial(unpack, name)
@@ -35,7 +36,7 @@ def _check(data: bytes, most: int) -> bytes:
 
 
 def _unpack_bz2(packed: bytes) -> bytes:
-    """A chunk of ROS 1. Raises ValueError where it is more than can be."""
+    """Decompress a chunk of ROS 1. Raises ValueError if it is too large."""
     most = find_most(len(packed))
     return _check(bz2.BZ2Decompressor().decompress(packed, max_length=most + 1), most)
 
@@ -48,7 +49,7 @@ def _unpack_lz4(packed: bytes) -> bytes:
 
 
 class _Zstd:
-    """In place of the module of that name: single messages, and whole files, of ROS 2."""
+    """Replaces the module of that name: single messages, and whole files, of ROS 2."""
 
     @staticmethod
     def decompress(packed: bytes) -> bytes:
@@ -62,7 +63,7 @@ class _Zstd:
 
 
 class _BoundedFile:
-    """A compressed file, of which so many times its size can be read. Used as a context."""
+    """A compressed file with a limit, a multiple of its size, on the bytes read. Used as a context."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._stream: Any = zstandard.ZstdDecompressor().stream_reader(file)

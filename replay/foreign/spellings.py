@@ -1,4 +1,4 @@
-"""Units as files of other programs write them, in the words of this one."""
+"""Converts spellings of units in files of other programs to those of this one."""
 
 _SPELLINGS = {
     "km/h": ("kph", "kmh", "kmph", "km/hr"),
@@ -17,5 +17,5 @@ _KNOWN = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling 
 
 
 def find_unit(written: str) -> str:
-    """The unit that a file means; as it is written where no other spelling is known."""
+    """The unit that a spelling stands for; unchanged if the spelling is unknown."""
     return _KNOWN.get(written.strip().lower(), written)

@@ -20,16 +20,17 @@ from vehicled.errors import UsageError
 SUFFIX = ".vbo"
 
 _HEAD_LINES = 2000
-"""In which the data must have begun."""
+"""Number of lines within which the data must begin."""
 _DAY_NS = 86_400_000_000_000
 _CLIMBS = ("vert-vel", "vertvel")
 _STANDARD = {"sats", "time", "lat", "long", "velocity", "heading", "height", *_CLIMBS}
 _SPEEDS = {"km/h": 1 / 3.6, "kn": 1852 / 3600, "mph": 0.44704, "m/s": 1.0}
-"""m/s per unit of a speed. In `[header]` it stands behind the title; without one it is the first."""
+"""m/s per unit of a speed. In `[header]` the unit follows the title; without one it is the first of these."""
 _HEIGHTS = {"m": 1.0, "ft": 0.3048, "feet": 0.3048}
-"""m per unit of a height, likewise."""
+"""m per unit of a height; the same holds for its unit."""
 _LOCK_NS = 1_000_000_000
-"""From the row before the first fix to that row, at most, where both have the same clock: rows come faster."""
+"""Longest time from the row before the first fix to that row if both have the same clock, as rows come
+faster."""
 _QUALITY_BY_SOLUTION = {0: 0.0, 1: 1.0, 2: 2.0, 3: 5.0, 4: 4.0}
 """Of NMEA by the column `solution_type`: none, GNSS alone, code differential, RTK float, RTK fixed."""
 _DIFFERENTIAL, _SATELLITES = 128, 63
@@ -91,13 +92,13 @@ class VboSignals:
         self._solution = next((n for n in self._names if n.lower() == "solution_type"), None)
         others = [n for n in self._names if n.lower() not in _STANDARD]
         units = sections.get("channel units", [])
-        # A line for each channel that is not standard; where their number differs, whose they are is not known.
+        # One line for each channel that is not standard; if the numbers differ, the units cannot be assigned.
         self._units = dict(zip(others, units, strict=True)) if len(units) == len(others) else {}
 
     def _find_factor(
         self, titles: Sequence[str], beginnings: Sequence[str], factors: Mapping[str, float]
     ) -> float:
-        """By the unit behind a title that begins so. UsageError for a unit that is not known."""
+        """Factor by the unit after a title that begins with one of `beginnings`. UsageError for an unknown unit."""
         for title in map(str.lower, titles):
             for beginning in beginnings:
                 written = title.removeprefix(beginning)
@@ -134,7 +135,7 @@ class VboSignals:
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Of every column and of what is made of the standard ones; those of a file are in its own words."""
+        """Units of all columns and derived signals; those of the file are as written there."""
         columns = {n: self._units.get(n, "") for n in self._names}
         return {**columns, "height": "m", "heading": "deg", **_DERIVED}
 
@@ -145,7 +146,8 @@ class VboSignals:
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per line, in ns since the midnight (UTC) before the first one.
 
-        Lines before the first fix are left out where they have no time, as its clock begins with the fix.
+        Lines before the first fix are left out if they have no time, as the receiver's clock starts with the
+        fix.
         """
         del wanted  # a line is read as a whole
         first = self._find_clock()
@@ -160,7 +162,7 @@ class VboSignals:
             yield SignalRecord(of_day, of_day, numbers | self._derive(numbers))
 
     def _find_clock(self) -> int:
-        """The line from which on times are right: that of the first fix, if the times jump or stand before it."""
+        """Line from which times are right: that of the first fix, if times jump or stand still before it."""
         before: int | None = None
         for number, numbers, of_day in self._rows(Problems(self.path.name)):
             if _find_quality(numbers, self._solution) > 0.0:
@@ -216,7 +218,7 @@ def _decode(line: bytes) -> str:
 
 
 def _calc_step(one: int, other: int) -> int:
-    """ns from a time of day to the nearest such other one, to get over midnight."""
+    """ns from a time of day to the nearest occurrence of another one, across midnight if need be."""
     return (other - one + _DAY_NS // 2) % _DAY_NS - _DAY_NS // 2
 
 
