@@ -15,7 +15,7 @@ from vehicled.messages import Measurement
 from vehicled.units import Range, Seconds
 
 Latency = Annotated[Seconds, Range(0.0, 1.0)]
-"""From measurement to arrival; with it a number in ms given as s is found."""
+"""Time from measurement to arrival, s. The limit of 1 s reveals a number given in ms instead of s."""
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 0.25
@@ -23,12 +23,13 @@ _SILENT_NS = 2_000_000_000
 _LOG_EVERY_NS = 10_000_000_000
 _DESCRIBE_EVERY_NS = 500_000_000
 _STOOD_STILL_NS = 1_000_000_000
-"""A thread that has not read for so long was stopped, with the process or with the whole machine; on a busy machine
-threads wait for some tenths of a second. What has come meanwhile is of any age."""
+"""A thread that has not read for this long was stopped, alone or with the whole machine; on a busy machine,
+threads wait for a few tenths of a second only. The age of what arrived in the meantime is unknown: it is
+discarded."""
 
 _LARGEST = 1 << 62
-"""Of integers: where those of recordings end, with room for sums. One that cannot be written takes its whole step
-with it, and what other devices have measured."""
+"""Largest integer admitted: the range of integers in recordings, with room for sums. A number that cannot be
+recorded would make the recording of its whole step fail, with the measurements of other devices."""
 
 _FAULT_COUNTERS = (
     *("checksum_errors", "truncated", "garbage_bytes", "out_of_range", "error_frames", "bus_off"),
@@ -37,9 +38,9 @@ _FAULT_COUNTERS = (
 
 
 def check_measurement(m: Measurement, now_ns: int) -> None:
-    """Raise TypeError or ValueError for what no device can have measured: beyond its driver, it would harm others.
+    """Raise TypeError or ValueError for what no device can measure and what would disturb other devices' data.
 
-    What arrives in the future stays in the queue until then, and takes the place of what arrives now.
+    A measurement with an arrival in the future would stay in the queue until then, and displace present ones.
     """
     if type(m.source) is not str:
         raise TypeError(f"expected the name of the device as source, got {m.source!r}")
@@ -70,9 +71,9 @@ class Decoder(Protocol):
 class Driver(ABC):
     """Reads one device in a thread of its own and hands every measurement to `emit`, in that thread.
 
-    A subclass opens, reads and closes the device, and names the decoder. When the device is lost the thread goes
-    on: it opens the device again, with pauses that grow from 0.1 s to 0.25 s, until `stop`. Of a device that measures
-    far too often, measurements are left out.
+    A subclass opens, reads and closes the device, and names the decoder. When the device is lost the thread
+    goes on: it opens the device again, with pauses that grow from 0.1 s to 0.25 s, until `stop`. If a device
+    measures far too often, some of its measurements are dropped.
     """
 
     Options: ClassVar[type[Any]]
@@ -92,13 +93,15 @@ class Driver(ABC):
             **{"decimated": 0, "discarded_bytes": 0, "stale": 0},
         }
         self.guard = FloodGuard()
-        """Bounds what is taken of the device."""
+        """Limits the rate of measurements taken from the device."""
         self._state = "connecting"
         self._given_up_ns = math.inf
-        """Until then opening for the first time may take, which may hang."""
+        """Limit for the first opening, ns, monotonic clock: afterwards the state is `disconnected`, as
+        opening may hang."""
         self._received_ns = 0
         self._read_ns = 0
-        """When it was read last, ns, on the clock that goes on while the machine is suspended."""
+        """Time of the last read, ns, by the clock that continues while the machine is suspended
+        (CLOCK_BOOTTIME)."""
         self._connections = 0
         self._pause_s = _FIRST_PAUSE_S
         self._next_log_ns: dict[int, int] = {}
@@ -106,13 +109,13 @@ class Driver(ABC):
         self._reported: dict[str, int] = {}
         self._description: dict[str, Any] = {}
         self._live: dict[str, int] = {}
-        """The decoder's counters, once they have been seen to be a dictionary, which cannot hang."""
+        """The decoder's counters, once they are known to be a plain dictionary: reading it cannot hang."""
         self._next_description_ns = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"driver-{name}", daemon=True)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Raises TypeError for a subclass with its own `state` or `description`, which the estimator waits for."""
+        """Raises TypeError if a subclass overrides `state` or `description`: the estimator waits for both."""
         super().__init_subclass__(**kwargs)
         for name in ("state", "description"):
             if getattr(cls, name) is not getattr(Driver, name):
@@ -122,7 +125,7 @@ class Driver(ABC):
 
     @property
     def port(self) -> str | None:
-        """The port that it has for itself; None where others may read the same."""
+        """The port that the device uses exclusively; None if several devices may read the same."""
         return None
 
     def start(self) -> None:
@@ -142,18 +145,18 @@ class Driver(ABC):
         return {**self.decoder.counters, **self._counters}
 
     def describe(self) -> dict[str, Any]:
-        """What `status` has of the device: its state and its counters.
+        """What `status` shows of the device: its state and its counters.
 
-        For the device's thread, so that one which takes its time, or fails, is the fault of its device alone.
+        Called in the device's thread: a `describe` that is slow or fails affects its own device only.
         """
         return {"state": self.state, **self.counters()}
 
     @final
     @property
     def description(self) -> dict[str, Any]:
-        """State and counters now, and what else `describe` gave lately, or its `error` where that failed; at once."""
+        """Current state and counters, other entries of the last `describe`, or its `error`; never blocks."""
         found = {**self._description, "state": self.state}
-        # Counters as they are now: what was received until a certain time is compared with what was sent.
+        # The counters are current: the number received until a given time is compared with the number sent.
         counts = {**self._live, **self._counters}
         return found | {k: n for k, n in counts.items() if k in found and type(n) is int}
 
@@ -162,13 +165,13 @@ class Driver(ABC):
     def state(self) -> str:
         """`connecting`, `disconnected`, `connected`, `silent`, `flooding` or `stopped`.
 
-        `connecting`: not opened yet, and no attempt has failed; `disconnected` where that takes longer than two
-        seconds. `silent`: open, but nothing came for two seconds. `flooding`: within two seconds too much came, of
-        which measurements or bytes were left out.
+        `connecting`: not opened yet, no attempt has failed; after two seconds of this, `disconnected`.
+        `silent`: open, but nothing came for two seconds. `flooding`: too much arrived within the last two
+        seconds, so measurements or bytes were dropped.
         """
         if self._state == "connected":
             now = time.monotonic_ns()
-            if self.guard.is_flooding(now):  # perhaps with what is not even a message
+            if self.guard.is_flooding(now):  # perhaps with bytes that are no messages
                 return "flooding"
             if now - self._received_ns > _SILENT_NS:
                 return "silent"
@@ -188,7 +191,7 @@ class Driver(ABC):
         """
 
     def _discard_waiting(self) -> int:
-        """Discards what has come and has not been read; by default, nothing waits. Returns how many bytes or frames.
+        """Discards what has arrived but was not read; returns the number of bytes or frames (by default 0).
 
         Raises one of FAULTS if the device is gone.
         """
@@ -199,7 +202,7 @@ class Driver(ABC):
         """Closes the device if it is open; what it raises is only logged."""
 
     def _discarded(self, count: int) -> None:
-        """The device's line carried so many bytes too much, which are not decoded."""
+        """Count bytes in excess of the line's rate, which are discarded before decoding."""
         self._counters["discarded_bytes"] += count
         self.guard.exceeded(time.monotonic_ns())
 
@@ -248,7 +251,7 @@ class Driver(ABC):
     def _refresh_description(self, now_ns: int) -> None:
         self._next_description_ns = now_ns + _DESCRIBE_EVERY_NS
         try:
-            # What cannot be published would leave no status at all.
+            # An entry that cannot be encoded would make the whole status impossible to publish.
             self._description = msgspec.to_builtins(dict(self.describe()), str_keys=True)
             if type(self.decoder.counters) is dict:
                 self._live = self.decoder.counters
@@ -292,7 +295,7 @@ class Driver(ABC):
             self._log.warning("%s: %s", self.name, what)
 
     def _log_limited(self, level: int, message: str, exc_info: Exception | None = None) -> None:
-        """At most a line per level in 10 s, so that a device that comes and goes does not fill the log."""
+        """Log at most one line per level in 10 s, so that an unreliable connection does not fill the log."""
         now = time.monotonic_ns()
         if now >= self._next_log_ns.get(level, 0):
             self._next_log_ns[level] = now + _LOG_EVERY_NS

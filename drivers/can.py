@@ -58,7 +58,7 @@ from vehicled.units import (
 
 _WAIT_S = 0.1
 _OLDEST_S = 0.1  # an older stamp is from another clock, or from before the time of day was set
-_MOST_WAITING = 100_000  # frames: more than any queue keeps
+_MOST_WAITING = 100_000  # frames: more than any receive queue holds
 _LARGEST_DBC = 16 << 20  # bytes; those of whole cars have up to 5 MB
 _DBC_ENCODING = "cp1252"
 _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
@@ -67,28 +67,28 @@ _BUS_OFF = 0x40  # in the identifier of an error frame of SocketCAN
 OFFSET_UNITS = {
     channel: Unit(unit, plain=True) for channel, unit in CHANNELS.items() if unit not in ("", "deg")
 }
-"""Of channels in SI units. Settings arrive in these, so that an offset in degrees of latitude is a plain number."""
+"""Units of offsets, by SI unit of the channel. An offset in degrees of latitude is then a plain number."""
 
 WHEEL_SPEEDS = frozenset(f"wheel.{wheel}.speed" for wheel in WHEELS)
-"""Channels that a `radius` is for."""
+"""Channels for which `radius` may be given."""
 NO_SCALE = "expected a number other than 0, with which all values would be the same, got 0"
 
 RollingRadius = Annotated[Metres, Range(0.1, 2.0)]
-"""Of a wheel, from karts to lorries: a number in mm given as m makes speeds of a thousandth."""
+"""Rolling radius of a wheel, m, from karts to lorries: reveals a radius in mm given as m."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CanSignal:
-    """Where on the bus a channel comes from."""
+    """The signal on the bus that gives a channel."""
 
     message: str
     """Name of the message in the DBC file."""
     signal: str
     """Name of the signal in that message."""
     unit: str | None = None
-    """Unit of the signal, where the DBC file names none, or one that is not understood."""
+    """Unit of the signal, if the DBC file gives none, or one that is not known."""
     scale: float = 1.0
-    """Factor on the value in the channel's unit; −1 turns a sign round, a ratio accounts for a gear."""
+    """Factor on the value in the channel's unit: −1 reverses the sign, a ratio accounts for a gear."""
     offset: Annotated[float, UnitBy(OFFSET_UNITS)] = 0.0
     """Added after `scale`: a quantity of the channel's dimension; a plain number is in the channel's unit."""
     roll_over: Annotated[int, Range(low=2)] | None = None
@@ -99,7 +99,7 @@ class CanSignal:
     """For a wheel's speed in m/s or km/h: the rolling radius that it was calculated with."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for a scale of 0, and one of roll_over and pulses_per_revolution alone."""
+        """Yield (key, what is wrong): a scale of 0, or only one of roll_over and pulses_per_revolution."""
         if self.scale == 0.0:
             yield "scale", NO_SCALE
         if (self.roll_over is None) != (self.pulses_per_revolution is None):
@@ -124,7 +124,7 @@ class CanOptions:
     """Least time from measurement to the arrival of the frame, s."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for unknown interfaces and channels, and what slcan does not have."""
+        """Yield (key, what is wrong): unknown interfaces and channels, options that slcan does not have."""
         if self.interface not in can.VALID_INTERFACES:
             hint = suggest(self.interface, sorted(can.VALID_INTERFACES))
             yield "interface", f"no interface {self.interface!r}; {hint}"
@@ -140,9 +140,9 @@ class CanOptions:
 
 
 class _Counter:
-    """Angle from a pulse counter that rolls over: between two values it has turned the shorter way.
+    """Angle from a pulse counter that rolls over; between two values the shorter way round is assumed.
 
-    So it must not turn by half of the counter's range between two frames, and starts within the first range.
+    So between two frames the count must change by less than half of the counter's range.
     """
 
     def __init__(self, roll_over: int, pulses_per_revolution: float) -> None:
@@ -242,7 +242,7 @@ class CanDecoder:
         self.counters["messages"] += 1
         values = {}
         for source in sources:
-            if source.signal in decoded:  # a multiplexed one may not be
+            if source.signal in decoded:  # a multiplexed signal is not in every frame
                 value = float(decoded[source.signal])
                 if not source.low <= value <= source.high:
                     self.counters["out_of_range"] += 1
@@ -302,7 +302,7 @@ def unit_factor(channel: str, signal: CanSignal, dbc_unit: str | None) -> float:
 
 
 def _source(channel: str, signal: CanSignal, dbc_signal: DbcSignal) -> _Source:
-    # A limit is a multiple of the signal's step, which in binary may be less than what is decoded there.
+    # The limit is a multiple of the signal's step. Rounded in binary, it may be less than the decoded value.
     rounding = 0.0 if dbc_signal.is_float else 0.5 * abs(float(dbc_signal.scale))
     low = -math.inf if dbc_signal.minimum is None else float(dbc_signal.minimum) - rounding
     high = math.inf if dbc_signal.maximum is None else float(dbc_signal.maximum) + rounding
@@ -311,7 +311,7 @@ def _source(channel: str, signal: CanSignal, dbc_signal: DbcSignal) -> _Source:
         counter = _Counter(signal.roll_over, signal.pulses_per_revolution)
         low, high = max(low, 0.0), min(high, signal.roll_over - 1.0)
     scale = signal.scale * unit_factor(channel, signal, dbc_signal.unit)
-    # A signal of the IEEE 754 kind may be NaN or infinite: neither lies within finite limits.
+    # An IEEE 754 signal may be NaN or infinite: neither is within finite limits.
     limit = 1e300
     return _Source(channel, signal.signal, max(low, -limit), min(high, limit), scale, signal.offset, counter)
 
@@ -329,7 +329,7 @@ class Can(Driver):
 
     @property
     def port(self) -> str | None:
-        """That of an slcan adapter, without its baud rate; other buses have any number of readers."""
+        """Port of an slcan adapter, without baud rate; None for other buses, which may have several readers."""
         o: CanOptions = self.options
         return o.channel.partition("@")[0] if o.interface == "slcan" else None
 
@@ -350,7 +350,7 @@ class Can(Driver):
             return False, []
         now = time.monotonic_ns()
         channel = self.decoder.channel_of(frame)
-        # To decode a frame takes longer than all that is done with it before.
+        # Decoding a frame takes longer than all steps before it.
         key = frame.arbitration_id, frame.is_extended_id
         if channel is not None and not self.guard.admits(key, channel, now, frame.data):
             self._counters["decimated"] += 1

@@ -32,10 +32,11 @@ class CasterOptions:
     ca_file: Path | None = None
     """With `tls`, certificates of own authorities (PEM); without, those of the system."""
     version: Annotated[int, Range(1, 2)] = 2
-    """Of the protocol in requests. Casters of version 1 serve those of version 2 as well, with few exceptions."""
+    """Version of the protocol in requests. Nearly all casters of version 1 accept requests of version 2 as
+    well."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong), never with what may be a password."""
+        """Yield (key, what is wrong); never contains a text that may be a password."""
         if split_caster(self.caster) is None:
             yield "caster", "expected HOST or HOST:PORT, without protocol, user, password and mountpoint"
         if ":" in self.user or not self.user.isprintable():

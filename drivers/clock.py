@@ -13,7 +13,7 @@ from collections import deque
 from itertools import pairwise
 
 _BUCKET_NS = 1_000_000_000
-"""One point of the envelope is kept for each stretch of this length."""
+"""Length of a stretch: one point of the envelope is kept for each."""
 _BUCKETS = 60
 """Length of the memory, in stretches."""
 _SKEW_SPAN_NS = 5_000_000_000
@@ -21,22 +21,26 @@ _SKEW_SPAN_NS = 5_000_000_000
 _MAX_SKEW = 300e-6
 """Larger than the skew of any intact quartz."""
 _MAX_WRONG_RATE = 0.02
-"""Of a clock without a quartz, or with a broken one; used only where it is plain."""
+"""Largest skew of a clock without a quartz, or with a broken one; accepted only if it is plain (see
+`_PLAIN_RATIO`)."""
 _PLAIN_SPAN_NS = 2_500_000_000
 _PLAIN_DRIFT_NS = 15_000_000
 _PLAIN_RATIO = 20
-"""A wrong rate is plain when its drift is this large, and so many times the scatter of the points about it. A clock
-that was set once leaves a step, of which points are as far from any line as the step is high."""
+"""A wrong rate is plain when its drift is larger than `_PLAIN_DRIFT_NS` and than this many times the scatter
+of the points about the line. A clock that was set once leaves a step: points are as far from any line as the
+step is high."""
 _AHEAD_NS = 100_000_000
 _BEHIND_NS = 5_000_000_000
-"""A message that arrives earlier or later than this against the envelope: the device's clock was set."""
+"""A message earlier than the envelope by more than `_AHEAD_NS`, or later by more than this: the device's
+clock was set."""
 _SET_BACK_NS = 30_000_000
-"""A message later than the one before it by more than this, though its stamp is not: likewise, for a stall of the
-host leaves stamps in order. Datagrams that overtake one another are closer together."""
+"""If a message arrives this much after its predecessor with a stamp that is not later, the device's clock was
+set back: a stall of the host leaves stamps in order, and datagrams that overtake each other arrive closer
+together."""
 _SHIFT_NS = 100_000_000
 _SHIFT_BUCKETS = 2
-"""All messages of so many stretches late by more than this: the device's clock was set back by less than the time
-between two of them."""
+"""If all messages of this many stretches are later than the envelope by more than `_SHIFT_NS`, the device's
+clock was set back by less than the time between two messages."""
 
 
 class DeviceClock:
@@ -64,7 +68,7 @@ class DeviceClock:
     def to_host(self, ticks: int, arrival_ns: int) -> int:
         """When a sample stamped `ticks` by the device was measured, ns, host monotonic clock.
 
-        Never after `arrival_ns` less the latency, and not before the result for an earlier device time.
+        Never later than `arrival_ns` minus the latency, and not before the result for an earlier device time.
         """
         device = ticks * self._tick_ns
         if self._last is None or arrival_ns - self._last[1] > _BUCKETS * _BUCKET_NS:
@@ -131,7 +135,7 @@ class DeviceClock:
 
 
 def _calc_slope(points: list[tuple[int, int]]) -> float | None:
-    """Of the lower envelope over the mean abscissa of points in order."""
+    """Slope of the lower envelope over the mean abscissa; the points are in order of x."""
     mean = sum(x for x, _ in points) / len(points)
     hull: list[tuple[int, int]] = []
     for p in points:
@@ -145,7 +149,7 @@ def _calc_slope(points: list[tuple[int, int]]) -> float | None:
 
 
 def _is_plain(points: list[tuple[int, int]], slope: float) -> bool:
-    """Whether a slope beyond that of any quartz is one of the clock all the same."""
+    """Whether a slope too large for a quartz is nevertheless the true rate of the clock."""
     drift = abs(slope) * (points[-1][0] - points[0][0])
     heights = sorted(y - slope * x for x, y in points)
     scatter = heights[len(heights) // 2] - heights[0]

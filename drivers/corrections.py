@@ -24,23 +24,24 @@ from vehicled.units import Positive, Range, Seconds
 _WAIT_S = 0.5
 _GLANCE_S = 0.001
 _WRITE_FOR_S = 0.1
-"""How long frames are written before the caster is read again, so that they do not grow old in the network's buffers,
-which are large, when the receiver's line is too slow for them."""
+"""Longest time of writing frames, s, before the caster is read again. If the receiver's line is too slow,
+frames must not grow old in the network's buffers, which are large."""
 _MOST_PER_S = 32_000
-"""Bytes that are read: all observations of all systems at 10 Hz are a third of that."""
+"""Limit of the rate of reading, bytes/s: three times that of all observations of all systems at 10 Hz."""
 _LATE_NS = 2_000_000_000
-"""A frame that the receiver's line has not taken by then is left out: later ones are worth more."""
+"""A frame that could not be written to the receiver within this time is dropped: newer ones are worth
+more."""
 _REFUSED_NS = 60_000_000_000
-"""Casters ban who repeats a request that they have refused."""
+"""Pause after a refusal: casters ban clients that repeat a refused request."""
 _MINUTE_NS = 60_000_000_000
 _SUMMARY_NS = 1_000_000_000
 _RECENT = 6000
-"""Frames that are counted by number, at most: of one minute at 100 Hz."""
+"""Largest number of frames in the statistics by message number: one minute at 100 Hz."""
 _LISTED = 40
-"""Message numbers in `status`."""
+"""Largest number of message numbers listed in `status`."""
 _DAMAGED = 100
-"""Frames with a wrong checksum, beyond a quarter of the right ones, with which a stream is given up: TCP does not
-damage any, so that it is another format, and each costs the time of a checksum."""
+"""A stream is given up after this many frames with a wrong checksum, plus a quarter of the correct ones: TCP
+does not damage data, so it is another format, and each false frame costs the time of a checksum."""
 
 
 @runtime_checkable
@@ -97,9 +98,9 @@ class Corrections:
         )
         self._decoder = RtcmDecoder()
         self._whole = self._damaged = 0
-        """Frames before the present connection."""
+        """Numbers of correct and of damaged frames before the present connection."""
         self._waiting: deque[tuple[int, bytes]] = deque()
-        """Frames that the receiver has not got yet, with their arrivals, ns."""
+        """Frames not yet written to the receiver, each with its arrival, ns."""
         self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)
         """Arrival, ns, and message number."""
         self._summary_due_ns = 0
@@ -108,10 +109,10 @@ class Corrections:
         self._distance: float | None = None
         self._state = "stopped"
         self._error: str | None = None
-        """Why there are none at present."""
+        """Why there are no corrections at present."""
         self._last_error: str | None = None
         self._corrected_ns: int | None = None
-        """When the receiver got the last correction."""
+        """Time at which the last correction was written to the receiver, ns."""
         self._counted_from_ns = 0
         self._stopping = threading.Event()
         self._write: Callable[[bytes], None]
@@ -132,7 +133,7 @@ class Corrections:
         self._state = "stopped"
 
     def observe(self, m: Measurement) -> None:
-        """Keep the position of a measurement of the receiver, which the caster may need; in any thread, at once."""
+        """Keep the receiver's position, which the caster may need. Callable from any thread; never blocks."""
         for channel, latitude in m.values.items():
             if channel.startswith("gnss") and channel.endswith(".lat"):
                 place = channel[: -len("lat")]
@@ -232,7 +233,7 @@ class Corrections:
                 self._stopping.wait(len(data) / _MOST_PER_S)
 
     def _take(self, data: bytes, now_ns: int) -> bool:
-        """Whether `data` completes frames, which then wait. Raises NtripError for another format."""
+        """Queue the frames that `data` completes; return whether it does. Raises NtripError for another format."""
         counters, decoded = self._counters, self._decoder.counters
         frames = self._decoder.take(data, now_ns)
         counters["bytes"] += len(data)
@@ -247,7 +248,7 @@ class Corrections:
         return bool(frames)
 
     def _forward(self) -> None:
-        """Write the frames that wait, as far as the receiver's line takes them at once; leave out late ones."""
+        """Write queued frames as far as the receiver's line takes them at once; drop those that are late."""
         until = time.monotonic_ns() + round(_WRITE_FOR_S * 1e9)
         while self._waiting and (now := time.monotonic_ns()) < until:
             arrival, frame = self._waiting.popleft()
@@ -266,7 +267,7 @@ class Corrections:
                 self._error = None
 
     def _make_position(self, now_ns: int) -> bytes:
-        """The sentence that is due; empty if none is."""
+        """The GGA sentence if it is time to send one; otherwise empty."""
         every, position = self._options.send_position, self._position
         if every is None or position is None or now_ns < self._position_due_ns:
             return b""
@@ -275,7 +276,7 @@ class Corrections:
         return make_gga(*position, datetime.now(UTC))
 
     def _summarise(self, now_ns: int) -> None:
-        """What takes longer than `status` may: the estimator's thread calls that."""
+        """Prepare what takes too long for `status`, which the estimator's thread calls."""
         self._summary_due_ns = now_ns + _SUMMARY_NS
         while self._recent and now_ns - self._recent[0][0] > _MINUTE_NS:
             self._recent.popleft()

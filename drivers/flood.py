@@ -6,27 +6,28 @@ from dataclasses import dataclass
 from vehicled.trust.token_bucket import TokenBucket
 
 MAX_RATES = {"imu": 1000.0, "reference": 1000.0, "gnss": 100.0, "gnss2": 100.0}
-"""By first part of a channel's name, Hz: what the fastest IMUs and receivers on the market send."""
+"""Highest rate by first part of the channel's name, Hz: that of the fastest IMUs and receivers sold."""
 MAX_RATE = 250.0
-"""Of all other channels, Hz: control units send at 10 to 100 Hz."""
+"""Highest rate of all other channels, Hz: control units send at 10 to 100 Hz."""
 _MARGIN = 1.2
-"""A device's clock may run fast, and its messages come unevenly."""
+"""Factor on the rates: a device's clock may run fast, and its messages come unevenly."""
 _BURST_S = 0.5
-"""What a device may send at once after a pause of its own or of the thread that reads it, as time at the full rate.
-On a busy machine threads wait for some tenths of a second, and what a line has kept meanwhile must not be lost."""
+"""Burst that is admitted after a pause of the device or of the reading thread, as time at the full rate. On a
+busy machine threads wait for a few tenths of a second, and what was buffered in the meantime must not be
+lost."""
 _RESERVED = 0.1
-"""Share of that, for samples that differ from the one before. Of a device that sends each sample ten times, late
-copies would otherwise be admitted in place of the first one."""
+"""Share of the burst reserved for samples that differ from the one before. If a device sends each sample ten
+times, late copies would otherwise be admitted instead of the first one."""
 _REMEMBERED_NS = 2_000_000_000
 
 
 @dataclass(slots=True)
 class _Flow:
-    """Of one key."""
+    """Limiter of one key."""
 
     bucket: TokenBucket
     reserved: float
-    """Tokens that a copy of the last sample leaves."""
+    """Tokens that must remain after a copy of the last sample is admitted."""
     last: object = None
 
 
@@ -34,7 +35,7 @@ class FloodGuard:
     """Admits the measurements of one device up to a rate, each channel by itself."""
 
     def __init__(self, max_rate: float | None = None) -> None:
-        """`max_rate`: Hz, of every channel; without, by kind of channel."""
+        """`max_rate`: Hz, for every channel; None: by kind of channel."""
         self._max_rate = max_rate
         self._flows: dict[Hashable, _Flow] = {}
         self._exceeded_ns: int | None = None
@@ -42,7 +43,7 @@ class FloodGuard:
     def admits(self, key: Hashable, channel: str, now_ns: int, sample: object) -> bool:
         """Whether one more of `key` is within the rate of `channel`. `now_ns`: host monotonic clock.
 
-        `sample`: what it says; a copy of the one before is admitted only where tokens are plenty.
+        `sample`: its values; a copy of the sample before is admitted only while tokens are plentiful.
         """
         flow = self._flows.get(key)
         if flow is None:
@@ -56,9 +57,9 @@ class FloodGuard:
         return admitted
 
     def exceeded(self, now_ns: int) -> None:
-        """The device has sent too much in another way."""
+        """Note that the device exceeded a limit other than the rate of measurements."""
         self._exceeded_ns = now_ns
 
     def is_flooding(self, now_ns: int) -> bool:
-        """Whether something was too much within the last two seconds."""
+        """Whether a limit was exceeded within the last two seconds."""
         return self._exceeded_ns is not None and now_ns - self._exceeded_ns < _REMEMBERED_NS

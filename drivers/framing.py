@@ -1,7 +1,7 @@
-"""From a stream of bytes to the messages in it: common part of the decoders of all serial devices.
+"""Finds the messages in a stream of bytes: common part of the decoders of all serial devices.
 
-A decoder is a pure incremental parser. It has no port, no thread and reads no clock, so that live driver, replay of
-a raw log and tests run the same code.
+A decoder is a pure incremental parser. It has no port, no thread and reads no clock, so that live driver,
+replay of a raw log and tests run the same code.
 """
 
 import enum
@@ -76,11 +76,11 @@ class FrameDecoder:
 
     @property
     def waiting(self) -> int:
-        """Bytes of a begun message, whose rest has not come yet."""
+        """Number of bytes of an incomplete message."""
         return len(self._buffer)
 
     def reset(self) -> None:
-        """Discards a begun message: the connection was lost, its rest will not come."""
+        """Discards an incomplete message: the connection was lost, so the rest will not come."""
         if self._buffer:
             self.counters["truncated"] += 1
             self.counters["garbage_bytes"] += len(self._buffer)
@@ -127,7 +127,7 @@ class FrameDecoder:
         self._drop(at)
 
     def _stamp(self, end: int) -> int:
-        """When the byte before this place of the buffer arrived; called with ever later places."""
+        """Arrival of the byte before this place in the buffer, ns; calls must be in ascending order of places."""
         chunks = self._chunks
         end += self.counters["bytes"] - len(self._buffer)
         while chunks[0][0] < end:

@@ -8,15 +8,16 @@ from vehicled.trust.token_bucket import TokenBucket
 
 _BURST_S = 0.1
 _NETWORK_BURST_S = 0.5
-"""What has come while the reading thread was not running, as time at the full rate: the kernel keeps more of it for a
-connection than for a serial port."""
+"""Burst accepted from a network while the reading thread was not running, as time at the full rate: the
+kernel buffers more for a connection than for a serial port."""
 _DATAGRAM = 50
-"""Bytes that a shorter datagram counts as: to receive it takes as long as those. That leaves 4000 a second."""
+"""Bytes that a shorter datagram counts as, since receiving it takes as long. This limits datagrams to 4000
+per second."""
 _REST_S = 0.005
-"""Pause of the reading thread once a line carries too much: so it is woken seldom."""
+"""Pause of the reading thread while a line carries too much, so that it wakes seldom."""
 
 _MOST_WAITING = 16 << 20
-"""Bytes: more than any line keeps, so that one that carries too much is not read for ever."""
+"""Bytes discarded at most: more than any line buffers, so that reading a flooded line ends."""
 
 
 class LimitedPort:
@@ -32,7 +33,7 @@ class LimitedPort:
         self._discarded = discarded
 
     def read(self, wait_s: float) -> bytes:
-        """What has come, or comes first within `wait_s`; empty if nothing does, or more than is taken.
+        """Waiting bytes, or the first that come within `wait_s`; empty if none come, or if they exceed the rate.
 
         Raises OSError if the device is gone.
         """

@@ -28,7 +28,7 @@ _DAY_NS = 86_400_000_000_000
 _UTC = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
 _DATE = re.compile(r"(\d\d)(\d\d)(\d\d)")
 _RMC_DATE = 8
-"""Place among the fields of RMC; pynmea2's own reading of it fails for damaged ones."""
+"""Place of the date among the fields of RMC: pynmea2's own reading of it fails for damaged dates."""
 _DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.\d+)?)")
 _DATA_SENTENCES = frozenset({"GGA", "RMC", "VTG", "GST", "HDT", "THS"})
 _TIMED_SENTENCES = frozenset({"GGA", "RMC", "GST", "ZDA"})
@@ -39,7 +39,7 @@ _QUALITY_OF_MODE = {"A": 1.0, "D": 2.0, "P": 3.0, "R": 4.0, "F": 5.0, "E": 6.0, 
 
 
 class THS(pynmea2.TalkerSentence):  # type: ignore[misc]  # no types
-    """Heading and its mode, which pynmea2 does not have; it knows the sentence by the name of the class."""
+    """Sentence THS, heading and its mode, which pynmea2 lacks; pynmea2 finds it by the name of this class."""
 
     fields = (("Heading, true", "heading"), ("Mode", "mode"))
 
@@ -63,7 +63,7 @@ class _Epoch:
         self.seen: set[str] = set()
         self.values: dict[str, float] = {}
         self.emitted: set[str] = set()
-        """Channels of the measurements that were made of it so far, but the quality, which belongs to each."""
+        """Channels already emitted for this epoch, except the quality, which every measurement has."""
 
 
 class NmeaDecoder(ReceiverDecoder):
@@ -72,7 +72,7 @@ class NmeaDecoder(ReceiverDecoder):
     READS: ClassVar[tuple[str, ...]] = (NMEA,)
 
     def __init__(self, name: str, options: ReceiverOptions) -> None:
-        """`options`: of a receiver that may also speak another protocol, whose altitude is then the ellipsoid's."""
+        """`options`: of any receiver; if they are not NmeaOptions, the altitude is ellipsoidal."""
         super().__init__(name, options)
         self.counters |= {"other_sentences": 0}
         self._altitude_as_sent = isinstance(options, NmeaOptions) and options.altitude == "as sent"
@@ -146,20 +146,20 @@ class NmeaDecoder(ReceiverDecoder):
         return epoch
 
     def _rejoin(self, epoch: _Epoch, previous: _Epoch) -> None:
-        """The sentence without a time that seemed to begin an epoch belonged to the previous one."""
+        """Return a sentence without time, which seemed to begin a new epoch, to the previous epoch."""
         if epoch.seen & previous.seen:
             self.counters["repeated"] += 1
             epoch.values = {}
         epoch.seen |= previous.seen
         epoch.emitted |= previous.emitted
         epoch.t = previous.t
-        self._expected = frozenset()  # what was taken for a whole epoch was not
+        self._expected = frozenset()  # the epoch from which it was learned was not whole
 
     def _emit(self, epoch: _Epoch, arrival_ns: int, out: list[Measurement]) -> None:
         values, epoch.values = epoch.values, {}
         if values.get("gnss.quality") == 0.0:
             values = {"gnss.quality": 0.0}  # no fix: whatever else was sent is not a measurement
-        # Of an epoch in parts, RMC has the position of GGA again, and VTG the velocity of RMC.
+        # If an epoch is emitted in parts, RMC repeats the position of GGA, and VTG the velocity of RMC.
         values = {c: v for c, v in values.items() if c not in epoch.emitted}
         epoch.emitted |= values.keys() - {"gnss.quality"}
         if values:
@@ -253,7 +253,7 @@ def _find_utc(date: list[str], of_day_ns: int | None) -> float | None:
     if parts is None or of_day_ns is None:
         return None
     day, month, year = map(int, parts.groups())
-    # GPS began in 1980, which is what receivers begin with.
+    # GPS time begins in 1980: receivers without a date begin there.
     utc = find_utc_ns(year + (1900 if year >= 80 else 2000), month, day, 0, 0, 0, of_day_ns)
     return None if utc is None else utc * 1e-9
 

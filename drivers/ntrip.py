@@ -1,6 +1,7 @@
 """NTRIP: requests to a caster, its responses, the connection; versions 1 (ICY) and 2 (HTTP/1.1), also over TLS.
 
-RTCM 10410.1 describes both. The response decides which one it is: casters of version 1 accept requests of version 2.
+RTCM 10410.1 describes both. The response shows the version: casters of version 1 accept requests of version
+2.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,8})[ \t]*(;.*)?")
 
 
 class NtripError(RunError):
-    """A caster cannot be reached, or ends, or sends what is not NTRIP."""
+    """A caster cannot be reached, ends the connection, or sends data that is not NTRIP."""
 
 
 class ClosedError(NtripError):
@@ -42,7 +43,7 @@ class ClosedError(NtripError):
 
 
 class RefusedError(NtripError):
-    """A caster is there and does not serve: another attempt soon gives the same."""
+    """A caster refuses the request: another attempt soon would have the same result."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Caster:
         return "\r\n".join([*lines, "", ""]).encode()
 
     def hide(self, text: str) -> str:
-        """A text from the caster without password, which it may repeat."""
+        """The caster's text with the password removed, in case the caster repeats it."""
         for secret in filter(None, (self.password, self.user and self._token())):
             text = text.replace(secret, "***")
         return text
@@ -104,17 +105,17 @@ def is_mountpoint(text: str) -> bool:
 
 
 class Response:
-    """What a caster sends, from its bytes as they come: first head, then body."""
+    """Parser of a caster's response, fed with bytes as they come: first the head, then the body."""
 
     def __init__(self, mountpoint: str) -> None:
-        """`mountpoint`: that was requested; empty: the source table was."""
+        """`mountpoint`: the stream requested; empty for the source table."""
         self._mountpoint = mountpoint
         self._buffer = bytearray()
         self._in_head = True
         self._chunked = False
         self._after_chunk = False
         self._left: int | None = None
-        """Bytes of the body, or of its present chunk, that have not come yet; None: they have no number."""
+        """Bytes of the body, or of its present chunk, still to come; None if the length is not given."""
         self.complete = False
         """Whether the body has ended."""
 
@@ -124,7 +125,7 @@ class Response:
         return not self._in_head
 
     def feed(self, data: bytes) -> bytes:
-        """The part of the body in `data`. Raises NtripError where it is none, or refuses."""
+        """The part of the body in `data`. Raises NtripError if the response is invalid or a refusal."""
         self._buffer += data
         if self._in_head and not self._read_head():
             return b""
@@ -266,7 +267,7 @@ class Connection:
             return self._response.feed(data)
 
     def write(self, sentence: bytes) -> None:
-        """Send a GGA sentence; in vain if the network takes none for half a second. Raises NtripError."""
+        """Send a GGA sentence, or drop it if the network accepts nothing for 0.5 s. Raises NtripError."""
         with self._failures():
             self._socket.settimeout(_WRITE_WITHIN_S)
             self._socket.sendall(sentence)

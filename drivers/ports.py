@@ -32,21 +32,23 @@ _WRITE_S = 0.5
 _CHUNK = 4096
 """Bytes that are read at once."""
 _FURTHER_RATES = 128_000, 250_000, 256_000
-"""Rates that Linux has no name for, but takes, and that some devices have: 128000 of VectorNav, for example."""
+"""Baud rates that Linux has no constant for but accepts, and that some devices have: 128000 of VectorNav, for
+example."""
 _LONGEST_DATAGRAM = 65536
 _MOST_DATAGRAMS = 64
-"""That are read at once: there may be nothing in them."""
+"""Largest number of datagrams in one read, as datagrams may be empty."""
 _LOST_S = 5.0
-"""A device that sends datagrams has no connection whose end would be noticed."""
+"""Silence after which a sender of datagrams is lost, s: there is no connection whose end would show it."""
 _PROBE = ((socket.TCP_KEEPIDLE, 2), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3))
-"""A device that does not respond for 5 s has lost power or cable: it has not ended the connection."""
+"""TCP keep-alive: a device that does not respond for 5 s is lost. Without power or cable it cannot end the
+connection."""
 
 
 class Port(Protocol):
     """A stream of bytes from a device, and to it."""
 
     datagrams: int
-    """Of which the last `read` gave the contents; 0 where there are none."""
+    """Number of datagrams that the last `read` returned; 0 for ports without datagrams."""
 
     def read(self, wait_s: float) -> bytes:
         """What has come, up to 4 KiB or one datagram more; empty if nothing comes within `wait_s`.
@@ -62,7 +64,7 @@ class Port(Protocol):
 
 
 def find_shared(ports: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Devices that have the port of one before them, with what is wrong; from names of devices with their ports.
+    """Yield (device, fault) for each device with the port of an earlier one; `ports`: names with their ports.
 
     Several names in /dev may be links to one device.
     """
@@ -93,14 +95,14 @@ def check_port(port: str) -> str | None:
 
 
 def find_place_fault(port: str) -> str | None:
-    """What a port's path names that is none, in words; None for a port, an address, and what is not there (yet)."""
+    """What a path names instead of a port, in words; None for ports, addresses and missing paths."""
     if is_network(port) or not (os.path.isdir(port) or os.path.isfile(port)):
         return None
     return f"expected a serial port, but {port} is a {'folder' if os.path.isdir(port) else 'file'}"
 
 
 def check_baud(port: str, baud: int) -> str | None:
-    """What is wrong with the baud rate of a port, in words; None if nothing is, as of a network address."""
+    """What is wrong with the baud rate of a port, in words; None if nothing is, and for network addresses."""
     rates = sorted([*serial.Serial.BAUDRATES, *_FURTHER_RATES])
     if is_network(port) or baud in rates:
         return None
@@ -138,7 +140,7 @@ class _Serial:
         # The path is looked up afresh each time, so a device that comes back under its stable name is found.
         try:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=_WRITE_S, exclusive=True)
-        except serial.SerialException as error:  # whose own text has port and reason twice
+        except serial.SerialException as error:  # its own text repeats port and reason
             if error.errno is None:
                 code = getattr(error.__context__, "args", (None,))[0]
                 why = "expected a serial port" if code == errno.ENOTTY else str(error)
@@ -150,7 +152,7 @@ class _Serial:
             ValueError,
             OverflowError,
             termios.error,
-        ) as error:  # a baud rate that is none; a port just lost
+        ) as error:  # an impossible baud rate; a port just lost
             raise OSError(f"{path}: {error}") from None
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every port can
             self._port.set_low_latency_mode(True)  # USB adapters otherwise hold bytes back for 16 ms
@@ -191,10 +193,10 @@ class _Tcp:
 
 
 class _Udp:
-    """Datagrams of one sender: those of two in turn would be no stream of messages.
+    """Datagrams of one sender: those of two senders mixed would not be a stream of messages.
 
-    The first one that sends is the device, and the kernel leaves out all others, at no cost to this process. A device
-    of which nothing comes for 5 s is lost; opened again, the port takes the next sender.
+    The first one that sends is the device, and the kernel leaves out all others, at no cost to this process.
+    A device of which nothing comes for 5 s is lost; opened again, the port takes the next sender.
     """
 
     def __init__(self, address: str, number: int) -> None:
@@ -227,7 +229,7 @@ class _Udp:
             if self._sender is None:
                 self._sender = sender
                 self._socket.connect(sender)
-            if sender != self._sender:  # it came before that
+            if sender != self._sender:  # it came before the socket was connected
                 continue
             self._received = time.monotonic()
             data += datagram

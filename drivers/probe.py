@@ -22,12 +22,12 @@ from vehicled.errors import UsageError
 
 BAUDS = (115200, 460800, 921600, 230400, 38400, 9600, 57600)
 SLCAN = "slcan"
-"""In place of a driver: a CAN adapter."""
+"""Stands for a CAN adapter where otherwise a driver is named."""
 
 _READ_FOR_S = 1.5
-"""Receivers send once a second at least."""
+"""Time of reading at one baud rate, s: receivers send at least once a second."""
 _SETTLE_S = 0.5
-"""After the first measurement, in which a device shows all that it sends."""
+"""Time after the first measurement, s, in which a device shows all that it sends."""
 _MOST_BYTES = 200_000
 _READ_S = 0.05
 _REPLY_S = 0.5
@@ -44,9 +44,9 @@ class ProbedPort:
     found: str
     """In words, for the user."""
     driver: str | None = None
-    """That reads it, or `slcan`; None: none does."""
+    """Driver that reads the device, or `slcan`; None if none does."""
     baud: int | None = None
-    """At which it was read; None for a network address, or where nothing came."""
+    """Baud rate at which it was read; None for a network address, or if nothing came."""
     channels: tuple[str, ...] = ()
     """What it measures."""
     silent: bool = False
@@ -97,7 +97,7 @@ def probe_port(port: str, stopped: Callable[[], bool] = lambda: False) -> Probed
             return found
         received = received or trial.bytes > 0
         if trial.bytes == 0 or is_network(port) or stopped():
-            break  # something comes at a wrong rate, too, but as other bytes
+            break  # even at a wrong rate bytes come, only other ones
     if not received:
         return ProbedPort(port, "silent", silent=True)
     return ProbedPort(port, "sends what no driver reads")
@@ -137,7 +137,7 @@ class _Trial:
             self._first_s = now_s
 
     def is_done(self, now_s: float) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether further reading would show nothing new."""
         settled = self._first_s is not None and now_s - self._first_s > _SETTLE_S
         return settled or self._is_adapter() or self.bytes > _MOST_BYTES
 
@@ -156,7 +156,7 @@ class _Trial:
         return None
 
     def _rank(self, kind: str) -> tuple[int, int, int, int]:
-        """Of two that read a device: the one that leaves out less; else the one that is made for nothing else."""
+        """Sort key of drivers that read a device: the one that skips least; then the one made for nothing else."""
         decoder = self._decoders[kind]
         read = set(getattr(decoder, "READS", ())) & set(getattr(decoder, "protocols", ()))
         garbage = decoder.counters["garbage_bytes"]
@@ -169,7 +169,7 @@ class _Trial:
 
 def _make_decoders(port: str) -> Iterator[tuple[str, FrameDecoder]]:
     for kind in known_drivers():
-        # One that cannot be loaded, or needs more than a port, does not keep the others from it.
+        # A driver that cannot be loaded, or needs more than a port, must not keep others from being tried.
         with contextlib.suppress(UsageError, TypeError):
             driver_type = load_driver(kind)
             driver = driver_type(kind, driver_type.Options(port=port), lambda _: None)

@@ -16,7 +16,7 @@ XSENS = struct.Struct(f">{_FIELDS}")
 
 NO_FIX, DEAD_RECKONING, FIX_2D, FIX_3D, COMBINED, TIME_ONLY = range(6)
 UNKNOWN = 0xFFFF_FFFF
-"""Of an accuracy: there is no such measurement."""
+"""Value of an accuracy for a quantity that was not measured."""
 _FIX_OK, _DIFFERENTIAL = 1, 2
 _QUALITY_OF_CARRIER = {1: 5.0, 2: 4.0}  # float, fixed
 _NO_COURSE = 18_000_000
@@ -38,27 +38,27 @@ class Pvt(NamedTuple):
     valid: int
     time_accuracy: int
     nano: int
-    """What UTC is after (or before, if negative) the whole second, ns."""
+    """Offset of UTC from the whole second, ns; may be negative."""
     fix: int
     flags: int
     flags2: int
     satellites: int
     longitude: int
-    """1e-7 deg, as the latitude."""
+    """Unit 1e-7 deg; the latitude likewise."""
     latitude: int
     height: int
-    """Over the ellipsoid, mm, as all lengths."""
+    """Height above the ellipsoid, mm; all lengths are in mm."""
     height_msl: int
     h_acc: int
-    """Root of the sum of both axes' variances."""
+    """Horizontal accuracy, mm: root of the sum of the variances of both axes."""
     v_acc: int
     vn: int
-    """mm/s, as all speeds."""
+    """Velocity north, mm/s; all speeds are in mm/s."""
     ve: int
     vd: int
     speed: int
     course: int
-    """1e-5 deg, as its accuracy."""
+    """Unit 1e-5 deg; its accuracy likewise."""
     s_acc: int
     course_acc: int
 

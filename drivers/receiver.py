@@ -29,14 +29,15 @@ UBX_OVERHEAD = 8
 LONGEST_UBX = 4096
 """Bytes of payload: raw measurements of all satellites have 3 kB."""
 
-_LONGEST_LINE = 256  # the standard's 82 are too short for centimetres
+_LONGEST_LINE = 256  # the standard's 82 bytes are too few for coordinates to the centimetre
 _CHECKSUM = re.compile(rb"\*([0-9A-Fa-f]{2})[\r\n]*$")
 _SYNC = re.compile(rb"[$\xb5\xd3]")
 _PROTOCOL_OF_SYNC = {0x24: NMEA, 0xB5: UBX, 0xD3: RTCM3}
 _MOST_IN_VAIN, _VAIN_PER_BYTE = 16_384, 2
-"""Bytes whose checksum may fail at once, and for each byte received: ten times what damage on a line leads to."""
+"""Budget of bytes in messages whose checksum fails: at once, and for each byte received. This is ten times
+what damage on a line leads to."""
 _SPOKEN_NS = 5_000_000_000
-"""A protocol of which nothing has come for so long is not spoken any more."""
+"""A protocol without messages for this time counts as no longer sent."""
 _SETTLED_NS = 1_000_000_000
 """Time after a connection, and between lines of the log, in which a receiver shows all that it sends."""
 
@@ -67,7 +68,7 @@ class ReceiverDecoder(FrameDecoder):
 
     LONGEST = LONGEST_UBX + UBX_OVERHEAD
     READS: ClassVar[tuple[str, ...]] = ()
-    """Protocols that the subclass makes measurements of."""
+    """Protocols that the subclass turns into measurements."""
 
     def __init__(self, name: str, options: ReceiverOptions) -> None:
         super().__init__(name)
@@ -98,7 +99,7 @@ class ReceiverDecoder(FrameDecoder):
     def _checked(
         self, parse: Callable[[bytearray, int], tuple[FoundFrame, int]], buffer: bytearray, start: int
     ) -> tuple[FoundFrame, int]:
-        """As `parse`, but of a stream full of false starts not all checksums are computed."""
+        """As `parse`, but limits the number of checksums computed in a stream full of false starts."""
         place = self.counters["bytes"] - len(buffer) + start
         self._in_vain = max(0, self._in_vain - _VAIN_PER_BYTE * (place - self._place))
         self._place = place
@@ -126,9 +127,9 @@ class ReceiverDecoder(FrameDecoder):
         """Appends the measurements that a message completes."""
 
     def _measured(self, t: int, arrival_ns: int, values: dict[str, float]) -> Measurement:
-        """A measurement of the channels `gnss.…`, as those of the receiver that this is.
+        """A measurement of the channels `gnss.…`, renamed to `gnss2.…` for a second receiver.
 
-        The time of day is that of the first receiver alone.
+        Only the first receiver gives the time of day.
         """
         if self._prefix != "gnss":
             values = {re.sub(r"^gnss\b", self._prefix, c): v for c, v in values.items() if c != UTC_CHANNEL}

@@ -21,7 +21,8 @@ _CRC24Q = 0x1864CFB
 _STATIONS = (1005, 1006)
 _STATION_BYTES = 19
 _LEAST_RADIUS, _GREATEST_RADIUS = 6.2e6, 6.5e6
-"""m: places on Earth are between; some bases send zeros until theirs is set."""
+"""Limits of the distance of places on Earth from its centre, m; some bases send zeros until their place is
+set."""
 _DESCRIPTIONS = frozenset(
     {
         *(1005, 1006, 1007, 1008, 1013, 1029, 1032, 1033, 1230),
@@ -52,12 +53,12 @@ def rtcm_checksum(body: bytes | bytearray) -> int:
 
 
 def parse_at_rtcm(buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
-    """What is at a preamble, and its length as `_parse` gives it; of a damaged message what has been checked."""
+    """The frame at a preamble and its length, as from `_parse`; for a damaged one the number of bytes checked."""
     have = len(buffer) - start
     if have > 1 and buffer[start + 1] & 0xFC:
         return FoundFrame.GARBAGE, 1
     if have > 4:
-        # A preamble of one byte is found in many a damaged message: its kind must exist, too.
+        # Damaged messages often contain the preamble of one byte, so the message number is checked too.
         number = buffer[start + 3] << 4 | buffer[start + 4] >> 4
         if not (1001 <= number <= 1304 or 4001 <= number <= 4095):
             return FoundFrame.GARBAGE, 1
@@ -100,7 +101,7 @@ class RtcmDecoder(FrameDecoder):
 
 
 def message_number(frame: bytes) -> int:
-    """Of a whole frame, such as 1077; 0 if it is too short to have one."""
+    """Message number of a whole frame, such as 1077; 0 if the frame is too short."""
     return int.from_bytes(frame[_HEAD : _HEAD + 2]) >> 4 if len(frame) >= _HEAD + 2 + _CRC else 0
 
 

@@ -16,7 +16,8 @@ from vehicled.units import Positive
 _WAIT_S = 0.02
 _BITS_PER_BYTE = 10  # with start and stop bit
 _LEAST_RATE = 2_000_000
-"""Bits per second that are read at least: adapters that are USB devices themselves keep to no baud rate."""
+"""Least limit of the rate of reading, bits/s: adapters that are USB devices themselves ignore the baud
+rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +28,8 @@ class SerialOptions:
     """Path of the device; best a stable one (`/dev/serial/by-id/…` or from a udev rule). Over a network
     `socket://HOST:PORT` (TCP, where the device is the server) or `udp://[ADDRESS]:PORT` (of this machine)."""
     baud: Annotated[int, Positive] = 115200
-    """Bits per second of a serial port. Any line that carries more is read up to this or 2 Mbit/s; what comes beyond
-    is discarded."""
+    """Bits per second of a serial port. From any line, bytes are read up to this rate or 2 Mbit/s, whichever
+    is larger; bytes beyond it are discarded."""
     latency: Latency = 0.0
     """Least time from measurement to the arrival of the message, s: filtering in the device, transmission."""
 
@@ -55,7 +56,8 @@ class SerialDriver(Driver):
         self.decoder: FrameDecoder = decoder
         self._line: LimitedPort | None = None
         self._writing = threading.Lock()
-        """Held while the line is written to and must not be closed: its descriptor may become another file's."""
+        """Held while writing, when the port must not be closed: its descriptor could then be another
+        file's."""
 
     @property
     def port(self) -> str:

@@ -36,17 +36,18 @@ BITRATES = {
 
 _BAUD = 115200
 _REOPEN_S = 1.0
-"""An adapter that has been reset, as many are by the opening of their port, has its channel closed."""
+"""While nothing comes, the channel is opened this often, s: an adapter that was reset has its channel closed,
+and many are reset when their port is opened."""
 _BYTES_PER_S = 250_000.0
-"""What is read at most. A bus of 1 Mbit/s that is never idle gives at most 240 kB/s: a frame of 131 bits with an
-extended identifier becomes 31 characters, its time among them."""
+"""Limit of the rate of reading, bytes/s. A bus of 1 Mbit/s that is never idle gives at most 240 kB/s: a frame
+of 131 bits with an extended identifier becomes 31 characters, including its time."""
 _LONGEST_LINE = 64
 _FRAME = re.compile(
     rb"(?:[tr]([0-9A-Fa-f]{3})|[TR]([01][0-9A-Fa-f]{7}))([0-8])((?:[0-9A-Fa-f]{2})*)", re.ASCII
 )
 _STAMP_DIGITS = 4
 _ACKNOWLEDGED = frozenset((b"", b"z", b"Z"))
-"""Lines for commands, and for frames that were sent."""
+"""Lines that acknowledge commands and sent frames."""
 
 
 def check_channel(channel: str) -> str | None:
@@ -89,7 +90,7 @@ class SlcanPort:
         self._frames: deque[can.Message] = deque()
         self._received = time.monotonic()
         try:
-            # An empty line ends whatever command the adapter had received half of.
+            # An empty line ends a command that the adapter may have received in part.
             self._command("", "C", *self._setup, "O")
         except OSError:
             self._line.close()
@@ -121,7 +122,7 @@ class SlcanPort:
         self._line.write("".join(f"{command}\r" for command in commands).encode("ascii"))
 
     def _discard(self, count: int) -> None:
-        # What follows may begin within a line, but only a whole one begins as a frame does.
+        # The next bytes may begin within a line, which then does not look like a frame.
         self._buffer = b""
         self._discarded(count)
 

@@ -25,9 +25,9 @@ class Mountpoint(NamedTuple):
     place: str
     format: str
     details: str
-    """Its messages, such as `1005(1),1077(1)`, each with its interval in s."""
+    """Messages of the stream, such as `1005(1),1077(1)`, each with its interval in s."""
     systems: str
-    """Such as `GPS+GLO+GAL`."""
+    """Satellite systems, such as `GPS+GLO+GAL`."""
     network: str
     country: str
     latitude: float | None
@@ -41,7 +41,7 @@ class Mountpoint(NamedTuple):
     bit_rate: float | None
 
     def calc_distance(self, latitude: float, longitude: float) -> float | None:
-        """m over ground from a place in degrees; None where its own is unknown."""
+        """Distance, m, over ground from a place in degrees; None if the place of the stream is unknown."""
         if self.latitude is None or self.longitude is None:
             return None
         a, b = math.radians(self.latitude), math.radians(latitude)
@@ -57,7 +57,7 @@ class SourceTable(NamedTuple):
     skipped: int
     """Lines of streams that could not be read."""
     complete: bool
-    """Whether the table has its end."""
+    """Whether the table was received to its end."""
 
 
 def fetch_table(caster: Caster) -> SourceTable:

@@ -55,9 +55,10 @@ RELPOSNED = struct.Struct("<BxHI5i4x4b5I4xI")
 WEEK_MS = 604_800_000
 _NS_PER_MS = 1_000_000
 _PRECEDENCE = (NAV_STATUS, NAV_VELNED, NAV_PVT, NAV_HPPOSLLH, NAV_COV, NAV_RELPOSNED)
-"""Of what several messages contain, that of the later ones counts."""
+"""If several messages contain a channel, the value of the one later in this order counts."""
 _NMEA_AFTER_NS = 1_200_000_000
-"""Without a fix by UBX for so long, longer than the period of any receiver in a car, the sentences are read."""
+"""After this time without a fix by UBX, NMEA is read; it is longer than the period of any receiver in a
+car."""
 
 _TIME_TAG_NS = 1_000_000
 _ESF_CHANNELS = {  # by type of data: channel, and unit of the value
@@ -76,15 +77,15 @@ class UbxOptions(ReceiverOptions):
 
 
 class _Part(NamedTuple):
-    """What one message has of an epoch."""
+    """The contribution of one message to an epoch."""
 
     itow: int
     """ms."""
     values: dict[str, float]
     fraction_ns: int | None = None
-    """By how much the epoch is after `itow`."""
+    """Time of the epoch after `itow`, ns."""
     is_flat: bool = False
-    """Whether heights are assumed."""
+    """Whether the fix is two-dimensional, its height only assumed."""
 
 
 def _read_status(payload: bytes) -> _Part:
@@ -162,7 +163,7 @@ def _read_eoe(payload: bytes) -> _Part:
 
 
 def _fraction(nano: int) -> int:
-    """Of a millisecond, from −0.5 to 0.5 ms: UTC and GPS differ by whole seconds, and iTOW is rounded."""
+    """Fraction of the millisecond, ns, within ±0.5 ms: iTOW is rounded, and UTC differs by whole seconds."""
     return (nano + _NS_PER_MS // 2) % _NS_PER_MS - _NS_PER_MS // 2
 
 
@@ -276,14 +277,14 @@ class UbxDecoder(NmeaDecoder):
             self._finish(epoch, arrival_ns, out)
 
     def _take_late(self, epoch: _Epoch, part: _Part, arrival_ns: int, out: list[Measurement]) -> None:
-        """Of what comes after its epoch has been given out, a heading is worth a measurement of its own."""
+        """Handle a part that comes after its epoch was emitted: only a heading becomes a measurement of its own."""
         if epoch.t is not None and "gnss.heading" in part.values:
             out.append(self._measured(epoch.t, arrival_ns, part.values))
         elif part.values:
             self.counters["late_messages"] += 1
 
     def _end(self, epoch: _Epoch, arrival_ns: int, out: list[Measurement]) -> None:
-        """Another epoch begins: with what was in both this one and the one before, one is complete."""
+        """Another epoch begins. The messages that both this epoch and the one before had make an epoch complete."""
         if epoch.t is None:
             self._finish(epoch, arrival_ns, out)
         seen = epoch.parts.keys()
@@ -305,7 +306,7 @@ class UbxDecoder(NmeaDecoder):
             out.append(self._measured(epoch.t, arrival_ns, values))
         if "gnss.quality" in values or "gnss.lat" in values:
             self._solved_ns = epoch.stamp_ns
-            self._epoch = None  # of NMEA: the same fix
+            self._epoch = None  # discard the NMEA epoch: it is the same fix
 
     # Inertial sensors
 

@@ -66,7 +66,7 @@ _ASCII = {
     b"VNYIA": (None, 6),
 }
 _OF_LINES = -1
-"""In place of the group of a receiver: of the fixes in ASCII messages."""
+"""Stands for a receiver's group: fixes in ASCII messages."""
 _LONGEST_LINE = 256
 
 
@@ -125,7 +125,7 @@ class VectorNavDecoder(FrameDecoder):
         super().__init__(name)
         self._latency_ns = nanoseconds(options.latency)
         self._clocks = [DeviceClock(tick_ns=1, latency_ns=self._latency_ns) for _ in range(2)]
-        """By TimeStartup and by TimeGps: outputs of one device may have either."""
+        """One for TimeStartup, one for TimeGps: outputs of one device may have either."""
         self._last_fixes: dict[int, bytes] = {}
 
     def _parse(self, buffer: bytearray, start: int) -> tuple[FoundFrame, int]:
@@ -189,7 +189,7 @@ class VectorNavDecoder(FrameDecoder):
                 out.append(Measurement(self.name, t - fix.age_ns, arrival_ns, named))
 
     def _is_new(self, group: int, key: bytes) -> bool:
-        """Whether a fix is another than the last one of its receiver."""
+        """Whether a fix differs from the last one of its receiver."""
         before, self._last_fixes[group] = self._last_fixes.get(group), key
         return key != before
 
@@ -232,7 +232,7 @@ def _fix_key(message: bytes) -> bytes:
 
 
 def _ascii_values(message: bytes) -> list[dict[str, float] | None]:
-    """Channels of an ASCII message by measurement, none if it has none; None in it if it is not as it should be."""
+    """Channels of an ASCII message, by measurement (perhaps none); [None] if the message is invalid."""
     header, *fields = message[1:].partition(b"*")[0].split(b",")
     try:
         if header == b"VNGPS":

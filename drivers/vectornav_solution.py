@@ -1,7 +1,7 @@
 """Receivers and navigation filter of VectorNav sensors (manuals of VN-200 and VN-300, UM004 and UM005).
 
-A message may be sent far more often than there are fixes, and repeats the last one: a fix is new if its time of week
-is another.
+Messages may be sent far more often than there are fixes, and then repeat the last fix. A fix is new if its
+time of week differs.
 """
 
 import math
@@ -38,7 +38,7 @@ class RepeatedFix(NamedTuple):
     key: bytes
     """Equal for the same fix."""
     age_ns: int
-    """By how much it is older than the message; 0 where the message has no time."""
+    """Age of the fix at the time of the message, ns; 0 if the message has no time."""
     values: dict[str, float] | None
     """Channels `gnss.…`; None if they are impossible."""
 
@@ -60,7 +60,7 @@ def read_fix(offsets: Offsets, message: bytes, group: int) -> RepeatedFix | None
 
 
 def read_reference(offsets: Offsets, message: bytes) -> dict[str, float]:
-    """Channels `reference.…` of the navigation filter: of a message with its status, and once it is aligned."""
+    """Channels `reference.…` of the navigation filter, if the message has its status and the filter is aligned."""
     read = _reader(offsets, message)
     status = read("<H", *_STATUSES)
     place, velocity, angles = read("<3d", *_PLACES), read("<3f", *_VELOCITIES), read("<3f", *_ATTITUDES)
@@ -91,7 +91,7 @@ def _floats(fields: Sequence[bytes]) -> tuple[float, ...]:
 
 
 def _reader(offsets: Offsets, message: bytes) -> Callable[..., tuple[float, ...] | None]:
-    """Reads the first of some fields that the message has; None if it has none of them."""
+    """Function that reads the first of several fields present in the message; None if none is."""
 
     def read(form: str, *fields: tuple[int, int]) -> tuple[float, ...] | None:
         at = next((offsets[f] for f in fields if f in offsets), None)

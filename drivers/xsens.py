@@ -140,7 +140,7 @@ class XsensDecoder(FrameDecoder):
             packet = int.from_bytes(packets[PACKET_COUNTER].data) & 0xFFFF
             if self._packet is not None:
                 gap = packet - self._packet & 0xFFFF
-                if 1 < gap < 0x8000:  # more is a restart of the device
+                if 1 < gap < 0x8000:  # a larger gap means that the device restarted
                     self.counters["missed"] += gap - 1
             self._packet = packet
 

@@ -37,7 +37,7 @@ class Packet(NamedTuple):
 
 
 Packets = dict[int, Packet]
-"""By data identifier, without its bits for formats."""
+"""Packets by data identifier, without its format bits."""
 
 
 def read_packets(data: bytes) -> Packets:
@@ -55,7 +55,7 @@ def read_packets(data: bytes) -> Packets:
 
 
 def read_numbers(packet: Packet, count: int) -> tuple[float, ...] | None:
-    """So many numbers in any format; None if the size does not fit, or one is not finite."""
+    """The `count` numbers of a packet in any format; None if its size does not fit or a number is not finite."""
     form, _, data = packet
     if len(data) != count * _SIZES[form]:
         return None

@@ -24,7 +24,7 @@ from drivers.xsens_packets import (
 
 _FILTER_VALID = 1 << 1
 _UTC_KNOWN = 0b111
-"""Date, time of day, and leap seconds."""
+"""Flags: date, time of day and leap seconds are known."""
 _OLDEST_NS = 2_000_000_000
 _UTC = struct.Struct(">IH6B")
 
@@ -33,7 +33,7 @@ class AgedFix(NamedTuple):
     """A fix of the receiver in the sensor."""
 
     age_ns: int
-    """By how much it is older than the message; 0 where the message has no UTC."""
+    """Age of the fix at the time of the message, ns; 0 if the message has no UTC."""
     values: dict[str, float] | None
     """Channels `gnss.…`; None if they are impossible."""
 
@@ -50,7 +50,7 @@ def read_fix(packets: Packets) -> AgedFix | None:
 
 
 def read_reference(packets: Packets) -> dict[str, float]:
-    """Channels `reference.…` of the navigation filter: of a message with position or velocity, while it is valid."""
+    """Channels `reference.…` of the navigation filter, from a message with valid position or velocity."""
     status = packets.get(STATUS_WORD)
     if status is None or not int.from_bytes(status.data) & _FILTER_VALID:
         return {}
