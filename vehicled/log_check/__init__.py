@@ -1,1 +1,1 @@
-"""What is probably wrong in a log, from its channels alone: no filter runs."""
+"""Finds probable faults of a log from its channels alone: no filter runs."""

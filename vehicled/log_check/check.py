@@ -1,4 +1,4 @@
-"""Everything that is probably wrong in a log: units, axes, signs, exchanged wheels, time offsets, pauses."""
+"""Searches a log for probable faults: units, axes, signs, exchanged wheels, time offsets, pauses."""
 
 from __future__ import annotations
 
@@ -51,18 +51,19 @@ USUAL_CAR = "saloon"
 
 _WINDOW_NS = 30_000_000_000
 _LEAST_YAW_RATES = {"steer.": 0.003, "": 0.03}
-"""rad/s, root mean square, by the beginning of a channel's name: with less, it is not compared. Lane changes are
-enough for the steering; accelerations are also of banks, and differences of wheels of their radii."""
+"""Least root mean square of the yaw rate, rad/s, for comparing a channel, by the beginning of its name. Lane
+changes suffice for the steering. Lateral accelerations also come from banks, and differences of wheels from
+their radii."""
 _IN_MOTION = 10.0
-"""s, after which courses and positions are compared."""
+"""Time in motion, s, from which courses and positions are compared."""
 _USUAL_OFFSETS = {
     "steer": (-0.35, 0.05),
     "imu.ay": (-0.1, 0.1),
     "gnss": (-0.1, 0.1),
     "": (-0.06, 0.06),
 }
-"""s, by the beginning of a channel's name: the car turns after it has been steered; courses and accelerations are
-also of the sideslip, which builds up by itself."""
+"""Range of usual time offsets, s, by the beginning of a channel's name: the car turns after it is steered;
+courses and lateral accelerations contain the sideslip, which builds up with a delay."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,11 @@ class LogCheck:
     lags: list[Lag]
     findings: list[Finding]
     not_compared: dict[str, list[str]]
-    """Channels that may be wrong unnoticed, by what there was too little of for a comparison."""
+    """Channels that may have unnoticed faults, by the motion of which there was too little for a
+    comparison."""
 
     def is_alone(self, motion: str) -> bool:
-        """Whether what was not compared is all that the log has of this motion, by one sensor."""
+        """Whether the channels that were not compared are the only ones of this motion, and of one sensor."""
         compared = _find_names(self.lags).intersection(COMPARED[motion])
         return not compared and len({source_of(c) for c in self.not_compared[motion]}) == 1
 
@@ -85,7 +87,7 @@ class LogChecker:
     """Takes the measurements of a log, in bounded memory."""
 
     def __init__(self, configuration: Configuration | None) -> None:
-        """`configuration`: the car and how its sensors are mounted; without, a usual car whose IMU points ahead."""
+        """`configuration`: the car and the mounting of its sensors; None: a usual car whose IMU points ahead."""
         given = configuration or load_configuration(USUAL_CAR)
         self._sensors, self._vehicle, self._is_usual = given.sensors, given.vehicle, configuration is None
         self._counters: dict[tuple[str, str], RateCounter] = {}
@@ -95,7 +97,7 @@ class LogChecker:
         dynamics = CarDynamics(self._vehicle, self._is_usual)
         self._window = Window(self._sensors, self._vehicle, dynamics)
         self._checks: tuple[UnitCheck, MountingCheck] | None = None
-        """From the end of the first window on, as it shows which steering channel there is."""
+        """None until the end of the first window, which shows which steering channel there is."""
         self._yaw_rates = LagFinder(lambda channel: _find_by_name(channel, _LEAST_YAW_RATES))
         self._accelerations = LagFinder(lambda channel: LEAST_ACCELERATION, CAR_SPEEDS)
         self._tracks = TrackFinder()
@@ -103,7 +105,7 @@ class LogChecker:
         self._clocks = ClockFinder(self._sensors)
         self._limits = find_limits()
         self._beyond: dict[str, tuple[int, float]] = {}
-        """By channel: values that no sensor can have, and the last one."""
+        """By channel: number of impossible values, and the last one."""
 
     def take(self, m: Measurement) -> None:
         """Take a measurement, in the order of the log."""
@@ -126,7 +128,7 @@ class LogChecker:
         self._window.take(m)
 
     def _compare(self) -> None:
-        """Add what the last window has."""
+        """Add the signals of the last window."""
         units, mounting = self._checks or self._make_checks()
         averages = units.averages
         for m in self._waiting:
@@ -153,7 +155,7 @@ class LogChecker:
         return low + configured, high + configured
 
     def find(self, left_out: Mapping[str, tuple[int, float]] = MappingProxyType({})) -> LogCheck:
-        """What there is in all that was taken.
+        """Findings in all measurements taken so far.
 
         `left_out`: by channel, number of values that reading the log left out as absurd, and the last one.
         """
@@ -170,7 +172,7 @@ class LogChecker:
         in_degrees = units.is_too_large("gnss.course")  # they cannot be laid on the grid as radians
         wrong_courses = [] if in_degrees else find_course(agreements, yaw_rates)
         if wrong_courses:
-            # They are known in more detail by whole windows.
+            # The comparison over whole windows describes wrong courses in more detail.
             wrong_units = [f for f in wrong_units if f.channels != ("gnss.course",)]
         fits = {} if wrong_courses or in_degrees else dict(self._tracks.find_fits())
         wrong_speeds = find_speeds(fits, named, self._is_usual)
@@ -193,7 +195,7 @@ class LogChecker:
         findings = [
             *find_rate(rates),
             *find_beyond(left_out, self._beyond, self._channels, self._limits),
-            *(clocks or compared),  # signals of other times differ in everything
+            *(clocks or compared),  # with wrong clocks all other comparisons fail
             *find_held(rates),
             *find_pauses(rates),
         ]
@@ -208,7 +210,7 @@ _T = TypeVar("_T")
 
 
 def _find_by_name(channel: str, by_begin: Mapping[str, _T]) -> _T:
-    """What stands under the beginning of a channel's name."""
+    """The entry whose key is the beginning of a channel's name."""
     return next(value for begin, value in by_begin.items() if channel.startswith(begin))
 
 

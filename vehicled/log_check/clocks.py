@@ -1,7 +1,7 @@
 """Clocks of loggers that are seconds apart, by cross-correlation of yaw rates and accelerations of whole drives.
 
-Signals are shifted by up to a minute. An offset is stated only where it fits far better than any other one does: not
-on a steady drive, nor on one that repeats itself.
+Signals are shifted by up to a minute. An offset is reported only if it fits far better than any other, so not
+for a steady or repetitive drive.
 """
 
 from __future__ import annotations
@@ -19,34 +19,35 @@ from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import Sensors
 
 SMALLEST = 0.5
-"""s: smaller offsets are found, more exactly, by `LagFinder`."""
+"""Smallest offset reported, s; `LagFinder` finds smaller ones more exactly."""
 LARGEST = 60.0
 """s."""
 _STEP = 0.1
 """s, of the grid."""
 _LAGS = round(LARGEST / _STEP)
 _LONGEST_NS = 6 * 3600 * 10**9
-"""Of a log, from its beginning: what is kept of an hour takes some megabytes."""
+"""Longest part of a log, from its beginning, ns: an hour takes some megabytes of memory."""
 _LONGEST_INTERVAL = 1.3
-"""s, between samples that are interpolated."""
+"""Longest interval between samples that is interpolated, s."""
 _SMOOTHED = 11
-"""Steps over which all signals are averaged, symmetrically."""
+"""Length of the symmetric average of all signals, steps."""
 _SLOWEST = 3.0
 """m/s: courses below it are noise."""
 _LEAST_OVERLAP = 300
-"""Steps that two signals have in common."""
+"""Least number of steps at which both signals are known."""
 _LEAST = {"turns": 0.02, "changes of speed": 0.15}
-"""Root mean square, rad/s and m/s², from which on the car has moved enough."""
+"""Least root mean square of the motion, rad/s and m/s², for a comparison."""
 _ALIKE = 0.7
-"""Correlation from which on two signals show the same motion."""
+"""Least correlation of signals that show the same motion."""
 _SURE = 12.0
-"""Twice the logarithm of the ratio of the likelihoods of an offset and of the next best one."""
+"""Least evidence: twice the logarithm of the likelihood ratio of an offset to the next best one."""
 _RESIDUAL = 0.05
 """Share of the variance that two sensors never have in common, whatever their correlation."""
 _SHARE = 2.0
-"""By which motion that is spread evenly over time counts fully: of a normally distributed one it would be 3."""
+"""Factor on the effective duration, by which motion spread evenly over time counts fully; for a normally
+distributed motion it would be 3."""
 _RESOLUTION = 0.05
-"""s: of grid and averages."""
+"""Standard deviation, s, due to the grid and the averages."""
 
 _STEERING = ("steer.wheel", "steer.rack", "steer.fl", "steer.fr")
 _ANGLES = ("gnss.course", "reference.yaw")
@@ -68,28 +69,28 @@ _WATCHED = frozenset(
 
 @dataclass(frozen=True)
 class ClockOffset:
-    """By how much all signals of one kind of sensor are later than those of another."""
+    """Time by which all signals of one kind of sensor are later than those of another."""
 
     source: str
     """`gnss`, `wheel`, …"""
     reference: str
-    """Likewise."""
+    """Kind of sensor that it is compared with."""
     motion: str
     """What both show: `turns` or `changes of speed`."""
     offset: float
     """s by which the source is later."""
     sigma: float
-    """s, standard deviation of that."""
+    """Standard deviation of the offset, s."""
     correlation: float
-    """At that offset."""
+    """Correlation at the offset."""
     rival: float
-    """The largest correlation, of any sign, at all others."""
+    """Largest magnitude of the correlation at any other offset."""
     evidence: float
     """See `_SURE`."""
 
 
 class _Thinned:
-    """Averages of a channel over the steps of the grid; of an angle the last sample of each, as it may wrap."""
+    """Averages of a channel over the steps of the grid; for angles, which may wrap, each step's last sample."""
 
     def __init__(self, is_angle: bool) -> None:
         self._is_angle = is_angle
@@ -114,7 +115,7 @@ class ClockFinder:
     """Takes the measurements of a log, and keeps ten values a second of each channel."""
 
     def __init__(self, sensors: Sensors | None = None) -> None:
-        """`sensors`: with the IMU's mounting; without, it points ahead."""
+        """`sensors`: gives the IMU's mounting; None: it points ahead."""
         imu = None if sensors is None else sensors.imu
         self._axes = np.eye(3) if imu is None else imu.R_imu_vehicle.T
         self._begun_ns: int | None = None
@@ -123,7 +124,7 @@ class ClockFinder:
     def take(self, m: Measurement) -> None:
         """Take a measurement, in the order of the log."""
         if self._begun_ns is None:
-            # Others may have been measured before the first one that arrived.
+            # Measurements that arrive later may have been made earlier than the first that arrived.
             self._begun_ns = m.t - round(LARGEST * 1e9)
         if not 0 <= m.t - self._begun_ns < _LONGEST_NS:
             return
@@ -136,13 +137,13 @@ class ClockFinder:
                 thinned.take(t, value)
 
     def find(self) -> list[ClockOffset]:
-        """Kinds of sensors whose clock is more than `SMALLEST` off, each beside the one that shows it best."""
+        """Kinds of sensors whose clock is off by more than `SMALLEST`, each with the best reference."""
         ends = [thinned.times[-1] for thinned in self._channels.values()]
         grid = np.arange(0.0, max(ends, default=0.0) + _STEP, _STEP)
         signals = {"turns": self._find_turns(grid), "changes of speed": self._find_changes(grid)}
         sources = dict.fromkeys(source for found in signals.values() for source in found)
         known: dict[str, float] = {}
-        """By source: s by which it is later than the first one."""
+        """Delay of each source relative to the first one, s."""
         found = []
         for source in sources:
             offsets = [
@@ -167,7 +168,7 @@ class ClockFinder:
     # Signals, each (n,) on the grid; NaN where it is not known
 
     def _find_turns(self, grid: np.ndarray) -> dict[str, np.ndarray]:
-        """By source, what is proportional to the yaw rate, positive to the left."""
+        """By source, a signal proportional to the yaw rate, positive to the left."""
         found: dict[str, np.ndarray] = {}
         rate = self._along(GYROSCOPES, 2, grid)
         if rate is not None:
@@ -179,7 +180,7 @@ class ClockFinder:
         if course is not None and speed is not None:
             found["gnss"] = np.where(speed > _SLOWEST, -_derive(course), np.nan)
         steering = next((s for c in _STEERING if (s := self._interpolate(c, grid)) is not None), None)
-        own = self._find_car_speed(grid)  # a receiver's may be of another clock
+        own = self._find_car_speed(grid)  # the receiver's speed may have another clock
         if steering is not None and own is not None:
             found["steer"] = steering * own
         yaw = self._interpolate("reference.yaw", grid)
@@ -222,7 +223,7 @@ class ClockFinder:
         return np.sum(parts, axis=0) if parts else None
 
     def _find_wheels(self, wheels: Sequence[str], grid: np.ndarray) -> np.ndarray | None:
-        """rad/s, mean of those that there are."""
+        """Mean rate of the wheels that were measured, rad/s; None if none was."""
         found = []
         for wheel in wheels:
             speed, angle = (self._interpolate(f"wheel.{wheel}.{of}", grid) for of in ("speed", "angle"))
@@ -265,10 +266,10 @@ def _smooth(values: np.ndarray) -> np.ndarray:
 def _compare(
     motion: str, reference: str, source: str, moving: Mapping[str, np.ndarray]
 ) -> ClockOffset | None:
-    """By how much the source is later; None where that is not sure."""
+    """Delay of the source relative to the reference; None if it is not certain."""
     a, b = moving[reference], moving[source]
     least = _LEAST[motion]
-    # Wheels and steering are in other units: they have moved where the other one has.
+    # Signals of wheels and steering have other units: their motion is judged by the other signal.
     if max(_spread(a), _spread(b)) < least:
         return None
     rho = _correlate(a, b)
@@ -298,7 +299,7 @@ def _spread(values: np.ndarray) -> float:
 def _correlate(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(2 `_LAGS` + 1,) coefficients of a (n,) with b (n,), which is later by −`_LAGS` … `_LAGS` steps.
 
-    Of the steps that both have at that lag; 0 where these are less than half of what they are at most.
+    From the steps known in both at that lag; 0 if these are fewer than half of the largest number.
     """
     length = scipy.fft.next_fast_len(len(a) + _LAGS + 1, real=True)
 
@@ -325,13 +326,13 @@ def _correlate(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _find_rival(rho: np.ndarray, k: int) -> float:
-    """The largest coefficient, of any sign, beside the peak at k: from where it rises again below half."""
+    """Largest magnitude of the coefficient beside the peak at k, beyond where it first rises again below half."""
     size = np.abs(rho)
     rivals = [0.0]
     for side in (size[k::-1], size[k:]):
         below = np.flatnonzero(side < 0.5 * side[0])
         if not len(below):
-            return float(size[k])  # a peak as wide as all that was searched
+            return float(size[k])  # the peak is wider than the range searched
         rising = np.flatnonzero(np.diff(side[below[0] :]) > 0.0)
         if len(rising):
             rivals.append(float(side[below[0] + rising[0] :].max()))
@@ -339,9 +340,9 @@ def _find_rival(rho: np.ndarray, k: int) -> float:
 
 
 def _count_independent(a: np.ndarray, b: np.ndarray, lag: int) -> tuple[float, float]:
-    """Samples of the common motion that are independent, and its bandwidth, rad/s.
+    """Number of independent samples of the common motion, and its bandwidth, rad/s.
 
-    Only the time counts in which the car has moved most: a single stop of a steady drive is one event.
+    Only the time of the strongest motion counts: a single stop in a steady drive is one event.
     """
     later = np.full_like(b, np.nan)
     if lag >= 0:

@@ -1,9 +1,9 @@
-"""What a car's dynamics put between signals that are compared: slip of tyres, and places of sensors.
+"""Differences that a car's dynamics cause between compared signals: slip of tyres, places of sensors.
 
-These look like time offsets. A driven wheel turns faster than the car moves by v F/C, with the force F on it and the
-stiffness C of its tyre: to an acceleration that is a lead of v m/C. The rear axle slides outward by v F/C, too, so
-that courses and lateral accelerations follow the yaw rate late; and where the sensor is by x ahead of the rear axle,
-they lead it by x/v.
+These look like time offsets. A driven wheel turns faster than the car moves by v F/C, with the force F on it
+and the stiffness C of its tyre: to an acceleration that is a lead of v m/C. The rear axle slides outward by v
+F/C, too, so that courses and lateral accelerations follow the yaw rate late; and where the sensor is by x
+ahead of the rear axle, they lead it by x/v.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from vehicled.messages import WHEELS
 from vehicled.vehicle.parameters import AnyAxle, Vehicle
 
 SMOOTHED = 0.3
-"""s: forces are taken from averages over this, symmetrically."""
+"""Forces are calculated from symmetric averages over this time, s."""
 _STIFFNESS = 0.3
-"""1 σ of the stiffness of tyres, as a share: kinds, pressures and surfaces differ by that."""
+"""Relative 1 σ of the stiffness of tyres, which depends on their kind, pressure and surface."""
 _PLACE, _UNKNOWN_PLACE = 0.1, 1.0
-"""m, 1 σ of where a sensor is; in a car that is not known."""
+"""1 σ of the place of a sensor, m, in a known and in an unknown car."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A signal, and what another one makes of it."""
+    """A signal, and the same signal predicted from another one."""
 
     reference: str
     channel: str
@@ -35,7 +35,7 @@ class Pair:
     expected: np.ndarray
     """(n,) by the reference and the car's dynamics, in the same unit."""
     varied: tuple[np.ndarray, ...] = ()
-    """(n,) each: expected, with one property of the car changed by its standard deviation."""
+    """(n,) each: `expected` with one property of the car changed by its standard deviation."""
 
 
 class CarDynamics:
@@ -61,10 +61,10 @@ class CarDynamics:
         per_wheel = vehicle.mass / along
         self._driving = dict(zip(WHEELS, per_wheel * driving / driving.sum(), strict=True))
         self._braking = dict(zip(WHEELS, per_wheel * braking / braking.sum(), strict=True))
-        # Of a car that is not known either axle may be the driven one: none of it, or twice as much.
+        # In an unknown car either axle may be driven: its share is zero, or twice as large.
         self._driving_sigma = 1.0 if is_usual else _STIFFNESS
         self.rolling = [w for w in WHEELS if is_usual or not vehicle.is_driven(w)] or list(WHEELS)
-        """The wheels that slip least: those that are not driven, if there are any."""
+        """The wheels that slip least: the undriven ones, if there are any."""
 
     def calc_slips(self, wheel: str, acceleration: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Longitudinal slip of a wheel, and its standard deviation, from the car's acceleration (n,), m/s²."""
@@ -76,7 +76,7 @@ class CarDynamics:
     def expect_wheel(
         self, wheel: str, acceleration: np.ndarray, speed: np.ndarray
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Acceleration of a wheel's circumference (n,), m/s², by that of the car, and varied."""
+        """Acceleration of a wheel's circumference (n,), m/s², from that of the car, and its variations."""
         slips, sigmas = self.calc_slips(wheel, acceleration)
         expected = acceleration + derive(speed * slips)
         return expected, (expected + derive(speed * sigmas),)
@@ -84,7 +84,7 @@ class CarDynamics:
     def expect_course(
         self, yaw_rate: np.ndarray, speed: np.ndarray, x: float
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Rate of the course (n,), rad/s, of a point at x (m, from the vehicle origin), and varied."""
+        """Rate of the course (n,), rad/s, of a point at x (m, from the vehicle origin), and its variations."""
         arm, slip = yaw_rate / speed, -self._rear_compliance * speed * yaw_rate
         expected = yaw_rate + derive((x + self._to_rear) * arm + slip)
         return expected, (expected + derive(self._place_sigma * arm), expected + derive(_STIFFNESS * slip))
@@ -92,7 +92,7 @@ class CarDynamics:
     def expect_lateral(
         self, yaw_rate: np.ndarray, speed: np.ndarray, x: float
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Lateral acceleration at x over the speed (n,), rad/s, and varied."""
+        """Lateral acceleration at x divided by the speed (n,), rad/s, and its variations."""
         slip = -self._rear_compliance * speed**2 * yaw_rate
         expected = yaw_rate + derive((x + self._to_rear) * yaw_rate + slip) / speed
         return expected, (
@@ -103,7 +103,7 @@ class CarDynamics:
     def calc_speed(
         self, wheel: str, rolling: np.ndarray, yaw_rate: np.ndarray
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Speed of the car along its axis (n,), m/s, by a wheel's, and varied."""
+        """Speed of the car along its axis (n,), m/s, from that of a wheel, and its variations."""
         slips, sigmas = self.calc_slips(wheel, derive(rolling))
         to_axle = self._wheelbase if wheel.startswith("f") else 0.0
 
@@ -125,7 +125,7 @@ class CarDynamics:
     def calc_speed_at(
         self, speed: np.ndarray, yaw_rate: np.ndarray, place: tuple[float, float, float]
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Speed (n,), m/s, of a place (m, from the vehicle origin) by that along the car's axis, and varied."""
+        """Speed (n,), m/s, of a place (m, from the vehicle origin), from the longitudinal speed; varied."""
         x, y, _ = place
         moving = speed - y * yaw_rate
 
@@ -140,13 +140,13 @@ class CarDynamics:
     def _calc_sideways(
         self, speed: np.ndarray, yaw_rate: np.ndarray, to_rear: float, more: float = 0.0
     ) -> np.ndarray:
-        """Lateral velocity (n,), m/s, at `to_rear` (m) before the rear axle, whose tyres yield more by a share."""
+        """Lateral velocity (n,), m/s, `to_rear` (m) ahead of a rear axle whose compliance is larger by a share."""
         found: np.ndarray = (to_rear - (1.0 + more) * self._rear_compliance * speed**2) * yaw_rate
         return found
 
 
 def _find_stiffness(axle: AnyAxle) -> tuple[float, float]:
-    """Of both tyres of an axle along and across: N per slip."""
+    """Longitudinal and lateral stiffness of both tyres of an axle, N per unit of slip."""
     tyre = axle.tyre
     if tyre.kind == "linear":
         return 2.0 * tyre.slip_stiffness_x, 2.0 * tyre.slip_stiffness_y

@@ -1,4 +1,4 @@
-"""What is probably wrong in a log, in words, by the figures that were found."""
+"""Describes the probable faults of a log in words, from the figures that were found."""
 
 from __future__ import annotations
 
@@ -28,34 +28,37 @@ from vehicled.sources.sensors import Sensors
 from vehicled.sources.speeds.wheels import SPEEDS
 
 _OPPOSITE = -0.6
-"""Correlation from which on a sign is wrong."""
+"""Signs are opposite if the correlation is less than this."""
 _UNRELATED, _LARGER = 0.3, 2.0
-"""Correlations, and ratios of standard deviations, of an axis with motion along another one."""
+"""Limits for an axis of the accelerometer that shows another motion than the car's changes of speed: largest
+correlation with these, least ratio of standard deviations."""
 _SURE = 9.0
-"""Of `Lag.excess`: three standard deviations."""
+"""Least `Lag.excess` of a finding: three standard deviations."""
 _PROBABLE = 4.0
-"""Of `Lag.evidence`: two."""
+"""Least `Lag.evidence` of a finding: two standard deviations."""
 _PROPORTIONAL, _LARGEST_RATIO = 0.8, 4.5
-"""Correlation from which on two yaw rates are compared in size, and the ratio that understeer, banks and noise
-reach."""
+"""Least correlation for comparing the sizes of two yaw rates, and the ratio that understeer, banks and noise
+may cause."""
 _LARGEST_SLOPE = 1.6
-"""Of accelerations along the car: slopes of the road, squat, and radii of a usual car's wheels make less than it."""
+"""Largest usual ratio of accelerations along the car: slopes of the road, squat, and the radii of a usual
+car's wheels cause less."""
 _ONE_G, _NEAR_G = 9.80665, 1.3
-"""m/s², and the ratio within which an acceleration seems to be in g."""
+"""g, m/s², and the factor within which a ratio of accelerations must agree with it to suggest the unit g."""
 _AGREED_SHARE, _TURNED = 0.9, math.radians(10.0)
-"""Of courses and the directions in which positions move."""
+"""Least `Agreement.share` and largest angle, rad, where courses and positions agree."""
 _SPEED_RATIO, _UNKNOWN_CAR = 1.08, 1.2
-"""Of speeds, and of wheels whose radius is that of the undeformed tyre or of a usual car."""
+"""Largest usual ratio of speeds: in general, and for wheels with the radius of a usual car."""
 _LATE = 0.05
-"""s, that fixes may be later than a speed."""
+"""Usual time offset between fixes and a speed, s."""
 _SLOWEST, _FASTEST = 1.0, 20_000.0
-"""Hz, of the fastest sensor of a car."""
+"""Range of the rate of a car's fastest sensor, Hz."""
 _HELD = 0.75
-"""Share of the values of which there is more than one sample."""
+"""Largest share of values that occur in more than one sample in succession."""
 _BEHIND, _SET_BACK = 0.01, 0.1
-"""Share of the samples, and s, by which times of a clock that was set go back; a single row does no harm."""
+"""Least share of samples with earlier times, and least step back, s, of a clock that was set; single rows do
+no harm."""
 _COUNTED = 100
-"""Samples from which on there is a rate."""
+"""Least number of samples for a rate."""
 _OTHER_SIDE = "as if on the other side of the car, against"
 
 _COURSE, _FROM_NORTH = ("gnss.course",), "expected from north, clockwise"
@@ -76,7 +79,8 @@ _COURSES = (
     (OPPOSITE_LONGITUDE, "sign", ("gnss.lon",), "positive to the west; expected positive to the east"),
     (EXCHANGED, "course", ("gnss.lat", "gnss.lon"), "latitude and longitude exchanged"),
 )
-"""What explains courses that do not agree: by what, kind of the finding, channels, and what they are."""
+"""Explanations of courses that disagree with positions: variant, kind of the finding, channels,
+description."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +92,13 @@ class Finding:
     `held` or `gap`."""
     channels: tuple[str, ...]
     value: float | None
-    """The figure by which it was found, in `unit`; None where the text alone has it."""
+    """The figure that shows it, in `unit`; None if only the text describes it."""
     unit: str
     text: str
 
 
 def find_configured(channel: str, reference: str, sensors: Sensors) -> float:
-    """s by which a channel is later than another one by the latencies of the configuration."""
+    """Time by which a channel is later than another according to the configured latencies, s."""
     return _find_latency(channel, sensors) - _find_latency(reference, sensors)
 
 
@@ -142,7 +146,7 @@ def find_signs(lags: list[Lag], *, of_turns: bool) -> list[Finding]:
     if len(of_opposite.keys() - of_same.keys()) > len(of_same.keys() - of_opposite.keys()):
         against = ", ".join(f"{lag.channel} ({lag.correlation:.2f})" for lag in opposite)
         reference, worst = opposite[0].reference, _find_worst(opposite)
-        if of_turns and reference.startswith("wheel."):  # without a gyroscope a wheel is the reference
+        if of_turns and reference.startswith("wheel."):  # the reference is a wheel if there is no gyroscope
             wheels = (reference, *(lag.channel for lag in same if lag.channel.startswith("wheel.")))
             return [
                 Finding("wheels", wheels, worst, "", f"{_OTHER_SIDE} {against}: exchanged left and right?")
@@ -155,7 +159,7 @@ def find_signs(lags: list[Lag], *, of_turns: bool) -> list[Finding]:
 
 
 def _group(lags: list[Lag]) -> dict[str, list[Lag]]:
-    """By kind of sensor, which counts once: all wheels may be exchanged together."""
+    """Group by kind of sensor, as each kind counts once: all wheels may be exchanged together."""
     found: dict[str, list[Lag]] = {}
     for lag in lags:
         found.setdefault(lag.channel.split(".")[0], []).append(lag)
@@ -167,7 +171,7 @@ def _find_worst(lags: list[Lag]) -> float:
 
 
 def _describe_sign(lags: list[Lag], others: list[str], of_sides: bool) -> Finding:
-    """Of one kind of sensor, against the reference and what agrees with that."""
+    """Finding for one kind of sensor, against the reference and the channels that agree with it."""
     channels, worst = tuple(lag.channel for lag in lags), _find_worst(lags)
     against = f"{', '.join([lags[0].reference, *others])}, correlation {worst:.2f}"
     if of_sides:
@@ -177,7 +181,7 @@ def _describe_sign(lags: list[Lag], others: list[str], of_sides: bool) -> Findin
 
 
 def find_other_axis(lags: list[Lag]) -> list[Finding]:
-    """Whether the accelerometer along the car has nothing of its changes of speed. `lags`: of accelerations."""
+    """Whether the longitudinal accelerometer does not show the car's changes of speed. `lags`: of accelerations."""
     lags = [lag for lag in lags if lag.channel in CAR_SPEEDS]
     if not lags or any(abs(lag.correlation) > _UNRELATED or lag.ratio < _LARGER for lag in lags):
         return []
@@ -190,7 +194,7 @@ def find_other_axis(lags: list[Lag]) -> list[Finding]:
 
 
 def find_magnitudes(backwards: Mapping[str, int]) -> list[Finding]:
-    """Speeds without a sign in a drive that has some backwards. `backwards`: how often it departs so, by channel."""
+    """Speeds without a sign in a drive with reversing. `backwards`: number of departures backwards, by channel."""
     if not backwards:
         return []
     departures = max(backwards.values())
@@ -218,7 +222,7 @@ def find_offsets(lags: list[Lag], sensors: Sensors) -> list[Finding]:
 
 
 def _find_latency(channel: str, sensors: Sensors) -> float:
-    """s, that the configuration has for a channel."""
+    """Configured latency of a channel, s."""
     settings = (s for _, s in (*sensors.items(), *sensors.inputs()) if channel in s.LIMITS)
     return next((s.latency for s in settings), 0.0)
 
@@ -237,7 +241,7 @@ def find_pauses(rates: list[Rate]) -> list[Finding]:
 
 
 def find_set_back(rates: list[Rate]) -> list[Finding]:
-    """Sensors whose clock was set back while they were logged: some times are there twice."""
+    """Sensors whose clock was set back during logging: some times occur twice."""
     found = []
     for rate in rates:
         if rate.behind < _BEHIND * rate.samples or rate.furthest < _SET_BACK:
@@ -251,7 +255,7 @@ def find_set_back(rates: list[Rate]) -> list[Finding]:
 
 
 def find_clocks(clocks: list[ClockOffset], channels: Collection[str]) -> list[Finding]:
-    """Sensors whose times are of a clock that is seconds off."""
+    """Sensors whose clock is off by seconds."""
     return [
         Finding(
             "clock",
@@ -265,7 +269,7 @@ def find_clocks(clocks: list[ClockOffset], channels: Collection[str]) -> list[Fi
 
 
 def find_held(rates: list[Rate]) -> list[Finding]:
-    """Samples that a logger has repeated at a rate of its own: noise of an IMU or a receiver never repeats itself."""
+    """Samples that a logger repeated at a rate of its own: noise of an IMU or a receiver never repeats itself."""
     found = []
     for rate in rates:
         if not rate.source.startswith(("imu", "gnss")) or rate.values < _COUNTED:
@@ -298,8 +302,8 @@ def find_beyond(
 ) -> list[Finding]:
     """Values that no sensor can have.
 
-    `left_out`, `beyond`: their number, and one of them, by channel: of those that reading has left out, and of those
-    among the others, whose number is in `taken`.
+    `left_out`, `beyond`: by channel, number of such values and one of them: those omitted when the log was
+    read, and those among the values taken, whose total number is in `taken`.
     """
     found = []
     for channel in dict.fromkeys((*left_out, *beyond)):
@@ -314,9 +318,9 @@ def find_beyond(
 
 
 def find_ratios(lags: list[Lag], named: Container[str]) -> list[Finding]:
-    """Yaw rates that follow each other and are not of one size.
+    """Yaw rates that correlate but differ in size.
 
-    They are not compared where a speed is in another unit, as most of them are calculated with it.
+    Not compared if a speed is in a wrong unit, as most of them are calculated with it.
     """
     if "vehicle.speed" in named or "gnss.speed" in named or SPEEDS[0] in named:
         return []
@@ -338,12 +342,12 @@ def find_ratios(lags: list[Lag], named: Container[str]) -> list[Finding]:
 
 
 def _is_in_g(factor: float) -> bool:
-    """Whether an acceleration seems to be in g that is smaller than another one by a factor."""
+    """Whether an acceleration that is smaller than another by this factor seems to be in g."""
     return _ONE_G / _NEAR_G < factor < _ONE_G * _NEAR_G
 
 
 def find_slopes(lags: list[Lag], named: Container[str]) -> list[Finding]:
-    """Accelerations along the car that follow each other and are not of one size. `lags`: of accelerations."""
+    """Longitudinal accelerations that correlate but differ in size. `lags`: of accelerations."""
     lags = [
         lag
         for lag in lags
@@ -366,7 +370,7 @@ def find_slopes(lags: list[Lag], named: Container[str]) -> list[Finding]:
 
 
 def _describe_slope(lags: list[Lag]) -> Finding:
-    """Of one kind of sensor."""
+    """Finding for one kind of sensor."""
     worst = max(lags, key=lambda lag: abs(math.log(lag.ratio)))
     text = (
         f"changes of speed {worst.ratio:.3g} times those of {worst.reference} (correlation "
@@ -376,7 +380,7 @@ def _describe_slope(lags: list[Lag]) -> Finding:
 
 
 def find_course(agreements: list[Agreement] | None, yaw_rates: list[Lag]) -> list[Finding]:
-    """Whether positions move as the courses have it."""
+    """Whether positions move in the directions of the courses."""
     if agreements is None:
         return []
     agree = [a.share >= _AGREED_SHARE and abs(a.angle) <= _TURNED for a in agreements]
@@ -386,7 +390,8 @@ def find_course(agreements: list[Agreement] | None, yaw_rates: list[Lag]) -> lis
     explained = sorted((e for e in _COURSES if agree[e[0]]), key=lambda e: -agreements[e[0]].share)
     turns = [lag.correlation for lag in yaw_rates if (lag.channel,) == _COURSE and lag.evidence >= _PROBABLE]
     if turns and abs(turns[0]) >= -_OPPOSITE:
-        # Where either courses or positions turn the other way than the car, only these are wrong.
+        # If courses and positions turn in opposite directions, only the one that contradicts the car is
+        # wrong.
         are_courses = turns[0] < 0.0
         explained = [e for e in explained if e[0] == IN_DEGREES or (e[2] == _COURSE) == are_courses]
     if explained:
@@ -401,7 +406,7 @@ def find_course(agreements: list[Agreement] | None, yaw_rates: list[Lag]) -> lis
 
 
 def find_speeds(fits: Mapping[str, PathFit], named: Container[str], is_usual: bool) -> list[Finding]:
-    """Speeds that are not those of the positions. `is_usual`: the car is not known."""
+    """Speeds that disagree with the positions. `is_usual`: the car is not known."""
     found = []
     for name, fit in fits.items():
         channels = SPEEDS if name == WHEEL_SPEEDS else (name,)
@@ -418,8 +423,8 @@ def find_speeds(fits: Mapping[str, PathFit], named: Container[str], is_usual: bo
 def find_late_fixes(fits: Mapping[str, PathFit], sensors: Sensors) -> list[Finding]:
     """Time offset of positions and the speeds of the car.
 
-    No speed is early, and that of the bus may be smoothed for the driver: the fixes are at least as late as beside
-    the one beside which they are latest.
+    No speed is early, but the bus's speed may be smoothed for the driver and thus late. So the largest delay
+    of the fixes relative to any speed counts.
     """
     found, late = [], []
     for name, channel in (("vehicle.speed", "vehicle.speed"), (WHEEL_SPEEDS, SPEEDS[0])):

@@ -1,4 +1,4 @@
-"""The grid of times on which the signals of a window are compared, and what is computed on it."""
+"""Common grid of times for the signals of a window, and operations on it."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def derive(values: np.ndarray) -> np.ndarray:
 
 
 def smooth(values: np.ndarray, seconds: float) -> np.ndarray:
-    """(n,) averages over some seconds about each sample; NaN at the ends, where there are fewer samples."""
+    """(n,) averages over `seconds` centred at each sample; NaN at the ends, where samples are missing."""
     n = round(seconds / STEP) | 1
     if len(values) < n:
         return np.full_like(values, np.nan)

@@ -12,15 +12,15 @@ from vehicled.log_check.expected import Pair
 from vehicled.log_check.grid import STEP
 
 _MOST = 25
-"""Steps of the grid by which signals are shifted to either side."""
+"""Largest shift of signals to either side, steps of the grid."""
 _OFFSETS = np.arange(-_MOST, _MOST + 1) * STEP
 """s"""
 SAME = 0.9
-"""Correlation from which on a time offset is known."""
+"""Least correlation at which a time offset counts as known."""
 _RESOLUTION = 0.01
-"""s: of a grid on which signals are interpolated, and of averages."""
+"""Standard deviation, s, due to interpolation on the grid and averaging."""
 _MODELLED = 3.0
-"""Standard deviations of the car's dynamics by which an offset may be off and usual."""
+"""Range of usual offsets is widened by this many standard deviations due to the car's dynamics."""
 _LEAST_SAMPLES = 250
 
 
@@ -31,35 +31,36 @@ class Lag:
     channel: str
     reference: str
     offset: float
-    """s by which the channel is later than what the reference and the car's dynamics make of it."""
+    """Time, s, by which the channel is later than its prediction from the reference and the car's
+    dynamics."""
     sigma: float
-    """s, standard deviation of that; NaN where they correlate too little for a time offset."""
+    """Standard deviation of the offset, s; NaN if the correlation is too low for a time offset."""
     correlation: float
     """Coefficient at that offset, from −1 to 1."""
     ratio: float
     """Standard deviation of the channel over that of the reference."""
     seconds: float
-    """Of motion that this was found from."""
+    """Duration of the motion used, s."""
     excess: float
-    """By how much an offset that is usual for such a channel fits worse: twice the logarithm of the ratio of the
-    likelihoods; chi-squared with one degree of freedom where the offset is a usual one."""
+    """How much worse any usual offset fits: twice the logarithm of the likelihood ratio, which is chi-squared
+    distributed with one degree of freedom if the true offset is usual."""
     evidence: float
-    """Likewise, by how much no correlation at all fits worse."""
+    """How much worse no correlation at all fits, likewise."""
 
 
 class LagFinder:
     """Sums of products over the windows of a log; memory does not grow."""
 
     def __init__(self, find_least: Callable[[str], float], moving: Collection[str] = ()) -> None:
-        """`find_least`: root mean square of the reference below which a channel has no motion to compare.
+        """`find_least`: least root mean square of the reference, by channel, for a comparison.
 
-        `moving`: channels whose own motion is enough, too.
+        `moving`: channels for which their own motion is sufficient, too.
         """
         self._find_least, self._moving = find_least, moving
         self._sums: dict[tuple[str, str], np.ndarray] = {}
         self._samples: dict[tuple[str, str], int] = {}
         self._varied: dict[tuple[str, str], list[np.ndarray]] = {}
-        """As `_sums`, by what was varied."""
+        """Like `_sums`, for each variation of the car's properties."""
         self._changes: dict[tuple[str, str], float] = {}
         """Sums of the squared changes of the reference from step to step."""
 
@@ -101,13 +102,13 @@ class LagFinder:
             reference, channel = key
             rho = _correlate(sums)
             offset, correlation = _find_peak(rho)
-            # How far the dynamics of the car may move the offset.
+            # Shift of the offset for each variation of the car's dynamics.
             moved = [_find_peak(_correlate(v))[0] - offset for v in self._varied[key]]
             modelled = math.hypot(*moved)
             low, high = find_usual(channel, reference)
             low, high = low - _MODELLED * modelled, high + _MODELLED * modelled
             seconds = self._samples[key] * STEP
-            # As many samples are independent as its bandwidth has room for in that time.
+            # The number of independent samples follows from bandwidth and duration.
             bandwidth = math.sqrt(self._changes[key] / max(float(own[0]), 1e-300)) / STEP
             independent = seconds * bandwidth / math.pi
             usual = float(np.interp(np.clip(offset, low, high), _OFFSETS, np.abs(rho)))
@@ -118,7 +119,8 @@ class LagFinder:
             )
             excess = 0.0 if low <= offset <= high else independent * fits
             evidence = -independent * math.log(max(1.0 - correlation**2, 1e-9))
-            # Of the largest likelihood, by the variance that the correlation leaves and the reference's changes.
+            # Standard deviation of the maximum-likelihood offset, from the unexplained variance and the
+            # reference's bandwidth.
             spread = math.sqrt(max(1.0 - correlation**2, 1e-9) / independent) / bandwidth
             sigma = math.hypot(spread, modelled, _RESOLUTION) if abs(correlation) >= SAME else math.nan
             ratio = math.sqrt(float(others[_MOST]) / max(float(own[_MOST]), 1e-300))
@@ -144,7 +146,7 @@ def _correlate(sums: np.ndarray) -> np.ndarray:
 
 
 def _find_peak(rho: np.ndarray) -> tuple[float, float]:
-    """Offset, s, and coefficient where it is largest in magnitude, between the steps of the grid."""
+    """Offset, s, and coefficient at the largest magnitude, interpolated between the steps of the grid."""
     k = int(np.argmax(np.abs(rho)))
     if not 0 < k < len(rho) - 1:
         return float(_OFFSETS[k]), float(rho[k])

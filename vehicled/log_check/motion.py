@@ -17,11 +17,11 @@ from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
 _LONGEST_INTERVAL = 1.3
-"""s: a channel that is slower, or that pauses, is not interpolated."""
+"""Longest interval between samples that is interpolated, s."""
 _SMOOTHED_LONG = 1.0
-"""s: accelerations are averaged over this, and yaw rates over `SMOOTHED`, symmetrically, so that none is delayed.
-Wheels and body swing against each other along the car, at some hertz: shorter averages of accelerations correlate
-best half a swing off."""
+"""Length of the symmetric average of accelerations, s; that of yaw rates is `SMOOTHED`. Symmetric averages
+delay neither. Wheels and body oscillate against each other longitudinally at some hertz: with shorter
+averages, accelerations would correlate best at an offset of half a period."""
 _SLOWEST = 3.0
 """m/s: below it, courses and quotients by the speed are noise."""
 _SHARPEST = 0.6
@@ -29,13 +29,13 @@ _SHARPEST = 0.6
 _STEERING = ("steer.wheel", "steer.rack", "steer.fl", "steer.fr")
 _WHEELS = tuple(f"wheel.{w}.{of}" for w in WHEELS for of in ("speed", "angle"))
 CAR_SPEEDS = ("vehicle.speed", "gnss.speed")
-"""Of the car as a whole, in bends too."""
+"""Speeds of the car as a whole, also in bends."""
 _ANGLES = ("gnss.course", "reference.yaw")
 _PLACE = ("gnss.lat", "gnss.lon")
 _VELOCITY = ("gnss.vn", "gnss.ve")
 _IMU = (ACCELEROMETERS[0], GYROSCOPES[2])
 WHEEL_SPEEDS = "wheel speeds"
-"""Name of the antenna's speed by them, m/s."""
+"""Name of the antenna's speed, m/s, calculated from the wheel speeds."""
 WATCHED = (
     *ACCELEROMETERS,
     *GYROSCOPES,
@@ -51,11 +51,11 @@ COMPARED = {
     "turns": (GYROSCOPES[2], *_WHEELS, *_STEERING, ACCELEROMETERS[1], *_ANGLES),
     "changes of speed": (ACCELEROMETERS[0], *CAR_SPEEDS, *_WHEELS),
 }
-"""Channels of which there are yaw rates and accelerations, by what these are compared in."""
+"""Channels that give yaw rates and accelerations, by the motion in which they are compared."""
 
 
 class Window:
-    """Samples of some tens of seconds."""
+    """The samples of a window of some tens of seconds."""
 
     def __init__(self, sensors: Sensors, vehicle: Vehicle, dynamics: CarDynamics) -> None:
         self._dynamics = dynamics
@@ -69,7 +69,7 @@ class Window:
         per_rack = 1.0 / abs(geometry.rack_per_angle)
         readings = {"steer.wheel": per_rack * geometry.ratio, "steer.rack": per_rack}
         self._curvatures = {c: readings.get(c, 1.0) / vehicle.wheelbase for c in _STEERING}
-        """1/m of the car's path, by the reading of the steering, without understeer."""
+        """Curvature of the car's path per reading of the steering, without understeer, 1/m per unit."""
         self._samples: dict[str, tuple[array[float], array[float]]] = {}
         self.begun_ns: int | None = None
 
@@ -89,14 +89,15 @@ class Window:
                     values.append(value)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Discard all samples."""
         self._samples.clear()
         self.begun_ns = None
 
     def find_yaw_rates(self) -> list[Pair]:
-        """Yaw rates, rad/s, beside the gyroscope's; of wheels what is proportional to it with a positive factor.
+        """Yaw rates, rad/s, each paired with the gyroscope's; for wheels, a signal proportional to it.
 
-        NaN where a signal is not known. Without a gyroscope the first one takes its place.
+        The factor of proportionality is positive. NaN where a signal is not known. Without a gyroscope, the
+        first signal is the reference.
         """
         grid = self._find_grid()
         found: dict[str, np.ndarray] = dict(self._find_gyroscope(grid))
@@ -133,7 +134,7 @@ class Window:
         return _pair(found, expect, SMOOTHED)
 
     def find_accelerations(self) -> list[Pair]:
-        """Accelerations along the car, m/s², beside the accelerometer's or, without one, the first one."""
+        """Longitudinal accelerations, m/s², each paired with the accelerometer's, or else with the first one."""
         grid = self._find_grid()
         found = {}
         forward = self._along(ACCELEROMETERS, 0, grid)
@@ -154,7 +155,7 @@ class Window:
         return _pair(found, expect, _SMOOTHED_LONG)
 
     def find_departures(self) -> tuple[np.ndarray | None, dict[str, np.ndarray]]:
-        """Acceleration along the car, m/s², and by channel the speeds that may have a sign, m/s."""
+        """Longitudinal acceleration, m/s², and by channel the speeds that may have a sign, m/s."""
         grid = self._find_grid()
         speeds = {c: s for c, s in self._find_wheels(grid) if c.endswith(".speed")}
         of_bus = self._interpolate(CAR_SPEEDS[0], grid)
@@ -163,7 +164,7 @@ class Window:
         return self._along(ACCELEROMETERS, 0, grid), speeds
 
     def find_track(self) -> MeasuredPath | None:
-        """What the receiver has of the path, with all speeds; None without places or courses."""
+        """The receiver's path with all speeds; None without positions or courses."""
         grid = self._find_grid()
         latitude, longitude = (self._interpolate(c, grid) for c in _PLACE)
         course = self._interpolate("gnss.course", grid)
@@ -176,7 +177,7 @@ class Window:
         known = {name: MeasuredSpeed(speed) for name, speed in speeds.items() if speed is not None}
         yaw_rate = -smooth(derive(course), SMOOTHED)
         if "vehicle.speed" in known:
-            # What of the car has this speed is not known.
+            # It is not known to which point of the car this speed refers.
             moving = known["vehicle.speed"].speed
             at_antenna, _ = self._find_at_antenna(moving, yaw_rate)
             known["vehicle.speed"] = MeasuredSpeed(moving, (at_antenna,))
@@ -188,17 +189,17 @@ class Window:
     def _find_at_antenna(
         self, speed: np.ndarray, yaw_rate: np.ndarray
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """m/s (n,) of the antenna, and varied, by the speed along the car's axis."""
+        """Speed (n,) of the antenna, m/s, and its variations, from the speed along the car's axis."""
         return self._dynamics.calc_speed_at(speed, self._limit(yaw_rate, speed), self._antenna)
 
     def _limit(self, yaw_rate: np.ndarray, speed: np.ndarray) -> np.ndarray:
-        """To what a car can turn: courses of a slow one are noise."""
+        """Limit yaw rates (n,) to those that a car can reach: courses of a slow car are noise."""
         most = _SHARPEST * np.abs(speed) / self._wheelbase
         found: np.ndarray = np.clip(yaw_rate, -most, most)
         return found
 
     def _find_wheel_speed(self, grid: np.ndarray, yaw_rate: np.ndarray) -> MeasuredSpeed | None:
-        """Of the antenna by the wheels that slip least."""
+        """Speed of the antenna from the wheels that slip least."""
         wheels = {channel.split(".")[1]: speed for channel, speed in self._find_wheels(grid)}
         used = [w for w in self._dynamics.rolling if w in wheels] or list(wheels)
         if not used:
@@ -214,7 +215,7 @@ class Window:
         return np.arange(0.0, max(ends, default=0.0), STEP)
 
     def _interpolate(self, channel: str, grid: np.ndarray) -> np.ndarray | None:
-        """(n,) on the grid, NaN outside of the samples; None where there are too few of them."""
+        """(n,) channel interpolated on the grid, NaN outside of its samples; None if there are too few of them."""
         if channel not in self._samples:
             return None
         times, values = (np.frombuffer(a) for a in self._samples[channel])
@@ -226,7 +227,7 @@ class Window:
         return found
 
     def _along(self, channels: tuple[str, ...], axis: int, grid: np.ndarray) -> np.ndarray | None:
-        """Along an axis of the vehicle; channels that are not measured count as zero, but not that of the axis."""
+        """IMU signal along a vehicle axis; missing channels count as zero, except that of the axis itself."""
         given = [self._interpolate(c, grid) for c in channels]
         row = np.eye(3)[axis] if self._axes is None else self._axes[axis]
         if given[axis] is None:
@@ -241,7 +242,7 @@ class Window:
             yield GYROSCOPES[2], rate
 
     def _find_wheels(self, grid: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-        """m/s by channel of each wheel: its speed, or the change of its angle."""
+        """Speed of each wheel, m/s, by channel: its speed, or the derivative of its angle."""
         for wheel, radius in self._radii.items():
             speed = self._interpolate(f"wheel.{wheel}.speed", grid)
             if speed is not None:
@@ -265,7 +266,7 @@ def _pair(
     expect: Callable[[str, np.ndarray], tuple[np.ndarray, tuple[np.ndarray, ...]]],
     seconds: float,
 ) -> list[Pair]:
-    """Each signal beside what the first one makes of it, all averaged over some seconds."""
+    """Each signal paired with its prediction from the first one, all averaged over some seconds."""
     (reference, motion), *others = found.items() or [("", np.zeros(0))]
     pairs = []
     for channel, measured in others:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from vehicled.messages import Measurement
 
 SILENCE, USUAL = 0.2, 1.8
-"""A pause is an interval longer than both: s, and this many usual ones. So the estimator counts silence."""
+"""A pause is an interval longer than both: the first, s, and the second times the usual interval. The
+estimator's silence has the same definition."""
 
 _PER_DECADE, _DECADES, _SHORTEST = 40, 8, 1e-5
 """Intervals are counted by their logarithm, from 10 µs on, in classes of 6 %."""
@@ -16,7 +17,7 @@ _PER_DECADE, _DECADES, _SHORTEST = 40, 8, 1e-5
 
 @dataclass(frozen=True)
 class Rate:
-    """Of one kind of sensor, over a log."""
+    """Rate and pauses of one kind of sensor in a log."""
 
     source: str
     channels: tuple[str, ...]
@@ -24,29 +25,29 @@ class Rate:
     rate: float
     """Hz: samples over the time outside of pauses; NaN with less than two samples.
 
-    Not by the median interval: channels that come in several messages follow each other unevenly."""
+    The median interval is not used, as channels that come in several messages have uneven intervals."""
     longest: float
-    """s, the longest interval."""
+    """Longest interval, s."""
     longest_at: float
-    """s, the time at which it begins."""
+    """Time at which the longest interval begins, s."""
     pauses: int
-    """Intervals that are longer than `SILENCE` and `USUAL` usual ones."""
+    """Number of intervals longer than `SILENCE` and than `USUAL` times the usual interval."""
     values: int
-    """How often the samples have become other ones."""
+    """Number of runs of equal samples: how often the value changed."""
     repeated: int
-    """How many of these values have more than one sample."""
+    """Number of these runs with more than one sample."""
     latency: float
-    """s, mean time from measurement to arrival."""
+    """Mean time from measurement to arrival, s."""
     behind: int
-    """Samples with times before that of one that came earlier in the log."""
+    """Number of samples whose time is before that of an earlier row of the log."""
     furthest: float
-    """s, by how much at most."""
+    """Largest step back in time, s."""
     furthest_at: float
-    """s, the time that it goes back to."""
+    """Time to which the largest step leads back, s."""
 
     @property
     def has_paused(self) -> bool:
-        """Whether it was silent for so long that an estimator goes on without it."""
+        """Whether it was silent long enough for an estimator to continue without it."""
         return self.pauses > 0
 
 
@@ -62,12 +63,13 @@ class RateCounter:
         self._behind, self._furthest, self._furthest_at = 0, 0, 0
         self._value: tuple[float, ...] = ()
         self._run, self._runs, self._long_runs = 0, 0, 0
-        """Samples that are the same as the last one, and runs of such samples."""
+        """Length of the present run of equal samples, number of runs, number of runs longer than one
+        sample."""
         self._counts, self._sums = [[0] * (_PER_DECADE * _DECADES) for _ in range(2)]
-        """By class: number and sum (ns) of intervals."""
+        """Number and sum (ns) of the intervals in each class."""
 
     def take(self, m: Measurement, channels: list[str]) -> None:
-        """Take a sample, which has these channels of the sensor."""
+        """Take a sample that contains these channels of the sensor."""
         self._channels.update(dict.fromkeys(channels))
         if self._last is not None:
             interval = m.t - self._last
@@ -76,7 +78,7 @@ class RateCounter:
                 if -interval > self._furthest:
                     self._furthest, self._furthest_at = -interval, m.t
             if interval <= 0:
-                return  # out of order, or the other half of a sample: the log's reader counts what is wrong
+                return  # out of order, or another part of the same sample
             if interval > self._longest:
                 self._longest, self._longest_at = interval, self._last
             place = int(_PER_DECADE * math.log10(interval * 1e-9 / _SHORTEST))
@@ -93,7 +95,7 @@ class RateCounter:
         self._last = m.t
 
     def find(self) -> Rate:
-        """What there was so far."""
+        """Rate of the samples so far."""
         usual = self._find_median()
         least = max(SILENCE, USUAL * usual)
         classes = list(zip(self._counts, self._sums, strict=True))

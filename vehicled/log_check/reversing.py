@@ -1,8 +1,8 @@
-"""Speeds that have no sign, in a drive that has some backwards.
+"""Finds speeds that have no sign, in a drive with reversing.
 
-Where a car departs, the accelerometer shows to which side: what it measures beside the mean of the standstill before
-is the speed that the car has gained. A speed that is never negative, while the car departs forwards and backwards, is
-a magnitude.
+When a car departs, the accelerometer shows in which direction: the integral of its readings, less their mean
+during the preceding standstill, is the speed gained. A speed that is never negative, while the car departs
+forwards and backwards, is a magnitude.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import numpy as np
 from vehicled.log_check.grid import STEP
 
 _STANDING = 0.05
-"""m/s: up to it a car stands; what is less than the negative of it has a sign."""
+"""Largest speed of a standing car, m/s; a speed below the negative of it has a sign."""
 _STOOD, _SETTLING = 1.0, 0.2
-"""s that a car has stood, and of these the last ones, in which brakes are released and teeth not yet counted."""
+"""Least duration of the standstill, s, and its last part, which is not used for the mean: brakes are being
+released, and the speed is still too low to be measured."""
 _WITHIN = 4.0
-"""s after which a bias and a slope of the road that differ from the standstill's may count."""
+"""Longest time for gaining the speed, s: later, changes of bias and slope since the standstill may matter."""
 _GAINED = 0.5
-"""m/s."""
+"""Speed to be gained, m/s."""
 _LEAST, _MOST = 0.6, 1.6
-"""Of the speed by the accelerometer over the one that the car has gained."""
+"""Range of the ratio of the speed from the accelerometer to the measured speed."""
 
 
 @dataclass
@@ -40,7 +41,7 @@ class ReversingFinder:
         self._speeds: dict[str, _Speed] = {}
 
     def take(self, forward: np.ndarray | None, speeds: Mapping[str, np.ndarray]) -> None:
-        """Take what a window has: acceleration along the car, m/s², and speeds by channel, m/s."""
+        """Take the signals of a window: longitudinal acceleration, m/s², and speeds by channel, m/s."""
         for channel, speed in speeds.items():
             known = self._speeds.setdefault(channel, _Speed())
             known.has_sign |= bool((speed < -_STANDING).any())
@@ -50,14 +51,14 @@ class ReversingFinder:
                 known.backwards += sum(_LEAST < -r < _MOST for r in ratios)
 
     def find(self) -> dict[str, int]:
-        """Channels without a sign that should have one: the number of departures backwards."""
+        """Channels that lack a sign, each with the number of departures backwards."""
         return {
             c: s.backwards for c, s in self._speeds.items() if s.backwards and s.forwards and not s.has_sign
         }
 
 
 def _find_departures(forward: np.ndarray, speed: np.ndarray) -> Iterator[float]:
-    """For each departure, the speed by the accelerometer over the one that is measured."""
+    """For each departure, ratio of the speed from the accelerometer to the measured one."""
     stood, settling, within = (round(s / STEP) for s in (_STOOD, _SETTLING, _WITHIN))
     moving = ~(np.abs(speed) <= _STANDING)
     for k in np.flatnonzero(moving[1:] & ~moving[:-1]) + 1:

@@ -1,8 +1,8 @@
-"""The positions of a receiver beside the path that its courses and a measured speed give.
+"""Compares a receiver's positions with the path that its courses and a measured speed give.
 
-Over a window positions p are z + κ ∫ v u dt − μ ∫ v̇ u dt, with speed v and direction u: κ is what the speed lacks,
-and μ / κ by how much the positions are later than it, to first order. Both integrals are known, and z, κ and μ are
-found by least squares, as complex numbers: east and north.
+Over a window positions p are z + κ ∫ v u dt − μ ∫ v̇ u dt, with speed v and direction u: κ is what the speed
+lacks, and μ / κ by how much the positions are later than it, to first order. Both integrals are known, and z,
+κ and μ are found by least squares, as complex numbers: east and north.
 """
 
 from __future__ import annotations
@@ -18,93 +18,94 @@ from vehicled.maths.geodesy import MEAN_RADIUS
 
 _LEAST_SAMPLES = 500
 _LEAST_DISTANCE = 50.0
-"""m, of a window."""
+"""Least distance driven in a window, m."""
 _HALF_CHORD = 25
-"""Steps to either side, between which the direction of the positions is taken."""
+"""Half the length of the chord that gives the direction of the positions, steps."""
 _LEAST_CHORD = 3.0
-"""m."""
+"""Least length of the chord, m."""
 _STRAIGHT = 0.9
-"""Agreement of courses and positions from which on their path is fitted."""
+"""Least agreement of courses and positions for fitting the path."""
 _SYSTEMATIC = 0.01
-"""s: latencies of speeds and of the smoothing of fixes, the same in all windows."""
+"""Standard deviation, s, of an error common to all windows: latencies of speeds, smoothing of fixes."""
 LEAST_ACCELERATION = 0.2
 """m/s², root mean square: with less, speeds show no time offset, as in bends they differ by some parts in a thousand.
 """
 _AVERAGED = 1.0
-"""s, for that."""
+"""Length of the average for `LEAST_ACCELERATION`, s."""
 _LEAST_SIGMA = 0.01
-"""s, of one window: no path is known better."""
+"""Least standard deviation of the time offset of one window, s."""
 AS_GIVEN, IN_DEGREES, FROM_EAST, OPPOSITE_LONGITUDE, EXCHANGED = range(5)
-"""What positions and courses may be."""
+"""Possible meanings of positions and courses in a log."""
 
 
 @dataclass(frozen=True)
 class MeasuredSpeed:
-    """Of the antenna, (n,) m/s on the grid of times."""
+    """Speed of the antenna, (n,) m/s on the grid of times."""
 
     speed: np.ndarray
     varied: tuple[np.ndarray, ...] = ()
-    """(n,) each: with one property of the car changed by its standard deviation."""
+    """(n,) each: the speed with one property of the car changed by its standard deviation."""
 
 
 @dataclass(frozen=True)
 class MeasuredPath:
-    """Of a window, on the grid of times."""
+    """Path in a window, on the grid of times."""
 
     latitude: np.ndarray
     """deg."""
     longitude: np.ndarray
     """deg."""
     course: np.ndarray
-    """rad, clockwise from north, as it is in the log."""
+    """Course as in the log, by definition in rad clockwise from north."""
     speeds: Mapping[str, MeasuredSpeed]
-    """By the name of what measures it."""
+    """Speeds by the name of their source."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of the directions in which positions move with the courses."""
+    """Agreement of the directions in which positions move with the courses."""
 
     angle: float
-    """rad, by which the positions move more to the left than the courses have it."""
+    """Angle from the courses to the directions of the positions, rad, positive to the left."""
     share: float
-    """1 where that angle is always the same, near 0 where it may be any."""
+    """1 if the angle is always the same, near 0 if it is arbitrary."""
 
 
 @dataclass(frozen=True)
 class PathFit:
-    """Of the path by one speed to the positions."""
+    """Fit of the path from one speed to the positions."""
 
     factor: float
-    """Speed of the positions over the measured one."""
+    """Ratio of the positions' speed to the measured one."""
     latency: float
-    """s, by which the positions are later than the speed; NaN without changes of speed."""
+    """Delay of the positions relative to the speed, s; NaN without changes of speed."""
     sigma: float
-    """s, standard deviation of it."""
+    """Standard deviation of the latency, s."""
 
 
 @dataclass
 class _Sums:
     distance: float = 0.0
     factor: float = 0.0
-    """Times distance."""
+    """Sum of the windows' factors, each times its distance."""
     latencies: list[tuple[float, float]] = field(default_factory=list)
-    """With the standard deviation, s, by window."""
+    """Latency and its standard deviation, s, of each window."""
     modelled: list[list[float]] = field(default_factory=list)
-    """s, by how much one standard deviation of each property of the car changes them."""
+    """Change of each latency, s, by one standard deviation of each property of the car."""
 
 
 class TrackFinder:
-    """Gathers windows; its memory grows by some numbers for each."""
+    """Collects windows; needs memory for a few numbers per window."""
 
     def __init__(self) -> None:
         self._directions = np.zeros(5, dtype=complex)
-        """By what positions and courses may be: sum of unit vectors, turned back by the courses."""
+        """For each possible meaning: sum of the unit vectors of the directions, rotated back by the
+        courses."""
         self._chords = 0
         self._sums: dict[str, _Sums] = {}
 
     def take(self, track: MeasuredPath | None) -> None:
-        """Take what a window has."""
+        """Take the path of a window."""
         if track is None:
             return
         known = np.isfinite(track.latitude) & np.isfinite(track.longitude) & np.isfinite(track.course)
@@ -148,7 +149,7 @@ class TrackFinder:
         columns = _find_columns(v, u)
         found, _, rank, _ = np.linalg.lstsq(columns, p, rcond=None)
         _, kappa, mu = found
-        # By the positions, as the speed may be in another unit.
+        # Distance according to the positions, as the speed may have a wrong unit.
         if rank < 3 or not abs(kappa) * distance > _LEAST_DISTANCE:
             return
         sums = self._sums.setdefault(name, _Sums())
@@ -162,7 +163,7 @@ class TrackFinder:
             modelled.append(float((mu / kappa).real - (moved[2] / moved[1]).real))
         rests = p - columns @ found
         variance = float(np.mean(np.abs(rests) ** 2))
-        # As many rests are independent as their bandwidth has room for in that time.
+        # The number of independent residuals follows from their bandwidth and the duration.
         bandwidth = math.sqrt(float(np.mean(np.abs(np.diff(rests)) ** 2)) / max(variance, 1e-12)) / STEP
         independent = max(len(v) * STEP * bandwidth / math.pi - 3.0, 1.0)
         spread = np.linalg.inv((columns.conj().T @ columns).real)[2, 2] * len(v)
@@ -171,14 +172,14 @@ class TrackFinder:
         sums.modelled.append(modelled)
 
     def find_agreements(self, seconds: float) -> list[Agreement] | None:
-        """By what positions and courses may be; None with less than these `seconds` in motion."""
+        """Agreement for each possible meaning; None with less than `seconds` in motion."""
         if self._chords * STEP < seconds:
             return None
         means = self._directions / self._chords
         return [Agreement(math.atan2(m.imag, m.real), float(abs(m))) for m in means]
 
     def find_fits(self) -> Iterator[tuple[str, PathFit]]:
-        """By the name of a speed."""
+        """Fits by the name of the speed."""
         for name, sums in self._sums.items():
             factor = sums.factor / sums.distance
             if not sums.latencies:
@@ -195,13 +196,13 @@ class TrackFinder:
 
 
 def _find_columns(v: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """(n, 3): what the place at the beginning, the speed's scale and the time offset add to positions."""
+    """(n, 3) columns of the least-squares problem: initial place, scale of the speed, time offset."""
     driven, changed = np.cumsum(v * u) * STEP, np.cumsum(np.gradient(v) * u)
     return np.stack([np.ones_like(u), driven, changed], axis=1)
 
 
 def _place(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
-    """East + i north, m, from the first one."""
+    """Places as east + i north, m, relative to the first one."""
     east = np.unwrap(longitude, period=360.0) - longitude[0]
     placed: np.ndarray = (
         math.radians(1.0)
@@ -212,7 +213,7 @@ def _place(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
 
 
 def _find_directions(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) where they move, and the unit vectors of that."""
+    """(n,) whether the positions move, and the unit vectors of their directions."""
     chords = np.zeros_like(places)
     chords[_HALF_CHORD:-_HALF_CHORD] = places[2 * _HALF_CHORD :] - places[: -2 * _HALF_CHORD]
     lengths = np.abs(chords)
