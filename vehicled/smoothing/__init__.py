@@ -1,1 +1,1 @@
-"""Fixed-interval smoothing of a whole drive: the estimator forwards, then backwards over what it has done."""
+"""Fixed-interval smoothing of a whole drive: the estimator runs forwards, then a pass backwards."""

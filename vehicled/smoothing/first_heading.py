@@ -1,7 +1,7 @@
-"""Place and heading of a car before the filter knew its heading: by how it moved until then, from where that ends.
+"""Place and heading of a car before the filter knew its heading, from the car's motion up to that time.
 
-Before a car has moved, or its course is known, the filter's heading is any. Its speeds and yaw rate are those of the
-car all the same. Backwards in time they lead from the first known heading and place to those before.
+Before a car has moved, or its course is known, the filter's heading is arbitrary, but its speeds and yaw rate
+are correct. Integrated backwards in time from the first known heading and place, they give the earlier ones.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _X, _Y, _YAW, _VX, _VY, _WZ, _SIGMA_X, _SIGMA_Y, _SIGMA_YAW, _SIGMA_VX, _SIGMA_V
     for name in ("x", "y", "yaw", "vx", "vy", "wz", "sigma.x", "sigma.y", "sigma.yaw", "sigma.vx", "sigma.vy")
 )
 _LONGEST_NS = 2_000_000_000
-"""Between two estimates: after a longer gap the filter begins anew."""
+"""Longest time between two estimates, ns: after a longer gap the filter starts anew."""
 _LASTING = 2.0
-"""s, for which an error of the velocity lasts."""
+"""Correlation time of an error of the velocity, s."""
 
 
 class FirstHeading:
@@ -28,13 +28,14 @@ class FirstHeading:
 
     def __init__(self) -> None:
         self._later: tuple[int, int, np.ndarray] | None = None
-        """Time, ns, number of its origin, and estimate."""
+        """Time, ns, number of the origin, and estimate of the following row."""
 
     def take(self, t_ns: int, origin: int, row: np.ndarray, is_known: bool, sigma: float) -> bool:
-        """Give an estimate (len(ESTIMATE_COLUMNS),) place and heading if these are not known yet.
+        """Set place and heading of an estimate (len(ESTIMATE_COLUMNS),) that the filter did not know.
 
-        `origin`: number of the one that it counts from; `is_known`: whether the filter knew them; `sigma`: of the
-        lasting error of the yaw rate, rad/s. Returns whether they are known now.
+        `origin`: number of the origin of the place; `is_known`: whether the filter knew place and heading;
+        `sigma`: standard deviation of the constant error of the yaw rate, rad/s. Returns whether they are
+        known now.
         """
         later, self._later = self._later, None
         if not is_known:
@@ -46,7 +47,7 @@ class FirstHeading:
 
     @staticmethod
     def _lead_back(row: np.ndarray, later: np.ndarray, dt: float, sigma: float) -> None:
-        """From a later estimate to that of `dt` s before it."""
+        """Integrate from a later estimate back to that of `dt` s before."""
         turned = 0.5 * dt * (row[_WZ] + later[_WZ])
         row[_YAW] = math.remainder(later[_YAW] - turned, 2.0 * math.pi)
         way = dt * complex(0.5 * (row[_VX] + later[_VX]), 0.5 * (row[_VY] + later[_VY]))

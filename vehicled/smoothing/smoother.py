@@ -30,15 +30,16 @@ _REPORT_EVERY = 250
 """Rows between reports of progress."""
 _ADDED = slice(4, 4 + len(ADDED_PLACES))
 _HEAD = _ADDED.stop
-"""Numbers of a row before the motion: of its origin, σ of a heading that is not known yet, else NaN, `turned` and
-`has_precise_fixes` of `Estimator.doubt`, and what road and unmeasured drive have added, which is no state."""
+"""Length of the head of a row: number of the origin, σ of a heading that is still unknown (else NaN),
+`turned` and `has_precise_fixes` of `Estimator.doubt`, and the amounts that road and unmeasured drive have
+added to the estimate's columns, which are no states."""
 
 
 class Smoother:
-    """Keeps what `estimator` does at each step, then gives the smoothed estimates.
+    """Records what `estimator` does at each step, then gives the smoothed estimates.
 
-    A context manager: what it keeps is in a temporary folder. Step `estimator` through the whole drive and call
-    `take` after each step; its own estimates are those of the filter. Then `smooth`, once.
+    A context manager, as the record is in a temporary folder. Step `estimator` through the whole drive and
+    call `take` after each step; these estimates are those of the filter. Then call `smooth` once.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -65,7 +66,7 @@ class Smoother:
         estimate: Estimate | None,
         innovations: list[Innovation],
     ) -> None:
-        """A step of the estimator has been made (a `Sink`). Raises RunError where there is no space to keep it."""
+        """Record a step of the estimator (a `Sink`). Raises RunError if the disk is full."""
         if estimate is None:
             return
         f, world = self._filter, self.estimator.world
@@ -82,9 +83,10 @@ class Smoother:
         self._tape.add_row(head, f.save_motion(), f.errors.packed)
 
     def smooth(self, progress: Callable[[float], None] | None = None) -> Iterator[Estimate]:
-        """The smoothed estimates in the order of time, after the pass backwards, which uses up the estimator.
+        """Run the backward pass, then yield the smoothed estimates in order of time. Can be called once.
 
-        `progress` takes the seconds of the drive that the pass has done. Raises RunError without space.
+        `progress` receives the seconds of the drive that the pass has covered. Raises RunError if the disk is
+        full.
         """
         self._filter.errors.tape = None
         # Written from the end of the drive, and read from the end of the file.
@@ -102,7 +104,7 @@ class Smoother:
                 progress((self._times[-1] - self._times[left]) * 1e-9)
 
     def _smooth_row(self, t: int, values: np.ndarray, backward: BackwardPass) -> np.ndarray:
-        """(columns,) of one step: the car as the filter had it, corrected by later measurements."""
+        """(columns,) of one step: the filter's estimate, corrected by later measurements."""
         f = self._filter
         size = len(f.errors.packed)
         number, sigma_yaw, turned, has_precise_fixes = values[: _ADDED.start]
@@ -114,7 +116,7 @@ class Smoother:
         self.estimator.correct_pose(row)
         row[ADDED_PLACES] += values[_ADDED]
         AddedDoubt(turned, has_precise_fixes > 0.0).add_to(row)
-        # Without gyroscopes nothing has made their bias uncertain, and the yaw rate is the model's.
+        # Without gyroscopes the variance of their bias is zero, and the yaw rate is the model's.
         turning = f.get_variance(GYRO_BIAS, "z") or f.get_variance(ANGULAR_RATE, "yaw")
         if not self._first_heading.take(t, int(number), row, math.isnan(sigma_yaw), math.sqrt(turning)):
             row[_SIGMA_YAW] = sigma_yaw
@@ -123,7 +125,7 @@ class Smoother:
 
 
 def run_backwards(tape: TapeFile, states: int) -> Iterator[tuple[BackwardPass, np.ndarray]]:
-    """The pass at each row of a tape, from the last to the first, and what was kept in that row."""
+    """Yield the backward pass at each row of a tape, from the last to the first, with the row's numbers."""
     backward = BackwardPass(states)
     for kind, values in tape.read_backwards():
         if kind == EntryKind.PROPAGATE:

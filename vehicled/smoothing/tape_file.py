@@ -1,4 +1,4 @@
-"""What a filter has done, in a file that is read backwards: a drive has more of it than fits into memory."""
+"""Record of a filter's operations in a file that is read backwards: a drive's record exceeds the memory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from vehicled.errors import RunError
 
 BLOCK = 1 << 19
-"""Numbers that are written at once."""
+"""Size of a block, numbers."""
 
 
 class EntryKind(IntEnum):
-    """What an entry is of."""
+    """Kind of an entry."""
 
     PROPAGATE = 0
     UPDATE = 1
@@ -26,7 +26,7 @@ class EntryKind(IntEnum):
 
 
 class Entry(NamedTuple):
-    """Numbers, float64."""
+    """An entry: its kind and its numbers (float64)."""
 
     kind: EntryKind
     values: np.ndarray
@@ -40,19 +40,19 @@ class TapeFile:
     """
 
     def __init__(self, path: Path, size: int, block: int = BLOCK) -> None:
-        """`size`: number of states; `block`: of numbers that are written at once."""
+        """`size`: number of states; `block`: number of values written at once."""
         self._path, self._size, self._block = path, size, block
         self._file = path.open("w+b")
         self._kinds: list[EntryKind] = []
         self._values: list[np.ndarray] = []
         self._pending = 0
         self._blocks: list[tuple[np.ndarray, np.ndarray]] = []
-        """Of each block, kinds and lengths of its entries."""
+        """Kinds and lengths of the entries of each block."""
         self._patterns: list[np.ndarray] = []
-        """Where transitions are not zero."""
+        """Patterns of the nonzero elements of transition matrices."""
 
     def close(self) -> None:
-        """The file stays."""
+        """Close the file without deleting it."""
         self._file.close()
 
     # -- writing -------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class TapeFile:
         self._add(EntryKind.RESTART)
 
     def add_row(self, *values: np.ndarray) -> None:
-        """Numbers that `read_backwards` returns one after the other."""
+        """Add a row of numbers, which `read_backwards` returns as one entry."""
         self._add(EntryKind.ROW, *values)
 
     def _add(self, kind: EntryKind, *parts: np.ndarray | list[int]) -> None:
@@ -108,7 +108,7 @@ class TapeFile:
     # -- reading -------------------------------------------------------------------------------------------
 
     def read_backwards(self) -> Iterator[Entry]:
-        """All entries, the last one first. Nothing may be added meanwhile."""
+        """Yield all entries, the last one first. Nothing may be added during this."""
         if self._values:
             self._flush()
         end = sum(int(lengths.sum()) for _, lengths in self._blocks)
