@@ -1,1 +1,1 @@
-"""A car to drive without a car: plant, manoeuvres, sensor noise and faults."""
+"""Simulated drives of a car: plant, manoeuvres, sensor noise and faults."""

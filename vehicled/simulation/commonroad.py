@@ -1,9 +1,10 @@
-"""A plant that others wrote: the multi-body model of CommonRoad (`commonroad-vehicle-models`, extra `bench`).
+"""Independent plant: the multi-body model of CommonRoad (`commonroad-vehicle-models`, extra `bench`).
 
-Its 29 states and its equations are in SAE axes (x forward, y right, z down; the left wheels are at negative y), here
-turned by half a revolution about x into those of ISO 8855. Lateral velocity and position are those of the sprung
-mass's centre; what is given out is a point of the same body at the whole car's centre of mass at rest. Angles are
-yaw, pitch and roll in this order, and the model's rates are their derivatives: body rates follow from them.
+Its 29 states and its equations are in SAE axes (x forward, y right, z down; the left wheels are at negative
+y), here turned by half a revolution about x into those of ISO 8855. The model's lateral velocity and position
+are those of the sprung mass's centre; outputs are those of the point of the same body that is the whole car's
+centre of mass at rest. Angles are yaw, pitch and roll in this order, and the model's rates are their
+derivatives: body rates follow from them.
 """
 
 from __future__ import annotations
@@ -25,21 +26,23 @@ from vehicled.simulation.sensors import SensorPlaces
 CARS = (1, 2, 3)
 """Ford Escort, BMW 320i, VW Vanagon."""
 GRAVITY = 9.81
-"""Of the model, m/s²."""
+"""Gravity of the model, m/s²."""
 _X, _Y, _STEER, _AHEAD, _YAW, _YAW_RATE, _ROLL, _ROLL_RATE, _PITCH, _PITCH_RATE, _RIGHT, _SUNK, _SINKING = (
     range(13)
 )
 _WHEEL_RATES = slice(23, 27)
 _SETTLING = 3.0
-"""s: how long the car rolls straight on before the drive, as its initial state is not a rest of its springs."""
+"""Time that the car rolls straight ahead before the drive, s: in the model's initial state the springs are
+not at rest."""
 _BRAKE_PER_PRESSURE = 3e-4
-"""Torque of all wheels per line pressure that the driver works with, N·m/Pa; the model takes accelerations."""
+"""Torque of all wheels per line pressure, N·m/Pa, for the driver, who works with pressures; the model takes
+accelerations."""
 SLOWEST = 1.5
-"""m/s: slower, the model's wheels are too stiff for steps of 1 ms."""
+"""Least speed, m/s: below it, the model's wheels are too stiff for steps of 1 ms."""
 
 
 def load_parameters(car: int) -> Any:
-    """The package's figures of a car. UsageError without the package."""
+    """Parameters of a car from the package. Raises UsageError if the package is not installed."""
     try:
         from vehiclemodels.vehicle_parameters import setup_vehicle_parameters
     except ImportError:
@@ -72,7 +75,10 @@ class CommonRoadPlant:
         )
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
-        """On its settled springs at the initial pose and speed. UsageError for another ground, or below `SLOWEST`."""
+        """Place the car at the initial pose and speed, its springs settled.
+
+        Raises UsageError for another ground than a level plane, and below `SLOWEST`.
+        """
         from vehiclemodels.init_mb import init_mb
 
         if ground != Ground() or initial.speed < SLOWEST:
@@ -85,16 +91,16 @@ class CommonRoadPlant:
             self._advance(1e-3, [0.0, 0.0])
         s = self._state
         s[_X], s[_Y], s[_YAW] = initial.x, -initial.y, -initial.yaw
-        # That point, not the sprung mass's centre, is where the drive begins.
+        # The drive begins at the point of the outputs, not at the sprung mass's centre.
         away = self.truth()[[ESTIMATE_INDEX["x"], ESTIMATE_INDEX["y"]]] - (initial.x, initial.y)
         s[_X] -= float(away[0])
         s[_Y] += float(away[1])
         self._turned[:] = 0.0
 
     def step(self, t: float, dt: float, controls: Controls) -> None:
-        """Integrate over dt (s) with the angle, torques and pressure at its end.
+        """Integrate over dt (s) with the angle, torques and pressure at the end of the step.
 
-        The model takes the sum of the torques, and shares it between its axles by a parameter of its own.
+        The model takes the sum of the torques, and distributes it to its axles by a parameter of its own.
         """
         p = self.parameters
         steer_rate = (-controls.rack - self._state[_STEER]) / dt
@@ -145,7 +151,7 @@ class CommonRoadPlant:
 
 
 def _add_torques(controls: Controls) -> float:
-    """Of all wheels, N·m."""
+    """Sum of the torques of all wheels, N·m."""
     return controls.rear_torque + controls.front_torque
 
 

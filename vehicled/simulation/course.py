@@ -29,7 +29,7 @@ class Path:
     def nearest(self, x: float, y: float, guess: float) -> float:
         """Arc length of the point nearest to (x, y) within a few metres of `guess`, m.
 
-        From the node at `guess` on, as long as the next one is nearer.
+        Searches from the node at `guess` while the next node is nearer.
         """
         nodes = self._nodes
         step = nodes[1][0] - nodes[0][0]
@@ -69,7 +69,7 @@ class Path:
 
     @cached_property
     def _nodes(self) -> list[tuple[float, float, float, float]]:
-        """Of each point (s, x, y, heading)."""
+        """Points (s, x, y, heading) as plain numbers."""
         columns = (self.s, self.x, self.y, self.heading)
         return list(zip(*(c.tolist() for c in columns), strict=True))
 

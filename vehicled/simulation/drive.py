@@ -19,7 +19,7 @@ from vehicled.simulation.sensors import SensorPlaces, Track, measure
 from vehicled.units import Vector
 
 STEP_NS = 1_000_000
-"""Of the plant, ns."""
+"""Time step of the plant, ns."""
 TRUTH_EVERY = 4
 """Steps of the plant per row of truth."""
 
@@ -35,25 +35,26 @@ class Plant(Protocol):
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
         """Go back to the beginning of a drive on a plane.
 
-        In the design position plus `height_offset`, wheels rolling; settled, if it stands without such an offset.
+        The car is in its design position plus `height_offset`, wheels rolling; if it stands and has no such
+        offset, it is settled on its springs.
         """
 
     def step(self, t: float, dt: float, controls: Controls) -> None:
         """Advance from `t` to `t + dt` (s). `controls` are those at `t + dt`."""
 
     def truth(self) -> np.ndarray:
-        """(len(ESTIMATE_COLUMNS),) now, NaN where not known; latitude to height and σ are not used."""
+        """(len(ESTIMATE_COLUMNS),) present motion, NaN where not known; latitude to height and σ are not used."""
 
     def road_wheel_angles(self) -> tuple[float, float]:
-        """Front left and front right now, rad, positive to the left."""
+        """Present angles of the front left and right road wheels, rad, positive to the left."""
 
     def wheel_torques(self, controls: Controls) -> np.ndarray:
-        """(4,) N·m that the drive exerts on the wheels under these controls now."""
+        """(4,) present torques of the drive on the wheels, N·m, under these controls."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What really happened."""
+    """The true motion of a drive."""
 
     t: np.ndarray
     """(n,) int64 ns."""
@@ -61,7 +62,7 @@ class Truth:
     """(n, len(ESTIMATE_COLUMNS)) in the order of `ESTIMATE_COLUMNS`; NaN where not known."""
 
     def at(self, point: Vector) -> "Truth":
-        """The same of another point of the car than the vehicle origin, m in vehicle axes."""
+        """The motion of another point of the car, m in vehicle axes, instead of the vehicle origin."""
         if point == ORIGIN:
             return self
         w = self.values[:, [ESTIMATE_INDEX[c] for c in ("wx", "wy", "wz")]]
@@ -86,8 +87,8 @@ def simulate(
 ) -> tuple[list[Measurement], Truth]:
     """Drive `scenario` with `plant`: (measurements in order of arrival, truth every 4 ms from t = 0).
 
-    `progress` takes the time driven, s; `equipment`: of the car, None: that of the prototype. RunError if the plant
-    leaves the finite numbers.
+    `progress` receives the time driven, s; `equipment`: of the car, None: that of the prototype. Raises
+    RunError if the state of the plant is no longer finite.
     """
     equipment = equipment or Equipment()
     track, values = drive_plant(scenario, plant, progress)
@@ -119,7 +120,7 @@ def drive_plant(
     road_wheels, torques = np.empty((steps + 1, 2)), np.empty((steps + 1, len(WHEELS)))
     state = _read_state(plant.truth())
     for k in range(steps + 1):
-        # The driver sees where the car was a step ago and gives the inputs at this step's end.
+        # The driver knows the state one step ago and gives the inputs at the end of this step.
         controls = controller.inputs(k * dt, state)
         if k > 0:
             plant.step((k - 1) * dt, dt, controls)
@@ -131,11 +132,11 @@ def drive_plant(
         if progress is not None:
             progress(k * dt)
     columns = dict(zip(ESTIMATE_COLUMNS, values.T, strict=True))
-    # The channel counts positive to the left, whichever way the rack has to go for that.
+    # The channel is positive to the left, whichever direction of the rack that is.
     steers_left = math.copysign(1.0, plant.handling.rack_per_steer)
     columns |= {"steer.rack": steers_left * given[:, 0], "brake.pressure": given[:, 2]}
     columns |= {"steer.fl": road_wheels[:, 0], "steer.fr": road_wheels[:, 1]}
-    # Sensors are on the wheels that can be driven.
+    # Only wheels that can be driven have torque sensors.
     front = plant.handling.front_share
     driven = {"f": front > 0.0, "r": front < 1.0}
     columns |= {f"torque.{w}": torques[:, k] for k, w in enumerate(WHEELS) if driven[w[0]]}

@@ -1,4 +1,4 @@
-"""Who drives: open-loop inputs over time, or a driver with preview along a path who keeps a speed."""
+"""Controllers of a car: open-loop inputs, or a driver who follows a path with preview at a given speed."""
 
 import math
 from collections.abc import Callable
@@ -28,10 +28,10 @@ class State(NamedTuple):
 
 
 class Controls(NamedTuple):
-    """The inputs of the vehicle."""
+    """Inputs of the vehicle."""
 
     rack: float
-    """m, positive steers left."""
+    """Displacement of the rack, m, positive to steer left."""
     rear_torque: float
     """N·m, of both rear wheels together."""
     brake_pressure: float
@@ -41,7 +41,7 @@ class Controls(NamedTuple):
 
 
 class Controller(Protocol):
-    """Something that drives from t = 0 on, asked at rising times."""
+    """Gives the inputs of a car from t = 0 on; called at increasing times."""
 
     def inputs(self, t: float, state: State) -> Controls:
         """The inputs at t (s), for the vehicle in `state`."""
@@ -49,7 +49,7 @@ class Controller(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Handling:
-    """Rough figures of the car that a driver steers by."""
+    """Approximate figures of the car, as a driver knows them."""
 
     wheelbase: float
     """m."""
@@ -60,11 +60,11 @@ class Handling:
     wheel_radius: float
     """m."""
     rack_per_steer: float
-    """Rack displacement per road-wheel angle about straight ahead, m/rad."""
+    """Rack displacement per road-wheel angle near straight ahead, m/rad."""
     brake_torque_per_pressure: float
-    """Of all wheels together, N·m/Pa."""
+    """Brake torque of all wheels together per pressure, N·m/Pa."""
     front_share: float = 0.0
-    """Of the front axle in the drive torque: 1 with front-wheel drive."""
+    """Share of the front axle in the drive torque: 1 with front-wheel drive."""
     understeer: float = 0.0
     """Understeer gradient: road-wheel angle per lateral acceleration beyond that of the path, rad/(m/s²)."""
 
@@ -90,12 +90,12 @@ class _Limb:
 
 
 class SpeedPedals:
-    """Accelerator and brake: keeps a speed that is given over time, and holds the car at standstill."""
+    """Accelerator and brake: follows a speed given over time, and holds the car at standstill."""
 
     _GAIN, _INTEGRAL = 1.2, 0.3
     _BANDWIDTH = 15.0
     _HOLD_DECELERATION = 2.0
-    """What the brakes could do while they hold the car, m/s²."""
+    """Deceleration that the brakes could cause while they hold the car, m/s²."""
 
     def __init__(self, handling: Handling, speed: Callable[[float], float]) -> None:
         """`speed`: wanted m/s at a time in s."""
@@ -125,7 +125,7 @@ class SpeedPedals:
         brake = max(self._brake.follow(max(-command, 0.0), dt), 0.0)
         scale, gain = self._force_scale, self._handling.brake_torque_per_pressure
         if gain == 0.0:
-            # A car without brakes is slowed by its driveline.
+            # A car without brakes is decelerated by its driveline.
             torque, brake, gain = torque - brake, 0.0, 1.0
         front = self._handling.front_share
         return (1.0 - front) * torque * scale, brake * scale / gain, front * torque * scale
@@ -147,7 +147,7 @@ class DriverModel:
     """Response time of driver and car: the car's share grows with speed, s and s/(m/s)."""
     _BANDWIDTH = 14.0
     _RATE = 1.0
-    """Road-wheel angle, rad/s; some 900 °/s at the steering wheel of a usual car."""
+    """Largest rate of the road-wheel angle, rad/s; about 900 °/s at the steering wheel of a usual car."""
 
     def __init__(self, handling: Handling, path: Path, speed: Callable[[float], float]) -> None:
         self._handling, self._path = handling, path
@@ -177,7 +177,7 @@ class DriverModel:
             path.curvature_at(ahead) - 2 * self._DAMPING * math.sin(angle) / length - offset / length**2
         )
         steer = self._handling.rack_for(curvature, speed) / self._handling.rack_per_steer
-        # Hands rest while the car stands.
+        # The driver does not steer while the car stands.
         target = steer if speed > 0.3 else self._hands.value
         rack = self._handling.rack_per_steer * self._hands.follow(min(max(target, -0.5), 0.5), dt)
         return Controls(rack, *self._pedals.inputs(t, speed))

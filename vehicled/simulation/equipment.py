@@ -26,33 +26,34 @@ _REPORTED_AS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Equipment:
-    """Which channels a car's sensors have, and how they differ from the quantity that they measure.
+    """The channels of a car's sensors, and how readings differ from the measured quantity.
 
     Without arguments: the sensors of the prototype, with torque sensors on the driven wheels.
     """
 
     channels: frozenset[str] | None = None
     latencies: Mapping[str, float] = field(default_factory=dict)
-    """By sensor: how much older its samples are than their time stamps, s."""
+    """By sensor: age of a sample at its time stamp, s."""
     gains: Mapping[str, float] = field(default_factory=dict)
-    """By channel: true value over the reading."""
+    """By channel: ratio of the true value to the reading."""
     offsets: Mapping[str, float] = field(default_factory=dict)
     """By channel: what is added to the reading, in the channel's unit."""
     steering_ratio: float = SteeringParameters().ratio
     """Rack displacement per steering-wheel angle, m/rad."""
     edges: int = 96
-    """Of a wheel's counter, per revolution."""
+    """Counts of a wheel's counter per revolution."""
     gravity_removed: bool = False
-    """Whether the accelerometers leave gravity out."""
+    """Whether gravity is removed from the accelerations."""
     origin: tuple[float, float, float] | None = None
-    """Of the world frame, where the configuration gives one: latitude and longitude in rad, height in m."""
+    """Origin of the world frame, if the configuration gives one: latitude and longitude in rad, height in
+    m."""
 
 
 def find_equipment(configuration: Configuration, sent: Collection[str]) -> Equipment:
-    """That of a configured car, of which CAN devices send the channels `sent`.
+    """Equipment of a configured car whose CAN devices send the channels `sent`.
 
-    It measures what the section `sensors` reads, and the further steering angles, torques and pressures of those that
-    are sent: that section has no switch for them.
+    It has the channels that the section `sensors` enables, and those steering angles, torques and pressures
+    in `sent` for which that section has no switch.
     """
     sensors, world = configuration.sensors, configuration.world
     channels = {c for _, settings in sensors.items() for c in settings.LIMITS}
@@ -91,5 +92,5 @@ def find_equipment(configuration: Configuration, sent: Collection[str]) -> Equip
 
 
 def _count_edges(resolution: float) -> int:
-    """Per revolution, of a counter with that angle of one count (rad); a perfect one has a default's."""
+    """Counts per revolution for an angle of one count, rad; the default for a perfect counter."""
     return Equipment.edges if resolution == 0.0 else max(1, round(2 * math.pi / resolution))

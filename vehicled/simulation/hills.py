@@ -1,4 +1,4 @@
-"""Hills: a road whose slope and bank change along the way, and go with the car where it turns."""
+"""Hills: a road whose slope and bank change with the distance driven, relative to the car's axes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vehicled.units import Range, Unit
 
 _WAVES = 6
 _SHORTEST, _LONGEST = 0.5, 2.0
-"""Of the waves, over `length`."""
+"""Range of the wavelengths, relative to `length`."""
 _FADE_IN = 50.0
-"""m from the start over which hills grow, so that a car begins at rest on its plane."""
+"""Distance from the start over which hills grow, m, so that a car begins at rest on its plane."""
 _FRACTION = 2.0
-"""Standard deviations that the largest slope is."""
+"""Ratio of the largest slope to the standard deviation."""
 
 _Share = Annotated[float, Unit("%", plain=True), Range(0.0, 0.3)]
 
@@ -26,16 +26,16 @@ class Hills:
     """A random road, in addition to the plane that it begins on; plain numbers are SI."""
 
     slope: _Share = 0.06
-    """The largest: `6 %` or 0.06; it is rarely exceeded."""
+    """Largest slope: `6 %` or 0.06; it is rarely exceeded."""
     bank: _Share = 0.0
-    """The same across the road."""
+    """Largest slope across the road."""
     length: Annotated[float, Unit("m", plain=True), Range(20.0, 10000.0)] = 200.0
-    """From one crest to the next, on average."""
+    """Mean distance from one crest to the next."""
     seed: Annotated[int, Range(0)] = 0
 
 
 class HillyRoad:
-    """What the road rises ahead and to the left, by the way that the car has gone."""
+    """Rises of the road ahead and to the left, as functions of the distance driven."""
 
     def __init__(self, hills: Hills) -> None:
         rng = np.random.default_rng(hills.seed)

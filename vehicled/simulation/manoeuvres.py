@@ -1,4 +1,4 @@
-"""The built-in drives: where each begins, how long it takes, and who drives it."""
+"""The built-in drives: initial motion, duration and controller of each."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class InitialMotion:
 
     speed: Annotated[float, Unit("m/s", plain=True), NonNegative] = 0.0
     height_offset: Annotated[float, Unit("m", plain=True)] = 0.0
-    """Above the design position."""
+    """Height above the design position."""
     yaw: Annotated[float, Unit("rad", plain=True)] = 0.0
     x: Annotated[float, Unit("m", plain=True)] = 0.0
     y: Annotated[float, Unit("m", plain=True)] = 0.0
@@ -24,14 +24,14 @@ class InitialMotion:
 
 @dataclass(frozen=True)
 class Manoeuvre:
-    """A drive that adapts itself to the car."""
+    """A drive that is adapted to the car."""
 
     help: str
     duration: float
     """s."""
     initial: InitialMotion
     make: Callable[[Handling, InitialMotion], Controller]
-    """Who drives it; courses begin where the car does."""
+    """Makes its controller; courses begin at the car's initial place."""
 
 
 def _course(initial: InitialMotion) -> CourseBuilder:

@@ -18,7 +18,7 @@ from vehicled.multibody.model import MechanismError
 from vehicled.multibody.problems import calc_violation
 
 _LEFT = 1e-6
-"""Of |Φ|, in sizes of the mechanism, what a step may leave that has not reached its tolerance."""
+"""Largest |Φ|, in sizes of the mechanism, that is accepted after a step that did not reach its tolerance."""
 _FORCE_ON = "force on "
 
 
@@ -27,11 +27,11 @@ class SimulatedMotion:
     """N samples of a mechanism with n coordinates, of which f are independent."""
 
     names: Sequence[str]
-    """(n,) of the coordinates."""
+    """(n,) names of the coordinates."""
     t: np.ndarray
     """(N,) s"""
     q: np.ndarray
-    """(N, n) m, rad; with their rates and accelerations."""
+    """(N, n) m, rad; rates and accelerations likewise."""
     qd: np.ndarray
     qdd: np.ndarray
     independent: Sequence[str]
@@ -41,17 +41,17 @@ class SimulatedMotion:
     energy: np.ndarray
     """(N,) kinetic and potential, J."""
     violation: float
-    """The largest |Φ| in it, in sizes of the mechanism."""
+    """Largest |Φ| of all samples, in sizes of the mechanism."""
     unconverged: int
-    """Steps that have not reached their tolerance."""
+    """Number of steps that did not reach their tolerance."""
 
     def get(self, name: str, rate: bool = False) -> np.ndarray:
-        """(N,) of a coordinate, or its rate. Raises ValueError for a name that there is not."""
+        """(N,) values of a coordinate, or of its rate. Raises ValueError for an unknown name."""
         return (self.qd if rate else self.q)[:, self.names.index(name)]
 
 
 class DrivenMechanism:
-    """A mechanism, and forces on its independent coordinates beside those of its file."""
+    """A mechanism with forces on its independent coordinates in addition to those of its file."""
 
     def __init__(
         self, name_or_path: str | Path, forces: Mapping[str, str] | None = None, form: Form | None = None
@@ -63,7 +63,7 @@ class DrivenMechanism:
         forces = forces or {}
         mechanism = Mechanism.load(name_or_path, form=form)
         self._name, self.mechanism = name_or_path, mechanism
-        """At its start."""
+        """The mechanism in its initial state."""
         self._check(forces)
         for name in forces:
             if name not in mechanism.description.coordinate_names():
@@ -89,7 +89,7 @@ class DrivenMechanism:
         return [self.mechanism.coordinate_names[k] for k in self.mechanism.independent]
 
     def _check(self, names: Iterable[str]) -> None:
-        """Raise UsageError for a name that is no independent coordinate's."""
+        """Raise UsageError for a name that is not that of an independent coordinate."""
         for name in names:
             if name not in self._independent:
                 known = ", ".join(self._independent) or "none"
@@ -101,7 +101,7 @@ class DrivenMechanism:
         return {name: float(loads[row, 0]) for name, row in self._rows.items()}
 
     def move(self, start: Mapping[str, float], rates: Mapping[str, float]) -> None:
-        """Bring it to other values (m, rad) and rates of some independent coordinates. Raises UsageError."""
+        """Move it to other values (m, rad) and rates of some independent coordinates. Raises UsageError."""
         mechanism = self.mechanism
         z, zd = mechanism.z, mechanism.zd
         for given, values in ((start, z), (rates, zd)):
@@ -121,7 +121,7 @@ def simulate_motion(
     step: float,
     progress: Callable[[float], None] | None = None,
 ) -> SimulatedMotion:
-    """From the present state for `duration`, with a sample at both ends and `every` so often, s.
+    """Simulate for `duration` from the present state, with samples at both ends and `every` so many seconds.
 
     Steps are at most `step` long, a whole number of them between samples. `progress` receives the time, s.
     Raises RunError where a step fails.
@@ -137,7 +137,7 @@ def simulate_motion(
     for k in range(count + 1):
         if k:
             unconverged += _advance(mechanism, stepper, every / parts, parts)
-            mechanism.t = float(t[k])  # without the rounding of its steps
+            mechanism.t = float(t[k])  # without accumulated rounding of the steps
         q[k], qd[k], qdd[k] = mechanism.q, mechanism.qd, mechanism.qdd
         energy[k] = mechanism.calc_kinetic_energy() + mechanism.calc_potential_energy()
         for name, force in driven.calc_forces().items():
@@ -151,14 +151,14 @@ def simulate_motion(
 
 
 def _advance(mechanism: Mechanism, stepper: Stepper, h: float, parts: int) -> int:
-    """By `parts` steps of h; returns how many have not reached their tolerance. Raises RunError."""
+    """Advance by `parts` steps of h; returns how many did not reach their tolerance. Raises RunError."""
     missed = 0
     for _ in range(parts):
         begin = mechanism.t
         solution = stepper.step(mechanism, h)
         if not solution.converged:
             missed += 1
-            # ALI3-P says so where it passes a singular position, and goes on.
+            # ALI3-P reports this when it passes a singular position, and continues.
             if not calc_violation(mechanism) <= _LEFT:
                 solution.require(f"step at {begin:.6g} s")
     return missed

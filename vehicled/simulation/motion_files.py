@@ -12,13 +12,13 @@ from vehicled.terminal.output_files import open_text_output, writing
 
 
 def write_motion(path: str | Path, motion: SimulatedMotion) -> None:
-    """What `vehicled identify --mechanism` reads: `t`, independent coordinates, `NAME.force`. Raises UsageError."""
+    """Write the input of `vehicled identify --mechanism`: `t`, coordinates, `NAME.force`. Raises UsageError."""
     columns = {name: motion.get(name) for name in motion.independent}
     _write(path, motion, columns | _name_forces(motion))
 
 
 def write_truth(path: str | Path, motion: SimulatedMotion) -> None:
-    """`t`, all coordinates with `NAME.rate` and `NAME.acceleration`, `NAME.force`, `energy`. Raises UsageError."""
+    """Write `t`, coordinates with `NAME.rate`, `NAME.acceleration`, `NAME.force`; `energy`. Raises UsageError."""
     columns: dict[str, np.ndarray] = {}
     for k, name in enumerate(motion.names):
         columns |= {name: motion.q[:, k], f"{name}.rate": motion.qd[:, k]}

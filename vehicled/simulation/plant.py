@@ -48,7 +48,7 @@ _CORNER_PLACES = np.array(
 
 
 def find_places(sensors: Sensors) -> SensorPlaces:
-    """Where the configured sensors are; those that are left out are at the vehicle origin."""
+    """Places of the configured sensors; a sensor that is absent is at the vehicle origin."""
     imu, gnss, gnss2 = sensors.imu or Imu(), sensors.gnss or Gnss(), sensors.gnss2 or Gnss2()
     velocity = sensors.velocity or BodyVelocity()
     baseline, baseline2 = ((g.heading or Baseline()).angle for g in (gnss, gnss2))
@@ -65,7 +65,7 @@ def find_places(sensors: Sensors) -> SensorPlaces:
 
 
 class MultibodyPlant:
-    """A car with parameter errors against its vehicle file; see `drive.Plant`."""
+    """A car whose parameters deviate from its vehicle file; see `drive.Plant`."""
 
     def __init__(self, configuration: Configuration, errors: PlantErrors) -> None:
         vehicle = configuration.vehicle
@@ -137,7 +137,7 @@ class MultibodyPlant:
         car.step(dt)
 
     def _turn_ground(self, hills: HillyRoad, dt: float) -> None:
-        """The plane of the ground becomes the one that touches the road under the vehicle origin."""
+        """Replace the ground plane by the one tangent to the road under the vehicle origin."""
         car = self._car
         car.report()
         x, y, z, yaw, ahead = (car.output(n) for n in ("x", "y", "z", "yaw", "vx"))
@@ -150,7 +150,7 @@ class MultibodyPlant:
         car.ground[:] = (*up, up @ (x, y, z) - height)
 
     def _raise_wheels(self, road: Road, dt: float) -> None:
-        """To the height of the road where the wheels are at the end of the step."""
+        """Raise the ground under the wheels to the height of the road at their places at the end of the step."""
         car = self._car
         car.report()
         x, y, yaw, ahead, left = (car.output(n) for n in ("x", "y", "yaw", "vx", "vy"))
@@ -175,7 +175,7 @@ class MultibodyPlant:
         return self._geometry.angle(0, self._rack), self._geometry.angle(1, self._rack)
 
     def wheel_torques(self, controls: Controls) -> np.ndarray:
-        """(4,) N·m of the drive: half of the axle's, and what its differential has moved in the last step."""
+        """(4,) N·m of the drive: half of the axle's, plus what its differential transferred in the last step."""
         front, rear = 0.5 * controls.front_torque, 0.5 * controls.rear_torque
         torques: np.ndarray = np.array([front, front, rear, rear]) + self._car.get_state(
             "differential.torque"
@@ -184,14 +184,14 @@ class MultibodyPlant:
 
 
 def make_plant(configuration: Configuration, errors: PlantErrors) -> MultibodyPlant:
-    """The configured car with parameters that the estimator does not know of."""
+    """The configured car with parameter errors unknown to the estimator."""
     return MultibodyPlant(configuration, errors)
 
 
 def _spoil(car: Car, errors: PlantErrors) -> None:
-    """Multiply parameters; the springs keep the preload of the car in the file, so that a heavier one sits deeper.
+    """Multiply parameters by the errors. The springs keep the preload of the file, so a heavier car sits lower.
 
-    Tyres keep the shape of their characteristics.
+    The tyre characteristics keep their shape.
     """
     mass, inertia = 1 + errors.mass, 1 + errors.inertia
     stiffness, friction = 1 + errors.tyre_stiffness, 1 + errors.friction

@@ -14,14 +14,14 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import Scenario
 
 _FASTEST, _SLOWEST = 27.0, 4.0
-"""m/s."""
+"""Range of the speed, m/s."""
 _SMOOTH = 12.0
-"""m: distance over which the speed is averaged, as a driver does not change pedals within metres."""
+"""Distance over which the speed is averaged, m, as a driver does not change pedals within metres."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Temper:
-    """Of the driver: ranges in which what each bend is taken with is drawn, m/s²."""
+    """Temper of the driver: ranges, m/s², from which the accelerations of each bend are drawn."""
 
     lateral: tuple[float, float] = (1.5, 6.0)
     accelerating: tuple[float, float] = (0.8, 2.5)
@@ -30,7 +30,7 @@ class Temper:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomDrive(Scenario):
-    """A drive along a road that is drawn by a number; the same number, the same drive."""
+    """A drive along a road drawn at random from a seed; the same seed gives the same drive."""
 
     number: int = 1
     temper: Temper = Temper()
@@ -99,7 +99,7 @@ def _add(builder: CourseBuilder, piece: str, random: np.random.Generator) -> flo
 
 
 def _reachable(wanted: np.ndarray, step: float, gain: float, loss: float) -> np.ndarray:
-    """The greatest speeds up to those wanted that these accelerations (m/s²) allow between points."""
+    """The largest speeds, up to the wanted ones, that these accelerations (m/s²) allow between points."""
     squares = wanted**2
     for i in range(len(squares) - 2, -1, -1):
         squares[i] = min(squares[i], squares[i + 1] + 2 * loss * step)

@@ -15,17 +15,18 @@ Roughness = Literal["A", "B", "C", "D"]
 ROUGHNESS: dict[Roughness, float] = {"A": 16e-6, "B": 64e-6, "C": 256e-6, "D": 1024e-6}
 """Displacement spectral density at 0.1 cycles/m in the middle of a class, m³ (ISO 8608:2016, table C.1)."""
 _REFERENCE = 0.1
-"""Spatial frequency of these, cycles/m."""
+"""Spatial frequency for these densities, cycles/m."""
 _BAND = 0.011, 2.83
 """Spatial frequencies of a road, cycles/m (ISO 8608)."""
 _WAVES = 400
 _FADE_IN = 10.0
-"""m from the start over which roughness grows from zero, so that a car begins at rest on its plane."""
+"""Distance from the start over which roughness grows from zero, m, so that a car begins at rest on its
+plane."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Edge:
-    """The road rises by `height` (m; negative: it falls) where x, to the east, becomes larger than `at` (m).
+    """A step in the road: it rises by `height` (m; negative: falls) where x, to the east, exceeds `at` (m).
 
     On both sides of the car, or where y is above 0 (`left`) or below (`right`).
     """
@@ -51,9 +52,10 @@ class Road:
         self._amplitudes, self._waves, self._phases = _draw_waves(roughness, seed)
 
     def heights(self, x: np.ndarray, y: np.ndarray, radius: np.ndarray) -> np.ndarray:
-        """By how much wheels of these radii (m) with centres over x, y (m, world axes) are raised, m.
+        """Height, m, by which wheels of these radii (m) with centres above x, y (m, world axes) are raised.
 
-        A wheel rolls over an edge as a rigid disc that rolls to the east or west: it begins to rise before it.
+        A wheel rolls over an edge as a rigid disc that rolls to the east or west: it begins to rise before
+        it.
         """
         rough = self._amplitudes @ np.cos(self._waves @ np.stack((x, y)) + self._phases[:, None])
         away = np.hypot(x - self._start[0], y - self._start[1])
@@ -65,7 +67,7 @@ class Road:
         touched = sum((rise * (x >= at) for at, rise in rises), np.zeros(x.shape))
         level = np.zeros(x.shape)
         for at, rise in rises:
-            # The higher side of an edge, as the wheel touches it.
+            # The wheel touches the corner of the higher side of an edge.
             corner, level = np.maximum(level, level + rise), level + rise
             away = np.minimum(np.abs(x - at), radius)
             touched = np.maximum(touched, corner - radius + np.sqrt(radius**2 - away**2))

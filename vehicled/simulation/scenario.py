@@ -119,9 +119,9 @@ class DriveInputs:
 
     rack: Annotated[_Course, Unit("m", plain=True)] = 0.0
     rear_torque: Annotated[_Course, Unit("N·m", plain=True)] = 0.0
-    """Of both rear wheels together."""
+    """Drive torque of both rear wheels together."""
     front_torque: Annotated[_Course, Unit("N·m", plain=True)] = 0.0
-    """Of both front wheels together."""
+    """Drive torque of both front wheels together."""
     brake_pressure: Annotated[_Course, Unit("Pa", plain=True)] = 0.0
 
     def check(self) -> Iterator[tuple[str, str]]:
@@ -167,7 +167,7 @@ _Error = Annotated[float, Unit("%", plain=True), Range(-0.9, 9.0)]
 
 @dataclass(frozen=True, kw_only=True)
 class PlantErrors:
-    """How far the plant is off the vehicle file: 0.05 stands for 5 % more."""
+    """Relative deviations of the plant from the vehicle file: 0.05 stands for 5 % more."""
 
     mass: _Error = 0.0
     inertia: _Error = 0.0
@@ -182,19 +182,19 @@ class Ground:
     """The plane that is driven on; plain numbers are SI."""
 
     height: Annotated[float, Unit("m", plain=True)] = 0.0
-    """At the world's origin."""
+    """Height of the plane at the world's origin."""
     slope: Annotated[float, Range(-0.5, 0.5)] = 0.0
     """Rise per distance to the east: `5 %` or 0.05."""
     bank: Annotated[float, Range(-0.5, 0.5)] = 0.0
     """Rise per distance to the north."""
     roughness: Roughness | None = None
-    """Class of ISO 8608, in its middle."""
+    """Class of ISO 8608; the middle of the class is used."""
     edges: list[Edge] = field(default_factory=list)
     """Steps and kerbs."""
     seed: Annotated[int, Range(0)] = 0
-    """Of the roughness."""
+    """Seed of the roughness."""
     hills: Hills | None = None
-    """Along the way, in addition to the plane."""
+    """Hills along the way, in addition to the plane."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +202,7 @@ class Scenario:
     """A drive: open-loop `inputs` or a built-in `manoeuvre`, with the errors of plant and sensors."""
 
     duration: Annotated[float, Unit("s", plain=True), Range(0.0, 86400.0, above=True)] | None = None
-    """A manoeuvre has its own."""
+    """Duration of open-loop inputs; a manoeuvre has its own."""
     initial: InitialMotion | None = None
     ground: Ground = field(default_factory=Ground)
     inputs: DriveInputs | None = None
@@ -228,20 +228,21 @@ class Scenario:
 
     @property
     def begin(self) -> InitialMotion:
-        """How the drive begins: as written, else as the manoeuvre has it, else at rest."""
+        """Initial motion: as written, else that of the manoeuvre, else rest."""
         if self.initial is not None:
             return self.initial
         return MANOEUVRES[self.manoeuvre].initial if self.manoeuvre is not None else InitialMotion()
 
     def make_controller(self, handling: Handling) -> Controller:
-        """Who drives this; new for each drive, as drivers remember."""
+        """Controller of the drive; a new one for each drive, as drivers have a memory."""
         if self.inputs is not None:
             return self.inputs.make()
         return MANOEUVRES[self.manoeuvre or ""].make(handling, self.begin)
 
 
 STANDARD_ERRORS = PlantErrors(mass=0.05, inertia=0.05, tyre_stiffness=-0.10, friction=-0.10)
-"""Of the plant in the built-in drives, so that estimator and plant never share their model exactly."""
+"""Errors of the plant in the built-in drives, so that estimator and plant never have exactly the same
+model."""
 
 
 def find_scenario(name_or_path: str) -> Scenario:

@@ -28,14 +28,14 @@ Configured = Literal["configured"]
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """Of a scalar signal, in its own unit. What is drawn is drawn once per drive and component."""
+    """Errors of a scalar signal, in its unit. Bias and scale are drawn once per drive and component."""
 
     noise: Annotated[float, NonNegative] = 0.0
     """White, 1 σ per sample."""
     bias: Annotated[float, NonNegative] = 0.0
     """1 σ from which the constant bias is drawn."""
     bias_walk: Annotated[float, NonNegative] = 0.0
-    """1 σ by which the bias walks within a second."""
+    """1 σ of the bias's random walk after one second."""
     scale: _Share = 0.0
     """1 σ from which the scale error is drawn."""
     quantisation: Annotated[float, NonNegative] = 0.0
@@ -60,7 +60,7 @@ class Sampling:
 
     rate: _Rate = 100.0
     latency: _Time = 0.0
-    """From measured to arrived."""
+    """Time from measurement to arrival."""
     dropout: _Share = 0.0
     """Share of samples that get lost, at random."""
 
@@ -94,7 +94,7 @@ class SimulatedGnss(Sampling):
     quality: Annotated[int, Range(1, 5)]
     """NMEA fix quality."""
     vector: bool = False
-    """Gives its velocity as a vector, with its accuracy, in place of speed and course."""
+    """Whether it gives velocity as a vector with accuracy, instead of speed and course."""
     heading: Annotated[float, Unit("rad", plain=True), Positive] | Configured | None = "configured"
     """1 σ of the heading by two antennas."""
 
@@ -112,7 +112,7 @@ class SimulatedWheelAngles(Sampling):
     """Hall sensors: counters of magnet edges, from an arbitrary phase."""
 
     edges: Annotated[int, Range(1, 100_000)] | None = None
-    """Per revolution; left out: by the configuration's `resolution`."""
+    """Edges per revolution; by default from the configuration's `resolution`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +135,9 @@ _ORIGIN = (math.radians(43.33), math.radians(-8.41), 100.0)
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedSensors:
-    """Those of a drive, by default as configured; null switches one off.
+    """Sensors of a drive, by default as configured; null switches one off.
 
-    One that is written out exists also where the configuration lacks it, and has only the errors written there.
+    A sensor written out here exists even if the configuration lacks it, and has only the errors written here.
     """
 
     imu: SimulatedImu | Configured | None = "configured"
@@ -175,5 +175,5 @@ class SimulatedSensors:
                     yield f"outages.{source}[{i}]", f"expected [from, to], got [{begin:g}, {end:g}]"
 
     def find_origin(self, equipment: Equipment) -> tuple[float, float, float]:
-        """Of the world: latitude and longitude in rad, height in m."""
+        """Origin of the world: latitude and longitude in rad, height in m."""
         return self.origin or equipment.origin or _ORIGIN

@@ -34,21 +34,21 @@ from vehicled.units import Vector
 _RACK = Errors(noise=3e-5, bias=5e-5, quantisation=5e-6)
 _ROAD_WHEELS = Errors(noise=5e-4, bias=5e-4, quantisation=3.5e-5)
 _STEERING_WHEEL = Errors(noise=1e-3, bias=5e-3, quantisation=math.radians(0.1))
-"""Of the electronic stability control's sensor."""
+"""Errors of the electronic stability control's sensor."""
 _WHEEL_SPEEDS = SimulatedSignal(rate=50.0, noise=0.05, quantisation=0.02)
-"""Of the anti-lock system."""
+"""Wheel speeds of the anti-lock system."""
 _BRAKE_PRESSURE = SimulatedSignal(noise=2e4, bias=1e4, quantisation=500.0)
 _WHEEL_TORQUES = SimulatedSignal(noise=5.0, bias=2.0, scale=0.005, quantisation=0.2)
 _SPEED = SimulatedSignal(noise=0.03, scale=0.005, quantisation=0.01 / 3.6)
 _VELOCITY = SimulatedSignal(noise=0.05, scale=0.002)
-"""Of an optical sensor."""
+"""Velocity of an optical sensor."""
 _HEADING = 0.005
-"""rad: of two antennas at a distance of a metre."""
+"""1 σ of the heading from two antennas a metre apart, rad."""
 _UPWARDS = 2.0
-"""By how much vertical velocities of a receiver are less precise: all satellites are above."""
+"""Ratio of vertical to horizontal velocity errors of a receiver: all satellites are above."""
 _RECEIVERS = ("gnss", "gnss2")
 _EXTRA = ("gnss.heading", "gnss2.", "velocity.", "reference.")
-"""Beginnings of channels that only cars have whose configuration says so."""
+"""Beginnings of channels that a car has only if its configuration says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,15 +62,15 @@ class SensorPlaces:
     antenna: Vector = (0.0, 0.0, 0.0)
     """m."""
     baseline: float = 0.0
-    """rad from ahead to the second antenna of a receiver with two, to the left."""
+    """Direction from the first to the second antenna of a receiver with two, rad, from ahead to the left."""
     antenna2: Vector = (0.0, 0.0, 0.0)
-    """m, of the second receiver."""
+    """Antenna of the second receiver, m."""
     baseline2: float = 0.0
     """rad, likewise."""
     velocity: Vector = (0.0, 0.0, 0.0)
-    """m, of the sensor of velocity over ground."""
+    """Sensor of velocity over ground, m."""
     velocity_angle: float = 0.0
-    """rad from ahead to its x axis, to the left."""
+    """Direction of its x axis, rad, from ahead to the left."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class _EquippedCar:
         self, track: Track, sensors: SimulatedSensors, places: SensorPlaces, equipment: Equipment
     ) -> None:
         self._sensors, self._places, self._equipment = sensors, places, equipment
-        # Sensors are on the wheels that can be driven.
+        # Only wheels that can be driven have torque sensors.
         self._driven = [c for c in _TORQUES if c in track.columns]
         channels = equipment.channels
         if channels is None:
@@ -176,7 +176,7 @@ class _EquippedCar:
         return written
 
     def _select(self, channels: list[str], otherwise: list[str] | None = None) -> list[str]:
-        """Those that the car has; of a sensor that only the scenario gives it, `otherwise` or all."""
+        """The channels that the car has; if only the scenario gives it the sensor, `otherwise` or all."""
         return [c for c in channels if c in self._channels] or otherwise or channels
 
     def sample_imu(self, random: np.random.Generator) -> Iterator[Measurement]:
@@ -199,7 +199,7 @@ class _EquippedCar:
         return self._sample_receiver("gnss", self._sensors.gnss, places.antenna, places.baseline, random)
 
     def sample_gnss2(self, random: np.random.Generator) -> Iterator[Measurement]:
-        """The same of the second receiver."""
+        """Likewise for the second receiver."""
         places = self._places
         return self._sample_receiver("gnss2", self._sensors.gnss2, places.antenna2, places.baseline2, random)
 
@@ -233,7 +233,7 @@ class _EquippedCar:
         lat, lon, alt = pymap3d.enu2geodetic(
             east, north, up, math.degrees(latitude), math.degrees(longitude), height
         )
-        # Receivers measure directions from north where they are.
+        # Receivers measure directions from the local north at their place.
         origin = WorldOrigin(math.degrees(latitude), math.degrees(longitude), height)
         to_north = np.exp(-1j * np.array([origin.find_north(*at) for at in zip(lat, lon, strict=True)]))
         ve, vn = (velocity[:, :2] + gnss.velocity * random.standard_normal((n, 2))).T
@@ -378,7 +378,7 @@ class _EquippedCar:
         channels = list(readings)
         reported = np.stack([readings[c] / gains.get(c, 1.0) for c in channels], axis=1)
         for k, channel in enumerate(channels):
-            if offset := offsets.get(channel, 0.0):  # a zero would turn −0 into 0
+            if offset := offsets.get(channel, 0.0):  # adding a zero would turn −0 into 0
                 reported[:, k] += offset
         stamped_late = round(self._equipment.latencies.get(source, 0.0) * 1e9)
         latency = max(round(sampling.latency * 1e9), stamped_late)
@@ -389,7 +389,7 @@ class _EquippedCar:
 
 
 def _derive(track: Track, steering_ratio: float) -> Track:
-    """With what sensors may measure besides: steering wheel, torques of axles, and none of axles without drive."""
+    """The track with further measurable quantities: steering wheel, torques of axles (none for undriven axles)."""
     columns, zeros = dict(track.columns), np.zeros_like(track.t)
     if "steer.rack" in columns:
         columns["steer.wheel"] = columns["steer.rack"] / steering_ratio
