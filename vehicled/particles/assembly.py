@@ -10,7 +10,7 @@ from vehicled.particles.swarm import Swarm
 
 _NEAR = 1e-9
 _REACHED = 1e-6
-"""rad or extents of the mechanism, both."""
+"""Tolerance of the coordinates, rad or extents of the mechanism."""
 
 
 def assemble(
@@ -23,10 +23,11 @@ def assemble(
 ) -> np.ndarray:
     """(N,) whether each particle's noisy coordinates have reached `wanted` (noisy, N).
 
-    From the mechanism's position, in strides of at most `stride` (rad or its extent), angles the shorter way round.
+    Particles move from the mechanism's position in steps of at most `stride` (rad or extents), angles the
+    shorter way round.
 
-    All are left assembled, at `rates` of the noisy coordinates as far as they can have them. One that has not
-    reached them may be at the end of its travel. `noisy` has to name independent coordinates.
+    All end assembled, with `rates` of the noisy coordinates as far as these are possible. A particle that has
+    not reached `wanted` may be at the end of its travel. `noisy` must name independent coordinates.
     """
     places = [mechanism.index(name) for name in swarm.coordinates]
     q = np.repeat(mechanism.q[places, None], swarm.count, axis=1)

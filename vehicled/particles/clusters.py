@@ -1,4 +1,4 @@
-"""The heaviest cluster of a swarm, and the mechanism's state by it."""
+"""The cluster of particles with the largest weight, and the mechanism's state estimated from it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from vehicled.particles.swarm import Swarm
 from vehicled.particles.weights import circular_deviation, circular_mean, find_densest
 
 _BANDWIDTH = 0.1
-"""rad; of a distance its share of the range of the particles."""
+"""Bandwidth of the density: rad; for a distance, share of the range of the particles."""
 
 
 def find_heaviest(swarm: Swarm, weights: np.ndarray) -> np.ndarray:
-    """(N,) which particles belong to the heaviest cluster, by one noisy coordinate after the other.
+    """(N,) which particles belong to the heaviest cluster, found by one noisy coordinate after the other.
 
-    Each divides what the ones before it have left.
+    Each coordinate divides the particles that the ones before have selected.
     """
     chosen = weights > 0.0
     for name in swarm.noisy:
         values = np.where(chosen, swarm.get(name), 0.0)
         if name not in swarm.angles:
-            # A distance on a part of the circle that is too short to have its ends close to each other.
+            # Map a distance to an arc so short that its ends are not close to each other.
             low, high = np.min(values[chosen]), np.max(values[chosen])
             values = (values - low) / max(high - low, np.finfo(float).tiny) - 0.5
         chosen &= find_densest(values, np.where(chosen, weights, 0.0), _BANDWIDTH)
@@ -32,8 +32,8 @@ def find_heaviest(swarm: Swarm, weights: np.ndarray) -> np.ndarray:
 def describe_coordinate(
     swarm: Swarm, name: str, weights: np.ndarray, cluster: np.ndarray
 ) -> CoordinateEstimate:
-    """Of an angle or any other coordinate; `cluster`: (N,) which particles belong to the heaviest."""
-    # Particles without weight may be no numbers, or so large that squares of them are none.
+    """Estimate of an angle or another coordinate; `cluster`: (N,) which particles belong to the heaviest."""
+    # Particles of zero weight may be NaN, or so large that their squares overflow.
     values, rates = (np.where(weights > 0.0, x, 0.0) for x in (swarm.get(name), swarm.get_rates(name)))
     inside = np.where(cluster, weights, 0.0) / np.sum(weights[cluster])
     rate = float(inside @ rates)

@@ -24,77 +24,77 @@ Quantity = float | str
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinateOptions:
-    """An independent coordinate of the mechanism: where it may be at the start, and the noise of its motion."""
+    """An independent coordinate of the mechanism: its range at the start, and the noise of its motion."""
 
     low: Quantity | None = None
-    """Least value at the start; an angle without bounds may be anywhere."""
+    """Least value at the start; without bounds an angle may have any value."""
     high: Quantity | None = None
     rate: Quantity = 0.0
-    """Standard deviation of its rate at the start about that of the mechanism's file, where no sensor measures it.
-    Whenever the particles begin anew it is at least what the readings show."""
+    """Standard deviation of its initial rate about that of the mechanism's file, used if no sensor measures
+    the rate. When the particles are drawn anew, it is at least as large as the readings show."""
     motion: Quantity | None = None
-    """Standard deviation of the noise in each `longest_step`; of an angle 0.01 rad by default."""
+    """Standard deviation of the noise of motion in each `longest_step`; for an angle 0.01 rad by default."""
     speed: Quantity = 0.0
-    """The same of its rate."""
+    """Standard deviation of the noise of its rate in each `longest_step`."""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) where only one bound is given."""
+        """Yield (key, what is wrong) if only one bound is given."""
         if (self.low is None) != (self.high is None):
             yield "", "expected low and high together, or neither"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParticleOptions:
-    """The filter."""
+    """Options of the filter."""
 
     count: Annotated[int, Range(2, 1_000_000)] = 500
-    """Particles; up to four times as many while readings do not fit."""
+    """Number of particles; up to four times as many while readings do not fit."""
     seed: Annotated[int, Range(0)] = 1
-    """Of all random numbers: the same log gives the same estimates."""
+    """Seed of all random numbers: the same log gives the same estimates."""
     coordinates: dict[str, CoordinateOptions] = field(default_factory=dict)
     """By name, of the mechanism's independent coordinates."""
     plant_noise: bool = False
-    """Whether something disturbs the mechanism itself: the noise then adds to the particles' covariance. Otherwise it
-    only keeps them different, and preserves their covariance."""
+    """Whether disturbances act on the mechanism itself: then noise increases the particles' covariance.
+    Otherwise noise only keeps the particles different from each other, and preserves their covariance."""
     memory: Annotated[Seconds, Range(0.01, 1e6)] | None = 1.0
-    """Without plant noise, the longest time for which readings count, s; less where innovations show that the motion
-    is not the modelled one. `null`: nothing is forgotten, which takes more particles and a perfect model."""
+    """Without plant noise, longest memory for readings, s; shorter if innovations show that the motion
+    differs from the model. `null`: nothing is forgotten, which takes more particles and a perfect model."""
     longest_step: Annotated[Seconds, Range(1e-6, 0.1)] = 0.006
-    """Of integration, s; divided where particles turn fast."""
+    """Longest step of integration, s; it is divided if particles turn fast."""
     wait: Annotated[Seconds, Range(0.0, 10.0)] = 0.0
-    """Readings are used in the order in which they were measured, this long after that; later ones are left out. For
-    several devices: as long as the latency of the slowest."""
+    """Readings are used in the order of measurement, this long after it; later arrivals are dropped. With
+    several devices: the latency of the slowest."""
     reject_beyond: Annotated[float, Positive] = 6.0
-    """Standard deviations beyond which a reading is left out."""
+    """Gate, in standard deviations of the innovation: readings beyond it are rejected."""
     restart_after: Annotated[Seconds, Range(0.01, 60.0)] = 1.0
-    """Where many readings of this time are left out, s, the particles begin anew; or a sensor is not used, if the
-    others confirm the particles."""
+    """If many readings within this time, s, are rejected, the particles are drawn anew; or the sensor is not
+    used, if the others confirm the particles."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SensorOptions:
-    """A channel of a device, and what of the mechanism it measures."""
+    """A channel of a device, and the quantity of the mechanism that it measures."""
 
     value: str | None = None
-    """The angle, distance or component of a point (`P.x`) that it measures."""
+    """Angle, distance or component of a point (`P.x`) that it measures."""
     rate: str | None = None
-    """Or whose rate it measures: a gyroscope measures that of an angle."""
+    """Alternatively, the quantity whose rate it measures: a gyroscope measures the rate of an angle."""
     sigma: Annotated[float, UnitBy(OFFSET_UNITS), Positive]
     """Standard deviation of a reading."""
     multiplier: Annotated[float, Positive] = 1.0
-    """The standard deviation that the filter uses over `sigma`; above 1 where there are few particles for it."""
+    """Factor on `sigma` for the filter; above 1 if there are few particles for a precise sensor."""
     scale: float = 1.0
-    """Factor on the reading; −1 where the sensor is mounted the other way round."""
+    """Factor on the reading; −1 if the sensor is mounted the other way round."""
     offset: Annotated[float, UnitBy(OFFSET_UNITS)] = 0.0
     """Added after `scale`."""
 
     @property
     def measured(self) -> str:
-        """The coordinate that it measures, or whose rate."""
+        """Name of the coordinate that it measures, or whose rate it measures."""
         return self.value or self.rate or ""
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) unless it measures one thing."""
+        """Yield (key, what is wrong) unless it measures exactly one quantity."""
         if (self.value is None) == (self.rate is None):
             yield "", "expected value or rate, the coordinate that it measures"
         if self.scale == 0.0:
@@ -109,7 +109,7 @@ def _unknown(channel: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ParticlesFile:
-    """What stands in the YAML file."""
+    """Contents of the YAML file."""
 
     particles: ParticleOptions = field(default_factory=ParticleOptions)
     sensors: dict[str, dict[str, SensorOptions]]
@@ -137,13 +137,13 @@ class ParticlesConfiguration:
     sensors: dict[str, dict[str, SensorOptions]]
     daemon: DaemonOptions
     text: str
-    """Of the file."""
+    """Text of the file."""
 
 
 def is_particles_file(path: str | Path) -> bool:
-    """Whether a file is a configuration of particles: without a car, with sensors of which one measures a coordinate.
+    """Whether a file configures particles: no car, but `particles`, or a sensor of a coordinate or its rate.
 
-    False for what is no YAML file; it is read as any other configuration then, and said to be none.
+    False for a file that is not YAML: reading it as another configuration then reports the error.
     """
     try:
         whole = settings.document(settings.read(path))
@@ -182,7 +182,7 @@ def _configure(document: Deferred, text: str) -> ParticlesConfiguration:
         )
     if (space := document.parts().get("space")) is not None:
         space.fail("expected a configuration of particles; this file describes a mechanism")
-    # First, as the unit of a deviation is that of its channel.
+    # Channels are checked first, as the unit of a standard deviation is that of its channel.
     mistakes = Mistakes()
     for device in document.parts("sensors").values():
         for channel, options in device.parts().items():

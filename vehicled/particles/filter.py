@@ -20,16 +20,17 @@ from vehicled.particles.weights import (
 )
 
 _FAR = 0.075
-"""rad or extents of the mechanism: standard deviation of a move that is made at once; larger ones are divided into
-parts, each projected onto the constraints, because a projection converges up to about this distance."""
+"""Largest standard deviation of a single move, rad or extents of the mechanism. Larger moves are divided, and
+each part is projected onto the constraints, because a projection converges up to about this distance."""
 _FEW = 0.25
-"""Effective share of particles below which a correction is made in parts."""
+"""Effective share of particles below which a correction is divided into parts."""
 _FAIR = 0.5
-"""What each part leaves at least."""
+"""Least effective share of particles after each part."""
 _PARTS = 60
-"""Of corrections in a second, at most, but one for each reading and all at once for the first: each about halves the
-region of the particles, so that these are enough for an angle, its rate and several precise sensors. With more, the
-draws of one part after the other contract the particles beside the truth before another reading can show it."""
+"""Largest number of parts of corrections per second, but at least one for each reading; the first reading may
+use all. Each part about halves the region of the particles, so these suffice for an angle, its rate and
+several precise sensors. With more, resampling part after part would contract the particles at a wrong state
+before another reading can show it."""
 _BISECTIONS = 20
 _FORGOTTEN = 2.0
 """Largest growth of the covariance between two readings, as a logarithm: a Kalman gain of 0.86."""
@@ -37,31 +38,31 @@ _FORGOTTEN = 2.0
 
 @dataclass
 class MotionNoise:
-    """Standard deviations, the same for each of the swarm's noisy coordinates or one each."""
+    """Standard deviations of the noise: one for all noisy coordinates of the swarm, or one each."""
 
     motion: float | Sequence[float] = 0.0
-    """Of its change in every step, rad or m."""
+    """Noise of the coordinate in every step, rad or m."""
     speed: float | Sequence[float] = 0.0
-    """Of its rate's change in every step, rad/s or m/s."""
+    """Noise of the rate in every step, rad/s or m/s."""
     resampling: float | Sequence[float] = 0.0
-    """Of its rate's change after resampling, so that copies differ, rad/s or m/s."""
+    """Noise of the rate after resampling, rad/s or m/s, so that copies differ."""
     keeps_covariance: bool = False
-    """Noise of motion and of speed moves the particles and preserves their covariance, see `shrinkage`: for a
-    mechanism without plant noise. Otherwise it is plant noise."""
+    """Whether the noise of motion and of speed moves the particles but preserves their covariance, see
+    `shrinkage`: for a mechanism without plant noise. Otherwise it is plant noise."""
     memory: float = math.inf
-    """s. Where the covariance is kept, it nevertheless grows to e-fold within this time, so that readings count the
-    less the older they are. A swarm that forgets nothing contracts without end, while its mean is only as good as the
-    model and as the draws of its particles."""
+    """Time, s, in which the covariance grows by a factor e although `keeps_covariance` is set: the older
+    readings are, the less they count. A swarm that forgets nothing contracts without end, while its mean is
+    only as good as the model and the random draws."""
     unexplained: float | Sequence[float] = 0.0
-    """Density of plant noise of the rates where the covariance is kept, rad/s or m/s in √s: see `forgetting`."""
+    """With `keeps_covariance`: density of plant noise of the rates, rad/s or m/s in √s; see `forgetting`."""
 
 
 class ParticleFilter:
     """Particles that move by the equations of motion, are disturbed, weighted by instruments and resampled.
 
     The noise and the instruments' multipliers may be changed while it runs. All random numbers come from one
-    generator, so that a run is reproduced by its seed. It advances when `step` is called and not otherwise; fed live,
-    by `live.Follower`.
+    generator, so that a run is reproduced by its seed. It advances only when `step` is called;
+    `live.Follower` does so for live readings.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class ParticleFilter:
         resampler: str = "systematic",
         threshold: float = 0.5,
     ) -> None:
-        """Resampled when the effective sample size is below `threshold` of the particles. Raises ValueError."""
+        """Resamples if the effective sample size is below `threshold`, a share of N. Raises ValueError."""
         if resampler not in RESAMPLERS:
             raise ValueError(f"resampler {resampler!r}: expected one of {', '.join(RESAMPLERS)}")
         self.swarm, self.instruments, self.noise = swarm, tuple(instruments), noise
@@ -81,31 +82,31 @@ class ParticleFilter:
         self.random = random
         self._resample = RESAMPLERS[resampler]
         self.log_weights = np.zeros(swarm.count)
-        """(N,) of the largest 0."""
+        """(N,) the largest is 0."""
         self.weights = np.full(swarm.count, 1.0 / swarm.count)
-        """(N,), of sum 1."""
+        """(N,) their sum is 1."""
         self.effective = 1.0
         """Effective sample size after the last readings, before any resampling, as a fraction of N."""
         self.resamplings = 0
         self._undisturbed = 0.0
-        """s since noise has moved the particles."""
+        """Time since noise last moved the particles, s."""
         self._forgotten = 0.0
-        """Growth of the covariance since the last readings, as a logarithm."""
+        """Growth of the covariance since the last readings, its logarithm."""
         self._corrected = -math.inf
-        """s, time of the last readings that were taken into account gradually."""
+        """Time of the last readings that were taken into account gradually, s."""
         self.curtailed = False
-        """Whether a part of them was left out, as it would have left too few particles."""
+        """Whether part of their likelihood was omitted, as it would have left too few particles."""
 
     def step(self, h: float, readings: Sequence[np.ndarray | float | None]) -> None:
-        """Advance by h (s), to when the readings were taken: one per instrument, None where there is none.
+        """Advance by h (s) to the time of the readings: one per instrument, None for no reading.
 
-        Raises ValueError for another number of them, FloatingPointError when no particle is left that can move.
+        Raises ValueError for a wrong number of readings, FloatingPointError if no valid particle is left.
         """
         self.predict(h)
         self.update(readings)
 
     def update(self, readings: Sequence[np.ndarray | float | None]) -> None:
-        """Take readings of the present time into account, and resample where the effective sample size is low.
+        """Weight by readings of the present time, and resample if the effective sample size is low.
 
         Raises as `step`.
         """
@@ -114,7 +115,7 @@ class ParticleFilter:
             self.resample()
 
     def predict(self, h: float, disturbed: bool = True) -> None:
-        """Advance, and disturb by the noise of motion."""
+        """Advance by h (s), and add the noise of motion if `disturbed`."""
         self._undisturbed += h
         if not disturbed:
             self.swarm.advance(h)
@@ -152,11 +153,11 @@ class ParticleFilter:
     def update_gradually(self, readings: Sequence[np.ndarray | float | None]) -> None:
         """As `update`, but readings that would leave few particles are taken into account in parts.
 
-        Each part is a power of the likelihood that leaves a fair share of them; then they are resampled, and the
-        copies moved apart by noise that preserves their covariance. So particles that may be anywhere find a
-        precise reading. Progressive correction: Musso, Oudjane and Le Gland (2001), Improving regularised particle
-        filters, section 12.4. Where readings come often there are few parts for each. What is then left of the power
-        is left out, as the next ones say the same. Raises as `step`.
+        Each part is a power of the likelihood that leaves a fair share of them; then they are resampled, and
+        the copies moved apart by noise that preserves their covariance. So particles spread over a large
+        region can follow a precise reading. Progressive correction: Musso, Oudjane and Le Gland (2001),
+        Improving regularised particle filters, section 12.4. If readings come often, each has few parts; the
+        remaining power is then omitted, as the next readings give the same information. Raises as `step`.
         """
         if all(reading is None for reading in readings):
             self.curtailed = False
@@ -184,7 +185,7 @@ class ParticleFilter:
             self.resample()
 
     def _move_apart(self) -> None:
-        """Give copies states of their own."""
+        """Move copies of a particle apart."""
         moves, kicks = shrinkage.redraw(self.swarm, self.weights, self.random)
         parts = max(1, int(np.ceil(np.max(np.abs(moves / self.swarm.units)) / (3.0 * _FAR))))
         self.swarm.shift(moves / parts, kicks)
@@ -204,11 +205,11 @@ class ParticleFilter:
         return high
 
     def _find_effective(self, log_likelihoods: np.ndarray) -> float:
-        """Effective share of particles if they were weighted by these (N,)."""
+        """Effective share of particles after weighting by these likelihoods (N,)."""
         return effective_fraction(normalised(self.log_weights + log_likelihoods))
 
     def _calc_log_likelihoods(self, readings: Sequence[np.ndarray | float | None]) -> np.ndarray:
-        """(N,) of the particles; −∞ of one that is not a number."""
+        """(N,) log-likelihoods of the particles; −∞ for NaN."""
         total = np.zeros(self.swarm.count)
         for instrument, reading in zip(self.instruments, readings, strict=True):
             if reading is None:
@@ -225,7 +226,7 @@ class ParticleFilter:
         self.effective = effective_fraction(self.weights)
 
     def resample(self) -> None:
-        """Draw particles by their weights, which are equal then; disturb the copies."""
+        """Draw particles by their weights, then make the weights equal; disturb the copies."""
         self.swarm.select(self._resample(self.weights, self.random))
         self.equalise()
         self.resamplings += 1
@@ -241,12 +242,12 @@ class ParticleFilter:
         self.equalise()
 
     def exclude(self, which: np.ndarray) -> None:
-        """Leave particles (N,) without weight. Raises FloatingPointError when none is left."""
+        """Set the weights of these particles (N,) to zero. Raises FloatingPointError if none is left."""
         if np.any(which):
             self._weigh_by(np.where(which, -np.inf, 0.0))
 
     def begin(self) -> None:
-        """The particles are anywhere again, all of the same weight."""
+        """The particles were drawn anew: give all the same weight; the next correction may use all parts."""
         self.equalise()
         self._corrected = -math.inf
 
@@ -267,7 +268,7 @@ class ParticleFilter:
         return np.broadcast_to(np.asarray(sigma, dtype=float), (len(self.swarm.noisy),))
 
     def _draw(self, sigmas: np.ndarray) -> np.ndarray | None:
-        """(noisy, N); None when there is nothing to draw."""
+        """(noisy, N) noise; None if all `sigmas` are zero."""
         if not np.any(sigmas):
             return None
         return sigmas[:, None] * self.random.standard_normal((len(sigmas), self.swarm.count))

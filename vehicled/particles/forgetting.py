@@ -1,13 +1,13 @@
-"""How fast particles forget: faster while innovations show that the motion is not the modelled one.
+"""Memory of the particle filter: shorter while innovations show that the motion differs from the model.
 
-Innovations of a filter that is right are white (Mehra 1970, On the identification of variances and adaptive Kalman
-filtering), whatever the noise of its sensors. Where masses are not as described, where there is friction, or where
-the particles have contracted beside the truth, they keep their sign for as long as the filter remembers. Then noise
-of the rates, as of accelerations that nothing explains, makes it follow the readings, and its deviations say how far
-off it may be.
+Innovations of a correct filter are white (Mehra 1970, On the identification of variances and adaptive Kalman
+filtering), whatever the noise of its sensors. With wrong masses, with friction, or if the particles have
+contracted at a wrong state, they keep their sign for as long as the memory. Then noise of the rates,
+representing unexplained accelerations, makes the filter follow the readings, and its standard deviations show
+its true uncertainty.
 
-With noise of density q in the rates, readings of deviation σ every h seconds give an α-β filter whose memory is
-τ = (σ √h / q)^½ for a coordinate, and σ √h / q for a rate (Kalata 1984, The tracking index).
+With noise of density q in the rates, readings of deviation σ every h seconds give an α-β filter whose memory
+is τ = (σ √h / q)^½ for a coordinate, and σ √h / q for a rate (Kalata 1984, The tracking index).
 """
 
 from __future__ import annotations
@@ -16,46 +16,49 @@ import math
 from collections.abc import Sequence
 
 _FIRST = 0.1
-"""Of the longest memory, at the beginning: too long a memory is noticed late, when readings are already refused."""
+"""Initial memory as a share of the longest: too long a memory is detected late, when readings are already
+rejected."""
 _IN_VAIN = 0.25
-"""Factor on that for each restart in vain."""
+"""Factor on the initial memory for each unsuccessful restart."""
 _SHORTEST = 0.5
-"""Of the interval between readings: with a shorter memory they would not count more."""
+"""Shortest memory, in intervals between readings: a shorter one would not give readings more weight."""
 _WHITE = 3.0
-"""Square of a mean of innovations over the memory, in its deviations, above which the memory shortens. It is 1 on
-average where they are white."""
+"""The memory shortens if the square of the normalised mean of innovations exceeds this. The square is 1 on
+average if they are white."""
 _CLIP = 9.0
-"""Square that counts at most."""
+"""Upper limit of the square."""
 _SHORTEN, _LENGTHEN = 0.6, 0.12
-"""Change of the memory's logarithm in a memory, for each 1 of the square. If it lengthened as fast as it shortens, it
-would be too long by far before innovations show it."""
+"""Rate of change of the memory's logarithm, per memory and per 1 of the square. If it lengthened as fast as
+it shortens, it would be much too long before innovations show it."""
 _FASTEST = 1.0
-"""Change of that logarithm in a reading at most, so that the filter has followed before the next change."""
+"""Largest change of the logarithm per reading, so that the filter can follow before the next change."""
 _VARIANCE_GAIN = 0.05
-"""Of the variance of innovations about their mean, for each reading."""
+"""Gain per reading of the variance of innovations about their mean."""
 _QUIET = 0.25
-"""Least variance: a sensor may be better than its configured deviation."""
+"""Least variance of normalised innovations: a sensor may be better than its configured standard deviation."""
 _LAG = 0.6
-"""Acceleration beside the noise that follows it, times the root of the memory: it then leaves innovations whose mean
-square is just _WHITE."""
+"""Ratio of an unexplained acceleration, times the square root of the memory, to the density of noise with
+which the filter follows it: the mean square of innovations is then just _WHITE."""
 _SECONDS = 2.0
-"""For which shares of accelerations are averaged."""
+"""Time over which shares of accelerations are averaged, s."""
 _NONE, _LITTLE, _MUCH = 1e-3, 0.01, 0.02
-"""Share of accelerations that nothing explains: at the beginning; below and above which the equations of motion are
-right and wrong. Linkages with masses that are wrong by 2 and 20 % have about 0.01 and 0.03, whatever the sensors."""
+"""Share of unexplained accelerations: initial value; limits below and above which the equations of motion
+count as right and wrong. Linkages whose masses are wrong by 2 and 20 % have about 0.01 and 0.03, whatever the
+sensors."""
 _CLEAR = 0.5
-"""Of the longest memory: with a longer one nothing has been found to be unexplained."""
+"""Share of the longest memory: while the memory is longer than this, no unexplained acceleration has been
+found."""
 
 
 class _Track:
-    """Innovations of a sensor, in deviations that the filter expects."""
+    """Statistics of a sensor's innovations, normalised by their expected standard deviations."""
 
     def __init__(self) -> None:
         self.mean, self.variance, self._last = 0.0, 1.0, 0.0
 
     def take(self, off: float, gain: float) -> float:
-        """Square of the mean of the last 1 / `gain` innovations, in its deviations."""
-        # Half the square of a difference is the variance of white noise, whatever the mean.
+        """Square of the mean of the last 1 / `gain` innovations, normalised by its variance."""
+        # For white noise, half the mean square of successive differences is the variance, whatever the mean.
         self.variance += _VARIANCE_GAIN * (0.5 * (off - self._last) ** 2 - self.variance)
         self._last = off
         self.mean += gain * (off - self.mean)
@@ -63,32 +66,33 @@ class _Track:
 
 
 class Forgetting:
-    """The memory of a filter, as its innovations show that it should be."""
+    """Adapts the memory of a filter to its innovations."""
 
     def __init__(self, longest: float, sigmas: Sequence[float], rates: Sequence[bool]) -> None:
-        """`longest` memory, s, of a filter that is right; infinite: nothing is ever forgotten.
+        """`longest`: memory of a correct filter, s; infinite: nothing is ever forgotten.
 
-        `sigmas` of the sensors, in rad or sizes of the mechanism, or those per second for which `rates` is true.
+        `sigmas`: standard deviations of the sensors, rad or sizes of the mechanism, per second where `rates`
+        is true.
         """
         self._longest, self._sigmas, self._rates = longest, sigmas, rates
         self.begin(0)
 
     def begin(self, in_vain: int) -> None:
-        """The particles have begun anew, so often in vain."""
+        """The particles were drawn anew, after `in_vain` unsuccessful restarts."""
         self.memory = self._longest * _FIRST * _IN_VAIN**in_vain
         self.density = 0.0
-        """Of noise in the rates, rad/s or sizes/s in √s, with which the filter has this memory."""
+        """Density of noise of the rates, rad/s or sizes/s in √s, that gives the filter this memory."""
         self.explains = True
-        """Whether the equations of motion explain the accelerations, but for a small share."""
+        """Whether the equations of motion explain the accelerations, except for a small share."""
         self._tracks = [_Track() for _ in self._sigmas]
         self._share = math.log(_NONE)
-        """Of accelerations that is not explained, a mean of its logarithm."""
+        """Mean of the logarithm of the unexplained share of accelerations."""
 
     def take(self, innovations: Sequence[tuple[int, float]], interval: float, acceleration: float) -> None:
-        """Innovations of sensors at one time, in their deviations; those before were an `interval` (s) earlier.
+        """Take the normalised innovations of sensors at one time, `interval` (s) after the previous ones.
 
-        Of readings that are refused none: a sensor that has failed is not to be followed. `acceleration` meanwhile by
-        the equations of motion, rad/s² or sizes/s².
+        Omit those of rejected readings: the filter must not follow a failed sensor. `acceleration`: in that
+        interval by the equations of motion, rad/s² or sizes/s².
         """
         if not math.isfinite(self._longest) or not interval > 0.0 or not innovations:
             return

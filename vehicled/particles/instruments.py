@@ -12,22 +12,22 @@ from vehicled.particles.swarm import Swarm
 
 
 class Instrument(Protocol):
-    """Anything that can compare a reading with each particle's prediction."""
+    """An instrument compares a reading with each particle's prediction."""
 
     @property
     def multiplier(self) -> float:
-        """The standard deviation that the filter uses over the instrument's own.
+        """Factor on the instrument's standard deviation for the filter.
 
-        Above 1 where there are too few particles for it.
+        Above 1 if there are too few particles for a precise instrument.
         """
 
     def calc_errors(self, swarm: Swarm, reading: np.ndarray) -> np.ndarray:
-        """(dimension, N) reading less each particle's prediction, in standard deviations of the instrument."""
+        """(dimension, N) reading minus each particle's prediction, in the instrument's standard deviations."""
 
 
 @dataclass
 class RateInstrument:
-    """A gyroscope on a body whose angle the description names, or the rate of any other coordinate."""
+    """A gyroscope on a body whose angle the description names, or a sensor of the rate of another coordinate."""
 
     name: str
     sigma: float
@@ -42,7 +42,7 @@ class RateInstrument:
 
 @dataclass
 class CoordinateInstrument:
-    """An angle or a distance that the description names, or a component of a point."""
+    """A sensor of an angle or a distance that the description names, or of a component of a point."""
 
     name: str
     sigma: float
@@ -57,7 +57,7 @@ class CoordinateInstrument:
 
 @dataclass
 class PositionInstrument:
-    """Where a point is, in all its coordinates."""
+    """A sensor of the place of a point, with all its coordinates."""
 
     point: str
     sigma: float

@@ -1,15 +1,15 @@
-"""Machine code that advances, disturbs and projects particles, eight side by side.
+"""Machine code that advances, disturbs and projects particles, eight in parallel.
 
-A particle is q, q̇ of a mechanism in natural coordinates (no angles among them, so that no trigonometric function
-is evaluated unless a force is one of an angle), with the sine and cosine of each angle of its description, each
-distance, and their rates. Its accelerations are those of
-index 1, with the constant mass matrix inverted once:
+A particle is q, q̇ of a mechanism in natural coordinates (no angles among them, so that no trigonometric
+function is evaluated unless a force is one of an angle), with the sine and cosine of each angle of its
+description, each distance, and their rates. Its accelerations are those of index 1, with the constant mass
+matrix inverted once:
 
     q̈ = M⁻¹ (Q − Φ_qᵀ λ),   Φ_q M⁻¹ Φ_qᵀ λ = Φ_q M⁻¹ Q − γ,
 
-integrated by the classical Runge–Kutta rule. Projections are orthogonal in the metric of M: they change a state,
-and its kinetic energy, as little as possible (Bayo and Ledesma 1996; García Orden and Goicolea 2000), and stay
-regular where an independent coordinate does not, as the input of a rocker at the end of its travel.
+integrated by the classical Runge–Kutta rule. Projections are orthogonal in the metric of M: they change a
+state, and its kinetic energy, as little as possible (Bayo and Ledesma 1996; García Orden and Goicolea 2000),
+and stay regular where an independent coordinate does not, as the input of a rocker at the end of its travel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vehicled.symbolic.graph import Atom, Graph
 from vehicled.symbolic.program import KernelHandle, Program
 
 WIDTH = 8
-"""Particles side by side."""
+"""Number of particles processed in parallel."""
 STATE = ("q", "qd", "sides", "distances", "rates")
 """Arrays of the workspace that belong to a particle, in their order there: `sides` has two numbers for each angle,
 `rates` those of angles and distances."""
@@ -36,8 +36,8 @@ _NEWTON = 2
 """Newton iterations of a projection. They converge quadratically from an error in the length of a bar of 10⁻³, that
 of a turn by 0.05 rad; the next step reduces the rest."""
 _STUCK = 0.02
-"""Share of its mobility without constraints below which a coordinate is taken to have this share: a rocker's input
-cannot be moved at the end of its travel."""
+"""Least mobility of a coordinate as a share of its mobility without constraints: smaller shares are replaced
+by this one, as a rocker's input cannot be moved at the end of its travel."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ParticleSequences:
     advance: KernelHandle
     """A step of `step` (s) by the equations of motion."""
     advance_noisily: KernelHandle
-    """The same, with a disturbance at the end."""
+    """`advance` with a disturbance at the end."""
     shift: KernelHandle
     """A disturbance: it adds `moves` to the noisy coordinates, and `kicks` to the rates that they had before it.
 
@@ -117,7 +117,7 @@ class _Equations:
         return [x[u] for u in self._unknowns]
 
     def without_constrained(self, row: Row) -> Row:
-        """Less the part that moves against the constraints: v − M⁻¹Φ_qᵀ (Φ_q M⁻¹Φ_qᵀ)⁻¹ Φ_q v."""
+        """The row without the part that violates the constraints: v − M⁻¹Φ_qᵀ (Φ_q M⁻¹Φ_qᵀ)⁻¹ Φ_q v."""
         return self.less(row, self.multipliers([self.dot(j, row) for j in self.rows]))
 
     def less(self, row: Row, multipliers: Sequence[Atom]) -> Row:
@@ -134,7 +134,7 @@ class _Equations:
         return self.less(free, self.multipliers(right))
 
     def at(self, row: Row, q: Row, qd: Row, later: Atom | float = 0.0) -> Row:
-        """The same of another state, and a time so much later."""
+        """The same equations at another state, and at a time `later`."""
         state = {c.q: q[c] for c in self.coordinates} | {c.qd: qd[c] for c in self.coordinates}
         state[self.model.t] = self.model.t + later
         values = self.graph.substitute([row.get(c, self.graph.zero) for c in self.coordinates], state)
@@ -142,7 +142,7 @@ class _Equations:
 
 
 def _unknown(g: Graph, index: int, name: str) -> Coordinate:
-    """Of a system of equations that is not one of coordinates."""
+    """Unknown of a system of equations other than that of the coordinates."""
     return Coordinate(name, index, 0, g.zero, g.zero, g.zero)
 
 

@@ -14,16 +14,16 @@ from vehicled.particles.pace import Pace
 
 @dataclass(frozen=True)
 class Sample:
-    """What instruments have read at one time."""
+    """Readings of all instruments at one time."""
 
     t: int
-    """ns, on any clock that all samples share: of the measurement, not of its arrival."""
+    """Time of measurement (not of arrival), ns, by a clock common to all samples."""
     readings: Sequence[np.ndarray | float | None]
     """One per instrument, None where there is none."""
 
 
 class Follower:
-    """Steps a filter to the time of each reading, never beyond.
+    """Advances a filter to the time of each reading, never beyond.
 
         for sample in iter(queue.get, None):  # another thread puts, and None in the end
             follower.take(sample)
@@ -32,18 +32,18 @@ class Follower:
     """
 
     def __init__(self, particles: ParticleFilter, longest: float, pace: Pace | None = None) -> None:
-        """`longest` step of integration, s: where readings are further apart, several are made.
+        """`longest`: step of integration, s; longer intervals between readings are divided.
 
-        `pace` makes them shorter where particles turn fast, and excludes those that turn too fast for that. The noise
-        of motion comes once in the time of the longest, however often there are readings.
+        `pace` shortens steps if particles turn fast, and excludes those that turn too fast even then. Noise
+        of motion is added once per `longest`, however frequent readings are.
         """
         self.filter, self._longest, self._pace = particles, longest, pace
         self._undisturbed = 0.0
-        """s since the last noise."""
+        """Time since noise was last added, s."""
         self._last: int | None = None
         self.taken = 0
         self.late = 0
-        """Samples older than the last one, which are left out."""
+        """Number of samples older than the last one, which are dropped."""
 
     def take(self, sample: Sample) -> bool:
         """Advance to a sample's time and take it into account; returns False for one that is too late.
@@ -64,7 +64,7 @@ class Follower:
         if gap < 0.0:
             self.late += 1
             return False
-        # A gap of just the longest step, but for rounding, is one.
+        # A gap equal to the longest step, except for rounding, takes one step.
         steps = math.ceil(gap / self._longest - 1e-6)
         for _ in range(steps):
             self._undisturbed += gap / steps

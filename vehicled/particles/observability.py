@@ -1,10 +1,10 @@
 """Whether sensors determine a mechanism's state at all, before any filter has run.
 
-Readings of one second are differentiated by the state at the start, for several starts at once. Each is scaled by its
-standard deviation and each state by what is known of it before: 1 rad or the range of a distance, 1 rad/s or the
-mechanism's extent in a second.
-A singular value below 1 then belongs to a combination of states that the readings determine less than that (Maybeck,
-*Stochastic Models, Estimation, and Control* 1, section 1.7).
+Readings of one second are differentiated with respect to the initial state, for several initial states. Each
+reading is scaled by its standard deviation, and each state by its prior uncertainty: 1 rad or the range of a
+distance, 1 rad/s or the mechanism's extent per second. A singular value below 1 then belongs to a combination
+of states that the readings determine less well than the prior does (Maybeck, *Stochastic Models, Estimation,
+and Control* 1, section 1.7).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from vehicled.particles.swarm import Swarm
 _SECONDS = 1.0
 _STARTS = 8
 _SMALL = 1e-4
-"""Of the differences, in scaled states."""
+"""Size of the finite differences, in scaled states."""
 _NAMED = 0.3
-"""Share of the largest part of a combination from which a state is named in it."""
+"""Least share, relative to the largest part of a combination, for a state to be named."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A coordinate, or its rate, that a sensor reads."""
+    """A coordinate, or its rate, that a sensor measures."""
 
     name: str
     rate: bool

@@ -1,4 +1,4 @@
-"""How short steps of integration have to be for particles that turn fast, and which are too fast for any."""
+"""Length of integration steps for fast particles, and which particles are too fast for any step."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ import numpy as np
 from vehicled.particles.swarm import Swarm
 
 _TURN = 0.1
-"""rad, or sizes of the mechanism: of almost all particles in a step. Over that the classical Runge–Kutta rule is no
-longer exact to the noise of an encoder."""
+"""Largest motion of almost all particles in a step, rad or sizes of the mechanism. Beyond it the error of the
+classical Runge–Kutta method is no longer below an encoder's noise."""
 _ALMOST_ALL = 0.99
 _PARTS = 64
-"""Into which the longest step is divided at most: more takes longer than the motion itself."""
+"""Largest number of parts of a step: with more, the computation takes longer than the motion itself."""
 _ABSURD = 1.0
-"""The same of one particle in a step: it does not follow its equations of motion at all."""
+"""Largest motion of a single particle in a step: beyond it the particle does not follow its equations of
+motion at all."""
 
 
 class Pace:
-    """Divides steps by how fast the particles of a swarm turn."""
+    """Divides steps according to the speed of a swarm's particles."""
 
     def __init__(self, swarm: Swarm, size: float) -> None:
-        """`size` of the mechanism, m: to cross it takes as many steps as to turn by 1 rad."""
+        """`size` of the mechanism, m: a motion by it takes as many steps as a rotation by 1 rad."""
         self._swarm = swarm
         self._sizes = np.ones((len(swarm.coordinates), 1))
         self._sizes[swarm.point_rows] = size
 
     def divide(self, h: float, weights: np.ndarray) -> int:
-        """Parts of a step of `h` (s) for particles of these weights (N,)."""
+        """Number of parts of a step of `h` (s) for particles of these weights (N,)."""
         turns = self._turns(h)
         order = np.argsort(turns)
         place = np.searchsorted(np.cumsum(weights[order]), _ALMOST_ALL * np.sum(weights))
@@ -36,12 +37,12 @@ class Pace:
         return max(1, min(_PARTS, math.ceil(fast / _TURN))) if math.isfinite(fast) else _PARTS
 
     def find_absurd(self, h: float) -> np.ndarray:
-        """(N,) which particles have turned too far in a step of `h` (s) to be right, or are no numbers."""
+        """(N,) which particles have moved too far in a step of `h` (s) to be valid, or are NaN."""
         absurd: np.ndarray = self._turns(h) > _ABSURD
         return absurd
 
     def _turns(self, h: float) -> np.ndarray:
-        """(N,) rad, or sizes, in a step of `h` (s); infinite for a particle that is not a number."""
+        """(N,) motion in a step of `h` (s), rad or sizes; infinite for NaN."""
         swarm = self._swarm
         moves = (np.abs(swarm.get_qd()) / self._sizes).max(axis=0, initial=0.0)
         for name in swarm.angles:

@@ -1,4 +1,4 @@
-"""What the sensors of `vehicled particles` would measure of a motion, with their noise."""
+"""Simulated readings of the sensors of `vehicled particles` for a motion, with noise."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def make_readings(
 ) -> list[Measurement]:
     """A measurement of each device per sample of the motion, at the time when it was measured.
 
-    Noise is white, of each channel's `sigma`; scale and offset are undone, as the filter applies them. Angles go on
-    beyond ±π.
+    Noise is white with each channel's `sigma`. The inverse of scale and offset is applied, as the filter
+    applies these. Angles continue beyond ±π.
     """
     random = np.random.default_rng(seed)
     columns = {

@@ -1,8 +1,8 @@
-"""Mechanisms in natural coordinates alone: angles and distances become functions of these.
+"""Reduces mechanisms to natural coordinates: angles and distances become functions of these.
 
-As coordinates of their own they have no mass, which particles cannot have, and a constraint each, which costs time.
-Their values and rates are substituted wherever the description uses them, and a force on one becomes, by virtual
-work, ∂s/∂q times it on the others.
+As separate coordinates, they would have no mass, which particles do not allow, and a constraint each, which
+costs time. Their values and rates are substituted wherever the description uses them; by virtual work, a
+force on one becomes ∂s/∂q times the force on the others.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Quantity:
     value: Atom
     """rad in (−π, π], or m"""
     gradient: Row
-    """By q̇ it is the rate."""
+    """Gradient by q; its product with q̇ is the rate."""
     sides: tuple[Atom, Atom] | None
-    """Of an angle: sine and cosine, times one positive number."""
+    """For an angle: sine and cosine, both times the same positive number."""
 
     def rate(self, zero: Atom) -> Atom:
         """Its rate Σ ∂/∂q · q̇, added to `zero`."""
@@ -38,7 +38,7 @@ class Quantity:
 
 
 def reduce(description: Description) -> tuple[Model, dict[str, Quantity]]:
-    """The model without relative coordinates, and these as quantities, angles first. Raises MechanismError."""
+    """The model without relative coordinates, which become quantities, angles first. Raises MechanismError."""
     for kind, names in (("drive", description.drives), ("input", description.inputs)):
         for name in names:
             raise MechanismError(
@@ -52,7 +52,7 @@ def reduce(description: Description) -> tuple[Model, dict[str, Quantity]]:
         **{n: f"angle {n}" for n in description.angles},
         **{n: f"distance {n}" for n in description.distances},
     }
-    """Relative coordinate to the constraint that defines it by the others."""
+    """Maps each relative coordinate to the constraint that defines it."""
     relative = {c.name: c for c in system.coordinates if c.name in defined_by}
     system.coordinates = [c for c in system.coordinates if c.name not in relative]
     quantities: dict[str, Quantity] = {}

@@ -16,7 +16,7 @@ Resampler = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 def _pick(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Index of the particle whose part of [0, 1) each position lies in; positions in ascending order."""
     ends = np.cumsum(weights)
-    # Rounding may leave the last end below 1, and a particle of weight zero has no share.
+    # Due to rounding the last end may be below 1, and a particle of weight zero must not be chosen.
     last = int(np.flatnonzero(weights)[-1])
     return np.minimum(np.searchsorted(ends / ends[-1], positions, side="right"), last)
 

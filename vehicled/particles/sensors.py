@@ -1,4 +1,4 @@
-"""Channels of devices as instruments on a mechanism."""
+"""Makes instruments on a mechanism from channels of devices."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from vehicled.particles.observability import Measured
 from vehicled.particles.swarm import Swarm
 
 _ABSURD = 1e6
-"""In SI units: no encoder or gyroscope reads more."""
+"""Largest plausible reading, SI units, of any encoder or gyroscope."""
 _CHANGES = 16
-"""Readings whose changes count for how fast something moves."""
+"""Number of recent readings whose changes give the rate of change."""
 
 
 @dataclass
 class MechanismSensor:
-    """One channel of one device: what it measures, and what became of its readings."""
+    """One channel of one device: what it measures, and counts of its readings."""
 
     device: str
     channel: str
@@ -39,30 +39,30 @@ class MechanismSensor:
     angle: bool
     """Whether it measures an angle, or the rate of one."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Readings by what became of them: a reason of `Innovation`."""
+    """Number of readings by outcome: the reasons of `Innovation`."""
     _last: tuple[int, float] | None = None
     """Time (ns) and value of the last reading."""
     _changes: deque[float] = field(default_factory=lambda: deque(maxlen=_CHANGES))
-    """Per second, between successive readings."""
+    """Rates of change between successive readings, per second."""
 
     @property
     def name(self) -> str:
-        """As in `status`."""
+        """Name in `status`."""
         return f"{self.device}.{self.channel}"
 
     @property
     def measured(self) -> Measured:
-        """What it measures, and how exactly for the filter."""
+        """What it measures, with the standard deviation used by the filter."""
         o = self.options
         return Measured(o.measured, o.rate is not None, o.sigma * o.multiplier)
 
     def read(self, value: float) -> float | None:
-        """The value of its channel as a reading in the mechanism; None for what is none."""
+        """The reading in the mechanism from a value of its channel; None if that is invalid."""
         reading = value * self.options.scale + self.options.offset
         return reading if math.isfinite(reading) and abs(reading) <= _ABSURD else None
 
     def follow(self, t: int, reading: float) -> None:
-        """Note how fast what it measures changes; t in ns."""
+        """Update the rate of change of the measured quantity; t in ns."""
         if self.options.rate is not None:
             self._changes.append(abs(reading))
         elif self._last is not None and t > self._last[0]:
@@ -72,15 +72,15 @@ class MechanismSensor:
 
     @property
     def change(self) -> float | None:
-        """How fast what it measures has changed of late, rad/s or m/s; None before it has."""
+        """Recent rate of change of the measured quantity, rad/s or m/s; None without two readings."""
         return median(self._changes) if self._changes else None
 
     def refuse(self, t: int, step: int, value: float) -> Innovation:
-        """The record of a value that is no reading."""
+        """Record of an invalid value."""
         return Innovation(t, step, self.channel, self.device, [value], [], [], [], 0.0, 0.0, False, "absurd")
 
     def compare(self, swarm: Swarm, weights: np.ndarray, t: int, step: int, reading: float) -> Innovation:
-        """The reading beside what the particles predict, as a record that is not yet decided."""
+        """Record of the reading compared with the particles' prediction; not yet accepted or rejected."""
         sigma, multiplier = self.options.sigma, self.instrument.multiplier
         off = self.instrument.calc_errors(swarm, np.array(reading))[0]
         off = np.where(np.isfinite(off), off, 0.0)
@@ -132,9 +132,9 @@ class MechanismSensors:
                 self._by_channel[s.channel] = k
 
     def find(self, m: Measurement) -> list[tuple[int, float]]:
-        """Sensor and value of the channels of a measurement that are used.
+        """Sensor and value for each used channel of a measurement.
 
-        The device counts only where several have the same channel: tables do not name it.
+        The device matters only if several have the same channel, as tables do not name it.
         """
         found = []
         for channel, value in m.values.items():

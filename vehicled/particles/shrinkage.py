@@ -1,16 +1,17 @@
 """Noise that moves particles and preserves their covariance.
 
-For a mechanism without plant noise, noise of motion only keeps the particles different from each other. Added step
-by step it is a random walk: the swarm loses the information of earlier readings, and wrong initial states become
-indistinguishable from the true one. Liu and West (2001, Combined parameter and state estimation in simulation-based
-filtering, section 10.3) shift particles towards their mean by as much as the noise increases their covariance,
+For a mechanism without plant noise, noise of motion only keeps the particles different from each other. Added
+step by step it is a random walk: the swarm loses the information of earlier readings, and wrong initial
+states become indistinguishable from the true one. Liu and West (2001, Combined parameter and state estimation
+in simulation-based filtering, section 10.3) shift particles towards their mean by as much as the noise
+increases their covariance,
 
     x ← m + √(1 − h²) (x − m) + h L ξ,   L Lᵀ = C,
 
-with mean m and covariance C of the swarm, both of which stay. Here x are the noisy coordinates and their rates, so
-that the rates change as they go along with the coordinates in the swarm; and m and C are those of cells, a few noises
-wide, because a swarm may be in several clusters, or all around a circle. The boundaries of the cells are at random
-places every time.
+with mean m and covariance C of the swarm, both of which are preserved. Here x are the noisy coordinates and
+their rates, so the rates change according to their correlation with the coordinates in the swarm. m and C are
+those of cells, a few standard deviations of the noise wide, because a swarm may have several clusters, or
+extend around a circle. The boundaries of the cells are random every time.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ _CELLS_AROUND = 3
 """Least number of cells on a circle: a cluster at the boundary of a cell is then in two cells, not at both ends of
 one."""
 _MOST = 0.5
-"""Largest h: noise has at most this share of the standard deviation of its cell. Near 1, cells of few particles
-would be drawn completely at random in every step, and drift."""
+"""Largest h: the noise has at most this share of its cell's standard deviation. With h near 1, cells of few
+particles would be redrawn at random in every step, and drift."""
 _REDRAWN = 0.8
-"""h after particles have been resampled in parts of one correction."""
+"""h when particles are redrawn after resampling in a part of a correction."""
 _PER_STATE = 32
-"""Particles in a cell then, for each state. With fewer, and with a smaller h, the few that were chosen are not spread
-as far as the next part of the correction needs, and the swarm contracts beside the truth."""
+"""Number of particles in a cell for each state when redrawing. With fewer, or with a smaller h, the few
+selected particles are not spread enough for the next part of the correction, and the swarm contracts at a
+wrong state."""
 
 
 def draw(
@@ -39,9 +41,9 @@ def draw(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(noisy, N) each: what to add to the noisy coordinates, and to their rates.
 
-    `sigmas`: (2, noisy) of coordinates and rates per step. In each cell h is the largest at which no noise is larger
-    than its own; a coordinate with zero noise sets no bound and follows the others. `weights`: (N,). The covariance
-    of each cell becomes `growth` times what it was.
+    `sigmas`: (2, noisy) of coordinates and rates per step. In each cell h is the largest with which no noise
+    exceeds its `sigmas`; a coordinate with zero noise sets no limit and follows the others. `weights`: (N,).
+    The covariance of each cell becomes `growth` times what it was.
     """
     states, weights = _states(swarm, weights)
     bounds = sigmas.ravel()
@@ -57,7 +59,7 @@ def draw(
         place = states[k] / width + random.random()
         along = np.floor(place).astype(np.int64)
         if angle:
-            states[k] = (place - along) * width  # within the cell, which may lie across ±π
+            states[k] = (place - along) * width  # relative to the cell, which may contain ±π
             along %= around
         along -= along.min()
         cells = cells * (along.max() + 1) + along
@@ -71,10 +73,10 @@ def draw(
 
 
 def redraw(swarm: Swarm, weights: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """As `draw`, for particles that have just been resampled, so that many are copies: at a large h.
+    """As `draw`, with a large h, for particles just resampled, many of which are copies.
 
-    The cells are as narrow as the number of particles in each allows, of whatever extent and dimension the swarm is.
-    (Musso, Oudjane and Le Gland 2001, section 12.3, have one kernel for the whole swarm.)
+    The cells are as narrow as the number of particles in each allows, of whatever extent and dimension the
+    swarm is. (Musso, Oudjane and Le Gland 2001, section 12.3, have one kernel for the whole swarm.)
     """
     states, weights = _states(swarm, weights)
     for k, name in enumerate(swarm.noisy):
@@ -88,7 +90,7 @@ def redraw(swarm: Swarm, weights: np.ndarray, random: np.random.Generator) -> tu
 def _states(swarm: Swarm, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(2 noisy, N) noisy coordinates and their rates, and (N,) weights above zero.
 
-    Particles that are not numbers, or have no weight and may be anything, are at zero, all but without weight.
+    Particles that are NaN or have zero weight are set to zero, with a negligible weight.
     """
     states = np.array([*(swarm.get(n) for n in swarm.noisy), *(swarm.get_rates(n) for n in swarm.noisy)])
     lost = ~(np.isfinite(states).all(axis=0) & (weights > 0.0))
@@ -116,7 +118,7 @@ def _changes(
 
 
 def _opened(angles: np.ndarray) -> np.ndarray:
-    """(N,) angles counted from the middle of the widest gap between them, so that no cluster lies across the end."""
+    """(N,) angles counted from the middle of the widest gap between them, so that no cluster contains the cut."""
     order = np.sort(angles)
     gaps = np.diff(order, append=order[0] + 2.0 * np.pi)
     widest = int(np.argmax(gaps))
@@ -127,8 +129,8 @@ def _opened(angles: np.ndarray) -> np.ndarray:
 def _divided(states: np.ndarray, least: int) -> np.ndarray:
     """(N,) cells: the particles divided in two, each time along the widest state, where there are twice `least`.
 
-    Width is in deviations of the whole swarm. The cut is at the widest gap outside the outer eighths, so that
-    clusters are in cells of their own.
+    Widths are in standard deviations of the whole swarm. The cut is at the widest gap outside the outer
+    eighths, so that clusters are in cells of their own.
     """
     deviation = np.std(states, axis=1, keepdims=True)
     scaled = states / np.where(deviation > 0.0, deviation, 1.0)
@@ -149,16 +151,17 @@ def _divided(states: np.ndarray, least: int) -> np.ndarray:
 
 
 def _apart(swarm: Swarm, cells: np.ndarray, weights: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """(N,) cells from 0 on; particles that are assembled in different ways are in different ones.
+    """(N,) cells from 0 on, such that particles with different ways of assembly are in different cells.
 
-    Within a cell the positions of particles assembled alike nearly follow from the noisy coordinates, the first half
-    of `states`. Where there is a residual, there are two ways of assembly, distinguished by its sign.
+    Within a cell the positions of particles assembled alike nearly follow from the noisy coordinates, the
+    first half of `states`. Where there is a residual, there are two ways of assembly, distinguished by its
+    sign.
     """
     cells, known = _numbered(cells), states[: len(swarm.noisy)]
     positions = np.where(weights > np.finfo(float).tiny, swarm.get_q(), 0.0)
     off, covariance = _moments(cells, weights, known, known)
     off_positions, across = _moments(cells, weights, known, positions)
-    # Few particles may be on a line by chance: the fewer they are, the less their slopes count.
+    # Few particles may lie on a line by chance: the fewer they are, the less their slopes count.
     weight = np.maximum(0.0, 1.0 - (len(known) + 2) / np.bincount(cells))[:, None, None]
     slopes = weight * (np.linalg.pinv(covariance, hermitian=True) @ across)
     left = off_positions - sum(

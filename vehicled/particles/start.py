@@ -1,4 +1,4 @@
-"""Where particles are at the beginning: anywhere that the configuration allows."""
+"""Initial particles: spread over the range that the configuration allows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vehicled.particles.swarm import Swarm
 from vehicled.units import UnitError, to_si
 
 _MOTION = 0.01
-"""rad, of an angle without `motion`."""
+"""Default noise of motion of an angle, rad."""
 
 
 class StartCoordinate:
-    """What is known at the start of an independent coordinate, and the noise of its motion, in SI."""
+    """Range at the start of an independent coordinate, and the noise of its motion, SI units."""
 
     def __init__(self, name: str, angle: bool, options: CoordinateOptions) -> None:
         """Raises UsageError."""
@@ -50,7 +50,7 @@ class StartCoordinate:
 
 
 class ParticleStart:
-    """Puts the particles of a swarm anywhere, in the way of assembly that the mechanism's file has."""
+    """Places the particles of a swarm at random, in the way of assembly of the mechanism's file."""
 
     def __init__(
         self,
@@ -69,22 +69,22 @@ class ParticleStart:
             raise UsageError(f"the mechanism cannot be moved to any of its positions at the start: {ranges}")
         self._rates = [float(rate) for rate in mechanism.zd]
         self.positions = swarm.get_q()[:, reached]
-        """(n, m) coordinates of a swarm's particles, of those that can be reached."""
+        """(n, m) coordinates of the reachable positions."""
         along = [
             self.positions[[k for k in swarm.point_rows if swarm.coordinates[k].endswith(f".{axis}")]]
             for axis in "xyz"
         ]
         self.size = max((float(np.ptp(x)) for x in along if x.size), default=0.0) or 1.0
-        """m: the largest extent of its points in all of these."""
+        """Largest extent of the mechanism's points over all these positions, m."""
 
     def begin(
         self, swarm: Swarm, rates: Mapping[str, tuple[float, float]], shown: Sequence[tuple[str, float]] = ()
     ) -> None:
         """Draw all particles anew.
 
-        `rates`: mean and standard deviation of rates that have been measured; others have the mechanism's own and the
-        configured ones. `shown`: by how much coordinates of the mechanism have changed in a second of late: the
-        deviations are then at least as large as that takes.
+        `rates`: mean and standard deviation of measured rates; others have the mechanism's rate and the
+        configured deviation. `shown`: recent rates of change of coordinates; the deviations are at least as
+        large as these require.
         """
         chosen = self._random.integers(self.positions.shape[1], size=swarm.count)
         q = self.positions[:, chosen]
@@ -104,5 +104,5 @@ class ParticleStart:
 
 
 def _root_mean_square(values: np.ndarray) -> float:
-    """Of those that are numbers; not zero."""
+    """Root mean square of the finite values; never zero."""
     return float(np.sqrt(np.mean(values[np.isfinite(values)] ** 2))) or np.inf

@@ -30,13 +30,13 @@ class _Code:
 
 @dataclass(frozen=True)
 class _Key:
-    """Of code in the cache: a description, equal to any other of the same text."""
+    """Key of code in the cache: a description, equal to any other of the same text."""
 
     description: Description = field(compare=False)
     text: str
 
 
-# Shared by all swarms of a mechanism: to build its expressions takes longer than a swarm often runs.
+# Shared by all swarms of a mechanism: building its expressions often takes longer than running a swarm.
 @lru_cache(maxsize=8)
 def _compile(key: _Key, noisy: tuple[str, ...]) -> _Code:
     return _Code(key.description, noisy)
@@ -45,15 +45,15 @@ def _compile(key: _Key, noisy: tuple[str, ...]) -> _Code:
 class Swarm:
     """N particles, each a whole state of a mechanism, at one time `t`.
 
-    Their memory is allocated once for as long as their number stays: blocks of eight particles, within a block
+    Memory is allocated anew only if their number changes: blocks of eight particles, within a block
     coordinate by coordinate. Calls of machine code release the interpreter's lock.
     """
 
     def __init__(self, description: Description, count: int, noisy: Sequence[str] = ()) -> None:
         """`noisy` names the angles, distances and components of points that `advance` and `shift` can disturb.
 
-        All particles are at zero, which is no state of a mechanism: `set_states` follows. Raises MechanismError for
-        a mechanism that has coordinates without mass, drives or inputs; ValueError on a count below one.
+        All particles are zero at first, which is not a valid state: call `set_states`. Raises MechanismError
+        for a mechanism that has coordinates without mass, drives or inputs; ValueError on a count below one.
         """
         if count < 1:
             raise ValueError(f"{count} particles: expected at least one")
@@ -63,11 +63,11 @@ class Swarm:
         self.point_rows = [
             k for k, name in enumerate(self.coordinates) if name.rpartition(".")[0] in description.points
         ]
-        """Of `get_q` that are lengths; the others are components of unit vectors."""
+        """Rows of `get_q` that are lengths; the others are components of unit vectors."""
         self.angles, self.distances = list(description.angles), list(description.distances)
         lengths = {*self.distances, *(self.coordinates[k] for k in self.point_rows)}
         self.units = np.array([[code.extent if name in lengths else 1.0] for name in self.noisy])
-        """(noisy, 1) what disturbances count in: extents of the mechanism, m, or 1 rad."""
+        """(noisy, 1) units of disturbances: the mechanism's extent, m, or 1 rad."""
         self._sequences, self._rows, self._code = code.sequences, code.rows, code.machine
         layout, self._allocate = code.layout, code.record.allocate
         self._records, self._spare = self._allocate(count), self._allocate(count)
@@ -126,7 +126,7 @@ class Swarm:
         return self.get_angles(name) if name in self.angles else self.get_coordinate(name)
 
     def get_rates(self, name: str) -> np.ndarray:
-        """(N,) how fast an angle or any other coordinate changes, rad/s or m/s. Raises ValueError."""
+        """(N,) rate of an angle or another coordinate, rad/s or m/s. Raises ValueError."""
         relative = [*self.angles, *self.distances]
         if name in relative:
             k = self._rows["rates"].start + relative.index(name)
@@ -136,14 +136,14 @@ class Swarm:
         return values
 
     def set_states(self, q: np.ndarray, qd: np.ndarray, t: float = 0.0) -> None:
-        """(n, N) each, brought onto the constraints."""
+        """Set coordinates and velocities, (n, N) each, projected onto the constraints, and the time, s."""
         self._set(self._rows["q"], np.asarray(q, dtype=float))
         self._set(self._rows["qd"], np.asarray(qd, dtype=float))
         self._time[:] = t
         self._run(self._sequences.settle)
 
     def advance(self, h: float, moves: np.ndarray | None = None, kicks: np.ndarray | None = None) -> None:
-        """All particles to t + h (s), then disturbed by `moves` and `kicks`, (noisy, N) or None, as in `shift`."""
+        """Advance to t + h (s), then disturb by `moves` and `kicks`, (noisy, N) or None, as in `shift`."""
         self._step[:] = h
         if moves is None and kicks is None:
             self._run(self._sequences.advance)
@@ -155,7 +155,7 @@ class Swarm:
     def shift(self, moves: np.ndarray | None, kicks: np.ndarray | None = None) -> None:
         """Change each noisy coordinate by `moves` and its rate by `kicks`, both (noisy, N) or None.
 
-        The rest follows along the constraints, the velocities projected onto them.
+        The other coordinates follow the constraints; velocities are projected onto them.
         """
         self._disturbances(moves, kicks)
         self._run(self._sequences.shift)
@@ -168,7 +168,7 @@ class Swarm:
                 self._set(self._rows[name], amounts)
 
     def select(self, indices: np.ndarray) -> None:
-        """Particle k becomes what particle indices[k] was; (m,): there are m particles then."""
+        """Set particle k to the former particle indices[k]; with indices (m,) there are m particles afterwards."""
         self.count = len(indices)
         enough = len(self._spare) == -(-self.count // WIDTH)
         target = self._spare if enough else self._allocate(self.count)

@@ -1,4 +1,4 @@
-"""Estimates of a mechanism as tables: a CSV file with a row per estimate, and the last one for people."""
+"""Estimates of a mechanism as tables: a CSV file with a row per estimate, and the last one as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PARTS = ("value", "sigma", "rate", "rate_sigma", "mean", "deviation")
 
 
 class MechanismWriter:
-    """Writes estimates as CSV: `t` (s), `cluster`, `effective`, and of each coordinate its parts. A context manager.
+    """Context manager that writes estimates as CSV: `t` (s), `cluster`, `effective`, and each coordinate.
 
     `theta` is the mean of the heaviest cluster, `theta.mean` that of all particles.
     """

@@ -35,7 +35,8 @@ from vehicled.particles.swarm import Swarm
 from vehicled.particles.watch import Verdict, Watch
 
 _LONGEST_GAP_NS = 2_000_000_000
-"""After a longer time without readings the particles begin anew: to integrate over it would delay what follows."""
+"""After a longer time without readings, ns, the particles are drawn anew: integrating over it would delay the
+next readings."""
 _UNEXPLAINED = SourceFault(
     "mechanism",
     "its equations of motion do not explain the readings; expected its masses and forces, and scale and offset of "
@@ -43,24 +44,26 @@ _UNEXPLAINED = SourceFault(
     ("all that is not measured",),
 )
 _WIDER, _WIDEST = 2.0, 8.0
-"""Standard deviations of rates over how fast readings have changed, at a restart and at most after several."""
+"""Standard deviations of rates at a restart, as multiples of the readings' recent rates of change: at the
+first restart, and at most after several."""
 _MORE, _MOST = 2, 4
-"""Times as many particles at the start, and again at each restart because readings do not fit, and at most, until
-they do: few may miss the only place that fits, and contract beside it again and again."""
+"""Factor on the number of particles at the start, and again at each restart because readings do not fit;
+upper limit of the product. It applies until readings fit: few particles may miss the only state that fits,
+and contract near it again and again."""
 
 
 class MechanismTracker:
     """Follows a mechanism from readings of its sensors; a `SteppedEstimator`.
 
-    It is never ahead of the readings: its estimate is of the time of the last one. Reads no clock; the same
+    It does not extrapolate: its estimate is that at the time of the last reading. Reads no clock; the same
     measurements and commands in the same steps give the same estimates.
     """
 
     def __init__(self, mechanism: Mechanism, configuration: ParticlesConfiguration) -> None:
-        """Compiles the particles' motion, or takes it from the cache.
+        """Compiles the particles' equations of motion, or takes the code from the cache.
 
-        Raises UsageError, naming part and reason: a mechanism that particles cannot have, unknown coordinates,
-        sensors of other quantities, starts out of reach, states that no sensor determines.
+        Raises UsageError, naming part and reason: an unsuitable mechanism, unknown coordinates, sensors of
+        other quantities, unreachable initial positions, states that no sensor determines.
         """
         options = configuration.particles
         names = calc_topology(mechanism).independent
@@ -97,7 +100,7 @@ class MechanismTracker:
         if hidden:
             raise UsageError(f"sensors: their readings do not determine {', '.join(hidden)}")
         self._sufficient: dict[frozenset[int], bool] = {}
-        """By sensors: whether they alone determine the state."""
+        """By set of sensors: whether they alone determine the state."""
         self._watch = Watch(len(self._sensors.all), options.restart_after, self._suffice)
         self._shown = list(dict.fromkeys([*names, *swarm.angles, *swarm.distances]))
         memory = math.inf if options.memory is None or options.plant_noise else options.memory
@@ -110,29 +113,29 @@ class MechanismTracker:
         self._filter = ParticleFilter(swarm, [s.instrument for s in self._sensors.all], noise, random)
         size = self._start.size
         self._sizes = [1.0 if n in swarm.angles else size for n in names]
-        """Of an independent coordinate, rad or m, as large as a turn by 1 rad."""
+        """Change of each independent coordinate, rad or m, that is as large as a rotation by 1 rad."""
         self._forgetting = Forgetting(
             memory,
             [s.options.sigma * s.options.multiplier / (1.0 if s.angle else size) for s in self._sensors.all],
             [s.options.rate is not None for s in self._sensors.all],
         )
         self._assumed: list[str] = []
-        """Coordinates at whose rates at the start the particles have begun, until they fit."""
+        """Coordinates for which the initial rates were assumed; empty once the readings fit."""
         self._follower: Follower | None = None
-        """Since the particles have begun."""
+        """None until the particles are drawn."""
         self._held: list[tuple[int, int, Measurement]] = []
-        """Measurements that wait for earlier ones, a heap."""
+        """Heap of measurements held back for earlier ones that may still arrive."""
         self._order = count()
         self._distrusted: set[int] = set()
-        """Sensors that do not fit the others, until they do."""
+        """Sensors that contradict the others; their readings are rejected."""
         self._records: list[Innovation] = []
         self._t = 0
-        """Of the last reading, ns."""
+        """Time of the last reading, ns."""
         self._followed = 0
-        """Of the last readings that counted wholly, ns."""
+        """Time of the last readings that were taken into account completely, ns."""
         self._restarts = 0
         self._in_vain = 0
-        """Restarts since the readings last fitted."""
+        """Number of restarts since the readings last fitted."""
         self._late = 0
         self.condition = Condition()
 
@@ -163,11 +166,11 @@ class MechanismTracker:
         return self._records
 
     def parameters(self) -> dict[str, SlowState]:
-        """None: only the state is estimated."""
+        """Empty: only the state is estimated."""
         return {}
 
     def status(self) -> dict[str, Any]:
-        """Counters; by channel what became of its readings."""
+        """Counters, and for each channel the outcome of its readings."""
         return {
             "particles": self._filter.swarm.count,
             "effective": self._filter.effective,
@@ -195,7 +198,7 @@ class MechanismTracker:
     # -- readings --------------------------------------------------------------------------------------------
 
     def _take(self, t: int, step: int, values: list[tuple[int, float]]) -> bool:
-        """Readings of one time; whether they have changed the particles."""
+        """Take the readings of one time; returns whether they have changed the particles."""
         sensors = self._sensors.all
         readings: list[float | None] = [None] * len(sensors)
         for k, value in values:
@@ -271,14 +274,14 @@ class MechanismTracker:
         self._records.append(record)
 
     def _begin(self, t: int, readings: list[float | None]) -> None:
-        """Particles anywhere; rates that are measured now are as measured."""
+        """Draw the particles anew; rates that are measured now have the measured values."""
         sensors = self._sensors.all
         rates = {
             s.options.rate: (reading, s.options.sigma * s.options.multiplier)
             for s, reading in zip(sensors, readings, strict=True)
             if s.options.rate is not None and reading is not None
         }
-        # What has moved before is not as it was at the start; where that was not enough the next start has more.
+        # After a restart, the initial rates no longer hold. Each unsuccessful restart widens the next one.
         factor = min(_WIDER * 2.0**self._in_vain, _WIDEST)
         moving = self._restarts > 0
         shown = [(s.options.measured, factor * s.change) for s in sensors if moving and s.change is not None]
@@ -314,7 +317,7 @@ class MechanismTracker:
         return self._sufficient[sensors]
 
     def _judge(self, t: int) -> None:
-        """Restart where the particles do not fit; name the sensors that do not."""
+        """Restart if the particles contradict the readings; find the sensors that contradict the others."""
         verdict = self._watch.judge(t)
         if verdict is None:
             return

@@ -1,4 +1,4 @@
-"""Whether sensors and particles fit each other: by the share of readings that are refused within a time."""
+"""Judges whether sensors and particles agree, by the share of rejected readings within a time."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from vehicled.messages import Innovation
 
 _ENOUGH = 5
-"""Readings of a sensor from which a share of them is judged, however rarely they come."""
+"""Least number of a sensor's readings for judging the share, however rarely they come."""
 _MANY = 0.2
-"""Share of refused readings beyond which a sensor and the particles do not fit. A sensor of the deviation that the
-configuration says has hardly any beyond the limit of rejection, and a cable with a loose contact a few."""
+"""Share of rejected readings beyond which sensor and particles disagree. A sensor with its configured
+standard deviation has hardly any rejected readings, and a loose contact in a cable causes a few."""
 _WELL = 2.0
-"""Mean square of the innovations of a sensor, in standard deviations, below which it confirms the particles. It is at
-most 1 where the deviation of the sensor is as the configuration says."""
+"""A sensor confirms the particles if the mean square of its normalised innovations is below this. It is at
+most 1 if the sensor has its configured standard deviation."""
 _CLIP = 9.0
-"""Square that an innovation has in that mean at most, so that single outliers do not decide."""
+"""Upper limit of an innovation's square in that mean, so that single outliers do not decide."""
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """A sensor of whose readings many were beyond the limit of rejection."""
+    """A sensor many of whose readings were rejected."""
 
     sensor: int
     beyond: int
@@ -31,11 +31,12 @@ class Misfit:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the readings of the last while say."""
+    """Result of judging the recent readings."""
 
     misfits: tuple[Misfit, ...]
     are_faults: bool
-    """Of these sensors: the others confirm the particles. Otherwise the particles are wrong."""
+    """Whether these sensors are faulty, as the others confirm the particles. Otherwise the particles are
+    wrong."""
 
 
 class _Window:
@@ -77,11 +78,11 @@ class Watch:
         self._windows = [_Window() for _ in self._windows]
 
     def take(self, sensor: int, record: Innovation) -> None:
-        """A reading of a sensor beside what the particles predict."""
+        """Take the record of a reading compared with the particles' prediction."""
         self._windows[sensor].take(record)
 
     def judge(self, t: int) -> Verdict | None:
-        """At the time t (ns) of the last reading; None while there are too few."""
+        """Judge at the time t (ns) of the last reading; None while there are too few readings."""
         since = t - self._length
         if since < self._begun:
             return None
@@ -89,7 +90,7 @@ class Watch:
         for k, window in enumerate(self._windows):
             window.drop_before(since)
             count = len(window.readings)
-            # Of a sensor that has become silent nothing is known.
+            # A silent sensor is not judged.
             if count < _ENOUGH or window.readings[-1][0] < since:
                 continue
             judged = True
