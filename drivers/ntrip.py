@@ -58,7 +58,7 @@ class Caster:
     ca_file: Path | None = None
     """Certificates of the authorities that may have signed the caster's; None: those of the system."""
     version: int = 2
-    """Of the protocol in requests."""
+    """Version of the protocol in requests."""
 
     def __str__(self) -> str:
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"

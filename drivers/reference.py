@@ -11,22 +11,22 @@ from drivers.pvt import find_position
 
 
 def attitude_by_ned(yaw: float, pitch: float, roll: float) -> dict[str, float]:
-    """Of a device with x forward, y right, z down: yaw clockwise from north, pitch up, roll to the right; rad."""
+    """Attitude of a device with x forward, y right, z down: yaw clockwise from north, pitch up, roll right; rad."""
     return {"reference.roll": roll, "reference.pitch": -pitch, "reference.yaw": _wrap(math.pi / 2.0 - yaw)}
 
 
 def attitude_by_enu(yaw: float, pitch: float, roll: float) -> dict[str, float]:
-    """Of a device with x forward, y left, z up: yaw counter-clockwise from east; rad."""
+    """Attitude of a device with x forward, y left, z up: yaw counter-clockwise from east; rad."""
     return {"reference.roll": roll, "reference.pitch": pitch, "reference.yaw": _wrap(yaw)}
 
 
 def velocity(north: float, east: float, down: float) -> dict[str, float]:
-    """Of the device, m/s."""
+    """Velocity of the device, m/s."""
     return {"reference.vn": north, "reference.ve": east, "reference.vd": down}
 
 
 def position(place: Sequence[float]) -> dict[str, float]:
-    """Of the device: latitude, longitude (deg), height over the ellipsoid (m); empty if that is not on the Earth."""
+    """Place of the device: latitude, longitude (deg), ellipsoidal height (m); empty if it is not on the Earth."""
     found = find_position(*place)
     return {} if found is None else {c.replace("gnss", "reference"): v for c, v in found.items()}
 

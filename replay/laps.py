@@ -15,7 +15,7 @@ class Laps:
     """
 
     measurements: Sequence[Measurement]
-    """Of one lap, in order of arrival."""
+    """Measurements of one lap, in order of arrival."""
     lap_ns: int
     """Length of a lap, ns: each begins this much later than the one before."""
     gained: Mapping[str, float]

@@ -62,7 +62,7 @@ class ByteRange(NamedTuple):
     begin: int
     end: int
     size: int
-    """Of the file when it was divided: it may still be written."""
+    """Size of the file, bytes, when it was divided: it may still grow."""
 
 
 def divide(path: Path, count: int) -> list[ByteRange]:
@@ -75,7 +75,7 @@ class Message(msgspec.Struct, gc=False):
     """One message of an MCAP file."""
 
     topic: str
-    """Without the leading slash."""
+    """Topic without the leading slash."""
     log_time: int
     sequence: int
     data: bytes

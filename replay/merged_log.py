@@ -37,7 +37,7 @@ class MergedLog:
             )
 
     def measurements(self) -> Iterator[Measurement]:
-        """Those of all logs."""
+        """Yield the measurements of all logs."""
         self.problems.clear()
         parts = [sort_by_arrival(log.measurements(), log.problems) for log in self._logs]
         yield from heapq.merge(*parts, key=lambda m: m.arrival)

@@ -91,7 +91,7 @@ class CsvSignals:
                 yield SignalRecord(t, t, values)
 
     def _find_time(self, text: str, number: int) -> int | None:
-        """ns; None, which is a problem, where there is none."""
+        """Time, ns; None if there is none, which is counted as a problem."""
         if self._dates is None:
             t = round_seconds(self._number(text, "t", number))
             if t is None:

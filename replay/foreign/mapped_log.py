@@ -31,7 +31,7 @@ class SignalRecord(NamedTuple):
     arrival: int
     """When they arrived, ns; `t` where the log does not have that."""
     values: Mapping[str, float]
-    """By name of the signal; NaN where there is none."""
+    """Values by name of the signal; NaN for a missing one."""
 
 
 class SignalLog(Protocol):

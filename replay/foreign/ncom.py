@@ -112,7 +112,7 @@ class NcomSignals:
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Of every signal."""
+        """Unit of every signal."""
         return _UNITS
 
     def _find_first_minute(self) -> int:
@@ -134,7 +134,7 @@ class NcomSignals:
         raise UsageError(f"{self.path}: no packet with the full time (status channel 0) in the first {n + 1}")
 
     def find_mapping(self) -> LogMapping:
-        """That of the standard signals."""
+        """The mapping of the standard signals."""
         return MAPPING
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:

@@ -170,7 +170,7 @@ class ParquetSignals:
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Of every column of numbers, by its metadata."""
+        """Unit of every numerical column, from its metadata."""
         return self._units
 
     def find_mapping(self) -> LogMapping:

@@ -251,4 +251,4 @@ _FROM_FIX: Mapping[str, Callable[[Any], float]] = {
     "h_acc": lambda m: _find_accuracy(m, (0, 4)),
     "v_acc": lambda m: _find_accuracy(m, (8,)),
 }
-"""Of fixes: quality as NMEA numbers it, and standard deviations from the covariance."""
+"""Fields of a fix: quality by NMEA's numbers, standard deviations from the covariance."""

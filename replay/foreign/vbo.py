@@ -140,7 +140,7 @@ class VboSignals:
         return {**columns, "height": "m", "heading": "deg", **_DERIVED}
 
     def find_mapping(self) -> LogMapping:
-        """That of the standard signals."""
+        """The mapping of the standard signals."""
         return MAPPING
 
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:

@@ -45,7 +45,7 @@ class Phase:
         self._arrivals = [0] * _PLACES
         """Number of samples that have arrived at each phase, in this batch of steps."""
         self._batches: deque[list[int]] = deque(maxlen=_BATCHES)
-        """The same for the last batches."""
+        """Arrivals of the last batches, likewise."""
         self._steps = 0
         """Number of steps since the best phase was found."""
         self._left = 0

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 UPDATED = ("rows", "white", "left", "precision")
 """Arrays of the observation evaluated last."""
 EVENT = ("event.rows", "event.white", "event.left", "event.precision")
-"""The same of an observation of the past."""
+"""Arrays of an observation of the past, likewise."""
 OBSERVED = ("crossed", "expected", "innovation")
 """G (3, n), C (6,) and ν (3,) of a late observation."""
 

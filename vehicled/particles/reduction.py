@@ -2,7 +2,7 @@
 
 As separate coordinates, they would have no mass, which particles do not allow, and a constraint each, which
 costs time. Their values and rates are substituted wherever the description uses them; by virtual work, a
-force on one becomes ∂s/∂q times the force on the others.
+force on one is replaced by forces on the others, each ∂s/∂q times as large.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def find_limits() -> dict[str, float]:
 
 @cache
 def find_input_limits() -> dict[str, float]:
-    """The same, for the sensors that drive the model."""
+    """Limits of the channels of the sensors that drive the model."""
     return {channel: limit for kind in find_inputs().values() for channel, limit in kind.LIMITS.items()}
 
 

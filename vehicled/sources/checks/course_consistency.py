@@ -88,7 +88,7 @@ class _Place(NamedTuple):
     bias: float
     """rad/s"""
     sigma: float
-    """Of the bias, rad/s."""
+    """1 σ of the bias, rad/s."""
 
 
 class CourseConsistency:

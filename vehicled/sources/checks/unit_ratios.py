@@ -46,7 +46,7 @@ class UnitRatios:
         self.found: dict[str, str] = {}
         """Sources in a wrong unit, with that unit."""
         self.certain: frozenset[str] = frozenset()
-        """Those of them that are in every explanation."""
+        """Sources of `found` that have a wrong unit in every explanation."""
         self.units: Mapping[str, Mapping[str, float]] = {}
         """By source: factor of its readings in each unit that it may be in."""
         self._intervals, self._next_search = 0, 0

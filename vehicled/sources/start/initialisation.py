@@ -41,7 +41,7 @@ ATTITUDE_SIGMA = 0.03
 """rad, 1 σ: of roll and pitch with it."""
 _SETTLED_LATERAL_SIGMA = (0.05, 0.01)
 _SETTLED_ATTITUDE_SIGMA = 0.01
-"""The same if the model settles in a turn with the measured yaw rate."""
+"""Both 1 σ if the model settles in a turn with the measured yaw rate."""
 _SKIDDING_SIGMA = 0.3
 """rad, 1 σ: of a heading taken from the course while the car does not turn as it is steered."""
 _SKIDDING = Process(0.01, (10.0, 20.0, 0.5, 20.0))
