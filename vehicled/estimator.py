@@ -407,13 +407,14 @@ class Estimator:
     def _guard(self, t_ns: int) -> None:
         """On divergence, restart from the last good state."""
         f = self._filter
-        if f.is_sound and abs(f.pose.item(AHEAD)) + abs(f.pose.item(LEFT)) < FASTEST:
+        is_sound = f.is_sound
+        if is_sound and abs(f.pose.item(AHEAD)) + abs(f.pose.item(LEFT)) < FASTEST:
             if self._saved is None or t_ns - self._saved_ns >= _SAVE_NS:
                 f.repair()
                 self._save(t_ns)
             return
         self._restore_saved()
-        self._restart_in_place(t_ns, "it was not finite")
+        self._restart_in_place(t_ns, "its speed was impossible" if is_sound else "it was not finite")
 
     def _restore_saved(self) -> None:
         assert self._saved is not None

@@ -83,7 +83,7 @@ _LARGEST = 0.1
 _SETTLED = 0.002
 """s: the receiver's own latency has been found once it changes by less than this from window to window."""
 _BY_SLIP = 0.006
-"""s, 1 σ: error of the latency that the filter finds for fixes, from slip and antennas that differ from the model's."""
+"""s, 1 σ: error of the latency that the filter finds for fixes, by slip and antennas that differ from the model."""
 LARGE_CHANGE = 0.008
 """s: a larger change of the latency has falsified other parameters."""
 
