@@ -1,1 +1,1 @@
-"""GNSS receivers: positions, velocities and headings, their errors, and which of them are not to be believed."""
+"""GNSS receivers: positions, velocities and headings, their errors, and the detection of false ones."""

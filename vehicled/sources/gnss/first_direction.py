@@ -1,8 +1,8 @@
-"""Which way a car goes that moves for the first time: ahead, unless the estimate is sure that it does not.
+"""Direction of a car's first motion: forwards, unless the estimate is certain of the opposite.
 
-A course over ground does not tell whether the car goes ahead or back. The sign of the estimated speed would decide,
-which after standing comes of noise, or of an IMU that is mounted askew. Speeds of a receiver, which have no sign,
-would confirm it from then on.
+A course over ground does not show whether a car moves forwards or backwards. The sign of the estimated speed
+would decide, but after standing it is due to noise, or to an IMU that is mounted askew. A receiver's speeds
+have no sign, so they would confirm a wrong sign from then on.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 _CERTAIN = 5.0
 """Standard deviations by which an estimate has to differ from zero, or a reading from the estimate."""
 _SIDESLIP = 0.01
-"""Of the speed: how much it may differ from that of the vehicle origin."""
+"""Share of the speed by which it may differ from that of the vehicle origin."""
 
 
 def go_ahead(filter: ObservedFilter, updates: MeasurementUpdates, speed: float, sigma: float) -> bool:
-    """Set the speed (m/s) that is measured over ground, with its σ, where the estimate goes another way.
+    """Set the forward speed to a speed over ground (m/s) with its σ, if the estimate has another direction.
 
-    Where nothing but receivers measures the motion, the estimate has its direction by chance, however sure it is.
-    Returns whether the speed was set: what has been measured before is too old then.
+    If nothing but receivers measures the motion, the direction of the estimate is due to chance, however
+    certain the estimate is. Returns whether the speed was set: then earlier measurements are too old.
     """
-    filter.apply_corrections()  # what the same step has found until now would come on top of the speed that is set
+    filter.apply_corrections()  # else pending corrections of this step would be added to the set speed
     ahead = filter.pose.item(AHEAD)
     variance = filter.get_variance(VELOCITY, "ahead")
     is_alone = not any(updates.is_active(kind) for kind in updates.health if not kind.startswith("gnss"))

@@ -1,7 +1,8 @@
-"""Fixes that drift from the receiver's own velocity within seconds, by less than single ones show.
+"""Fixes that drift from the receiver's own velocity within seconds, by less than single fixes show.
 
-Velocities are by Doppler shifts: where buildings reflect signals, they stay right to centimetres per second while
-positions go off by metres. Averages over seconds are compared with what the velocity adds up to.
+Velocities are found from Doppler shifts: where buildings reflect signals, they stay right to centimetres per
+second while positions become wrong by metres. Fixes averaged over seconds are compared with the integral of
+the velocity.
 """
 
 from __future__ import annotations
@@ -12,27 +13,27 @@ from collections import deque
 from dataclasses import dataclass
 
 _BLOCK_NS = 1_000_000_000
-"""Over which fixes are averaged."""
+"""Time over which fixes are averaged."""
 _MEAN, _KEPT = 2, 8
-"""Averages that make a place, and those that are kept."""
+"""Number of averages that make a place, and number of averages kept."""
 _LONGEST_NS = 1_200_000_000
-"""Between two velocities that are added up: those of receivers with a fix per second are."""
+"""Longest time between two velocities that are integrated: enough for receivers with a fix per second."""
 _DRIFT, _PER_WAY, _PER_CHANGE = 0.3, 0.003, 0.05
-"""m, share of the way, and s, times the change of velocity (velocities may be smoothed by so much more than fixes):
-what velocities add up to is right within that."""
+"""m, share of the way, and s times the change of velocity (velocities may be smoothed by that much more than
+fixes): error bound of the integral of velocities."""
 _PER_BEND = 1.0 / 6.0
-"""Of the way between two fixes, times the change of the angle that it turns by: it is known within that, where a bend
-begins between them."""
+"""Share of the way between two fixes, times the change of the angle turned between fixes: uncertainty of that
+way if a bend begins between them."""
 _SLOWEST = 0.5
-"""m/s: faster, velocities turn from one to the next; slower, they change along a line."""
+"""m/s: above it, velocities are interpolated as turning and growing evenly; below, along a line."""
 _STRAIGHT = 1e-3
-"""Of a turn and a relative change of speed, below which rounding would show."""
+"""Size of a turn (rad) and of a relative change of speed below which rounding errors would matter."""
 _SIGMAS, _SIGMAS_BACK, _LEAST_WHITE = 5.0, 2.5, 0.25
-"""Of an average: from which on it has drifted, and up to which it is back. And its least σ as a share of that of a
-fix: part of that wanders slowly."""
+"""Standard deviations of an average above which it has drifted, and up to which it is back; and the least σ
+of an average as a share of that of a fix, because part of the noise wanders slowly."""
 _BETTER = 1.0 / 3.0
-"""Share of the σ of fixes before, from which down on it is they that were off: a receiver that has just fixed its
-ambiguities leaves a place that it had without them."""
+"""Share of the earlier fixes' σ: if the σ is now below it, the earlier fixes were wrong. A receiver that has
+just fixed its ambiguities leaves the place that it had without them."""
 
 
 @dataclass
@@ -41,21 +42,21 @@ class _Block:
 
     begun_ns: int
     way: float
-    """m: that the velocity adds up to by its end."""
+    """m: integral of the speed up to the end of the second."""
     unknown: float
-    """m²: variance of that, as velocities change between fixes."""
+    """m²: variance of that way, as velocities change between fixes."""
     velocity: complex = 0j
     """m/s"""
     beyond: complex = 0j
-    """Places less what the velocity adds up to, m."""
+    """Places less the integral of the velocity, m."""
     apart: complex = 0j
-    """Of places from the estimate, m."""
+    """Differences of places from the estimate, m."""
     sigma: float = 0.0
     count: int = 0
 
 
 class _Place:
-    """Of some blocks."""
+    """Mean of some blocks."""
 
     def __init__(self, blocks: list[_Block]) -> None:
         count = sum(b.count for b in blocks)
@@ -66,7 +67,7 @@ class _Place:
         self.sigma = max(1.0 / math.sqrt(count), _LEAST_WHITE) * sum(b.sigma for b in blocks) / count
 
     def differs_from(self, before: _Place, lag: float, sigmas: float) -> bool:
-        """Whether the place has drifted since, beside velocities that are older than fixes by `lag`, s."""
+        """Whether this place has drifted from an earlier one; velocities are older than fixes by `lag`, s."""
         change = self.velocity - before.velocity
         bound = _DRIFT + _PER_WAY * (self.way - before.way) + _PER_CHANGE * abs(change)
         bound += math.sqrt(self.unknown - before.unknown)
@@ -80,33 +81,34 @@ class FixDrift:
     def __init__(self) -> None:
         self._blocks: deque[_Block] = deque(maxlen=_KEPT)
         self._reference: _Place | None = None
-        """Before the drift that lasts."""
+        """The place before the lasting drift."""
         self._present: _Block | None = None
         self._t_ns, self._velocity, self._turned, self._moved = 0, 0j, 0j, 0j
         self.way = 0.0
-        """m: that the velocity adds up to."""
+        """m: integral of the speed."""
         self._unknown = 0.0
-        """m²: variance of that, as velocities change between fixes."""
+        """m²: variance of that way, as velocities change between fixes."""
         self.beyond = 0j
-        """Place of the last fix less what the velocity adds up to, east and north, m."""
+        """Place of the last fix less the integral of the velocity, east + i north, m."""
 
     def forget(self) -> None:
-        """Nothing is known of the fixes before."""
+        """Forget all earlier fixes."""
         self._blocks.clear()
         self._reference = self._present = None
 
     @property
     def lasts(self) -> bool:
-        """Whether the receiver has drifted, and not come back."""
+        """Whether the receiver has drifted and not yet come back."""
         return self._reference is not None
 
     def take(
         self, t_ns: int, place: complex, apart: complex, velocity: complex, sigma: float, lag: float
     ) -> complex | None:
-        """A fix (m, 1 σ per axis), its distance from the estimate, and the velocity that came with it, m/s.
+        """Take a fix (m, with its σ per axis), its difference from the estimate (m), and its velocity (m/s).
 
-        `lag`: by how much that velocity is older than the fix, as far as that is known, s.
-        Where a drift shows: how far the estimate has followed it, east and north, m. After a pause all begins anew.
+        `lag`: by how much the velocity is older than the fix, as far as known, s. If a drift is found,
+        returns how far the estimate has followed it, east + i north, m. After a pause the comparison
+        restarts.
         """
         dt, found = t_ns - self._t_ns, None
         if 0 < dt < _LONGEST_NS:
@@ -147,16 +149,16 @@ class FixDrift:
         if self.lasts:
             return None
         if abs(now.apart) < abs(before.apart):
-            self._blocks.clear()  # it comes back from a drift that was too slow to be noticed
+            self._blocks.clear()  # the receiver comes back from a drift that was too slow to be noticed
             return None
         self._reference = before
         return (now.beyond - before.beyond) - (now.apart - before.apart)
 
 
 def _find_mean(before: complex, after: complex) -> tuple[complex, complex]:
-    """Of a velocity that turns and grows evenly from one to the other, as in a bend.
+    """Mean of a velocity that turns and grows evenly from `before` to `after`, as in a bend.
 
-    And by what: i times the angle, rad, and the relative growth.
+    Also returns the complex rate of that: relative growth + i times the angle, rad.
     """
     mean = 0.5 * (before + after)
     if min(abs(before), abs(after)) < _SLOWEST:

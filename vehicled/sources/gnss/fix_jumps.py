@@ -1,7 +1,8 @@
-"""Fixes that go another way than the car: by more than it can have driven, or than the receiver's velocity gives.
+"""Fixes that move otherwise than the car, or otherwise than the receiver's velocity.
 
-Which place is right is not known: a receiver jumps to a false fix, and back from it. The estimate's way from the last
-fixes is right for a while, so it stays where it is for that long, and follows only if the receiver stays.
+Which place is right is unknown: a receiver jumps to a false fix, and back from it. Dead reckoning from the
+last fixes is right for a while, so the estimate ignores the jump for that long, and follows only if the
+receiver stays at the new place.
 """
 
 from __future__ import annotations
@@ -14,46 +15,49 @@ from vehicled.messages import Innovation
 from vehicled.sources.gnss.fix_drift import FixDrift
 
 _LEAST, _PER_WAY = 0.5, 0.5
-"""m, and share of the way since the fix before: more of an estimate's motion is not wrong."""
+"""m, and share of the way since the fix before: largest error of the estimated motion."""
 _PER_WAY_EXPECTED, _EXPECTED_SIGMAS = 0.005, 10.0
-"""Share of the way, and standard deviations that are expected of the fix: nor is more than both, after a pause."""
+"""Share of the way, and number of standard deviations expected of the fix: after a pause, the error is also
+no larger than their sum."""
 _SIGMAS = 7.0
-"""Of a fix: beyond the difference of two."""
+"""Standard deviations of a fix by which the difference of two fixes may exceed the bound."""
 _DRIFT, _DRIFT_PER_WAY = 0.2, 0.01
-"""m, and share of the way: velocities of a receiver add up to its positions within that."""
+"""m, and share of the way: largest difference between the integral of a receiver's velocities and its
+positions."""
 _WINDOW_NS = 2_000_000_000
 _LONGEST_NS = 400_000_000
-"""Between two velocities that are added up."""
+"""Longest time between two velocities that are integrated."""
 _AGREEING_NS = 2_000_000_000
-"""For so long fixes must have been accepted: an estimate that begins with a false fix is not better than the next."""
+"""Time for which fixes must have been accepted: an estimate that begins with a false fix is not better than
+the next one."""
 _DOUBTED, _FARTHEST_DOUBT = 0.3, 5.0
-"""Share of the distance of a receiver in doubt that is a standard deviation of the place; and m: one that is further
-away has jumped itself."""
+"""The σ of the place while a receiver is in doubt, as a share of the distance of its fix from the estimate;
+and the largest such distance, m: beyond it, the receiver itself has jumped."""
 _DOUBT_NS = 10_000_000_000
-"""For so long a receiver that has jumped is not followed."""
+"""Time for which a receiver that has jumped is not followed."""
 LONGEST_DOUBT_NS = 60_000_000_000
-"""For so long one that jumps again and again is not followed, nor one that has drifted and not come back, nor one of
-which a velocity has jumped (`velocity_jumps`)."""
+"""Longest time for which a receiver is not followed if it jumps repeatedly, or has drifted and not come back,
+or if its velocity has jumped (`velocity_jumps`)."""
 
 
 class PlacedFix(NamedTuple):
-    """A fix beside the estimate. East and north, m."""
+    """A fix and its difference from the estimate. East + i north, m."""
 
     place: complex
     apart: complex
-    """From the estimate."""
+    """Difference from the estimate."""
     sigma: float
     """m."""
     speed: float
-    """m/s, or as fast as it can be."""
+    """m/s; the highest possible speed if it is unknown."""
     velocity: complex | None
-    """Of the receiver, m/s; None where it is not known."""
+    """Velocity of the receiver, m/s; None if unknown."""
     velocity_agrees: bool = True
-    """With the estimate's: else it is the velocity that is wrong, not the position."""
+    """Whether it agrees with the estimated velocity: if not, the velocity is wrong, not the position."""
     lag: float = 0.0
-    """s: by how much that velocity is older than the fix, as far as that is known."""
+    """s: by how much the velocity is older than the fix, as far as known."""
     expected: float = math.inf
-    """m: standard deviation of its distance from the estimate, per axis, that the filter expects."""
+    """m: standard deviation per axis that the filter expects of the difference from the estimate."""
 
     @classmethod
     def of(
@@ -72,63 +76,63 @@ class PlacedFix(NamedTuple):
 
 
 def is_within(record: Innovation, sigmas: float) -> bool:
-    """Whether the innovation of a fix is within so many standard deviations in both horizontal axes."""
+    """Whether the innovation of a fix is within that many standard deviations in both horizontal axes."""
     both = zip(record.innovation, record.variance[:2], strict=False)
     return all(i * i <= sigmas**2 * s for i, s in both)
 
 
 class _Way(NamedTuple):
-    """A fix beside the receiver's velocity, m."""
+    """A fix compared with the receiver's velocity, m."""
 
     t_ns: int
     beyond: complex
-    """Its place less what the velocity adds up to."""
+    """Place of the fix less the integral of the velocity."""
     apart: complex
-    """From the estimate."""
+    """Difference from the estimate."""
     way: float
-    """That the velocity adds up to."""
+    """Integral of the speed."""
     velocity: complex
     """m/s"""
     sigma: float
-    """m, of a fix."""
+    """σ of a fix, m."""
 
 
 class FixJumps:
-    """Compares each fix with those before, beside the estimated motion and beside the receiver's velocity."""
+    """Compares each fix with earlier ones, by the estimated motion and by the receiver's velocity."""
 
     def __init__(self) -> None:
         self._drift = FixDrift()
         self.reset()
 
     def reset(self) -> None:
-        """The filter begins anew."""
+        """Restart with the filter."""
         self._drift.forget()
         self._before: tuple[int, PlacedFix] | None = None
         """The last fix and its time, ns."""
         self._kept: deque[_Way] = deque()
-        """Of the fixes within the window."""
+        """Comparisons of the fixes within the window."""
         self._doubtful_ns: int | None = None
-        """Since when the receiver is in doubt."""
+        """Time since which the receiver is in doubt."""
         self._last_ns = -_WINDOW_NS
-        """When a fix jumped or drifted last."""
+        """Time of the last jump or drift of a fix."""
         self._agreed_ns: int | None = None
-        """When the first fix was accepted."""
+        """Time when the first fix was accepted."""
         self._followed = 0j
-        """How far the estimate has moved beside the receiver's velocity in this doubt, m; what has been returned is
-        not in it."""
+        """How far the estimate has moved in addition to the receiver's velocity in this doubt, m, without
+        what has been returned already."""
         self._drifted_ns: int | None = None
-        """When a fix last contradicted the receiver's own velocity, where that was right."""
+        """Time when a fix last contradicted the receiver's own velocity while that was right."""
         self._false_ns = -_WINDOW_NS
-        """When the velocity was false last."""
+        """Time when the velocity was last false."""
 
     def take(self, t_ns: int, fix: PlacedFix, accepted: bool) -> complex:
-        """A fix, and whether it was accepted by the gate.
+        """Take a fix, and whether the gate accepted it.
 
-        Where it ends a doubt, or is the first that is not to be used: how far the estimate has followed the false
-        fixes before, east and north, m; else zero.
+        If the fix ends a doubt, or is the first that must not be used, returns how far the estimate has
+        followed earlier false fixes, east + i north, m; else zero.
         """
         jumps = self._jumps(t_ns, fix)
-        if jumps:  # whatever it has done before, it no longer does
+        if jumps:  # earlier fixes tell nothing of those after the jump
             self._kept.clear()
             self._drift.forget()
             self._drifted_ns = None
@@ -161,26 +165,26 @@ class FixJumps:
         return followed
 
     def is_contradicting(self, t_ns: int) -> bool:
-        """Whether positions have drifted from the receiver's own velocity a short while ago: do not use them."""
+        """Whether positions have recently drifted from the receiver's own velocity: then do not use them."""
         return (
             self._drifted_ns is not None and t_ns - self._drifted_ns < _WINDOW_NS and self.is_in_doubt(t_ns)
         )
 
     def is_in_doubt(self, t_ns: int) -> bool:
-        """Whether the receiver has jumped a short while ago, or jumps on, or has drifted and not come back."""
+        """Whether the receiver has jumped recently, or still jumps, or has drifted and not come back."""
         if self._doubtful_ns is None:
             return False
         lasting = t_ns - self._doubtful_ns
         return lasting < _DOUBT_NS or (t_ns - self._last_ns < _WINDOW_NS and lasting < LONGEST_DOUBT_NS)
 
     def calc_doubt(self, t_ns: int) -> float:
-        """σ of the place, m, by a receiver in doubt, as it may be right after all; else 0."""
+        """σ of the place, m, while the receiver is in doubt, as it may be right after all; else 0."""
         if self._before is None or not self.is_in_doubt(t_ns):
             return 0.0
         return _DOUBTED * min(abs(self._before[1].apart), _FARTHEST_DOUBT)
 
     def _jumps(self, t_ns: int, fix: PlacedFix) -> bool:
-        """Whether a fix is further from the last one than the estimated motion allows."""
+        """Whether a fix is farther from the last one than the estimated motion allows."""
         before, self._before = self._before, (t_ns, fix)
         if before is None:
             return False
@@ -191,7 +195,7 @@ class FixJumps:
         return abs(fix.apart - last.apart) > bound
 
     def _add_way(self, t_ns: int, fix: PlacedFix) -> complex | None:
-        """Where the fix shows a slow drift: how far the estimate has followed it, m."""
+        """How far the estimate has followed a slow drift, m, if this fix shows one; else None."""
         kept, velocity = self._kept, fix.velocity
         if velocity is None or (kept and not 0 < t_ns - kept[-1].t_ns < _LONGEST_NS):
             kept.clear()
@@ -204,9 +208,9 @@ class FixJumps:
         return followed
 
     def _drifts_from_velocity(self, fix: PlacedFix) -> bool:
-        """Whether fixes have moved otherwise than by the receiver's own velocity, by more than both may differ.
+        """Whether fixes deviate from the integral of the receiver's velocity by more than both errors.
 
-        The first ones may be worse, of a receiver that has become precise since.
+        The bound takes the larger σ: the first fixes may be worse if the receiver has become precise since.
         """
         if not self._kept:
             return False
@@ -215,9 +219,9 @@ class FixJumps:
         return abs(last.beyond - first.beyond - fix.lag * (last.velocity - first.velocity)) > bound
 
     def _drifts_from_estimate(self) -> bool:
-        """Whether the last fix has only now left the estimate, and fixes have left the velocity more than it has.
+        """Whether the last fix left the estimate only now, and fixes left the velocity by more than it did.
 
-        What is wrong with that velocity is so by as much for both.
+        An error of that velocity affects both deviations equally.
         """
         if not self._kept:
             return False
@@ -226,7 +230,7 @@ class FixJumps:
         return drift > max(0.5 * abs(last.apart), abs(self._find_estimates_drift()))
 
     def _find_estimates_drift(self) -> complex:
-        """How far the estimate has moved otherwise than by the receiver's own velocity, m."""
+        """How far the estimate has deviated from the integral of the receiver's own velocity, m."""
         if not self._kept:
             return 0j
         first, last = self._kept[0], self._kept[-1]

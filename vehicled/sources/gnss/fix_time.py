@@ -1,15 +1,16 @@
-"""Of what time fixes are: of the configured latency, or of another one that the filter has found.
+"""The time of fixes: by the configured latency, or by another one that the filter has found.
 
-A configured latency is either right, as where a receiver stamps its fixes itself, or wrong by much. The filter knows
-the second alone, as a Gaussian error: after a minute it has the latency of a right one within two milliseconds, and
-at 20 m/s the place within four centimetres, where the fixes have two. Both hypotheses follow from its one estimate,
-as it is linear in the latency: their evidence, and the estimate under each (a prior of spike and slab, after Mitchell
-and Beauchamp, "Bayesian variable selection in linear regression", JASA 83(404), 1988). What is published is the mean
-of both; the filter goes on with its own. In a bend courses of another time turn the heading, too, and the direction
-of the velocity; where the car speeds up, they make the speed another one.
+A configured latency is either right, for example if a receiver stamps its fixes itself, or wrong by much. The
+filter itself models only the second case, as a Gaussian error: after a minute it has the latency of a right
+one within two milliseconds, and at 20 m/s the place within four centimetres, where the fixes have two. Both
+hypotheses follow from its one estimate, as the estimate is linear in the latency: their evidence, and the
+estimate under each (a prior of spike and slab, after Mitchell and Beauchamp, "Bayesian variable selection in
+linear regression", JASA 83(404), 1988). The mean of both is published; the filter continues with its own
+estimate. In a bend, courses of another time also turn the heading and the direction of the velocity; when the
+car speeds up, they change the speed.
 
-No fix is of the future: a latency that would be negative is none, but for one that a speed of known time shows. Then
-it is the IMU that is late, as `time_vote.py` finds later.
+No fix comes from the future: a negative latency is rejected, unless a speed of known time shows it. In that
+case the IMU is late, as `time_vote.py` finds later.
 """
 
 from __future__ import annotations
@@ -27,28 +28,29 @@ from vehicled.messages import ESTIMATE_INDEX
 from vehicled.units import Vector
 
 _RIGHT = 0.001
-"""s, 1 σ of a latency that is right."""
+"""s, 1 σ of the error of a right latency."""
 ODDS = 4.0
-"""That four configured latencies of five are right, before any measurement."""
+"""Prior odds: four configured latencies of five are right."""
 _FALSIFIED = 0.0012
-"""s, 1 σ: what tyres, springs and antennas that differ from their models add to a latency that is found."""
+"""s, 1 σ: error of a found latency because tyres, springs and antennas differ from their models."""
 _OF_TYRES = 0.004
-"""s, 1 σ: what tyres add in bends. With a latency that they make the heading is right, and not without it."""
+"""s, 1 σ: error due to tyres in bends. If tyres cause the latency, the heading is right with it, and wrong
+without it."""
 _INFORMED = 0.999
-"""Of the configured variance: as long as it is no less, measurements have not told anything."""
+"""Share of the configured variance: while the variance is no less, measurements have shown nothing."""
 _FAR = 6.0
-"""Standard deviations beyond which hardly anything is left of a normal distribution."""
+"""Standard deviations beyond which the tail of a normal distribution is negligible."""
 _LEAST = 1e-6
-"""Of a variance: what is left where rounding would leave none."""
+"""Least remaining share of a variance, where rounding would leave none."""
 _TINY = 1e-30
 """In place of a variance that is zero."""
 _SLOWEST = 1.0
-"""m/s: of a slower car the sideslip is anything."""
+"""m/s: at lower speeds the sideslip is undetermined."""
 _PLACE = [ESTIMATE_INDEX[name] for name in ("x", "y")]
 _ANGLES = [ESTIMATE_INDEX[name] for name in ("roll", "pitch", "yaw")]
 _CORRECTED = "x", "y", "yaw", "vx", "vy"
 _COLUMNS = [(ESTIMATE_INDEX[name], ESTIMATE_INDEX[f"sigma.{name}"]) for name in _CORRECTED]
-"""Of these, and of their σ."""
+"""Columns of these values, and of their σ."""
 _YAW, _LEFT = (_CORRECTED.index(name) for name in ("yaw", "vy"))
 """Places in `_CORRECTED`."""
 _VX, _VY = (ESTIMATE_INDEX[name] for name in ("vx", "vy"))
@@ -56,7 +58,7 @@ _SIDESLIP, _SIGMA_SIDESLIP = ESTIMATE_INDEX["sideslip"], ESTIMATE_INDEX["sigma.s
 
 
 class Latency(NamedTuple):
-    """A latency beside the configured one."""
+    """Difference of a latency from the configured one."""
 
     mean: float
     """s."""
@@ -65,26 +67,27 @@ class Latency(NamedTuple):
 
 
 def weigh(found: Latency, sigma: float, doubt: float, earliest: float = -math.inf) -> Latency:
-    """Mean and variance under both hypotheses.
+    """Mean and variance of a latency under both hypotheses.
 
-    Parameters: what the filter has `found` of a latency of 0 ± `sigma`, s, beside the configured one, and the
-    `doubt` of the time that fixes are compared with, 1 σ, s; a wrong latency is no less than `earliest`, s.
+    Parameters: `found`: estimate of the filter, which began with 0 ± `sigma`, s, relative to the configured
+    latency; `doubt`: 1 σ of the time that fixes are compared with, s; `earliest`: least value of a wrong
+    latency, s.
     """
     of_prior, right = sigma * sigma, _RIGHT * _RIGHT
-    # What measurements alone say is what the filter has found without its prior.
+    # The likelihood of the measurements alone is the filter's estimate without its prior.
     likely = 1.0 / (1.0 / found.variance - 1.0 / of_prior)
     shown = found.mean * likely / found.variance
     likely += doubt * doubt + _FALSIFIED * _FALSIFIED
     if_right, if_wrong = likely + right, likely + of_prior
     log_odds = 0.5 * (math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong))
     wrong, log_possible = _cut(found, earliest)
-    # What is impossible of the wrong ones counts as right.
+    # The prior probability of impossible wrong latencies goes to the right one.
     log_odds += math.log(ODDS + _find_upper_tail(-earliest / sigma)) - log_possible
     return mix(log_odds, Latency(shown * right / if_right, likely * right / if_right), wrong)
 
 
 def mix(log_odds: float, right: Latency, wrong: Latency) -> Latency:
-    """Mean and variance of two hypotheses. `log_odds`: of the first one, natural logarithm."""
+    """Mean and variance of a mixture of two hypotheses. `log_odds`: of `right`, natural logarithm."""
     share, apart = _find_share(log_odds), right.mean - wrong.mean
     variance = share * (right.variance + (1.0 - share) * apart * apart)
     return Latency(wrong.mean + share * apart, variance + (1.0 - share) * wrong.variance)
@@ -95,12 +98,12 @@ def _find_share(log_odds: float) -> float:
 
 
 def _cut(found: Latency, least: float) -> tuple[Latency, float]:
-    """A normal distribution without what is less than `least`, and the log of the probability of the rest."""
+    """A normal distribution truncated below `least`, and the log of the probability of the rest."""
     sigma = math.sqrt(found.variance)
     bound = (least - found.mean) / sigma
     if bound < -_FAR:
         return found, 0.0
-    if bound > _FAR:  # an exponential distribution, nearly
+    if bound > _FAR:  # nearly an exponential distribution
         log_possible = -0.5 * bound * bound - math.log(math.sqrt(2.0 * math.pi) * bound)
         return Latency(least + sigma / bound, (sigma / bound) ** 2), log_possible
     possible = _find_upper_tail(bound)
@@ -110,15 +113,15 @@ def _cut(found: Latency, least: float) -> tuple[Latency, float]:
 
 
 def _find_upper_tail(x: float) -> float:
-    """Of the standard normal distribution."""
+    """Probability that a standard normal variable exceeds x."""
     return 0.5 * math.erfc(x / math.sqrt(2.0))
 
 
 def _find_share_of_tyres(change: float, variance: float, sigma: float) -> float:
-    """How likely a latency that is taken back by a change, s, is one that tyres or noise have made.
+    """Probability that a latency which is corrected by `change`, s, was caused by tyres or noise.
 
-    The direction of the velocity is wrong with it then, and the heading is not. Otherwise the whole estimate is late,
-    as samples of the IMU are, and the sideslip what it was.
+    In that case the direction of the velocity is wrong with the latency, and the heading is right. Otherwise
+    the whole estimate is late, as samples of the IMU are, and the sideslip is unchanged.
     """
     of_tyres, of_samples = variance + _OF_TYRES * _OF_TYRES, variance + sigma * sigma
     log_odds = math.log(ODDS) + 0.5 * math.log(of_samples / of_tyres)
@@ -127,23 +130,23 @@ def _find_share_of_tyres(change: float, variance: float, sigma: float) -> float:
 
 
 class _Effect(NamedTuple):
-    """What both hypotheses do to an estimate of the filter."""
+    """Effect of both hypotheses on an estimate of the filter."""
 
     moves: list[float]
-    """Of `_CORRECTED`: by how much they change, m, rad, m/s;"""
+    """Changes of `_CORRECTED`, m, rad, m/s."""
     before: list[float]
-    """their variances at the look, (unit)²,"""
+    """Their variances when the hypotheses were weighed, (unit)²."""
     gone: list[float]
-    """by how much these become less;"""
+    """Reductions of these variances, (unit)²."""
     shared: float
-    """by how much the covariance of x and y becomes less, m²."""
+    """Reduction of the covariance of x and y, m²."""
 
 
 class FixTime:
-    """The latency of a receiver's fixes under both hypotheses, and what it does to an estimate."""
+    """The latency of a receiver's fixes under both hypotheses, and its effect on an estimate."""
 
     def __init__(self, filter: ObservedFilter, latency: Group, configured: float, sigma: float) -> None:
-        """`latency`: its state, if the filter has it; as `configured`, and σ of that, s."""
+        """`latency`: its state group, if the filter has it; `configured`: latency, and `sigma` its σ, s."""
         self._filter, self._configured, self._sigma = filter, configured, sigma
         self._found = filter.slow.view(latency)
         states = filter.states
@@ -154,10 +157,10 @@ class FixTime:
             *(states.index(VELOCITY, direction) for direction in ("ahead", "left")),
         )
         self._effect: _Effect | None = None
-        """None as long as nothing is known of the latency."""
+        """None while nothing is known of the latency."""
 
     def _read(self) -> tuple[int, Latency] | None:
-        """Which state it is, and what the filter has found; None as long as that is nothing."""
+        """Place of the state, and the filter's estimate; None while measurements have shown nothing."""
         i = self._place
         variance = 0.0 if i is None else self._filter.get_covariance(i, i)
         if i is None or not 0.0 < variance < _INFORMED * self._sigma**2:
@@ -165,10 +168,10 @@ class FixTime:
         return i, Latency(self._found.item(0), variance)
 
     def look(self, doubt: float, has_reference: Callable[[], bool]) -> None:
-        """Weigh both hypotheses anew; `correct` goes by that from then on.
+        """Weigh both hypotheses anew; `correct` uses the result from then on.
 
-        `doubt` of the time that fixes are compared with, 1 σ, s; `has_reference`: whether a speed of known time is
-        measured.
+        `doubt`: 1 σ of the time that fixes are compared with, s; `has_reference`: whether a speed of known
+        time is measured.
         """
         known = self._read()
         if known is None:
@@ -189,15 +192,16 @@ class FixTime:
     def correct(self, values: np.ndarray, correlation: float, point: Vector) -> float:
         """Move an estimate (len(ESTIMATE_COLUMNS),) to the place, heading and velocity under both hypotheses.
 
-        `point`: which it is of, m in vehicle axes. Returns the correlation of x and y, given that of before.
+        `point`: the point that it describes, m in vehicle axes. Returns the correlation of x and y, given the
+        earlier one.
         """
         effect = self._effect
         if effect is None:
             return correlation
         moves, before, gone, shared = effect
         read = values.item
-        # A point is less certain than the origin, by what the latency says nothing of. An update since the look may
-        # have made both more certain: then it is the share that holds.
+        # A point is less certain than the origin, for reasons other than the latency. An update since the
+        # hypotheses were weighed may have made both more certain: then the relative reduction is kept.
         of = [max(v, read(sigma) ** 2) for v, (_, sigma) in zip(before, _COLUMNS, strict=True)]
         left = [math.sqrt(max(1.0 - less / v, _LEAST)) for less, v in zip(gone, of, strict=True)]
         for (column, sigma), move, share in zip(_COLUMNS, moves, left, strict=True):
@@ -206,14 +210,14 @@ class FixTime:
         if math.hypot(vx, vy) > _SLOWEST:
             values[_SIDESLIP] = math.atan2(vy, vx)
             values[_SIGMA_SIDESLIP] = left[_LEFT] * read(_SIGMA_SIDESLIP)
-        if any(point):  # turned about the origin
+        if any(point):  # it turns about the origin
             _turn(values, point, moves[_YAW])
         correlation -= shared / math.sqrt(of[0] * of[1])
         return max(-1.0, min(correlation / (left[0] * left[1]), 1.0))
 
 
 def _turn(values: np.ndarray, point: Vector, angle: float) -> None:
-    """Turn an estimate's point (m, vehicle axes) about the vehicle origin by an angle that its yaw has in it, rad."""
+    """Move an estimate's point (m, vehicle axes) by a turn about the origin, rad, that is already in its yaw."""
     roll, pitch, yaw = values[_ANGLES].tolist()
     x, y, z = point
     across, up = y * math.cos(roll) - z * math.sin(roll), y * math.sin(roll) + z * math.cos(roll)

@@ -1,4 +1,4 @@
-"""What a receiver measures: noise by kind of fix, the baseline between two antennas, and limits."""
+"""Settings of a receiver's measurements: noise by kind of fix, baseline between two antennas, and limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vehicled.units import Direction, Metres, MetresPerSecond, NonNegative, Posi
 
 @dataclass(frozen=True, kw_only=True)
 class FixNoise:
-    """Position noise of one kind of fix, where the receiver does not report its accuracy."""
+    """Position noise of one kind of fix, used if the receiver does not report its accuracy."""
 
     horizontal: Annotated[Metres, Positive]
     vertical: Annotated[Metres, Positive]
@@ -21,10 +21,10 @@ class FixNoise:
     """The part of the noise that wanders slowly (Gauss–Markov), per axis; the rest is white."""
     wander_time: Annotated[Seconds, Positive] = 120.0
     velocity: Annotated[MetresPerSecond, Positive] = 0.1
-    """Per horizontal axis: of the speed, and, divided by it, of the course."""
+    """Noise of the speed, and, divided by the speed, of the course; per horizontal axis."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) where the slow part of the noise is not smaller than the whole."""
+        """Yield (key, message) if the slow part of the noise is not smaller than the whole."""
         if self.wander >= self.horizontal:
             yield "wander", "the part that wanders must be smaller than the whole horizontal noise"
 
@@ -33,19 +33,19 @@ RTK_FIXED = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
 RTK_FLOAT = FixNoise(horizontal=0.3, vertical=0.5, wander=0.2, wander_time=60.0, velocity=0.05)
 DGNSS = FixNoise(horizontal=0.7, vertical=1.4, wander=0.35)
 SINGLE = FixNoise(horizontal=1.0, vertical=2.0, wander=0.5)
-"""Noise by default, without correction data and with those of each kind."""
+"""Default noise, without correction data and with each kind of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """Two antennas, from the first to the second of which the receiver gives the heading."""
+    """Two antennas; the receiver gives the direction from the first to the second."""
 
     angle: Direction = 0.0
-    """From ahead to the baseline, to the left."""
+    """Angle from straight ahead to the baseline, positive to the left."""
     angle_sigma: Annotated[Radians, NonNegative] = 0.01
-    """How well that is known, 1 σ; the filter estimates the rest."""
+    """How well the angle is known, 1 σ; the filter estimates the error."""
     noise: Annotated[Radians, Positive] = 0.005
-    """Where the receiver does not report its accuracy."""
+    """Noise of the heading if the receiver does not report its accuracy."""
     gate: Gate = field(default_factory=Gate)
 
 
@@ -58,5 +58,5 @@ _LIMITS = {
 
 
 def limit_channels(receiver: str) -> Mapping[str, float]:
-    """The largest magnitude that can be a measurement, in the channel's unit, by channel of a receiver."""
+    """Largest possible magnitude of a measurement, in the channel's unit, by channel of a receiver."""
     return {f"{receiver}.{what}": limit for what, limit in _LIMITS.items()}

@@ -1,4 +1,4 @@
-"""GNSS receivers: fixes, velocity over ground, heading; and through them, where in the world the car is."""
+"""GNSS receivers: fixes, velocity over ground, heading; and from them, the place of the car in the world."""
 
 from __future__ import annotations
 
@@ -55,22 +55,22 @@ from vehicled.units import Metres, MetresPerSecond, NonNegative, Positive, Radia
 from vehicled.vehicle.arrays import AHEAD, YAW_RATE
 
 _LEAST_ACCURACY, _LEAST_VELOCITY_ACCURACY, _LEAST_HEADING_ACCURACY = 2e-3, 5e-3, 1e-3
-"""m, m/s and rad: no receiver is better, whatever it reports."""
+"""m, m/s and rad: lower bounds, whatever a receiver reports."""
 _HEAVE = 0.03
-"""m/s: a rough road moves the antenna up and down by that beside the model."""
+"""m/s: vertical speed of the antenna on a rough road in addition to the model's."""
 _VAGUE_HEADING = 0.1
-"""rad: a heading that is less certain is no start, as errors are linearised."""
+"""rad: a heading with a larger σ cannot start the filter, as errors are linearised."""
 _OPENED = 3.0
-"""Factor on σ of a yaw that is set to a heading: those that follow correlate it with the error of the baseline."""
+"""Factor on σ of a yaw that is set to a heading: later headings share the error of the baseline with it."""
 _HEIGHT_RATIO = 2.0
-"""By how much farther heights wander than horizontal positions: all satellites are above."""
+"""Ratio of the wander of heights to that of horizontal positions: all satellites are above."""
 _LEAST_WHITE = 0.25
 """Least share of the variance of heights that is white, whatever the receiver reports of horizontal positions."""
 _ANOTHER_KIND = 0.5
-"""Relative difference of the size of the slow error from which on it belongs to another kind of fix. Accuracies that
-receivers report go up and down by less, while the error stays the same."""
+"""Relative change in the size of the slow error above which it belongs to another kind of fix. Accuracies
+that receivers report vary by less, while the error stays the same."""
 _FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET, STEERING_RATIO)
-"""Beside the receiver's own: states that a wrong heading has led astray."""
+"""States that a wrong heading has falsified, in addition to the receiver's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ class Gnss(SourceSettings):
 
     antenna: Place = (0.0, 0.0, 0.0)
     antenna_sigma: Annotated[Metres, NonNegative] = 0.003
-    """How well its place is known, 1 σ."""
+    """How well its place is known, 1 σ per axis."""
     latency_sigma: Annotated[Seconds, NonNegative] = 0.02
     """How well the time of a fix is known, 1 σ. Velocities may be older than their fix by half of it, 1 σ."""
     rtk_fixed: FixNoise = RTK_FIXED
@@ -97,15 +97,16 @@ class Gnss(SourceSettings):
     trust_reported_accuracy: bool = True
     """Take the receiver's own 1-σ accuracies of position, velocity and heading instead of the noise above."""
     sideslip_error: Annotated[Radians, NonNegative] = 0.001
-    """What the course may be off beside the receiver's own noise: the model's sideslip is slowly wrong in corners."""
+    """Error of the course in addition to the receiver's own noise: the model's sideslip is slowly wrong in
+    corners."""
     least_speed: Annotated[MetresPerSecond, Positive] = 2.0
-    """Below this the course over ground is used together with the speed only, as a velocity that is a vector."""
+    """Below this speed the course over ground is used only together with the speed, as a velocity vector."""
     heading: Baseline | None = None
-    """Of a receiver with two antennas; None: its heading is not used."""
+    """Baseline of a receiver with two antennas; None: its heading is not used."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
     def find_noise(self, quality: float) -> FixNoise:
-        """Noise of a fix of the NMEA quality 2, 4 or 5; for any other that of a `single` fix."""
+        """Noise of a fix of NMEA quality 2, 4 or 5; for any other quality that of a `single` fix."""
         return {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}.get(int(quality), self.single)
 
     def make_source(self, context: Context) -> GnssSource:
@@ -113,13 +114,13 @@ class Gnss(SourceSettings):
         return GnssSource(self, context)
 
     def get_given(self) -> dict[Group, object]:
-        """Place, latency and angle of the baseline."""
+        """Configured values: place of the antenna, latency, and angle of the baseline."""
         r = self.RECEIVER
         angle = None if self.heading is None else self.heading.angle
         return super().get_given() | {r.antenna: self.antenna, r.baseline: angle}
 
     def get_arrays(self) -> dict[str, tuple[float, ...]]:
-        """Angle of the baseline; place of an antenna that has no place in the model of the car's sensors."""
+        """Angle of the baseline; and the antenna's place, if the car's sensor models do not contain it."""
         receiver = self.RECEIVER
         angle = 0.0 if self.heading is None else self.heading.angle
         arrays: dict[str, tuple[float, ...]] = {receiver.baseline_array: (angle,)}
@@ -139,18 +140,18 @@ class GnssSource(Source[Gnss]):
         self._receiver = settings.RECEIVER
         self._prefix = prefix = f"{self._receiver.name}."
         self._own = {c: c.removeprefix(prefix) for c in CHANNELS if c.startswith(prefix)}
-        """Its channels, and what they are of any receiver."""
+        """Its channels, with their names without the receiver's prefix."""
         self._placement = CarPlacement(context.filter, context.updates, context.world, context.counters)
         self._vectors = GroundVectors()
         self._origin_error = 0.0
-        """m, 1 σ per axis: how far its fixes are from those of another receiver, as base stations may differ."""
+        """m, 1 σ per axis: offset of its fixes from another receiver's, as base stations may differ."""
         super().__init__(settings, context)
         self._latency = self.filter.slow.view(self._receiver.latency)
         self._steady = SteadySpeeds(self.filter, self._receiver.steady_array)
         self._smoothed = SmoothedVelocity(self.filter, self._receiver.velocity_latency)
 
     def reset(self) -> None:
-        """The filter begins anew."""
+        """Restart with the filter."""
         self._jumps.reset()
         self._velocity_jumps.reset()
         self.motion.reset()
@@ -176,7 +177,7 @@ class GnssSource(Source[Gnss]):
     # -- before the filter runs ------------------------------------------------------------------------
 
     def find_fix(self, values: Mapping[str, float]) -> Fix | None:
-        """The fix in a measurement, if it has a position that is worth something."""
+        """The fix in a measurement, if it has a valid position."""
         v, name = values, self._prefix
         if f"{name}lat" not in v or f"{name}lon" not in v or v.get(f"{name}quality", 1.0) < 1.0:
             return None
@@ -187,7 +188,7 @@ class GnssSource(Source[Gnss]):
         return values.get(f"{self._prefix}course")
 
     def find_yaw(self, values: Mapping[str, float]) -> tuple[float, float] | None:
-        """Yaw of the car to begin with and its σ, rad, by the baseline; None without a heading that can be used."""
+        """Initial yaw of the car and its σ, rad, from the baseline; None without a usable heading."""
         baseline, heading = self.settings.heading, values.get(f"{self._prefix}heading")
         if baseline is None or heading is None or self._heading_check.is_wrong:
             return None
@@ -202,13 +203,13 @@ class GnssSource(Source[Gnss]):
 
     @property
     def place_doubt(self) -> float:
-        """σ of the place that is in doubt, as its fixes have jumped, m."""
+        """σ of the place, m, while its fixes are in doubt after a jump."""
         return self._jumps.calc_doubt(self.updates.step_ns)
 
     # -- while it runs ---------------------------------------------------------------------------------
 
     def observe(self, m: Measurement) -> None:
-        """Find or align the world where that is still to be done, then update with all that it has."""
+        """Find or align the world if still to be done, then update with all values of the measurement."""
         name, own = self._prefix, self._own
         v = {own[c]: value for c, value in m.values.items() if c in own}
         fix = self.find_fix(m.values)
@@ -221,12 +222,12 @@ class GnssSource(Source[Gnss]):
             self._placement.join_world(fix)
         self._check_heading(m.t, v)
         if moving and self._is_heading_lost(m.t * 1e-9, v, fix):
-            return  # the filter begins anew
+            return  # the filter restarts
         if not self._world.aligned and self._align(m, v, fix, moving) and m.t < self.updates.step_ns:
             self._leave_out(m, v, fix)
             return
         if fix is not None and not self._world.aligned and self._has_preferred:
-            # While the heading is not known, neither is where the antennas are beside each other.
+            # While the heading is unknown, so are the relative positions of the antennas.
             self.updates.reject(m, f"{name}position", [], "not aligned")
         elif fix is not None:
             self._observe_position(m, v, fix)
@@ -241,19 +242,19 @@ class GnssSource(Source[Gnss]):
 
     @property
     def _late(self) -> float:
-        """By how much fixes are older than the configured latency says, as far as the filter has found, s."""
+        """Estimated age of fixes in addition to the configured latency, s."""
         return float(self._latency.item(0))
 
     @property
     def _velocity_late(self) -> float:
-        """The same of velocities, which receivers smooth more, s."""
+        """The same for velocities, which receivers smooth more, s."""
         return self._late + self._smoothed.lag
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
         return self.settings.find_noise(v.get("quality", 1.0))
 
     def _find_accuracy(self, reported: float | None, otherwise: float, least: float) -> float:
-        """1 σ as the receiver reports it, if it does."""
+        """1 σ as reported by the receiver, if it is reported and trusted; at least `least`."""
         if reported is None or not self.settings.trust_reported_accuracy:
             return otherwise
         return max(reported, least)
@@ -269,7 +270,8 @@ class GnssSource(Source[Gnss]):
         wander = kind.wander * horizontal / kind.horizontal
         self._set_wander(wander, kind.wander_time)
         place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
-        # Noise is identified by derivatives of all that the filter does, which this addition has not.
+        # Identification of noise differentiates all operations of the filter; this addition has no
+        # derivative.
         if not self._given_noise:
             self._placement.widen_place(m.t)
         is_used = not (self._jumps.is_contradicting(m.t) or self._velocity_jumps.are_positions_false)
@@ -284,14 +286,14 @@ class GnssSource(Source[Gnss]):
         self._note_distance(horizontal, v)
 
     def _observe_velocity(self, m: Measurement, v: Mapping[str, float], moving: bool) -> None:
-        """Update with the vector, or else with speed and course."""
+        """Update with the velocity vector if there is one, else with speed and course."""
         swing = self._rates.find_change(m.t * 1e-9 - self._velocity_late)
         of_rates = self.filter.measured_rates.item(0) * self._arm * math.hypot(self._rates.sigma, swing)
         sigma = math.hypot(self._find_velocity_noise(v), of_rates, self._smoothed.calc_noise(m.t))
         velocity = None
         if self._world.aligned:
             velocity, sigma = self._vectors.find(m.t, v, sigma, moving)
-        # A position alone says nothing of velocities: they may come in messages of their own.
+        # A position alone does not show that velocities are missing: they may come in messages of their own.
         if "speed" in v or "course" in v:
             health, name = self.updates.health, self._prefix
             health[f"{name}velocity"].is_expected = self._world.aligned and self._vectors.are_given
@@ -301,16 +303,16 @@ class GnssSource(Source[Gnss]):
             self._observe_speed_and_course(m, v, sigma, moving)
         else:
             self._observe_vector(m, v, sigma, velocity)
-        # One of zero is kept by the receiver, or put in place of noise, and shows nothing of its own.
+        # A velocity of zero is held by the receiver, or stands for noise: it shows nothing.
         if velocity != 0.0:
             self._find_velocity_jump(m.t, sigma)
 
     def _observe_vector(
         self, m: Measurement, v: Mapping[str, float], sigma: float, velocity: complex
     ) -> None:
-        # Not the speed of the same measurement, which may have been removed.
+        # The speed of the same measurement is not used, as it may have been removed.
         kind, horizontal, speed = f"{self._prefix}velocity", [velocity.real, velocity.imag], abs(velocity)
-        if speed > FASTEST:  # each component is possible, both together are not
+        if speed > FASTEST:  # each component is possible, but not both together
             self.updates.reject(m, kind, horizontal, "absurd")
             return
         level = sigma**2 + (self.settings.sideslip_error * speed) ** 2
@@ -332,14 +334,14 @@ class GnssSource(Source[Gnss]):
                 updates.update(m, kind, value, [sigma**2], None, late, is_used)
         if "course" in v:
             kind, value = f"{self._prefix}course", [v["course"]]
-            if not moving:  # nor without a speed, which its noise depends on
+            if not moving:  # also if there is no speed, on which its noise depends
                 updates.reject(m, kind, value, "not moving")
             else:
                 noise = (sigma / v["speed"]) ** 2 + self.settings.sideslip_error**2
                 updates.update(m, kind, value, [noise], None, late, is_used)
 
     def _find_velocity_jump(self, t_ns: int, sigma: float) -> None:
-        """Look for a jump of the velocity, which the estimate has then followed for a while."""
+        """Look for a jump of the velocity; the estimate has then followed it for a while."""
         deviation = find_deviation(self.updates.records, self._receiver.name)
         if deviation is None:
             return
@@ -351,7 +353,7 @@ class GnssSource(Source[Gnss]):
     def _observe_heading(self, m: Measurement, v: Mapping[str, float]) -> None:
         baseline, kind = self.settings.heading, f"{self._prefix}heading"
         if baseline is None:
-            if kind not in self.updates.health:  # of which most cars have none
+            if kind not in self.updates.health:  # not registered before, as most cars have no heading
                 self.updates.register(kind, Baseline().gate)
             self.updates.health[kind].is_expected = False
             self.updates.reject(m, kind, [v["heading"]], "no baseline")
@@ -364,7 +366,7 @@ class GnssSource(Source[Gnss]):
             self.updates.update(m, kind, [v["heading"]], [sigma**2], latency=self._late)
 
     def _check_heading(self, t_ns: int, v: Mapping[str, float]) -> None:
-        """Have the car turned again where the baseline by which it was turned is mounted otherwise."""
+        """Cause the car to be aligned anew if the baseline that aligned it is mounted otherwise."""
         baseline, check = self.settings.heading, self._heading_check
         if baseline is not None:
             before, read = check.is_wrong, self.filter.pose.item
@@ -374,10 +376,7 @@ class GnssSource(Source[Gnss]):
                 self.filter.slow.forget((*self._receiver.groups, *_FALSIFIED))
 
     def _is_heading_lost(self, t: float, v: Mapping[str, float], fix: Fix | None) -> bool:
-        """Whether the heading is not known any more, by a measurement of a car that moves.
-
-        Without a fix, the filter could not begin anew.
-        """
+        """Whether a moving car's measurement shows that the heading is lost; always false without a fix."""
         f, velocity = self.filter, read_velocity(v)
         if velocity is not None and self._world.aligned:
             self.motion.take(t - self._velocity_late, velocity, self._find_velocity_then(t))
@@ -387,12 +386,12 @@ class GnssSource(Source[Gnss]):
         return self._world.is_heading_lost(f.get_variance(ATTITUDE, "yaw"), is_turned)
 
     def _find_velocity_then(self, t: float) -> complex:
-        """Estimated velocity of the antenna, east + i north, m/s, when one was measured that came with time t (s)."""
+        """Estimated velocity of the antenna, east + i north, m/s, at the time of a velocity stamped t (s)."""
         age = self.updates.step_ns * 1e-9 - t + self._velocity_late
         return find_antenna_velocity(self.filter, self.settings.antenna, age)
 
     def _note_distance(self, sigma: float, v: Mapping[str, float]) -> None:
-        """Compare how far from the estimate the fix is that has just been observed with those before."""
+        """Compare the latest fix's difference from the estimate with those of earlier fixes."""
         record = self.updates.records[-1]
         if record.innovation and record.reason != "reset":
             velocity, speed = read_velocity(v), v.get("speed", FASTEST)
@@ -400,24 +399,24 @@ class GnssSource(Source[Gnss]):
             if velocity is not None:
                 speed, then = abs(velocity), self._find_velocity_then(record.t * 1e-9)
                 agrees &= does_agree(velocity, then, self._find_velocity_noise(v))
-            lag = max(self._smoothed.lag, 0.0)  # none is younger: what noise makes of it
+            lag = max(self._smoothed.lag, 0.0)  # no velocity is younger than its fix: a negative lag is noise
             fix = PlacedFix.of(record, sigma, speed, velocity, agrees, lag)
             self._velocity_jumps.compare_position(record.t, fix.apart, sigma)
             accepted = is_within(record, self.settings.gate.reject_beyond)
             self._widen_followed(self._jumps.take(record.t, fix, accepted))
 
     def _widen_followed(self, drift: complex) -> None:
-        """Make the place less certain by how far, m, the estimate has followed fixes before they were found false."""
+        """Make the place less certain: the estimate has followed false fixes by `drift`, m, until now."""
         speed = abs(self.filter.pose.item(AHEAD))
         for axis, way in (("x", drift.real), ("y", drift.imag)):
             if way > 0.0:
                 self.filter.add_variance(POSITION, axis, way**2)
-        if drift and speed > self.settings.least_speed:  # which it may have taken for a latency
+        if drift and speed > self.settings.least_speed:  # the filter may have taken the drift for a latency
             latency = min(abs(drift) / speed, self.settings.latency_sigma)
             self.filter.add_variance(self._receiver.latency, "", latency**2)
 
     def _set_wander(self, sigma: float, time: float) -> None:
-        """The slow part of a fix's error belongs to its kind; it begins anew when its size changes."""
+        """Set the slow part of a fix's error to that of its kind; it restarts when its size changes."""
         present = self.filter.get_process(self._receiver.wander).item(1)
         self.filter.set_process_time(self._receiver.wander, time)
         sigma = math.hypot(sigma, self._origin_error)
@@ -426,9 +425,9 @@ class GnssSource(Source[Gnss]):
             self.filter.restart_process(self._receiver.wander, process)
 
     def _align(self, m: Measurement, v: Mapping[str, float], fix: Fix | None, moving: bool) -> bool:
-        """The first heading or course over ground turns a car whose heading was unknown; else fixes do so.
+        """Turn a car of unknown heading by the first heading or course over ground, else by fixes.
 
-        Returns whether what has been measured until now is too old from then on.
+        Returns whether all earlier measurements are too old from then on.
         """
         name, yaw = self._prefix, self.find_yaw(m.values)
         by_fixes = None
@@ -442,7 +441,7 @@ class GnssSource(Source[Gnss]):
         elif "course" in v and moving:
             noise, late = self._find_velocity_noise(v), self._velocity_late
             if go_ahead(self.filter, self.updates, v["speed"], noise):
-                return True  # the next one turns it
+                return True  # the next course turns the car
             t_ns, variance = m.t - round(late * 1e9), (noise / v["speed"]) ** 2 + SIDESLIP**2
             observed = Observation(f"{name}course", t_ns, [v["course"]], [variance], late)
         else:
@@ -456,25 +455,25 @@ class GnssSource(Source[Gnss]):
         return is_turned
 
     def _leave_out(self, m: Measurement, v: Mapping[str, float], fix: Fix | None) -> None:
-        """Record a message that has just turned the car, or set its speed, as left out: it has been used for that."""
+        """Record the values of a message as left out: it has already turned the car, or set its speed."""
         left_out = {kind: [v[kind]] for kind in ("speed", "course") if kind in v}
         if "vn" in v and "ve" in v:
             left_out = {"velocity": [v["ve"], v["vn"]]}
         if fix is not None:
             left_out["position"] = []
         if "heading" in v and self.settings.heading is None:
-            self._observe_heading(m, v)  # of which none is used
+            self._observe_heading(m, v)  # rejects it, as no heading is used
         elif "heading" in v:
             left_out["heading"] = [v["heading"]]
         for kind, value in left_out.items():
             self.updates.reject(m, f"{self._prefix}{kind}", value, "not aligned")
 
     def _reset_position(self, observation: Observation, update: Update) -> bool:
-        """Set what the gate has rejected persistently of the position to the fix."""
+        """Set those components of the position to the fix that the gate has rejected persistently."""
         if self._jumps.is_in_doubt(observation.t_ns) or self._velocity_jumps.are_positions_false:
             return False
         if self._has_agreeing_other():
-            # That one decides where the car is; of this one, how it moves is as good as before.
+            # The other receiver determines the place; the motion by this one is still as good as before.
             self._origin_error = math.hypot(*update.innovation[:2])
             return True
         self.filter.reset_position(observation, update, self.updates.health[observation.kind].persistent)
@@ -482,7 +481,7 @@ class GnssSource(Source[Gnss]):
         return True
 
     def _reset_motion(self, observation: Observation, update: Update) -> bool:
-        """Widen what velocity and course depend on, unless the receiver's own positions contradict them."""
+        """Inflate the variances behind velocity and course, unless the positions contradict these."""
         jumps = self._jumps.is_in_doubt(observation.t_ns) or self._velocity_jumps.lasts
         if jumps or self._has_agreeing_other():
             return False
@@ -490,6 +489,6 @@ class GnssSource(Source[Gnss]):
         return True
 
     def _has_agreeing_other(self) -> bool:
-        """Whether another receiver agrees with the estimate: then this one does not."""
+        """Whether another receiver agrees with the estimate: then this one is wrong."""
         others = (r.name for r in (GNSS, GNSS2) if r is not self._receiver)
         return any(self.updates.is_agreeing(f"{other}.position") for other in others)

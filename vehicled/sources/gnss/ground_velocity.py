@@ -1,7 +1,8 @@
 """Speed and course over ground of receivers that give their velocity as a vector.
 
-The filter uses the vector. What compares sensors with each other, and the start, use speed and course. Of receivers
-that give these alone the filter uses the vector near standstill: a speed does not say whether a car goes backwards.
+The filter uses the vector. Comparisons between sensors, and the start, use speed and course. If a receiver
+gives only these, the filter uses their vector near standstill, because a speed does not show whether a car
+reverses.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ _RECEIVERS = tuple(
     tuple(f"{name}.{what}" for what in ("vn", "ve", "speed", "course")) for name in ("gnss", "gnss2")
 )
 VECTORS = frozenset(north for north, *_ in _RECEIVERS)
-"""Channels without which there is no such vector."""
+"""Channels that every velocity vector contains."""
 _SHOWN = 5.0
-"""σ of a velocity: slower, a course is noise, or one that the receiver has kept."""
+"""Number of σ of a velocity: at lower speeds, a course is noise, or held by the receiver."""
 _ALIKE, _SHORTEST = 1.0, 0.001
-"""s within which velocities next to standstill err alike; and the least interval between them."""
+"""s within which velocities near standstill have the same error; and the least interval between them, s."""
 _HELD = 0.5
-"""m/s: some receivers report zero below that."""
+"""m/s: some receivers report zero below this speed."""
 LEAST_SPEED = 0.3
-"""m/s: next to standstill the speed of a noisy velocity is no longer Gaussian."""
+"""m/s: below it, the speed of a noisy velocity is no longer Gaussian."""
 
 
 def find_channels(m: Measurement, wrong: Container[str]) -> list[str]:
-    """Those of its channels that are `wrong`, and a vector of which a speed that is wrong was calculated."""
+    """Channels of a measurement that are `wrong`, and the velocity vector if a wrong speed came from it."""
     values = m.values
     found = [c for c in values if c in wrong]
     if "gnss.speed" in found and "gnss.vn" in values and "gnss.ve" in values:
@@ -40,7 +41,7 @@ def find_channels(m: Measurement, wrong: Container[str]) -> list[str]:
 
 
 def add_speed_and_course(m: Measurement) -> Measurement:
-    """A measurement with those that follow from its vector, where a car can have it; its own values stay."""
+    """Add speed and course by a measurement's vector, if a car can have it; its own values stay."""
     values = m.values
     for north, east, speed, course in _RECEIVERS:
         if north in values and east in values:
@@ -53,19 +54,20 @@ def add_speed_and_course(m: Measurement) -> Measurement:
 
 
 class GroundVectors:
-    """Velocities of one receiver, as far as they are used as vectors."""
+    """Velocities of one receiver that are used as vectors."""
 
     def __init__(self) -> None:
         self._last_ns = 0
         self.are_given = False
-        """Whether the receiver has given any; else they are made of speed and course, and only near standstill."""
+        """Whether the receiver has given a vector; else vectors are made of speed and course, only near
+        standstill."""
 
     def find(
         self, t_ns: int, v: Mapping[str, float], sigma: float, moving: bool
     ) -> tuple[complex | None, float]:
-        """Velocity over ground, east + i north, and its σ, m/s; None where speed and course count one by one.
+        """Velocity over ground, east + i north, and its σ, m/s; None if speed and course are used separately.
 
-        `v`: values by name, with `sigma` of the speed, m/s; `moving`: whether a course counts by itself.
+        `v`: values by name; `sigma`: of the speed, m/s; `moving`: whether a course is used by itself.
         """
         interval, self._last_ns = (t_ns - self._last_ns) * 1e-9, t_ns
         if "vn" in v and "ve" in v:
@@ -76,11 +78,12 @@ class GroundVectors:
 
 
 def find_slow_vector(v: Mapping[str, float], sigma: float, interval: float) -> tuple[complex, float] | None:
-    """A receiver's velocity, east + i north, and its σ per axis, m/s, by speed and course; None where they show none.
+    """Velocity, east + i north, and its σ per axis, m/s, from speed and course; None if they do not give one.
 
-    `v`: its values by name; `sigma`: σ of the speed; `interval` since the one before, s. Next to standstill it is
-    zero, by as much as speed and noise: an error that lasts, and counts once per second however often they come. A
-    speed of exactly zero is held by the receiver, and may be any that is as slow.
+    `v`: values by name; `sigma`: σ of the speed; `interval`: time since the previous one, s. Near standstill
+    it is zero, with a σ of speed and noise together: that error lasts, so it counts once per second, however
+    often velocities come. A speed of exactly zero is held by the receiver, and the true speed may be up to
+    the hold limit.
     """
     speed = v.get("speed")
     if speed is None:

@@ -1,7 +1,7 @@
-"""The heading by fixes alone, where a receiver gives no course or the car is too slow for one.
+"""The heading from fixes alone, if a receiver gives no course or the car is too slow for one.
 
-The way by fixes is compared with the same way by dead reckoning in a frame of unknown direction, so the car may turn
-and reverse meanwhile.
+The way between fixes is compared with the same way by dead reckoning in a frame of unknown direction, so the
+car may turn and reverse in between.
 """
 
 from __future__ import annotations
@@ -10,37 +10,37 @@ import cmath
 import math
 
 _LEAST_WAY, _SIGMAS = 3.0, 10.0
-"""m, and standard deviations of a fix, between the first and the last."""
+"""Least way between the first and the last fix, m, and in standard deviations of a fix."""
 _SHORT_WAY, _PATIENCE = 1.0, 2.5
-"""m that are enough once the car has moved for these seconds: robots, and cars in a yard, are slow."""
+"""Way, m, that is enough after the car has moved for this time, s: robots, and cars in a yard, are slow."""
 _STANDING = 0.1
-"""m of way up to which it counts as standing."""
+"""m: up to this way the car counts as standing."""
 _LONGEST = 30.0
-"""s: over a longer time, dead reckoning is less certain than a new beginning."""
+"""s: over a longer time, dead reckoning is less certain than a restart of the comparison."""
 _LONGEST_PAUSE = 1.5
-"""s between fixes, in which the car is taken to move regularly."""
+"""Longest time between fixes, s, during which the motion is taken to be regular."""
 _DRIFT = 0.005
 """rad/s: σ of a yaw rate whose bias is not known yet."""
 _STRETCH = 0.3
-"""By how much, as a share, the two ways may differ in length."""
+"""Largest relative difference in length of the two ways."""
 
 
 class HeadingByFixes:
-    """Compares fixes with dead reckoning since the first of them."""
+    """Compares fixes with dead reckoning since the first fix."""
 
     def __init__(self) -> None:
         self._begin: tuple[float, complex] | None = None
-        """Time, s, and place of the first."""
+        """Time, s, and place of the first fix."""
         self._last = 0.0, 0j
-        """Time of the last, and velocity then."""
+        """Time of the last fix, s, and velocity at that time."""
         self._way, self._moved_at = 0j, 0.0
-        """By dead reckoning, m; and when it began to be one, s."""
+        """Way by dead reckoning, m; and the time when the car began to move, s."""
 
     def take(self, t: float, place: complex, sigma: float, velocity: complex) -> tuple[float, float] | None:
-        """By which angle the frame of `velocity` has to be turned at a fix, and its σ, rad; None while not known.
+        """Take a fix. Returns the turn of the frame of `velocity`, and its σ, rad; None while unknown.
 
-        `t`, s; `place`: east + north i, m; `sigma`: of it per axis, m; `velocity`: of the antenna as the car reckons
-        it, in its own frame, m/s.
+        `t`: s; `place`: east + i north, m; `sigma`: of the place per axis, m; `velocity`: of the antenna by
+        dead reckoning, in the car's own frame, m/s.
         """
         since, before = self._last
         pause = t - since

@@ -1,7 +1,7 @@
-"""A baseline of two antennas that is mounted otherwise than configured: its heading against the course over ground.
+"""Check of the mounting of a two-antenna baseline: its heading against the course over ground.
 
-On a straight a car moves along its heading, so that both differ by the error of the mounting angle alone; in a bend
-they do so by less than a half of a right angle.
+On a straight a car moves along its heading, so that both differ only by the error of the mounting angle; in a
+bend they differ by less than half a right angle.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ from statistics import median
 from vehicled.maths.angles import wrap
 
 _FAST, _STRAIGHT = 3.0, 0.05
-"""m/s and rad/s: at a higher speed and a lower yaw rate, sideslip and latencies make no difference of degrees."""
+"""m/s and rad/s: at a higher speed and a lower yaw rate, sideslip and latencies change the angle by less than
+degrees."""
 _SLOW, _GROSS = 2.0, math.radians(45.0)
-"""m/s, and rad: a car that is as fast moves along its heading within that, also in a bend."""
+"""m/s, and rad: above that speed, a car moves along its heading within that angle, also in a bend."""
 _LARGEST, _SIGMAS = math.radians(10.0), 4.0
-"""rad, and standard deviations of the mounting angle: more is another mounting."""
+"""rad, and standard deviations of the mounting angle: a larger difference means another mounting."""
 _KEPT = 15
-"""Comparisons, of which more than half must differ by so much."""
+"""Number of comparisons; more than half of them must exceed the limit."""
 _TOGETHER_NS = 200_000_000
-"""Between a course and a heading that are compared."""
+"""Longest time between a course and a heading that are compared."""
 
 
 class HeadingCheck:
-    """Finds whether the heading that a receiver gives is that of the configured baseline."""
+    """Finds whether the heading of a receiver is that of the configured baseline."""
 
     def __init__(self) -> None:
         self._apart: deque[float] = deque(maxlen=_KEPT)
         """Magnitudes of the differences on straights, rad."""
         self._anyhow: deque[float] = deque(maxlen=_KEPT)
-        """Likewise, in bends too."""
+        """The same, including bends."""
         self._course = 0.0
         self._course_ns = -_TOGETHER_NS
         self.is_wrong = False
-        """Whether its headings are not to be used."""
+        """Whether the receiver's headings must not be used."""
 
     def forget(self) -> None:
-        """Another mounting angle is configured."""
+        """Forget the comparisons, as another mounting angle is configured."""
         self._apart.clear()
         self._anyhow.clear()
         self.is_wrong = False
@@ -47,9 +48,10 @@ class HeadingCheck:
     def take(
         self, t_ns: int, values: Mapping[str, float], motion: tuple[float, float], angle: tuple[float, float]
     ) -> None:
-        """Course and heading of a measurement, as far as it has them.
+        """Take course and heading of a measurement, as far as it has them.
 
-        `motion`: speed ahead (m/s) and yaw rate (rad/s) of the car; `angle`: of the baseline, and its σ, rad.
+        `motion`: forward speed (m/s) and yaw rate (rad/s) of the car; `angle`: of the baseline, and its σ,
+        rad.
         """
         ahead, yaw_rate = motion
         if abs(ahead) < _SLOW:

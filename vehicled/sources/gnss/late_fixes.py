@@ -1,8 +1,9 @@
-"""Latencies of fixes that an observation does not correct, and the place that goes with them (`considered.py`).
+"""Latencies of fixes that an observation does not correct, and their effect on the place (`considered.py`).
 
-While a car drives on, fixes are the same for a latency and for a place that errs by the speed times it. Corrected
-without the latency, the place would leave its fixes, by several times what they err by. At lower speeds, fixes
-correct both at once, which takes back what other observations have moved one of them by.
+While a car drives steadily, fixes cannot distinguish a latency from an error of the place by the speed times
+the latency. If an observation corrected the place without the latency, the place would leave its fixes by
+several times their error. At lower speeds, fixes correct both at once, which undoes the correction of one of
+them by other observations.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 
 _FAST = 15.0
-"""m/s: from there to twice that, positions in bends show less and less of a latency."""
+"""m/s: from this speed to twice it, positions in bends show less and less of a latency."""
 
 
 def calc_fast(model: ErrorModel) -> Atom:
-    """Whether the car is so fast that positions in bends show no latency any more: 0 to 1.
+    """Share, 0 to 1, by which the car is too fast for positions in bends to show a latency.
 
-    A sideslip that is wrong in proportion to the lateral acceleration moves the car aside as a latency does which
-    grows with the speed.
+    A sideslip error in proportion to the lateral acceleration moves the car aside like a latency that grows
+    with the speed.
     """
     return calc_share(model.g, model.pose[AHEAD], _FAST)
 
@@ -36,16 +37,17 @@ def calc_fast(model: ErrorModel) -> Atom:
 def consider_latencies(
     model: ErrorModel, share: Atom, carried: Atom, velocity: Iterable[Atom], others: Iterable[int] = ()
 ) -> Considered:
-    """A share of the latencies of all receivers' fixes is considered, and of other states, given by their places.
+    """Consider a share of all receivers' fix latencies, and of `others`, states given by their places.
 
-    `carried`: of that, the share that the place goes with; `velocity`: of the car or an antenna, m/s in world axes.
+    `carried`: share of the latencies whose effect on the place is considered too; `velocity`: of the car or
+    an antenna, m/s in world axes.
     """
     states = model.states
     late = [i for group in states.groups if group.carries_place for i in states.places(group)]
     shares = dict.fromkeys([*late, *others], share)
     if not late:
         return Considered(shares)
-    # The place is where all receivers agree on it.
+    # The place is right if all receivers agree on it: each has an equal part.
     each = carried * (1.0 / len(late))
     changes = zip(states.places(POSITION), velocity, strict=True)
     return Considered(shares, {i: (late, each * v) for i, v in changes})

@@ -1,4 +1,4 @@
-"""What a GNSS receiver measures of the car, and the slow errors of that: states and observations of each receiver."""
+"""Measurement models of GNSS receivers: states of their slow errors, and observations."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 
 _FARTHEST = 2.0
-"""m from where an antenna is configured: it is in the same car, and measured from another point of it at most."""
+"""m: largest distance of an antenna from its configured place. It is in the same car, at most measured from
+another point of it."""
 _LATEST_VELOCITY = 0.2
-"""s: no receiver errs by more. Were a fix's latency and this to reach the filter's memory together, all that comes
-would be too old, for ever."""
+"""s: no receiver errs by more. If a fix's latency and this one together reached the length of the filter's
+history, all later measurements would be too old, for ever."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class ReceiverErrors:
     """The slow errors of one receiver, and the names under which it measures."""
 
     name: str
-    """Before its channels, and before its kinds of observation."""
+    """Prefix of its channels, and of its kinds of observation."""
     wander: Group
     antenna: Group
     latency: Group
@@ -54,7 +55,7 @@ class ReceiverErrors:
 
     @property
     def steady_array(self) -> str:
-        """Array (2,) of the program: speeds of the car ahead and up, m/s, which do not change by their noise."""
+        """Array (2,) of the program: forward and upward speed, m/s, without the noise of their estimates."""
         return f"{self.name}.steady_speeds"
 
     @property
@@ -64,7 +65,7 @@ class ReceiverErrors:
 
 
 class ReceiverErrorSettings(Protocol):
-    """How well a receiver's slow errors are known by its section of the configuration, 1 σ."""
+    """Uncertainty of a receiver's slow errors by its section of the configuration, 1 σ."""
 
     @property
     def antenna_sigma(self) -> float:
@@ -76,18 +77,18 @@ class ReceiverErrorSettings(Protocol):
 
     @property
     def heading(self) -> Baseline | None:
-        """With the angle's; None without a second antenna."""
+        """Contains the σ of the angle; None without a second antenna."""
 
 
 def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
-    """`antenna`: name of the states of its place."""
+    """Define the slow errors of a receiver. `antenna`: name of the states of the antenna's place."""
     wander: ErrorStates[ReceiverErrorSettings | None] = ErrorStates(
         f"{name}_wander",
         ("x", "y", "z"),
         "m",
         "slow part of the error of a fix, world axes",
         initial=lambda gnss, i: 0.0,
-        # It belongs to the kind of fix, and begins with the first.
+        # It belongs to the kind of fix, and starts with the first fix.
         process=lambda gnss: None,
     )
     place: ErrorStates[ReceiverErrorSettings | None] = make_constant(
@@ -95,10 +96,11 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         ("x", "y", "z"),
         "m",
         "place of the antenna beside the one that is given, vehicle axes",
-        # Tape measures and signs err by much, and nothing but latency of the IMU has the same effect.
+        # Tape measures and signs can be wrong by much, and only a latency of the IMU has the same effect.
         contradiction=7.0,
         limit=_FARTHEST,
-        # Its height shows by roll and pitch alone, which on roads that are not level are not known that well.
+        # Its height is observable by roll and pitch only, and these are not known well enough on roads that
+        # are not level.
         undoubted=("z",),
         sigma=lambda gnss: None if gnss is None else gnss.antenna_sigma,
     )
@@ -137,39 +139,40 @@ _OF_VELOCITY = "speed", "velocity", "course"
 """Kinds of observation that receivers smooth more than positions, by tens of milliseconds."""
 _DIRECTIONS = "velocity", "course"
 _SMOOTHING = 0.5
-"""σ of their latency beside that of fixes, as a share of the σ of the latter."""
+"""σ of their additional latency, as a share of the σ of the latency of fixes."""
 _FAST_TURN = 0.1
-"""rad/s: how fast a course turns where, from there to twice that, it no longer corrects a latency."""
+"""rad/s: from this rate of the course to twice it, the course corrects a latency less and less."""
 _UNKNOWN = 0.4
-"""(m/s²)²: variance of the acceleration from which on speeds show latencies less. Those over ground do not slip."""
+"""(m/s²)²: variance of the acceleration above which speeds correct latencies less. Speeds over ground have no
+slip."""
 _SMALL_CHANGE = {"speed": 0.2, "velocity": 0.2, "course": 0.05, "heading": 0.05}
-"""m/s², rad/s: slower changes do not determine a latency, those twice as fast do so wholly.
+"""m/s², rad/s: slower changes do not determine a latency; changes twice as fast do so fully.
 
-A gentle change of speed has to count, as far as it is no noise of the model's acceleration (0.1 m/s²): what a latency
-makes of it would else be taken for speed, and over seconds for distance, which fixes turn into another latency, many
-times its σ off."""
+A gentle change of speed has to count, as far as it exceeds the noise of the model's acceleration (0.1 m/s²):
+otherwise the effect of a latency would be taken for speed, and over seconds for distance, which fixes turn
+into another latency, wrong by many times its σ."""
 
 
 def add_gnss(model: ErrorModel) -> None:
-    """Observations `gnss.position`, `speed`, `course` and `velocity` of the antenna, `heading` of the baseline."""
+    """Add observations `gnss.position`, `speed`, `course`, `velocity` of the antenna, `heading` of the baseline."""
     _ReceiverModel(model, GNSS, model.program.arrays["mounting"][ANTENNA_MOUNTING]).observe("gnss")
 
 
 def add_gnss2(model: ErrorModel) -> None:
-    """The same of the second receiver."""
+    """Add the same observations of the second receiver."""
     _ReceiverModel(model, GNSS2, model.program.array(GNSS2.antenna_array, 3)).observe()
 
 
 class _ReceiverModel:
-    """Observations of one receiver, with what its slow errors add to them."""
+    """Observations of one receiver, including the effects of its slow errors."""
 
     def __init__(self, model: ErrorModel, receiver: ReceiverErrors, place: Sequence[Atom]) -> None:
-        """`place`: of its antenna, as it is given."""
+        """`place`: configured place of its antenna."""
         self._model, self._receiver, self._place = model, receiver, place
         self._steady = model.program.array(receiver.steady_array, 2)
 
     def observe(self, sensor: str | None = None) -> None:
-        """Add them. `sensor`: begins the names of the chassis' sensor models of this antenna, if it has any."""
+        """Add the observations. `sensor`: prefix of the chassis' sensor models of this antenna, if any."""
         readings = self._predict()
         for kind, h in readings.items():
             has_model = sensor is not None and kind in ("position", "speed", "course")
@@ -183,7 +186,7 @@ class _ReceiverModel:
             )
 
     def _consider_by_place(self, velocity: Sequence[Atom]) -> Considered:
-        """At speed, positions do not correct a latency while the car hardly accelerates."""
+        """Considered states of a position: at speed, it corrects no latency while the car hardly accelerates."""
         model = self._model
         steady = 1.0 - calc_share_of_change(model)
         share = steady * calc_fast(model)
@@ -199,16 +202,16 @@ class _ReceiverModel:
         return None
 
     def _consider_by_velocity(self, kind: str, readings: Mapping[str, Sequence[Atom]]) -> Considered:
-        """Speeds do not correct latencies while the acceleration is unknown (`calc_unknown`).
+        """States that a speed, velocity or course does not correct.
 
-        Without steering they do: the positions of a receiver that is alone would find a latency that is none.
+        Speeds do not correct latencies while the acceleration is unknown (`calc_unknown`). While no steering
+        is measured they do, because the positions of a single receiver would find a false latency.
 
-        Directions of motion do not in a turn, nor where they hardly change.
-
-        A latency turns the course by as much as a sideslip does that the model's tyres get wrong, throughout the
-        turn and opposite in the next one to the other side. Positions and speeds determine it all the same. In a
-        gentle bend at speed it turns the course by less than courses are wrong, but positions beside it would
-        determine the latency if they took the course as free of it.
+        Directions of motion do not correct latencies in a turn, nor while they hardly change. A latency turns
+        the course just as a sideslip error of the model's tyres does, throughout the turn, and oppositely in
+        the next turn to the other side. Positions and speeds determine the latency all the same. In a gentle
+        bend at speed a latency turns the course by less than the error of courses, but positions would
+        determine a wrong latency if they took the course as free of it.
         """
         model, receiver, g = self._model, self._receiver, self._model.g
         shares = [] if kind == "course" else [(1.0 - model.unsteered) * calc_unknown(model, _UNKNOWN)]
@@ -222,30 +225,30 @@ class _ReceiverModel:
         return consider_latencies(model, share, share * calc_fast(model), velocity, own)
 
     def _find_changes(self, readings: Sequence[Atom]) -> list[Atom]:
-        """What readings change by within a second."""
+        """Change of readings per second."""
         model = self._model
         return [model.calc_change(model.models.differentiate(reading)) for reading in readings]
 
     def _find_share(self, kind: str, changes: Sequence[Atom]) -> Atom:
-        """How far changes of readings determine a latency, 0 to 1."""
+        """Share, 0 to 1, by which changes of readings determine a latency."""
         g = self._model.g
         return calc_share(g, g.sqrt(sum((c * c for c in changes), g.zero)), _SMALL_CHANGE[kind])
 
     def _find_steady_changes(self, position: Sequence[Atom], velocity: Sequence[Atom]) -> list[Atom]:
-        """What a position changes by within a second, without the noise of the velocity while that is steady."""
+        """Change of a position per second, without the noise of the velocity while that is steady."""
         changes = self._find_changes(position)
         noise = self._find_noise(changes, 1.0 - self._find_share("velocity", self._find_changes(velocity)))
         return [change - n for change, n in zip(changes, noise, strict=True)]
 
     def _find_noise(self, velocity: Sequence[Atom], share: Atom) -> list[Atom]:
-        """A share of what the antenna's velocity, world axes, differs by from a steady one."""
+        """A share of the difference of the antenna's velocity (world axes) from a steady one."""
         g, pose, (ahead, up) = self._model.g, self._model.pose, self._steady
         along = share * (pose[AHEAD] - ahead)
         return [along * g.cos(pose[YAW]), along * g.sin(pose[YAW]), share * (velocity[2] - up)]
 
     def _predict(self) -> dict[str, list[Atom]]:
         """Readings by kind; position and velocity in world axes."""
-        # Not imported by a daemon whose code is on disk.
+        # Imported here, so that a daemon whose compiled code is on disk does not need it.
         from vehicled.symbolic.vector import Vector
         from vehicled.vehicle.sensor_models import calc_course, calc_speed
 
@@ -264,11 +267,12 @@ class _ReceiverModel:
         }
 
     def _calc_rates(self) -> Vector:
-        """Angular velocity of the chassis, vehicle axes: roll and pitch rate by the gyroscopes, where they measure.
+        """Angular velocity of the chassis, vehicle axes; roll and pitch rate by the gyroscopes, if measured.
 
-        A road rolls and pitches the car in a way that its model cannot compute, and suspensions differ. An antenna on
-        a roof moves by centimetres per second with that, the same for many fixes. Their bias and alignment are those
-        found; what is left of them, millimetres per second, is no reason to correct them.
+        A road rolls and pitches the car in a way that its model cannot compute, and suspensions differ. An
+        antenna on a roof therefore moves by centimetres per second, with the same error for many fixes.
+        Biases and alignment of the gyroscopes are the estimated ones; the remaining error, millimetres per
+        second, is too small to correct them by.
         """
         model = self._model
         is_measured, *values = model.measured_rates
@@ -284,7 +288,7 @@ class _ReceiverModel:
         return type(w_body)(w_body.x + more.x, w_body.y + more.y, w_body.z)
 
     def _make_error(self, kind: str, readings: Sequence[Atom], velocity: Sequence[Atom]) -> SensorError:
-        """What the slow errors add to readings: of the antenna's place, of latency, of a fix, of the baseline.
+        """Effect of slow errors on readings: of the antenna's place, latency, wander of fixes, and baseline.
 
         `velocity`: of the antenna.
         """
@@ -293,10 +297,11 @@ class _ReceiverModel:
         offset, wander = model.estimates(receiver.antenna), model.estimates(receiver.wander)
         baseline = model.estimates(receiver.baseline) if receiver.baseline in s else []
 
-        # At a steady speed, place and latency cannot be distinguished. A row a little shorter than the change would
-        # claim that they can, and beside fixes good to centimetres both would drift by metres.
+        # At a steady speed, place and latency cannot be distinguished. If the row of the latency differed
+        # slightly from the change, the filter would distinguish them all the same, and with fixes good to
+        # centimetres both would drift by metres.
         changes = self._find_changes(readings)
-        if kind in _DIRECTIONS:  # of which latencies are considered
+        if kind in _DIRECTIONS:  # their latencies are considered
             by_latency = changes
         elif kind == "position":
             by_latency = self._find_steady_changes(readings, velocity)
@@ -311,8 +316,8 @@ class _ReceiverModel:
             row: dict[int, Atom] = {}
             for group in latencies:
                 row |= s.entries(group, {0: -by_latency[k]})
-            # Without it a negative latency would change its rows, but not what is predicted, and grow without end; so
-            # would one that has been found only since the step which a late observation corrects.
+            # Without this term a negative latency would change its rows, but not the prediction, and grow
+            # without limit; so would a latency found only after the step that a late observation corrects.
             more = (model.lead + model.latency - found) * change
             if kind == "heading":
                 by_angle = {n: g.derivative(reading, a) for n, a in enumerate(baseline)}

@@ -1,4 +1,4 @@
-"""Where a car is put whose place or heading is not known: at a fix, turned by a heading, a course or by fixes."""
+"""Placement of a car of unknown place or heading: at a fix, turned by a heading, a course or by fixes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from vehicled.sources.updates import MeasurementUpdates
 
 SIDESLIP = 0.01
-"""rad: difference of heading and course that the model may leave when the car is first turned."""
+"""rad: possible difference of heading and course beyond the model's, when the car is first turned."""
 _LONGEST_PAUSE_NS = 2_000_000_000
-"""Between fixes of one receiver. After a longer pause the position is uncertain by itself."""
+"""Longest time between fixes of one receiver. After a longer pause the position is uncertain anyway."""
 
 
 class CarPlacement:
-    """Puts the car of a filter where one receiver finds it."""
+    """Places the car of a filter by the measurements of one receiver."""
 
     def __init__(
         self, filter: ObservedFilter, updates: MeasurementUpdates, world: WorldFrame, counters: Counter[str]
@@ -37,11 +37,11 @@ class CarPlacement:
         self.reset()
 
     def reset(self) -> None:
-        """The filter begins anew."""
+        """Restart with the filter."""
         self._heading_by_fixes = HeadingByFixes()
 
     def join_world(self, fix: Fix) -> None:
-        """The first fix of a filter that began without one: from now on its world frame is known."""
+        """Take the first fix of a filter that began without one: its world frame is known from now on."""
         self._world.find_origin(fix)
         self._world.aligned = False
         f = self._filter
@@ -53,17 +53,17 @@ class CarPlacement:
         self._counters["position_sets"] += 1
 
     def widen_place(self, t_ns: int) -> None:
-        """Until a course or fixes have turned the car, the direction of its way since the last fix is not known."""
+        """Make the place less certain: before alignment, the direction of motion between fixes is unknown."""
         since, self._placed_ns = t_ns - self._placed_ns, t_ns
         if not self._world.aligned and 0 < since < _LONGEST_PAUSE_NS:
             f, way = self._filter, abs(self._filter.pose.item(AHEAD)) * since * 1e-9
             for axis in ("x", "y"):
-                # It is the same direction as between the fixes before: not the variances add up, but σ.
+                # The direction is the same as between earlier fixes: σ adds up, not the variance.
                 sigma = math.sqrt(f.get_variance(POSITION, axis))
                 f.add_variance(POSITION, axis, way * (way + 2.0 * sigma))
 
     def find_turn_by_fixes(self, t_ns: int, fix: Fix, sigma: float) -> tuple[float, float] | None:
-        """By how much fixes of that σ, m, turn the car, rad, and the variance of its yaw then, rad²."""
+        """Turn of the car, rad, by fixes with that σ, m, and the variance of its yaw then, rad²; or None."""
         place = complex(*self._world.to_world(fix)[:2])
         found = self._heading_by_fixes.take(
             t_ns * 1e-9, place, sigma, find_antenna_velocity(self._filter, self.antenna)
@@ -71,9 +71,9 @@ class CarPlacement:
         return None if found is None else (found[0], found[1] ** 2 + SIDESLIP**2)
 
     def turn_to(self, observation: Observation, fix: Fix | None) -> bool:
-        """Turn the car to a heading, or course over ground, and put it at the fix; False when that is too old.
+        """Turn the car to a heading, or course over ground, and put it at the fix; False if that is too old.
 
-        The variance of the observation is that of the car's yaw then, rad².
+        The variance of the observation is that of the car's yaw afterwards, rad².
         """
         self._filter.apply_corrections()
         if not self._filter.turn_to_course(observation):
@@ -82,7 +82,7 @@ class CarPlacement:
         return True
 
     def turn_by(self, angle: float, variance: float, fix: Fix | None) -> None:
-        """Turn the car by an angle, rad, and put it at the fix; `variance` of its yaw then, rad²."""
+        """Turn the car by an angle, rad, and put it at the fix; `variance` of its yaw afterwards, rad²."""
         self._filter.apply_corrections()
         self._filter.turn(angle)
         self._note_turn(variance, fix)

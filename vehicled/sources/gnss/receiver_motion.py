@@ -1,9 +1,9 @@
-"""Velocities of a receiver that last in another direction than those of the estimate.
+"""Detection of a lasting difference in direction between a receiver's velocities and the estimate's.
 
-Wheels, and the buses of most cars, give no direction: an estimate that goes backwards while the car goes forwards, as
-after a spin, agrees with all of them, with the steering and with the gyroscope. So does one with a wrong heading, as
-after a turntable, where wheels that stand contradict the gyroscope. The receiver alone contradicts both, in course
-and place.
+Wheels, and the buses of most cars, give no direction: an estimate that goes backwards while the car goes
+forwards, as after a spin, agrees with all of them, with the steering and with the gyroscope. So does one with
+a wrong heading, as after a turntable, where standing wheels contradict the gyroscope. Only the receiver
+contradicts both, in course and place.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ from vehicled.vehicle.arrays import AHEAD, LEFT, YAW, YAW_RATE
 _SLOWEST = 2.0
 """m/s"""
 _SHARE = 0.4
-"""Of the speed: by how much the two may differ in magnitude."""
+"""Share of the speed by which the two may differ in magnitude."""
 _LARGEST, _OPPOSITE = math.radians(20.0), math.radians(155.0)
-"""rad, from which on directions differ, and are opposite."""
+"""rad: above these angles, directions differ, and are opposite."""
 _SAME = math.radians(15.0)
-"""rad, within which a difference is the same as before: where a car skids otherwise than the estimate, it changes."""
+"""rad: a change of the difference up to this angle counts as none; if a car skids otherwise than the
+estimate, the difference changes."""
 _LASTING, _LASTING_OPPOSITE = 1.0, 0.5
 """s"""
 _LONGEST_GAP, _FEWEST = 1.2, 3
-"""s between velocities, at most, and how many it takes."""
+"""Longest time between velocities, s, and least number of them."""
 _RECENT = 0.5
-"""s for which a velocity holds."""
+"""s: time for which a velocity is valid."""
 
 
 def find_antenna_velocity(f: ObservedFilter, antenna: Vector, age: float = 0.0) -> complex:
-    """Of a place (m, vehicle axes) by the estimate, east + i north, m/s; or what it was `age` (s) ago.
+    """Estimated velocity of a place (m, vehicle axes), east + i north, m/s; or that of `age` (s) ago.
 
-    That is, where the car has turned since then as it does now.
+    The latter assumes that the car has turned since then at its present yaw rate.
     """
     read, (ahead, left, _) = f.pose.item, antenna
     turning = read(YAW_RATE)
@@ -48,15 +49,15 @@ class ReceiverMotion:
 
     def __init__(self) -> None:
         self._t, self._velocity = -math.inf, 0j
-        """Of the last one."""
+        """Time, s, and value of the last velocity, m/s."""
         self.reset()
 
     def reset(self) -> None:
-        """The filter begins anew. What was measured last still holds."""
+        """Restart with the filter. The last measured velocity remains valid."""
         self._since, self._count, self._angle = math.inf, 0, 0.0
 
     def take(self, t: float, measured: complex, estimated: complex) -> None:
-        """Velocities of the antenna at t (s), east + i north, m/s."""
+        """Take measured and estimated velocity of the antenna at t (s), east + i north, m/s."""
         if t - self._t > _LONGEST_GAP:
             self.reset()
         self._t, self._velocity = t, measured
@@ -72,18 +73,18 @@ class ReceiverMotion:
 
     @property
     def is_opposite(self) -> bool:
-        """Whether they have been opposite to the estimate's for long."""
+        """Whether the measured velocities have long been opposite to the estimated ones."""
         return self._lasts(_LASTING_OPPOSITE) and abs(self._angle) > _OPPOSITE
 
     @property
     def is_turned(self) -> bool:
-        """Whether they have for long been turned against the estimate's by the same angle, not a half turn."""
+        """Whether they have long differed from the estimated ones by the same angle, not a half turn."""
         return self._lasts(_LASTING) and abs(self._angle) < _OPPOSITE
 
     def _lasts(self, seconds: float) -> bool:
         return self._count >= _FEWEST and self._t - self._since > seconds
 
     def find(self, t: float) -> tuple[float, complex] | None:
-        """The last velocity and its age at t (s); None where it is too old."""
+        """Age at t (s) of the last velocity, and the velocity; None if it is too old."""
         age = t - self._t
         return (age, self._velocity) if age < _RECENT else None

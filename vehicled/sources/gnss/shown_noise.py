@@ -1,32 +1,33 @@
-"""White noise of a receiver's velocities beside what it claims, by what they deviate from the estimate."""
+"""White noise of a receiver's velocities beyond its claim, from their deviations from the estimate."""
 
 from __future__ import annotations
 
 from vehicled.sources.sample_noise import SampleNoise
 
 _SAMPLES = 48
-"""After which the noise is compared."""
+"""Number of samples after which the noise is compared."""
 _CLEARLY = 2.25
-"""Factor of the variance: what differs by less may be by chance, as so few samples show it to a third."""
+"""Factor of the variance: a smaller difference may be chance, as so few samples give it to a third."""
 _MOST = 20.0
 """Largest factor of the standard deviation."""
 _OUTLIER = 5.0
-"""σ: more at once counts as that. A velocity that jumps is not noisy for that."""
+"""Number of σ above which a deviation counts as this many. A velocity that jumps is not noisy for that
+reason."""
 _LONGEST = 0.45
-"""s between velocities that follow each other: what the estimate is wrong by changes no faster."""
+"""Longest time, s, between successive velocities: the error of the estimate changes no faster."""
 
 
 class ShownNoise:
-    """Compares a receiver's claim with the noise of its velocities, again and again."""
+    """Compares the noise that a receiver claims with that of its velocities, repeatedly."""
 
     def __init__(self) -> None:
         self.factor = 1.0
-        """By which the standard deviation is larger than the receiver claims."""
+        """Ratio of the standard deviation to the receiver's claim."""
         self._axes = SampleNoise(_OUTLIER, _LONGEST), SampleNoise(_OUTLIER, _LONGEST)
         self._count = 0
 
     def take(self, t: float, deviation: complex, sigma: float) -> None:
-        """A velocity at t (s) by its deviation, and the standard deviation per axis that it was given, m/s."""
+        """Take a velocity at t (s): its deviation, and the standard deviation per axis assumed for it, m/s."""
         east, north = self._axes
         east.take(t, deviation.real / sigma)
         north.take(t, deviation.imag / sigma)

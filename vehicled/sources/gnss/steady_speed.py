@@ -1,9 +1,9 @@
-"""The car's speeds without the noise of their estimate, for what a latency makes of positions at a steady speed.
+"""The car's speeds without the noise of their estimate, for the effect of a latency at a steady speed.
 
-There a latency and a place further back are one and the same. A row of the latency that changes with the noise of
-estimated speeds tells them apart all the same, and as that noise comes from the same fixes, both go astray, by
-metres in two minutes on a straight road. (Huang, Mourikis and Roumeliotis 2010 describe it, and take rows from the
-first estimate of a state for that reason.)
+At a steady speed, a latency and a place farther back have the same effect on positions. A row of the latency
+that changes with the noise of estimated speeds would distinguish them all the same. As that noise comes from
+the same fixes, both would become wrong by metres in two minutes on a straight road. (Huang, Mourikis and
+Roumeliotis 2010 describe it, and take rows from the first estimate of a state for that reason.)
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from vehicled.filter.boundary import ObservedFilter
 from vehicled.vehicle.arrays import AHEAD, UP
 
 _CHANGED = 0.5
-"""m/s: by which an estimate may differ from what is held."""
+"""m/s: largest difference of an estimated speed from the held one."""
 
 
 class SteadySpeeds:
-    """Holds them for one receiver."""
+    """Holds the speeds for one receiver."""
 
     def __init__(self, f: ObservedFilter, array: str) -> None:
-        """`array` (2,) of the car: takes them, m/s; zero until the first look."""
+        """`array` (2,) of the car: takes the held speeds, m/s; zero until the first update."""
         self._read, self._held = f.pose.item, f.car.view(array)
         self._held[:] = 0.0
 
     def update(self) -> None:
-        """Look at the estimate before a measurement is observed."""
+        """Update the held speeds from the estimate; called before a measurement is observed."""
         for place, of_pose in enumerate((AHEAD, UP)):
             speed = self._read(of_pose)
             if abs(speed - self._held.item(place)) > _CHANGED:

@@ -1,6 +1,7 @@
-"""Directions that receivers measure from north where they are, in the tangent plane of the estimates.
+"""Conversion of directions from a receiver's local north to the tangent plane of the estimates.
 
-North there is not north at the plane's origin: meridians converge, by a tenth of a degree in ten kilometres.
+Local north differs from north at the plane's origin: meridians converge, by a tenth of a degree in ten
+kilometres.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ _TURNED = _DIRECTIONS.union(*_VECTORS)
 _PLACES = tuple((f"{name}lat", f"{name}lon") for name in _RECEIVERS)
 _READ = _TURNED.union(*_PLACES)
 _LARGEST = 0.06
-"""rad: farther from an origin than that, the first fix will be the origin (`world`)."""
+"""rad: a larger angle is too far from the origin; the first fix will become the origin (`world`)."""
 
 
 class TrueNorth:
-    """Where north is, by the latest fix."""
+    """Direction of north at the latest fix."""
 
     def __init__(self) -> None:
         self._angle = 0.0
         """rad, clockwise from the y axis of the plane."""
 
     def turn(self, m: Measurement, origin: WorldOrigin | None) -> Measurement:
-        """A measurement with courses, headings and velocities in the plane about `origin`; else the same."""
+        """Turn courses, headings and velocities of a measurement into the plane about a known `origin`."""
         values = m.values
         if origin is None or _READ.isdisjoint(values):
             return m

@@ -1,8 +1,8 @@
-"""Velocities of a receiver that jump beside the estimate, and stay there: it is spoofed together with its positions.
+"""Lasting jumps of a receiver's velocities relative to the estimate: it is spoofed, with its positions.
 
-Their deviations from the estimate, averaged over a tenth of a second, are compared with those of the two seconds
-before. While wheels, speed and IMU agree with the estimate, its own errors change more slowly than that. A false
-velocity that fades in over seconds is not found.
+Their deviations from the estimate, averaged over a tenth of a second, are compared with those of the two
+seconds before. While wheels, speed and IMU agree with the estimate, its own errors change more slowly than
+that. A false velocity that fades in over seconds is not found.
 """
 
 from __future__ import annotations
@@ -20,29 +20,32 @@ if TYPE_CHECKING:
     from vehicled.sources.updates import MeasurementUpdates
 
 _BLOCK_NS = 100_000_000
-"""Over which deviations are averaged."""
+"""Time over which deviations are averaged."""
 FOLLOWED_FOR = 0.2
-"""s: the longest time for which a jump is followed until it is found."""
+"""s: longest time for which the estimate follows a jump until it is found."""
 _REFERENCE_NS, _LEAST_REFERENCE_NS = 2_500_000_000, 1_500_000_000
-"""How far averages that are compared with reach back, and have to."""
+"""Longest and least time over which earlier averages reach back."""
 _BOUND, _SIGMAS = 0.2, 5.0
-"""m/s, and standard deviations of the averages: what they differ by otherwise. Wrong latencies, antennas and scales
-of the own plant make less than 0.04 m/s with RTK."""
+"""m/s, and standard deviations of the averages: bound of differences without a jump. Wrong latencies,
+antennas and scales of the car's own sensors cause less than 0.04 m/s with RTK."""
 _BACK = 0.5
-"""Share of a jump: closer to what was before, the receiver is right again."""
+"""Share of a jump: if the velocity is closer to its earlier deviation than this, the receiver is right
+again."""
 _LEAST_WAY = 0.2
-"""m, beyond the noise of a fix: positions that have not gone as far along with a velocity are right."""
+"""m, beyond the noise of a fix: way by the jump after which it is decided whether positions went along with
+it."""
 _FALSE, _FALSE_PER_SPEED, _FALSE_SIGMAS = 0.5, 0.03, 5.0
-"""m/s, share of the speed, and σ: a velocity that is further from the estimate's says nothing of positions."""
+"""m/s, share of the speed, and number of σ: a velocity that differs more from the estimate's shows nothing of
+positions."""
 _OWN = ("vehicle.speed", "wheel.", "imu.")
 """Kinds of observation of the car's own sensors of motion begin with one of these."""
 
 
 class _Block(NamedTuple):
-    """Of deviations."""
+    """Mean of some deviations."""
 
     t_ns: int
-    """Of the first one."""
+    """Time of the first one."""
     mean: complex
     """East and north, m/s."""
     variance: float
@@ -50,46 +53,46 @@ class _Block(NamedTuple):
 
 
 class VelocityJumps:
-    """Compares how far a receiver's velocities are from the estimate now with how far they were before."""
+    """Compares a receiver's present deviations from the estimated velocity with earlier ones."""
 
     def __init__(self) -> None:
         self._kept: deque[_Block] = deque()
         self.reset()
 
     def reset(self) -> None:
-        """The filter begins anew."""
+        """Restart with the filter."""
         self._kept.clear()
         self._begun_ns, self._sum, self._count = 0, 0j, 0
         self._reference = 0j
-        """Before the jump that lasts."""
+        """Deviation before the lasting jump, m/s."""
         self._jump = 0j
         """m/s; zero while there is none."""
         self._is_velocity_alone: bool | None = None
-        """Whether positions do not go along with it; None where that is not known yet."""
+        """Whether only the velocity jumped, and not the positions; None while unknown."""
         self._jumped_ns = 0
 
     @property
     def lasts(self) -> bool:
-        """Whether the velocity has jumped, and not come back: do not use it."""
+        """Whether the velocity has jumped and not come back: then do not use it."""
         return self._jump != 0.0
 
     @property
     def are_positions_false(self) -> bool:
-        """Whether positions may go along with a velocity that has jumped: do not use them."""
+        """Whether positions may have gone along with a velocity that jumped: then do not use them."""
         return self.lasts and not self._is_velocity_alone
 
     def compare_position(self, t_ns: int, apart: complex, sigma: float) -> None:
-        """A fix, by how far it is from the estimate and its standard deviation per axis, m."""
+        """Take a fix: its difference from the estimate and its standard deviation per axis, m."""
         if self.lasts and self._is_velocity_alone is None:
             way = self._jump * (t_ns - self._jumped_ns) * 1e-9
             if abs(way) > _LEAST_WAY + _SIGMAS * sigma:
                 self._is_velocity_alone = abs(apart) < abs(apart - way)
 
     def take(self, t_ns: int, deviation: complex, sigma: float, updates: MeasurementUpdates) -> complex:
-        """A velocity's deviation from the estimate, east and north, and its standard deviation per axis, m/s.
+        """Take a velocity's deviation from the estimate, east + i north, and its σ per axis, m/s.
 
-        Where it has just jumped: by how much, m/s; else zero. Only where the car's own sensors agree with the
-        estimate, which `updates` knows, it may be the receiver that is wrong.
+        Returns the jump, m/s, if there has just been one; else zero. The receiver is held to be wrong only if
+        the car's own sensors agree with the estimate, which `updates` knows.
         """
         jump = 0j
         if self._count and t_ns - self._begun_ns >= _BLOCK_NS:
@@ -111,7 +114,7 @@ class VelocityJumps:
             return 0j
         while kept and t_ns - kept[0].t_ns > _REFERENCE_NS:
             kept.popleft()
-        before = list(kept)[:-1]  # the last one may have been within the jump
+        before = list(kept)[:-1]  # the last one may contain part of the jump
         kept.append(block)
         if len(before) < 2 or t_ns - before[0].t_ns < _LEAST_REFERENCE_NS:
             return 0j
@@ -119,7 +122,7 @@ class VelocityJumps:
         noise = math.sqrt(block.variance + sum(b.variance for b in before) / len(before) ** 2)
         jump = block.mean - reference
         bound = _BOUND + _SIGMAS * noise
-        # An estimate that is wrong, and gets right, comes from a deviation to none.
+        # If a wrong estimate becomes right, its deviation vanishes: that is no jump of the receiver.
         if (
             min(abs(jump), abs(block.mean)) < bound
             or abs(reference) > _BOUND
@@ -138,13 +141,13 @@ def _do_others_agree(updates: MeasurementUpdates) -> bool:
 
 
 def does_agree(velocity: complex, estimated: complex, sigma: float) -> bool:
-    """Whether a velocity is near enough to the estimated one of its time for positions to be compared with it."""
+    """Whether a velocity is near enough to the estimated one for positions to be compared with it."""
     bound = _FALSE + _FALSE_PER_SPEED * abs(velocity) + _FALSE_SIGMAS * sigma
     return abs(velocity - estimated) < bound
 
 
 def read_velocity(v: Mapping[str, float]) -> complex | None:
-    """East and north, m/s, by a vector or else by speed and course; None without them."""
+    """Velocity, east + i north, m/s, from a vector or else from speed and course; None without them."""
     if "vn" in v and "ve" in v:
         return complex(v["ve"], v["vn"])
     if "speed" in v and "course" in v:
@@ -153,7 +156,7 @@ def read_velocity(v: Mapping[str, float]) -> complex | None:
 
 
 def find_deviation(records: Sequence[Innovation], receiver: str) -> complex | None:
-    """By how much the velocity in the last records deviates from the estimate of its time, east and north, m/s."""
+    """Deviation of the last recorded velocity from its estimate, east + i north, m/s; None without one."""
     found = {record.sensor: record for record in records[-2:] if record.innovation}
     if (vector := found.get(f"{receiver}.velocity")) is not None:
         return complex(*vector.innovation[:2])
