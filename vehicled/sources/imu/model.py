@@ -1,4 +1,4 @@
-"""What an IMU measures of the car, and the slow errors of that: states and observations."""
+"""Measurement model of an IMU: states of its slow errors, and observations."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 
 class ImuErrorSettings(Protocol):
-    """What the section of an IMU in the configuration says of its slow errors."""
+    """Slow errors of an IMU as given in its section of the configuration."""
 
     @property
     def gyroscopes(self) -> Gyroscopes | None:
-        """None where they are not used."""
+        """None if they are not used."""
 
     @property
     def accelerometers(self) -> Accelerometers | None:
-        """Likewise."""
+        """None if they are not used."""
 
     @property
     def rotation_sigma(self) -> float:
-        """How well its axes are known, rad, 1 σ."""
+        """How well the directions of its axes are known, rad, 1 σ."""
 
 
 def _gyroscopes(imu: ImuErrorSettings | None) -> Gyroscopes | None:
@@ -56,9 +56,11 @@ def _accelerometers(imu: ImuErrorSettings | None) -> Accelerometers | None:
 
 
 _MOST_SCALE = 0.1
-"""No accelerometer errs by more, and no body rolls by that share of gravity beside the model's."""
+"""No accelerometer has a larger relative error, and no body rolls by a larger share of gravity in addition to
+the model's roll."""
 _TURN_ON = 0.5
-"""Data sheets of MEMS give 0.1 to 0.3 °/s and 3 to 5 mg from one start to the next: half of the default biases."""
+"""Share of the default biases: data sheets of MEMS give 0.1 to 0.3 °/s and 3 to 5 mg from one start to the
+next, half of these biases."""
 GYRO_BIAS = ErrorStates["ImuErrorSettings | None"](
     "gyro_bias",
     ("x", "y", "z"),
@@ -106,7 +108,7 @@ ALIGNMENT: ErrorStates[ImuErrorSettings | None] = make_constant(
 
 
 def misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, dict[int, Atom]]:
-    """What component k of a vector reads beside it, as the axes of the sensor are turned by small angles; its row."""
+    """Addition to component k of a vector when the sensor's axes are turned by small angles; and its row."""
     angles = model.estimates(ALIGNMENT)
     i, j = (k + 1) % 3, (k + 2) % 3
     # −ε × v
@@ -115,32 +117,35 @@ def misalign(model: ErrorModel, values: Sequence[Atom], k: int) -> tuple[Atom, d
 
 
 _SMALL_RATE, _SWAYING = 0.1, 0.03
-"""rad/s: of turning; and of the body's roll and pitch rate together, up to which a car does not sway."""
+"""rad/s: angular rates below which they are mostly noise; and the combined roll and pitch rate up to which a
+body counts as not swaying."""
 _STANDING = 1.0
-"""m/s: up to that speed a car stands, and from twice that on it drives."""
+"""m/s: up to this speed a car counts as standing, and from twice this on as driving."""
 _LEVEL_ROAD = 0.02
-"""rad/s, root of a mean square: a car that rolls and pitches faster than that for seconds does so with the road."""
+"""rad/s, root mean square: a car that rolls and pitches faster for seconds does so with the road."""
 TURNING_CAR = "imu.turning_car"
-"""Array (1,): 1 while gyroscopes turn the car directly (standing_heading.py), so that their observation must not
-correct the heading as well; else 0."""
+"""Array (1,): 1 while gyroscopes turn the heading directly (standing_heading.py), so that their observation
+must not correct the heading as well; else 0."""
 ROLLING = "imu.rolling"
-"""Array (3,): means of the roll and pitch rate that are measured, rad/s, and of their square."""
+"""Array (3,): means of the measured roll and pitch rate, rad/s, and mean square of these, rad²/s²."""
 MEAN_FORCES = "imu.mean_forces"
-"""Array (9,): means of the specific forces that are measured, m/s², in the IMU's axes without its rotation; then two
-that lag, of which they are made."""
+"""Array (9,): means of the measured specific forces, m/s², in the IMU's configured axes; then two lagging
+means of each, from which they are calculated."""
 _SMALL_TORSION = 0.025
-"""rad/s: slope times yaw rate up to which, and less than at twice that, a road counts as the plane of the model."""
+"""rad/s: slope times yaw rate. Below it a road counts as the plane of the model; less and less up to twice
+it."""
 
 
 def _find_considered(model: ErrorModel, groups: Sequence[Group]) -> Considered:
-    """What an IMU does not correct: latencies of other sensors and, in a turn on a slope, slow states of its own.
+    """States that an IMU does not correct: other sensors' latencies and, in a turn on a slope, its own errors.
 
-    Of the time of a receiver it knows nothing by itself. It would correct that through the sideslip, with which
-    courses in bends correlate it: lasting errors of the tyres drew it away by 0.04 s in four minutes of motorway.
+    An IMU alone shows nothing of the time of a receiver. It would correct that time through the sideslip,
+    with which courses in bends correlate it: lasting errors of the tyres shifted it by 0.04 s in four minutes
+    of motorway.
 
-    On a plane, the climb that the car comes from becomes a bank; where the road climbs on in the turn, as in hairpins
-    and on ramps, it stays a climb. What the rates differ by lasts throughout the turn, and is that of an IMU which is
-    turned by as much as the road climbs.
+    On a plane, the climb that the car comes from becomes a bank in a turn; where the road climbs on in the
+    turn, as in hairpins and on ramps, it stays a climb. The resulting difference of the rates lasts
+    throughout the turn, and is that of an IMU which is turned by the angle of the climb.
     """
     g, normal = model.g, model.parts.ground
     slope = g.sqrt(normal[0] * normal[0] + normal[1] * normal[1])
@@ -154,23 +159,26 @@ def _find_considered(model: ErrorModel, groups: Sequence[Group]) -> Considered:
 
 
 def add_gyroscopes(model: ErrorModel) -> None:
-    """Observation `imu.gyro`."""
+    """Add observation `imu.gyro`, (3,) rad/s in the sensor's axes."""
     bias, (scale,) = model.estimates(GYRO_BIAS), model.estimates(GYRO_SCALE)
     measured = model.program.arrays["value"]
     s, rotation = model.states, model.models.rotation
-    # Bodies sway otherwise than the model's springs and tyres have them, and that goes with the yaw rate: in lane
-    # changes at 8 m/s² it was found as a scale of −0.02 and an alignment of 0.05 rad.
-    # At walking pace tyres that stick and the geometry of the steering make the model's yaw rate wrong by a per cent.
+    # Real bodies sway otherwise than the model with its springs and tyres, in correlation with the yaw rate:
+    # in lane changes at 8 m/s² the result was a scale of −0.02 and an alignment of 0.05 rad.
+    # At walking pace sticking tyres and the geometry of the steering make the model's yaw rate wrong by a per
+    # cent.
     slipping = model.calc_slipping(model.models.pose[AHEAD])
     steady = slipping * (1.0 - calc_share(model.g, model.swaying, _SWAYING**2))
 
     def error(k: int, values: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
-        # Other axes as measured: the model's rates of roll and pitch are those of another suspension.
+        # The other axes are taken as measured: the model's rates of roll and pitch are those of another
+        # suspension.
         turned, _ = misalign(model, measured, k)
         # Small rates are mostly the filter's own corrections, which are correlated with the next innovations.
         counted = [model.discount(v, _SMALL_RATE) for v in values]
         _, by_alignment = misalign(model, [model.discount(v, _SMALL_RATE) for v in measured], k)
-        # By yaw rate an alignment shows in roll and pitch rate; by these in the yaw rate, which is that of tyres.
+        # Through the yaw rate, an alignment shows in roll and pitch rate; through roll and pitch rate, in the
+        # yaw rate, which depends on tyres.
         level = steady * (1.0 - rotation[k].z * rotation[k].z)
         row = {place: level * by for place, by in by_alignment.items()}
         row |= s.entries(GYRO_BIAS, {k: model.g.one}) | s.entries(GYRO_SCALE, {0: steady * counted[k]})
@@ -181,7 +189,7 @@ def add_gyroscopes(model: ErrorModel) -> None:
     (shares[s.index(ATTITUDE, "yaw")],) = model.program.array(TURNING_CAR, 1)
     *_, square = model.program.array(ROLLING, 3)
     for i, axis in zip(s.places(GYRO_BIAS), rotation, strict=True):
-        # Hills pitch a car that moves for seconds, which would be found as a bias.
+        # Hills pitch a moving car for seconds, which would be taken for a bias.
         hilly = slipping * (1.0 - axis.z * axis.z) * square / (square + _LEVEL_ROAD**2)
         shares[i] = model.g.max(shares[i], hilly)
     readings = model.models.readings["imu_gyro"]
@@ -191,17 +199,17 @@ def add_gyroscopes(model: ErrorModel) -> None:
 
 
 _SMALL_ACCELERATION = 0.3
-"""m/s²: what is less is mostly noise."""
+"""m/s²: a smaller acceleration is mostly noise."""
 
 
 def add_accelerometers(model: ErrorModel) -> None:
-    """Observation `imu.accel`, (3,) m/s² in the sensor's axes.
+    """Add observation `imu.accel`, (3,) m/s² in the sensor's axes.
 
-    Beside attitude and rotation it depends on what the tyres make of sideslip and yaw rate, the drive force of speed,
-    and the springs of travel.
+    In addition to attitude and rotation it depends on the tyre forces due to sideslip and yaw rate, on the
+    drive force due to speed, and on the springs' forces due to travel.
 
-    `gravity_removed` = 1 for devices that subtract gravity: so does the model, with its own attitude, and what is
-    left does not depend on that to first order.
+    `gravity_removed` = 1 for devices that subtract gravity: the model then also subtracts it, with its own
+    attitude, and the remainder does not depend on the attitude to first order.
     """
     _AccelerometerModel(model).observe()
 
@@ -217,22 +225,23 @@ class _AccelerometerModel:
         self._share = model.calc_free_share(models.pose[AHEAD])
         self._jacobians = models.jacobians["imu_accelerometer"]
         self._means = program.array(MEAN_FORCES, 9)[:3]
-        # What a device that subtracts gravity leaves is turned with its axes, and nothing else.
+        # With a device that subtracts gravity, only the remainder turns with its axes.
         self._values = [
             reading + model.calc_corrected(jacobian) - self._removed * r.dot(models.up) * self._gravity
             for reading, jacobian, r in zip(
                 models.readings["imu_accelerometer"], self._jacobians, models.rotation, strict=True
             )
         ]
-        # Speed times yaw rate: a bank, an IMU that is rolled, or tyres that take a load, are no turn.
+        # The lateral acceleration is speed times yaw rate: neither a bank, nor a rolled IMU, nor tyres under
+        # load count as a turn.
         self._turning = models.pose[AHEAD] * models.pose[YAW_RATE]
         self._counted = model.discount(self._turning, _SMALL_ACCELERATION)
 
     def observe(self) -> None:
-        """Add the observation, and by how much more the body rolls where its scale shows that."""
+        """Add the observation, and the additional roll of the body that its scale shows."""
         model, axes = self._model, range(len(self._values))
         if ACCELEROMETER_SCALE in model.states:
-            # Most of the scale is gravity, as the body rolls by more or less than the model's.
+            # Most of the scale is due to gravity, as the body rolls by more or less than the model's.
             output = dict(zip(ROOT_OUTPUTS, model.program.arrays["outputs"], strict=True))
             (scale,) = model.estimates(ACCELEROMETER_SCALE)
             more = (1.0 - self._removed) * scale * output["ay"] * (1.0 / self._gravity)
@@ -263,7 +272,7 @@ class _AccelerometerModel:
         return front, rear
 
     def _find_row(self, k: int) -> tuple[dict[int, Atom], Atom]:
-        """By which error states axis k reads more, and the noise of its time, as `ErrorModel.to_present` has it."""
+        """Row of axis k by error states, and the noise of its delay, as in `ErrorModel.to_present`."""
         model, s, tyres = self._model, self._model.states, self._model.models.tyres
         r, by_yaw, (front, rear) = model.models.rotation[k], self._calc_by_yaw(k), self._calc_by_tyres(k)
         row, late = model.to_present(self._jacobians[k])
@@ -271,7 +280,7 @@ class _AccelerometerModel:
             place = s.index(ATTITUDE, slope)
             row[place] = (1.0 - self._removed) * row[place]
         row |= s.entries(TYRE_FORCE, {0: front, 1: rear})
-        if TYRE_FORCE not in s:  # tyres are taken to have followed errors already
+        if TYRE_FORCE not in s:  # tyre forces are assumed to have followed the errors already
             for i, cause in enumerate((*s.places(VELOCITY)[:2], s.index(ANGULAR_RATE, "yaw"))):
                 by_cause = front * tyres.steady[0][i] + rear * tyres.steady[1][i]
                 row[cause] = row.get(cause, model.g.zero) + by_cause
@@ -281,18 +290,19 @@ class _AccelerometerModel:
         row[s.index(DRIVE_FORCE)] = r.x
         if self._heave:
             row |= {s[SUSPENSION[0]].start + i: r.z * force for i, force in enumerate(self._heave)}
-        # Roads that curve lift a car for seconds, in bends as well. An alignment that was corrected by accelerations
-        # upwards went astray by 0.05 rad on hilly roads.
+        # Roads that curve vertically accelerate a car upwards for seconds, in bends as well. An alignment
+        # corrected by vertical accelerations became wrong by 0.05 rad on hilly roads.
         level = 1.0 - r.z * r.z
         _, by_alignment = misalign(model, self._find_shown(), k)
         return row | {place: level * by for place, by in by_alignment.items()}, late
 
     def _find_shown(self) -> list[Atom]:
-        """The forces by which a rotation of the IMU is found: gravity, and means of the horizontal ones.
+        """The forces that determine a rotation of the IMU: gravity, and means of the horizontal ones.
 
-        An engine shakes all axes of the IMU at once, and the estimated forces follow that a little. So forces of the
-        moment correlate with the next innovations, and an IMU was found turned by 0.3 rad. Means do not, but a
-        standing car has no horizontal forces: there what is left of the vibration would count.
+        An engine shakes all axes of the IMU at once, and the estimated forces follow that a little. So
+        instantaneous forces correlate with the next innovations, and the result was an IMU turned by 0.3 rad.
+        Means do not correlate, but a standing car has no horizontal forces: there the rest of the vibration
+        would count.
         """
         drives = calc_share(self._model.g, self._model.now[AHEAD], _STANDING)
         return [
@@ -301,7 +311,7 @@ class _AccelerometerModel:
         ]
 
     def _predict(self, k: int) -> Atom:
-        """What axis k reads, by all that is estimated."""
+        """Predicted reading of axis k, by all estimated states."""
         model, models = self._model, self._model.models
         arm, r, by_yaw = models.imu, models.rotation[k], self._calc_by_yaw(k)
         roll, pitch = model.shaking
@@ -312,7 +322,7 @@ class _AccelerometerModel:
         value = value + r.z * (up + model.road_lift) + r.dot(shaken)
         (scale,) = model.estimates(ACCELEROMETER_SCALE)
         value = value + r.y * self._turning * scale
-        if model.forces:  # what acts on the car as a force is in the reading already, as it was then
+        if model.forces:  # a force on the car is already in the reading, as it was at that time
             ahead, left, _, yaw = model.get_later(UNMODELLED)
         later_drive = model.get_later(DRIVE_FORCE)[0]
         value = value + r.x * (ahead + later_drive) + self._share * (r.y * left + by_yaw * yaw)

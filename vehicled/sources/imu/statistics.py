@@ -1,15 +1,17 @@
-"""What samples of an IMU and their innovations show beside the states of the filter, in compiled code.
+"""Statistics of an IMU's samples and innovations in addition to the filter's states, in compiled code.
 
 Kernels, in the order of a sample:
 
-- `imu.sample`: noise of the samples, the car's motion by them, and means of that over a moment,
-- `imu.rates`, once the gyroscopes have corrected the filter: shaking, which is in the accelerometers' noise from then
-  on; the noise of the yaw acceleration; and what turns the heading beside the model,
-- `imu.forces`, once the accelerometers have: roughness of the road, and what it does to the suspensions,
-- `imu.travel`, at any time: what that adds to their travel.
+- `imu.sample`: noise of the samples, the car's motion by them, and its short-time means,
+- `imu.rates`, after the update with the gyroscopes: shaking, which is part of the accelerometers' noise from
+then on; the noise of the yaw acceleration; and turning of the heading in addition to the model,
+- `imu.forces`, after the update with the accelerometers: roughness of the road, and its effect on the
+suspensions,
+- `imu.travel`, at any time: the effect of roughness on the travel of the suspensions.
 
-`imu.begin`, `imu.between` and `imu.end` are these, with what hands the sample over to the updates between them and
-takes their results: links of a chain, in which a sample that is within all limits is one call.
+`imu.begin`, `imu.between` and `imu.end` are these kernels together with the transfer of the sample to the
+updates between them, and of the results back: links of a chain, in which a sample within all limits is
+processed in one call.
 """
 
 from __future__ import annotations
@@ -59,18 +61,19 @@ if TYPE_CHECKING:
 
 _AXES = 3
 SAMPLE_DONE, RATES_DONE, ALL_DONE = 1, 3, 5
-"""Links of the chain that are done."""
+"""Number of links of the chain that have been run."""
 _ROAD = "imu.road"
 _MEAN, _LONGEST_GAP = 0.02, 0.05
-"""s over which motion is averaged, short beside any manoeuvre; and between samples that are averaged, at most."""
+"""Time over which motion is averaged, s, short compared with any manoeuvre; and longest gap between averaged
+samples, s."""
 _SWAYING_TIME = 1.0
 """s"""
 _FORCES_TIME = 0.15
-"""s over which forces are averaged: some periods of a vibration, short beside a bend."""
+"""Time over which forces are averaged, s: some periods of a vibration, short compared with a bend."""
 _ROLLING_TIME, _HILLS_TIME = 2.0, 5.0
-"""s over which roll and pitch rates are averaged, and the squares of these means."""
+"""Times over which roll and pitch rates, and the squares of their means, are averaged, s."""
 _UNKNOWN_ROAD = 0.03
-"""rad/s, by which a road may turn a car whose rates have not been measured yet."""
+"""rad/s: assumed turning by the road before any rates have been measured."""
 _GIVEN = {"imu.given": 1 + 2 * _AXES, "imu.measured": 2 * _AXES}
 _INNOVATION = {"imu.innovation": 1 + 2 * _AXES}
 _RESULTS = {"imu.results": 4 * _AXES + 2}
@@ -84,7 +87,7 @@ _ZERO = (
     *(f"{_ROAD}.{what}" for what in ("turning", "state", "kept")),
 )
 _TIMES = "imu.times", f"{_ROAD}.times", "imu.measured_at", "imu.gyro.interval.at", "imu.accel.interval.at"
-"""Arrays that hold what has been found: at the start zero, and long ago."""
+"""Arrays of what has been found: initially zero, and long ago for times."""
 
 
 def add_imu_statistics(model: ErrorModel) -> None:
@@ -108,7 +111,7 @@ class _Builder:
         self.forces = program.arrays[MEAN_FORCES]
         self.free = program.array("imu.free", 2 * _AXES)
         self.noise, self.alone = program.array("imu.noise", 2 * _AXES), program.array("imu.alone", _AXES)
-        """Variances of a sample, and those of accelerometers without what shakes the car."""
+        """Variances of a sample, and those of accelerometers without shaking of the car."""
         whole, *innovation = program.array("imu.innovation", 1 + 2 * _AXES)
         self.is_whole, self.innovation, self.expected = whole, innovation[:_AXES], innovation[_AXES:]
         (self.least_turning,) = program.array("imu.least_turning", 1)
@@ -150,7 +153,7 @@ class _Builder:
         return program.kernel(f"imu.give.{kind}", stores)
 
     def _keep(self, kind: int) -> KernelHandle:
-        """Kernel that keeps the results of that update, of which nothing has been rejected."""
+        """Kernel that stores the results of that update, if nothing was rejected."""
         program, size = self.model.program, 2 * _AXES + 1
         found = [a for name in ("innovation", "variance", "nis") for a in program.arrays[name]]
         stores = [*zip(self.results[kind * size : (kind + 1) * size], found, strict=True)]
@@ -195,7 +198,7 @@ class _Builder:
         return stores
 
     def _add_shaking(self, noise: Sequence[Atom], shaking: Sequence[Atom]) -> list[Atom]:
-        """Variances of the accelerometers with what shaking and road do at the place of the IMU."""
+        """Variances of the accelerometers, including shaking and road at the place of the IMU."""
         roll, pitch = shaking
         x, y, z = self.model.models.imu
         ahead, left = z * z * pitch, z * z * roll
@@ -206,7 +209,7 @@ class _Builder:
         ]
 
     def _find_motion(self, value: Sequence[Atom]) -> list[Atom]:
-        """Yaw rate, forces to the left and ahead, in vehicle axes, without biases; then what these have been."""
+        """Yaw rate, lateral and forward force, vehicle axes, without biases; then the subtracted biases."""
         model, g = self.model, self.g
         motion, subtracted = [], []
         for kind, group, direction in (
@@ -236,7 +239,7 @@ class _Builder:
         return free
 
     def _average(self, motion: Sequence[Atom]) -> Stores:
-        """Means of yaw rate and accelerations ahead and to the left, without gravity, biases included."""
+        """Means of yaw rate, forward and lateral acceleration, without gravity, including biases."""
         g, now, t = self.g, self.model.now, self.t
         yaw_rate, left, ahead, *biases = motion
         (removed,) = self.model.program.arrays["gravity_removed"]
@@ -250,7 +253,7 @@ class _Builder:
         )
         count, begun, last, *sums = self.summed
         gap = t - last
-        # 1 where the sample follows the one before, and the mean goes on.
+        # 1 if the sample follows the previous one, so that the mean continues.
         goes_on = g.where_less(0.0, gap, g.where_less(gap, _LONGEST_GAP, g.min(count, 1.0), 0.0), 0.0)
         number = goes_on * count + 1.0
         begins = g.where_less(0.5, goes_on, begun, t)
@@ -262,10 +265,11 @@ class _Builder:
         return [*stores, *zip(self.means, [is_over, *(s / number for s in totals)], strict=True)]
 
     def _average_forces(self, forces: Sequence[Atom]) -> Stores:
-        """Means of the specific forces, in the axes in which the IMU is configured to be, without biases.
+        """Means of the specific forces, in the configured axes of the IMU, without biases.
 
-        A rotation that has been found is taken out, so that gravity does not count as a force across a rolled IMU.
-        An exponential mean lags; twice that less the mean of it does not, while forces change steadily.
+        The estimated rotation of the IMU is removed, so that gravity does not count as a force across a
+        rolled IMU. An exponential mean lags; twice the mean less the mean of it does not, while forces change
+        steadily.
         """
         g, last = self.g, self.summed[2]
         share = g.min(g.max((self.t - last) * (1.0 / _FORCES_TIME), 0.0), 1.0)
@@ -281,7 +285,7 @@ class _Builder:
         return stores
 
     def _turn(self, components: Sequence[Atom], direction: str) -> Atom:
-        """Component in a direction of the vehicle of what the IMU has measured by its axes."""
+        """Component, in a direction of the vehicle, of a vector measured in the IMU's axes."""
         shares = [getattr(r, direction) for r in self.axes]
         return calc_dot(self.g, shares, components)
 
@@ -310,14 +314,14 @@ class _Builder:
         ]
 
     def _take_turning(self, interval: Atom, follows: Atom) -> Stores:
-        """The noise of the yaw acceleration, by the component of the innovations about the vertical axis."""
+        """Noise of the yaw acceleration, from the component of the innovations about the vertical axis."""
         g = self.g
         shares = [r.z * there for r, there in zip(self.axes, self.measured, strict=False)]
         innovation, expected, of_noise = g.zero, g.zero, g.zero
         for share, nu, s, n in zip(shares, self.innovation, self.expected, self.noise, strict=False):
             innovation = innovation + share * nu
             expected, of_noise = expected + share * share * s, of_noise + share * share * n
-        # Without the axis that stands upright, the others measure next to nothing of it.
+        # Without the vertical axis, the others measure almost nothing of it.
         sees = g.where_less(0.5, sum((s * s for s in shares), g.zero), follows, 0.0)
         density, stores = self.turning.take(
             innovation, expected, of_noise, interval, self.least_turning, sees
@@ -329,13 +333,13 @@ class _Builder:
         ]
 
     def _take_swaying(self, interval: Atom, follows: Atom) -> Stores:
-        """The mean square of the model's roll and pitch rate, which no error of the IMU is in."""
+        """The mean square of the model's roll and pitch rate, which contains no error of the IMU."""
         now, found = self.model.now, self.model.swaying
         square = now[V1Z_RATE] * now[V1Z_RATE] + now[V2Z_RATE] * now[V2Z_RATE]
         return [(found, found + follows * interval / _SWAYING_TIME * (square - found))]
 
     def _take_rolling(self, interval: Atom, follows: Atom) -> Stores:
-        """Roll and pitch rate as they are measured, without what is known of biases; and their mean square."""
+        """Means of the measured roll and pitch rate, without estimated biases; and their mean square."""
         g, step = self.g, follows * interval
         rates = [x - b for x, b in zip(self.value[:_AXES], self.model.estimates(GYRO_BIAS), strict=True)]
         *means, square = self.model.program.arrays[ROLLING]
@@ -345,14 +349,14 @@ class _Builder:
         return [*zip(means, now, strict=True), (square, found)]
 
     def _turn_heading(self, by_pitch: Atom, taken: Atom) -> Stores:
-        """Turn the heading, but not the motion over ground, by the pitch rate that was measured beside the model's.
+        """Turn the heading, but not the motion over ground, by the excess of the measured pitch rate.
 
-        ψ̇ = (ω_y sin φ + ω_z cos φ)/cos θ. The model's ω_y is that of its own springs: in turns of other cars it
-        makes ψ̇ wrong by 0.4 %, which courses would find as a scale of the gyroscopes.
+        ψ̇ = (ω_y sin φ + ω_z cos φ)/cos θ. The model's ω_y results from its own springs: in turns of other
+        cars it makes ψ̇ wrong by 0.4 %, which courses would take for a scale of the gyroscopes.
         """
         model, now, states = self.model, self.model.now, self.model.states
         (scale,) = model.estimates(ACCELEROMETER_SCALE)
-        # Roll of the model, and what its accelerometers show beside it.
+        # Roll of the model, and additional roll by the scale of the accelerometers.
         roll = now[V2Z] + scale * now[AHEAD] * now[YAW_RATE] / self.gravity
         angle = taken * by_pitch * roll * (self.t - self.measured_at)
         yaw, left = model.errors[states.index(ATTITUDE, "yaw")], model.errors[states.index(VELOCITY, "left")]
@@ -361,7 +365,7 @@ class _Builder:
     def _take_forces(self) -> Stores:
         heave = self._turn(self.innovation, "z")
         expected = calc_dot(self.g, [r.z * r.z for r in self.axes], self.expected)
-        # What the filter has found of what the model lacks is lacking in the model's travel all the same.
+        # Unmodelled vertical acceleration that the filter has found is lacking in the model's travel as well.
         up = self.model.estimates(UNMODELLED)[UNMODELLED.elements.index("up")]
         left = self._turn(self.innovation, "y")
         return [
@@ -389,18 +393,18 @@ class ImuStatistics:
         )
         self._write_sample, self._write_innovation = given.write, innovation.write
         self.read_found = found.read
-        """(19,): the sample less known biases, by axis (6,) as it is given; the largest variances of the noise of
-        gyroscopes and of accelerometers; yaw rate (rad/s), specific forces to the left and ahead (m/s²) in vehicle
-        axes; and what has been subtracted of these three as estimated bias; 1 where means are complete now, and these
-        of time, yaw rate, accelerations ahead and to the left, without gravity, biases included."""
+        """(19,): the sample less known biases, by axis (6,) of the IMU; largest variances of the noise of
+        gyroscopes and of accelerometers; yaw rate (rad/s), lateral and forward specific force (m/s²) in
+        vehicle axes; the estimated biases subtracted from these three; 1 if means are complete now; and these
+        means: time, yaw rate, forward and lateral acceleration, without gravity, including biases."""
         self.read_free = free.read
-        """(6,) of a whole sample: angular rates (rad/s) and specific forces (m/s²) in vehicle axes, without errors
-        that are known or estimated."""
+        """(6,) of a complete sample: angular rates (rad/s) and specific forces (m/s²) in vehicle axes,
+        without known or estimated errors."""
         self.read_noise = noise.read
-        """(6,) variances to update the filter with; those of accelerometers with what the rates have shown."""
+        """(6,) variances for the updates; those of accelerometers include shaking found from the rates."""
         self.read_results = results.read
-        """(14,) of `run_chain`: innovations (3,) of the gyroscopes, their variances (3,) and NIS; the same of the
-        accelerometers."""
+        """(14,) results of `run_chain`: innovations (3,) of the gyroscopes, their variances (3,) and NIS; the
+        same for the accelerometers."""
         self.reset()
 
     def configure(
@@ -411,54 +415,55 @@ class ImuStatistics:
         limits: Sequence[float],
         takes_given: bool,
     ) -> None:
-        """Take settings by axis, (6,) gyroscopes first: variances of a sample and of the model's error, known biases.
+        """Take settings by axis, (6,) each, gyroscopes first.
 
-        `limits`: NIS of gyroscopes and of accelerometers from which on components are looked at one by one.
-        `takes_given`: whether the variances are as given, also where samples show more.
+        `least`: variances of a sample; `of_model`: variances of the model's error; `offsets`: known biases.
+        `limits`: NIS of gyroscopes and of accelerometers above which components are examined one by one.
+        `takes_given`: whether the variances are used as given, even if samples show more.
         """
         self._view("imu.gyro.least")[:], self._view("imu.accel.least")[:] = least[:_AXES], least[_AXES:]
         self._view("imu.model_variances")[:], self._view("imu.offsets")[:] = of_model, offsets
         self._view("imu.limits")[:], self._view("imu.takes_given")[:] = limits, takes_given
 
     def set_least_turning(self, density: float) -> None:
-        """Noise that the yaw acceleration has in any case, (rad/s²)²/Hz; the filter's becomes that and more."""
+        """Set the least noise of the yaw acceleration, (rad/s²)²/Hz; the filter adds the noise found."""
         self._view("imu.least_turning")[:] = density
         self._configure()
 
     def reset(self) -> None:
-        """Nothing has been measured yet."""
+        """Forget all measurements."""
         for names, value in ((_ZERO, 0.0), (_TIMES, LONG_AGO)):
             for name in names:
                 self._view(name)[:] = value
         self._view(ROLLING)[2] = _UNKNOWN_ROAD**2
 
     def take_sample(self, t: float, values: Sequence[float], measured: Sequence[float]) -> None:
-        """A sample at t (s) by axis, (6,) rad/s and m/s², gyroscopes first; `measured`: 1, or 0 where it was not."""
+        """Take a sample at t (s) by axis, (6,) rad/s and m/s², gyroscopes first; `measured`: 1, or 0 if not."""
         self._write_sample(t, *values, *measured)
         self._run_sample()
 
     def run_chain(self, t_ns: int, t: float, values: Sequence[float], measured: Sequence[float]) -> int:
-        """All that is to be done with such a sample in one call, as far as it is within the limits.
+        """Process such a sample completely in one call, as far as it is within the limits.
 
-        Returns how far it has come: less than SAMPLE_DONE, nothing is done; from RATES_DONE on the gyroscopes have
+        Returns the progress: below SAMPLE_DONE, nothing is done; from RATES_DONE on, the gyroscopes have
         corrected the filter, and `take_rates` is done.
         """
         self._write_sample(t, *values, *measured)
         return self._filter.run_chain(t_ns, self._chain)
 
     def take_rates(self, is_whole: bool, innovation: Sequence[float], expected: Sequence[float]) -> None:
-        """Innovations (3,) of the gyroscopes of that sample and their variances; whether none of it was rejected."""
+        """Take innovations (3,) of the sample's gyroscopes and their variances; `is_whole`: none was rejected."""
         self._write_innovation(is_whole, *innovation, *expected)
         self._run_rates()
 
     def take_forces(self, is_whole: bool, innovation: Sequence[float], expected: Sequence[float]) -> None:
-        """Likewise of all accelerometers."""
+        """Take the same of the accelerometers."""
         self._write_innovation(is_whole, *innovation, *expected)
         self._run_forces()
 
 
 class AddedTravel:
-    """What an uneven road adds to the suspensions of a car."""
+    """Addition of an uneven road to the suspensions' outputs of a car."""
 
     def __init__(self, car: Car, vehicle: Vehicle) -> None:
         for name, values in calc_road_arrays(vehicle, _ROAD).items():
@@ -468,15 +473,15 @@ class AddedTravel:
         self._read = PlainNumbers(car.layout, car.workspace, **{"imu.added": len(NOTHING)}).read
 
     def add(self, t: float) -> None:
-        """Add it, as it is at t (s), to the car's outputs in the workspace."""
+        """Add it, for the time t (s), to the car's outputs in the workspace."""
         self._write(t)
         self._run()
 
     def calc(self, t: float) -> tuple[float, ...]:
-        """(12,) what is added at t (s) to the columns of an estimate at ROAD_PLACES."""
+        """(12,) addition at t (s) to the columns of an estimate at ROAD_PLACES."""
         self.add(t)
         return self._read()
 
     def read(self) -> tuple[float, ...]:
-        """(12,) what has been added last."""
+        """(12,) last addition."""
         return self._read()
