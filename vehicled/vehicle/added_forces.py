@@ -1,4 +1,4 @@
-"""Forces on a corner beside those of the model, as of a rough road, and of a drive that nothing measures."""
+"""Forces on a corner in addition to the model's, for example of a rough road, or of an unmeasured drive."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vehicled.vehicle.outputs import Parts
 
 @dataclass(frozen=True)
 class Loaded:
-    """A corner with them, and what they do to the wheel carrier."""
+    """A corner with added forces, and their effect on the wheel carrier."""
 
     corner: CornerParts
     force: Vector
-    """Of road, spring, damper and anti-roll bar together on wheel carrier and wheel, N."""
+    """Added force of road, spring, damper and anti-roll bar together on wheel carrier and wheel, N."""
     moment: Vector
-    """Of these about the wheel's centre, N·m."""
+    """Moment of these forces about the wheel's centre, N·m."""
 
 
 def load_corner(program: Program, parts: Parts) -> Loaded:
@@ -50,5 +50,5 @@ def load_corner(program: Program, parts: Parts) -> Loaded:
 
 
 def _calc_brake_torque(along: Atom, ahead: Vector, parts: Parts) -> Atom:
-    """With which the brake holds a wheel against a force of the road, N·m."""
+    """Torque with which the brake holds a wheel against a force of the road, N·m."""
     return along * ahead.dot(parts.spin_axis.position.cross(parts.corner.tyre.arm))

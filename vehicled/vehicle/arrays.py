@@ -32,7 +32,8 @@ m/s; angular velocity in vehicle axes, rad/s (of a level car, the rates of ψ, v
 POSE = (*CHART, *RATES, "ax", "ay", "az", "alpha.x", "alpha.y", "alpha.z")
 """Elements of the array `pose`: chart, rates, accelerations in vehicle axes."""
 CHART_SIZE = 2 * len(CHART)
-"""Elements of CHART and RATES: so many has a change of the car (array `correction`), and so many lead a pose."""
+"""Number of elements of CHART and RATES: length of a change of the car (array `correction`), and of the first
+part of a pose."""
 X, Z, YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE, V1Z_RATE, V2Z_RATE, AX, AY, ALPHA_X, ALPHA_Y = (
     POSE.index(n)
     for n in (
@@ -42,7 +43,7 @@ X, Z, YAW, V1Z, V2Z, AHEAD, LEFT, UP, YAW_RATE, V1Z_RATE, V2Z_RATE, AX, AY, ALPH
 )
 """Indices of these elements in a pose, and in a change of the car."""
 PLACE, SPEEDS = slice(X, Z + 1), slice(AHEAD, UP + 1)
-"""x, y, z in a pose and in a change of the car; and the rates that belong to them."""
+"""x, y, z in a pose and in a change of the car; and their rates."""
 INPUTS = ("rack", "rack.rate", "rack.acceleration")
 """Elements of the array `inputs`: displacement of the rack, m to the left, and its derivatives by time."""
 CORNER_INPUTS = (
@@ -62,13 +63,13 @@ RODS = slice(ROD, ROD + len(INPUTS))
 FRONT, REAR = slice(0, 2), slice(2, 4)
 """Wheels of an axle in the order of WHEELS."""
 TYRE_CAUSES = ("ahead", "left", "wz", "steering", "stiffness.front", "stiffness.rear", "friction")
-"""What tyre forces respond to: rates of the car, m/s and rad/s; the angle of the front wheels beside what is
-measured, rad to the left; relative changes of an axle's cornering stiffness and of all friction."""
+"""Causes of tyre forces: rates of the car, m/s and rad/s; the angle of the front wheels in addition to the
+measured one, rad to the left; relative changes of an axle's cornering stiffness and of all friction."""
 ADJUSTMENTS = ("rod", "stiffness", "friction", "wheel", "slip", "along")
-"""What a filter adds per corner to inputs and parameters: displacement of the tie rod (m);
-relative changes of lateral tyre stiffness, of greatest tyre forces, and of the angle that the wheel turns over a
-given distance; slip ratio beside the simulated one, as if in proportion to force, and the longitudinal force on the
-tyre that goes with it, which acts elsewhere (N). Zero changes nothing."""
+"""Additions of a filter to inputs and parameters, per corner: displacement of the tie rod (m); relative
+changes of lateral tyre stiffness, of greatest tyre forces, and of the angle that the wheel turns over a given
+distance; slip ratio in addition to the simulated one, as if in proportion to force, and the longitudinal
+force on the tyre that belongs to it but acts elsewhere (N). Zero changes nothing."""
 COMPONENTS = 3
 """Number of components of the largest sensor."""
 
@@ -80,9 +81,10 @@ MOUNTING = (
 """Elements of the array `mounting`: lever arms (vehicle axes, m) and the rotation from vehicle axes to the IMU's,
 by rows."""
 ANTENNA, IMU, R_IMU = slice(0, 3), slice(3, 6), slice(6, 15)
-"""Of these in MOUNTING."""
+"""Places of antenna, IMU and rotation in MOUNTING."""
 
 ADDED_FORCES = ("spring", "damper", "bar", "load", "along")
-"""Of spring and damper on what they stand on, positive in compression; of the anti-roll bar on the suspension,
-downwards; of the road on the tyre, normal to it and in the direction of the wheel. N, by corner. One against the
-direction of the wheel comes from its brake, one in it from the final drive."""
+"""Added forces, N, by corner: of spring and damper on the bodies that they stand on, positive in compression;
+of the anti-roll bar on the suspension, downwards; of the road on the tyre, normal to the road and in the
+direction of the wheel. A force against that direction comes from the wheel's brake, a force in it from the
+final drive."""

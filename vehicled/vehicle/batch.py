@@ -1,4 +1,4 @@
-"""Several cars stepped together, as sigma points of a filter need them: cheaper each than one car alone."""
+"""Several cars stepped together, as for sigma points of a filter: each is cheaper than a car alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CarBatch(Instances):
         self.copy_state_from_car()
 
     def copy_state_from_car(self) -> None:
-        """Copy the present state of the single car, with its inputs, its ground and what a filter adds."""
+        """Copy the present state of the single car, with its inputs, its ground and additions by a filter."""
         for ours, its in self._shared:
             ours[...] = its
 

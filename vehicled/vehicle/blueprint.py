@@ -1,9 +1,9 @@
-"""Description of a compiled car's machine code, without the atoms that it was made from; kept on disk between runs.
+"""Description of a compiled car's machine code without atoms; kept on disk between runs.
 
-To build the atoms and emit their code takes longer than the rest of the start, and is not needed when the object
-code is in the cache. So this description is kept there too, under a key of all that determines it: the source of
-this package as far as models are made of it, interpreter and libraries, processor, tyre law, suspensions, extensions,
-width and differentiation.
+Building the atoms and emitting their code takes longer than the rest of the start, and is not needed when the
+object code is in the cache. So this description is cached too, under a key of everything that determines it:
+the source of this package as far as models are made of it, interpreter and libraries, processor, tyre law,
+suspensions, extensions, width and differentiation.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class Blueprint:
     kernels: CarKernels
     names: Names
     tangents: TangentLayout | None
-    """With a differentiation."""
+    """None without a differentiation."""
     results: tuple[Any, ...]
-    """Of the extensions, in their order."""
+    """Results of the extensions, in their order."""
     object_key: str
-    """Of the object code in the cache."""
+    """Key of the object code in the cache."""
 
 
 def hash_source(package: Path = _PACKAGE) -> str | None:
-    """Of the Python files in a package, by default this one, that determine code; None where there are none."""
+    """Hash of a package's Python files that determine code (default: this package); None if there are none."""
     found = hashlib.sha256()
     folders = (*PLAIN, *FOLDERS)
     paths = sorted((*package.glob("*.py"), *(p for f in folders for p in (package / f).rglob("*.py"))))
@@ -63,7 +63,7 @@ def hash_source(package: Path = _PACKAGE) -> str | None:
 
 
 _IMPORTED = hash_source()
-"""As the source was when this process imported it."""
+"""Hash of the source when this process imported it."""
 
 
 def get_blueprint(
@@ -115,7 +115,7 @@ def _build(
     width: int,
     differentiation: Differentiation | None,
 ) -> tuple[Blueprint, bytes]:
-    # Not needed for code that has been kept.
+    # Imported here, as cached code does not need them.
     from vehicled.symbolic import compiler
     from vehicled.symbolic.tangent import Tangents
     from vehicled.vehicle import model

@@ -27,26 +27,27 @@ from vehicled.vehicle.travel import TravelMotion, calc_travel_motion
 PENALTY = 1e10
 """α of the augmented Lagrangian, at steps of `_SHORT` and longer: small against 1/rounding."""
 _SHORT = 1e-3
-"""s. Below, α grows with 1/h². (h²/4) α Φ_qᵀΦ_q must outweigh the mass matrix, or constraints are not met within the
-iterations of a step, and 4/h² times what they are missed by is an acceleration."""
+"""s. For shorter steps, α grows with 1/h²: (h²/4) α Φ_qᵀΦ_q must outweigh the mass matrix, or the iterations
+of a step do not satisfy the constraints, and 4/h² times the violation is an acceleration."""
 
 _PRELOAD_ROUNDS = 4
 _SETTLING_STEPS = 500
 _SETTLING_STEP = 4e-3
 _MOST_SETTLING = 10
-"""Times `_SETTLING_STEPS` more for a car that still moves."""
+"""Largest number of further rounds of `_SETTLING_STEPS` for a car that still moves."""
 _STILL = 5e-3
 """m/s, or rad/s: largest rate of the body's height, roll and pitch and of the struts of a car at rest."""
 _BEYOND_STOPS = 0.15
-"""m: where springs and stops do not hold the wheels."""
+"""m: springs and stops do not hold a strut that is farther beyond its stops."""
 _UNBALANCED = 0.01
 """Largest difference of wheel loads and weight at rest, over the weight."""
 _MET = 1e-6
-"""m: what constraints are missed by at most."""
+"""m: largest constraint violation."""
 STATE = ("q", "qd", "qdd", "branch.q", "branch.qd", "branch.qdd", "lambda", "branch.lambda", "states")
 """Arrays that hold the state of motion of a car."""
 PRESENT = (*STATE, "ground", "inputs", "corner_inputs", "external_force", "adjustments")
-"""Those, and what a filter and the surroundings add: they determine the forces on a car of given parameters."""
+"""These, and additions by a filter and the surroundings: together they determine the forces on a car of given
+parameters."""
 
 
 class CompiledCar:
@@ -66,22 +67,22 @@ class CompiledCar:
         blueprint, object_code = get_blueprint(tyre, suspensions, extensions, width, differentiation)
         self.layout, self.kernels, self.names = blueprint.layout, blueprint.kernels, blueprint.names
         self._results = dict(zip(extensions, blueprint.results, strict=True))
-        # One car computes for microseconds, between which other threads get their turn.
+        # Kernels of one car take microseconds and keep the interpreter's lock; other threads run in between.
         code = ProgramCode(blueprint.interface, object_code, keeps_lock=width == 1)
         self.functions = code.functions.kernels
         self.routine: Callable[[RoutineHandle], StepFunction] = code.functions.routine
-        """A function that is called as a step of the car. Raises KeyError."""
+        """Gives a routine as a function with the arguments of a step. Raises KeyError."""
         self.step = self.routine(blueprint.step)
         if blueprint.tangents is not None and code.differentiated is not None:
             self.tangents = blueprint.tangents
             self.differentiated = code.differentiated.kernels
-            """As `functions`."""
+            """Differentiated kernels, like `functions`."""
             self.differentiated_routine: Callable[[RoutineHandle], StepFunction] = code.differentiated.routine
-            """As `routine`."""
+            """Differentiated routines, like `routine`."""
             self.differentiated_step = self.differentiated_routine(blueprint.step)
 
     def result(self, extension: Extension[Result]) -> Result:
-        """What that extension of this car has returned. Raises KeyError for another one."""
+        """Result of an extension of this car. Raises KeyError for another extension."""
         return cast(Result, self._results[extension])
 
 
@@ -134,7 +135,7 @@ class Instances:
         self._carry = self.view("carry")
         self._travel_jacobian = self.view("travel_jacobian")
         self._branch_q, self._branch_qd = self.view("branch.q"), self.view("branch.qd")
-        # The last ones of the root.
+        # A live axle's coordinates are the last ones of the root.
         axle = sum(name.startswith("axle.") for name in code.names.coordinates)
         self._axle_q, self._axle_qd = (q[len(q) - axle :] for q in map(self.view, ("q", "qd")))
         self._integration = self.view("integration")
@@ -148,26 +149,26 @@ class Instances:
         self._functions[kernel](self._pointer)
 
     def bind(self, kernel: KernelHandle) -> Callable[[], None]:
-        """A kernel on this workspace as a function, which is called faster than by `call`."""
+        """A kernel on this workspace as a function; faster than `call`."""
         return partial(self._functions[kernel], self._pointer)
 
     def address(self, kernel: KernelHandle) -> int:
-        """Of a kernel's machine code."""
+        """Address of a kernel's machine code."""
         function: Any = self._functions[kernel]
         return ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def result(self, extension: Extension[Result]) -> Result:
-        """What that extension of this car has returned. Raises KeyError for another one."""
+        """Result of an extension of this car. Raises KeyError for another extension."""
         return self.compiled.result(extension)
 
     def correct(self, change: np.ndarray, wheels: np.ndarray | None = None, *, carry: bool = False) -> None:
         """Move the car by a change of chart and wheels.
 
-        The change (12,) is of the chart (x y z ψ v1z v2z and their rates), that of the wheels (2, 4) of angle and
-        rate.
+        `change` (12,) is that of the chart (x y z ψ v1z v2z and their rates), `wheels` (2, 4) that of the
+        wheels' angle and rate.
 
-        With `carry` the velocity is rotated with the heading, its change is in directions along and across the car
-        and normal to the ground, and the ground plane moves with the car.
+        With `carry` the velocity is rotated with the heading, its change is in directions along and across
+        the car and normal to the ground, and the ground plane moves with the car.
         """
         self.correction[:] = change
         self.corner_correction[:] = 0.0 if wheels is None else wheels
@@ -175,7 +176,7 @@ class Instances:
         self.call(self.kernels.correct)
 
     def correct_suspension(self, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion) -> None:
-        """Move the wheels by a small travel and rate (4,) relative to the chassis, m and m/s, as they then move.
+        """Move the wheels relative to the chassis by a small travel (m) and rate (m/s), (4,) each, along `motion`.
 
         Constraints hold to first order; the next step corrects the rest.
         """
@@ -189,7 +190,7 @@ class Instances:
     def step(self, h: float, step: StepFunction | None = None) -> int:
         """Advance by h seconds. Returns the number of Newton iterations, negative when not converged.
 
-        `step`: a routine of which the step is a part, instead of it alone (see `find_routine`).
+        `step`: a routine that contains the step, to be run in place of it (see `find_routine`).
         """
         self._set_step(h)
         return (step or self._step)(
@@ -197,7 +198,7 @@ class Instances:
         )
 
     def step_euler(self, h: float, euler: KernelHandle) -> None:
-        """Advance by h seconds by forward Euler: `euler` is what `ali3p.add_forward_euler` has added."""
+        """Advance by h seconds by forward Euler, with the kernel added by `ali3p.add_forward_euler`."""
         self._set_step(h)
         self.call(euler)
 
@@ -226,7 +227,7 @@ class Instances:
 
 _KEPT_CARS = 4
 _settled: dict[tuple[CompiledCar, Vehicle], tuple[np.ndarray, ...]] = {}
-"""Workspace, rolling radii and slip stiffness of the cars that have settled last."""
+"""Workspace, rolling radii and slip stiffness of the cars settled last."""
 
 
 class Car(Instances):
@@ -241,7 +242,7 @@ class Car(Instances):
         super().__init__(compiled(vehicle.tyre, vehicle.suspensions, extensions, 1, differentiation))
         self.vehicle = vehicle
         self.flat_corner_inputs = self.corner_inputs.data.cast("B").cast("d")
-        """`corner_inputs` row after row: so a number is written in a fraction of the time."""
+        """`corner_inputs` as a flat view, row after row: writing a number takes a fraction of the time."""
         self._is_differentiated = differentiation is not None
         self._d_correction, self._d_corner_correction = map(self.tangent, ("correction", "corner_correction"))
         names = self.compiled.names
@@ -251,14 +252,14 @@ class Car(Instances):
         self.corner_parameters = self.view("corner_parameters")
         self.ground[:] = (0.0, 0.0, 1.0, 0.0)
         self.design_height = float(vehicle.center_of_mass()[2])
-        """Of the vehicle origin over the ground in design position, m."""
+        """Height of the vehicle origin over the ground in design position, m."""
         self.set_parameters(root_parameters(vehicle), {w: corner_parameters(vehicle, w) for w in WHEELS})
         self._settle_or_copy()
         if differentiation is not None:
             self._functions, self._step = self.compiled.differentiated, self.compiled.differentiated_step
 
     def find_routine(self, handle: RoutineHandle) -> StepFunction:
-        """A routine for `step`, of a car with a differentiation the differentiated one. Raises KeyError."""
+        """A routine for `step`; the differentiated one if the car has a differentiation. Raises KeyError."""
         compiled = self.compiled
         return (compiled.differentiated_routine if self._is_differentiated else compiled.routine)(handle)
 
@@ -274,7 +275,7 @@ class Car(Instances):
         return np.zeros((*self.view(array).shape, 0))
 
     def span(self, first: str, last: str) -> tuple[Span, ...]:
-        """Where the arrays from one to another lie in the workspace, and where their tangents do if there are any.
+        """Places of the arrays `first` to `last` in the workspace, and of their tangents if there are any.
 
         Raises KeyError.
         """
@@ -290,7 +291,7 @@ class Car(Instances):
         self.tangent(array)[..., k] = (other.view(array) - self.view(array)) / step
 
     def clear_tangents(self, *arrays: str) -> None:
-        """Let arrays depend on nothing."""
+        """Set the derivatives of arrays to zero."""
         for array in arrays:
             self.tangent(array)[...] = 0.0
 
@@ -310,7 +311,7 @@ class Car(Instances):
         super().correct(change, wheels, carry=carry)
 
     def calc_travel_motion(self) -> TravelMotion:
-        """At the present position, with the chassis where it is."""
+        """Motion of the suspensions by travel at the present position, with a fixed chassis."""
         self.call(self.kernels.travel_jacobian)
         columns = len(self._branch_q) - 1 + len(self._axle_q)
         jacobian = self._travel_jacobian.reshape(-1, columns, len(WHEELS)).transpose(2, 0, 1)
@@ -319,7 +320,7 @@ class Car(Instances):
     def correct_suspension(
         self, travel: np.ndarray, rate: np.ndarray, motion: TravelMotion | None = None
     ) -> None:
-        """As of `Instances`; by the motion at the present position, where none is given."""
+        """As `Instances.correct_suspension`; by default with the motion at the present position."""
         super().correct_suspension(travel, rate, self.calc_travel_motion() if motion is None else motion)
 
     # -- parameters -----------------------------------------------------------------------------------
@@ -334,7 +335,7 @@ class Car(Instances):
         self.call(self.kernels.prepare)
 
     def get_corner_parameter(self, name: str) -> np.ndarray:
-        """(4,) values of the corners."""
+        """(4,) values of a parameter by wheel, a view. Raises KeyError."""
         parameters: np.ndarray = self.corner_parameters[self._corner_parameter[name]]
         return parameters
 
@@ -350,7 +351,7 @@ class Car(Instances):
         self.correct(change)
 
     def _settle_or_copy(self) -> None:
-        """`settle`, or what a car of the same vehicle and code has found lately: the same numbers."""
+        """`settle`, or copy the result of a recent car of the same vehicle and code: the same numbers."""
         key = self.compiled, self.vehicle
         if key in _settled:
             workspace, self.rolling_radius, self.slip_stiffness = (a.copy() for a in _settled[key])
@@ -365,10 +366,10 @@ class Car(Instances):
     def settle(self, find_preload: bool = True, part: str = "vehicle") -> None:
         """Find the equilibrium at rest on level ground.
 
-        Springs without a given preload get the one that carries the car at design height; `suspension.deflection`
-        is zero in this state, and `rest` brings the car back to it.
+        Springs without a given preload get the one that carries the car at design height;
+        `suspension.deflection` is zero in this state, and `rest` brings the car back to it.
 
-        Raises NoRestError, in which `part` names the section of a file that has the figures.
+        Raises NoRestError; its message names by `part` the section of a file that contains the figures.
         """
         free = np.array([find_preload and self.vehicle.axle(w).spring.preload is None for w in WHEELS])
         preload = self.get_corner_parameter("spring.preload")
@@ -414,7 +415,7 @@ class Car(Instances):
         self.report()
 
     def _find_unrest(self) -> str | None:
-        """What outputs show that the car does not stand, else None; it may roll, as nothing holds it."""
+        """Evidence in the outputs that the car does not stand, else None; it may roll, as nothing holds it."""
         load, names = float(self.corner_output("tyre.fz").sum()), self.compiled.names
         mass = sum(self.parameters[n] for n, name in enumerate(names.parameters) if name.endswith(".mass"))
         for n, name in enumerate(names.corner_parameters):
@@ -459,7 +460,7 @@ class Car(Instances):
             self.view(name)[:] = self.layout.view(self._rest, name)
 
     def locate(self, point: np.ndarray) -> np.ndarray:
-        """Place (3,) of a point of the chassis, m in vehicle axes, world axes."""
+        """Place (3,) in world axes, m, of a point of the chassis (m, vehicle axes)."""
         # The first coordinates are the vehicle origin and the axes of the chassis.
         origin, *axes = self.view("q")[:12].reshape(4, 3)
         place: np.ndarray = origin + point @ np.array(axes)

@@ -1,4 +1,4 @@
-"""A mechanism that is the same car, brought to where a running car is: then every operator applies to that."""
+"""The same car as a mechanism, brought to the state of a running car, so that every operator applies."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from vehicled.vehicle.mechanism import AXES, ORIGIN, describe_car, name_on
 from vehicled.vehicle.wheel_wrenches import WHEEL_WRENCHES
 
 _STRIDE = 0.5
-"""rad, by which the chassis is turned at a time: Newton's method finds the rest from there."""
+"""rad: largest turn of the chassis at a time; from there Newton's method converges."""
 _LIMIT = 20
-"""Its iterations."""
+"""Largest number of iterations of Newton's method."""
 _SETTLED = 1e-9
-"""m, and per unit of a direction: change of the last iteration."""
+"""m, and per unit of a direction: change of the last iteration, below which it ends."""
 
 
 class CarMechanism:
@@ -41,11 +41,11 @@ class CarMechanism:
         self._scalars = [m.index(f"{name}_{w}") for name in ("travel", "spin") for w in WHEELS]
 
     def follow(self) -> Forces:
-        """Bring the mechanism to the car's present position and rates, with all that acts on it.
+        """Bring the mechanism to the car's present position and rates, with all forces on it.
 
-        Written are q, q̇, q̈, λ, inputs, applied forces and the choice of independent coordinates. Wheels keep their
-        angle, as they are the same all around. Returned are the forces that are not among those of the description,
-        for `reactions.calc_reactions`. Raises RunError where the mechanism cannot be brought there.
+        Writes q, q̇, q̈, λ, inputs, applied forces and the choice of independent coordinates. Wheels keep
+        their angle, as they are axisymmetric. Returns the forces that the description does not contain, for
+        `reactions.calc_reactions`. Raises RunError if the mechanism cannot be brought there.
         """
         m, copy = self.mechanism, self._copy
         copy.update()
@@ -74,7 +74,7 @@ class CarMechanism:
         problems.solve_position(m, m.z).require("the position of the car as a mechanism")
 
     def _approach(self, chassis: np.ndarray) -> None:
-        """Newton's method to a place (4, 3) of the chassis: its origin and axes."""
+        """Newton's method to a chassis position (4, 3): its origin and axes."""
         m, copy = self.mechanism, self._copy
         travel = copy.corner_output("suspension.deflection") + self._rest_travel
         scalars = np.concatenate([travel, m.q[self._scalars[4:]]])
@@ -91,7 +91,7 @@ class CarMechanism:
         raise RunError(f"the car as a mechanism cannot be brought to its position: last step {step:.3g}")
 
     def _move(self) -> None:
-        """Rates."""
+        """Bring the mechanism to the car's rates."""
         m, copy = self.mechanism, self._copy
         scalars = [copy.corner_output("suspension.rate"), copy.get_state("wheel.rate")]
         rates = np.concatenate([-m.calc_drift(), *scalars, copy.view("qd")[:12]])
@@ -111,7 +111,7 @@ class CarMechanism:
         return np.array([m.calc_point_positions()[ORIGIN], *(m.placement.vector(axis, m.q) for axis in AXES)])
 
     def _collect(self) -> Forces:
-        """Forces of tyres, what a differential moves, and what a filter adds."""
+        """Forces of tyres, torques of differentials, and forces added by a filter."""
         m, copy = self.mechanism, self._copy
         forces = Forces(m)
         ahead, left, yawing, pitching = copy.view("external_force")

@@ -1,4 +1,4 @@
-"""What the balance of forces at a corner needs of the model: its bodies, and the forces on them.
+"""Bodies and forces of a corner, as the balance of forces needs them.
 
 Vectors in world axes; N, m, kg.
 """
@@ -60,17 +60,17 @@ class Strut:
     """Spring, damper and stops between the chassis and the body that they stand on."""
 
     foot: Combination
-    """On that body."""
+    """Lower end, on that body."""
     direction: Vector
     """Unit vector from the foot to the top."""
     force: Atom
-    """Of all, positive in compression."""
+    """Total force, positive in compression."""
     spring: Atom
     damper: Atom
-    """Positive when it lengthens."""
+    """Positive when the strut lengthens."""
     bump: Atom
     droop: Atom
-    """Of the stops, never negative."""
+    """Forces of the stops, never negative."""
 
 
 @dataclass(frozen=True)
@@ -82,29 +82,29 @@ class Tyre:
     fy: Atom
     """Along the ground to the left."""
     force: Vector
-    """The whole of it."""
+    """Total force."""
     arm: Vector
-    """From the wheel's centre to where it acts, at right angles to the axle."""
+    """From the wheel's centre to the point of action, at right angles to the axle."""
     up: Vector
     """Normal of the ground."""
     aligning: Atom
-    """Torque about that, N·m."""
+    """Torque about the normal, N·m."""
     resistance: Atom
     """Torque against the wheel's spin, N·m."""
 
 
 @dataclass(frozen=True)
 class CornerParts:
-    """One corner, as for all, beside what holds the knuckle (`Linkage`)."""
+    """One corner without the suspension of its knuckle (`Linkage`)."""
 
     centre: Combination
-    """Of the wheel."""
+    """Centre of the wheel."""
     spin: Atom
     """Absolute rate of the wheel about its axis, rad/s."""
     wheel: WheelInertia
     strut: Strut
     bar_force: Atom
-    """Of the anti-roll bar on the lower wishbone at its ball joint, downwards in chassis axes."""
+    """Force of the anti-roll bar on the lower wishbone at its ball joint, downwards in chassis axes."""
     brake_torque: Atom
-    """At present, on the knuckle about the spin axis, and its opposite on the wheel."""
+    """Present torque on the knuckle about the spin axis; the opposite acts on the wheel."""
     tyre: Tyre

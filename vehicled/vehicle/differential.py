@@ -19,32 +19,32 @@ _PRELOAD, _LOCKING = 50.0, 0.4
 
 @dataclass(frozen=True, kw_only=True)
 class Differential:
-    """Of one driven axle."""
+    """Differential of one driven axle."""
 
     SHORT_FORM: ClassVar[str] = "kind"
 
     kind: Literal["open", "locked", "limited_slip"] = "open"
     preload: Annotated[NewtonMetres, NonNegative] | None = None
-    """Of `limited_slip`: by how much the torques of the wheels can differ without drive torque; default 50 N·m."""
+    """For `limited_slip`: largest difference of the wheels' torques without drive torque; default 50 N·m."""
     locking: Annotated[float, Range(0.0, 1.0)] | None = None
-    """Of `limited_slip`: by how much more they can differ, over the sum of both; default 40 %."""
+    """For `limited_slip`: growth of that difference per sum of both torques; default 40 %."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for what only a limited slip has."""
+        """Yield (key, what is wrong) for settings that only a limited slip differential has."""
         if self.kind != "limited_slip":
             for name in ("preload", "locking"):
                 if getattr(self, name) is not None:
                     yield name, f"expected with 'kind: limited_slip' only, not with '{self.kind}'"
 
     def calc_limit(self, torque: float) -> float:
-        """The largest torque (N·m) that it moves from one wheel to the other, of an axle torque (N·m)."""
+        """Largest torque (N·m) moved from one wheel to the other, with an axle torque (N·m)."""
         if self.kind == "open":
             return 0.0
         if self.kind == "locked":
             return LOCKED
         preload = _PRELOAD if self.preload is None else self.preload
         locking = _LOCKING if self.locking is None else self.locking
-        # What one wheel loses the other gains: the torques differ by twice what is moved.
+        # One wheel loses what the other gains: the torques differ by twice the moved torque.
         return 0.5 * (preload + locking * abs(torque))
 
 

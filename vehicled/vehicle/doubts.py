@@ -1,4 +1,4 @@
-"""What is doubtful about a car that stands: not impossible, and more often a slip in its file than meant."""
+"""Doubtful properties of a car at rest: possible, but more often a mistake in its file than intended."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from vehicled.vehicle.parameters import Axle, MacphersonAxle, Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
 _OFF = 0.02
-"""m, between rest and design position."""
+"""Largest distance between rest and design position, m."""
 _SHARES = 0.2, 0.8
-"""Of an axle in the weight of a car."""
+"""Least and largest share of an axle in the weight of a car."""
 _LEAST_LOAD = 0.5
-"""Of a wheel over half of its axle's load."""
+"""Least load of a wheel, over half of its axle's load."""
 _LEAST_STEERING = math.radians(20.0)
 _BEND, _MORE = math.radians(15.0), 1.02
-"""Angle of the inner wheel, and by what factor the outer one may turn further."""
+"""Angle of the inner wheel, and largest ratio of the outer wheel's angle to it."""
 _OBLIQUE = math.radians(30.0)
-"""Of a tie rod to the rack."""
+"""Largest angle between a tie rod and the rack."""
 _RACK_OFF = 0.1
-"""m, between the rack's centre of mass and the line of its ends."""
+"""Largest distance of the rack's centre of mass from the line of its ends, m."""
 
 
 def find_doubts(car: Car) -> list[tuple[str, str]]:
-    """(key below `vehicle`, what is doubtful) of a car whose outputs are those of its rest on level ground.
+    """(key below `vehicle`, message) for doubts about a car whose outputs are those at rest on level ground.
 
-    The key is empty where cars by hard points and by handbook figures have different ones.
+    The key is empty where cars by hard points and by handbook figures have different keys.
     """
     vehicle = car.vehicle
     return [

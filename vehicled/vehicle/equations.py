@@ -1,4 +1,4 @@
-"""The equations of a car as one residual with its tangent, for programs that solve them by their own means."""
+"""The equations of a car as a residual with its tangent, for programs that solve them on their own."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def add_equations(program: Program, parts: Parts) -> EquationKernels:
 
 
 def _stores(program: Program, values: Mapping[str, list[Atom]]) -> list[tuple[Atom, Atom]]:
-    """Into new arrays, those of the branches of lane vectors."""
+    """Stores into new arrays; arrays of the branches consist of lane vectors."""
     return [
         pair
         for name, es in values.items()

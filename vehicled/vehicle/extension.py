@@ -1,4 +1,4 @@
-"""Further kernels on the state of a car, and what determines their code."""
+"""Extensions: further kernels on the state of a car, and the key of their code."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _PACKAGE = __name__.partition(".")[0]
 PLAIN = ("maths", "reading", "terminal", "trust")
 """Folders of this package that any module may import."""
 FOLDERS = ("symbolic", "multibody", "vehicle", "filter", "sources")
-"""Those whose source determines the code of a car, beside the plain ones and the modules that stand in no folder:
-where cars, filters and measurement models are made. They import nothing of the other folders
+"""Folders whose source determines the code of a car, in addition to the plain ones and the modules in no
+folder: here cars, filters and measurement models are made. They import nothing from other folders
 (tests/test_imports.py)."""
 
 _HASHED = tuple(f"{_PACKAGE}.{folder}." for folder in FOLDERS)
@@ -22,11 +22,11 @@ Result = TypeVar("Result")
 
 
 class Argument(Protocol):
-    """What an extension depends on beside its function. It is hashable."""
+    """Argument of an extension's function. It is hashable."""
 
     @property
     def code_key(self) -> str | None:
-        """A text: equal keys give equal code from the same source; None when there is no such text."""
+        """Key of the code: equal keys give equal code from the same source; None if there is no key."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,15 @@ class Extension(Generic[Result]):
     """Adds kernels to the program of a car; equal extensions share one compiled program."""
 
     add: Callable[..., Result]
-    """(program, parts, *arguments) to the handles of what it has added."""
+    """From (program, parts, *arguments) to the handles of the added kernels."""
     result: type[Result]
-    """What `add` returns: handles, or dataclasses, tuples and dicts of them, which can be kept on disk; no atoms."""
+    """Type of the result: handles, or dataclasses, tuples and dicts of them, which can be kept on disk; no
+    atoms."""
     arguments: tuple[Argument, ...] = ()
 
     @property
     def code_key(self) -> str | None:
-        """As that of its arguments."""
+        """Key of the code, including those of the arguments; None if there is no key."""
         keys = [get_global_name(self.add), *(a.code_key for a in self.arguments)]
         return None if None in keys else repr(keys)
 
@@ -49,8 +50,8 @@ class Extension(Generic[Result]):
 def get_global_name(function: Callable[..., object]) -> str | None:
     """`module.name` of a function of this package's source.
 
-    None for any other: a local function may depend on more than its name, and code from elsewhere, also from other
-    folders of this package, is not in the hash of our source.
+    None for any other function: a local function may depend on more than its name, and the hash of our source
+    does not cover code from elsewhere, including other folders of this package.
     """
     if not isinstance(function, FunctionType) or not function.__module__.startswith(_HASHED):
         return None

@@ -1,4 +1,4 @@
-"""Friction in series with an elastic mounting, as expressions: a brake's disc, a differential's clutch."""
+"""Friction in series with an elastic mounting, as expressions: for brakes, and clutches of differentials."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from vehicled.symbolic.graph import Atom, Graph
 
 _SHAFT_STIFFNESS = 5000.0
-"""Of both half-shafts of an axle in series, N·m/rad: some 10 kN·m/rad each."""
+"""Stiffness of both half-shafts of an axle in series, N·m/rad: some 10 kN·m/rad each."""
 _SHAFT_DAMPING = 50.0
-"""N·m·s/rad: wheels against each other on these shafts are damped to a half of critical."""
+"""N·m·s/rad: half of the critical damping of wheels against each other on these shafts."""
 _LARGEST_WEIGHT = 0.1
-"""Of the shafts in a Newton iteration, over the inertia of a wheel: what an iteration leaves of the error."""
+"""Largest weight of the shafts in the tangent, over the inertia of a wheel: share of the error that a Newton
+iteration leaves."""
 
 
 @dataclass(frozen=True)
@@ -21,17 +22,18 @@ class Friction:
     torque: Atom
     """N·m, against the motion."""
     windup: Atom
-    """Twist of the mounting that is left, rad."""
+    """Remaining twist of the mounting, rad."""
     grip: Atom
-    """Share of stiffness and damping that is effective: 1 while it sticks."""
+    """Effective share of stiffness and damping: 1 while it sticks."""
 
 
 def calc_friction(
     g: Graph, wound: Atom, rate: Atom, limit: Atom, stiffness: Atom | float, damping: Atom | float
 ) -> Friction:
-    """Sticking like spring and damper up to a torque `limit` (N·m), slipping with that torque; it does not creep.
+    """Friction that sticks like spring and damper up to a torque `limit` (N·m), then slips; it does not creep.
 
-    `wound`: twist if it sticks (rad), `rate`: of the motion (rad/s); N·m/rad, N·m·s/rad.
+    `wound`: twist if it sticks (rad); `rate`: of the motion (rad/s); `stiffness`: N·m/rad; `damping`:
+    N·m·s/rad.
     """
     trial = stiffness * wound + damping * rate
     torque = g.clamp(trial, -limit, limit)
@@ -46,12 +48,12 @@ def calc_friction(
 def calc_clutch(
     g: Graph, h: Atom, windup: Atom, difference: Atom, limit: Atom, inertia: Atom
 ) -> tuple[Friction, Atom]:
-    """Between the wheels of an axle, in series with the half-shafts; and its weight in the tangent of each wheel.
+    """Clutch between the wheels of an axle, in series with the half-shafts; and its weight in each wheel's tangent.
 
-    `h` step (s), `windup` of the shafts before it (rad), `difference` of the wheel's rate from the other one's
-    (rad/s), `limit` (N·m), `inertia` of a wheel (kg·m²). Backward Euler for the twist, as filters change the wheels'
-    rates between steps. The tangent has each wheel by itself, so that iterations converge with weight over inertia:
-    where steps are long, shafts are softer than real ones.
+    `h`: step (s); `windup`: of the shafts before it (rad); `difference`: of the wheel's rate from the other
+    one's (rad/s); `limit`: N·m; `inertia`: of a wheel (kg·m²). The twist is integrated by backward Euler, as
+    filters change the wheels' rates between steps. The tangent has no coupling of the wheels, so iterations
+    converge with weight over inertia: for long steps the shafts are made softer than real ones.
     """
     half_h = 0.5 * h
     real = half_h * (_SHAFT_STIFFNESS * h + _SHAFT_DAMPING)

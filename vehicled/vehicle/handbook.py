@@ -1,9 +1,9 @@
-"""A car by its handbook figures, put on a scaled double-wishbone template.
+"""A car by handbook figures, modelled by a scaled double-wishbone template.
 
-Usually masses, wheelbase, tracks and perhaps a cornering stiffness are known, but no hard points. These come from
-the template; rates at the wheel are converted by its motion ratios, so that the car has exactly the given figures
-at rest: mass, centre of mass, moments of inertia, wheel rates, damping, roll stiffness, roll-centre heights,
-cornering stiffness, friction. Figures that are left out have the defaults stated below.
+Usually masses, wheelbase, tracks and perhaps a cornering stiffness are known, but no hard points. These come
+from the template; rates at the wheel are converted by its motion ratios, so that the car has exactly the
+given figures at rest: mass, centre of mass, moments of inertia, wheel rates, damping, roll stiffness,
+roll-centre heights, cornering stiffness, friction. Figures that are left out have the defaults stated below.
 """
 
 from __future__ import annotations
@@ -60,12 +60,13 @@ from vehicled.vehicle.ranges import (
 )
 
 _ROLL_PER_G = math.radians(7.0)
-"""Of the body at a lateral acceleration of 1 g where no bar is given: that of middle-market saloons (Milliken and
-Milliken, Race Car Vehicle Dynamics, 1995: from 3° for the firmest road cars to 8.5° for the softest)."""
+"""Roll of the body at a lateral acceleration of 1 g if no bar is given: that of middle-market saloons
+(Milliken and Milliken, Race Car Vehicle Dynamics, 1995: from 3° for the firmest road cars to 8.5° for the
+softest)."""
 _INERTIA_FOLLOWS = "by mass, tracks, wheelbase, front_to_center_of_mass and center_of_mass_height: "
 _ROUNDS = 20
 _DIFFERENCE = 1e-6
-"""In wheel radii."""
+"""Step of the difference quotients, in wheel radii."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,43 +75,44 @@ class HandbookAxle:
 
     track: Track
     wheel_radius: WheelRadius
-    """Of the undeformed tyre."""
+    """Radius of the undeformed tyre."""
     wheel_rate: SpringStiffness | None = None
     """Stiffness of the springs referred to the wheel, without tyre and anti-roll bar."""
     ride_frequency: RideFrequency | None = None
-    """Of the sprung mass on its springs, in place of `wheel_rate`; default 1.4 Hz."""
+    """Natural frequency of the sprung mass on its springs, in place of `wheel_rate`; default 1.4 Hz."""
     damping: Damping | None = None
-    """Of one damper referred to the wheel, mean of bump and rebound."""
+    """Damping of one damper referred to the wheel, mean of bump and rebound."""
     damping_ratio: DampingRatio | None = None
-    """Of the sprung mass, in place of `damping`; default 0.3."""
+    """Damping ratio of the sprung mass, in place of `damping`; default 0.3."""
     roll_stiffness: RollStiffness | None = None
-    """Of the axle's anti-roll bar, without the springs; default: what the car lacks to roll by 7° at 1 g, shared by
-    the axles' loads."""
+    """Roll stiffness of the axle's anti-roll bar, without the springs; default: what is missing for a roll of
+    7° at 1 g, shared between the axles in proportion to their loads."""
     roll_center_height: RollCenterHeight = 0.05
-    """Over the ground, at rest."""
+    """Height over the ground, at rest."""
     bump_travel: Travel = 0.08
-    """Of the wheel, from rest to the bump stop."""
+    """Travel of the wheel, from rest to the bump stop."""
     droop_travel: Travel = 0.08
     unsprung_mass: PartMass | None = None
-    """Of one corner: wheel, knuckle, brake, wishbones; default 3 % of the car's mass."""
+    """Unsprung mass of one corner: wheel, knuckle, brake, wishbones; default 3 % of the car's mass."""
     wheel_inertia: WheelInertia | None = None
-    """Of all that turns with one wheel, about its axis; default m (0.8 r)² with half the unsprung mass."""
+    """Moment of inertia of all that turns with one wheel, about its axis; default m (0.8 r)² with half the
+    unsprung mass."""
     tyre_stiffness: TyreStiffness = 2e5
-    """Vertical."""
+    """Vertical stiffness."""
     tyre_damping: Damping = 300.0
-    """Vertical."""
+    """Vertical damping."""
     cornering_stiffness: CorneringStiffness
-    """Of the axle (both tyres) at its static load."""
+    """Cornering stiffness of the axle (both tyres) at its static load."""
     slip_stiffness_ratio: Annotated[float, Range(0.1, 10.0)] = 1.6
     """Longitudinal force per slip over lateral force per slip angle."""
     friction: Friction = 1.0
-    """At static load."""
+    """Friction at static load."""
     relaxation_length: RelaxationLength | None = None
     """Default 1.3 wheel radii."""
     rolling_resistance: RollingResistance = 0.012
     brake_gain: BrakeGain | None = None
-    """Torque of one wheel per line pressure; default: 1 g at 80 bar, distributed between front and rear as their
-    loads are then."""
+    """Torque of one wheel per line pressure; default: 1 g at 80 bar, distributed between front and rear in
+    proportion to the loads during that deceleration."""
     differential: Differential = field(default_factory=Differential)
 
     def check(self) -> Iterable[tuple[str, str]]:
@@ -131,7 +133,7 @@ class Handbook:
     mass: Mass
     wheelbase: Wheelbase
     front_to_center_of_mass: Annotated[Metres, Positive]
-    """From the front axle back to the centre of mass."""
+    """Distance from the front axle back to the centre of mass."""
     center_of_mass_height: CenterOfMassHeight
     inertia: Annotated[KilogramSquareMetresVector, Positive] | None = None
     """Ixx Iyy Izz of the whole car about its centre of mass; default m (0.4 track)², 0.95 Izz and m·a·b, with
@@ -147,7 +149,7 @@ class Handbook:
     gravity: Gravity = 9.81
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for figures that no car has together."""
+        """Yield (key, what is wrong) for figures that no car can have together."""
         differentials = {"front": self.front.differential, "rear": self.rear.differential}
         yield from check_drive(self.driven, self.torque_split, differentials)
         if self.front_to_center_of_mass >= self.wheelbase:
@@ -185,7 +187,7 @@ class Handbook:
         return self.front if name == "front" else self.rear
 
     def _wheel_load(self, name: str, deceleration: float = 0.0) -> float:
-        """Of one wheel, N; `deceleration` in m/s²."""
+        """Load of one wheel, N; `deceleration` in m/s²."""
         arm = self.wheelbase - self.front_to_center_of_mass
         front = self.mass * (self.gravity * arm + deceleration * self.center_of_mass_height) / self.wheelbase
         return 0.5 * (front if name == "front" else self.mass * self.gravity - front)
@@ -198,14 +200,14 @@ class Handbook:
         return self._wheel_load(name) / self.gravity - self._unsprung(self._axle(name))
 
     def _wheel_rate(self, name: str) -> float:
-        """Of the springs, N/m."""
+        """Wheel rate of the springs, N/m."""
         axle = self._axle(name)
         ride = 1.4 if axle.ride_frequency is None else axle.ride_frequency
         given = axle.wheel_rate
         return self._sprung(name) * (2 * math.pi * ride) ** 2 if given is None else given
 
     def _roll_stiffness(self, name: str) -> float:
-        """Of the axle's anti-roll bar, given or by default, N·m/rad."""
+        """Roll stiffness of the axle's anti-roll bar, given or by default, N·m/rad."""
         given = self._axle(name).roll_stiffness
         if given is not None:
             return given
@@ -219,13 +221,13 @@ class Handbook:
         return max(missing, 0.0) * loads[name] / sum(loads.values())
 
     def _calc_roll_stiffness(self) -> float:
-        """That of springs and bars by which the body rolls as `_ROLL_PER_G`, N·m/rad."""
+        """Roll stiffness of springs and bars with which the body rolls by `_ROLL_PER_G` at 1 g, N·m/rad."""
         of_body = on_tyres = 0.0
         for name in ("front", "rear"):
             axle, mass = self._axle(name), 2.0 * self._sprung(name)
             of_body -= 2.0 * self._unsprung(axle) * axle.wheel_radius + mass * axle.roll_center_height
             on_tyres += 0.5 * axle.tyre_stiffness * axle.track**2
-        # Moment of the body about its roll axis at 1 g; as it rolls, its weight adds to that.
+        # Moment of the body about its roll axis at 1 g; as the body rolls, its weight adds to the moment.
         of_car = self.mass * self.center_of_mass_height
         moment = max(of_car + of_body, 0.0) * self.gravity * (1.0 + _ROLL_PER_G)
         by_tyres = of_car * self.gravity / on_tyres
@@ -233,7 +235,7 @@ class Handbook:
 
     @cached_property
     def _points(self) -> dict[str, HardPoints]:
-        """Of both axles; found once, for check and description: the search takes most of the time of either."""
+        """Hard points of both axles; found once for check and description, as the search takes long."""
         return {name: self._find_points(name) for name in ("front", "rear")}
 
     def _find_points(self, name: str) -> HardPoints:
@@ -246,7 +248,7 @@ class Handbook:
         half = 0.5 * axle.track
         r = axle.wheel_radius - self._wheel_load(name) / axle.tyre_stiffness
         # In front, the tie rod lies before the axle, so that the rack going left steers left; the kingpin has
-        # 5° of caster there and none behind.
+        # 5° of caster there and none at the rear.
         ahead, caster = (0.42 * r, 0.04 * r) if name == "front" else (-0.48 * r, 0.0)
         template = HardPoints(
             lower_hinge=(x, 0.47 * half, 0.57 * r),
@@ -276,7 +278,7 @@ class Handbook:
             toes = [moved(corner, travel * r, steps=8).toe for travel in (-0.15, 0.15)]
             return np.array([(roll_center_height(corner) - axle.roll_center_height) / r, *toes])
 
-        # Newton's method. Where it fails, `check` says so.
+        # Newton's method. If it fails, `check` reports it.
         places = np.zeros(3)
         for _ in range(_ROUNDS):
             now = miss(places)
@@ -284,7 +286,7 @@ class Handbook:
             change = np.linalg.lstsq(np.transpose(slopes), -now)[0]
             places = places + change
             if np.abs(change).max() < _DIFFERENCE:
-                break  # the next one would be its square
+                break  # convergence is quadratic: the next change would be about the square of this one
         return adapted(*places.tolist())
 
     def _corner(self, name: str) -> Axle:
@@ -293,8 +295,8 @@ class Handbook:
         corner = Corner.of(points)
         rates = calc_rates(corner)
 
-        # The force of the spring at rest: the wheel rate is the sum of the spring's stiffness and of the rotation
-        # of its force with travel.
+        # The wheel rate is the sum of two parts: the spring's stiffness, and the rotation of the spring's
+        # force at rest with travel.
         rate = self._wheel_rate(name)
         step = 1e-3
         turning = (
@@ -335,7 +337,7 @@ class Handbook:
             ),
             wheel=Wheel(mass=wheel_mass, axial_inertia=axial, transverse_inertia=0.6 * axial),
             spring=SuspensionSpring(stiffness=stiffness),
-            # Dampers are softer in bump than in rebound: 2 to 3 is common.
+            # Dampers are softer in bump than in rebound: a ratio of 2 to 3 is common.
             damper=Damper(bump=0.8 * damping, rebound=1.2 * damping),
             stops=Stops(bump=axle.bump_travel * rates.strut, droop=axle.droop_travel * rates.strut),
             anti_roll_bar=self._roll_stiffness(name) / lift**2,
@@ -345,7 +347,7 @@ class Handbook:
         )
 
     def _chassis(self, axles: list[Axle]) -> BodyParameters:
-        """The whole car's mass, centre of mass and moments of inertia less those of the corners."""
+        """The chassis: mass, centre of mass and inertia of the whole car less those of the corners."""
         rack = self._rack(axles[0])
         parts = [(rack.mass, np.array(rack.center_of_mass), np.array(rack.inertia))]
         for a in axles:
@@ -378,7 +380,7 @@ class Handbook:
         return BodyParameters(mass=mass, center_of_mass=(x, 0.0, z), inertia=(across, 0.1 * across, across))
 
     def to_vehicle(self) -> Vehicle:
-        """The car by hard points. Design position is the rest on level ground; x = 0 is the front axle."""
+        """The car by hard points. Its design position is that at rest on level ground; x = 0 at the front axle."""
         front, rear = self._corner("front"), self._corner("rear")
         steer = -calc_rates(Corner.of(front.hard_points), travel=0.0, rack=1.0).spin_axis[0]
         return Vehicle(
@@ -396,11 +398,11 @@ class Handbook:
 
 
 AnyVehicle = Vehicle | Handbook
-"""What `vehicle:` in a configuration may be, by its `kind`; both have `to_vehicle()`."""
+"""Sections `vehicle:` of a configuration, by `kind`; both have `to_vehicle()`."""
 
 
 def roll_center_height(corner: Corner) -> float:
-    """Height (m) of the axle's roll centre at that position, from the wheel's lowest point over travel."""
+    """Height (m) of the axle's roll centre in this position, from the path of the wheel's lowest point."""
     rates = calc_rates(corner)
     # The wheel's angular velocity about x, from its spin axis: ṡ = ω × s.
     turning = rates.spin_axis[2] / corner.spin_axis[1]
@@ -410,12 +412,12 @@ def roll_center_height(corner: Corner) -> float:
 
 
 def _tyre(axle: HandbookAxle, load: float) -> TMeasyTyre:
-    """TMeasy through the cornering stiffness and friction at the static load of one wheel.
+    """TMeasy tyre with the given cornering stiffness and friction at the static load of one wheel.
 
-    Shapes are those of ordinary tyres: at twice the load 1.6 times the stiffness and 1.9 times the force; sliding
-    at 0.95 of the greatest force. That is reached at twice the slip at which the initial slope would reach it:
-    then force over slip is flat at the origin, and the handbook's stiffness, which comes from ordinary driving
-    and not from an infinitesimal slip, holds over ordinary slips.
+    Shapes are those of ordinary tyres: at twice the load 1.6 times the stiffness and 1.9 times the force;
+    sliding at 0.95 of the greatest force. The greatest force is reached at twice the slip at which the
+    initial slope would reach it: then force over slip is flat at the origin, and the handbook's stiffness,
+    which comes from ordinary driving and not from an infinitesimal slip, holds over ordinary slips.
     """
     peak = axle.friction * load
     length = 1.3 * axle.wheel_radius if axle.relaxation_length is None else axle.relaxation_length

@@ -1,6 +1,6 @@
 """Points of the left corner of an axle, by kind of suspension, in the design frame.
 
-`places` and `directions` are what the compiled model takes of them, by the names of its parameters.
+`places` and `directions` give them by the names of the compiled model's parameters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vehicled.vehicle.ranges import Place, WheelAngle
 
 Suspension = Literal["double_wishbone", "macpherson", "swing_arm", "live_axle"]
 Suspensions = tuple[Suspension, Suspension]
-"""Of front and rear axle."""
+"""Kinds of front and rear axle."""
 
 Point = tuple[float, float, float]
 
@@ -24,19 +24,20 @@ _SMALL = 0.02
 """Least lever arm (m) and least sine of an angle at which a joint or a rod holds a wheel."""
 _HALF_TRACK = Range(0.3, 1.5)
 _NEAR, _FAR = 0.9, 3.0
-"""m, most distance of a wheel's centre from points of its carrier, and from others of its suspension."""
+"""Largest distance of a wheel's centre from points of its carrier, and from other points of its suspension,
+m."""
 _ABOVE = 0.2
-"""m, height over the wheel centre of the second point that marks the arm's attitude."""
+"""Height over the wheel centre of the second point that defines the arm's attitude, m."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WheelPlace:
-    """Where the wheel is, whatever holds it."""
+    """Place of the wheel, for any suspension."""
 
     ON_CARRIER: ClassVar[tuple[str, ...]] = ()
     """Points that move with the wheel."""
     MIDDLE: ClassVar[tuple[str, ...]] = ()
-    """Points that are not mirrored, as there is one of a kind."""
+    """Points that are not mirrored, as there is only one of each."""
 
     wheel_center: Place
     toe: WheelAngle = 0.0
@@ -45,7 +46,7 @@ class WheelPlace:
     """Negative when the top of the wheel leans inwards."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for a wheel on the other side, and for points that no suspension of it has."""
+        """Yield (key, what is wrong) for a wheel on the other side, and for points that cannot belong to it."""
         y = self.wheel_center[1]
         if y not in _HALF_TRACK:
             expected = f"expected the left wheel, y {_HALF_TRACK.describe(Unit('m'))}"
@@ -60,19 +61,19 @@ class WheelPlace:
             yield "wheel_center", f"far from the other points: {far[0][0]} is {far[0][1]}"
         yield from far
         for name, place in points.items():
-            # Any point of a hinge's axis may be given, also one that the axis has in the ground.
+            # Any point of a hinge's axis may be given, even one below the ground.
             if place[2] < 0.0 and not name.endswith("hinge"):
                 yield name, f"expected a point over the ground, got z {place[2]:.4g} m"
 
     def points(self) -> dict[str, Point]:
-        """All but the wheel's centre, by key."""
+        """All points except the wheel's centre, by key."""
         keys = [f.name for f in fields(self) if not f.name.endswith("_axis") and f.name != "wheel_center"]
         return {key: point for key in keys if isinstance(point := getattr(self, key), tuple)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteeredPoints(WheelPlace):
-    """What double wishbones and MacPherson struts have alike: a lower wishbone, and a tie rod."""
+    """Common points of double wishbones and MacPherson struts: of a lower wishbone and a tie rod."""
 
     lower_hinge: Place
     """Lower wishbone on the chassis: any point of its hinge axis."""
@@ -85,7 +86,7 @@ class SteeredPoints(WheelPlace):
     """On the knuckle."""
 
     def _check_guides(self, upper: Point) -> Iterable[tuple[str, str]]:
-        """Of what holds the wheel beside `upper`, the second point of the steering axis."""
+        """Check the guides of the wheel; `upper`: the second point of the steering axis."""
         yield from _check_hinge(
             self.lower_hinge, self.lower_axis, self.lower_ball_joint, "lower_axis", "lower_ball_joint"
         )
@@ -97,7 +98,7 @@ class SteeredPoints(WheelPlace):
             yield "tie_rod_outer", "the tie rod does not hold the knuckle: its line meets the steering axis"
 
     def places(self, side: float) -> dict[str, Point]:
-        """By name of the model's parameter, of a corner on that side (1: left, -1: right), mirrored to the left."""
+        """Points by name of the model's parameter, mirrored to the left; `side` of the corner: 1 left, -1 right."""
         return {
             "lower.hinge": self.lower_hinge,
             "lower.joint": self.lower_ball_joint,
@@ -106,7 +107,7 @@ class SteeredPoints(WheelPlace):
         }
 
     def directions(self) -> dict[str, Point]:
-        """By name of the model's parameter; of any length."""
+        """Directions by name of the model's parameter, of any length."""
         return {"lower.axis": self.lower_axis}
 
 
@@ -138,7 +139,7 @@ class HardPoints(SteeredPoints):
         yield from self._check_guides(self.upper_ball_joint)
 
     def places(self, side: float) -> dict[str, Point]:
-        """By name of the model's parameter."""
+        """Points by name of the model's parameter."""
         return super().places(side) | {
             "upper.hinge": self.upper_hinge,
             "upper.joint": self.upper_ball_joint,
@@ -147,7 +148,7 @@ class HardPoints(SteeredPoints):
         }
 
     def directions(self) -> dict[str, Point]:
-        """By name of the model's parameter; of any length."""
+        """Directions by name of the model's parameter, of any length."""
         return super().directions() | {"upper.axis": self.upper_axis}
 
 
@@ -176,7 +177,7 @@ class MacphersonPoints(SteeredPoints):
         yield from self._check_guides(self.strut_top)
 
     def places(self, side: float) -> dict[str, Point]:
-        """By name of the model's parameter."""
+        """Points by name of the model's parameter."""
         return super().places(side) | {
             "upper.joint": self.strut_top,
             "spring.chassis": self.strut_top,
@@ -186,7 +187,7 @@ class MacphersonPoints(SteeredPoints):
 
 @dataclass(frozen=True, kw_only=True)
 class SwingArmPoints(WheelPlace):
-    """One arm on a hinge of the chassis, which carries the wheel."""
+    """One arm on a hinge of the chassis; it carries the wheel."""
 
     hinge: Place
     """Any point of the hinge axis."""
@@ -204,7 +205,7 @@ class SwingArmPoints(WheelPlace):
         yield from _check_length(self.spring_chassis, self.spring_arm, "spring_chassis", "spring_arm")
 
     def places(self, side: float) -> dict[str, Point]:
-        """By name of the model's parameter: the arm is the model's lower wishbone, its end the wheel centre."""
+        """Points by name of the model's parameter: the arm is the lower wishbone, the wheel centre its end."""
         x, y, z = self.wheel_center
         return {
             "lower.hinge": self.hinge,
@@ -215,7 +216,7 @@ class SwingArmPoints(WheelPlace):
         }
 
     def directions(self) -> dict[str, Point]:
-        """By name of the model's parameter; of any length."""
+        """Directions by name of the model's parameter, of any length."""
         return {"lower.axis": self.hinge_axis}
 
 
@@ -223,17 +224,17 @@ class SwingArmPoints(WheelPlace):
 class LiveAxlePoints(WheelPlace):
     """A rigid axle on two trailing links, an upper link and a Panhard rod, all with ball joints at both ends.
 
-    Upper link and Panhard rod are one of a kind, and their points not mirrored.
+    There is one upper link and one Panhard rod; their points are not mirrored.
     """
 
     MIDDLE: ClassVar = ("upper_link_chassis", "upper_link_axle", "panhard_chassis", "panhard_axle")
 
     link_chassis: Place
     link_axle: Place
-    """Trailing link: the left one, as what else is mirrored."""
+    """Left trailing link, as for other mirrored points."""
     upper_link_chassis: Place
     upper_link_axle: Place
-    """What keeps the axle from turning about itself."""
+    """The upper link keeps the axle from turning about itself."""
     panhard_chassis: Place
     panhard_axle: Place
     spring_chassis: Place
@@ -241,7 +242,7 @@ class LiveAxlePoints(WheelPlace):
     """Foot of spring and damper, on the axle."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for rods that do not leave the axle heave and roll alone, or without length."""
+        """Yield (key, what is wrong) for rods without length, or that allow more than heave and roll."""
         yield from super().check()
         yield from _check_length(self.spring_chassis, self.spring_axle, "spring_chassis", "spring_axle")
         short = [
@@ -254,23 +255,23 @@ class LiveAxlePoints(WheelPlace):
             return
         u, strength, _ = np.linalg.svd(self.calc_constraints())
         if strength[-1] < _SMALL:
-            link, _, upper, panhard = np.abs(u[:4, -1])  # their parts in what is held twice
+            link, _, upper, panhard = np.abs(u[:4, -1])  # their parts in the redundant constraint
             parts = {"link": link, "upper_link": upper, "panhard": panhard}
             rod = max(parts, key=parts.__getitem__)
             yield f"{rod}_axle", "the rods do not hold the axle: it can move with both wheels where they are"
 
     def _rods(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Both ends, that on the chassis first; by the name that their points begin with."""
+        """Both ends of each rod, on the chassis first; by the prefix of its points' names."""
         return {
             rod: (np.array(getattr(self, f"{rod}_chassis")), np.array(getattr(self, f"{rod}_axle")))
             for rod in ("link", "upper_link", "panhard")
         }
 
     def calc_constraints(self) -> np.ndarray:
-        """(6, 6) what a motion of the axle changes: lengths of the rods, heights of left and right wheel centre.
+        """(6, 6) rates of rod lengths and of the heights of left and right wheel centre, per motion of the axle.
 
-        By velocity of the point midway between the wheels (m) and angular velocity (rad). Rods: left and right
-        trailing link, upper link, Panhard rod.
+        Columns: velocity of the point midway between the wheels (m) and angular velocity (rad). Rods: left
+        and right trailing link, upper link, Panhard rod.
         """
         x, y, z = self.wheel_center
         mirror, middle, up = np.array([1.0, -1.0, 1.0]), np.array([x, 0.0, z]), np.array([0.0, 0.0, 1.0])
@@ -281,10 +282,10 @@ class LiveAxlePoints(WheelPlace):
         return np.array([np.append(along, np.cross(at - middle, along)) for at, along in pulls])
 
     def places(self, side: float) -> dict[str, Point]:
-        """By name of the model's parameter.
+        """Points by name of the model's parameter.
 
-        The trailing link is in the place of the lower wishbone, and each corner has one of the rods that the axle
-        has beside: the left one the Panhard rod, the right one the upper link.
+        The trailing link takes the place of the lower wishbone, and each corner has one of the other two rods
+        of the axle: the left one the Panhard rod, the right one the upper link.
         """
         inner, outer = (
             (self.panhard_chassis, self.panhard_axle)
@@ -303,7 +304,7 @@ class LiveAxlePoints(WheelPlace):
         }
 
     def directions(self) -> dict[str, Point]:
-        """By name of the model's parameter; of any length."""
+        """Directions by name of the model's parameter, of any length."""
         return {"lower.axis": (0.0, 1.0, 0.0)}
 
 
@@ -311,7 +312,7 @@ AnyPoints = HardPoints | MacphersonPoints | SwingArmPoints | LiveAxlePoints
 
 
 def calc_spin_axis(points: WheelPlace) -> np.ndarray:
-    """(3,) of the left wheel, to the left, from toe-in and camber in design position."""
+    """(3,) spin axis of the left wheel, pointing left, from toe-in and camber in design position."""
     cos = np.cos(points.camber)
     return np.array([np.sin(points.toe) * cos, np.cos(points.toe) * cos, -np.sin(points.camber)])
 

@@ -42,7 +42,7 @@ class Names:
     parameters: list[str]
     corner_parameters: list[str]
     states: list[str]
-    """Of `states`: internal states per corner (brake, wheel angle, tyre)."""
+    """Elements of `states`: internal states per corner (brake, wheel angle, tyre)."""
     bodies: list[str]
     constraints: list[str]
     coordinates: list[str]

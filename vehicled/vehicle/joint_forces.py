@@ -1,18 +1,20 @@
 """Forces in ball joints, tie rods, hinges and wheel bearings, from the balance of each body of a corner.
 
-Bodies that share points have no constraints between them, so that forces there are no Lagrange multipliers (those of
-a live axle's rods are). They follow from Newton's and Euler's equations of wheel, knuckle and wishbones with the
-model's accelerations and the forces on them. From outside to inside no two equations have to be solved together:
+Bodies that share points have no constraints between them, so the forces there are no Lagrange multipliers
+(those of a live axle's rods are). They follow from Newton's and Euler's equations of wheel, knuckle and
+wishbones with the model's accelerations and the forces on them. From outside to inside, no two equations have
+to be solved together:
 
 - Moments on knuckle and wheel about the kingpin: only the tie rod balances them.
-- Moments about the lower ball joint: the upper ball joint's force, but for its part along the kingpin. That part
-  follows from the moment on the upper wishbone about its hinge.
-- Forces on knuckle and wheel: the lower ball joint.
-- Forces and moments on the wishbones: the hinges.
+- Moments about the lower ball joint: give the upper ball joint's force, except its component along the
+kingpin. That component follows from the moment on the upper wishbone about its hinge.
+- Forces on knuckle and wheel: give the force in the lower ball joint.
+- Forces and moments on the wishbones: give those of the hinges.
 
-A corner has 17 unknowns and, for its one degree of freedom, 18 equations. The one that is left is the moment on the
-lower wishbone about its hinge: the strut's force beside that of the ball joint. It holds as well as the model's step
-satisfies the equation of motion, and is no part of the result but kept as a residual.
+A corner has 17 unknowns and, because of its one degree of freedom, 18 equations. The remaining equation is
+the moment on the lower wishbone about its hinge: the strut's force together with that of the ball joint. It
+is satisfied as well as the model's step satisfies the equation of motion; it is not part of the result but
+kept as a residual.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from vehicled.vehicle.suspension_kinds import KnuckleLoad, calc_hinge
 def add_joint_forces(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `loads`: arrays `loads` in the order of CORNER_LOADS, and `load_residual`, N·m, per corner.
 
-    With the forces in the array `added_forces`, as in `added_forces`.
+    It includes the forces of the array `added_forces` (see `added_forces.py`).
     """
     loaded = load_corner(program, parts)
     corner = loaded.corner
@@ -99,7 +101,7 @@ class _Balance:
         lower_moment = lower_moment + support.clamp
         axis = lower.axis.position
         self.residual = axis.dot(lower_moment)
-        """Moment about the lower hinge that would still be needed, N·m."""
+        """Missing moment about the lower hinge, N·m."""
         self.joints: dict[str, tuple[Vector, Vector | None]] = {
             "lower_ball_joint": (linkage.keep_ball_joint(on_bottom), None),
             "upper_ball_joint": (support.top, None),
@@ -114,7 +116,8 @@ class _Balance:
         wheel, tyre, s = corner.wheel, corner.tyre, self._spin_axis
         force = tyre.force - (corner.centre.acceleration - self._gravity) * wheel.mass
         sv, sd, sdd = s.position, s.velocity, s.acceleration
-        # d/dt of the angular momentum I s×ṡ + Iₐ φ̇ s, but for the part along s, which the bearing does not carry.
+        # d/dt of the angular momentum I s×ṡ + Iₐ φ̇ s, without the component along s, which the bearing does
+        # not carry.
         required = sv.cross(sdd) * wheel.transverse + sd * (wheel.axial * corner.spin)
         on_wheel = tyre.arm.cross(tyre.force) + tyre.up * tyre.aligning
         return force, on_wheel - sv * sv.dot(on_wheel) - required

@@ -1,8 +1,8 @@
 """Kinematics of the wheel over travel and steering, from hard points alone; the chassis is fixed.
 
-Velocity analysis of one double-wishbone corner: the knuckle's ball joints turn about the wishbones' hinge axes and
-the tie rod keeps its length, so that the knuckle has one motion with travel and one with the rack. Of the other kinds
-of suspension the motion ratio of the strut only.
+Velocity analysis of one double-wishbone corner: the knuckle's ball joints turn about the wishbones' hinge
+axes and the tie rod keeps its length, so that the knuckle has one motion with travel and one with the rack.
+For the other kinds of suspension, only the motion ratio of the strut.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Corner:
         return cls(**places, spin_axis=calc_spin_axis(points))
 
     def moved(self, rates: Rates, by: float) -> Corner:
-        """After a small displacement, to first order."""
+        """The corner after a small displacement, to first order."""
         return Corner(**{name: getattr(self, name) + by * getattr(rates, name, 0.0) for name in vars(self)})
 
     @property
@@ -66,7 +66,7 @@ class Corner:
 
 @dataclass(frozen=True)
 class Rates:
-    """Velocities of the points of `Corner` that move, (3,) each, per unit of what moves them."""
+    """Velocities of the moving points of `Corner`, (3,) each, per unit of travel or of the rack."""
 
     lower_ball_joint: np.ndarray
     upper_ball_joint: np.ndarray
@@ -80,7 +80,7 @@ class Rates:
 
 
 def calc_rates(corner: Corner, travel: float = 1.0, rack: float = 0.0) -> Rates:
-    """Velocities for a rate of the wheel centre's height and one of the tie rod's inner end, to the left."""
+    """Velocities for a rate of the wheel centre's height, and one of the tie rod's inner end to the left."""
     rod = corner.tie_rod_outer - corner.tie_rod_inner
     outer = _cross_matrix(corner.tie_rod_outer - corner.wheel_center)
     lower = _swing(corner.lower_hinge, corner.lower_axis, corner.lower_ball_joint)
@@ -112,7 +112,7 @@ _UNIT = np.eye(3)
 
 
 def _cross_matrix(v: np.ndarray) -> np.ndarray:
-    """The matrix that gives ω × v for ω; np.cross takes ten times as long for a single vector."""
+    """The matrix that turns ω into ω × v; np.cross takes ten times as long for a single vector."""
     x, y, z = v.tolist()
     return np.array([[0.0, z, -y], [-z, 0.0, x], [y, -x, 0.0]])
 
@@ -135,16 +135,16 @@ def moved(corner: Corner, travel: float = 0.0, rack: float = 0.0, steps: int = 4
 
 @dataclass(frozen=True)
 class Ratios:
-    """What moves in design position, by the travel of an axle's wheels."""
+    """Motion ratios in design position, per travel of an axle's wheels."""
 
     strut: float
     """Shortening of the left strut."""
     bar: float
-    """Height of the left end of the anti-roll bar over the chassis."""
+    """Rise of the left end of the anti-roll bar over the chassis."""
 
 
 def calc_ratios(points: AnyPoints, right: float = 1.0) -> Ratios:
-    """By the travel of the left wheel, while the right one travels by `right` of it: that matters for live axles."""
+    """Ratios to the travel of the left wheel; the right one travels by `right` of it (live axles only)."""
     if isinstance(points, HardPoints):
         rates = calc_rates(Corner.of(points))
         return Ratios(rates.strut, float(rates.lower_ball_joint[2]))
@@ -156,7 +156,7 @@ def calc_ratios(points: AnyPoints, right: float = 1.0) -> Ratios:
 
 
 def calc_strut_ratio(points: AnyPoints) -> float:
-    """Shortening of the strut per travel of the wheel, in design position; of a live axle with both wheels."""
+    """Shortening of the strut per wheel travel in design position; for a live axle, travel of both wheels."""
     return calc_ratios(points).strut
 
 
@@ -200,7 +200,7 @@ def _calc_live_axle_ratios(points: LiveAxlePoints, right: float) -> Ratios:
 
 
 def calc_heave_stiffness(vehicle: Vehicle) -> np.ndarray:
-    """(8,) vertical force on the body by travel (N/m) and by rate of travel (N·s/m) of each wheel, about design."""
+    """(8,) vertical force on the body by travel (N/m) and by its rate (N·s/m), per wheel, near design position."""
     stiffness, damping = [], []
     for wheel in WHEELS:
         axle = vehicle.axle(wheel)

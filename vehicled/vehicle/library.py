@@ -1,4 +1,4 @@
-"""A car as source code for other programs: which functions, with names and units of their arrays."""
+"""A car as source code for other programs: its functions, with names and units of their arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.sensor_models import SENSOR_KERNELS
 
 _STEP = 4e-3
-"""s: the time step that generated code begins with."""
+"""s: initial time step in the generated code."""
 
 _FUNCTIONS = {
     "prepare": PREPARE,
@@ -83,7 +83,7 @@ _PARAMETER_UNITS = {
     "propeller_share": "1",
     "*": "m",
 }
-"""By name; the first that fits counts."""
+"""Units by pattern of the name; the first matching pattern applies."""
 
 _STATE_UNITS = {
     "*.windup": "rad",
@@ -125,10 +125,10 @@ _POSE_UNITS = {
 
 
 def make_library(name: str, vehicle: Vehicle, places: Mapping[str, np.ndarray] | None = None) -> Library:
-    """Of a car at rest on level ground; `name`: an identifier.
+    """Library of a car at rest on level ground; `name`: an identifier.
 
-    `places`: `antenna` and `imu` (3,), m in vehicle axes, and `R_imu_vehicle` (3, 3); what is left out is at the
-    vehicle origin and turned as the car.
+    `places`: `antenna` and `imu` (3,), m in vehicle axes, and `R_imu_vehicle` (3, 3); by default at the
+    vehicle origin, with the axes of the vehicle.
     """
     places = {"antenna": np.zeros(3), "imu": np.zeros(3), "R_imu_vehicle": np.eye(3), **(places or {})}
     made = build(vehicle.tyre, vehicle.suspensions, (SENSOR_KERNELS, EQUATIONS))
@@ -154,7 +154,7 @@ def make_library(name: str, vehicle: Vehicle, places: Mapping[str, np.ndarray] |
 
 
 def _find_unit(name: str, units: Mapping[str, str]) -> str:
-    """The first one whose pattern a name fits. Raises StopIteration."""
+    """Unit of the first pattern that matches a name. Raises StopIteration."""
     return next(unit for pattern, unit in units.items() if fnmatch(name, pattern))
 
 

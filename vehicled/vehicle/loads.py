@@ -1,4 +1,4 @@
-"""Forces in the joints of a car, as an option: computed by a program of its own, beside that of the car."""
+"""Forces in the joints of a car, as an option: computed by a program separate from that of the car."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LoadKernels:
 
 
 def add_loads(program: Program, parts: Parts) -> LoadKernels:
-    """What the extension adds."""
-    # Code that has been kept on disk needs none of what it was made with.
+    """Add the kernel `loads`."""
+    # Imported here, as cached code does not need it.
     from vehicled.vehicle.joint_forces import add_joint_forces
 
     return LoadKernels(add_joint_forces(program, parts))
@@ -38,24 +38,24 @@ _LOADS = Extension(add_loads, LoadKernels)
 
 
 class JointLoads:
-    """Forces in ball joints, tie rods, hinges and wheel bearings of a car, as it moves.
+    """Forces in ball joints, tie rods, hinges and wheel bearings of a moving car.
 
-    Computed in a copy of it, so that the code of the car is the same with them and without.
+    They are computed in a copy of the car, so that the code of the car itself does not change.
     """
 
     def __init__(self, car: Car) -> None:
-        """Code for them is compiled on first use."""
+        """The code is compiled on first use."""
         self._copy = copy = CarCopy(car, _LOADS)
         self._calc = copy.bind(copy.added.loads)
         self._loads, self._added = copy.view("loads"), copy.view("added_forces")
         self.residual = copy.view("load_residual")[0]
-        """(4,) N·m, by `calc`: residual of the one equation of a corner that the forces do not need, the moment on
-        the lower wishbone about its hinge. It comes from errors of the step, and from corrections since."""
+        """(4,) N·m, from `calc`: residual of the redundant equation of a corner, the moment on the lower
+        wishbone about its hinge. It is due to errors of the step, and to later corrections."""
 
     def calc(self, added: np.ndarray | float = 0.0) -> np.ndarray:
-        """(len(LOAD_COLUMNS),) of the car's present motion, N and N·m in vehicle axes; a copy.
+        """(len(LOAD_COLUMNS),) joint forces of the car's present motion, N and N·m in vehicle axes; a copy.
 
-        `added`: (len(ADDED_FORCES), 4) forces on its corners beside the model's, N.
+        `added`: (len(ADDED_FORCES), 4) forces on its corners in addition to the model's, N.
         """
         self._copy.update()
         self._added[:] = added

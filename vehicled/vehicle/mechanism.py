@@ -1,8 +1,9 @@
-"""A car in the language of mechanisms, so that every operator of `multibody` applies to it.
+"""Description of a car as a mechanism, so that every operator of `multibody` applies to it.
 
-Each body has a point at its centre of mass; all that joins it to others are markers and joints, so that each joint
-has its name and its reaction. At the start the car is in design position, with the world's axes those of the vehicle.
-Displacement of the rack and torques of drive and brakes are inputs; what the tyres exert is left to the caller.
+Each body has a point at its centre of mass; its connections to other bodies are markers and joints, so that
+each joint has a name and a reaction. Initially the car is in design position, and the world's axes are those
+of the vehicle. Displacement of the rack and torques of drive and brakes are inputs; the caller adds the
+forces of the tyres.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ from vehicled.vehicle.parameters import (
 ORIGIN = "origin"
 """The vehicle origin: a marker of the chassis."""
 AXES = ("ahead", "left", "up")
-"""Those of the vehicle: directions of the chassis."""
+"""Axes of the vehicle: directions of the chassis."""
 _DEGREES_OF_FREEDOM = 14
 _Triple = tuple[float, float, float]
 
 
 def describe_car(like: Car) -> Description:
-    """A car as a mechanism: as its file describes it, with the preload of springs that it has been settled with."""
+    """A car as a mechanism, as described by its file, with the spring preloads found when it was settled."""
     vehicle = like.vehicle
     car = _Writer(vehicle)
     for wheel, preload in zip(WHEELS, like.get_corner_parameter("spring.preload"), strict=True):
@@ -84,7 +85,7 @@ def _triple(values: Iterable[float]) -> _Triple:
 
 
 class _Writer:
-    """Collects the parts; begins with those that are of no corner."""
+    """Collects the parts, beginning with those that belong to no corner."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         self.vehicle, self.origin = vehicle, vehicle.center_of_mass()
@@ -109,12 +110,12 @@ class _Writer:
     # -- bodies and joints -----------------------------------------------------------------------------------
 
     def add_body(self, name: str, parameters: BodyParameters, side: float = 1.0) -> None:
-        """A body on that side (1: left or middle, −1: right)."""
+        """Add a body on that side (1: left or middle, −1: right)."""
         center = self.place(parameters.center_of_mass, side)
         self.add_rigid(name, parameters.mass, center, np.diag(parameters.inertia))
 
     def add_rigid(self, name: str, mass: float, center: np.ndarray, inertia: np.ndarray) -> None:
-        """A body with an inertia matrix (3, 3), kg·m²."""
+        """Add a body with an inertia matrix (3, 3), kg·m²."""
         self.bodies[name] = Rigid(
             kind="rigid",
             points=[f"{name}_center"],
@@ -125,12 +126,12 @@ class _Writer:
         )
 
     def place(self, point: Sequence[float], side: float) -> np.ndarray:
-        """(3,) of a point of the left one, from the vehicle origin."""
+        """(3,) from the vehicle origin to a point given for the left side, mirrored to `side`."""
         place: np.ndarray = np.array([1.0, side, 1.0]) * point - self.origin
         return place
 
     def mark(self, what: str, body: str, place: Iterable[float]) -> str:
-        """Name of a new marker of a body."""
+        """Add a marker to a body; returns its name."""
         name = name_on(what, body)
         self.bodies[body].markers[name] = _triple(place)
         return name
@@ -138,35 +139,35 @@ class _Writer:
     def mark_both(
         self, what: str, bodies: tuple[str, str], first: np.ndarray, second: np.ndarray
     ) -> tuple[str, str]:
-        """Names of new markers, one of each body."""
+        """Add a marker to each of two bodies; returns their names."""
         return self.mark(what, bodies[0], first), self.mark(what, bodies[1], second)
 
     def direct(self, what: str, body: str, along: Iterable[float]) -> str:
-        """Name of a new direction of a body."""
+        """Add a direction to a body; returns its name."""
         name = name_on(what, body)
         self.bodies[body].directions[name] = _triple(along)
         return name
 
     def add_hinge(self, name: str, bodies: tuple[str, str], place: np.ndarray, along: np.ndarray) -> None:
-        """About an axis through that place."""
+        """Add a revolute joint about an axis through that place."""
         axes = self.direct(f"{name}_axis", bodies[0], along), self.direct(f"{name}_axis", bodies[1], along)
         points = self.mark_both(name, bodies, place, place)
         self.joints[name] = Revolute(kind="revolute", points=points, axes=axes)
 
     def add_ball_joint(self, name: str, bodies: tuple[str, str], place: np.ndarray) -> None:
-        """At that place."""
+        """Add a spherical joint at that place."""
         points = self.mark_both(name, bodies, place, place)
         self.joints[name] = Spherical(kind="spherical", points=points)
 
     def add_rod(self, name: str, bodies: tuple[str, str], start: np.ndarray, end: np.ndarray) -> None:
-        """A rod without mass."""
+        """Add a rod without mass."""
         points, length = self.mark_both(name, bodies, start, end), float(np.linalg.norm(end - start))
         self.joints[name] = ConstantDistance(kind="distance", points=points, length=length)
 
     # -- forces ----------------------------------------------------------------------------------------------
 
     def add_anti_roll_bars(self) -> None:
-        """Against the difference of the heights of an axle's left and right end over the chassis."""
+        """Forces against the difference of the heights of an axle's left and right end over the chassis."""
         for axle, (left, right) in (("front", WHEELS[:2]), ("rear", WHEELS[2:])):
             self.forces[f"anti_roll_bar_{axle}"] = DifferenceSpring(
                 kind="difference_spring",
@@ -177,9 +178,9 @@ class _Writer:
     def add_drive(self) -> None:
         """Torques on the wheels, about their axes, and their reactions.
 
-        A final drive that is part of the chassis bears them about the vehicle's y axis. One that is part of the axle
-        bears them about the wheels' axes, and the propeller shaft turns the axle about x and the chassis the other
-        way.
+        A final drive in the chassis bears them about the vehicle's y axis. A final drive in a live axle bears
+        them about the wheels' axes, and the propeller shaft turns the axle about x and the chassis
+        oppositely.
         """
         on_chassis, on_axle, shaft = [], [], []
         for w in WHEELS:
@@ -220,7 +221,7 @@ def name_on(what: str, body: str) -> str:
 
 
 def _torque(body: str, parts: Iterable[tuple[str, str]]) -> Torque:
-    """Sum of torques of a size about a direction."""
+    """Sum of torques, each given by size and direction."""
     parts = list(parts)
     return Torque(
         kind="torque",
@@ -231,31 +232,31 @@ def _torque(body: str, parts: Iterable[tuple[str, str]]) -> Torque:
 
 @dataclass(frozen=True)
 class _Holding:
-    """Bodies of a corner by what they do."""
+    """Bodies of a corner by function."""
 
     carrier: str
-    """Of the wheel."""
+    """Body that carries the wheel."""
     lower: str
-    """On which the anti-roll bar acts."""
+    """Body on which the anti-roll bar acts."""
     base: str
-    """On which spring and damper stand."""
+    """Body on which spring and damper stand."""
     foot: str
-    """Name of the place where."""
+    """Name of the place of their lower end."""
 
 
 class _Corner:
-    """What holds one wheel, the wheel, and the forces between them and the chassis."""
+    """Suspension of one wheel, the wheel, and the forces between them and the chassis."""
 
     def __init__(self, car: _Writer, wheel: str) -> None:
         self._car, self._w, self._side = car, wheel, LEFT_RIGHT[wheel]
         self._axle: AnyAxle = car.vehicle.axle(wheel)
         points = self._axle.hard_points
         self._at = {name: car.place(p, self._side) for name, p in points.places(self._side).items()}
-        """By name of the model's parameter."""
+        """Points by name of the model's parameter."""
         self._along = {name: np.array([1.0, self._side, 1.0]) * d for name, d in points.directions().items()}
 
     def add(self, preload: float) -> None:
-        """All of it."""
+        """Add all parts of the corner."""
         car, w, at = self._car, self._w, self._at
         held = self._hold()
         self._add_wheel(held.carrier)
@@ -304,7 +305,7 @@ class _Corner:
         car.joints[name] = PointOnLine(kind="point_on_line", points=points, axis=axis)
 
     def _add_wheel(self, carrier: str) -> None:
-        """Axisymmetric, on its bearing, with the angle by which it is turned and the height of its centre."""
+        """Axisymmetric wheel on its bearing, with its angle and the height of its centre as coordinates."""
         car, w, given = self._car, self._w, self._axle.wheel
         points, name, bearing = self._axle.hard_points, f"wheel_{w}", f"wheel_bearing_{w}"
         center = car.place(points.wheel_center, self._side)
@@ -327,7 +328,7 @@ class _Corner:
         length, stiffness = float(np.linalg.norm(top - foot)), axle.spring.stiffness
 
         def stop(depth: str) -> str:
-            """Soft over its first millimetres, then linear."""
+            """Force of a stop: soft over its first millimetres, then linear."""
             pressed = f"max({depth}, 0)"
             return f"{stops.stiffness}*{pressed}**2/({pressed} + {stops.softness})"
 

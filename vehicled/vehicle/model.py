@@ -38,7 +38,7 @@ from vehicled.vehicle.tyres import LAWS, Contact, LinearLaw, TMeasyLaw, calc_lef
 AIR_DENSITY = 1.225
 """kg/m³, ISO 2533 at sea level."""
 _STICKING_SPEED = 1.0
-"""m/s: at a much lower one a tyre sticks, which slides only where it has been deflected by centimetres."""
+"""m/s: at a much lower speed a tyre sticks, and slides only after a deflection of centimetres."""
 
 
 TyreLaw = LinearLaw | TMeasyLaw
@@ -53,7 +53,7 @@ class VehicleProgram:
     step: ali3p.Ali3pStep
     names: Names
     results: tuple[Any, ...]
-    """What each extension has returned."""
+    """Results of the extensions."""
 
 
 def build(
@@ -135,7 +135,7 @@ class _Builder:
             self.system.constraint(f"rack: guided along {axis}", is_there - should_be)
 
     def _suspension(self) -> None:
-        """What holds the knuckles, and what steers them."""
+        """Suspension and steering of the knuckles."""
 
         def place_rod(design: Vector) -> Vector:
             # The rack is guided by the chassis, so that the rods' forces reach the chassis either way.
@@ -148,7 +148,7 @@ class _Builder:
         self.e, self.s = linkage.forward, linkage.spin_axis
 
     def _wheel(self) -> None:
-        """Axisymmetric, counted by its absolute spin."""
+        """Axisymmetric wheel, described by its absolute spin."""
         system, cp = self.system, self.cp
         self.centre_design = cp.vector("wheel.centre")
         self.centre = self.knuckle.point(self.centre_design)
@@ -229,10 +229,10 @@ class _Builder:
         self.system.soft.append(Soft({self.spin: self.g.one}, weight))
 
     def _driveline(self) -> None:
-        """Wheel torques; they react on the final drive.
+        """Wheel torques, with their reaction on the final drive.
 
-        On one that is part of the chassis with −τ about v2; on one that is part of the axle with −τ about the spin
-        axis, and the propeller shaft turns the axle about v1 and the chassis the other way.
+        A final drive in the chassis bears −τ about v2; one in a live axle bears −τ about the spin axis, and
+        the propeller shaft turns the axle about v1 and the chassis oppositely.
         """
         system = self.system
         system.generalised_force(self.spin, self.drive)
@@ -244,7 +244,7 @@ class _Builder:
             system.torque(self.chassis, shaft)
 
     def _differential(self) -> None:
-        """A clutch between the wheels of an axle; what it moves reacts on nothing else."""
+        """A clutch between the wheels of an axle; the moved torque has no other reaction."""
         windup = self.states("differential.windup")
         difference = self.spin.qd - self.g.lane_swap(self.spin.qd)
         clutch, weight = calc_clutch(
@@ -273,7 +273,7 @@ class _Builder:
         self.penetration = depth * -down.dot(up)
 
         def material_velocity(r: Vector) -> Vector:
-            """Of the wheel's material at r from the hub, r square to s: ω = s×ṡ + φ̇ s."""
+            """Velocity of the wheel's material at r from the hub, r square to s: ω = s×ṡ + φ̇ s."""
             return velocity - sv * sd.dot(r) + sv.cross(r) * spin
 
         if self.law.contact_on_ground:
@@ -327,9 +327,9 @@ class _Builder:
         self._soft_contact(up, arm, g.zero, vertical)
 
     def _soft_contact(self, axis: Vector, arm: Vector | None, per_spin: Atom, weight: Atom) -> None:
-        """Share of a contact force along an axis in the tangent.
+        """Tangent of a contact force along an axis.
 
-        `arm` where the wheel's tilt moves the contact along it.
+        `arm`: given if the wheel's tilt moves the contact along the axis.
         """
         zero = self.g.zero
         row: dict[Coordinate, Atom] = {self.spin: per_spin}
@@ -354,9 +354,9 @@ class _Builder:
             self.system.force(point, self.v3.position * (pressure * p(f"aero.{axle}_lift_area")))
 
     def _force_error(self) -> None:
-        """Force error of the model as a filter estimates it: at the vehicle origin, N ahead and to the left.
+        """Force error of the model, estimated by a filter: N ahead and to the left, at the vehicle origin.
 
-        And its moment errors about v3 and v2, N·m.
+        Also its moment errors about v3 and v2, N·m.
         """
         ahead, left, yawing, pitching = self.program.array("external_force", 4)
         self.system.force(self.origin, self.v1.position * ahead + self.v2.position * left)
@@ -388,7 +388,7 @@ class _Builder:
 
         def names(items: list[tuple[str, int]]) -> list[str]:
             found = []
-            for name, rank in sorted(items, key=lambda item: item[1]):  # as arrays are: the root first
+            for name, rank in sorted(items, key=lambda item: item[1]):  # the root first, as in the arrays
                 if rank == 0:
                     found.append(name)
                 own = [(self.linkage.name(name, k), w) for k, w in enumerate(WHEELS) if rank]
@@ -469,17 +469,18 @@ class _Builder:
         return spring + bar + 0.5 * cp("tyre.vertical_stiffness") * pressed * pressed
 
     def _at_present(self, forces: list[Atom]) -> list[Atom]:
-        """Forces of brake and tyre as they are now.
+        """Present forces of brake and tyre.
 
-        Their expressions are of the step to come: forces at its end, from the twist and the deflections before it.
-        Over a step of length zero they are the forces of the twist and the deflections that the last step has left.
+        The expressions give the forces at the end of the coming step, from twist and deflections before it.
+        With a step of length zero they are the forces of the twist and the deflections after the last step.
         """
         return self.g.substitute(forces, {self.h: self.g.zero})
 
     def _lateral_damping(self) -> Atom:
         """−∂(steady lateral force)/∂(lateral velocity) of the tyres, N·s/m.
 
-        Of a slip that counts less below walking pace: while a tyre sticks, the ratio of two small velocities is none.
+        Below walking pace slip counts less: while a tyre sticks, the ratio of two small velocities is no
+        slip.
         """
         g = self.g
         along, across = self.contact.hub_speed, self.contact.v_l

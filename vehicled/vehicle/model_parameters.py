@@ -1,4 +1,4 @@
-"""The numbers that the compiled model takes of a car."""
+"""Parameter values of a car for the compiled model."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, LinearTyre, 
 _LEAST_INERTIA = 1e-6
 """kg·m²"""
 _AXLE_IN_CORNER = 0.25
-"""A live axle is three bodies in the model, fixed to each other: each corner has this share of it, so that none that
-carries a load is without mass."""
+"""Share of a live axle in each corner: it is three bodies in the model, fixed to each other, so that no body
+that carries a load is without mass."""
 
 
 def _components(name: str, values: Iterable[float]) -> dict[str, float]:
@@ -34,7 +34,7 @@ def _moments(name: str, mass: float, inertia: Iterable[float], place: np.ndarray
 
 
 def root_parameters(v: Vehicle) -> dict[str, float]:
-    """Values of the model's plain parameters by name: SI, chassis axes, relative to the vehicle origin."""
+    """Values of the model's root parameters by name: SI, chassis axes, relative to the vehicle origin."""
     origin = v.center_of_mass()
     aero = v.aerodynamics
     height = 0.0 if aero.drag_height is None else aero.drag_height - origin[2]
@@ -64,7 +64,7 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
         return moved
 
     def axis(direction: tuple[float, float, float]) -> np.ndarray:
-        # Forward on both sides, as a direction and not as the pseudo-vector of a rotation.
+        # Forward on both sides: mirrored as a direction, not as the pseudo-vector of a rotation.
         d = mirror * direction
         return d / np.linalg.norm(d)
 
@@ -99,8 +99,8 @@ def corner_parameters(v: Vehicle, wheel: str) -> dict[str, float]:
         values |= _inertia(name, body, place(body.center_of_mass))
     if v.front.suspension != v.rear.suspension:
         values["is_rear"] = float(wheel[0] == "r")
-        # The corner shares the code of one that has more bodies: here they carry nothing, have no mass, and so little
-        # inertia that the mass matrix is just regular.
+        # Corners share the code of the kind with more bodies: here the additional bodies carry nothing, have
+        # no mass, and so little inertia that the mass matrix is just regular.
         if "double_wishbone" in v.suspensions and "upper_wishbone" not in axle.bodies():
             x, y, z = p.places(side)["upper.joint"]
             values |= _components("upper.hinge", place((x, y - 1.0, z)))

@@ -1,4 +1,4 @@
-"""Kernels on the state of a car: its outputs, its correction, its energy."""
+"""Kernels on the state of a car: for its outputs, its correction and its energy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SLIP_SPEED = 0.5
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of the model that kernels are made from."""
+    """Parts of the model from which kernels are made."""
 
     system: System
     chassis: Axes
@@ -48,11 +48,11 @@ class Parts:
     wheel_angle: Atom
     wheel_rate: Atom
     wheel_scale: Atom
-    """Real over simulated rotation, where rolling radii or slip differ."""
+    """Ratio of real to simulated rotation, because of different rolling radii or slip."""
     more_slip: Atom
-    """Slip ratio beside the simulated one, from forces that do not go through the simulated wheels."""
+    """Slip ratio in addition to the simulated one, from forces that bypass the simulated wheels."""
     slip_growth: Atom
-    """Its change over the share by which these forces change."""
+    """Its change per relative change of these forces."""
     tyre_forces: TyreForces
     contact: Contact
     hub_lateral: Atom
@@ -67,23 +67,23 @@ class Parts:
     lateral_damping: Atom
     """−∂(lateral force)/∂(lateral velocity) of each tyre without transients, N·s/m."""
     wheel_place: Vector
-    """Of the wheel centres from the vehicle origin, world axes, m."""
+    """Vectors from the vehicle origin to the wheel centres, world axes, m."""
     wheel_left: Vector
     """Unit vectors of the lateral forces, world axes."""
     tyre_relaxation: Atom
-    """By how much of the rest lateral forces approach their steady values, 1/s."""
+    """Rate at which lateral forces approach their steady values, 1/s."""
     tyre_compliance: Atom
-    """Deflection by which a lateral force is another one, m/N."""
+    """Change of deflection per change of lateral force, m/N."""
     deflect_tyres: Callable[[Atom], Changes]
-    """Internal states of the tyres with another lateral deflection by so much, m."""
+    """Internal states of the tyres after an additional lateral deflection, m."""
     linkage: Linkage
-    """What holds the knuckles."""
+    """Suspensions of the knuckles."""
     corner: CornerParts
     """Bodies and forces of a corner."""
     step: Ali3pStep
     """The parts of the step, for other integrators."""
     kernels: CarKernels | None = None
-    """Those that every car has, once they have been added: extensions find them here."""
+    """Kernels of every car, once they have been added: extensions find them here."""
 
 
 def add_kernels(program: Program, parts: Parts) -> CarKernels:
@@ -132,13 +132,14 @@ def _report(program: Program, parts: Parts) -> KernelHandle:
 def _correct(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `correct`: moves the whole car.
 
-    By `correction` = (Δz, Δż) in the chart and `corner_correction` = (Δθ, Δθ̇); the suspensions keep their travel, so
-    that every constraint stays satisfied.
+    By `correction` = (Δz, Δż) in the chart and `corner_correction` = (Δθ, Δθ̇); the suspensions keep their
+    travel, so that every constraint stays satisfied.
 
-    With `carry` = 1 the car's motion and the ground are moved with the car: velocity is rotated with the heading
-    and angular velocity with the car, with changes in directions along and across the car and normal to the ground,
-    and about the car's z, −y and x axes; and the ground keeps its distance and slope relative to the car. Height
-    and slope of a road are known at the car's position, and a correction of the heading must not cause sideslip.
+    With `carry` = 1 the car's motion and the ground are moved with the car: velocity is rotated with the
+    heading and angular velocity with the car; their changes are in directions along and across the car and
+    normal to the ground, and about the car's z, −y and x axes; the ground keeps its distance and slope
+    relative to the car. Height and slope of a road are known at the car's position, and a correction of the
+    heading must not cause sideslip.
     """
     g, old, system = program.graph, parts.chassis, parts.system
     delta = program.array("correction", CHART_SIZE)
@@ -200,11 +201,11 @@ def _correct(program: Program, parts: Parts) -> KernelHandle:
 def _travel_jacobian(program: Program, parts: Parts) -> KernelHandle:
     """Kernel `travel_jacobian`: derivatives of the corners' constraints and wheel travel by their coordinates.
 
-    `travel_jacobian` (m, n + k) by rows and corners, n = corner coordinates without the wheel's spin, k = further
-    ones that travel moves (`Linkage.root`): the corners' constraints, those on these further coordinates alone, and
-    last the wheel's travel. With k = 0 it is square.
+    `travel_jacobian` (m, n + k) by rows and corners; n: corner coordinates without the wheel's spin; k:
+    further coordinates that travel moves (`Linkage.root`). Rows: the corners' constraints, those on the
+    further coordinates alone, and last the wheel's travel. With k = 0 it is square.
 
-    What solves it is the motion of corners per travel (matrix R of the suspensions, `travel.py`).
+    Its solution is the motion of corners per travel (matrix R of the suspensions, `travel.py`).
     """
     system, root = parts.system, parts.linkage.root
     coordinates = [*(c for c in system.branch if c is not parts.spin), *root]

@@ -1,4 +1,4 @@
-"""What a car is made of, as written in its file.
+"""Parts of a car, as written in its file.
 
 Positions are in the design frame of the file: x forward, y left, z up from the ground, with the car at design
 height; the frame's origin along x and y is free. The left side is given; the right side mirrors it.
@@ -67,12 +67,12 @@ class BodyParameters:
 
     mass: PartMass
     center_of_mass: Place
-    """Design frame; of the left one where there are two."""
+    """Design frame; of the left body if there are two."""
     inertia: Annotated[KilogramSquareMetresVector, Positive]
     """Ixx, Iyy, Izz about the centre of mass, in design axes."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for moments of inertia that no body has."""
+        """Yield (key, what is wrong) for moments of inertia that no body can have."""
         if (wrong := find_impossible(self.inertia)) is not None:
             yield "inertia", wrong
         gyration = float(np.sqrt(max(self.inertia) / self.mass))
@@ -87,11 +87,11 @@ class Wheel:
 
     mass: PartMass
     axial_inertia: WheelInertia
-    """About the spin axis, with all that turns with the wheel."""
+    """Moment about the spin axis, including all parts that turn with the wheel."""
     transverse_inertia: WheelInertia
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for moments of inertia that no body has."""
+        """Yield (key, what is wrong) for moments of inertia that no body can have."""
         if (
             find_impossible((self.axial_inertia, self.transverse_inertia, self.transverse_inertia))
             is not None
@@ -104,14 +104,14 @@ class SuspensionSpring:
     """Coil spring between chassis and lower wishbone."""
 
     stiffness: SpringStiffness
-    """At the spring."""
+    """Stiffness at the spring."""
     preload: Preload | None = None
-    """Force in design position; left out: what carries the car at design height."""
+    """Force in design position; default: the force that carries the car at design height."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Damper:
-    """Damper beside the spring."""
+    """Damper between the same points as the spring."""
 
     bump: Damping
     rebound: Damping
@@ -170,11 +170,11 @@ class Characteristic:
     ss: SlipPair
     """Slip at which sliding begins."""
     stiffness: TyreStiffness = 1.5e5
-    """Of the tyre's deflection along this axis; with df0 it makes the relaxation length."""
+    """Stiffness of the tyre's deflection along this axis; with df0 it determines the relaxation length."""
     damping: Damping = 300.0
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for points through which there is no curve in this order."""
+        """Yield (key, what is wrong) for points in an order that no curve passes through."""
         for n in (0, 1):
             if self.df0[n] * self.sm[n] < self.fm[n]:
                 yield "df0", "the initial slope times the slip of the greatest force must reach that force"
@@ -196,22 +196,22 @@ class TMeasyTyre:
     longitudinal: Characteristic
     lateral: Characteristic
     rolling_share: Annotated[float, Range(0.0, 1.0)] = 0.33
-    """Share of the deflection by which the rolling radius is smaller than the undeformed one."""
+    """Share of the deflection that is subtracted from the undeformed radius to get the rolling radius."""
     rolling_resistance: RollingResistance = 0.012
     trail: Annotated[float, Range(0.0, 2.0)] = 0.18
-    """Pneumatic trail at zero slip over the contact length."""
+    """Ratio of the pneumatic trail at zero slip to the contact length."""
     trail_zero: TrailSlip = 0.2
     """Lateral slip at which the trail vanishes."""
     trail_end: TrailSlip = 0.5
-    """Lateral slip at which it stays zero."""
+    """Lateral slip above which the trail stays zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AxleParts:
-    """What every axle has, by its left side."""
+    """Parts of every axle; those of its left side."""
 
     BODIES: ClassVar[tuple[str, ...]] = ()
-    """Keys of the bodies that only this kind has."""
+    """Keys of the bodies that this kind has, besides the wheel."""
 
     wheel: Wheel
     spring: SuspensionSpring
@@ -238,7 +238,7 @@ class Axle(AxleParts):
     knuckle: BodyParameters
 
     def bodies(self) -> dict[str, BodyParameters]:
-        """Of the left corner without the wheel, by name in the model."""
+        """Bodies of the left corner without the wheel, by name in the model."""
         return {
             "lower_wishbone": self.lower_wishbone,
             "upper_wishbone": self.upper_wishbone,
@@ -256,10 +256,10 @@ class MacphersonAxle(AxleParts):
     hard_points: MacphersonPoints
     lower_wishbone: BodyParameters
     knuckle: BodyParameters
-    """With the part of the strut that is fixed to it."""
+    """Including the part of the strut that is fixed to it."""
 
     def bodies(self) -> dict[str, BodyParameters]:
-        """Of the left corner without the wheel, by name in the model."""
+        """Bodies of the left corner without the wheel, by name in the model."""
         return {"lower_wishbone": self.lower_wishbone, "knuckle": self.knuckle}
 
 
@@ -272,12 +272,13 @@ class SwingArmAxle(AxleParts):
     suspension: Literal["swing_arm"]
     hard_points: SwingArmPoints
     arm: BodyParameters
-    """With all that is fixed to it."""
+    """Including all that is fixed to it."""
 
     def bodies(self) -> dict[str, BodyParameters]:
-        """Of the left corner without the wheel, by name in the model.
+        """Bodies of the left corner without the wheel, by name in the model.
 
-        The arm is two bodies there, fixed to each other. Each has half of it, so that no body is without mass.
+        In the model the arm is two bodies, fixed to each other. Each has half of it, so that no body is
+        without mass.
         """
         arm = self.arm
         x, y, z = arm.inertia
@@ -294,18 +295,19 @@ class LiveAxle(AxleParts):
     suspension: Literal["live_axle"]
     hard_points: LiveAxlePoints
     axle: BodyParameters
-    """Both halves with all that is fixed to them, but for the wheels. Rods have no mass: half of theirs is to be
-    counted here, half of it in the chassis."""
+    """Both halves including all that is fixed to them, except the wheels. Rods have no mass: add half of
+    their mass here, and half to the chassis."""
     final_drive: FinalDrive = 4.0
-    """Ratio; the drive torque over it is what the propeller shaft turns the axle with, about the car's x axis."""
+    """Ratio; the propeller shaft turns the axle about the car's x axis with the drive torque divided by
+    it."""
 
     def bodies(self) -> dict[str, BodyParameters]:
-        """Of the left corner without the wheel: none, as the axle is of both."""
+        """Bodies of the left corner without the wheel: none, as both corners share the axle."""
         return {}
 
 
 AnyAxle = Axle | MacphersonAxle | SwingArmAxle | LiveAxle
-"""By its `suspension`."""
+"""Kinds of axle, by `suspension`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,7 +320,7 @@ class Aerodynamics:
     """Lift coefficient times area at the front axle; negative for downforce."""
     rear_lift_area: LiftArea = 0.0
     drag_height: DragHeight | None = None
-    """Over the ground; left out: at the vehicle origin."""
+    """Height over the ground; default: that of the vehicle origin."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,7 +363,7 @@ class Vehicle:
         yield from check_drive(self.driven, self.torque_split, differentials)
 
     def to_vehicle(self) -> Vehicle:
-        """Itself; a car by its handbook figures has the same method."""
+        """The car itself; `Handbook` has the same method."""
         return self
 
     @property
@@ -396,9 +398,9 @@ class Vehicle:
         return float(slip_stiffness[:2].sum() / slip_stiffness.sum())
 
     def calc_brake_shares(self, radius: np.ndarray, slip_stiffness: np.ndarray) -> np.ndarray:
-        """(4,) the wheels' shares of the braking force, as their brakes share a pressure.
+        """(4,) the wheels' shares of the braking force, with equal pressure at all brakes.
 
-        A car of which no brake is given has the same slip at all wheels. Both (4,) of the wheels: rolling radius in
+        If no brake is given, all wheels have the same slip. Both arguments (4,) by wheel: rolling radius in
         m; slip stiffness in any unit.
         """
         axles = self.front, self.front, self.rear, self.rear
@@ -414,7 +416,7 @@ class Vehicle:
         return central + sum(m for m, _ in self._corner_masses())
 
     def central_bodies(self) -> dict[str, BodyParameters]:
-        """Those that are of no corner, by name in the model."""
+        """Bodies that belong to no corner, by name in the model."""
         bodies = {"chassis": self.chassis, "rack": self.rack}
         return bodies | {"axle": self.rear.axle} if isinstance(self.rear, LiveAxle) else bodies
 

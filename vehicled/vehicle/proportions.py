@@ -1,4 +1,4 @@
-"""What parts of a car cannot be to each other, in figures that are plausible one by one."""
+"""Checks of a car's parts against each other, for figures that are plausible one by one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from vehicled.vehicle.parameters import AnyAxle, Vehicle
 
 _FAR = 2.0
-"""m, beyond which a body is of no wheel."""
+"""Largest distance of a body from its wheel, m."""
 _SOFT = 0.2
-"""Deflection of a tyre at rest over its radius, from which the car stands on its rims."""
+"""Deflection of a tyre at rest over its radius, above which the car stands on its rims."""
 _OFF_GROUND = 0.5
-"""Of a wheel's lowest point in design position, over the tyre's radius."""
+"""Largest distance of a wheel's lowest point from the ground in design position, over the tyre's radius."""
 _METRES, _KILOGRAMS = Unit("m"), Unit("kg")
 
 
 def check_proportions(vehicle: Vehicle) -> Iterable[tuple[str, str]]:
-    """Yield (key, what is wrong); what follows from the first need not be wrong."""
+    """Yield (key, what is wrong); entries after the first may be mere consequences of it."""
     axles = {"front": vehicle.front, "rear": vehicle.rear}
     mass = vehicle.mass
     if mass not in MASS:
@@ -57,7 +57,7 @@ def check_proportions(vehicle: Vehicle) -> Iterable[tuple[str, str]]:
 
 
 def _check_axle(name: str, axle: AnyAxle, carried: float, gravity: float) -> Iterable[tuple[str, str]]:
-    """`carried`: mass that stands on both wheels, kg."""
+    """Check one axle. `carried`: mass that stands on both wheels, kg."""
     bodies = {key: getattr(axle, key) for key in axle.BODIES}
     for key, body in bodies.items():
         yield from _check_near(f"{name}.{key}", body.center_of_mass, axle.hard_points.wheel_center)

@@ -1,4 +1,4 @@
-"""What moves a body on its suspensions, and their travel with that, to first order about design position."""
+"""Forces that move a body on its suspensions, and the resulting travel, to first order about design."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from vehicled.vehicle.parameters import AnyAxle, Vehicle
 
 @dataclass(frozen=True)
 class TravelMode:
-    """The wheels of an axle travel together, or one up as the other goes down; per wheel."""
+    """Both wheels of an axle travel equally, or oppositely; figures per wheel."""
 
     stiffness: float
-    """Vertical force at the wheel by its travel, N/m, with the anti-roll bar's."""
+    """Vertical force at the wheel by its travel, N/m, including the anti-roll bar's."""
     damping: float
     """N·s/m"""
     strut_stiffness: float
@@ -28,7 +28,7 @@ class TravelMode:
 
 
 def calc_travel_modes(axle: AnyAxle) -> tuple[TravelMode, TravelMode]:
-    """Of both wheels together, and of the left one up and the right one down."""
+    """Mode of equal travel, and mode of the left wheel up and the right one down."""
     return _calc_mode(axle, 1.0), _calc_mode(axle, -1.0)
 
 
@@ -46,9 +46,10 @@ def _calc_mode(axle: AnyAxle, right: float) -> TravelMode:
 
 
 def calc_road_forces_by_travel(vehicle: Vehicle) -> np.ndarray:
-    """(20, 8) forces that a rough road adds, by the travel of the four wheels (m) and its rates (m/s) that it adds.
+    """(20, 8) forces added by a rough road, per added travel of the four wheels (m) and its rates (m/s).
 
-    Rows: ADDED_FORCES, each by wheel, N. The load is what spring, damper and bar carry, and none is along the wheels.
+    Rows: ADDED_FORCES, each by wheel, N. The load is the sum of the forces of spring, damper and bar at the
+    wheel; the force along the wheel is zero.
     """
     found = np.zeros((len(ADDED_FORCES), 4, 2, 4))
     alike = np.full((2, 2), 0.5)
@@ -69,15 +70,15 @@ def calc_road_forces_by_travel(vehicle: Vehicle) -> np.ndarray:
 
 
 def calc_road_forces(vehicle: Vehicle) -> np.ndarray:
-    """(4, 4) vertical forces of the suspensions on the body, N per wheel, that make its accelerations.
+    """(4, 4) vertical forces of the suspensions on the body, N per wheel, that cause its accelerations.
 
-    Rows: front axle, both wheels alike, and the left one up and the right one down as much; rear axle likewise.
-    Columns: upward acceleration of the vehicle origin (m/s²), specific force there to the left (m/s²), roll and pitch
-    acceleration (rad/s²), vehicle axes.
+    Rows: front axle, both wheels equally, and left up with right down; then the same for the rear axle.
+    Columns: upward acceleration of the vehicle origin (m/s²), specific force there to the left (m/s²), roll
+    and pitch acceleration (rad/s²), vehicle axes.
 
-    Newton and Euler for the body on its suspensions. Lateral forces act on it at the ground, near which the roll
-    centres of most suspensions are. Three equations do not determine four forces: what twists the body is not known,
-    and the axles are taken to roll alike.
+    Newton and Euler for the body on its suspensions. Lateral forces act on it at the ground, because the roll
+    centres of most suspensions are near the ground. Three equations do not determine four forces: the torsion
+    of the body is unknown, and both axles are assumed to have the same roll.
     """
     bodies = [body for name, body in vehicle.central_bodies().items() if name != "axle"]
     mass = sum(b.mass for b in bodies)
@@ -88,7 +89,7 @@ def calc_road_forces(vehicle: Vehicle) -> np.ndarray:
         roll_inertia += body.inertia[0] + body.mass * (y * y + z * z)
         pitch_inertia += body.inertia[1] + body.mass * (x * x + z * z)
     ahead, _, above = centre - vehicle.center_of_mass()
-    # By the four accelerations: of the body's own centre of mass, and about it.
+    # Per unit of the four accelerations: force at the body's own centre of mass, and moments about it.
     lift = mass * np.array([1.0, 0.0, 0.0, -ahead])
     rolling = np.array([0.0, 0.0, roll_inertia, 0.0])
     rolling -= mass * centre[2] * np.array([0.0, 1.0, -above, 0.0])

@@ -47,19 +47,19 @@ class SensorModels:
 
     kernels: SensorKernels
     chassis: ChassisMotion
-    """Of `pose`: readings of sensors anywhere on the car are expressions of it."""
+    """Motion as a function of `pose`: readings of sensors anywhere on the car are expressions of it."""
     differentiate: Callable[[Atom], list[Atom]]
-    """A reading to its row (12,) of derivatives by chart and rates."""
+    """Gives the row (12,) of a reading: derivatives by chart and rates."""
     pose: list[Atom]
     """The array `pose`."""
     now: list[Atom]
     """The same quantities as functions of the car's state: what `observe_pose` stores."""
     rotation: list[Vector]
-    """From vehicle axes to the IMU's, by rows."""
+    """Rotation from vehicle axes to the IMU's, by rows."""
     imu: Vector
-    """Its place, m in vehicle axes."""
+    """Place of the IMU, m in vehicle axes."""
     up: Vector
-    """The vertical in vehicle axes, of `pose`."""
+    """The vertical in vehicle axes, as a function of `pose`."""
     tyres: TyreResponse
     """Arrays of `observe_tyres`."""
     readings: dict[str, list[Atom]]
@@ -67,7 +67,7 @@ class SensorModels:
     jacobians: dict[str, list[list[Atom]]]
     """Rows (12,) of derivatives by chart and rates, by name of the sensor."""
     motion: list[Atom]
-    """d/dt of chart and rates (12,) at `pose`: what a reading changes by within a second follows from it."""
+    """d/dt of chart and rates (12,) at `pose`: determines the change of a reading per second."""
     rise: tuple[Atom, Atom]
     """Slopes of the ground along the heading and across it, to the left, at `pose`."""
     inertia: tuple[Atom, Atom]
@@ -75,7 +75,7 @@ class SensorModels:
 
 
 def add_sensor_kernels(program: Program, parts: Parts) -> SensorKernels:
-    """`SENSOR_KERNELS` of a car."""
+    """Function of the extension `SENSOR_KERNELS`."""
     return add_sensor_models(program, parts).kernels
 
 
@@ -85,7 +85,8 @@ SENSOR_KERNELS = Extension(add_sensor_kernels, SensorKernels)
 def add_sensor_models(program: Program, parts: Parts, jacobians_too: bool = True) -> SensorModels:
     """Add the kernels `observe_pose` (state to `pose`) and one per sensor.
 
-    Each from `pose` and `mounting` to `predicted` (3,) and, with `jacobians_too`, `sensitivity` (3, 12) by rows.
+    A sensor's kernel computes from `pose` and `mounting` `predicted` (3,) and, with `jacobians_too`,
+    `sensitivity` (3, 12) by rows.
     """
     pose = program.array("pose", len(POSE))
     mounting = _Mounting.of(program.array("mounting", len(MOUNTING)))
@@ -156,12 +157,12 @@ def _pose_now(parts: Parts) -> list[Atom]:
 
 @dataclass(frozen=True)
 class _Mounting:
-    """The array `mounting`: where antenna and IMU are on the car."""
+    """The array `mounting`: places of antenna and IMU on the car."""
 
     p_antenna_body: Vector
     p_imu_body: Vector
     R_imu_body: list[Vector]
-    """By rows."""
+    """Rotation from vehicle axes to the IMU's, by rows."""
 
     @classmethod
     def of(cls, mounting: list[Atom]) -> _Mounting:
@@ -206,7 +207,7 @@ class ChassisMotion:
         return self.p_origin_world + self.axes.to_world(p_body)
 
     def calc_velocity(self, p_body: Vector) -> Vector:
-        """Its velocity in the world, m/s."""
+        """Velocity of a place on the chassis (m, vehicle axes) in the world, m/s."""
         return self.v_origin_world + self.axes.to_world(self.w_body.cross(p_body))
 
 
@@ -253,8 +254,8 @@ def _rise_of_ground(parts: Parts, motion: ChassisMotion) -> tuple[Atom, Atom]:
 def _differentiate(g: Graph, pose: list[Atom], rise: tuple[Atom, Atom], value: Atom) -> list[Atom]:
     """Row (12,) of derivatives of a reading by the errors of chart and rates.
 
-    The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and the third
-    rate is that normal to the ground (see the kernel `correct`).
+    The car moves along the ground: its vertical velocity follows from slope and horizontal velocity, and the
+    third rate is normal to the ground (see the kernel `correct`).
     """
     row = [g.derivative(value, pose[j]) for j in range(CHART_SIZE)]
     by_up = row[UP]
@@ -266,24 +267,24 @@ def _differentiate(g: Graph, pose: list[Atom], rise: tuple[Atom, Atom], value: A
 _SMALL_SLIP = 0.003
 """rad: about the standard deviation of an estimated slip."""
 _SLOW = 3.0
-"""m/s: slip at a lower speed is counted as of this."""
+"""m/s: at a lower speed, slip is calculated with this speed."""
 
 
 @dataclass(frozen=True)
 class TyreResponse:
-    """How errors change lateral tyre forces by axle, front and rear, and those the car: arrays of `observe_tyres`.
+    """Effects of errors on lateral tyre forces by axle, front and rear, and of these on the car.
 
-    Forces are over the mass of the car, m/s².
+    The arrays of `observe_tyres`. Forces are divided by the mass of the car, m/s².
     """
 
     steady: list[list[Atom]]
-    """(2, len(TYRE_CAUSES)) forces that the causes lead to."""
+    """(2, len(TYRE_CAUSES)) steady forces per cause."""
     relaxation: list[Atom]
-    """(2,) by how much of the rest forces approach those, 1/s."""
+    """(2,) rates at which forces approach the steady ones, 1/s."""
     acceleration: list[list[Atom]]
-    """(3, 2) accelerations ahead and to the left, and yaw acceleration, by the forces."""
+    """(3, 2) forward, lateral and yaw acceleration per force."""
     deflection: list[Atom]
-    """(2,) lanes: of each tyre, by which an axle's force is another one, m per m/s²."""
+    """(2,) lanes: change of each tyre's deflection per change of an axle's force, m per m/s²."""
 
     @classmethod
     def of(cls, program: Program) -> TyreResponse:
@@ -323,12 +324,12 @@ def _tyre_response(
     by_stiffness = -(damping * contact.v_l) * counted
     front, rear = g.where_less(place.x, 0.0, g.zero, g.one), g.where_less(place.x, 0.0, g.one, g.zero)
     changes = [-(damping * d) for d in direction]
-    # A wheel that is turned to the left moves to the right across itself.
+    # When a wheel is turned to the left, its lateral velocity changes to the right.
     changes += [front * damping * contact.hub_speed, front * by_stiffness, rear * by_stiffness]
     changes.append(parts.tyre_forces.fy * counted - by_stiffness)
     stores = []
     for i, axle in enumerate((front, rear)):
-        # A change is shared by load, as stiffness is.
+        # A change is distributed by load, like stiffness.
         share = axle * contact.load / (g.lane_sum(axle * contact.load) + 1e-3)
         stores.append((tyres.deflection[i], share * mass * parts.tyre_compliance))
         stores.append((tyres.relaxation[i], g.lane_sum(share * parts.tyre_relaxation)))

@@ -1,4 +1,4 @@
-"""From road-wheel angles and steering-wheel angle to the displacement of the tie rods' inner ends."""
+"""Displacement of the tie rods' inner ends from road-wheel angles or the steering-wheel angle."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vehicled.vehicle.model_parameters import corner_parameters
 from vehicled.vehicle.parameters import LEFT_RIGHT, Vehicle
 
 _LARGEST = 0.7
-"""rad: how far the knuckles are turned when the table is made."""
+"""rad: largest turn of the knuckles in the table."""
 _POINTS = 281
 
 
@@ -27,16 +27,16 @@ class SteeringGeometry:
         self._tables = [self._table(corner_parameters(vehicle, w)) for w in LEFT_RIGHT if w[0] == "f"]
         self.ratio = vehicle.steering.ratio
         """Rack displacement per steering-wheel angle, m/rad."""
-        # A road wheel's angle comes with each of its measurements, and at each step of a simulation.
+        # Tables, as an angle is needed for each of its measurements, and at each step of a simulation.
         self._rods = [LinearTable(a, u) for a, u in self._tables]
         slope = [np.interp(1e-3, a, u) - np.interp(-1e-3, a, u) for a, u in self._tables]
         self.rack_per_angle = float(np.mean(slope)) / 2e-3
         """Displacement along y per road-wheel angle about straight ahead, m/rad; negative with tie rods behind
         the axle."""
         self.sign = float(np.sign(self.rack_per_angle))
-        """Displacement along y of a rack that steers left."""
+        """Sign of the displacement along y that steers left."""
         self.reach = float(min(min(-a[0], a[-1]) for a, _ in self._tables))
-        """Largest angle to which tie rods turn either wheel in either direction, rad; of those looked at."""
+        """Largest angle within the table to which tie rods can turn either wheel in both directions, rad."""
         self._angles = [LinearTable(u * self.sign, a) for a, u in self._tables]
 
     @staticmethod
@@ -53,7 +53,7 @@ class SteeringGeometry:
         spin = _rotated(vector("wheel.axis"), kingpin, turned)
         heading = np.arctan2(-spin[:, 0], spin[:, 1])
         ends = lower + _rotated(outer - lower, kingpin, turned)
-        # |end − inner − u y|² = length²: the root near the design position.
+        # |end − inner − u y|² = length²: of both roots, the one near the design position.
         gap = ends - inner
         length = np.linalg.norm(outer - inner)
         across = length**2 - gap[:, 0] ** 2 - gap[:, 2] ** 2
@@ -65,7 +65,7 @@ class SteeringGeometry:
         return angle[keep], u[keep]
 
     def is_same(self, other: SteeringGeometry) -> bool:
-        """Whether it turns every signal into the same displacement."""
+        """Whether it turns every signal into the same displacement as another geometry."""
         pairs = zip(self._tables, other._tables, strict=True)
         same = all(np.array_equal(x, y) for ours, its in pairs for x, y in zip(ours, its, strict=True))
         return same and self.ratio == other.ratio
@@ -80,7 +80,7 @@ class SteeringGeometry:
 
 
 def _monotone(u: np.ndarray, sound: np.ndarray) -> slice:
-    """The stretch about the middle over which the tie rod reaches and u rises or falls throughout."""
+    """The range around the middle where the tie rod reaches and u is strictly monotone."""
     middle = len(u) // 2
     sign = np.sign(u[middle + 1] - u[middle - 1])
     low = high = middle

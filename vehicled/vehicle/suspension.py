@@ -1,12 +1,13 @@
-"""What holds the wheels: a kind of suspension per axle, all from the same parts, so that the lanes share one code.
+"""Suspensions of the wheels: one kind per axle, all of the same parts, so that the lanes share one code.
 
-A corner has a lower wishbone on a hinge of the chassis with a ball joint at its end, and a knuckle that begins there
-and has a second point above. A kind gives what guides the knuckle (two constraints), what steers it (one), the foot
-of spring and damper, and the forces of these constraints. Where the axles are of two kinds, the parameter `is_rear`
-selects in each lane; an upper wishbone that only the other axle has carries nothing there.
+A corner has a lower wishbone on a hinge of the chassis with a ball joint at its end, and a knuckle that
+starts at this joint and has a second point above. A kind defines the guides of the knuckle (two constraints),
+its steering (one), the foot of spring and damper, and the forces of these constraints. If the axles are of
+two kinds, the parameter `is_rear` selects in each lane; an upper wishbone that only the other axle has
+carries nothing there.
 
-A live axle is a body of its own beside the corners, as corners are coupled by such bodies only. It hangs on the rods
-of two corners, with trailing links in the place of the lower wishbones, and their knuckles are fixed to it.
+A live axle is a separate body, as only such bodies couple corners. It hangs on the rods of two corners, with
+trailing links in place of the lower wishbones, and their knuckles are fixed to it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from vehicled.vehicle.symbols import ParameterSymbols
 
 
 class Linkage:
-    """Bodies and constraints of the corners, of a kind for each axle."""
+    """Bodies and constraints of the corners, with one kind of suspension per axle."""
 
     def __init__(
         self,
@@ -47,10 +48,10 @@ class Linkage:
         place_rod: Callable[[Vector], Vector],
         suspensions: Suspensions,
     ) -> None:
-        """`place_rod`: from the inner end of a tie rod in design position to where it is now, world axes."""
+        """`place_rod`: gives the present place, world axes, of a tie rod's inner end from its design position."""
         self._graph, cp = system.graph, parameters
         self._chosen: dict[str, tuple[str | None, str | None]] = {}
-        """Names of a constraint in front and rear corners, None where it is not."""
+        """Names of a constraint in front and rear corners, None where it does not exist."""
         self._is_rear = cp("is_rear") if suspensions[0] != suspensions[1] else None
         lower_design, upper_design = cp.vector("lower.joint"), cp.vector("upper.joint")
         joint = system.vector("lower.joint", lower_design, point=True, rank=1)
@@ -61,7 +62,7 @@ class Linkage:
         made = {name: KINDS[name](corner) for name in dict.fromkeys(suspensions)}
         front, rear = self._kinds = tuple(made[name] for name in suspensions)
         self.root = [c for kind in made.values() for c in kind.root]
-        """Coordinates beside the corners' that their travel moves."""
+        """Further coordinates, besides those of the corners, that their travel moves."""
         hinged = ([along_hinge] if kind.has_hinge else [] for kind in self._kinds)
         on_lower = [length, *self._choose_constraints(*hinged), *normal]
 
@@ -87,7 +88,7 @@ class Linkage:
             system.constraint(name, value)
 
     def _constrain_knuckle(self, pin_design: Vector) -> list[Constraint]:
-        """A rigid body."""
+        """Constraints that make the knuckle a rigid body."""
         pin = self.knuckle.directions[0].position
         ev, sv = self.forward.position, self.spin_axis.position
         forward_design, spin_design = self.forward.design, self.spin_axis.design
@@ -101,7 +102,7 @@ class Linkage:
         ]
 
     def find_foot(self) -> tuple[Vector, Combination]:
-        """Of spring and damper: its place in design position, and the point."""
+        """Foot of spring and damper: its place in design position, and the point."""
         (front_design, front), (rear_design, rear) = (kind.foot(self._carrier) for kind in self._kinds)
         zero = self._graph.zero
         terms = {
@@ -111,7 +112,7 @@ class Linkage:
         return self._choose_vector(front_design, rear_design), Combination(self._graph, terms)
 
     def find_support(self, load: KnuckleLoad) -> Support:
-        """How the suspension carries a load of the knuckle."""
+        """Forces with which the suspension carries a load of the knuckle."""
         front, rear = (kind.support(load) for kind in self._kinds)
         v = self._choose_vector
         return Support(
@@ -125,25 +126,25 @@ class Linkage:
         )
 
     def share_reaction(self, torque: Atom) -> tuple[Atom, Atom]:
-        """What chassis and wheel carrier bear of a wheel's drive torque, N·m."""
+        """Reactions of a wheel's drive torque on chassis and wheel carrier, N·m."""
         zero = self._graph.zero
         (a, b), (c, d) = ((zero, torque) if kind.has_final_drive else (torque, zero) for kind in self._kinds)
         return self._choose(a, c), self._choose(b, d)
 
     def keep_across(self, force: Vector) -> Vector:
-        """A force across the lower wishbone, zero where that is a rod."""
+        """A force across the lower wishbone, or zero if it is a rod."""
         zero = make_zero(force)
         front, rear = (force if kind.has_hinge else zero for kind in self._kinds)
         return self._choose_vector(front, rear)
 
     def keep_ball_joint(self, force: Vector) -> Vector:
-        """The force in the lower ball joint, zero where there is none."""
+        """The force in the lower ball joint, or zero if there is none."""
         zero = make_zero(force)
         front, rear = (force if kind.has_ball_joints else zero for kind in self._kinds)
         return self._choose_vector(front, rear)
 
     def name(self, name: str, corner: int) -> str | None:
-        """What a body or constraint of the model is called in a corner; None for one that is not there."""
+        """Name of a body or constraint of the model in a corner; None if it does not exist there."""
         kind = self._kinds[corner // 2]
         if name in kind.names:
             return kind.names[name]
@@ -160,7 +161,7 @@ class Linkage:
         return Vector.of([self._choose(a, b) for a, b in zip(front, rear, strict=True)])
 
     def _choose_constraints(self, front: list[Constraint], rear: list[Constraint]) -> list[Constraint]:
-        """By pairs; one that the other axle lacks is zero there."""
+        """Constraints chosen pairwise by axle; a constraint that the other axle lacks is zero there."""
         chosen, lacking = [], (None, self._graph.zero)
         for (a, x), (b, y) in zip_longest(front, rear, fillvalue=lacking):
             name = a or "" if a == b else f"{a or 'none'}; rear {b or 'none'}"

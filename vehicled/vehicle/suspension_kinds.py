@@ -1,6 +1,6 @@
-"""Kinds of suspension: what guides and steers a wheel carrier, where spring and damper stand, and the forces of that.
+"""Kinds of suspension: guides and steering of a wheel carrier, foot of spring and damper, and their forces.
 
-Each kind adds the bodies that only it has to the lower wishbone and the knuckle, which `Linkage` gives all kinds.
+Each kind adds its own bodies to lower wishbone and knuckle, which `Linkage` gives all kinds.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from vehicled.vehicle.corner import Strut, TieRod, Wishbone
 from vehicled.vehicle.symbols import ParameterSymbols
 
 Constraint = tuple[str, Atom]
-"""Name and what is to be zero."""
+"""Name, and the expression that has to be zero."""
 Masses = Mapping[tuple[Basic, Basic], Atom]
 
 
 @dataclass(frozen=True)
 class CornerBodies:
-    """What corners of all kinds have."""
+    """Common bodies of corners of all kinds."""
 
     system: System
     root: ParameterSymbols
-    """Of the car."""
+    """Parameters of the car."""
     parameters: ParameterSymbols
-    """Of the corner."""
+    """Parameters of the corner."""
     chassis: Frame
     lower: Wishbone
     upper_joint: Combination
@@ -38,7 +38,7 @@ class CornerBodies:
 
 @dataclass(frozen=True)
 class Carrier:
-    """The knuckle, and the rod that steers it where there is one."""
+    """The knuckle, and the rod that steers it, if any."""
 
     frame: Frame
     forward: Combination
@@ -48,10 +48,10 @@ class Carrier:
 
 @dataclass(frozen=True)
 class KnuckleLoad:
-    """What knuckle and wheel need of the suspension, world axes."""
+    """Forces that knuckle and wheel need from the suspension, world axes."""
 
     moment: Vector
-    """About the lower ball joint, N·m."""
+    """Moment about the lower ball joint, N·m."""
     kingpin: Combination
     """From the lower ball joint to the upper point at which the knuckle is held, m."""
     tie_rod: TieRod
@@ -61,23 +61,23 @@ class KnuckleLoad:
     masses: Mapping[str, Masses]
     gravity: Vector
     required: Vector
-    """All forces on the knuckle, N."""
+    """Sum of all forces on the knuckle, N."""
     hub: Vector
-    """That of the wheel among them."""
+    """Force of the wheel, part of that sum."""
     multipliers: Mapping[str, Atom]
-    """λ by name of the constraint, of the model's own forces."""
+    """λ by name of the constraint, for the model's own forces."""
     added: Vector
     """Further forces on knuckle and wheel together, N."""
     added_moment: Vector
-    """Of these about the lower ball joint, N·m."""
+    """Moment of these about the lower ball joint, N·m."""
 
 
 @dataclass(frozen=True)
 class Support:
-    """How a kind of suspension gives it, N and N·m."""
+    """Forces with which a kind of suspension supports that load, N and N·m."""
 
     tension: Atom
-    """Of the tie rod."""
+    """Tension of the tie rod."""
     along_rod: Vector
     """Unit vector of its force on the knuckle, zero without a rod."""
     top: Vector
@@ -96,24 +96,24 @@ class SuspensionKind(ABC):
     """One kind of suspension; its constructor adds the bodies that only this kind has."""
 
     names: Mapping[str, str | None] = {}
-    """Bodies of the model that have another name in this kind, or that it lacks."""
+    """Bodies of the model with another name in this kind, or None if it lacks the body."""
     has_ball_joints = True
     has_hinge = True
-    """The lower wishbone turns about one; else it is a rod, which carries nothing across it."""
+    """Whether the lower wishbone turns about a hinge; else it is a rod, which carries nothing across it."""
     has_final_drive = False
-    """Fixed to the wheel carriers, and not to the chassis."""
+    """Whether a final drive is fixed to the wheel carriers, instead of to the chassis."""
     root: Sequence[Coordinate] = ()
-    """Coordinates beside the corners' that their travel moves."""
+    """Further coordinates, besides those of the corners, that their travel moves."""
 
     def __init__(self, corner: CornerBodies) -> None:
         self._corner = corner
 
     def hold(self) -> list[Constraint]:
-        """Constraints of the bodies that only this kind has: in all lanes, where there are such bodies too."""
+        """Constraints of the bodies that only this kind has; in all lanes, like these bodies."""
         return []
 
     def join(self, c: Carrier) -> list[Constraint]:
-        """Further ones on the knuckle."""
+        """Further constraints on the knuckle."""
         return []
 
     @abstractmethod
@@ -121,12 +121,12 @@ class SuspensionKind(ABC):
         """Two constraints on the knuckle."""
 
     def steer(self, c: Carrier) -> Constraint:
-        """And the last one: by the tie rod."""
+        """The last constraint on the knuckle: by default the length of the tie rod."""
         rod = c.tie_rod
         return "tie rod: length", rod.rod.dot(rod.rod) - rod.design.dot(rod.design)
 
     def foot(self, c: Carrier) -> tuple[Vector, Combination]:
-        """Of spring and damper: its place in design position, and the point; on the lower wishbone."""
+        """Foot of spring and damper: its place in design position, and the point; here on the lower wishbone."""
         design = self._corner.parameters.vector("spring.wishbone")
         return design, self._corner.lower.frame.point(design)
 
@@ -156,7 +156,7 @@ class _DoubleWishbone(SuspensionKind):
         _, needed = calc_hinge(load, upper, zero)
         axis = upper.axis.position
         lever = axis.cross(upper.arm.position)
-        # The wishbone carries the opposite of the joint's force on the knuckle.
+        # The wishbone carries the opposite of the force of the joint on the knuckle.
         along = (-axis.dot(needed) - lever.dot(rod.across)) / lever.dot(rod.kingpin)
         top = rod.across + rod.kingpin * along
         return replace(
@@ -177,7 +177,7 @@ class _Macpherson(SuspensionKind):
     def guide(self, c: Carrier) -> list[Constraint]:
         corner, g = self._corner, self._corner.system.graph
         top, foot = corner.parameters.vector("spring.chassis"), corner.parameters.vector("strut.foot")
-        # Two directions of the knuckle square to the line; no strut lies along the car.
+        # Two directions of the knuckle square to the line; the x axis serves, as no strut lies along the car.
         one = (top - foot).cross(Vector(g.one, g.zero, g.zero)).unit()
         other = (top - foot).cross(one).unit()
         off = (corner.chassis.point(top) - corner.upper_joint).position
@@ -191,10 +191,11 @@ class _Macpherson(SuspensionKind):
         return design, c.frame.point(design)
 
     def support(self, load: KnuckleLoad) -> Support:
-        # What holds the knuckle above is the bearing of the strut in the chassis, along which the knuckle slides.
+        # The upper support of the knuckle is the bearing of the strut in the chassis; the knuckle slides
+        # along it.
         top = self._corner.chassis.point(self._corner.parameters.vector("spring.chassis"))
         rod, strut = _Rod(replace(load, kingpin=top - load.joint)), load.strut
-        # Without friction, spring, damper and stops are all that acts along the strut.
+        # Without friction, only spring, damper and stops act along the strut.
         along = (-strut.force - rod.across.dot(strut.direction)) / rod.kingpin.dot(strut.direction)
         return replace(
             _make_none(load),
@@ -225,7 +226,7 @@ class _SwingArm(SuspensionKind):
 
 
 class _LiveAxle(SuspensionKind):
-    """The knuckle is fixed to the axle, which a trailing link and a rod of each corner hold, with the spring."""
+    """The knuckle is fixed to the axle; per corner a trailing link, a rod and the spring hold the axle."""
 
     names: Mapping[str, str | None] = {
         "lower wishbone": "trailing link",
@@ -274,7 +275,7 @@ class _LiveAxle(SuspensionKind):
     def support(self, load: KnuckleLoad) -> Support:
         rod, arm = load.tie_rod.rod, self._corner.lower.arm.position
         more_of_link, more_of_rod = self._calc_added_tensions(load)
-        # −Φ_qᵀ λ of rods, the constraints of which are their lengths squared. The spring stands on the axle.
+        # Forces −Φ_qᵀ λ of rods; their constraints are their lengths squared. The spring stands on the axle.
         link = arm * (-2.0 * load.multipliers["lower wishbone: length"]) - arm.unit() * more_of_link
         tension, along = 2.0 * load.multipliers["tie rod: length"] * rod.norm(), -rod.unit()
         tension = tension + more_of_rod
@@ -286,10 +287,10 @@ class _LiveAxle(SuspensionKind):
         )
 
     def _calc_added_tensions(self, load: KnuckleLoad) -> tuple[Atom, Atom]:
-        """Of link and tie rod of a corner by the added forces on both, N.
+        """Tensions of link and tie rod of a corner due to the added forces on both corners, N.
 
-        The four rods of an axle balance its forces along and across the car and its moments about the car's vertical
-        and lateral axes. Springs balance the rest, as it travels and rolls.
+        The four rods of an axle balance its forces along and across the car and its moments about the car's
+        vertical and lateral axes. Springs balance the rest, as the axle travels and rolls.
         """
         swap = self._corner.system.graph.lane_swap
         ahead, left, up = (d.position for d in self._corner.chassis.directions)
@@ -322,7 +323,7 @@ KINDS: dict[str, Callable[[CornerBodies], SuspensionKind]] = {
 
 
 def calc_hinge(load: KnuckleLoad, wishbone: Wishbone, at_joint: Vector) -> tuple[Vector, Vector]:
-    """Force and moment at the hinge that a wishbone needs beside a force at its ball joint."""
+    """Force and moment needed at the hinge of a wishbone, in addition to a force at its ball joint."""
     force, moment = calc_required_wrench(load.masses[wishbone.body], wishbone.hinge, load.gravity)
     return force - at_joint, moment - wishbone.arm.position.cross(at_joint)
 
@@ -343,7 +344,7 @@ def add_wishbone(
 
 
 def constrain_arm(w: Wishbone) -> list[Constraint]:
-    """Its ball joint keeps its distance from the hinge, and its place along it."""
+    """The ball joint keeps its distance from the hinge, and its place along the hinge axis."""
     arm, u = w.arm.position, w.axis.position
     return [
         (f"{w.body}: length", arm.dot(arm) - w.arm_design.dot(w.arm_design)),
@@ -352,7 +353,7 @@ def constrain_arm(w: Wishbone) -> list[Constraint]:
 
 
 def constrain_normal(w: Wishbone) -> list[Constraint]:
-    """The normal is one of hinge axis and arm, and a unit vector."""
+    """The normal is a unit vector at right angles to hinge axis and arm."""
     n = w.frame.directions[2].position
     return [
         (f"{w.body}: normal at right angles to the hinge", n.dot(w.axis.position)),
@@ -362,7 +363,7 @@ def constrain_normal(w: Wishbone) -> list[Constraint]:
 
 
 def _fix_attitude(c: Carrier, name: str, body: Frame) -> list[Constraint]:
-    """The knuckle does not turn in a body: forward and camber, which guide the wheel, and toe, which steers it."""
+    """The knuckle does not turn in a body: forward and camber guide the wheel, toe steers it."""
     forward, spin = c.forward.position, c.spin_axis.position
     left = body.direction(c.spin_axis.design).position
     up = body.direction(c.forward.design.cross(c.spin_axis.design)).position
@@ -374,7 +375,7 @@ def _fix_attitude(c: Carrier, name: str, body: Frame) -> list[Constraint]:
 
 
 class _Rod:
-    """What follows from moments about the kingpin, of which only the tie rod has one."""
+    """Forces that follow from moments about the kingpin, which only the tie rod balances."""
 
     def __init__(self, load: KnuckleLoad) -> None:
         self.along = -load.tie_rod.rod.unit()
@@ -384,16 +385,16 @@ class _Rod:
         self.tension = self.kingpin.dot(load.moment) / self.kingpin.dot(rod_moment)
         rest = load.moment - rod_moment * self.tension
         self.across = rest.cross(self.kingpin) / self.kingpin.dot(self.kingpin)
-        """The force at the upper point but for its part along the kingpin."""
+        """The force at the upper point, without its component along the kingpin."""
 
 
 def _calc_strut_force(strut: Strut) -> Vector:
-    """On the body that the strut stands on, N."""
+    """Force on the body that the strut stands on, N."""
     return strut.direction * -strut.force
 
 
 def _calc_determinant(columns: Sequence[Sequence[Atom]]) -> Atom:
-    """Of a square matrix, by cofactors of its first row."""
+    """Determinant of a square matrix, by cofactors of its first row."""
     first = columns[0][0]
     if len(columns) == 1:
         return first
@@ -406,7 +407,7 @@ def _calc_determinant(columns: Sequence[Sequence[Atom]]) -> Atom:
 
 
 def _make_none(load: KnuckleLoad) -> Support:
-    """No force."""
+    """A support without any force."""
     zero = make_zero(load.moment)
     return Support(zero.x, zero, zero, (zero, zero), zero, zero, zero)
 

@@ -1,4 +1,4 @@
-"""What a compiled car consists of, counted from the model itself."""
+"""Bodies, coordinates and constraints of a compiled car, counted from the model itself."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from vehicled.vehicle.car import Car
 
 _STEP = 1e-3
-"""m, or per unit of a direction: nearly all constraints are polynomials of second degree, of which central
-differences are exact at any step."""
+"""m, or per unit of a direction: nearly all constraints are polynomials of second degree, for which central
+differences are exact with any step."""
 
 
 @dataclass(frozen=True)
 class CarTopology:
-    """Of the whole car: what one corner has counts four times."""
+    """Counts of the whole car: parts of a corner count four times."""
 
     bodies: list[str]
     coordinates: list[str]
     constraints: list[str]
     rank: int
-    """Of the constraint Jacobian at rest."""
+    """Rank of the constraint Jacobian at rest."""
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -30,7 +30,7 @@ class CarTopology:
 
 
 def calc_topology(car: Car) -> CarTopology:
-    """Counts of a car; it is left as it was."""
+    """Counts of a car; its state is not changed."""
     names = car.compiled.names
     rank = int(np.linalg.matrix_rank(calc_constraint_jacobian(car)))
     return CarTopology(names.bodies, names.coordinates, names.constraints, rank)
@@ -61,6 +61,6 @@ def calc_constraint_jacobian(car: Car) -> np.ndarray:
 
 
 def _constraint_values(car: Car) -> np.ndarray:
-    """(constraints,) Φ(q) as the end of a step computes it, which also writes rates: q alone counts here."""
+    """(constraints,) Φ(q) as at the end of a step. The kernel also writes rates, but only q matters here."""
     car.call(car.kernels.step.recover)
     return np.concatenate([car.view(name).reshape(-1) for name in ("phi", "branch.phi")])

@@ -1,4 +1,4 @@
-"""How the suspensions move with the travel of the wheels: the matrix R of their kinematics."""
+"""Motion of the suspensions with the travel of the wheels: the matrix R of their kinematics."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 @dataclass(frozen=True)
 class TravelMotion:
-    """Derivatives of coordinates by the travel of the four wheels, the chassis fixed."""
+    """Derivatives of coordinates by the travel of the four wheels, with a fixed chassis."""
 
     corners: np.ndarray
-    """(n, 4, 4) of each corner's coordinates without the wheel's spin, by corner and travel."""
+    """(n, 4, 4) derivatives of each corner's coordinates without the wheel's spin, by corner and travel."""
     axle: np.ndarray
-    """(k, 4) of those of a live axle; k = 0 without one."""
+    """(k, 4) derivatives of the coordinates of a live axle; k = 0 without one."""
 
 
 def calc_travel_motion(jacobian: np.ndarray, axle: int) -> TravelMotion:
-    """From what the kernel `travel_jacobian` computes, (4, m, n + k) by corner with k = `axle`.
+    """Motion from the result of the kernel `travel_jacobian`, (4, m, n + k) by corner with k = `axle`.
 
-    Constraints that a corner lacks are rows of zeros. Raises LinAlgError where a wheel has no travel.
+    Constraints that a corner lacks are rows of zeros. Raises LinAlgError if a wheel has no travel.
     """
     if axle == 0:
         return TravelMotion(_calc_apart(jacobian), np.zeros((0, len(jacobian))))
@@ -40,7 +40,7 @@ def calc_travel_motion(jacobian: np.ndarray, axle: int) -> TravelMotion:
 
 
 def _calc_apart(jacobian: np.ndarray) -> np.ndarray:
-    """(n, c, c) of corners by themselves, from derivatives (c, n, n)."""
+    """(n, c, c) motion of independent corners, from derivatives (c, n, n)."""
     count, n, _ = jacobian.shape
     unit = np.zeros((count, n, 1))
     unit[:, -1] = 1.0

@@ -14,7 +14,7 @@ from vehicled.symbolic.graph import Atom, Graph
 
 @dataclass(frozen=True)
 class Contact:
-    """What a tyre law may depend on, per wheel."""
+    """Arguments of a tyre law, per wheel."""
 
     v_t: Atom
     v_l: Atom
@@ -26,11 +26,11 @@ class Contact:
     load: Atom
     """Normal force, N, never negative."""
     penetration: Atom
-    """Of the undeformed tyre into the ground, m."""
+    """Depth of the undeformed tyre in the ground, m."""
     radius: Atom
-    """Undeformed, m."""
+    """Radius of the undeformed tyre, m."""
     stiffness: Atom
-    """Factor on the lateral stiffness: what a filter finds the tyre to be beside its parameters."""
+    """Factor on the lateral stiffness, as estimated by a filter."""
     friction: Atom
     """Factor on the greatest forces."""
     h: Atom
@@ -43,7 +43,7 @@ Changes = list[tuple[Atom, Atom]]
 
 @dataclass(frozen=True)
 class TyreForces:
-    """What a tyre law gives at the contact, per wheel: forces along t and l, N, and what the step needs of them."""
+    """Results of a tyre law at the contact, per wheel: forces along t and l, N, and values for the step."""
 
     fx: Atom
     fy: Atom
@@ -53,7 +53,7 @@ class TyreForces:
     damping_l: Atom
     """−∂force/∂velocity with the slip-dependent gain held, N·s/m: for the tangent matrix."""
     states: Changes
-    """At the end of the step."""
+    """Internal states at the end of the step."""
 
 
 class Symbols(Protocol):
@@ -64,7 +64,7 @@ class Symbols(Protocol):
 
 
 _MOST_USED = 0.89
-"""Also a tyre that spins or locks keeps some lateral force."""
+"""Largest used share: even a tyre that spins or locks keeps some lateral force."""
 
 
 def calc_used(g: Graph, along: Atom, greatest: Atom) -> Atom:
@@ -73,18 +73,18 @@ def calc_used(g: Graph, along: Atom, greatest: Atom) -> Atom:
 
 
 def calc_left(g: Graph, used: Atom) -> Atom:
-    """Share of the greatest lateral force that is left by the friction ellipse, `used` as of `calc_used`.
+    """Share of the greatest lateral force that the friction ellipse leaves; `used` as from `calc_used`.
 
-    Scaling the friction by it leaves the slope at the origin (Hindiyeh and Gerdes 2014, *A controller framework for
-    autonomous drifting*: derating of the lateral force).
+    Scaling the friction by it leaves the slope at the origin unchanged (Hindiyeh and Gerdes 2014, *A
+    controller framework for autonomous drifting*: derating of the lateral force).
     """
     return g.sqrt(1.0 - used * used)
 
 
 _LEAST_RATIO = 0.1
-"""To the nominal load: the shape of the curve below that is the one at it."""
+"""Least ratio to the nominal load: at lower loads the curve has the shape at this load."""
 _AT_ONCE = 1e4
-"""1/s"""
+"""Relaxation rate of forces that follow within a step, 1/s."""
 
 
 class LinearLaw:
@@ -108,9 +108,9 @@ class LinearLaw:
         return parameter("tyre.friction") * load
 
     def calc_excess(self, g: Graph, used: Atom, load: Atom, parameter: Symbols) -> Atom:
-        """Slip ratio over that which is in proportion to the force, `used` as of `calc_used`.
+        """Ratio of the slip to the slip in proportion to the force; `used` as from `calc_used`.
 
-        By F = 2 s/(1 + s²), in shares of the greatest force: that of tanh differs by a tenth at 0.8 of it.
+        From F = 2 s/(1 + s²), in shares of the greatest force: at 0.8 of it, the tanh law differs by a tenth.
         """
         return 2.0 / (1.0 + calc_left(g, used))
 
@@ -119,7 +119,7 @@ class LinearLaw:
         return g.constant(_AT_ONCE)
 
     def calc_compliance(self, g: Graph, c: Contact, damping: Atom, parameter: Symbols) -> Atom:
-        """As `TMeasyLaw`; there is nothing to deflect."""
+        """As `TMeasyLaw`; zero, as this tyre has no deflection."""
         return g.zero
 
     def deflect(self, change: Atom, state: Symbols) -> Changes:
@@ -127,7 +127,7 @@ class LinearLaw:
         return []
 
     def forces(self, g: Graph, c: Contact, parameter: Symbols, state: Symbols) -> TyreForces:
-        """Forces by slip velocity over speed, limited by friction times load."""
+        """Forces from slip velocity over speed, limited by friction times load."""
         speed = g.max(g.abs(c.hub_speed), parameter("tyre.least_speed"))
         kx = parameter("tyre.slip_stiffness_x") / speed
         ky = parameter("tyre.slip_stiffness_y") * c.stiffness / speed
@@ -140,7 +140,7 @@ class LinearLaw:
 
 
 class TMeasyLaw:
-    """TMeasy: steady-state characteristics by a handful of data points, combined slip, first-order dynamics.
+    """TMeasy: steady-state characteristics from a few data points, combined slip, first-order dynamics.
 
     Rill, *Road Vehicle Dynamics*, chapter 3: degressive wheel-load influence, generalised slip, tyre
     deflections ẋ = −(v* c x + f v)/(v* d + f), which become sticking (a spring) at standstill.
@@ -171,7 +171,7 @@ class TMeasyLaw:
     def _characteristic(
         self, g: Graph, c: Contact, parameter: Symbols
     ) -> tuple[dict[str, Atom], dict[str, Atom], dict[str, Atom], dict[str, Atom]]:
-        """Normalised slips, the speeds v* that they refer to, forces over slip, and the normalising factors.
+        """Normalised slips, their reference speeds v*, ratios of force to slip, and the normalising factors.
 
         With a factor c on the stiffness and μ on the greatest force, the curve F(s) becomes μ F(c s/μ).
         """
@@ -223,7 +223,7 @@ class TMeasyLaw:
         return _grow(parameter, "tyre.x.fm", self._calc_ratio(g, load, parameter))
 
     def calc_excess(self, g: Graph, used: Atom, load: Atom, parameter: Symbols) -> Atom:
-        """As `LinearLaw`; by the rising part of the curve, F = k s/(1 + s (s + k − 2))."""
+        """As `LinearLaw`; from the rising part of the curve, F = k s/(1 + s (s + k − 2))."""
         ratio = g.max(self._calc_ratio(g, load, parameter), _LEAST_RATIO)
         slope, greatest = (_grow(parameter, f"tyre.x.{name}", ratio) for name in ("df0", "fm"))
         k = slope * _shift(parameter, "tyre.x.sm", ratio) / (greatest + 1e-6)
@@ -234,23 +234,23 @@ class TMeasyLaw:
         return g.min(load / parameter("tyre.nominal_load"), self.greatest_load_ratio)
 
     def calc_relaxation(self, g: Graph, damping: Atom, parameter: Symbols) -> Atom:
-        """By how much of the rest the lateral force approaches its steady value, 1/s.
+        """Rate at which the lateral force approaches its steady value, 1/s.
 
         `damping`: −∂(steady force)/∂(lateral velocity), N·s/m.
         """
         return parameter("tyre.y.stiffness") / (damping + parameter("tyre.y.damping") + 1e-6)
 
     def calc_compliance(self, g: Graph, c: Contact, damping: Atom, parameter: Symbols) -> Atom:
-        """Deflection by which a lateral force is another one, m/N, `damping` as in `calc_relaxation`.
+        """Change of deflection per change of lateral force, m/N; `damping` as in `calc_relaxation`.
 
-        A force k x + d ẋ, with ẋ = −x/τ beside what slip makes of it and τ = (c + d)/k, is k x c/(c + d).
+        With ẋ = −x/τ, apart from the effect of slip, and τ = (c + d)/k, the force k x + d ẋ is k x c/(c + d).
         """
         d = parameter("tyre.y.damping") + 1e-6
         more = (damping + d) / (g.max(damping, d) * parameter("tyre.y.stiffness"))
         return g.where_less(0.0, c.load, more, g.zero)
 
     def deflect(self, change: Atom, state: Symbols) -> Changes:
-        """Another deflection to the left, by so much, m."""
+        """Add a deflection to the left, m."""
         deflection = state("deflection.y")
         return [(deflection, deflection + change)]
 
@@ -293,13 +293,13 @@ class TMeasyLaw:
 
 
 def _grow(parameter: Symbols, name: str, ratio: Atom) -> Atom:
-    """The parabola through its values without load, at the nominal load and at twice that; `ratio` to the nominal."""
+    """Parabola through zero and its values at the nominal load and at twice that; `ratio` to the nominal load."""
     one, two = parameter(f"{name}1"), parameter(f"{name}2")
     return ratio * ((2.0 * one - 0.5 * two) - (one - 0.5 * two) * ratio)
 
 
 def _shift(parameter: Symbols, name: str, ratio: Atom) -> Atom:
-    """The line through its values at the nominal load and at twice that; `ratio` to the nominal."""
+    """Line through its values at the nominal load and at twice that; `ratio` to the nominal load."""
     one, two = parameter(f"{name}1"), parameter(f"{name}2")
     return (2.0 * one - two) + (two - one) * ratio
 

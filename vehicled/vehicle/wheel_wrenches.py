@@ -1,4 +1,4 @@
-"""What acts on the wheels of a car from outside of its suspensions: a kernel for programs that compute these."""
+"""Wrenches on the wheels of a car from outside its suspensions: a kernel for programs that compute these."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WrenchKernels:
 
 
 def add_wheel_wrenches(program: Program, parts: Parts) -> WrenchKernels:
-    """What the extension adds."""
+    """Add the kernel `wheel_wrenches`."""
     corner, s = parts.corner, parts.spin_axis.position
     tyre = corner.tyre
     moment = tyre.arm.cross(tyre.force) + tyre.up * tyre.aligning - s * tyre.resistance
