@@ -16,7 +16,7 @@ import scipy.linalg
 from vehicled.errors import UsageError
 
 NULL_TOLERANCE = 1e-10
-"""Columns of W below this share of the largest are null."""
+"""Columns of W with a size below this share of the largest are null."""
 SINGULAR = 1e-9
 """Singular values of the columns of [1 β] below this share of the largest make a choice invalid."""
 
@@ -32,7 +32,7 @@ class BaseSet:
     null: np.ndarray
     """Indices of the null parameters, which have no influence on the equations."""
     beta: np.ndarray
-    """(r, d) β"""
+    """(r, d) coefficients β of the dependent parameters."""
 
     @property
     def matrix(self) -> np.ndarray:
@@ -53,7 +53,7 @@ class BaseSet:
         return combined
 
     def distribute(self, base: np.ndarray, prior: np.ndarray) -> np.ndarray:
-        """(p,) parameters with these base parameters (r,), all but Φ₁ as in the prior (p,)."""
+        """(p,) parameters with these base parameters (r,); all except Φ₁ are those of the prior (p,)."""
         values = prior.copy()
         values[self.independent] = base - self.beta @ prior[self.dependent]
         return values
@@ -74,7 +74,7 @@ class BaseSet:
     def change(self, independent: Iterable[int]) -> BaseSet:
         """The set with another choice of independent parameters: β' = B₁⁻¹ B₂.
 
-        Raises UsageError, which states the rank of the choice, where it is not a valid set.
+        Raises UsageError, which states the rank of the choice, if it is not a valid set.
         """
         chosen = np.array(sorted(independent), dtype=int)
         r = len(self.independent)
@@ -90,7 +90,7 @@ class BaseSet:
         return BaseSet(chosen, others, self.null, np.linalg.solve(first, matrix[:, others]))
 
     def describe(self, names: Sequence[str], digits: int = 4) -> list[str]:
-        """(r,) each as text: `wheel.m + 0.25 knuckle.Iyy`."""
+        """(r,) texts of the base parameters: `wheel.m + 0.25 knuckle.Iyy`."""
         lines = []
         for i, row in zip(self.independent, self.beta, strict=True):
             terms = [
@@ -113,22 +113,22 @@ def find_null(w: np.ndarray) -> np.ndarray:
 
 
 def calc_singular_values(w: np.ndarray) -> np.ndarray:
-    """(columns,) singular values of W (rows, p) without its null columns, the others scaled to one."""
+    """(columns,) singular values of W (rows, p) without its null columns, the others scaled to unit size."""
     return np.linalg.svd(_scaled(w)[0], compute_uv=False)
 
 
 def _scaled(w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """W without null columns, each of size one; their indices and sizes."""
+    """W without null columns, the others scaled to unit size; their indices and original sizes."""
     kept = np.setdiff1d(np.arange(w.shape[1]), find_null(w))
     size = np.linalg.norm(w[:, kept], axis=0)
     return w[:, kept] / size, kept, size
 
 
 def calc_double_rank(w: np.ndarray) -> int:
-    """Rank by the usual tolerance in double precision.
+    """Rank with the usual tolerance in double precision.
 
     The tolerance is the largest singular value × ε × the larger side of W; for mechanisms of low mobility see
-    `extended.calc_rank`.
+    `extended.find_extended_base`.
     """
     singular = calc_singular_values(w)
     tolerance = singular.max(initial=0.0) * np.finfo(float).eps * max(w.shape)
@@ -138,8 +138,8 @@ def calc_double_rank(w: np.ndarray) -> int:
 def find_base_by_svd(w: np.ndarray, rank: int | None = None) -> BaseSet:
     """Base parameters from W (rows, p), by the null space V₂ from singular values.
 
-    Dependent are those parameters whose rows V₂₂ are conditioned best (by pivoting): β = −V₂₁ V₂₂⁻¹. `rank`: if
-    known; by default `calc_double_rank`.
+    The dependent parameters are those whose rows V₂₂ are best conditioned (by pivoting): β = −V₂₁ V₂₂⁻¹.
+    `rank`: if known; by default `calc_double_rank`.
     """
     rank = calc_double_rank(w) if rank is None else rank
     scaled, kept, size = _scaled(w)
@@ -178,7 +178,7 @@ def _unscaled(
 def calc_space_distance(first: BaseSet, second: BaseSet) -> float:
     """Sine of the largest angle between the null spaces of two sets with equally scaled parameters.
 
-    Zero for two sets of the same parameters, one for sets of different ranks.
+    Zero for sets of the same parameters, one for sets of different ranks.
     """
     a, b = (np.linalg.qr(s.calc_null_space())[0] for s in (first, second))
     if a.shape != b.shape:

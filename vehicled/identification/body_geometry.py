@@ -55,7 +55,7 @@ class Geometry:
         self.mechanism = mechanism
         self.graph = Graph()
         self.symbols: dict[str, Atom] = {}
-        """By the parameter's name in the mechanism."""
+        """Symbols by the parameter's name in the mechanism."""
         bodies = {GROUND: self._ground()}
         for name, body in mechanism.description.bodies.items():
             bodies[name] = self._elements(name, body)
@@ -67,7 +67,7 @@ class Geometry:
         self._common = {name: self._rename(elements) for name, elements in bodies.items()}
 
     def get_elements(self, body: str) -> dict[str, Element]:
-        """Points and directions of a body or of the ground by name; those that joints make coincide have one name."""
+        """Points and directions of a body or of the ground by name; those that joints unite share a name."""
         return self._common[body]
 
     def _rename(self, elements: Mapping[str, Element]) -> dict[str, Element]:

@@ -1,6 +1,7 @@
-"""Elimination of constraint forces from the equations of motion by the motions that the constraints allow.
+"""Elimination of constraint forces from the equations of motion, by the motions that the constraints allow.
 
-R* (n, f) is an orthonormal basis of the null space of Φ_q, from its singular value decomposition: R*ᵀ Φ_qᵀ λ = 0.
+R* (n, f) is an orthonormal basis of the null space of Φ_q, from its singular value decomposition: R*ᵀ Φ_qᵀ λ
+= 0.
 """
 
 from __future__ import annotations

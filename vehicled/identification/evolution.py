@@ -1,8 +1,8 @@
-"""Minimisation without derivatives, for functions that are rough with rounding.
+"""Minimisation without derivatives, for functions that are not smooth because of rounding.
 
 Evolution strategy with adaptation of a diagonal covariance (Ros and Hansen, "A simple modification in CMA-ES
-achieving linear time and space complexity", 2008); constants as in Hansen, "The CMA evolution strategy: a tutorial",
-2016.
+achieving linear time and space complexity", 2008); constants as in Hansen, "The CMA evolution strategy: a
+tutorial", 2016.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def minimise(
     random: np.random.Generator,
     progress: Callable[[int], None] = lambda _: None,
 ) -> np.ndarray:
-    """The best x (n,) of about so many evaluations, the start among them.
+    """The best x (n,) of about `evaluations` evaluations, including the start.
 
-    `deviation` of the first samples in each direction. Infinite values are allowed: they are the worst. `progress`
-    receives the number of evaluations that are done.
+    `deviation`: standard deviation of the first samples in each direction. Infinite values are allowed: they
+    are the worst. `progress` receives the number of evaluations done.
     """
     n = len(start)
     size = 4 + int(3 * np.log(n))

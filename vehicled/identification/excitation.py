@@ -19,7 +19,7 @@ Criterion = Literal["condition", "A", "D", "E"]
 
 @dataclass(frozen=True)
 class FourierTrajectory:
-    """z(t) = z₀ + Σ_j a_j sin(jωt)/(jω) − b_j cos(jωt)/(jω), of each independent coordinate.
+    """z(t) = z₀ + Σ_j a_j sin(jωt)/(jω) − b_j cos(jωt)/(jω), for each independent coordinate.
 
     Periodic, with analytic rates (Swevers et al., "Optimal robot excitation and identification", 1997).
     """
@@ -56,7 +56,7 @@ class FourierTrajectory:
         return self.centre + z, zd, zdd
 
     def _shapes(self, t: np.ndarray) -> list[np.ndarray]:
-        """(N, 2 harmonics) of z, ż, z̈ to the coefficients, a before b."""
+        """(N, 2 harmonics) factors of the coefficients in z, ż and z̈, a before b."""
         w = 2.0 * np.pi * self.frequency * np.arange(1, self.coefficients.shape[2] + 1)
         sine, cosine = np.sin(np.outer(t, w)), np.cos(np.outer(t, w))
         pairs = ((sine / w, -cosine / w), (cosine, sine), (-w * sine, w * cosine))
@@ -88,7 +88,7 @@ class Ranges:
             raise UsageError("ranges: expected every lower end below its upper one")
 
     def calc_use(self, trajectory: FourierTrajectory, t: np.ndarray) -> np.ndarray:
-        """(f,) largest share of its ranges that each coordinate uses; above one outside of them."""
+        """(f,) largest share of its ranges that each coordinate uses; above one outside the ranges."""
         z, zd, zdd = trajectory.calc(t)
         middle, half = 0.5 * (self.low + self.high), 0.5 * (self.high - self.low)
         used: np.ndarray = np.abs(z - middle).max(axis=0) / half
@@ -99,9 +99,10 @@ class Ranges:
 
 
 def calc_criterion(w: np.ndarray, criterion: Criterion) -> float:
-    """Logarithm of how poorly W (rows, r) determines the parameters; smaller is better.
+    """Logarithm of a criterion of W (rows, r); the smaller, the better W determines the parameters.
 
-    The condition of W; or of the covariance (WᵀW)⁻¹ its trace (A), determinant (D), or largest eigenvalue (E).
+    The condition of W; or the trace (A), the determinant (D) or the largest eigenvalue (E) of the covariance
+    (WᵀW)⁻¹.
     """
     singular = np.linalg.svd(w, compute_uv=False)
     if len(singular) < w.shape[1] or singular[-1] <= 0.0:
@@ -123,13 +124,13 @@ def optimise(
     limit: int = 20,
     progress: Callable[[int], None] = lambda _: None,
 ) -> FourierTrajectory:
-    """The trajectory whose W = observe(trajectory) (rows, r) is best, with the frequency and harmonics of the start.
+    """The trajectory with the best W = observe(trajectory) (rows, r); frequency and harmonics of the start.
 
-    Found by sequential quadratic programming from a start within the ranges. The result is the best trajectory that
-    was evaluated, never worse than the start.
+    Found by sequential quadratic programming from a start within the ranges. The result is the best
+    trajectory that was evaluated, never worse than the start.
 
-    `limit`: of iterations, each of which takes about one evaluation per coefficient; `progress` takes their number.
-    Raises RunError for a start that leaves the ranges, or does not excite the parameters.
+    `limit`: of iterations, each of which takes about one evaluation per coefficient; `progress` receives
+    their number. Raises RunError for a start that leaves the ranges, or does not excite the parameters.
     """
     t = start.sample_times(_DENSE // 4)
     if np.any(ranges.calc_use(start, t) > 1.0 + 1e-9):
@@ -150,7 +151,7 @@ def optimise(
         candidate = trajectory(x)
         try:
             value = calc_criterion(observe(candidate), criterion)
-        except RunError:  # worse than any other: the mechanism has no such position
+        except RunError:  # the mechanism has no such position: worse than any other
             value = np.inf
         if value < least and np.all(ranges.calc_use(candidate, t) <= 1.0 + 1e-6):
             least, best = value, candidate
@@ -181,7 +182,7 @@ class _Counter:
 def _range_constraint(
     start: FourierTrajectory, ranges: Ranges, unit: np.ndarray, t: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Linear in the coefficients x of length n: matrix (m, n) · x ≤ bound (m,), each row in halves of its range."""
+    """Linear constraint on the coefficients x (n,): matrix (m, n) · x ≤ bound (m,), in half ranges."""
     _, f, harmonics = start.coefficients.shape
     shapes = start._shapes(t)
     limits = [(ranges.low - start.centre, ranges.high - start.centre)]

@@ -1,14 +1,14 @@
 """The rank of the equations of motion in extended precision.
 
-The singular values of W of a mechanism with few degrees of freedom decrease without a gap down to rounding: in
-double precision no tolerance separates the identifiable parameters from the others. Here the same equations are
-computed in decimal numbers of any number of digits (module `decimal`): atoms are evaluated one by one, and
-kinematics are refined with the compiled Jacobian until they satisfy the constraints to these digits. Pivots that
-are zero in exact arithmetic are then zero but for about the last ten digits, while small ones keep their size, so
-that there is a wide gap between the two.
+The singular values of W of a mechanism with few degrees of freedom decrease without a gap down to rounding:
+in double precision no tolerance separates the identifiable parameters from the others. Here the same
+equations are computed in decimal numbers of any number of digits (module `decimal`): atoms are evaluated one
+by one, and kinematics are refined with the compiled Jacobian until they satisfy the constraints to these
+digits. Pivots that are zero in exact arithmetic then differ from zero only in about the last ten digits,
+while small pivots keep their size, so that there is a wide gap between the two.
 
-Random configurations over a finite field would give the rank without rounding, but need a rational parametrisation
-of the closed loops, which differs from mechanism to mechanism.
+Random configurations over a finite field would give the rank without rounding, but need a rational
+parametrisation of the closed loops, which differs from mechanism to mechanism.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from vehicled.symbolic.program import KernelHandle
 _GAINED = 10
 """Least number of digits gained by an iteration with a Jacobian in double precision."""
 _SHOWN = 5
-"""Number of zero pivots that are kept, to show the gap."""
+"""Number of zero pivots that are kept to show the gap."""
 _LOST = 10
-"""Last digits that are left to rounding."""
+"""Number of last digits affected by rounding."""
 
 
 @dataclass(frozen=True)
 class ExtendedBase:
-    """The parameters that W determines, by elimination with complete pivoting, rows and columns scaled to one."""
+    """The parameters determined by W: elimination with complete pivoting, rows and columns scaled to one."""
 
     base: BaseSet
     pivots: np.ndarray
@@ -54,7 +54,7 @@ class _Extended:
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
-        # Nearly all of it is zero.
+        # Nearly all elements are zero.
         self.workspace = np.full(len(mechanism.workspace), Decimal(0), dtype=object)
         for place in np.flatnonzero(mechanism.workspace):
             self.workspace[place] = Decimal(float(mechanism.workspace[place]))
@@ -138,7 +138,7 @@ def _equations(mechanism: Mechanism, digits: int) -> np.ndarray:
 
 
 def _project(extended: _Extended, basis: np.ndarray, qdd: np.ndarray) -> np.ndarray:
-    """As `Regressor.calc`, of inertial parameters."""
+    """As `Regressor.calc`, for inertial parameters."""
     mechanism, n = extended.mechanism, extended.n
     sizes = [len(body.moments) for body in mechanism.placement.bodies.values()]
     every = extended.get("map").reshape(-1, 3, n)
@@ -193,7 +193,7 @@ def find_extended_base(w: np.ndarray, digits: int = 50) -> ExtendedBase:
 
 
 def _eliminate(w: np.ndarray, zero: Decimal) -> tuple[np.ndarray, np.ndarray, list[Decimal]]:
-    """The upper triangle, the order of its columns and the pivots, a few of those below `zero` too."""
+    """The upper triangle, the order of its columns and the pivots, including a few of those below `zero`."""
     w, order, pivots = w.copy(), np.arange(w.shape[1]), []
     for step in range(min(w.shape)):
         left = np.abs(w[step:, step:])

@@ -1,13 +1,13 @@
 """Physically consistent estimates: positive masses, and inertia matrices that a body can have.
 
-These are positive definite and satisfy the triangle inequality.
+Such matrices are positive definite and satisfy the triangle inequality.
 
-Masses and inertia are such if and only if the matrix μ of the moments of mass of each body is positive definite
-(Wensing, Kim and Slotine, "Linear Matrix Inequalities for Physically-Consistent Inertial Parameter Identification",
-2018, section III). μ is linear in the parameters, so that least squares within these bounds are convex: a barrier
-−log det μ keeps the estimate inside, and Newton's method follows the minimum while the barrier's weight is reduced
-(Boyd and Vandenberghe, *Convex Optimization*, 2004, section 11.3). The optimum is unique and is found from any
-start. Stiffness, damping and friction are kept positive likewise.
+Mass and inertia are consistent if and only if the matrix μ of the moments of mass of each body is positive
+definite (Wensing, Kim and Slotine, "Linear Matrix Inequalities for Physically-Consistent Inertial Parameter
+Identification", 2018, section III). μ is linear in the parameters, so that least squares within these bounds
+are convex: a barrier −log det μ keeps the estimate inside, and Newton's method follows the minimum while the
+barrier's weight is reduced (Boyd and Vandenberghe, *Convex Optimization*, 2004, section 11.3). The optimum is
+unique and is found from any start. Stiffness, damping and friction are kept positive in the same way.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ _FLOOR = 1e-3
 """Least eigenvalue of μ at the start, as a share of its trace: priors may lie on the boundary (a slender rod, a
 planar body) or beyond."""
 _GAP = 1e-4
-"""Largest excess of the sum of squares over its minimum, as a share of what a prior with an error of one unit
-adds.
+"""Largest excess of the sum of squares over its minimum, as a share of what a prior wrong by one unit adds.
 
-No parameter is further than √(2e-4) = 0.014 of its unit from the optimum. A smaller gap ends nearer to the boundary:
-with 1e-6 the least eigenvalue of μ is some 1e-7 to 1e-6 of the largest, about the rounding of the six digits that
-a file has, and what is written could be a body that cannot be. With 1e-4 it is 3e-6 and more.
+No parameter is farther than √(2e-4) = 0.014 of its unit from the optimum. A smaller gap ends nearer to the
+boundary: with 1e-6 the least eigenvalue of μ is some 1e-7 to 1e-6 of the largest, about the rounding of the
+six digits in a file, so that the written body could be impossible. With 1e-4 it is 3e-6 and more.
 """
 _ROUNDING = 1e-10
-"""Least such excess, as a share of the sum itself."""
+"""Least value of that excess, as a share of the sum itself."""
 _SETTLED = 1e-6
 """Newton's method ends when its expected decrease is below this, in units of the barrier."""
 _LOWERED = 20.0
-"""Factor by which the barrier's weight is reduced at a time."""
+"""Factor by which the barrier's weight is reduced in each step."""
 
 
 def find_infeasible(values: np.ndarray, sizes: Sequence[int]) -> list[int]:
@@ -63,7 +62,7 @@ def _spans(sizes: Sequence[int]) -> list[slice]:
 
 
 def _calc_scale(moments: np.ndarray) -> np.ndarray:
-    """(k,) 1 and a length by which mass and second moments become of equal size."""
+    """(k,) 1 and a length; with it, mass and second moments become of equal size."""
     mass, second = abs(moments[0, 0]), abs(np.trace(moments[1:, 1:]))
     length = np.sqrt(second / mass) if mass > 0.0 and second > 0.0 else 1.0
     return np.array([1.0, *[length] * (len(moments) - 1)])
@@ -71,7 +70,7 @@ def _calc_scale(moments: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class FeasibleEstimate:
-    """Of all p parameters, not of base parameters."""
+    """An estimate of all p parameters, not of base parameters."""
 
     values: np.ndarray
     """(p,)"""
@@ -117,7 +116,7 @@ def _body_cone(span: slice, prior: np.ndarray, size: int) -> tuple[_Cone, np.nda
 
 
 def calc_units(prior: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """(p,) units of the parameters, in which the prior's standard deviations are all alike.
+    """(p,) units of the parameters, in which all standard deviations of the prior are equal.
 
     Arguments and errors as of `estimate_feasible`.
     """
@@ -166,7 +165,7 @@ def estimate_feasible(
 
 
 def _follow_barrier(matrix: np.ndarray, target: np.ndarray, cones: Sequence[_Cone], gap: float) -> np.ndarray:
-    """x (p,) in all cones, with ½‖matrix x − target‖² at most the gap above its minimum there."""
+    """x (p,) in all cones, with ½‖matrix x − target‖² at most the gap above its minimum in the cones."""
     x = np.concatenate([cone.start for cone in cones])
     order = float(sum(cone.basis.shape[1] for cone in cones))
 
@@ -197,8 +196,8 @@ def _centre(
             slope, bend = cone.calc_slopes(x)
             gradient[cone.span] += slope
             hessian[cone.span][:, cone.span] += bend
-        # Scaled by its diagonal: near the boundary the barrier's curvature is far larger than that of the squares.
-        # What is lost in rounding beside it counts as determined by that little: or it may not be definite.
+        # Scaled by its diagonal: near the boundary the barrier's curvature is far larger than that of the
+        # squares. The Hessian is increased by its rounding error, or it may not be positive definite.
         size = np.sqrt(np.diag(hessian))
         rounding = len(size) * np.finfo(float).eps * np.eye(len(size))
         factor = scipy.linalg.cho_factor(hessian / np.outer(size, size) + rounding)
@@ -206,7 +205,7 @@ def _centre(
         decrease = -float(gradient @ step)
         if decrease < _SETTLED:
             return
-        # Differences, not values: the squares may be so large that a step is lost in their rounding.
+        # Differences are used, not values: the squares may be so large that a step is lost in their rounding.
         along, bend_along = float(pull @ step), t * float(np.sum((matrix @ step) ** 2))
         barrier = sum(cone.calc(x) for cone in cones)
         share = 1.0

@@ -1,4 +1,4 @@
-"""Least squares: estimates with their covariance, and what a linear model predicts."""
+"""Least squares: estimates with their covariance, and prediction errors of a linear model."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from vehicled.errors import RunError, UsageError
 
 @dataclass(frozen=True)
 class LeastSquaresEstimate:
-    """Of r parameters."""
+    """An estimate of r parameters."""
 
     values: np.ndarray
     """(r,)"""
     covariance: np.ndarray
     """(r, r) σ̂² (WᵀW)⁻¹"""
     deviation: float
-    """σ̂: standard deviation of the residuals, about one where rows were divided by their own standard deviations."""
+    """σ̂: standard deviation of the residuals, about one if rows were divided by their own standard
+    deviations."""
 
     @property
     def deviations(self) -> np.ndarray:
@@ -37,7 +38,7 @@ class LeastSquaresEstimate:
 
 
 def compress(w: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """W (r + 1, r) and τ (r + 1,) with the same estimate and residual as many rows (rows, r), (rows,)."""
+    """W (r + 1, r) and τ (r + 1,) with the same estimate and residual as all rows (rows, r), (rows,)."""
     (upper,) = scipy.linalg.qr(np.column_stack([w, forces]), mode="r")
     upper = upper[: w.shape[1] + 1]
     return upper[:, :-1], upper[:, -1]
@@ -51,9 +52,9 @@ def estimate(
     With standard deviations of τ (rows,) each row is divided by its own: this gives the best linear unbiased
     estimate.
 
-    By QR, columns scaled to one; W may be conditioned up to 1/ε. `equations`: their number before the rows were
-    compressed. Raises UsageError for shapes that do not go together and for deviations that are not positive,
-    RunError where W does not determine the parameters.
+    Solved by QR, columns scaled to one; W may be conditioned up to 1/ε. `equations`: their number before the
+    rows were compressed. Raises UsageError for shapes that do not fit together and for deviations that are
+    not positive, RunError if W does not determine the parameters.
     """
     rows, r = w.shape
     if forces.shape != (rows,):

@@ -1,4 +1,4 @@
-"""Motions of a mechanism, and the equations that they give: W Φ = τ, one block of rows per sample."""
+"""Motions of a mechanism, and their equations: W Φ = τ, one block of rows per sample."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def solve_motion(
 ) -> Motion:
     """The motion with independent coordinates z (N, f), ż, z̈ at times t (N,), from near the present position.
 
-    Raises RunError where the mechanism has no such position.
+    Raises RunError if the mechanism has no such position.
     """
     rows: list[tuple[np.ndarray, ...]] = []
     for time, *wanted in zip(t, z, zd, zdd, strict=True):
@@ -53,9 +53,10 @@ def _solve_sample(mechanism: Mechanism, t: float, z: np.ndarray, zd: np.ndarray,
 
 
 def _follow(mechanism: Mechanism, z: np.ndarray) -> bool:
-    """Move to z (f,) from a linear prediction, which takes one or two iterations; False if that is too far.
+    """Move to z (f,) from a linear prediction, which takes one or two iterations; False if z is too far.
 
-    From a prediction of a long move Newton's method may converge to another assembly. The mechanism then stays.
+    After a long move, Newton's method may converge from the prediction to another assembly: then the
+    mechanism is not moved.
     """
     start, jacobian, change = mechanism.q.copy(), mechanism.calc_jacobian(), z - mechanism.z
     if problems.count_strides(mechanism, change) > 1:
@@ -71,8 +72,8 @@ def _follow(mechanism: Mechanism, z: np.ndarray) -> bool:
 def project_motion(mechanism: Mechanism, motion: Motion) -> Motion:
     """The nearest motion that meets the constraints to rounding: positions, then velocities, then accelerations.
 
-    Kinematics that are measured, or solved with a large tolerance, violate the constraints of rigid body, and each
-    kind of violation can raise the rank of W. Raises RunError where there is no such motion nearby.
+    Kinematics that are measured, or solved with a large tolerance, violate the constraints of rigid bodies,
+    and each kind of violation can raise the rank of W. Raises RunError if there is no such motion nearby.
     """
     rows: list[tuple[np.ndarray, ...]] = []
     for k in range(len(motion.t)):
@@ -93,9 +94,10 @@ class Observations:
     w: np.ndarray
     """(N, f, p) R*ᵀ K."""
     forces: np.ndarray
-    """(N, f) R*ᵀ Q, N and N·m mixed by the orthonormal basis."""
+    """(N, f) R*ᵀ Q; the orthonormal basis mixes N and N·m."""
     levers: np.ndarray
-    """(N, f, f) rows of R* for the independent coordinates: forces τ on these are leversᵀ τ in the basis."""
+    """(N, f, f) rows of R* for the independent coordinates: forces τ on them become leversᵀ τ in the
+    basis."""
     condition: float
     """Largest condition of the constraints over all samples."""
 
@@ -113,9 +115,9 @@ class Observations:
 def observe(regressor: Regressor, motion: Motion, drives: np.ndarray | None = None) -> Observations:
     """The equations of a motion that meets the constraints.
 
-    `drives` (N, f): measured forces on the independent coordinates, beside those that the description has; by
-    default, the forces that the mechanism as described needs for this motion. Raises UsageError for drives of
-    another shape, RunError where the constraints are ill-conditioned.
+    `drives` (N, f): measured forces on the independent coordinates, in addition to those of the description;
+    by default, the forces that the described mechanism needs for this motion. Raises UsageError for drives of
+    another shape, RunError if the constraints are ill-conditioned.
     """
     mechanism = regressor.mechanism
     f = len(mechanism.independent)

@@ -1,9 +1,10 @@
 """Inertial parameters, in which the equations of motion are linear.
 
-Ten per body: mass m, first moments m·r, and the inertia matrix about the origin of the body's axes, with its
-elements Ixy, Ixz, Iyz taken as they stand in the matrix. They are equivalent to the body's moments of mass μ
-(`placement.PlacedBody`): μ₀₀ = m, μ₀ᵢ = m rᵢ, and the second moments Σ = ½ tr(I) 1 − I. A body without orientation
-has fewer: a point mass m, a slender bar in space m, mx and the transverse moment I about its first point.
+Ten per body: mass m, first moments m·r, and the inertia matrix about the origin of the body's axes, with the
+matrix elements Ixy, Ixz, Iyz including their sign. They are equivalent to the body's moments of mass μ
+(`placement.PlacedBody`): μ₀₀ = m, μ₀ᵢ = m rᵢ, and the second moments Σ = ½ tr(I) 1 − I. A body without
+orientation has fewer: a point mass m, a slender bar in space m, mx and the transverse moment I about its
+first point.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from vehicled.multibody.placement import PlacedBody
 
 INERTIAL = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Ixz", "Iyy", "Iyz", "Izz")
 _KINDS = {4: INERTIAL, 2: ("m", "mx", "I"), 1: ("m",)}
-"""By the number of a body's elements."""
+"""Parameters by the number of a body's elements."""
 
 
 def get_kinds(elements: int) -> tuple[str, ...]:
-    """Parameters of a body that consists of so many elements (`placement.PlacedBody`)."""
+    """Parameters of a body with that number of elements (`placement.PlacedBody`)."""
     return _KINDS[elements]
 
 
@@ -32,9 +33,9 @@ def get_names(mechanism: Mechanism) -> list[str]:
 
 
 def calc_values(mechanism: Mechanism) -> np.ndarray:
-    """(p,) as described: kg, kg·m, kg·m².
+    """(p,) values of the description: kg, kg·m, kg·m².
 
-    Of planar bodies, which are described by Izz alone, Ixx and Iyy have no meaning, and no effect.
+    For planar bodies, which are described by Izz alone, Ixx and Iyy have no meaning and no effect.
     """
     return np.concatenate([_body_values(mechanism, body) for body in mechanism.placement.bodies.values()])
 
@@ -89,7 +90,7 @@ def to_parameters(moments: np.ndarray) -> np.ndarray:
 
 
 def calc_shift(place: np.ndarray) -> np.ndarray:
-    """(10, 10) T of a body with axes: parameters φ = T φ' from those about another place (3,), in its axes, m."""
+    """(10, 10) T of a body with axes: φ = T φ', with φ' about another place (3,), m in the body's axes."""
     move = np.eye(4)
     move[1:, 0] = place
     about = [to_parameters(move @ moments @ move.T) for moments in calc_moment_basis(4)]

@@ -1,9 +1,10 @@
 """Equations of motion that are linear in the parameters: K(q, q̇, q̈) Φ = Q, for any mechanism.
 
-The velocities of a body's elements are A_i q̇ (`placement`), so that its mass forces are Σ μ_ij A_iᵀ (ẍ_j − w_j g)
-with its moments of mass μ and w_j one for its point and zero for its directions; μ is linear in the inertial
-parameters. No angular velocities are needed, and K Φ equals the forces that the motion requires less the weight at
-every q, constraints met or not. Springs, dampers and friction add a column each.
+The velocities of a body's elements are A_i q̇ (`placement`), so that its mass forces are Σ μ_ij A_iᵀ (ẍ_j −
+w_j g) with its moments of mass μ; w_j is one for its point and zero for its directions. μ is linear in the
+inertial parameters. No angular velocities are needed, and K Φ equals the forces that the motion requires less
+the weight at every q, whether the constraints are met or not. Springs, dampers and friction add a column
+each.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from vehicled.multibody.mechanism import Mechanism
 
 
 class Column(Protocol):
-    """A parameter of the forces, beside the inertial ones."""
+    """A parameter of the forces, in addition to the inertial ones."""
 
     @property
     def name(self) -> str:
         """Name of the parameter, unique among the columns."""
 
     def get_value(self, mechanism: Mechanism) -> float:
-        """Present value in the mechanism; zero for a force that the description does not have."""
+        """Present value in the mechanism; zero for a force that is not in the description."""
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
-        """(n,) column of K at the present q, q̇: minus the generalised forces of the parameter at one."""
+        """(n,) column of K at the present q, q̇: minus the generalised forces if the parameter is one."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Travel:
 
 
 def calc_travel(mechanism: Mechanism, along: str) -> Travel:
-    """Travel of a coordinate, or of a spring's length or angle. Raises UsageError when it is neither."""
+    """Travel of a coordinate, or of a spring's length or angle. Raises UsageError if `along` is neither."""
     load = mechanism.description.forces.get(along)
     if isinstance(load, Spring):
         positions = mechanism.calc_point_positions()
@@ -64,7 +65,7 @@ def calc_travel(mechanism: Mechanism, along: str) -> Travel:
 
 @dataclass(frozen=True)
 class Stiffness:
-    """Of a spring of the description, whose free length or angle s₀ is known: (s − s₀) ∂s/∂q."""
+    """Stiffness of a spring of the description with known free length or angle s₀: (s − s₀) ∂s/∂q."""
 
     spring: str
 
@@ -74,7 +75,7 @@ class Stiffness:
         return f"{self.spring}.stiffness"
 
     def get_value(self, mechanism: Mechanism) -> float:
-        """The value that the mechanism has now, N/m or N·m/rad."""
+        """Present value of the mechanism, N/m or N·m/rad."""
         return mechanism.get_parameter(self.name)
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
@@ -87,7 +88,7 @@ class Stiffness:
 
 @dataclass(frozen=True)
 class Damping:
-    """Of a damper of the description: ṡ ∂s/∂q."""
+    """Damping of a damper of the description: ṡ ∂s/∂q."""
 
     spring: str
 
@@ -97,7 +98,7 @@ class Damping:
         return f"{self.spring}.damping"
 
     def get_value(self, mechanism: Mechanism) -> float:
-        """The value that the mechanism has now, N·s/m or N·m·s/rad."""
+        """Present value of the mechanism, N·s/m or N·m·s/rad."""
         return mechanism.get_parameter(self.name)
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
@@ -108,7 +109,7 @@ class Damping:
 
 @dataclass(frozen=True)
 class DryFriction:
-    """Of a spring of the description: tanh(ṡ/v) ∂s/∂q, with its known rate v."""
+    """Dry friction of a spring of the description: tanh(ṡ/v) ∂s/∂q, with its known rate v."""
 
     spring: str
 
@@ -118,7 +119,7 @@ class DryFriction:
         return f"{self.spring}.friction"
 
     def get_value(self, mechanism: Mechanism) -> float:
-        """The value that the mechanism has now, N or N·m."""
+        """Present value of the mechanism, N or N·m."""
         return mechanism.get_parameter(self.name)
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
@@ -131,7 +132,7 @@ class DryFriction:
 
 @dataclass(frozen=True)
 class ViscousFriction:
-    """Along a coordinate or a spring, beside what the description has: ṡ ∂s/∂q."""
+    """Viscous friction along a coordinate or a spring, in addition to the description: ṡ ∂s/∂q."""
 
     along: str
 
@@ -145,14 +146,14 @@ class ViscousFriction:
         return 0.0
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
-        """(n,) ṡ ∂s/∂q at the present q, q̇. Raises UsageError where nothing lies along that name."""
+        """(n,) ṡ ∂s/∂q at the present q, q̇. Raises UsageError if `along` is no coordinate or spring."""
         travel = calc_travel(mechanism, self.along)
         return travel.rate * travel.gradient
 
 
 @dataclass(frozen=True)
 class CoulombFriction:
-    """Along a coordinate or a spring, beside what the description has: sign(ṡ) ∂s/∂q."""
+    """Coulomb friction along a coordinate or a spring, in addition to the description: sign(ṡ) ∂s/∂q."""
 
     along: str
 
@@ -166,14 +167,14 @@ class CoulombFriction:
         return 0.0
 
     def calc(self, mechanism: Mechanism) -> np.ndarray:
-        """(n,) sign(ṡ) ∂s/∂q at the present q, q̇. Raises UsageError where nothing lies along that name."""
+        """(n,) sign(ṡ) ∂s/∂q at the present q, q̇. Raises UsageError if `along` is no coordinate or spring."""
         travel = calc_travel(mechanism, self.along)
         column: np.ndarray = np.sign(travel.rate) * travel.gradient
         return column
 
 
 def spring_columns(mechanism: Mechanism) -> list[Column]:
-    """Stiffness, damping and dry friction of every spring for which the description gives them."""
+    """Columns for stiffness, damping and dry friction of every spring that has them in the description."""
     columns: list[Column] = []
     for name, load in mechanism.description.forces.items():
         if isinstance(load, (Spring, TorsionSpring)):
@@ -186,7 +187,7 @@ def spring_columns(mechanism: Mechanism) -> list[Column]:
 class Regressor:
     """K of a mechanism: the inertial parameters of its bodies in their order, then further columns.
 
-    For the values that the mechanism's parameters have when this is made.
+    It holds for the values of the mechanism's parameters at the time of construction.
     """
 
     def __init__(self, mechanism: Mechanism, columns: Sequence[Column] = ()) -> None:
@@ -197,7 +198,7 @@ class Regressor:
         self._scales = np.concatenate(scales)[:, None]
         self._constant = None if mechanism.compiled.model.varies else self._calc_maps()
         self.sizes = [len(s) for s in scales]
-        """Elements of each body."""
+        """Number of elements of each body."""
         self._weighs = np.concatenate([np.arange(k) == 0 for k in self.sizes])
         gravity = mechanism.description.gravity
         self._gravity = np.zeros(3)
@@ -211,7 +212,7 @@ class Regressor:
         self.names = [*inertial, *(column.name for column in self.columns)]
         further = [column.get_value(mechanism) for column in self.columns]
         self.values = np.concatenate([parameters.calc_values(mechanism), further])
-        """(p,) as described."""
+        """(p,) values of the description."""
 
     def calc(self, basis: np.ndarray | None = None) -> np.ndarray:
         """(n, p) K at the present q, q̇, q̈; with a basis (n, f) its projection basisᵀ K (f, p)."""
@@ -237,9 +238,9 @@ class Regressor:
         return maps, np.concatenate([body.map_rate for body in bodies]) / self._scales
 
     def calc_known_forces(self) -> np.ndarray:
-        """(n,) forces that are neither columns nor weight, so that K Φ = M q̈ − Q + these.
+        """(n,) forces that are neither columns nor weight, so that K Φ = M q̈ − Q + these forces.
 
-        At the present q, q̇: those of the description, and what is written to `Mechanism.applied`.
+        At the present q, q̇: the forces of the description, and those written to `Mechanism.applied`.
         """
         mechanism = self.mechanism
         moving = mechanism.qdd.copy()

@@ -1,8 +1,8 @@
 """Reduced models of the parameters that contribute most.
 
-A base parameter's contribution is the share of the forces that its prior value causes: ζ_i = ‖W_i
-Φ_i‖/‖τ‖. Parameters with the least contributions are dropped and the others estimated again: the model is less
-exact but better conditioned. It is validated by its prediction of a motion that it was not fitted to.
+A base parameter's contribution is the share of the forces that its prior value causes: ζ_i = ‖W_i Φ_i‖/‖τ‖.
+Parameters with the least contributions are dropped and the others estimated again: the model is less exact
+but better conditioned. It is validated by its prediction of a motion to which it was not fitted.
 """
 
 from __future__ import annotations
@@ -52,11 +52,12 @@ class ReducedModel:
     kept: np.ndarray
     """(k,) indices of base parameters, the largest contribution first."""
     estimate: LeastSquaresEstimate
-    """Of the kept parameters, in their order."""
+    """Estimate of the kept parameters, in their order."""
     condition: float
     """Condition of W with their columns, weighted if the estimate is."""
     fitted_error: float
-    """Prediction error on the motion that it was fitted to (`calc_prediction_error`), and on another one."""
+    """Prediction error (`calc_prediction_error`) on the motion of the fit; `validation_error`: on another
+    motion."""
     validation_error: float
 
 
@@ -67,12 +68,12 @@ def reduce_models(
     validation: Equations,
     deviations: np.ndarray | None = None,
 ) -> list[ReducedModel]:
-    """For each count a model of that many parameters, the first ones of `order`.
+    """A model with the first parameters of `order`, for each of the `counts`.
 
     Each is fitted to one motion and validated on another.
 
-    `deviations` (f,) of the forces on each coordinate, by which they are divided. Counts whose parameters the
-    motion does not determine are left out.
+    `deviations` (f,): standard deviations of the forces on each coordinate, by which they are divided. Counts
+    whose parameters the motion does not determine are left out.
     """
     models = []
     size = np.ones(fitted.forces.shape[1]) if deviations is None else deviations

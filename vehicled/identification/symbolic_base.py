@@ -91,7 +91,7 @@ class SymbolicBase:
     """By independent and dependent parameter; missing entries are zero."""
 
     def calc_beta(self, arithmetic: Arithmetic = FLOAT) -> list[list[Any]]:
-        """(r, d) β in numbers of any kind, of the mechanism's parameters as they are now."""
+        """(r, d) β in numbers of any kind, for the present parameters of the mechanism."""
         values = dict(
             zip(self.beta, self.geometry.evaluate(list(self.beta.values()), arithmetic), strict=True)
         )
@@ -101,7 +101,7 @@ class SymbolicBase:
         ]
 
     def describe(self, names: Sequence[str]) -> list[str]:
-        """(r,) each as text, with the geometry's symbols."""
+        """(r,) texts of the base parameters, with the geometry's symbols."""
         lines = []
         for i in self.base.independent:
             text = names[i]
@@ -134,7 +134,7 @@ def find_symbolic_base(mechanism: Mechanism, convergence: Sequence[str] | None =
     samples = iter(geometry.sample(atoms).T)
     uses = Counter(k for t in ordered for k in t.change)
     reduced: dict[int, _Row] = {}
-    """By dependent parameter, the other parameters of its change."""
+    """By dependent parameter: the other parameters of its change."""
     for transfer in ordered:
         row: _Row = {k: _Entry(x, next(samples)) for k, x in transfer.change.items()}
         for k in [k for k in row if k in reduced]:
@@ -164,8 +164,8 @@ def _subtract(row: _Row, factor: _Entry, other: _Row) -> None:
 
 
 def _collect(geometry: Geometry, count: int, reduced: Mapping[int, _Row]) -> SymbolicBase:
-    # Each body has symbols of its own for shared geometry: at the mechanism's geometry, where these agree, more
-    # coefficients can be zero than at the random ones.
+    # Each body has its own symbols for shared geometry: at the mechanism's geometry, where these agree, more
+    # coefficients can be zero than at the random geometries.
     reduced = {k: {i: e for i, e in row.items() if not e.is_zero_here} for k, row in reduced.items()}
     null = np.array(sorted(k for k, row in reduced.items() if not row), dtype=int)
     dependent = np.array(sorted(k for k, row in reduced.items() if row), dtype=int)
@@ -183,7 +183,7 @@ def _collect(geometry: Geometry, count: int, reduced: Mapping[int, _Row]) -> Sym
 def _in_order(
     mechanism: Mechanism, transfers: Sequence[Transfer], convergence: Sequence[str] | None
 ) -> list[Transfer]:
-    """The transfers in the order of elimination, each from the body further from the convergence bodies."""
+    """The transfers in the order of elimination, each from the body farther from the convergence bodies."""
     bodies = list(mechanism.placement.bodies)
     neighbours: dict[str, set[str]] = {b: set() for b in bodies}
     for t in transfers:

@@ -1,20 +1,21 @@
 """Transfer of inertial properties between neighbouring bodies, which has no effect on any motion.
 
-A point or direction that two bodies have in common moves with either of them, so that mass there can be transferred
-from one body to the other without effect on any motion. In moments of mass (`parameters`) a monopole at a common
-point p is p pᵀ, a dipole along a common direction u is p uᵀ + u pᵀ, a quadrupole u uᵀ, with p and u in homogeneous
-coordinates of either body: all products of what is common may be transferred. Hence the rules per joint (Ros,
-Iriarte and Mata, "3D inertia transfer concept and symbolic determination of the base inertial parameters", 2012;
-Mejía Calderón 2016, table 4.1): a revolute joint transfers a monopole, a dipole and a quadrupole along its axis, a
-prismatic one six quadrupoles, a cylindrical one a quadrupole, a universal or spherical one a monopole. To the
-ground there are more: besides the same transfers, the products of a fixed direction with any element of the body;
-and about an axis of fixed direction only the sum of the quadrupoles across it has an effect.
+A common point or direction of two bodies moves with either of them, so that mass there can be transferred
+from one body to the other without effect on any motion. In moments of mass (`parameters`) a monopole at a
+common point p is p pᵀ, a dipole along a common direction u is p uᵀ + u pᵀ, a quadrupole u uᵀ, with p and u in
+homogeneous coordinates of either body: all products of common elements may be transferred. Hence the rules
+per joint (Ros, Iriarte and Mata, "3D inertia transfer concept and symbolic determination of the base inertial
+parameters", 2012; Mejía Calderón 2016, table 4.1): a revolute joint transfers a monopole, a dipole and a
+quadrupole along its axis, a prismatic one six quadrupoles, a cylindrical one a quadrupole, a universal or
+spherical one a monopole. To the ground there are further transfers: the products of a fixed direction with
+any element of the body; and about an axis of fixed direction only the sum of the quadrupoles across it has an
+effect.
 
 Each transfer is a column of parameter changes, exact in the symbols of the geometry.
 
-The rules take only joints into account. Where drives or a special geometry (as of mechanisms that move although
-they have no degree of freedom by the count of their constraints) restrict the motion further, the rank has to be
-found numerically (`extended`); the transfers remain valid.
+The rules take only joints into account. Where drives or a special geometry (as of mechanisms that move
+although they have no degree of freedom by the count of their constraints) restrict the motion further, the
+rank has to be found numerically (`extended`); the transfers remain valid.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.vector import Vector
 
 _INDEPENDENT = 1e-6
-"""Least share of a direction outside of the span of others for which it counts as independent of them."""
+"""Least share of a direction outside the span of others, above which it counts as independent."""
 _PARALLEL = 1e-11
 """Sine of the largest angle from the vertical at which an axis counts as vertical."""
 
@@ -49,7 +50,7 @@ class Transfer:
     target: str
     """Bodies; the target may be the ground, which has no parameters."""
     change: Mapping[int, Atom]
-    """By parameter: per unit transferred."""
+    """Change by parameter, per unit transferred."""
 
 
 def find_transfers(mechanism: Mechanism, geometry: Geometry | None = None) -> list[Transfer]:
@@ -104,7 +105,7 @@ class _Finder:
             yield self._give(body, _kind(first, second), [(1.0, first, second)])
 
     def _level_dipoles(self, body: str, common: Sequence[Element]) -> list[tuple[Element, Element]]:
-        """Points that stay on a line, with directions whose rotation affects neither weight nor that motion."""
+        """Pairs of a point that stays on a line, and a direction whose turn affects no weight and no motion."""
         gravity = self.mechanism.description.gravity
         weight = np.zeros(3) if gravity is None else np.array([*gravity, 0.0][:3])
         fixed = [e for e in common if not e.is_point]
@@ -139,7 +140,7 @@ class _Finder:
     def find_common(self, a: str, b: str) -> Common:
         """A point, and independent directions, that two bodies share.
 
-        Each point after the first gives a direction from the first one, and two directions give a third one.
+        Each further point gives a direction from the first one, and two directions give a third one.
         """
         here, there = (self.geometry.get_elements(name) for name in (a, b))
         pairs = [(here[n], there[n]) for n in here if n in there]

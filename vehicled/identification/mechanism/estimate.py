@@ -1,9 +1,10 @@
 """Estimates of a mechanism's parameters from recorded motions and forces, with priors from its file.
 
-All unknowns are estimated at once, weighted by the noise of each force, of bodies that are physically possible
-(`feasible`). The values of the file are priors with a standard deviation of their own: the equations of a mechanism
-with few degrees of freedom are so ill-conditioned that without any prior the noise of the forces decides. What the
-runs do not determine then has the file's value, and the rest is estimated again.
+All unknowns are estimated at once, weighted by the noise of each force, and bodies are kept physically
+possible (`feasible`). The values of the file are priors with a standard deviation of their own: the equations
+of a mechanism with few degrees of freedom are so ill-conditioned that without any prior the noise of the
+forces decides. Parameters that the runs do not determine then get the file's value, and the others are
+estimated again.
 """
 
 from __future__ import annotations
@@ -30,25 +31,28 @@ from vehicled.identification.mechanism.smoothing import SmoothMotion, smooth
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
 
 _PASSES = 20
-"""Estimates at most, each with the motion and the noise of the forces that the last one left."""
+"""Largest number of estimates, each with the motion and the noise of the forces from the previous one."""
 _SETTLED = 0.01
-"""Change of the estimates in standard deviations, squared, and of the noise, below which they end."""
+"""Change of the estimates in standard deviations, squared, and of the noise, below which the iteration
+ends."""
 _FIRST_NOISE = 0.05
-"""Share of the forces."""
+"""First noise of the forces, as a share of them."""
 _LEAST_NOISE = 1e-4
 _BALANCED, _IGNORED = 0.7, 1e6
-"""Shares of the terms of an equation that nothing drives: one that leaves more than the first says nothing but that
-there are no masses, and gets the second as noise. So does that of a body with one unknown, which is its factor."""
+"""Shares of the terms of an equation that nothing drives. If the residual exceeds the first share, the
+equation shows only that there are no masses, and it gets the second share as noise. This also applies to the
+equation of a body with one unknown, which is merely its factor."""
 _CHUNK = 200
 _STEPS = (1e-5, 1e-4, 1.0)
-"""Of differences, for slopes by z, ż and z̈, as shares of their ranges. The equations are linear in z̈."""
+"""Steps of differences for slopes by z, ż and z̈, as shares of their ranges. The equations are linear in
+z̈."""
 _LEAST_REACH = 1e-3
-"""Of such ranges, rad, m and per s, s²."""
+"""Least value of such ranges, rad, m and per s, s²."""
 _PER_COEFFICIENT = 0.75
-"""Samples at which slopes are found, for each coefficient of a coordinate."""
+"""Number of samples at which slopes are calculated, per coefficient of a coordinate."""
 _ROUNDING = 1e-9
 _LOADED = 1e-6
-"""Share of the terms of an equation above which its force counts as one."""
+"""Share of the terms of an equation above which a force counts as driving."""
 
 
 @dataclass(frozen=True)
@@ -65,29 +69,30 @@ class Recorded:
 
     @cached_property
     def smoothed(self) -> SmoothMotion:
-        """Its motion. Raises UsageError for samples that cannot be smoothed."""
+        """Smoothed motion. Raises UsageError for samples that cannot be smoothed."""
         return smooth(self.t, self.z)
 
 
 @dataclass(frozen=True)
 class UnknownsEstimate:
-    """θ (n,) of the unknowns and what follows from it."""
+    """θ (n,) of the unknowns, and results from it."""
 
     theta: np.ndarray
     covariance: np.ndarray
     """(n, n)"""
     noise: np.ndarray
-    """(f,) standard deviation of what is left of each force, N, N·m."""
+    """(f,) standard deviation of the residual of each force, N, N·m."""
     quantities: list[FoundQuantity]
     base: list[FoundCombination]
     before: float
-    """Error of the predicted forces (`calc_error`) with the file's values, and with those found."""
+    """Error of the predicted forces (`calc_error`) with the file's values; `after`: with the estimated
+    ones."""
     after: float
     unexplained: np.ndarray
-    """(runs, f) what all unknowns together cannot explain of each force and is no noise, as a share of that force in
-    all runs; zero where nothing drives a coordinate."""
+    """(runs, f) lasting part of each force that all unknowns together cannot explain, without noise, as a
+    share of that force in all runs; zero if nothing drives a coordinate."""
     notes: list[str]
-    """What contradicts the file so much that log or file may be wrong."""
+    """Contradictions to the file so large that log or file may be wrong."""
 
 
 def calc_equations(
@@ -95,7 +100,8 @@ def calc_equations(
 ) -> RunEquations:
     """The equations of a run; `progress` receives the number of its samples that are done.
 
-    Raises UsageError for samples that cannot be smoothed, RunError for positions that the mechanism does not have.
+    Raises UsageError for samples that cannot be smoothed, RunError for positions that the mechanism cannot
+    have.
     """
     smoothed = run.smoothed
     used = smoothed.used
@@ -123,7 +129,7 @@ def calc_equations(
             step_here = step * max(float(np.ptp(motion[nu, :, i])), _LEAST_REACH)
             changed[nu, :, i] += step_here
             slope = (observe(changed, few)[0] - w[few]) / step_here
-            # They change as slowly as the motion does.
+            # Slopes change as slowly as the motion, so they are interpolated.
             slopes[..., nu * f + i] = interp1d(few, slope, axis=0)(np.arange(len(used)))
     return RunEquations(w, forces, slopes, smoothed.errors)
 
@@ -131,7 +137,10 @@ def calc_equations(
 def observe_motion(
     unknowns: MechanismUnknowns, t: np.ndarray, motion: np.ndarray, forces: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """W (N, f, n) and τ (N, f) at times t (N,) of z, ż and z̈ (3, N, f). RunError for positions that cannot be."""
+    """W (N, f, n) and τ (N, f) at times t (N,) of z, ż and z̈ (3, N, f).
+
+    Raises RunError for positions that the mechanism cannot have.
+    """
     mechanism = unknowns.regressor.mechanism
     home = mechanism.get_state()
     try:
@@ -143,7 +152,7 @@ def observe_motion(
 
 
 def _choose_few(used: np.ndarray, coefficients: int) -> np.ndarray:
-    """Places among the samples used: some between any two knots, and the ends of pieces."""
+    """Places among the used samples: some between any two knots, and the ends of pieces."""
     stride = max(1, int(len(used) / (_PER_COEFFICIENT * max(coefficients, 1))))
     ends = np.flatnonzero(np.diff(used) > 1)
     return np.unique([*range(0, len(used), stride), len(used) - 1, *ends, *(ends + 1)])
@@ -154,11 +163,12 @@ def estimate(
 ) -> UnknownsEstimate:
     """The unknowns from the equations of one or more runs.
 
-    Base parameters that the runs do not determine have the file's values, as those have, by number, that are `left`.
+    Base parameters that the runs do not determine get the file's values; so do those in `left`, by number.
     """
     w = np.concatenate([run.w for run in runs])
     forces = np.concatenate([run.forces for run in runs])
-    # Terms of the equations, not forces: nothing drives some coordinates, where terms are in balance.
+    # Size of the terms of the equations, not of the forces: some coordinates are not driven, and their terms
+    # are in balance.
     size = _calc_size(w, unknowns.units)
     loaded = _is_loaded(forces, size)
     free = FreeDirections(unknowns, left)
@@ -182,7 +192,7 @@ def estimate(
 
 @dataclass(frozen=True)
 class _Solution:
-    """θ (n,) with its covariance (n, n) in units; noise (f,) of the forces; the motions, corrected for it."""
+    """θ (n,) with its covariance (n, n) in units; noise (f,) of the forces; the motions corrected with them."""
 
     theta: np.ndarray
     covariance: np.ndarray
@@ -197,7 +207,7 @@ def _solve(
     size: np.ndarray,
     loaded: np.ndarray,
 ) -> _Solution:
-    """Changes along `basis` (n, s), in units, that are most probable; (f,) sizes, and what is driven."""
+    """Most probable changes along `basis` (n, s), in units; `size` (f,) of the terms; `loaded` (f,): driven."""
     w = np.concatenate([run.w for run in runs])
     fits = [MotionFit(run) for run in runs]
     theta, noise = unknowns.prior, _FIRST_NOISE * size
@@ -223,10 +233,10 @@ def _improve(
     gradient: np.ndarray,
     basis: np.ndarray,
 ) -> np.ndarray:
-    """The unknowns (n,) by the information (n, n) and gradient (n,) at θ (n,); the file's values across `basis`."""
+    """The unknowns (n,) by information (n, n) and gradient (n,) at θ (n,), changed along `basis` only."""
     if not basis.shape[1]:
         return unknowns.prior
-    # The runs pull along the basis only, the prior in all directions.
+    # The runs act along the basis only, the prior in all directions.
     out, back = unknowns.units[:, None] * basis, basis / unknowns.units[:, None]
     along = out.T @ information @ out
     w, right = _calc_rows(along, along @ (back.T @ theta) + out.T @ gradient)
@@ -237,7 +247,7 @@ def _improve(
 
 
 def _calc_rows(information: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows W (n, n) and τ (n,) of these normal equations; what is below rounding gets none."""
+    """Rows W (n, n) and τ (n,) of these normal equations; eigenvalues below rounding are raised to it."""
     size = np.sqrt(np.maximum(np.diag(information), np.finfo(float).tiny))
     values, vectors = np.linalg.eigh(information / np.outer(size, size))
     root = np.sqrt(np.maximum(values, len(size) * np.finfo(float).eps * values.max()))
@@ -245,7 +255,7 @@ def _calc_rows(information: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, 
 
 
 def calc_error(unknowns: MechanismUnknowns, runs: Sequence[RunEquations], theta: np.ndarray) -> float:
-    """Error of the forces that unknowns (n,) predict, as `calc_prediction_error`.
+    """Error of the forces predicted by unknowns (n,), as `calc_prediction_error`.
 
     Coordinates that nothing drives are left out.
     """
@@ -262,21 +272,21 @@ def _is_loaded(forces: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _is_balanced(w: np.ndarray, theta: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """(f,) whether the terms of each equation are in balance without a force, for θ (n,) with its units (n,)."""
+    """(f,) whether the terms of each equation balance without a force, for θ (n,) with its units (n,)."""
     balanced: np.ndarray = _rms(w @ theta) < _BALANCED * _calc_size(w, units)
     return balanced
 
 
 def _rms(values: np.ndarray) -> np.ndarray:
-    """(f,) of (N, f)."""
+    """(f,) root mean square of (N, f)."""
     found: np.ndarray = np.sqrt(np.mean(values**2, axis=0))
     return found
 
 
 def _calc_size(w: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """(f,) root mean square of the terms of each equation, or what is rounding beside the largest.
+    """(f,) root mean square of the terms of each equation, at least the rounding of the largest one.
 
-    With each unknown at its unit (n,): the first moments of a body are zero about its centre of mass.
+    Each unknown is taken at its unit (n,), as the first moments of a body are zero about its centre of mass.
     """
     size: np.ndarray = np.sqrt(np.mean(np.sum((w * units) ** 2, axis=2), axis=0))
     return np.maximum(size, _ROUNDING * size.max()) if size.any() else np.ones_like(size)
@@ -285,14 +295,15 @@ def _calc_size(w: np.ndarray, units: np.ndarray) -> np.ndarray:
 def _calc_covariance(
     units: np.ndarray, fits: Sequence[MotionFit], theta: np.ndarray, noise: np.ndarray, basis: np.ndarray
 ) -> np.ndarray:
-    """(n, n) in units, of an estimate along `basis` (n, s).
+    """Covariance (n, n) in units, of an estimate along `basis` (n, s).
 
-    Larger where gradients are correlated in time, as those of friction that the file lacks are.
+    It is larger if gradients are correlated in time, for example by friction that is missing in the file.
 
-    H⁻¹ along the basis with the information H, P of the prior included; or H⁻¹ (Ω + P) H⁻¹ with the covariance Ω of
-    the gradients by Bartlett's weights (Newey and West 1987) over 1.3 √N samples (Lazarus, Lewis, Stock and Watson,
-    "HAC inference", 2018). The latter is smaller by chance as often as not, and is then not believed. What has the
-    file's value has the file's standard deviation, and passes it on to the rest (Schmidt 1966).
+    H⁻¹ along the basis with the information H, including P of the prior; or H⁻¹ (Ω + P) H⁻¹ with the
+    covariance Ω of the gradients by Bartlett's weights (Newey and West 1987) over 1.3 √N samples (Lazarus,
+    Lewis, Stock and Watson, "HAC inference", 2018). The latter is smaller by chance as often as not, and is
+    then not used. Unknowns with the file's value have the file's standard deviation, and pass it on to the
+    others (Schmidt 1966).
     """
     n = len(theta)
     information, scatter = np.zeros((n, n)), np.zeros((n, n))

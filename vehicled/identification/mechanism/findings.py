@@ -1,8 +1,8 @@
-"""What is known of each parameter after an estimate.
+"""Results for each parameter after an estimate.
 
-It follows from two questions. Can any motion distinguish a parameter from the others? That is answered by the base
-parameters of the mechanism, without the data. Does this motion determine it? It does where its standard deviation is
-less than half of the prior's. What it does not determine keeps the file's value.
+They answer two questions. Can any motion distinguish a parameter from the others? The base parameters of the
+mechanism show this, without the data. Does this motion determine it? It does if its standard deviation is
+less than half of the prior's. A parameter that is not determined keeps the file's value.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import scipy.linalg
 from vehicled.identification.mechanism.unknowns import FileQuantity, MechanismUnknowns
 
 PRIOR_DEVIATION = 0.3
-"""Of the file's values: of a mass as a share of itself, of moments in terms of the body's mass and size."""
+"""Prior standard deviation of the file's values: of a mass as a share of itself, of moments in terms of the
+body's mass and size."""
 IDENTIFIED = 0.5
 """Share of its prior standard deviation below which a parameter counts as identified."""
 FAR = 3.0
 """Prior standard deviations beyond which a value contradicts the file."""
 _STRUCTURAL = 1e-6
-"""Share of a parameter in some changes that counts as none."""
+"""Share of a parameter in some changes below which it does not take part in them."""
 _NAMED = 2
-"""Parameters that a reason names, those that it is coupled with most."""
+"""Number of parameters named in a reason: those with the strongest coupling."""
 _NEVER = "no motion determines it"
 _NOT_DETERMINED = "the motion does not determine it better than the file"
 _NOT_VALIDATED = "its estimate does not hold on the log that was not used"
@@ -32,7 +33,7 @@ _NOT_VALIDATED = "its estimate does not hold on the log that was not used"
 
 @dataclass(frozen=True)
 class FoundQuantity:
-    """A number of the file and what is known of it now, SI."""
+    """A number of the file and its result, SI."""
 
     quantity: FileQuantity
     prior: float
@@ -40,9 +41,10 @@ class FoundQuantity:
     value: float
     sigma: float
     reason: str
-    """Why it is not identified; empty where it is."""
+    """Why it is not identified; empty if it is."""
     changes: bool
-    """Whether the estimate changes it, by itself or together with others. Otherwise it has the file's value."""
+    """Whether the estimate changes it, by itself or together with others. Otherwise it keeps the file's
+    value."""
 
     @property
     def identified(self) -> bool:
@@ -52,14 +54,14 @@ class FoundQuantity:
 
 @dataclass(frozen=True)
 class FoundCombination:
-    """A base parameter: what motions determine where single parameters cannot be distinguished."""
+    """A base parameter: motions determine it even if its single parameters cannot be distinguished."""
 
     text: str
     prior: float
     value: float
     sigma: float
     reason: str
-    """Why it has the file's value; empty where it is identified."""
+    """Why it has the file's value; empty if it is identified."""
 
     @property
     def identified(self) -> bool:
@@ -71,11 +73,11 @@ class FreeDirections:
     """Changes of the unknowns, in their units, that an estimate may make. All others keep the file's values."""
 
     def __init__(self, unknowns: MechanismUnknowns, left: Collection[int] = ()) -> None:
-        """All with an effect on motions, but for those of the base parameters `left`, by number."""
+        """All changes with an effect on motions, except those of the base parameters `left`, by number."""
         self._unknowns, self._left = unknowns, sorted(left)
         null = unknowns.base.calc_null_space() / unknowns.units[:, None]
         self._null = np.linalg.qr(null)[0] if null.shape[1] else null
-        """(n, d) orthonormal: without effect on any motion."""
+        """(n, d) orthonormal: changes without effect on any motion."""
         rows = unknowns.base.matrix * unknowns.units
         self._slopes = np.linalg.norm(rows, axis=1)
         self._rows = rows / self._slopes[:, None]
@@ -84,37 +86,39 @@ class FreeDirections:
         self._kept = np.vstack(
             [np.eye(len(null))[held], (self._null @ scipy.linalg.null_space(self._null[held])).T]
         )
-        """(d, n) directions of what no motion needs to change: all others have every effect that there is."""
+        """(d, n) directions that need not change: the other directions together have every possible
+        effect."""
         self._undetermined = np.zeros((0, len(unknowns.prior)))
-        """(k, n) directions of what the runs do not determine."""
+        """(k, n) directions that the runs do not determine."""
         self._left_quantities: set[int] = set()
         gradients, self._prior_slopes = self._calc_gradients(unknowns.prior)
         self._never = np.linalg.norm(gradients @ self._exclude(self._rows[:0]), axis=1) <= _STRUCTURAL
-        """(quantities,) which ones no motion determines."""
+        """(quantities,) whether no motion determines them."""
         self.basis = self._exclude(self._rows[self._left])
-        """(n, s) orthonormal."""
+        """(n, s) orthonormal: the free changes."""
 
     def _exclude(self, rows: np.ndarray) -> np.ndarray:
-        """(n, s) orthonormal: changes that leave what has these directions (k, n), and what no motion needs."""
+        """(n, s) orthonormal changes across the directions `rows` (k, n), and across those excluded before."""
         left = np.vstack([self._kept, self._undetermined, rows])
         found: np.ndarray = scipy.linalg.null_space(left, rcond=_STRUCTURAL)
         return found
 
     def narrow(self, theta: np.ndarray, covariance: np.ndarray) -> bool:
-        """Exclude what an estimate θ (n,) with its covariance (n, n), in units, leaves undetermined.
+        """Exclude directions left undetermined by an estimate θ (n,) with its covariance (n, n), in units.
 
-        Returns whether that is more than before.
+        Returns whether more are excluded than before.
         """
         count = self.basis.shape[1]
         gradients, slopes = self._calc_gradients(theta)
         relative = gradients * (slopes / self._prior_slopes)[:, None]
         poor = self._find_poor(relative, covariance)
-        # A number that only counts together with others may change, as long as what they make together is known.
+        # A number that only has an effect together with others may change, as long as their combination is
+        # determined.
         poor &= np.linalg.norm(gradients @ self._null, axis=1) <= _STRUCTURAL
         self._left_quantities |= set(np.flatnonzero(poor).tolist())
         self._leave(self._rows[self._find_poor(self._rows, covariance)])
-        # A centre of mass is a first moment by the mass: where the first moment keeps the file's value, the mass is
-        # what is left of its gradient, and that may be known.
+        # A centre of mass is a first moment divided by the mass: if the first moment keeps the file's value,
+        # only the mass remains in its gradient, and the mass may be determined.
         for gradient in gradients[poor]:
             rest = self.basis @ (gradient @ self.basis)
             rest /= max(float(np.linalg.norm(rest)), _STRUCTURAL)
@@ -122,24 +126,24 @@ class FreeDirections:
         return bool(self.basis.shape[1] < count)
 
     def _leave(self, directions: np.ndarray) -> None:
-        """Nor may an estimate change what has these directions (k, n)."""
+        """Exclude changes along these directions (k, n), too."""
         self._undetermined = np.vstack([self._undetermined, directions])
         self.basis = self._exclude(self._rows[self._left])
 
     def _find_poor(self, directions: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-        """(k,) which directions (k, n) an estimate has changed without determining them."""
+        """(k,) whether an estimate has changed directions (k, n) without determining them."""
         moved = np.linalg.norm(directions @ self.basis, axis=1) > _STRUCTURAL
         poor: np.ndarray = moved & (_calc_sigmas(directions, covariance) > IDENTIFIED * PRIOR_DEVIATION)
         return poor
 
     def _calc_gradients(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(quantities, n) of the numbers of the file by the unknowns in their units, of length one; their lengths."""
+        """(quantities, n) unit gradients of the file's numbers by the unknowns in units; and their lengths."""
         gradients = self._unknowns.calc_gradients(theta)
         slopes = np.linalg.norm(gradients, axis=1)
         return gradients / slopes[:, None], slopes
 
     def _explain(self, direction: np.ndarray) -> str:
-        """Why what has this direction (n,) has the file's value; empty where it does not."""
+        """Reason why a direction (n,) keeps the file's value; empty if it does not."""
         if np.linalg.norm(direction @ self.basis) > _STRUCTURAL:
             return ""
         without = self._exclude(self._rows[:0])
@@ -200,11 +204,11 @@ class FreeDirections:
 
 
 def _find_held(rows: np.ndarray, bodies: Sequence[range]) -> list[int]:
-    """Which unknowns of rigid `bodies` keep the file's values, as the others of the same body can take their place.
+    """Unknowns of rigid `bodies` that keep the file's values, as others of the same body can replace them.
 
-    Of an arm about a fixed axis these are its mass, which may have been weighed, and without gravity its centre of
-    mass as well. Vectors and matrices do so as a whole, or it would depend on the axes. `rows` (r, n): directions of
-    the base parameters.
+    For an arm about a fixed axis these are its mass, which may have been weighed, and without gravity its
+    centre of mass as well. Vectors and matrices are held as a whole, or the choice would depend on the axes.
+    `rows` (r, n): directions of the base parameters.
     """
     held: list[int] = []
     for body in bodies:

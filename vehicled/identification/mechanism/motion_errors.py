@@ -1,11 +1,12 @@
-"""Unknowns and motion of a run together: the equations correct the splines that its samples were smoothed with.
+"""Joint estimate of unknowns and motion of a run: the equations correct the splines of the smoothed samples.
 
-Accelerations of smoothed samples are noisy, and stand in the regressor W. Least squares with W as it is take that
-noise for motion: masses of a double pendulum came out up to 21 % too small, far beyond their standard deviations,
-most of all by the equation of a coordinate that nothing drives, which leaves W θ = 0. What is most probable minimises
-‖(τ − W(c) θ)/σ‖² + ‖(z − B c)/σ_z‖² over θ and the coefficients c of the splines (functional errors in variables;
-Fuller, *Measurement Error Models*, 1987, section 3.1). Of each step of Gauss and Newton the coefficients are
-eliminated, as there are many of them and their equations are banded.
+Accelerations of smoothed samples are noisy, and are part of the regressor W. Least squares with an
+uncorrected W take that noise for motion: masses of a double pendulum were estimated up to 21 % too small, far
+beyond their standard deviations, mostly because of the equation of a coordinate that nothing drives, which
+demands W θ = 0. The most probable solution minimises ‖(τ − W(c) θ)/σ‖² + ‖(z − B c)/σ_z‖² over θ and the
+coefficients c of the splines (functional errors in variables; Fuller, *Measurement Error Models*, 1987,
+section 3.1). In each Gauss–Newton step the coefficients are eliminated, as there are many of them and their
+equations are banded.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from vehicled.identification.mechanism.smoothing import SplineErrors
 from vehicled.maths.white_noise import calc_variances
 
 _COLUMNS = 500
-"""Of an inverse that are found at a time."""
+"""Number of columns of an inverse that are calculated at a time."""
 
 
 @dataclass(frozen=True)
 class RunEquations:
-    """W (N, f, n) of the unknowns, τ (N, f) on the independent coordinates, and what is not known of the motion."""
+    """W (N, f, n) of the unknowns, τ (N, f) on the independent coordinates, and uncertainty of the motion."""
 
     w: np.ndarray
     forces: np.ndarray
@@ -40,7 +41,7 @@ class MotionFit:
     def __init__(self, run: RunEquations) -> None:
         self._run, self._errors = run, run.errors
         self._change = np.zeros(run.errors.on_samples.shape[1])
-        """(C,) of the coefficients."""
+        """(C,) change of the coefficients."""
         self._of_samples = (run.errors.on_samples.T @ run.errors.on_samples).tocsc()
 
     def linearise(self, theta: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,8 +67,8 @@ class MotionFit:
     def advance(self, theta: np.ndarray) -> np.ndarray:
         """Correct the motion for other unknowns (n,).
 
-        Returns (f,) sums of squares of the noise of the forces, as expected now: of what is left of them, and of what
-        the motion may have taken up (a step of expectation maximisation).
+        Returns (f,) expected sums of squares of the noise of the forces: of the residuals, and of the noise
+        that the motion may have absorbed (a step of expectation maximisation).
         """
         change = theta - self._theta
         step = self._factor.solve(self._pull - self._coupling @ change)
@@ -79,9 +80,9 @@ class MotionFit:
         return squares
 
     def calc_lasting(self) -> np.ndarray:
-        """(f,) root mean square of what is left of the forces after the last `linearise`, without its noise.
+        """(f,) root mean square of the residual forces after the last `linearise`, without their noise.
 
-        Noise is independent from sample to sample: it is what second differences have.
+        Noise is independent from sample to sample: second differences show it.
         """
         left = self._left.reshape(-1, len(self._noise)) * self._noise
         noise = np.mean(calc_variances(left), axis=0)
@@ -89,9 +90,9 @@ class MotionFit:
         return lasting
 
     def calc_pulls(self) -> np.ndarray:
-        """(samples of the log, n) gradients by the unknowns, after the last `linearise`; their sum is its gradient.
+        """(samples of the log, n) gradients by the unknowns, after `linearise`; their sum is its gradient.
 
-        Unlike what is left, they are independent from sample to sample where noise is.
+        Unlike the residuals, they are independent from sample to sample if the noise is.
         """
         errors, f = self._errors, len(self._noise)
         own = (self._w - self._by_motion @ self._response) * self._left[:, None]
@@ -102,12 +103,12 @@ class MotionFit:
         return total
 
     def _misfit(self) -> np.ndarray:
-        """Of the samples, in units of their noise."""
+        """Residuals of the samples, in units of their noise."""
         misfit: np.ndarray = self._errors.misfit - self._errors.on_samples @ self._change
         return misfit
 
     def _calc_jacobian(self, slopes: np.ndarray) -> sp.csr_array:
-        """(N f, C) of W θ by the coefficients; slopes (N, f, 3 f) of it by the motion."""
+        """(N f, C) derivatives of W θ by the coefficients; `slopes` (N, f, 3 f): derivatives of it by the motion."""
         rows, f = slopes.shape[:2]
         parts = [
             sum(sp.diags_array(slopes[:, k, x]) @ basis for x, basis in enumerate(self._errors.on_motion))
@@ -117,7 +118,7 @@ class MotionFit:
         return sp.csr_array(sp.csr_array(sp.vstack(parts))[order])
 
     def _calc_used(self, jacobian: sp.csr_array) -> float:
-        """Of how many samples of a force the motion has taken up the noise."""
+        """Number of samples of a force whose noise the motion has absorbed."""
         squares = (jacobian.T @ jacobian).tocsc()
         count, total = squares.shape[0], 0.0
         for first in range(0, count, _COLUMNS):

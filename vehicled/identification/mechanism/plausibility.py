@@ -1,12 +1,13 @@
-"""Whether a log fits its mechanism: units and signs before an estimate, and after it what is left of the forces.
+"""Whether a log fits its mechanism: units and signs before an estimate, and afterwards the residual forces.
 
-The file's values count as known to 30 % (`PRIOR_DEVIATION`), and so do the forces that they predict. That is the
-measure of all bounds here:
+The file's values count as known to 30 % (`PRIOR_DEVIATION`), and so do the forces that they predict. All
+bounds here follow from this:
 
-- A log whose forces the file misses by three such deviations is in doubt. It is in another unit, or has another sign,
-  if the file predicts its forces within two deviations when they are read so.
-- An estimate that still misses a force by one deviation explains it no better than any file does. Noise of the
-  samples does not count as missed: it makes an estimate uncertain, not wrong.
+- A log is in doubt if the file's prediction misses its forces by three such deviations. It is in another
+unit, or has another sign, if the file predicts its forces within two deviations when the log is read that
+way.
+- An estimate that still misses a force by one deviation explains it no better than any file does. Noise of
+the samples does not count as missed: it makes an estimate uncertain, not wrong.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from vehicled.identification.mechanism.unknowns import MechanismUnknowns
 _DOUBTFUL = FAR * PRIOR_DEVIATION
 _FITS = 2.0 * PRIOR_DEVIATION
 _AS_GOOD = 2.0
-"""Ratio to the least error up to which a simpler way to read a log is as good."""
+"""Ratio to the least error up to which a simpler reading of a log is equally good."""
 _SLOWEST = 1.0
-"""s, usual interval between samples above which the time may be in another unit: no motion of a mechanism is sampled
-so slowly."""
+"""s: median interval between samples above which the time may be in another unit, as no motion of a mechanism
+is sampled so slowly."""
 _SAMPLES = 30
-"""Of a log that are read in other units."""
+"""Number of samples of a log that are read in other units."""
 _CLOCKS = (("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 _OPPOSITE = "to have the opposite sign"
 
@@ -40,9 +41,9 @@ class _Change:
     """Another way to read one kind of column."""
 
     text: str
-    """What columns then seem to be; empty where they are read as they are."""
+    """What columns then seem to be; empty if they are read unchanged."""
     factors: np.ndarray
-    """(1,) of time, or (f,) of coordinates or forces."""
+    """(1,) factor of time, or (f,) factors of coordinates or forces."""
 
 
 def find_fault(unknowns: MechanismUnknowns, run: Recorded) -> str | None:
@@ -79,12 +80,13 @@ class _Reading:
         self._motion = [part[rows] for part in (smoothed.z, smoothed.zd, smoothed.zdd)]
         self._t, self._forces = run.t[used], run.forces[used]
         self.same = np.ones(run.z.shape[1])
-        """(f,) factors of columns that are read as they are."""
+        """(f,) factors of columns that are read unchanged."""
 
     def calc_errors(self, clock: np.ndarray, motion: np.ndarray, forces: Sequence[np.ndarray]) -> list[float]:
-        """By how much of a force the file's values miss it, for each of several factors (f,) of the forces.
+        """Share of a force by which the file's values miss it, for several factors (f,) of the forces.
 
-        The largest of all coordinates that are driven. `clock` (1,), `motion` (f,): factors of time and coordinates.
+        The largest one of all driven coordinates. `clock` (1,), `motion` (f,): factors of time and
+        coordinates.
         """
         unknowns, given = self._unknowns, self._forces
         moved = np.stack([part * motion / clock**k for k, part in enumerate(self._motion)])
@@ -102,7 +104,7 @@ class _Reading:
         return errors
 
     def find_better(self) -> tuple[tuple[_Change, ...], float] | None:
-        """The simplest of the ways to read the run by which the file predicts its forces best, with its error."""
+        """The simplest reading with which the file predicts the run's forces best, and its error; or None."""
         mechanism = self._unknowns.regressor.mechanism
         names = [mechanism.coordinate_names[k] for k in mechanism.independent]
         angles = ~np.isin(mechanism.independent, mechanism.lengths)
@@ -125,7 +127,7 @@ def _list_clocks() -> Iterator[_Change]:
 
 
 def _list_motions(names: Sequence[str], angles: np.ndarray) -> Iterator[_Change]:
-    """Of the coordinates, which are angles (f,) or lengths."""
+    """Changes of the coordinates, which are angles (f,) or lengths."""
     yield _Change("", np.ones(len(names)))
     for kind, unit, factor in ((angles, "degrees", np.pi / 180.0), (~angles, "mm", 1e-3)):
         yield from _list_changes(names, kind, f"to be in {unit}", factor)
@@ -142,7 +144,7 @@ def _list_forces(names: Sequence[str], angles: np.ndarray) -> Iterator[_Change]:
 
 
 def _list_changes(names: Sequence[str], which: np.ndarray, what: str, factor: float) -> Iterator[_Change]:
-    """Of all columns that are concerned (f,), and of each alone."""
+    """Changes of all columns in `which` (f,) together, and of each alone."""
     alone = [np.arange(len(names)) == k for k in np.flatnonzero(which)]
     for chosen in [which, *alone] if len(alone) > 1 else alone:
         concerned = [name for name, here in zip(names, chosen, strict=True) if here]
@@ -151,7 +153,7 @@ def _list_changes(names: Sequence[str], which: np.ndarray, what: str, factor: fl
 
 
 def find_unexplained(names: Sequence[str], unexplained: np.ndarray) -> Iterator[str]:
-    """Of the coordinates (f,) those of whose force an estimate misses too large a share (f,), one line each."""
+    """One line for each coordinate (f,) if an estimate misses too large a share (f,) of its force."""
     for name, share in zip(names, unexplained, strict=True):
         if share > PRIOR_DEVIATION:
             yield (

@@ -8,7 +8,7 @@ from vehicled.identification.mechanism.session import MechanismSession, Validati
 
 
 def as_json(session: MechanismSession) -> dict[str, Any]:
-    """Parts of `--json`."""
+    """Contents of `--json`."""
     found = session.estimate
     return {
         "parameters": [
@@ -50,7 +50,7 @@ def _validation_as_json(validation: Validation) -> dict[str, Any]:
 
 
 def format_session(session: MechanismSession) -> list[str]:
-    """Tables for people."""
+    """Tables as text lines."""
     found = session.estimate
     lines = [f"{'parameter':<36} {'file':>11} {'estimate':>11} {'± 1 σ':>9}  unit"]
     for q in found.quantities:

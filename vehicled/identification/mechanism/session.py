@@ -1,8 +1,8 @@
-"""From logs of a mechanism by an estimate and its validation to what is written and shown.
+"""Session: from logs of a mechanism to an estimate, its validation, and the results to write and show.
 
-Logs that do not fit the mechanism are refused. Parameters must hold on a log that was not used: where its forces are
-predicted worse, the base parameter that contributes most to this keeps the file's value, and the others are estimated
-again.
+Logs that do not fit the mechanism are refused. Parameters must hold on a log that was not used: if its forces
+are predicted worse, the base parameter that contributes most to this keeps the file's value, and the others
+are estimated again.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from vehicled.terminal.progress import Progress
 
 @dataclass(frozen=True)
 class Validation:
-    """Of a log that was not used: error of its forces (`calc_error`) with the file's values, and with those found."""
+    """Validation on an unused log: error of its forces (`calc_error`) with the file's values, and after."""
 
     name: str
     before: float
     after: float
     choices: int
-    """How many base parameters have the file's value because of it."""
+    """Number of base parameters that have the file's value because of it."""
 
 
 @dataclass(frozen=True)
 class MechanismSession:
-    """What was found, and how far it holds."""
+    """The estimate, and its validation."""
 
     estimate: UnknownsEstimate
     coordinates: list[str]
-    """(f,) independent ones."""
+    """(f,) names of the independent coordinates."""
     validation: Validation | None
     notes: list[str]
 
@@ -58,7 +58,7 @@ def run(
 ) -> MechanismSession:
     """Estimate a mechanism's parameters from runs. Raises UsageError for runs that do not fit it, RunError.
 
-    `anyway`: what does not fit is a note.
+    `anyway`: give misfits as notes, instead of refusing the runs.
     """
     for together in [runs] if validate is None else [runs, [validate]]:
         _check_driven(together)
@@ -84,7 +84,7 @@ def run(
 
 
 def _check_driven(runs: Sequence[Recorded]) -> None:
-    """Raise UsageError where no force is known: masses, springs and dampers of any size move alike without one."""
+    """Raise UsageError if no force is known: without one, masses, springs and dampers have no scale."""
     if not any(np.any(one.forces) for one in runs):
         names = ", ".join(one.name for one in runs)
         raise UsageError(f"{names}: every force is zero; expected one that drives the mechanism")
@@ -97,7 +97,7 @@ def _refuse(doubts: Sequence[str], anyway: bool) -> None:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Errors within it begin with the name of a run."""
+    """Begin the text of errors inside the context with the name of a run."""
     try:
         yield
     except (UsageError, RunError) as error:

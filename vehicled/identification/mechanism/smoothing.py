@@ -1,7 +1,8 @@
 """Rates and accelerations of a coordinate that was sampled with noise: least-squares splines.
 
-Splines of degree five, with evenly spaced knots as far apart as generalised cross-validation has it (Craven and
-Wahba, "Smoothing noisy data with spline functions", 1979): neither a cut-off frequency nor the noise need be known.
+Splines of degree five, with evenly spaced knots; generalised cross-validation determines their distance
+(Craven and Wahba, "Smoothing noisy data with spline functions", 1979): neither a cut-off frequency nor the
+noise need be known.
 """
 
 from __future__ import annotations
@@ -16,40 +17,44 @@ from vehicled.errors import UsageError
 
 _DEGREE = 5
 _FEWEST = 20
-"""Samples of a piece without a pause."""
+"""Least number of samples in a piece without a pause."""
 _PAUSE = 20.0
-"""Usual intervals between samples that make a pause: with knots as close as elsewhere there would be none in it."""
+"""Number of usual sample intervals that make a pause: with knots as close as elsewhere, some knot intervals
+would contain no samples."""
 _DENSER = 1.3
-"""Ratio of the numbers of intervals that are compared."""
+"""Ratio of successive numbers of intervals that are compared."""
 _ENDS = 2
-"""Intervals at either end whose accelerations are too uncertain to be used."""
+"""Number of intervals at either end whose accelerations are too uncertain to be used."""
 _FINER = 2
-"""Ratio of the numbers of intervals of a spline that equations of motion correct, too."""
+"""Ratio of the number of intervals of a spline that equations of motion also correct, to that of the samples
+alone."""
 
 
 @dataclass(frozen=True)
 class SplineErrors:
-    """What is not known of a motion: C coefficients, of splines with closer knots than those that it has.
+    """Uncertainty of a motion: C coefficients of splines with closer knots than those of the motion.
 
-    Samples alone would give these no smooth accelerations; equations of motion do. Independent coordinates f.
+    Samples alone would give these splines no smooth accelerations; equations of motion do. f independent
+    coordinates.
     """
 
     on_motion: list[sp.csr_array]
-    """3 f of (N, C): changes of z, ż and z̈ of all coordinates by the coefficients, at the samples that are used."""
+    """3 f matrices (N, C): changes of z, ż and z̈ of all coordinates per coefficient, at the used samples."""
     on_samples: sp.csr_array
-    """(f M, C) changes of z, coordinate by coordinate, at all samples, in units of their noise."""
+    """(f M, C) changes of z per coefficient, coordinate by coordinate, at all samples, in units of their
+    noise."""
     misfit: np.ndarray
-    """(f M,) samples less the motion, likewise."""
+    """(f M,) samples less the motion, in units of their noise."""
     places: np.ndarray
-    """(N,) of the samples that are used among all M."""
+    """(N,) places of the used samples among all M."""
 
 
 @dataclass(frozen=True)
 class SmoothMotion:
-    """Independent coordinates at those samples of a run that can be used."""
+    """Independent coordinates at the usable samples of a run."""
 
     used: np.ndarray
-    """(N,) which of the run's samples."""
+    """(N,) indices of these samples in the run."""
     z: np.ndarray
     """(N, f)"""
     zd: np.ndarray
@@ -60,7 +65,7 @@ class SmoothMotion:
 def smooth(t: np.ndarray, z: np.ndarray) -> SmoothMotion:
     """Smooth coordinates z (N, f) that were sampled at times t (N,), s, with their rates and accelerations.
 
-    What is before and after a pause is smoothed by itself; pieces of too few samples are left out. Raises
+    The pieces between pauses are smoothed separately; pieces of too few samples are left out. Raises
     UsageError for too few samples, and for times that do not increase.
     """
     steps = np.diff(t)
@@ -75,7 +80,7 @@ def smooth(t: np.ndarray, z: np.ndarray) -> SmoothMotion:
             f"expected at least {_FEWEST} samples in one piece, got {max(len(p) for p in pieces)}"
         )
     inside = [(p[_find_inside(t[p], splines)], splines) for p, splines in fitted]
-    # Pieces that consist of ends are better than nothing only.
+    # Pieces that consist of ends only are used if there is nothing else.
     kept = [(p, splines) for p, splines in inside if len(p) >= _FEWEST] or fitted
     z_now, zd, zdd = (
         np.concatenate([np.column_stack([spline(t[p], nu=nu) for spline in splines]) for p, splines in kept])
@@ -120,14 +125,14 @@ def _spline(t: np.ndarray, values: np.ndarray, intervals: int) -> BSpline:
 
 
 def _repeat_ends(knots: np.ndarray) -> np.ndarray:
-    """As a spline has it that ends at the last ones."""
+    """Knots with repeated ends, for a spline that ends there."""
     return np.concatenate([[knots[0]] * _DEGREE, knots, [knots[-1]] * _DEGREE])
 
 
 def _find_errors(
     t: np.ndarray, z: np.ndarray, used: np.ndarray, kept: list[tuple[np.ndarray, list[BSpline]]]
 ) -> SplineErrors:
-    """Of a motion: pieces with the samples of each that are used, and the splines of its coordinates."""
+    """Uncertainty of a motion. `kept`: used samples of each piece, and the splines of its coordinates."""
     f = z.shape[1]
     on_motion: list[list[sp.csr_array]] = [[] for _ in range(3 * f)]
     on_samples: list[list[sp.csr_array]] = [[] for _ in range(f)]
@@ -158,7 +163,7 @@ def _find_errors(
 
 
 def _refine(t: np.ndarray, spline: BSpline) -> np.ndarray:
-    """Closer knots, with those of the spline among them; its own where there are too few samples for them."""
+    """Closer knots, including those of the spline; the spline's own knots if there are too few samples."""
     inner = spline.t[_DEGREE:-_DEGREE]
     finer = np.linspace(inner[0], inner[-1], _FINER * (len(inner) - 1) + 1)
     knots = _repeat_ends(finer)
@@ -170,7 +175,7 @@ def _refine(t: np.ndarray, spline: BSpline) -> np.ndarray:
 
 
 def _pad(matrix: sp.csr_array, sides: tuple[int, int]) -> sp.csr_array:
-    """With columns of zeros at its sides, for the coefficients of other coordinates."""
+    """Add columns of zeros on both sides, for the coefficients of other coordinates."""
     before, after = (sp.csr_array((matrix.shape[0], n)) for n in sides)
     return sp.csr_array(sp.hstack([before, matrix, after]))
 

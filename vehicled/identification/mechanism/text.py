@@ -1,4 +1,4 @@
-"""The file of a mechanism with the values that were found, each with its standard deviation in a comment."""
+"""The file of a mechanism with the estimated values, each with its standard deviation in a comment."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from vehicled.multibody.description import parse_description
 from vehicled.units import parse_unit, split_quantity
 
 _WRITTEN = 1e-5
-"""Largest share by which a value that was written and read again may differ."""
+"""Largest relative difference of a value after it was written and read again."""
 
 
 def write(text: str, found: Sequence[FoundQuantity], source: str) -> str:
-    """The text of a mechanism's file with the values found; comments, order and units stay, and all where none is.
+    """The text of a mechanism's file with the estimated values; comments, order and units stay.
 
-    A standard deviation in brackets is that of a value that is not identified by itself. `source`: what the values
-    were found from, for the first line. Raises RunError where the file has one value for several bodies (a YAML
-    alias), so that it cannot be written.
+    Without any estimated value the text is unchanged. A standard deviation in brackets is that of a value
+    that is not identified by itself. `source`: origin of the values, for the first line. Raises RunError if
+    the file has one value for several bodies (a YAML alias), so that it cannot be written.
     """
     by_keys: dict[Keys, list[FoundQuantity]] = {}
     for one in found:
@@ -60,7 +60,7 @@ def _comment(text: str, changed: dict[Keys, list[FoundQuantity]]) -> str:
 
 
 def _ends_in_comment(line: str, column: int) -> bool:
-    """Whether a comment follows behind a value that ends in this column."""
+    """Whether a comment follows a value that ends in this column."""
     return any(token in line[column:] for token in (" #", "\t#"))
 
 

@@ -1,13 +1,13 @@
-"""What of a mechanism's file is identified: masses, places of centres of mass, inertia, springs, dampers, friction.
+"""The identified numbers of a mechanism's file: masses, centres of mass, inertia, springs, dampers, friction.
 
-The equations of motion are linear in unknowns θ: Φ = S θ with the parameters Φ of `Regressor`. A rigid body has its
-inertial parameters; a bar is uniform, and a point mass has no extent, so that the mass alone is unknown. What is
-massless in the file stays so. The numbers of the file are functions of θ.
+The equations of motion are linear in unknowns θ: Φ = S θ with the parameters Φ of `Regressor`. A rigid body
+has its inertial parameters; a bar is uniform, and a point mass has no extent, so that only their mass is
+unknown. A body that is massless in the file stays so. The numbers of the file are functions of θ.
 
-The moments of a rigid body in θ are those about the place where the file has its centre of mass. About the origin of
-its axes they would go with its distance, and so would the file's standard deviations: a body whose points are given
-by name has its axes at the ground's origin, which may be anywhere. It is also why a mass and a centre of mass, and
-the latter and the inertia, are independent near the file's values.
+The moments of a rigid body in θ are those about its centre of mass in the file. About the origin of its axes
+they would grow with its distance, and so would the file's standard deviations: a body whose points are given
+by name has its axes at the ground's origin, which may be anywhere. With this choice, mass and centre of mass,
+and centre of mass and inertia, are independent near the file's values.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from vehicled.multibody.description import Description
 from vehicled.multibody.elements import Rigid, TorsionSpring
 
 _MOMENTS = ((4, 7, 9), (5, 8, 6))
-"""Ixx, Iyy, Izz and Ixy, Iyz, Ixz among the inertial parameters: as the keys `inertia` and `products` have them."""
+"""Ixx, Iyy, Izz and Ixy, Iyz, Ixz among the inertial parameters, in the order of the keys `inertia` and
+`products`."""
 _CANCELLED = 1e-12
-"""Share of a body's moments about its axes' origin that is none about its centre of mass, as those of a point."""
+"""Share of a body's moments about its axes' origin below which a moment about its centre of mass is zero, as
+for a point."""
 _DEPENDENT = 1e-11
-"""Of combinations of base parameters, the size at which they are none."""
+"""Size of a combination of base parameters below which it is zero."""
 _ROUNDING = 1e-7
-"""Share of an unknown in a base parameter that is none: bodies may be far from the origin of their axes."""
+"""Share of an unknown in a base parameter below which it is zero: bodies may be far from the origin of their
+axes."""
 _SPRING_UNITS = {"stiffness": "N/m", "damping": "N·s/m", "friction": "N"}
 _TORSION_UNITS = {"stiffness": "N·m/rad", "damping": "N·m·s/rad", "friction": "N·m"}
 
@@ -46,18 +49,18 @@ class FileQuantity:
     name: str
     keys: Keys
     place: int | None
-    """Which number of the key's value; None: it has one."""
+    """Index of the number in the key's value; None if the value is a single number."""
     unit: str
 
     def get(self, description: Description) -> float:
-        """Its value, SI."""
+        """Value of the quantity in a description, SI."""
         section, name, key = self.keys
         value = getattr(getattr(description, section)[name], key)
         return float(value if self.place is None else value[self.place])
 
 
 class MechanismUnknowns:
-    """θ (n,) of a mechanism: those of its rigid bodies, then further masses, then springs, dampers and friction."""
+    """θ (n,) of a mechanism: of its rigid bodies, then further masses, then springs, dampers and friction."""
 
     def __init__(self, regressor: Regressor) -> None:
         """Raises UsageError for a mechanism without mass."""
@@ -67,7 +70,7 @@ class MechanismUnknowns:
         columns: list[tuple[str, np.ndarray, float]] = []
         masses: list[tuple[str, np.ndarray, float]] = []
         self.sizes: list[int] = []
-        """Elements of each rigid body, as for `feasible.estimate_feasible`."""
+        """Number of elements of each rigid body, as for `feasible.estimate_feasible`."""
         self.quantities: list[FileQuantity] = []
         self.bodies: list[range] = []
         """Unknowns of each rigid body: mass, three first moments, six of inertia."""
@@ -114,24 +117,24 @@ class MechanismUnknowns:
         self.prior = np.array([value for *_, value in columns])
         """(n,) θ of the file."""
         self.units = self.calc_units(self.prior)
-        """(n,) in which the standard deviations of the file's values are all alike."""
+        """(n,) units in which all standard deviations of the file's values are equal."""
 
     def calc_units(self, theta: np.ndarray) -> np.ndarray:
-        """(n,) as `units`, if the file had these θ (n,)."""
+        """(n,) `units` for a file with these θ (n,)."""
         return feasible.calc_units(theta, self.sizes)
 
     @cached_property
     def base(self) -> BaseSet:
-        """By the base parameters of the bodies, which follow from the mechanism's joints.
+        """Base parameters in terms of θ, from those of the bodies, which follow from the mechanism's joints.
 
-        Springs, dampers and friction count as determined; whether a motion determines them, the data shows.
+        Springs, dampers and friction count as determined; the data shows whether a motion determines them.
         """
         inertial = find_symbolic_base(self.regressor.mechanism).base.matrix
         further = len(self.regressor.names) - inertial.shape[1]
         rows = scipy.linalg.block_diag(inertial, np.eye(further)) @ self.matrix * self.units
         lengths = np.linalg.norm(rows, axis=1)
         rows = rows[lengths > 0.0] / lengths[lengths > 0.0, None]
-        # Unlike these combinations, what they span does not depend on the origin of a body's axes.
+        # Unlike these combinations, their span does not depend on the origin of a body's axes.
         span = _without_rounding(scipy.linalg.orth(rows.T, _DEPENDENT).T)
         found = find_base_by_qr(span, len(span))
         units = self.units[found.independent][:, None] / self.units[found.dependent]
@@ -169,7 +172,7 @@ def _unit(k: int, regressor: Regressor) -> np.ndarray:
 
 
 def _list_quantities(name: str, dimension: int) -> list[FileQuantity]:
-    """Of a rigid body, in the order of `_calc_body`."""
+    """Quantities of a rigid body, in the order of `_calc_body`."""
     found = [FileQuantity(f"{name}.mass", ("bodies", name, "mass"), None, "kg")]
     for place, axis in enumerate("xyz"[:dimension]):
         keys = ("bodies", name, "center_of_mass")

@@ -1,8 +1,8 @@
-"""What a drive shows of the noise before any search: where tuning starts, and which settings it does not excite.
+"""Noise that drives show before any search: the start of tuning, and settings that drives do not excite.
 
-The noise of a sensor shows in second differences of its samples, without any model, as the running filter finds that
-of gyroscopes and accelerometers (`sources/imu/noise_floor.py`). What the model lacks shows in the filter's own
-estimates: with x and its variance P, σ² = mean of x² + P, a step of expectation–maximisation
+The noise of a sensor shows in second differences of its samples, without any model; the running filter finds
+that of gyroscopes and accelerometers in this way (`sources/imu/noise_floor.py`). Errors of the model show in
+the filter's own estimates: with x and its variance P, σ² = mean of x² + P, a step of expectation–maximisation
 (`VehicleFilter.adapt_noise`).
 """
 
@@ -28,9 +28,10 @@ from vehicled.stepping import run_steps
 from vehicled.vehicle.arrays import YAW_RATE
 
 _FEWEST = 200
-"""Second differences from which a variance is taken: known to 10 %."""
+"""Least number of second differences for a variance: with these it is known to 10 %."""
 _LARGEST_CHANGE = math.log(100.0)
-"""Of a setting by what the samples show: a channel that stands still shows no noise, and its sensor has some."""
+"""Largest change of a setting's logarithm by samples: a channel that stands still shows no noise, although
+its sensor has some."""
 _Direction = Literal["ahead", "left"]
 """Accelerations along the car, by drive and brakes, and across it, in turns."""
 _GROWS_WITH: dict[str, _Direction] = {
@@ -44,21 +45,21 @@ _GROWS_WITH: dict[str, _Direction] = {
     "unmodelled.lateral": "left",
     "unmodelled.yaw": "left",
 }
-"""With which acceleration of the car errors of the model grow; the others do not depend on how it is driven."""
+"""Acceleration of the car with which errors of the model grow; other errors do not depend on the driving."""
 _EXCITED: dict[_Direction, float] = {"ahead": 0.3, "left": 0.5}
-"""m/s², root mean square: what errors of the model grow with is far beyond that of a straight, even road."""
+"""Least root mean square of these accelerations, m/s²: far beyond that on a straight, even road."""
 _REASON: dict[_Direction, str] = {
     "ahead": "the car hardly accelerates or brakes in the drives",
     "left": "the car hardly turns in the drives",
 }
 _MOVING = 0.5
-"""m/s: the noise is that of starting and stopping, too, where the model lacks most; a car that stands shows none."""
+"""m/s: the noise includes starting and stopping, where the model is worst; a standing car shows none."""
 _NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class DriveMotion:
-    """What the filter that runs in the car finds on a drive, by step at which it has settled and the car moves."""
+    """Results of the car's running filter on a drive, at steps where it has settled and the car moves."""
 
     t: np.ndarray
     """(n,) ns"""
@@ -67,7 +68,7 @@ class DriveMotion:
     yaw_rate: np.ndarray
     """(n,) rad/s"""
     lacking: np.ndarray
-    """(n, 4) x² + P of what the model lacks, (m/s²)² and (rad/s²)²."""
+    """(n, 4) x² + P of the unmodelled accelerations, (m/s²)² and (rad/s²)²."""
 
     @property
     def counting(self) -> frozenset[int]:
@@ -75,7 +76,7 @@ class DriveMotion:
         return frozenset(self.t.tolist())
 
     def within(self, drive: ScoredDrive) -> DriveMotion:
-        """That of the steps of a drive that are evaluated."""
+        """The motion at the evaluated steps of a drive."""
         kept = np.array([t in drive.counting for t in self.t.tolist()], bool)
         return DriveMotion(self.t[kept], self.speed[kept], self.yaw_rate[kept], self.lacking[kept])
 
@@ -107,7 +108,7 @@ def calc_excitation(motions: Sequence[DriveMotion]) -> dict[_Direction, float]:
     squares = {"ahead": [0.0], "left": [0.0]}
     for motion in motions:
         squares["left"] += np.square(motion.speed * motion.yaw_rate).tolist()
-        # From means over a second: corrections of the speed are no accelerations.
+        # From means over a second, as corrections of the speed are no accelerations.
         seconds, group = np.unique(motion.t // _NS, return_inverse=True)
         means = np.bincount(group, motion.speed) / np.maximum(np.bincount(group), 1)
         squares["ahead"] += np.square(np.diff(means)[np.diff(seconds) == 1]).tolist()
@@ -115,7 +116,7 @@ def calc_excitation(motions: Sequence[DriveMotion]) -> dict[_Direction, float]:
 
 
 def find_unexcited(parameters: Sequence[Parameter], motions: Sequence[DriveMotion]) -> dict[str, str]:
-    """Reasons by name of the settings with which nothing in the drives has to do."""
+    """Reasons, by name, for settings that nothing in the drives depends on."""
     excitation = calc_excitation(motions)
     found = {}
     for p in parameters:
@@ -128,7 +129,7 @@ def find_unexcited(parameters: Sequence[Parameter], motions: Sequence[DriveMotio
 def find_start(
     parameters: Sequence[Parameter], file: File, drives: Sequence[ScoredDrive], motions: Sequence[DriveMotion]
 ) -> np.ndarray:
-    """(p,) logarithms of what the drives show over what the file has; 0 where they show nothing."""
+    """(p,) logarithms of the ratio of shown noise to the file's; 0 where the drives show nothing."""
     logs = [Channels(drive.steps) for drive in drives]
     lacking = np.concatenate([m.lacking for m in motions]).mean(axis=0)
     of_model = dict(zip((s.name for s in UNMODELLED.settings), lacking.tolist(), strict=True))
@@ -143,11 +144,11 @@ def find_start(
 
 
 def calc_sample_variance(logs: Sequence[Channels], setting: NoiseSetting) -> float | None:
-    """Variance of the white noise of a sensor's samples, its unit squared; None where too few of them show it."""
+    """Variance of the white noise of a sensor's samples, its unit squared; None if too few samples show it."""
     squares = np.concatenate([np.zeros(0), *_find_variances(logs, setting.channels)])
     if len(squares) < _FEWEST:
         return None
-    # What is beyond five standard deviations is no noise; two thirds of normal numbers are within one.
+    # Deviations beyond five standard deviations are no noise; two thirds of normal numbers are within one.
     variance = float(np.quantile(squares, 2 / 3))
     for _ in range(5):
         variance = float(np.minimum(squares, SPIKE * variance).mean())
@@ -155,7 +156,7 @@ def calc_sample_variance(logs: Sequence[Channels], setting: NoiseSetting) -> flo
 
 
 def _find_variances(logs: Sequence[Channels], channels: Sequence[str]) -> Iterator[np.ndarray]:
-    """By channel of each log, of consecutive samples at equal intervals."""
+    """Squared deviations by channel of each log, from consecutive samples at equal intervals."""
     for log in logs:
         for channel in channels:
             if channel in log:

@@ -1,21 +1,22 @@
 """Most probable parameters of a car from drives, their deviations, and those that the drives do not determine.
 
-Gauss–Newton on the prediction error (`prediction_error.py`) plus the priors of the parameters, damped after Levenberg
-and Marquardt where a step does not improve. Parameters that the drives determine less accurately than their priors
-keep their values; they are taken out one after the other, the least determined first. If a parameter is
-undetermined only in combination with others, the combination is named.
+Gauss–Newton on the prediction error (`prediction_error.py`) plus the priors of the parameters, damped after
+Levenberg and Marquardt if a step does not improve. Parameters that the drives determine less accurately than
+their priors keep their values; they are taken out one after the other, the least determined first. If a
+parameter is undetermined only in combination with others, the combination is named.
 
 Innovations of an imperfect model are correlated in time and carry less information than the same number of
-independent ones. The ratio of the two is estimated from the scatter of the gradients over the drive, which would
-equal the information if innovations were independent; the criterion is divided by this ratio before the priors are
-added (a composite likelihood, adjusted: Varin, Reid and Firth 2011). Standard deviations are those of the remaining
-information, or those of the scatter of each parameter itself (White 1982, "sandwich"), whichever is larger.
+independent ones. The ratio of the two is estimated from the scatter of the gradients over the drive, which
+would equal the information if innovations were independent; the criterion is divided by this ratio before the
+priors are added (a composite likelihood, adjusted: Varin, Reid and Firth 2011). Standard deviations are those
+of the remaining information, or those of the scatter of each parameter itself (White 1982, "sandwich"),
+whichever is larger.
 
 With too much plant noise the filter corrects its state where a parameter should change; the parameters then
-compensate covariances that are too large, with errors above their standard deviations. So one factor of the plant
-noise is estimated as well, by maximum likelihood. The gain of the torque sensors, which scales all forces of the
-car, is a consider parameter: it is not estimated, but its uncertainty is added to that of the others (Schmidt
-1966).
+compensate for too large covariances, with errors above their standard deviations. So one factor of the plant
+noise is estimated as well, by maximum likelihood. The gain of the torque sensors, which scales all forces of
+the car, is a consider parameter: it is not estimated, but its uncertainty is added to that of the others
+(Schmidt 1966).
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ _KNOWN = 0.5
 SETTLED = 0.1
 """Least expected decrease of the criterion, a negative log likelihood, for which there is another pass."""
 _LARGEST_STEP = 0.3
-"""Of a logarithm; at least three standard deviations of the prior."""
+"""Largest step of a logarithm; at least three standard deviations of the prior."""
 _STEPS = 10
 _STEPS_BEFORE = 2
 """Steps with the plant noise of the configuration, before its factor is estimated."""
 _NOISE_RATIO = 10**0.5
 _NOISE_RANGE = (0.009, 11.0)
-"""Ratio between tried factors of the plant noise, and their range. Plant noise includes noise of the model's
+"""Ratio of successive factors of the plant noise, and their range. Plant noise includes noise of the model's
 inputs."""
 _REJECTED = 2
 """Consecutive steps without improvement after which the best result is taken: observations that pass the gate at
@@ -70,7 +71,7 @@ class ParameterCombination:
     """A combination of changes of parameters that the drives do not determine."""
 
     weights: dict[str, float]
-    """Of the parameters, each in units of its prior's standard deviation; the largest is 1."""
+    """Weights of the parameters, each in units of its prior's standard deviation; the largest is 1."""
 
     def __str__(self) -> str:
         parts = [f"{w:+.2g}·{name}" for name, w in self.weights.items()]
@@ -85,7 +86,7 @@ class FoundParameter:
     prior: float
     value: float
     sigma: float
-    """1 σ in its unit; of one that is not identified, the prior's."""
+    """1 σ in its unit; that of the prior if it is not identified."""
     identified: bool
     reason: str = ""
     """Why it is not identified."""
@@ -100,7 +101,7 @@ class FitResult:
     file: File
     """The configuration with the new values."""
     plant_noise: float
-    """Of the fit, over that of the configuration (ratio of standard deviations)."""
+    """Plant noise of the fit over that of the configuration (ratio of standard deviations)."""
     passes: int
     redundancy: float
     """Number of innovations that carry the information of one independent innovation."""
@@ -108,7 +109,7 @@ class FitResult:
 
 Drives = Sequence[ScoredDrive]
 Progress = Callable[[int, float, float], None]
-"""Takes the pass, the seconds done of it, and the criterion of the best so far."""
+"""Receives the number of the pass, the seconds done of it, and the best criterion so far."""
 
 
 class Search:
@@ -137,17 +138,17 @@ class Search:
         self.redundancy = 1.0
         """As in `FitResult`."""
         self.plant_noise = 1.0
-        """Over that of the configuration."""
+        """Ratio to the plant noise of the configuration."""
 
     def configuration(self, theta: np.ndarray, plant_noise: float) -> Configuration:
-        """Raises RunError when these values describe no possible car."""
+        """Configuration with these values. Raises RunError if they describe an impossible car."""
         file = apply(self.file, [*self.parameters, *self.considered], theta)
         if fault := find_fault(file.vehicle, "vehicle"):
             raise RunError(fault)
         return configure(scale_plant(file, plant_noise), self.text)
 
     def evaluate(self, theta: np.ndarray, free: np.ndarray) -> tuple[PredictionError, Derivatives]:
-        """On all drives, with derivatives by the free parameters, then by those that are considered."""
+        """Prediction error on all drives, with derivatives by the free, then by the considered parameters."""
         changes, full = [], np.append(theta, np.zeros(len(self.considered)))
         varied = [*np.flatnonzero(free), *range(len(theta), len(full))]
         for k in varied:
@@ -164,9 +165,9 @@ class Search:
         return error, derivatives
 
     def find_noise(self, criterion: float, *ratios: float) -> float | None:
-        """Change the plant noise by the first of several ratios that decreases the criterion.
+        """Multiply the plant noise by the first of several ratios that decreases the criterion.
 
-        Repeated as long as it does. Returns that ratio, or None.
+        Repeated while the criterion decreases. Returns that ratio, or None.
         """
         for ratio in ratios:
             before = self.plant_noise
@@ -180,7 +181,7 @@ class Search:
         return None
 
     def measure(self, theta: np.ndarray, plant_noise: float = 1.0) -> PredictionError | None:
-        """On all drives, without derivatives; None where the filter diverges."""
+        """Prediction error on all drives, without derivatives; None if the filter diverges."""
         configuration = self.configuration(np.append(theta, np.zeros(len(self.considered))), plant_noise)
         try:
             first, *others = self._drives.run(partial(measure, configuration), self._report)
@@ -192,26 +193,26 @@ class Search:
         self._progress(self.passes, seconds, self.best)
 
     def consider(self, name: str) -> None:
-        """Treat a parameter that is not estimated as a consider parameter from now on, where it can be one."""
+        """Treat a parameter that is not estimated as a consider parameter from now on, if possible."""
         if name in self._may_be_considered:
             self.considered.append(self._may_be_considered[name])
 
     def find_redundancy(self, derivatives: Derivatives) -> float:
-        """From the scatter of the gradients, at least 1."""
+        """Redundancy from the scatter of the gradients, at least 1."""
         derivatives = self.of_free(derivatives)
         count = len(derivatives.blocks) // _MEMORY
         if count < 4:
             return 1.0
         scores = derivatives.blocks[: count * _MEMORY].reshape(count, _MEMORY, -1).sum(axis=1)
         scatter = np.cov(scores.T, ddof=1).reshape(scores.shape[1], -1) * count
-        # Where there is no information there is no scatter either.
+        # Without information there is no scatter either.
         known = np.diag(derivatives.information)
         information = derivatives.information + 1e-9 * np.diag(known + 1.0)
         informed = max(int(np.count_nonzero(known > 1e-6)), 1)
         return max(1.0, float(np.trace(np.linalg.solve(information, scatter))) / informed)
 
     def of_free(self, derivatives: Derivatives) -> Derivatives:
-        """Without the derivatives by considered parameters."""
+        """Derivatives without those by considered parameters."""
         return derivatives.of(range(len(derivatives.gradient) - len(self.considered)))
 
     def cost(self, theta: np.ndarray, error: PredictionError) -> float:
@@ -230,7 +231,8 @@ def fit(
 ) -> FitResult:
     """Estimate parameters of a configuration (with its defaults written out) from drives, on an executor if given.
 
-    With the plant noise of maximum likelihood. Raises RunError when the filter does not start on one of the drives.
+    The plant noise is that of maximum likelihood. Raises RunError if the filter does not start on one of the
+    drives.
     """
     f = Search(file, text, parameters, considered, drives, progress, executor)
     free = np.ones(len(parameters), bool)
@@ -250,7 +252,7 @@ def fit(
             f.redundancy = f.find_redundancy(derivatives)
         ratios, steps = () if ratio is None else (ratio,), _STEPS
     while True:
-        # Parameters that the drives determine poorly are held by their priors and do no harm meanwhile.
+        # Poorly determined parameters are held by their priors and do no harm in the meantime.
         error, derivatives = _descend(f, error, derivatives, free, _STEPS)
         count = int(free.sum())
         for name in leave_unknown(f, derivatives, free, reasons, combinations):
@@ -258,7 +260,7 @@ def fit(
         f.theta[~free] = 0.0
         if int(free.sum()) == count or not free.any():
             break
-        # Begin again, with the undetermined parameters at their priors.
+        # Restart with the undetermined parameters at their priors.
         try:
             error, derivatives = f.evaluate(f.theta, free)
         except RunError:  # the filter diverges at this combination
@@ -275,7 +277,7 @@ def make_result(
     reasons: Mapping[str, str],
     combinations: list[ParameterCombination],
 ) -> FitResult:
-    """What has been found; the derivatives are by the free parameters."""
+    """The result of a search; the derivatives are by the free parameters."""
     covariance = np.zeros((0, 0))
     if free.any():
         own, passed_on = _covariance(f, derivatives, f.sigma[free])
@@ -327,7 +329,7 @@ def _descend(
             better = f.cost(trial, new_error) < f.best
         if better:
             f.theta, error, derivatives = trial, new_error, new_derivatives
-            # The better the fit, the less innovations are correlated in time.
+            # The better the fit, the less the innovations are correlated in time.
             f.redundancy = min(f.redundancy, f.find_redundancy(derivatives))
             f.best = f.cost(f.theta, error)
             damping, rejected = 0.1 * damping, 0
@@ -383,13 +385,13 @@ def leave_unknown(
 
 
 def _combine(direction: np.ndarray, names: list[str]) -> ParameterCombination:
-    """The change of the other parameters that goes with that of an undetermined one."""
+    """The change of an undetermined parameter with the accompanying changes of the others."""
     weights = direction / direction[np.argmax(np.abs(direction))]
     return ParameterCombination({n: float(w) for n, w in zip(names, weights, strict=True) if abs(w) > 0.2})
 
 
 def _covariance(f: Search, derivatives: Derivatives, sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Covariance of the estimated parameters, with priors of `sigma`: their own, and that from considered ones."""
+    """Covariances of the estimated parameters, with priors of `sigma`: own, and due to considered ones."""
     prior, m = np.diag(1.0 / sigma**2), len(sigma)
     d = f.of_free(derivatives)
     expected = np.linalg.inv(d.information / f.redundancy + prior)

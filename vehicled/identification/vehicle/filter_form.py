@@ -1,9 +1,9 @@
-"""The form of the filter that parameters and noise are found with.
+"""The form of the filter for the identification of parameters and noise.
 
-A parameter that is searched must not be estimated by the filter at the same time: the filter would explain part of
-its error, and the innovations would show less of it. So the filter takes all parameters as known and does not adapt
-its noise. Innovations beyond the gate are rejected instead of weighted: a weight depends on the innovation, so that
-it would have to be differentiated too.
+While a parameter is searched, the filter must not estimate it as well: the filter would explain part of its
+error, and the innovations would show less of it. So the filter takes all parameters as known and does not
+adapt its noise. Innovations beyond the gate are rejected instead of weighted: a weight depends on the
+innovation, and would have to be differentiated too.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _UNKNOWNS: Sequence[Path] = (
     ("sensors", "gnss", "antenna_sigma"),
     ("sensors", "gnss", "latency_sigma"),
 )
-"""σ of what the running filter estimates of car and sensors, but for the scale of the car's own speed.
+"""Settings with the σ of parameters that the running filter estimates, without the own speed's scale.
 
-That stays estimated: taken as exact, it would be the measure of the rolling radii that are searched."""
+That scale stays estimated: if taken as exact, it would determine the rolling radii that are searched."""
 
 
 _RATES: Path = ("sensors", "imu", "gyroscopes", "model_error")
 
 
 def without_unknowns(file: File) -> File:
-    """The configuration of which the filter estimates no parameter of car or sensors that may be searched."""
+    """The configuration with a filter that estimates no parameter of car or sensors that may be searched."""
     for path in _UNKNOWNS:
         if get_at(file, path) is not None:
             file = put_at(file, path, 0.0)
@@ -46,7 +46,7 @@ def without_unknowns(file: File) -> File:
 
 
 def with_hard_gates(file: File) -> File:
-    """The configuration whose gates reject what is beyond them, and weight nothing."""
+    """The configuration with gates that reject, and never weight, measurements beyond them."""
     sensors = file.sensors
     for name, settings in sensors.items():
         changes: dict[str, Any] = {name: _harden(settings)}
@@ -55,7 +55,7 @@ def with_hard_gates(file: File) -> File:
 
 
 def _harden(settings: T) -> T:
-    """A section, and those below it, with hard gates."""
+    """A section, including its subsections, with hard gates."""
     changes: dict[str, Any] = {}
     for f in dataclasses.fields(settings):
         value = getattr(settings, f.name)
@@ -67,7 +67,7 @@ def _harden(settings: T) -> T:
 
 
 def calc_filter_form(file: File, tuning: bool) -> tuple[File, list[str]]:
-    """The configuration for identification, or for `tuning`, and what a user has to know of it."""
+    """The configuration for identification, or for `tuning`, and notes on it for the user."""
     notes, of_filter = [], file.filter
     if of_filter.suspension is not None:
         notes.append("found without the states of filter.suspension")
@@ -79,8 +79,8 @@ def calc_filter_form(file: File, tuning: bool) -> tuple[File, list[str]]:
         of_filter = dataclasses.replace(of_filter, kind="errorEKF")
     file = with_hard_gates(dataclasses.replace(file, filter=of_filter))
     file = put_at(file, ("filter", "unmodelled", "adaptive"), False)
-    # Suspensions are to be found: rates of roll and pitch are those of the model. Noise is found for the filter that
-    # runs, which takes them from the gyroscopes.
+    # For the identification of suspensions, rates of roll and pitch must be those of the model. Noise is
+    # found for the running filter, which takes these rates from the gyroscopes.
     if not tuning and get_at(file, _RATES) is not None:
         file = put_at(file, _RATES, (0.0, 0.0, 0.0))
     return (file if tuning else without_unknowns(file)), notes

@@ -1,8 +1,8 @@
-"""Parameters of a car by name: where each stands in the configuration, and its prior.
+"""Parameters of a car by name: the place of each in the configuration, and its prior.
 
-Most are positive, and estimated as logarithms of their ratio to the value in the file; the others as differences
-from it. A parameter also changes the values that depend on it: an axle's tyre stiffness the slips of its greatest
-forces, the centre of mass the sensors' positions, which are measured from there.
+Most are positive, and estimated as logarithms of their ratio to the value in the file; the others as
+differences from it. A parameter also changes the values that depend on it: an axle's tyre stiffness changes
+the slips of its greatest forces, the centre of mass the sensors' positions, which are measured from there.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Setter = Callable[[File, float], File]
 _SIGMA = 0.2
 """Relative prior standard deviation of most figures."""
 _WEIGHED = 0.05
-"""Relative prior standard deviation of a mass, which can be weighed. Where no forces are measured, the mass is the
-scale of all the other parameters."""
+"""Relative prior standard deviation of a mass, which can be weighed. If no forces are measured, all other
+parameters scale with the mass."""
 
 
 @dataclass(frozen=True)
@@ -38,35 +38,35 @@ class Parameter:
     meaning: str
     unit: str
     get: Getter
-    """None where a configuration has no such parameter."""
+    """Reads the parameter; None if a configuration does not have it."""
     set: Setter
     sigma: float = _SIGMA
-    """Prior: of the logarithm of a positive one, else in its unit."""
+    """Prior standard deviation: of the logarithm if positive, else in its unit."""
     positive: bool = True
     key: str = ""
-    """Of the file, where that is another name: a handbook car has other figures."""
+    """Key in the file, if it has another name there: a handbook car has other figures."""
 
     @property
     def full_name(self) -> str:
-        """With the key of the file: `front.spring (ride_frequency)`."""
+        """Name with the key of the file: `front.spring (ride_frequency)`."""
         return f"{self.name} ({self.key})" if self.key else self.name
 
     def value(self, prior: float, theta: float) -> float:
-        """The parameter from its value in the file and what is estimated."""
+        """The parameter from its value in the file and the estimated `theta`."""
         return prior * math.exp(theta) if self.positive else prior + theta
 
     @property
     def step(self) -> float:
-        """A small change of what is estimated."""
+        """A small change of `theta`."""
         return 1e-4 if self.positive else 1e-3 * self.sigma
 
     def calc_deviation(self, value: float, sigma: float) -> float:
-        """Standard deviation in its unit from that of what is estimated."""
+        """Standard deviation in the parameter's unit from that of `theta`."""
         return abs(value) * sigma if self.positive else sigma
 
 
 def get_at(data: Any, path: Path) -> Any:
-    """Value at a path of field names and indices; None where a part of the path is missing."""
+    """Value at a path of field names and indices; None if a part of the path is missing."""
     for part in path:
         if data is None:
             return None
@@ -75,7 +75,7 @@ def get_at(data: Any, path: Path) -> Any:
 
 
 def put_at(data: Any, path: Path, value: Any) -> Any:
-    """A copy with another value there."""
+    """A copy with another value at a path."""
     if not path:
         return value
     part, below = path[0], path[1:]
@@ -90,7 +90,7 @@ def at(*path: str | int) -> tuple[Getter, Setter]:
 
 
 def _scaled(first: Path, *others: Path) -> tuple[Getter, Setter]:
-    """The first of several numbers that keep their ratios."""
+    """Access to the first of several numbers that keep their ratios."""
 
     def put(file: File, value: float) -> File:
         factor = value / get_at(file, first)
@@ -102,7 +102,7 @@ def _scaled(first: Path, *others: Path) -> tuple[Getter, Setter]:
 
 
 def _either(hard_points: tuple[Getter, Setter], handbook: tuple[Getter, Setter]) -> tuple[Getter, Setter]:
-    """By the kind of vehicle in the file."""
+    """Access by the kind of vehicle in the file."""
 
     def pick(file: File) -> tuple[Getter, Setter]:
         return handbook if isinstance(file.vehicle, Handbook) else hard_points
@@ -126,7 +126,10 @@ def _mass() -> tuple[Getter, Setter]:
 
 
 def _center_of_mass(axis: int) -> tuple[Getter, Setter]:
-    """Of the whole car: behind the front axle, or over the ground. Sensors stay where they are in the car."""
+    """Centre of mass of the whole car: distance behind the front axle, or height over the ground.
+
+    Sensors stay where they are in the car.
+    """
 
     def get(file: File) -> float:
         v = file.vehicle
@@ -177,7 +180,7 @@ def _inertia(axis: int, alone: bool = False) -> tuple[Getter, Setter]:
 
 
 def _first_present(*names: Path) -> tuple[Getter, Setter]:
-    """The one of several alternative keys that is given."""
+    """Access to the key that is given, of several alternatives."""
 
     def pick(file: File) -> Path:
         return next((p for p in names if get_at(file, p) is not None), names[0])
@@ -358,7 +361,7 @@ PARAMETERS = {
         *_mounted(),
     )
 }
-"""By name, in the order in which they are listed."""
+"""Parameters by name, in the order of listings."""
 
 USUAL = "mass,center_of_mass.x,inertia.yaw,*.tyre_stiffness,*.spring,steering.offset"
 """Parameters that are identified by default, without those that a configuration does not have. Friction is not
@@ -367,7 +370,7 @@ speed."""
 
 
 def with_defaults(file: File) -> File:
-    """The same configuration with a handbook's default values written out, so that they can be varied."""
+    """The configuration with a handbook's default values written out, so that they can be varied."""
     v = file.vehicle
     if isinstance(v, Vehicle):
         return file
@@ -388,9 +391,9 @@ def with_defaults(file: File) -> File:
 
 
 def choose(names: str, file: File, known: Mapping[str, Parameter] = PARAMETERS) -> list[Parameter]:
-    """Parameters by names and patterns with `*`, between commas.
+    """Parameters by names and patterns with `*`, separated by commas.
 
-    Raises UsageError on one that is unknown or that this configuration does not have.
+    Raises UsageError for a name that is unknown, or not in this configuration.
     """
     chosen: dict[str, Parameter] = {}
     for wanted in filter(None, (n.strip() for n in names.split(","))):
@@ -430,11 +433,11 @@ _HANDBOOK_KEYS: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "anti_roll_bar": (("roll_stiffness", "N·m/rad", "of the anti-roll bar"),),
     "tyre_stiffness": (("cornering_stiffness", "N/rad", "of both tyres"),),
 }
-"""Keys that stand for the hard points' ones, of which one is given, with unit and meaning."""
+"""Keys of handbook cars in place of those of hard points, with unit and meaning; one of them is given."""
 
 
 def for_file(p: Parameter, file: File) -> Parameter:
-    """A parameter with prior, unit and key by the file: a steering offset by its source, a handbook's figures."""
+    """A parameter with prior, unit and key for the file: a steering offset by source, a handbook's figures."""
     axle, _, name = p.name.rpartition(".")
     if isinstance(file.vehicle, Handbook) and name in _HANDBOOK_KEYS:
         keys = _HANDBOOK_KEYS[name]
@@ -462,7 +465,7 @@ def apply(file: File, parameters: Sequence[Parameter], theta: Iterable[float]) -
     for p, t in zip(parameters, theta, strict=True):
         prior = p.get(file)
         assert prior is not None
-        # Another parameter may have changed it, too.
+        # Another parameter may already have changed it.
         here = p.get(result)
         assert here is not None
         result = p.set(result, p.value(here, t))

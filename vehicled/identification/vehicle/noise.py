@@ -1,7 +1,7 @@
-"""Settings of noise that may be found from innovations: of the sensors, and of the model's errors.
+"""Settings of noise that can be found from innovations: of the sensors, and of the model's errors.
 
-All are positive. Not found are accuracies that a receiver reports, and noise that only a standing car shows (the
-lateral acceleration at standstill): only the moving car is evaluated.
+All are positive. Accuracies that a receiver reports are not found, nor is noise that only a standing car
+shows (the lateral acceleration at standstill): only the moving car is evaluated.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from vehicled.identification.vehicle.names import Parameter, at, get_at, put_at
 from vehicled.sources.sensors import find_kinds
 
 _SIGMA = 1.0
-"""Prior of a logarithm: within a factor of three either way."""
+"""Prior standard deviation of a logarithm: within a factor of three in either direction."""
 
 _OF_MODEL = [setting for group in (*CAR, *MODEL) for setting in group.settings]
 _OF_SENSORS = [setting for kind in find_kinds().values() for setting in kind.NOISE]
 
 SETTINGS = {s.name: s for s in (*_OF_SENSORS, *_OF_MODEL) if s.name}
-"""By name: sensors first, then the model in the order of its error states."""
+"""Settings by name: sensors first, then the model in the order of its error states."""
 NOISE = {s.name: Parameter(s.name, s.meaning, s.unit, *at(*s.path), _SIGMA) for s in SETTINGS.values()}
 OF_SENSORS = frozenset(s.name for s in _OF_SENSORS)
-"""Names of those of sensors."""
+"""Names of the settings of sensors."""
 
 
 def scale_plant(file: File, factor: float) -> File:
     """The configuration with its plant noise scaled.
 
-    Scaled are the standard deviations of all errors of the model, except that of a drive force that is not measured.
+    This scales the standard deviations of all errors of the model, except that of an unmeasured drive force.
     """
     for setting in _OF_MODEL:
         value = get_at(file, setting.path)

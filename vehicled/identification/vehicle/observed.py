@@ -20,7 +20,7 @@ from vehicled.stepping import run_steps
 from vehicled.vehicle.car import Car
 
 _INPUT_ARRAYS = ("inputs", "corner_inputs")
-"""Of a car: what `Inputs` writes."""
+"""Arrays of a car that `Inputs` writes."""
 
 
 def _nothing() -> np.ndarray:
@@ -47,13 +47,13 @@ class Change:
 
     configuration: Configuration
     step: float
-    """Of the parameter."""
+    """Size of the step, in the unit of the parameter's estimate."""
 
 
 class ObservedEstimator:
     """An estimator that keeps the observations of its last step.
 
-    With `changes`, their derivatives by each of these.
+    With `changes`, also their derivatives by each of these.
     """
 
     def __init__(self, configuration: Configuration, changes: Sequence[Change] = ()) -> None:
@@ -66,7 +66,7 @@ class ObservedEstimator:
             inputs = _DifferentiatedInputs(self._filter.car, c.sensors, changes, companions)
         self._estimator = Estimator(c, EstimatorParts(self._filter, inputs, self._on_update))
         self.observations: list[tuple[Innovation, Decorrelated]] = []
-        """Of the last step, accepted or rejected."""
+        """Observations of the last step, accepted or rejected."""
 
     def run(self, steps: Iterable[Step]) -> Iterator[int]:
         """Run through a drive; yields the time of each step, ns, after the step. Raises what the estimator raises."""
@@ -76,12 +76,12 @@ class ObservedEstimator:
 
     @property
     def speed(self) -> float:
-        """Along the car, m/s."""
+        """Speed along the car, m/s."""
         return self._estimator.speed
 
     def _on_update(self, record: Innovation) -> None:
         f = self._filter
-        # All of its components are in the filter, also those that were not measured.
+        # The filter holds all components, including those that were not measured.
         innovation, precision = f.decorrelated()
         parts = [innovation, precision, *(f.d_decorrelated() if f.directions else ())]
         if len(record.value) < len(innovation):
@@ -97,7 +97,7 @@ def _make_filter(c: Configuration, companions: Sequence[Companion] = ()) -> Vehi
 def _differentiate_settings(
     sensors: Sensors, changes: Sequence[Change], directions: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """By kind of observation: derivatives of its value (3, directions) and of its variance (directions,)."""
+    """Derivatives by kind of observation: of its value (3, directions) and of its variance (directions,)."""
     variances, offsets = sensors.calc_variances(), sensors.get_offsets()
     d_variances = {kind: np.zeros(directions) for kind in variances}
     d_values = {kind: np.zeros((3, directions)) for kind in offsets}
@@ -111,7 +111,7 @@ def _differentiate_settings(
 
 
 class _DifferentiatedInputs(Inputs):
-    """Inputs, and those of changed configurations where these differ, for the tangents of the car's inputs."""
+    """Inputs, and different inputs of changed configurations, for the tangents of the car's inputs."""
 
     def __init__(
         self, car: Car, sensors: Sensors, changes: Sequence[Change], companions: Sequence[Companion]

@@ -1,4 +1,4 @@
-"""Passes over drives: one drive after the other here, or side by side on an executor, with the same results."""
+"""Passes over drives: one after another here, or in parallel on an executor, with the same results."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from vehicled.jobs.interface import SharingExecutor
 
 R = TypeVar("R")
 Seconds = Callable[[float], None]
-"""Takes the seconds done."""
+"""Receives the seconds done."""
 
 
 class Passes:
-    """Drives that are evaluated again and again; an executor is sent them once."""
+    """Drives that are evaluated repeatedly; they are sent to an executor only once."""
 
     def __init__(self, drives: Sequence[ScoredDrive], executor: SharingExecutor | None) -> None:
         self._drives, self._executor = drives, executor
         self._shared = [] if executor is None else [executor.share(drive) for drive in drives]
 
     def run(self, work: Callable[..., R], progress: Seconds) -> list[R]:
-        """`work` of each drive, in order; its second argument takes the seconds done, or is None.
+        """Results of `work` per drive, in order; its second argument receives the seconds done, or is None.
 
-        `work` must be importable (or a partial of what is). Raises what it raises.
+        `work` must be importable (or a partial of an importable function). Raises its errors.
         """
         done = 0.0
         if self._executor is None:

@@ -1,4 +1,4 @@
-"""Whether a log is fit for identification: its length, its channels, its units; before anything is computed."""
+"""Checks of a log before identification: its length, channels and units, before any computation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vehicled.sources.checks.unit_check import UnitCheck
 from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE
 
 SHORTEST = 10.0
-"""s."""
+"""Least length of a log, s."""
 
 
 class Channels:
@@ -32,7 +32,7 @@ class Channels:
                     times.append(m.t * 1e-9)
                     values.append(value)
         self.length = 0.0 if first is None or last is None else (last - first) * 1e-9
-        """s."""
+        """Length of the log, s."""
         self._samples = {c: (np.array(t), np.array(v)) for c, (t, v) in found.items()}
 
     def __contains__(self, channel: str) -> bool:
@@ -49,12 +49,12 @@ class Channels:
         return values
 
     def times(self, channel: str) -> np.ndarray:
-        """(n,) when the channel was measured, s. Raises KeyError for one that the log does not have."""
+        """(n,) times of a channel's samples, s. Raises KeyError if the log does not have it."""
         return self._samples[channel][0]
 
 
 def find_faults(log: Channels, file: File, parameters: Sequence[Parameter]) -> Iterator[str]:
-    """What is wrong, one line each."""
+    """Faults, one line each."""
     if log.length < SHORTEST:
         yield f"{log.length:.3g} s long: expected at least {SHORTEST:g} s of driving"
         return

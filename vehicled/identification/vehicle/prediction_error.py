@@ -1,10 +1,10 @@
 """Prediction error of the filter on a drive, and its derivatives by the parameters.
 
-The criterion is the negative logarithm of the likelihood of all measurements, by the innovations ν of the very
+The criterion is the negative logarithm of the likelihood of all measurements, by the innovations ν of the
 filter that runs in the car and their covariance S: ½ Σ νᵀS⁻¹ν + ln |S| (Schweppe 1965; Ljung, System
-Identification, section 7.4). Components are decorrelated as in the filter. Beyond the gate g, at r times the gate,
-a measurement counts g (1 + ln r) instead of its NIS: an outlier has little influence on the search, but a rejection
-never improves the criterion.
+Identification, section 7.4). Components are decorrelated as in the filter. Beyond the gate g, at r times the
+gate, a measurement counts g (1 + ln r) instead of its NIS: an outlier has little influence on the search, but
+a rejection never improves the criterion.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from vehicled.identification.vehicle.observed import Change, Decorrelated, Obser
 from vehicled.messages import Innovation, Step
 
 SETTLING = 1.0
-"""s after the start of the filter: until then innovations depend on how it was started."""
+"""Time after the start of the filter, s, during which innovations depend on how it was started."""
 LEAST_SPEED = 3.0
 """m/s: near standstill the tyres stick, and innovations do not depend on the car's parameters."""
 _WORSE = 0.02
-"""Of ½ (ν²/S + ln S) in the mean: as much as a standard deviation that is wrong by 14 % makes."""
+"""Largest increase of the mean of ½ (ν²/S + ln S): the effect of a standard deviation that is wrong by 14
+%."""
 _BLOCK_NS = 1_000_000_000
-"""Gradients are summed over blocks of this length: longer than innovations are correlated."""
+"""Length of blocks over which gradients are summed, ns: longer than the correlation of innovations."""
 
 
 @dataclass
@@ -38,13 +39,13 @@ class SensorError:
     count: int = 0
     rejected: int = 0
     nis: float = 0.0
-    """Sum over the accepted ones, per component."""
+    """Sum over the accepted observations, per component."""
     likelihood: float = 0.0
     """Sum of ½ (νᵀS⁻¹ν + ln |S|)."""
 
     @property
     def mean_nis(self) -> float:
-        """1 when the filter is consistent."""
+        """Mean NIS of the accepted observations: 1 if the filter is consistent."""
         accepted = self.count - self.rejected
         return self.nis / accepted if accepted else math.nan
 
@@ -71,9 +72,10 @@ class PredictionError:
         return self.criterion / self.count
 
     def is_better_than(self, other: PredictionError) -> bool:
-        """Whether all observations together are predicted better, and none of the kinds of observation worse.
+        """Whether all observations together are predicted better, and no kind of observation worse.
 
-        Samples of an IMU are so many that errors of the others, such as positions, have no weight in the sum.
+        Samples of an IMU are so many that errors of other kinds, such as positions, have no weight in the
+        sum.
         """
         means = {name: s.likelihood / s.count for name, s in other.sensors.items() if s.count}
         worse = [
@@ -127,15 +129,15 @@ class Derivatives:
 
 @dataclass(frozen=True)
 class ScoredDrive:
-    """Steps of a log, and which of them are evaluated: the same ones for all parameters."""
+    """Steps of a log, and the steps that are evaluated: the same for all parameters."""
 
     steps: Sequence[Step]
     counting: frozenset[int]
-    """Times of steps, ns."""
+    """Times of the evaluated steps, ns."""
 
     @classmethod
     def of(cls, configuration: Configuration, steps: Sequence[Step]) -> ScoredDrive:
-        """Those at which the filter of a configuration has settled and the car moves."""
+        """A drive, evaluated at steps where the filter of a configuration has settled and the car moves."""
         return cls(steps, find_counting(configuration, cls(steps, frozenset())))
 
     @property
@@ -149,7 +151,7 @@ class ScoredDrive:
         return ScoredDrive(self.steps, frozenset(t for t in self.counting if t >= border))
 
     def before(self, share: float) -> ScoredDrive:
-        """Its part before a share of its time."""
+        """The part of the drive before a share of its time."""
         border = self.steps[0].t + round(share * self.length * 1e9)
         steps = [s for s in self.steps if s.t < border]
         return ScoredDrive(steps, frozenset(t for t in self.counting if t < border))
@@ -174,9 +176,9 @@ def find_counting(
 def measure(
     configuration: Configuration, drive: ScoredDrive, progress: Callable[[float], None] | None = None
 ) -> PredictionError:
-    """Prediction error of a configuration on a drive; `progress` takes the seconds done.
+    """Prediction error of a configuration on a drive; `progress` receives the seconds done.
 
-    Raises RunError when no step of it is evaluated.
+    Raises RunError if no step of it is evaluated.
     """
     error = PredictionError()
     for _, pairs in _run(ObservedEstimator(configuration), drive, progress):
@@ -209,7 +211,7 @@ def differentiate(
     drive: ScoredDrive,
     progress: Callable[[float], None] | None = None,
 ) -> tuple[PredictionError, Derivatives]:
-    """`measure`, with the derivatives by the parameters that `changes` change."""
+    """`measure`, with derivatives by the parameters changed in `changes`."""
     error, p = PredictionError(), len(changes)
     information, blocks = np.zeros((p, p)), []
     stream = _run(ObservedEstimator(configuration, changes), drive, progress)
@@ -241,7 +243,7 @@ def _derivatives(pairs: Sequence[tuple[Innovation, Decorrelated]], p: int) -> tu
 def _run(
     estimator: ObservedEstimator, drive: ScoredDrive, progress: Callable[[float], None] | None
 ) -> Iterator[tuple[int, list[tuple[Innovation, Decorrelated]]]]:
-    """By evaluated step: its time, ns, and its observations."""
+    """For each evaluated step: its time, ns, and its observations."""
     for t in estimator.run(drive.steps):
         if t in drive.counting:
             yield t, estimator.observations

@@ -1,7 +1,8 @@
-"""Inputs of the car, interpolated between samples: in a recording, later samples are known too.
+"""Inputs of the car, interpolated between samples, as a recording also contains later samples.
 
-In the car, the model follows steering, torque and pressure a little late: their samples are held or extrapolated,
-and noise is smoothed with past samples alone. Parameters fitted with such inputs compensate the delay.
+In the car, the model follows steering, torque and pressure with a small delay: samples are held or
+extrapolated, and noise is smoothed with past samples alone. Parameters fitted with such inputs would
+compensate for the delay.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from vehicled.messages import Measurement, Step
 from vehicled.sources.sensors import find_input_limits
 
 _ORDER = 3
-"""Of the polynomials that smooth the steering (Savitzky and Golay 1964)."""
+"""Order of the polynomials that smooth the steering (Savitzky and Golay 1964)."""
 _NO_SMOOTHING = 1e-6
 """s: memory of a tracker that practically does not smooth."""
 _SOURCE = "inputs"
 
 
 def interpolate_inputs(steps: Sequence[Step], smoothing: float) -> list[Step]:
-    """The same steps of equal length, with inputs sampled at each of them, linear between their samples.
+    """The same steps of equal length, with inputs at each step, linearly interpolated between their samples.
 
-    Those of steering are smoothed over `smoothing` s to both sides.
+    Steering inputs are smoothed over `smoothing` s on both sides.
     """
     from scipy.signal import (
         savgol_filter,  # takes a second, which others who import this module need not wait
@@ -45,18 +46,18 @@ def interpolate_inputs(steps: Sequence[Step], smoothing: float) -> list[Step]:
 
 
 def without_smoothing(file: File) -> File:
-    """The configuration that uses such inputs as they are."""
+    """The configuration that uses such inputs without further smoothing."""
     return with_smoothing(file, _NO_SMOOTHING)
 
 
 def with_smoothing(file: File, smoothing: float) -> File:
-    """The configuration that follows the steering with another memory, s."""
+    """The configuration with another memory of the steering, s."""
     steering = replace(file.sensors.steering, smoothing=smoothing)
     return replace(file, sensors=replace(file.sensors, steering=steering))
 
 
 def _with_inputs(step: Step, inputs: dict[str, float]) -> Step:
-    """A step with these inputs at its time in place of the sampled ones."""
+    """A step with these inputs at its time instead of the sampled ones."""
     kept = list(_without_inputs(step.measurements))
     if inputs:
         kept.append(Measurement(_SOURCE, step.t, step.t, inputs))
@@ -73,7 +74,7 @@ def _without_inputs(measurements: Sequence[Measurement]) -> Iterator[Measurement
 
 
 def _series(steps: Sequence[Step]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Times, s, and values of each input in order of time; values outside of the limits are left out."""
+    """Times, s, and values of each input in order of time; values outside the limits are left out."""
     samples: dict[str, dict[int, float]] = {}
     limits = find_input_limits()
     for step in steps:

@@ -1,8 +1,8 @@
-"""Common part of identification and tuning: from logs by a fit and its validation to a new configuration and a table.
+"""Common part of identification and tuning: from logs to a fit, its validation, and a new configuration.
 
-Parameters must hold on other drives: when a drive that was not used is predicted worse with them, the parameter
-that contributes most to this keeps its prior value, and the others are estimated again. Usually this is friction:
-its value from a slow lap does not hold on a fast one.
+Parameters must hold on other drives: if a drive that was not used is predicted worse with them, the parameter
+that contributes most to this keeps its prior value, and the others are estimated again. Usually this is
+friction: its value from a slow lap does not hold on a fast one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from vehicled.reading import settings
 from vehicled.terminal.progress import Progress
 
 HELD_OUT = 1 / 3
-"""Share of the last log that is kept for validation when no other log is."""
+"""Share of the last log that is kept for validation if no other log is given."""
 _NOT_VALIDATED = "its estimate does not hold on the drive that was not used"
 
 
@@ -55,7 +55,7 @@ class Recording:
 
     name: str
     steps: Sequence[Step]
-    """At the car's own rate."""
+    """Steps at the car's own rate."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,15 @@ class Session:
     validation_before: PredictionError
     validation_after: PredictionError
     validation: str
-    """Name of the drive."""
+    """Name of the drive for validation."""
     choices: int
-    """How many parameters were left because of the validation: above 0, the drive has been used for this choice."""
+    """Number of parameters left at their priors because of the validation: above 0, it used the drive for a
+    choice."""
     held_out: ScoredDrive
     before: Configuration
     after: Configuration
     text: str
-    """Of the new configuration."""
+    """Text of the new configuration."""
     notes: list[str]
 
 
@@ -87,7 +88,7 @@ def run(
     quiet: bool,
     executor: SharingExecutor | None = None,
 ) -> Session:
-    """Fit parameters of a configuration to logs, or its noise when `tuning`; several side by side on an executor.
+    """Fit parameters of a configuration to logs, or its noise if `tuning`; in parallel on an executor if given.
 
     Raises UsageError for wrong names and unsuitable logs, RunError on failure.
     """
@@ -172,9 +173,9 @@ def _as_it_runs(given: File, form: File, text: str) -> Configuration:
 
 
 def write(text: str, file: File, found: File) -> str:
-    """The text of `file`, which has its defaults written out, with the numbers in which `found` differs."""
+    """The text of `file`, which has its defaults written out, with the numbers that differ in `found`."""
     new_text = edit(text, list(find_edits(file, found)))
-    # Defaults of a handbook depend on its other numbers: they, too, must have the values of the fit.
+    # Defaults of a handbook depend on its other numbers: they must also get the values of the fit.
     loaded = with_defaults(settings.loads(new_text, File, "the configuration that was found"))
     return edit(new_text, list(find_edits(loaded.vehicle, found.vehicle, ("vehicle",))))
 
@@ -185,9 +186,10 @@ def find_validated(
     find: Callable[[Sequence[Parameter]], FitResult],
     validate: Callable[[File], PredictionError | None],
 ) -> tuple[FitResult, PredictionError, PredictionError, int]:
-    """An estimate with which the held-out drive is predicted better than before.
+    """An estimate that predicts the held-out drive better than before.
 
-    Returned with the prediction errors before and after, and the number of parameters left for that.
+    Returned with the prediction errors before and after, and the number of parameters left at their priors
+    for this.
     """
     before = validate(file)
     assert before is not None
@@ -203,7 +205,7 @@ def find_validated(
         if not free or (after is not None and after.mean < before.mean):
             break
         without = [validate(f.parameter.set(estimate.file, f.prior)) for f in free]
-        # Where the filter diverges whichever parameter is left, the one that changed most.
+        # If the filter diverges whichever parameter is left, leave the one that changed most.
         changes = [
             abs(f.value - f.prior) / f.parameter.calc_deviation(f.prior, f.parameter.sigma) for f in free
         ]
@@ -226,10 +228,10 @@ def find_validated(
 def keep_validated(
     file: File, estimate: FitResult, validate: Callable[[File], PredictionError | None]
 ) -> tuple[FitResult, PredictionError, PredictionError, int]:
-    """What of tuned noise holds on the held-out drive: all of it, that of the sensors alone, or nothing.
+    """The tuned noise that holds on the held-out drive: all of it, that of the sensors alone, or nothing.
 
-    Returned with the prediction errors before and after, and the number of parameters left for that. Noise of the
-    model depends on how the car was driven, and that of its sensors does not.
+    Returned with the prediction errors before and after, and the number of parameters left at their priors
+    for this. Noise of the model depends on how the car was driven, noise of its sensors does not.
     """
     before = validate(file)
     assert before is not None
@@ -274,7 +276,7 @@ def identify(
 
 
 def as_json(session: Session) -> dict[str, Any]:
-    """Parts of `--json`."""
+    """Contents of `--json`."""
     estimate = session.estimate
     return {
         "parameters": [
@@ -313,7 +315,7 @@ def _error_as_json(error: PredictionError) -> dict[str, Any]:
 
 
 def format_session(session: Session) -> list[str]:
-    """Tables for people."""
+    """Tables as text lines."""
     lines = [f"{'parameter':<42} {'prior':>11} {'estimate':>11} {'± 1 σ':>9}  {'unit':<10}"]
     for f in session.estimate.found:
         new = f"{f.value:>11.5g} {f.sigma:>9.2g}" if f.identified else f"{'left':>11} {'':>9}"

@@ -1,10 +1,10 @@
 """Most probable noise of sensors and model from drives, within the time that the drives themselves took.
 
-The search begins with what the drives show without it (`adapted.py`), so that noise that is given wrongly by far
-makes no difference. Then a few passes with derivatives follow; what the drives do not determine is left out after
-the first. The Gauss–Newton step is one of the variances, σ² (1 + 2 δ) for a step δ of ln σ: covariances of
-innovations are linear in them, and of a variance that is too large by far, δ is near −½. A pass without derivatives,
-a quarter of the work or less, shows whether a step is one to the better.
+The search begins with the noise that the drives show directly (`adapted.py`), so that even grossly wrong
+settings do not matter. A few passes with derivatives follow; settings that the drives do not determine are
+left out after the first. The Gauss–Newton step is one of the variances, σ² (1 + 2 δ) for a step δ of ln σ:
+covariances of innovations are linear in them, and for a variance that is far too large, δ is near −½. A pass
+without derivatives, which takes a quarter of the work or less, shows whether a step improves the criterion.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ from vehicled.identification.vehicle.prediction_error import Derivatives
 from vehicled.jobs.interface import SharingExecutor
 
 _PASSES = 3
-"""With derivatives."""
+"""Number of passes with derivatives."""
 _TRIALS = 2
-"""Of a step, the later ones shorter."""
+"""Number of trials of a step; the second one is shorter."""
 _LEAST_OF_MODEL = math.log(0.5)
-"""Of the logarithm of noise of the model over the file's: drives on which the model is right most of the time are
-explained best by far less, and the seconds in which it is wrong, as when the car starts, by far more."""
+"""Least logarithm of the ratio of model noise to the file's: drives on which the model is right most of the
+time are best explained by far less noise, and the seconds in which it is wrong, for example when the car
+starts, by far more."""
 _LARGEST_STEP = 0.8
-"""Of the logarithm of a standard deviation: with larger ones, others make up for those that went too far."""
+"""Largest change of the logarithm of a standard deviation: after larger steps, other settings compensate for
+those that went too far."""
 
 
 def tune(
@@ -55,8 +57,8 @@ def tune(
 ) -> FitResult:
     """Estimate noise of a configuration (with its defaults written out) from drives, on an executor if given.
 
-    `start`: (p,) logarithms of the first values over those of the file; `unexcited`: settings that keep their values
-    from the file, with the reason. Raises RunError when the filter does not start on one of the drives.
+    `start`: (p,) logarithms of the first values over those of the file; `unexcited`: settings that keep their
+    values from the file, with the reason. Raises RunError if the filter does not start on one of the drives.
     """
     f = Search(file, text, parameters, (), drives, progress, executor)
     free = np.array([p.name not in unexcited for p in parameters])
@@ -65,7 +67,7 @@ def tune(
     f.theta = np.where(free, np.maximum(start, least), 0.0)
     try:
         derivatives = _differentiate(f, free)
-    except RunError:  # the filter diverges at once with these
+    except RunError:  # the filter diverges with the start values
         f.theta[:] = 0.0
         derivatives = _differentiate(f, free)
     excited = free.copy()
@@ -84,7 +86,7 @@ def tune(
 
 
 def describe_bounds(found: Sequence[FoundParameter]) -> list[str]:
-    """A line about noise of the model that ended at the least that is chosen, if there is any."""
+    """A line about model noise that ended at its least allowed value, if there is any."""
     least = math.exp(_LEAST_OF_MODEL)
     names = [
         f.parameter.name
@@ -112,7 +114,7 @@ def _calc_cost(f: Search, theta: np.ndarray) -> float:
 
 
 def _step(f: Search, derivatives: Derivatives, free: np.ndarray, least: np.ndarray) -> bool:
-    """A step of the free parameters, not below (p,) `least`, to the better; False where none is found or expected."""
+    """Step the free parameters, not below (p,) `least`; False if no improvement is found or expected."""
     prior, damping = 1.0 / f.sigma[free] ** 2, 0.0
     matrix = derivatives.information / f.redundancy + np.diag(prior)
     gradient = derivatives.gradient / f.redundancy + f.theta[free] * prior

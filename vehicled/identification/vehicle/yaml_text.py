@@ -21,11 +21,11 @@ class Edit:
     keys: Keys
     values: tuple[float, ...]
     unit: str
-    """In which it is written where there is no value yet; empty for plain numbers."""
+    """Unit for writing if there is no value yet; empty for plain numbers."""
 
 
 def find_edits(before: Any, after: Any, keys: Keys = ()) -> Iterator[Edit]:
-    """Where numbers of two instances of one settings dataclass differ."""
+    """Edits for the numbers that differ between two instances of one settings dataclass."""
     hints = get_type_hints(type(after), include_extras=True)
     for field in dataclasses.fields(after):
         old, new = getattr(before, field.name), getattr(after, field.name)
@@ -38,7 +38,7 @@ def find_edits(before: Any, after: Any, keys: Keys = ()) -> Iterator[Edit]:
 
 
 def _unit(hint: Any) -> str:
-    """The symbol in an annotation, wherever in it."""
+    """The unit's symbol anywhere in an annotation; empty if there is none."""
     if get_origin(hint) is Annotated:
         own = next((m.symbol for m in hint.__metadata__ if isinstance(m, Unit)), "")
         return own or _unit(get_args(hint)[0])
@@ -46,7 +46,7 @@ def _unit(hint: Any) -> str:
 
 
 def edit(text: str, edits: list[Edit]) -> str:
-    """The text with these values; what is missing is added to its section."""
+    """The text with these values; missing keys are added to their section."""
     for one in edits:
         text = _edit(text, one)
     return text
@@ -89,7 +89,7 @@ def _number(value: float) -> str:
 
 def _replaced(text: str, node: yaml.Node, value: str) -> str:
     begin, end = node.start_mark.index, node.end_mark.index
-    # A comment behind it keeps its column where it can.
+    # A comment after the value keeps its column if possible.
     line_end = text.find("\n", end)
     rest = text[end : len(text) if line_end < 0 else line_end]
     spaces = len(rest) - len(rest.lstrip(" "))
@@ -100,7 +100,7 @@ def _replaced(text: str, node: yaml.Node, value: str) -> str:
 
 
 def _inserted(text: str, node: yaml.Node, line: str) -> str:
-    """As the first of a mapping."""
+    """Insert a line as the first entry of a mapping."""
     begin = node.start_mark.index
     if isinstance(node, yaml.MappingNode) and node.flow_style:
         comma = ", " if node.value else ""
