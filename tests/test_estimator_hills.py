@@ -50,6 +50,7 @@ def test_nor_are_the_accelerometers_blamed():
     assert states["imu.accel"]["state"] == states["imu.gyro"]["state"] == "active"
 
 
+@pytest.mark.slow
 def test_steep_hills_leave_an_rtk_drive_where_it_is():
     """A pitch of seconds was taken for a bias of the gyroscope, which drew time of fixes and place away: 0.13 m."""
     gentle = Temper(lateral=(1.0, 3.5), braking=(1.0, 2.5))

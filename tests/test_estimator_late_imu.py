@@ -81,6 +81,7 @@ def test_an_antenna_whose_place_is_known_is_not_doubted(ahead):
         assert abs(run.estimator.parameters()["imu_latency"].value) < 0.01
 
 
+@pytest.mark.slow
 def test_without_roll_and_pitch_gyroscopes_neither_time_nor_antenna_is_doubted():
     """Over seconds, small errors of the estimate's attitude move a path by more than fixes err by."""
     drive = mixed(55.0)

@@ -41,7 +41,7 @@ def places(f):
     return [f.states.index(POSITION, axis) for axis in ("x", "y")]
 
 
-@pytest.mark.parametrize("kind", ["errorEKF", "UKF"])
+@pytest.mark.parametrize("kind", ["errorEKF", pytest.param("UKF", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("white", [WHITE, 0.01])
 @pytest.mark.parametrize("age", [0, 15])
 def test_it_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):

@@ -52,6 +52,7 @@ def here(drives):
     return found(drives)
 
 
+@pytest.mark.slow
 def test_processes_find_the_same(drives, here):
     with LocalProcesses(2) as executor:
         assert found(drives, executor) == here

@@ -144,6 +144,7 @@ def test_the_values_of_the_file_count_as_known_to_30_percent():
         assert not row.identified or row.sigma < 0.5 * row.prior_sigma
 
 
+@pytest.mark.slow
 def test_errors_of_plates_are_as_large_as_their_standard_deviations():
     """Of base parameters, with masses and a spring that are not those of the file."""
     truth, errors = draw_plates((0.0, 0.0)), []

@@ -158,7 +158,8 @@ def test_sigma_after_a_restart_in_a_bend_is_true():
         assert (np.abs(run.error(drive, name)[run.t >= 10 * SECOND]) < 4.0 * sigma).all(), name
 
 
-@pytest.mark.parametrize("kind", ["UKF", pytest.param("DEKF", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["UKF", "DEKF"])
 def test_every_kind_of_filter_can_be_smoothed(kind):
     given = prototype()
     configuration = dataclasses.replace(given, filter=dataclasses.replace(given.filter, kind=kind))

@@ -365,6 +365,7 @@ def test_a_false_fix_is_not_followed_for_want_of_the_speed_that_courses_come_wit
     assert np.abs(run.error(drive, "y")).max() < 10.0
 
 
+@pytest.mark.slow
 def test_positions_that_drift_from_the_velocity_are_not_followed_however_long():
     """By 0.5 m/s for 14 s; the estimate follows by a few centimetres and says so."""
     drive = mixed()
