@@ -1,9 +1,9 @@
-"""Functions with loops over the arrays of a workspace, as LLVM IR text: where straight-line code would be long.
+"""Functions with loops over the arrays of a workspace, as LLVM IR text, where straight-line code would be long.
 
-Straight-line code is read from memory anew in every step, a few bytes for each operation. Where thousands of
-operations follow one pattern (a covariance and its updates), loops of a few hundred bytes run faster. Such a function
-takes the place of a kernel (`Program.replace`), which remains declared by its expressions: they are what is
-differentiated, and what tests compare the loops with.
+Straight-line code is read from memory again in every step, a few bytes for each operation. Where thousands of
+operations follow one pattern (a covariance and its updates), loops of a few hundred bytes run faster. Such a
+function replaces a kernel (`Program.replace`). The kernel remains declared by its expressions: these are
+differentiated, and tests compare the loops with them.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from dataclasses import dataclass
 from vehicled.symbolic.program import KernelHandle, Program
 
 _SIDE_BY_SIDE = 4
-"""Consecutive numbers that `each` computes at once."""
+"""How many consecutive numbers `each` computes at once."""
 
 
 Table = Callable[[str], str]
-"""Loads the constant at an index."""
+"""A function that loads the constant at an index."""
 
 
 @dataclass(frozen=True)
 class BegunLoop:
-    """A loop that has been begun."""
+    """A loop that has been started."""
 
     index: str
-    """An i64."""
+    """Name of the index, an i64."""
     carried: tuple[str, ...]
-    """Values from one turn to the next, as they are in this one."""
+    """Names of the values carried from one iteration to the next, as of the present iteration."""
     number: int
     heads: tuple[int, ...]
-    """Lines to be completed at the end: those of the index and of the carried values."""
+    """Lines that are completed at the end of the loop: those of the index and of the carried values."""
 
 
 class ArrayLoops:
@@ -41,7 +41,7 @@ class ArrayLoops:
     """
 
     def __init__(self, program: Program, name: str, *arguments: str) -> None:
-        """`arguments`: type and name of each beside the workspace, such as `i64 %row`."""
+        """`arguments`: type and name of each argument in addition to the workspace, such as `i64 %row`."""
         self._layout, self._name, self._arguments = program.layout, name, arguments
         self._lines: list[str] = []
         self._tables: list[str] = []
@@ -49,18 +49,18 @@ class ArrayLoops:
 
     @property
     def text(self) -> str:
-        """The function, and its tables."""
+        """The text of the function and of its tables."""
         head = f'define void @"{self._name}"({", ".join(("ptr %w", *self._arguments))}) nounwind'
         return "".join([*self._tables, head, " {\nentry:\n", *self._lines, "  ret void\n}\n"])
 
     def place(self, array: str) -> int:
-        """Of an array of plain numbers. Raises KeyError."""
+        """Place of an array of plain numbers. Raises KeyError."""
         return self._layout.places[array].offset
 
     # -- control ------------------------------------------------------------------------------------------
 
     def begin(self, first: str | int, end: str | int, *carried: tuple[str, str]) -> BegunLoop:
-        """Begin a loop for indices from `first` on that are less than `end`; `carried`: types and first values."""
+        """Begin a loop over indices from `first` to below `end`; `carried`: types and first values."""
         self._count += 1
         n, before = self._count, self._block
         self._line(f"br label %top{n}")
@@ -76,7 +76,10 @@ class ArrayLoops:
         return BegunLoop(names[0], tuple(names[1:]), n, tuple(heads))
 
     def end(self, loop: BegunLoop, *values: str, step: str | int = 1) -> None:
-        """End a loop with the values of its next turn. After it, `carried` are those after the last turn."""
+        """End a loop, with the values for its next iteration.
+
+        After the loop, `carried` has those of the last iteration.
+        """
         following = self.new(f"add i64 {loop.index}, {step}")
         for head, value in zip(loop.heads, (following, *values), strict=True):
             self._lines[head] = self._lines[head].rstrip() + f" [{value}, %{self._block}]\n"
@@ -84,7 +87,7 @@ class ArrayLoops:
         self._begin_block(f"end{loop.number}")
 
     def each(self, first: str | int, end: str | int, body: Callable[[str, int], None]) -> None:
-        """`body(index, size)` for consecutive numbers: `size` at once while there are so many, then single ones."""
+        """Call `body(index, size)` for consecutive numbers: `size` at once while enough remain, then singly."""
         whole = self.new(f"sub i64 {end}, {_SIDE_BY_SIDE - 1}")
         wide = self.begin(first, whole)
         body(wide.index, _SIDE_BY_SIDE)
@@ -94,7 +97,7 @@ class ArrayLoops:
         self.end(single)
 
     def unless_zero(self, value: str, body: Callable[[], None]) -> None:
-        """What `body` adds runs for another float64 than zero."""
+        """Run what `body` adds only if a float64 is not zero."""
         self._count += 1
         n = self._count
         other = self.new(f"fcmp une double {value}, 0.0")
@@ -121,18 +124,18 @@ class ArrayLoops:
         return f"%v{self._count}"
 
     def sum(self, *terms: str | int) -> str:
-        """An i64."""
+        """Sum of integers, an i64."""
         total, *more = terms
         for term in more:
             total = self.new(f"add i64 {total}, {term}")
         return str(total)
 
     def load(self, place: str | int, size: int = 1) -> str:
-        """A float64, or a vector of so many."""
+        """Load a float64, or a vector of `size` of them."""
         return self.new(f"load {_type(size)}, ptr {self._pointer(place)}, align 8")
 
     def store(self, value: str, place: str | int, size: int = 1) -> None:
-        """Store a float64, or a vector."""
+        """Store a float64, or a vector of `size` of them."""
         self._line(f"store {_type(size)} {value}, ptr {self._pointer(place)}, align 8")
 
     def clear(self, first: int, end: int) -> None:
@@ -142,7 +145,7 @@ class ArrayLoops:
         self.end(zero)
 
     def broadcast(self, value: str, size: int) -> str:
-        """A float64 as a vector of equal ones."""
+        """A float64 as a vector of `size` equal elements."""
         if size == 1:
             return value
         one = self.new(f"insertelement {_type(size)} undef, double {value}, i32 0")
@@ -150,19 +153,19 @@ class ArrayLoops:
         return self.new(f"shufflevector {_type(size)} {one}, {_type(size)} undef, {mask}")
 
     def multiply(self, a: str, b: str, size: int = 1) -> str:
-        """A product."""
+        """Product of two float64, or of two vectors."""
         return self.new(f"fmul contract {_type(size)} {a}, {b}")
 
     def add(self, a: str, b: str, size: int = 1) -> str:
-        """A sum of float64."""
+        """Sum of two float64."""
         return self.new(f"fadd contract {_type(size)} {a}, {b}")
 
     def subtract(self, a: str, b: str, size: int = 1) -> str:
-        """A difference."""
+        """Difference of two float64."""
         return self.new(f"fsub contract {_type(size)} {a}, {b}")
 
     def table(self, values: Sequence[int]) -> Table:
-        """Constants; the function loads the one at an index, as an i64."""
+        """Store constants in a table; the returned function loads the one at an index, as an i64."""
         name = f'@"{self._name}.table{len(self._tables)}"'
         content = ", ".join(f"i64 {v}" for v in values)
         self._tables.append(f"{name} = private unnamed_addr constant [{len(values)} x i64] [{content}]\n")

@@ -57,7 +57,7 @@ def source(kernel: Kernel, layout: Layout, prefix: str) -> str:
         kept = [line.target for line in group if line.is_new and line.target not in inner]
         lines += [f"    double {name}[{layout.lanes}];" for name in kept]
         lines.append(f"    for (int k = 0; k < {layout.lanes}; k++) {{")
-        # What no other group reads is a plain number within the loop.
+        # A value that no other group reads is a plain number within the loop.
         element = re.compile(rf"\b({'|'.join(sorted(inner))})\[k\]")
         for line in group:
             value = element.sub(r"\1", line.value) if inner else line.value
@@ -80,9 +80,9 @@ def _find_uses(groups: Sequence[Sequence[Assignment]]) -> dict[str, set[int]]:
 
 
 def _group(lines: Sequence[Assignment]) -> list[list[Assignment]]:
-    """Lines that can stand in one loop over lanes, or in none, with what they read in groups before or above them.
+    """Group lines that can share one loop over lanes, or none, after the groups that they read from.
 
-    As many as possible at once: loops over a few lines each cost more than what is in them.
+    Each group has as many lines as possible: a loop over a few lines costs more than these lines do.
     """
     made = {line.target: n for n, line in enumerate(lines) if line.is_new}
     loads = {n for n, line in enumerate(lines) if line.is_new and line.value.startswith("m->")}
@@ -92,7 +92,7 @@ def _group(lines: Sequence[Assignment]) -> list[list[Assignment]]:
     ]
     for n, line in enumerate(lines):
         if not line.is_new:
-            # A kernel may read and write the same place: what it reads, it reads first.
+            # A kernel may read and write the same place: it has to read first.
             waits[n] |= loads
     swapped = [{made[name] for name in line.swapped} for line in lines]
     groups: list[list[Assignment]] = []

@@ -80,7 +80,7 @@ def _source(library: Library) -> str:
 
 
 def _comment(lines: Sequence[str], indent: str = "") -> list[str]:
-    """A comment ends where the text has its end mark; names of mechanisms' files may have it."""
+    """Lines of a comment. End marks within the text are changed, as names of mechanisms' files may have them."""
     first, *others = [line.replace("*/", "* /") for line in lines]
     text = [f"{indent}/* {first}", *(f"{indent}   {line}".rstrip() for line in others)]
     text[-1] += " */"

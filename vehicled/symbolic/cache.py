@@ -1,9 +1,10 @@
-"""Files on disk under a key of what they were made from: object code, and its description.
+"""Files on disk under a key of their inputs: object code and its description.
 
-An entry is written by rename, so that any number of processes may start at once. Whatever an entry depends on is in
-its key; an entry that is damaged or belongs to another key fails its checksum and is made anew. Entries are data:
-reading one runs no code from it. But its object code is run later, so that one that others own or can write to, or
-whose folder they can, is not used. A cache that cannot be used or written only costs time.
+An entry is written under another name and then renamed, so that any number of processes may start at once.
+Its key includes everything on which the entry depends. An entry that is damaged or belongs to another key
+fails its checksum and is built again. Reading an entry runs no code, but its object code is run later.
+Therefore an entry is not used if other users own it or can write to it or to its folder. If the cache cannot
+be used or written, the code is compiled every time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def directory() -> Path:
 
 
 def make_key(*parts: str) -> str:
-    """Key of a result that depends on these texts."""
+    """Key of a result that depends on the given texts."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -45,7 +46,7 @@ def object_key(source: str, target: str) -> str:
 
 
 def load(key: str, suffix: str) -> bytes | None:
-    """Content that `keep` has kept under `key`, if there is a valid entry. `suffix` of the file: its kind."""
+    """Content that was kept under `key`, or None without a valid entry. `suffix` of the file: kind of the content."""
     path = _path(key, suffix)
     if not _is_safe(path.parent):
         return None
@@ -67,7 +68,7 @@ def load(key: str, suffix: str) -> bytes | None:
 
 
 def keep(key: str, suffix: str, content: bytes) -> bool:
-    """Keep an entry, replacing a present one. Returns whether it could be written."""
+    """Keep an entry, replacing an earlier one. Returns whether it could be written."""
     path, temporary = _path(key, suffix), None
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,7 +79,7 @@ def keep(key: str, suffix: str, content: bytes) -> bool:
             file.write(_head(key, content) + content)
         os.replace(temporary, path)
     except OSError:
-        # A full disk leaves half a file.
+        # If the disk is full, half a file remains.
         if temporary:
             Path(temporary).unlink(missing_ok=True)
         return False
@@ -86,12 +87,12 @@ def keep(key: str, suffix: str, content: bytes) -> bool:
 
 
 def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes:
-    """Object code of `source` for `target`: from disk when there is a valid entry, else built and kept."""
+    """Object code of `source` for `target`: from a valid entry on disk, else built and kept."""
     key = object_key(source, target)
     code = load(key, OBJECT)
     if code is None:
         begun = time.monotonic()
-        # A warning is shown without any set-up of logging, so that a user sees what takes time.
+        # A warning is shown even if logging is not set up, so that a user sees what takes time.
         _log.warning("compiling %d kB of model code for this processor, once", len(source) // 1000)
         code = build()
         took = time.monotonic() - begun
@@ -103,7 +104,7 @@ def load_or_build(source: str, target: str, build: Callable[[], bytes]) -> bytes
 
 
 def _is_safe(folder: Path) -> bool:
-    """Whether a folder can have been written by nobody else; warns if not. One that is not there is no danger."""
+    """Whether no other user can have written to a folder, or it does not exist; warns if not."""
     try:
         fault = ownership.find_fault(folder.stat())
     except OSError:
@@ -115,7 +116,7 @@ def _is_safe(folder: Path) -> bool:
 
 @lru_cache
 def _warn(path: Path, fault: str) -> None:
-    """Once for each file or folder."""
+    """Warn, once for each file or folder."""
     _log.warning("%s: compiled code is not taken from there: %s; expected your own, mode 0700", path, fault)
 
 

@@ -16,14 +16,14 @@ class Interface:
     """Functions in the machine code of a program."""
 
     kernels: tuple[KernelHandle, ...]
-    """And sequences."""
+    """Kernels and sequences."""
     routines: tuple[RoutineHandle, ...]
     is_differentiated: bool
-    """Whether there are the differentiated functions too."""
+    """Whether the code has the differentiated functions as well."""
 
 
 class Functions:
-    """Functions on the address of a workspace."""
+    """Functions that take the address of a workspace."""
 
     def __init__(self, code: MachineCode, interface: Interface, prefix: str, keeps_lock: bool) -> None:
         """`keeps_lock`: whether calls keep the interpreter's lock."""
@@ -37,7 +37,7 @@ class Functions:
         }
 
     def routine(self, routine: RoutineHandle) -> Callable[..., int]:
-        """Takes the address of a workspace, then the routine's arguments. Raises KeyError."""
+        """A function of the address of a workspace and the routine's arguments. Raises KeyError."""
         return self._routines[routine]
 
 
@@ -46,17 +46,17 @@ def _types(routine: RoutineHandle) -> list[type]:
 
 
 class ProgramCode:
-    """Loaded; immutable."""
+    """The loaded machine code of a program; immutable."""
 
     def __init__(self, interface: Interface, object_code: bytes, keeps_lock: bool = False) -> None:
-        """Raises KeyError when the code lacks a function of the interface.
+        """Raises KeyError if the code lacks a function of the interface.
 
-        `keeps_lock`: whether calls keep the interpreter's lock, as befits short ones; those of differentiated
-        functions never do.
+        `keeps_lock`: whether calls keep the interpreter's lock, which is better for short calls; those of
+        differentiated functions always release it.
         """
         code = MachineCode(object_code)
         self.functions = Functions(code, interface, "", keeps_lock)
         self.differentiated = (
             Functions(code, interface, PREFIX, False) if interface.is_differentiated else None
         )
-        """As `functions`."""
+        """The differentiated functions, as `functions`; None if the code has none."""

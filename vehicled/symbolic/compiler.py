@@ -29,7 +29,7 @@ def emit(program: Program, routines: Sequence[Routine], tangents: Tangents | Non
 
 
 def make_interface(program: Program, routines: Sequence[Routine], tangents: Tangents | None) -> Interface:
-    """Of what `emit` writes."""
+    """Interface of the code that `emit` writes."""
     kernels = (*program.kernels, *program.sequences, *program.conditions)
     return Interface(kernels, tuple(r.handle for r in routines), tangents is not None)
 
@@ -40,9 +40,9 @@ def compile_program(
     tangents: Tangents | None = None,
     optimisation: int = machine.OPTIMISATION,
 ) -> ProgramCode:
-    """Compiled, or taken from the cache; with `tangents` of the program, the differentiated functions too.
+    """Compile a program, or take it from the cache; with its `tangents`, the differentiated functions too.
 
-    `optimisation`: 0 for code that is called a few times, which is compiled many times faster.
+    `optimisation`: 0 for code that is called only a few times, which compiles many times faster.
     """
     object_code = machine.get_object(emit(program, routines, tangents), optimisation)
     return ProgramCode(make_interface(program, routines, tangents), object_code)

@@ -1,4 +1,4 @@
-"""What a program is differentiated by, and where its tangents lie (`tangent.py` makes them)."""
+"""Variables by which a program is differentiated, and places of its tangents (`tangent.py` computes these)."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import numpy as np
 from vehicled.symbolic.program import KernelHandle, Layout
 
 PREFIX = "d."
-"""Before the name of a kernel: its differentiated one."""
+"""Prefix of a kernel's name for its differentiated kernel."""
 
 
 @dataclass(frozen=True)
 class Differentiation:
-    """What a program is differentiated by."""
+    """Directions of the derivatives of a program, and its arrays and kernels without derivatives."""
 
     directions: int
-    """2, 4 or a multiple of 8."""
+    """Number of directions: 2, 4 or a multiple of 8."""
     fixed: tuple[str, ...] = ()
-    """Names of arrays that do not change with what is differentiated by: they have no tangents."""
+    """Names of arrays that do not depend on the variables of differentiation: they have no tangents."""
     plain: tuple[KernelHandle, ...] = ()
-    """Kernels that are left as they are; what they store has to be fixed."""
+    """Kernels that are not differentiated; the arrays that they store have to be fixed."""
 
 
 @dataclass(frozen=True)
 class TangentLayout:
-    """Where the tangents lie in a workspace."""
+    """Places of the tangents in a workspace."""
 
     begin: int
-    """Of the array `tangents`."""
+    """Start of the array `tangents`."""
     layout: Layout
-    """Within that array; one instance per direction."""
+    """Layout within that array; one instance per direction."""
 
     def all(self, workspace: np.ndarray) -> np.ndarray:
-        """Every tangent in a workspace."""
+        """All tangents in a workspace."""
         return workspace[self.begin : self.begin + self.layout.size]
 
     def view(self, workspace: np.ndarray, name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""LLVM IR text of operations on atoms, one instruction each where the processor has one.
+"""LLVM IR text of operations on atoms, one instruction each if the processor has it.
 
 The emitters of `llvm.py` (one instance) and `wide.py` (several) decide how values are held.
 """
@@ -15,13 +15,14 @@ from vehicled.symbolic.program import Layout
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs"}
 _BLOCK = 300
-"""Instructions of a basic block. The compiler's effort for a block grows with its square: models of 10,000 and more
-instructions in one block take six times as long to compile as in blocks of 100 to 1,000, and run no faster."""
+"""Instructions of a basic block. Compile time of a block grows with its square: models of 10,000 and more
+instructions in one block take six times as long to compile as in blocks of 100 to 1,000, and run no
+faster."""
 _LIBM = {"sin": 1, "cos": 1, "tanh": 1, "atan": 1, "exp": 1, "atan2": 2}
 
 
 def declarations(sizes: Iterable[int]) -> str:
-    """Functions that operations on values of these sizes call."""
+    """Declarations of the functions that operations on values of these sizes call."""
     text = [f"declare double @{f}({', '.join(['double'] * n)}) nounwind\n" for f, n in _LIBM.items()]
     for n in sorted(set(sizes)):
         suffix, t = ("f64", "double") if n == 1 else (f"v{n}f64", f"<{n} x double>")
@@ -30,7 +31,7 @@ def declarations(sizes: Iterable[int]) -> str:
 
 
 class Emitter:
-    """Lines of one function, and a new name for every value."""
+    """Lines of one function, with a new name for every value."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -42,15 +43,15 @@ class Emitter:
         raise NotImplementedError
 
     def lane_sum(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
-        """Sum of an atom's lanes, a plain number; `value` gives the name of an operand at a rank."""
+        """Sum of an atom's lanes, a plain number; `value` returns the name of an operand at a rank."""
         raise NotImplementedError
 
     def lane_swap(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
-        """An atom with neighbouring lanes exchanged; `value` gives the name of an operand at a rank."""
+        """An atom with neighbouring lanes exchanged; `value` returns the name of an operand at a rank."""
         raise NotImplementedError
 
     def body(self) -> str:
-        """Text of all lines, in basic blocks that follow each other (see `_BLOCK`)."""
+        """Text of all lines, in consecutive basic blocks (see `_BLOCK`)."""
         begins = range(0, len(self.lines), _BLOCK)
         blocks = ["\n".join(self.lines[i : i + _BLOCK]) for i in begins]
         return "".join(
@@ -80,7 +81,7 @@ class Emitter:
         return self.new(f"getelementptr inbounds double, ptr {base}, i64 {offset}")
 
     def call(self, function: str, values: Sequence[str], rank: int) -> str:
-        """A function of the mathematics library, element by element."""
+        """Call a function of the mathematics library for each element."""
         n = self.size(rank)
         if n == 1:
             return self.new(f"call double @{function}({', '.join('double ' + v for v in values)})")
@@ -93,7 +94,7 @@ class Emitter:
         return result
 
     def operation(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
-        """The name of an atom's value; `value` gives that of an operand, as one of a rank.
+        """The name of an atom's value; `value` returns the name of an operand at a rank.
 
         Raises ValueError for an operation without machine code.
         """

@@ -1,4 +1,4 @@
-"""Atoms evaluated in numbers of any kind, one operation after the other: slow, and as exact as the numbers are."""
+"""Atoms evaluated with numbers of any kind, operation by operation: slow, with the precision of these numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Arithmetic = Mapping[str, Callable[..., Any]]
 
 
 def evaluate(outputs: Sequence[Atom], values: Mapping[int, Any], arithmetic: Arithmetic) -> list[Any]:
-    """The outputs, where atoms have known values (by id, symbols above all).
+    """Values of the outputs, given known `values` of atoms (by id, usually of symbols).
 
     Raises KeyError for an operation that the arithmetic lacks, and for a symbol without value.
     """
@@ -57,13 +57,13 @@ FLOAT: Arithmetic = {
 
 
 def sine_and_cosine(x: Decimal) -> tuple[Decimal, Decimal]:
-    """To the precision of the decimal context: Taylor's series of a small part of the angle, which is doubled."""
+    """Sine and cosine to the precision of the decimal context: Taylor series of a part of the angle, doubled."""
     with localcontext() as context:
         doublings = max(0, x.adjusted() + 1) * 4 + 8
         context.prec += doublings + 5
         part = x / 2**doublings
         sine, term, n = part, part, 1
-        versine = Decimal(0)  # 1 − cos: small, so that doubling keeps its digits
+        versine = Decimal(0)  # 1 − cos: small, so that doubling does not lose digits
         half = term * part / 2
         versine += half
         while abs(term) > Decimal(10) ** -context.prec:
@@ -99,4 +99,4 @@ DECIMAL: Arithmetic = {
     "cos": lambda a: sine_and_cosine(a)[1],
     "atan2": angle_of,
 }
-"""To as many digits as the decimal context has."""
+"""Arithmetic with as many digits as the decimal context has."""

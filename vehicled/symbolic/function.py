@@ -1,4 +1,4 @@
-"""Expressions as one function of arrays: the short way to machine code, where no kernels share a workspace."""
+"""Expressions as one function of arrays: the simplest way to machine code, if no kernels share a workspace."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CompiledFunction:
         self._outputs = _split(views[1], shapes)
 
     def __call__(self, *values: ArrayLike) -> tuple[np.ndarray, ...]:
-        """A value (n,) for each input vector; gives a new array for each output.
+        """Evaluate for a value (n,) of each input vector; returns a new array for each output.
 
         Raises ValueError for shapes that do not fit.
         """

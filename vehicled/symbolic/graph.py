@@ -93,7 +93,7 @@ class Graph:
     """Owner of the atoms of one model."""
 
     def __init__(self, join: Callable[[Graph, Atom, Atom, int], Atom | None] | None = None) -> None:
-        """`join`: a + b, or a − b with −1, in another form where there is one, as `trigonometry.join_angles` has."""
+        """`join`: another form of a + b, or of a − b with sign −1, such as `trigonometry.join_angles`."""
         self._join = join
         self.atoms: list[Atom] = []
         self._known: dict[tuple[object, ...], Atom] = {}
@@ -294,7 +294,7 @@ class Graph:
         return self.where_less(a, b, a, b)
 
     def clamp(self, a: Atom | Number, low: Atom | Number, high: Atom | Number) -> Atom:
-        """The nearest value to a within low … high."""
+        """The value within low … high that is nearest to a."""
         return self.min(self.max(a, low), high)
 
     # -- lanes ----------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ class Graph:
     def reachable(self, outputs: Iterable[Atom], symbols: int | None = None) -> list[Atom]:
         """The atoms that the outputs depend on, operands before results.
 
-        With `symbols`, bits as in `Atom.depends`, those of them that depend on one of these.
+        With `symbols` (bits as in `Atom.depends`), only those atoms that depend on one of these symbols.
         """
         seen: set[int] = set()
         stack = list(outputs)

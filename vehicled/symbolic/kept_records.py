@@ -1,4 +1,4 @@
-"""Records outside of a workspace, of numbers that are copied to it and from it by machine code."""
+"""Records outside a workspace: numbers that machine code copies to and from the workspace."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from vehicled.symbolic.record_code import KEEP, KERNELS, RESTORE, OfKind, load
 
 _CHUNK = 64
-"""Records that are allocated at once."""
+"""How many records are allocated at once."""
 
 
 def _split(view: np.ndarray) -> Sequence[np.ndarray]:
-    """Pieces whose numbers lie one after the other: those of derivatives may have room after each row."""
+    """Split into pieces of contiguous numbers: views of derivatives may have gaps after each row."""
     return (view,) if view.flags.c_contiguous else [piece for row in view for piece in _split(row)]
 
 
 class KeptLayout:
-    """Of which numbers of a workspace a record consists, in C order."""
+    """The numbers of a workspace that make up a record, in C order."""
 
     def __init__(self, workspace: np.ndarray, views: Sequence[np.ndarray]) -> None:
         """`views`: arrays of the workspace."""
@@ -30,45 +30,45 @@ class KeptLayout:
             table[0] += 1
         self._table = np.array(table, dtype=np.int64)
         self.address = self._table.ctypes.data
-        """Valid as long as this object is."""
+        """Valid as long as this object exists."""
         self.size = sum(view.size for view in views)
-        """Of a record, numbers."""
+        """Numbers in a record."""
 
 
 class KeptRecord:
     """One record."""
 
     def __init__(self, workspace: np.ndarray, views: Sequence[np.ndarray]) -> None:
-        """`views`: as of a layout."""
+        """`views`: arrays of the workspace, as for `KeptLayout`."""
         self._layout = KeptLayout(workspace, views)
         self._numbers = np.zeros(self._layout.size)
         self.address, self.layout = self._numbers.ctypes.data, self._layout.address
-        """For operations of scripts; valid as long as this object is."""
-        # As objects of ctypes, so that they are not converted at each call.
+        """For operations of scripts; valid as long as this object exists."""
+        # As ctypes objects, so that they are not converted at each call.
         given = (ctypes.c_void_p(a) for a in (workspace.ctypes.data, self.address, self.layout))
         copy = partial(load().copy, *given)
         self.keep: Callable[[], None] = partial(copy, ctypes.c_longlong(KEEP))
-        """Take what the workspace has now."""
+        """Copy the present numbers of the workspace to the record."""
         self.restore: Callable[[], None] = partial(copy, ctypes.c_longlong(RESTORE))
-        """Put it back."""
+        """Copy the record back to the workspace."""
 
 
 class RecordStore:
-    """Records of so many numbers, which are taken and given back; what has been allocated is used again."""
+    """Records of equal size, taken and given back; memory that has been allocated is used again."""
 
     def __init__(self, numbers: int) -> None:
         self._numbers = numbers
         self.rows: dict[int, np.ndarray] = {}
-        """(numbers,) each, by address."""
+        """Arrays (numbers,) by address."""
         head = np.zeros(2, dtype=np.int64)
         self.address = head.ctypes.data
-        """Of those that are free."""
-        # So a few numbers are read in a fraction of the time that NumPy takes.
+        """Address of the table of free records."""
+        # Reading a few numbers by this takes a fraction of the time that NumPy needs.
         self._head = head.data
         self.grow()
 
     def grow(self) -> None:
-        """Allocate more if none is free."""
+        """Allocate more records if none is free."""
         if self._head[0]:
             return
         chunk = np.zeros((_CHUNK, self._numbers))
@@ -79,37 +79,38 @@ class RecordStore:
         self._free, self._head[0], self._head[1] = free.data, _CHUNK, free.ctypes.data
 
     def take(self) -> int:
-        """Address of one that is not free any more."""
+        """Take a free record: its address."""
         self.grow()
         self._head[0] -= 1
         return self._free[self._head[0]]
 
     def give_back(self, address: int) -> None:
-        """It is free again."""
+        """Mark a record as free again."""
         self._free[self._head[0]] = address
         self._head[0] += 1
 
 
 class RecordKind:
-    """A kind of records that visits are of."""
+    """Kind of the records of visits: layout, and kernels that are run on them."""
 
     def __init__(
         self, workspace: np.ndarray, then: Sequence[np.ndarray], kernels: Sequence[int], changes: bool
     ) -> None:
         """`then`: arrays of the workspace that records are copied to.
 
-        `kernels`: addresses of those that may then be run, 0: none. `changes`: whether some of these change it.
+        `kernels`: addresses of the kernels that may then be run, 0: none. `changes`: whether some of these
+        change the record.
         """
         self._layout = KeptLayout(workspace, then)
         self._table = np.zeros(OfKind.KERNEL + KERNELS, dtype=np.int64)
         self._table[OfKind.LAYOUT], self._table[OfKind.CHANGES] = self._layout.address, changes
         self._table[OfKind.KERNEL : OfKind.KERNEL + len(kernels)] = kernels
         self.address = self._table.ctypes.data
-        """Valid as long as this object is."""
+        """Valid as long as this object exists."""
 
 
 class ObservationKind(RecordKind):
-    """One of which machine code keeps records as observations are made."""
+    """A kind whose records are kept by machine code when observations are made."""
 
     def __init__(
         self,
@@ -119,10 +120,10 @@ class ObservationKind(RecordKind):
         kernels: Sequence[int],
         changes: bool,
     ) -> None:
-        """`present`: arrays of the workspace that are kept; `then` and the others: as of any kind."""
+        """`present`: arrays of the workspace that are kept; `then` and the others: as for `RecordKind`."""
         super().__init__(workspace, then, kernels, changes)
         self._present = KeptLayout(workspace, present)
         self.present = self._present.address
-        """Of the layout."""
+        """Address of the layout of `present`."""
         self.store = RecordStore(self._present.size)
         self._table[OfKind.PRESENT], self._table[OfKind.FREE] = self.present, self.store.address

@@ -1,4 +1,4 @@
-"""A program as source code that needs nothing of ours: what is written, whatever the language.
+"""A program as source code without further dependencies: the content, whatever the language.
 
 `c_library.py` and `python_library.py` write it.
 """
@@ -18,13 +18,13 @@ from vehicled.symbolic.text import identifier
 
 @dataclass(frozen=True)
 class ArrayText:
-    """What an array of the workspace is, for readers."""
+    """Description of an array of the workspace for readers."""
 
     text: str
     shape: tuple[int, ...] = ()
-    """Of a matrix, which is stored by rows."""
+    """Shape of a matrix, which is stored by rows; empty for others."""
     elements: Sequence[str] = ()
-    """Name and unit of each, such as `theta, rad`; of a matrix none."""
+    """Name and unit of each element, such as `theta, rad`; empty for a matrix."""
 
 
 @dataclass(frozen=True)
@@ -32,31 +32,31 @@ class Library:
     """Kernels and routines of a program, each with a line of text, on the arrays that they need."""
 
     name: str
-    """An identifier: file names and prefixes are made of it."""
+    """An identifier, from which file names and prefixes are made."""
     title: Sequence[str]
-    """Lines at the top of the text: what it is, and by what it was written."""
+    """Lines at the top of the text: description, and the program that wrote it."""
     program: Program
     functions: Mapping[KernelHandle, str]
     routines: Mapping[Routine, str]
     arrays: Mapping[str, ArrayText]
-    """These are members in any case; what is not in here is for the functions' own use."""
+    """Descriptions of arrays that are members in any case; other arrays are for internal use of the functions."""
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """What arrays begin with; zero if they are not in here."""
+    """Initial values of arrays; those without are zero."""
 
     def kernels(self) -> list[Kernel]:
-        """In the order of their text: those of `functions`, then those that only routines call."""
+        """Kernels in the order of their text: those of `functions`, then those that only routines call."""
         called = [handle for r in self.routines for handle in _calls(r.body)]
         return [self.program.kernels[handle] for handle in dict.fromkeys([*self.functions, *called])]
 
     def members(self) -> list[str]:
-        """Names of the arrays that have a text or that the functions read or write, in the order of the workspace."""
+        """Names of the arrays with a description, or read or written by functions, in the order of the workspace."""
         layout = self.program.layout
         used = {name for kernel in self.kernels() for name in (*self.read(kernel), *self.written(kernel))}
         used |= set(self.arrays)
         return [name for name, place in layout.places.items() if name in used and place.count]
 
     def shape(self, array: str) -> tuple[int, ...]:
-        """Of a member: (count,), or (count, lanes)."""
+        """Shape of a member: (count,), or (count, lanes)."""
         layout = self.program.layout
         place = layout.places[array]
         return (place.count, layout.lanes) if place.rank else (place.count,)
@@ -75,7 +75,7 @@ class Library:
         return [name for name in self.program.layout.places if name in found]
 
     def describe(self, array: str) -> list[str]:
-        """Lines of comment on a member."""
+        """Lines of a comment on a member."""
         known = self.arrays.get(array)
         if known is None:
             return ["(of the functions themselves)"]
@@ -84,7 +84,7 @@ class Library:
         return [known.text + shape, *(f"{k:>{width + 2}}  {text}" for k, text in enumerate(known.elements))]
 
     def describe_function(self, kernel: Kernel) -> list[str]:
-        """Lines of comment on a function."""
+        """Lines of a comment on a function."""
         text = self.functions.get(KernelHandle(kernel.name))
         reads, writes = (
             [identifier(n) for n in names] for names in (self.read(kernel), self.written(kernel))
@@ -96,7 +96,7 @@ class Library:
         ]
 
     def start(self, array: str) -> list[float]:
-        """What a member begins with, without the zeros at its end."""
+        """Initial values of a member, without trailing zeros."""
         values = np.ravel(self.values.get(array, np.zeros(0))).tolist()
         while values and values[-1] == 0.0:
             values.pop()

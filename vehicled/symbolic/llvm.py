@@ -1,7 +1,7 @@
 """Back end to machine code: kernels become LLVM IR text, which `machine.py` compiles.
 
-Of one instance plain numbers are `double` and lane vectors `<lanes x double>`; `wide.py` computes several instances
-side by side.
+For one instance, plain numbers are `double` and lane vectors `<lanes x double>`; `wide.py` computes several
+instances side by side.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _KernelEmitter(Emitter):
         total, size = value(a, 1), self.layout.lanes
         if size == 1:
             return total
-        # Pairs first: a tree is shorter than a chain.
+        # Add in pairs: a tree is shorter than a chain.
         while size > 1:
             half = size // 2
             low = self.shuffle(total, size, list(range(half)))
@@ -74,8 +74,8 @@ class _KernelEmitter(Emitter):
                 broadcasts[a.id] = self.broadcast(names[a.id])
             return broadcasts[a.id]
 
-        # All loads of targets that are also inputs must precede the stores: values are read when first
-        # used, so outputs are stored at the end.
+        # Targets may also be inputs: they have to be loaded before they are stored. Values are read when
+        # first used, so outputs are stored at the end.
         for a in kernel.schedule():
             if a.op not in ("const", "lane_ones"):
                 names[a.id] = self.operation(a, value)
@@ -95,14 +95,14 @@ def emit(
 ) -> str:
     """LLVM IR text of kernels as functions `void prefix+name(double *workspace)`.
 
-    `loops` is further IR text: functions that call the kernels repeatedly; `sizes`: of vectors in it.
+    `loops` is further IR text: functions that call the kernels repeatedly; `sizes`: of the vectors in it.
     """
     own = (1, layout.lanes) if layout.width == 1 else (wide.vector_size(layout),)
     return "".join([declarations((*own, *sizes)), *emit_kernels(kernels, layout, prefix), loops])
 
 
 def emit_kernels(kernels: Iterable[Kernel], layout: Layout, prefix: str = "") -> list[str]:
-    """IR text as of `emit`, without the declarations of what it calls."""
+    """IR text as by `emit`, without the declarations of called functions."""
     if layout.width == 1:
         return [_KernelEmitter(layout).kernel(k, prefix) for k in kernels]
     return [wide.emit_kernel(k, layout, prefix) for k in kernels]
@@ -111,7 +111,7 @@ def emit_kernels(kernels: Iterable[Kernel], layout: Layout, prefix: str = "") ->
 def emit_conditions(
     conditions: Mapping[KernelHandle, tuple[int, int, KernelHandle]], prefix: str = ""
 ) -> str:
-    """LLVM IR text of functions `void prefix+name(double *workspace)` that call a kernel if (`Program.condition`)."""
+    """LLVM IR text of functions `void prefix+name(double *workspace)`: call a kernel on a `Program.condition`."""
     text = []
     for handle, (less, limit, kernel) in conditions.items():
         numbers = "".join(

@@ -1,7 +1,8 @@
-"""Loops over kernels: the control flow of an algorithm as a small tree, and the LLVM IR text of it.
+"""Loops over kernels: the control flow of an algorithm as a small tree, and its LLVM IR text.
 
-A `Routine` is a function on a workspace that calls kernels, with loops and conditions on numbers in the workspace.
-With several instances side by side a condition is evaluated for each of them, but all follow the same control flow.
+A `Routine` is a function on a workspace that calls kernels, with loops and conditions on numbers in the
+workspace. With several instances side by side, a condition is evaluated for each of them, but all follow the
+same control flow.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Below:
-    """Whether a stored plain number is less than a bound, by instance; not so for NaN."""
+    """Whether a stored plain number is less than a bound, by instance; false for NaN."""
 
     symbol: Atom
     bound: Bound
@@ -36,7 +37,7 @@ class Below:
 
 @dataclass(frozen=True)
 class Above:
-    """Whether a stored plain number is greater than a bound, by instance; not so for NaN."""
+    """Whether a stored plain number is greater than a bound, by instance; false for NaN."""
 
     symbol: Atom
     bound: Bound
@@ -85,9 +86,10 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Iterate:
-    """Run the body until a condition holds for all instances, or it has been run `limit` times.
+    """Run the body until a condition holds for all instances, or it has run `limit` times; at least once.
 
-    At least once; `between` runs after each time but the last. It stands in the body of a routine, in no other node.
+    `between` runs after each iteration except the last. This node may stand in the body of a routine only,
+    not in another node.
     """
 
     body: tuple[Node, ...]
@@ -103,8 +105,8 @@ Node = Call | StoreFlag | IfAny | Repeat
 class Routine:
     """A function `int32 name(double *workspace, arguments…)`.
 
-    It returns how often the last `Iterate` ran, negative when its condition did not hold for all instances at the
-    end; 0 without one.
+    It returns how often the last `Iterate` ran, negative if its condition did not hold for all instances at
+    the end; 0 without an `Iterate`.
     """
 
     name: str
@@ -113,17 +115,17 @@ class Routine:
 
     @property
     def handle(self) -> RoutineHandle:
-        """By this its machine code is looked up."""
+        """Handle by which its machine code is looked up."""
         return RoutineHandle(self.name, tuple(isinstance(a, Count) for a in self.arguments))
 
 
 def declarations(width: int) -> str:
-    """IR text of what routines call, for so many instances."""
+    """IR text that declares the functions called by routines, for this number of instances."""
     return "".join(f"declare i1 @llvm.vector.reduce.{r}.v{width}i1(<{width} x i1>)\n" for r in ("and", "or"))
 
 
 def emit_routine(routine: Routine, program: Program, prefix: str = "") -> str:
-    """IR text of `int32 prefix+name(…)`, which calls the kernels of that prefix. `declarations` belong to it."""
+    """IR text of `int32 prefix+name(…)`, which calls the kernels of that prefix. It needs `declarations`."""
     return _RoutineEmitter(program, prefix).routine(routine)
 
 
@@ -133,16 +135,16 @@ class _LoopNames:
     again: str
     """Label of the code between two runs."""
     back: str
-    """Label from which the next run begins."""
+    """Label from which the next run starts."""
     end: str
     before: str
-    """Runs that are over when one begins."""
+    """Number of completed runs when a run starts."""
     runs: str
-    """Runs, the present one among them."""
+    """Number of runs, including the present one."""
 
 
 class _RoutineEmitter:
-    """Lines of one routine. Numbers of all instances are held as one vector."""
+    """Lines of one routine. A number of all instances is one vector."""
 
     def __init__(self, program: Program, prefix: str) -> None:
         self._program, self._prefix = program, prefix
@@ -151,7 +153,7 @@ class _RoutineEmitter:
         self._lines: list[str] = []
         self._values = self._labels = 0
         self._block = "entry"
-        """The label that the current lines stand under."""
+        """Label of the current basic block."""
         self._result = "0"
 
     def routine(self, routine: Routine) -> str:

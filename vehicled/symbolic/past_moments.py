@@ -1,7 +1,7 @@
-"""Moments of a past, each with a record of what was before and after it, and with records of its observations.
+"""Past moments, each with a record of the state before and after it, and records of its observations.
 
-Machine code adds moments and observations, forgets those that are too old, and finds a moment by its time. Each
-moment itself lists visits of its record, and behind them one of each of its observations.
+Machine code adds moments and observations, drops those that are too old, and finds a moment by its time. Each
+moment has visits of parts of its own record, followed by one visit of each of its observations.
 """
 
 from __future__ import annotations
@@ -24,52 +24,52 @@ ROW = 8 * VISIT
 
 
 class MomentPlaces(NamedTuple):
-    """Where a moment goes to in a workspace."""
+    """Places in a workspace to which data of a found moment are copied."""
 
     age: int
-    """Places of numbers: by how much a time is before the moment at or after it, s;"""
+    """Places of numbers: time from the sought time to the moment at or after it, s;"""
     lead: int
-    """by how much it is after the last one, s, at most `longest`;"""
+    """time from the last moment to a later sought time, s, at most `longest`;"""
     latency: int
-    """what is given beside it;"""
+    """the latency passed to `seek`;"""
     share: int
-    """and its share of the way from the moment before it."""
+    """and the sought time's fraction of the interval from the preceding moment."""
     kernel: int
-    """Address of the one that makes use of these numbers and of both records."""
+    """Address of the kernel that uses these numbers and both records."""
     longest: float
     """s"""
 
 
 class MomentRecord(NamedTuple):
-    """What the record of a moment consists of: what was before it, and behind that what was after it."""
+    """Parts of a moment's record: first the state before it, then the state after it."""
 
     begin: KeptLayout
-    """Where all of it is in the workspace as the moment begins, when nothing has changed yet;"""
+    """Layout of the whole record in the workspace when the moment begins, before anything has changed;"""
     before: KeptLayout
-    """where the first numbers of it go to as a moment is found;"""
+    """places to which the first numbers of the record are copied when a moment is found;"""
     corrected: KeptLayout
-    """where what is after it is as that is kept,"""
+    """layout from which the state after the moment is kept,"""
     after: KeptLayout
-    """and where that goes to."""
+    """and places to which that is copied."""
     after_begin: int
-    """Where that begins in the record."""
+    """Index in the record at which the state after the moment begins."""
     visits: Sequence[tuple[int, RecordKind]]
-    """Of parts of the record: where they begin in it, and their kind."""
+    """Parts of the record that are visited: index at which each begins, and its kind."""
 
 
 class Limits(NamedTuple):
-    """How far a past reaches."""
+    """Limits of the memory of the past."""
 
     memory_ns: int
-    """By how much before the last moment a time is too old."""
+    """Age, relative to the last moment, above which a time is too old."""
     moments: int
-    """How many are kept at most,"""
+    """Largest number of moments,"""
     events: int
-    """and, as a moment begins, how many of their observations."""
+    """and largest number of their observations when a moment begins."""
 
 
 class PastMoments:
-    """Moments in order of time, and their observations."""
+    """Moments in order of time, with their observations."""
 
     def __init__(
         self,
@@ -79,16 +79,16 @@ class PastMoments:
         places: MomentPlaces,
         kernel: int = 0,
     ) -> None:
-        """`kernel`: address of the one to be run as a moment begins; 0: none."""
-        self._workspace, self._record = workspace, record  # layouts must not be freed before
+        """`kernel`: address of the kernel to be run when a moment begins; 0: none."""
+        self._workspace, self._record = workspace, record  # the layouts have to exist as long as this
         self._kinds: dict[int, ObservationKind] = {}
-        """Of observations, by address."""
+        """Kinds of observations, by address."""
         self.moments, self.visits = RowTable(MOMENT), RowTable(VISIT)
-        """Rows `MOMENT`, and `VISIT`."""
+        """Tables with rows of `MOMENT` and `VISIT` numbers."""
         self.records = RecordStore(record.begin.size)
-        """Of the moments."""
+        """Records of the moments."""
         self.own = len(record.visits)
-        """Visits of each moment itself."""
+        """Number of visits of each moment's own record."""
         given = np.zeros(OfPast.OWN + 1 + 2 * self.own, dtype=np.int64)
         given[OfPast.MEMORY], given[OfPast.MOST_MOMENTS], given[OfPast.MOST_EVENTS] = limits
         given[OfPast.MOMENTS], given[OfPast.VISITS] = self.moments.address, self.visits.address
@@ -110,12 +110,12 @@ class PastMoments:
         self._begin, self._find = partial(code.begin, *addresses), partial(code.find_moment, *addresses)
         self._locate = partial(code.locate, addresses[1])
         self.count_inserted: Callable[[int], None] = partial(code.count_inserted, addresses[1])
-        """An observation has been put in front of those of a moment, and the visits behind it one further."""
+        """Note that an observation was inserted before those of a moment, which moves the later visits by one."""
         self.correct: Callable[[], None] = partial(code.correct, *addresses)
-        """Keep what is after the last moment."""
+        """Keep the state after the last moment."""
 
     def begin(self, t_ns: int) -> None:
-        """Keep a moment later than all others, and forget those that are too old."""
+        """Keep a moment later than all others, and drop those that are too old."""
         self._set_time(t_ns)
         while not self._begin():
             self.records.grow()
@@ -123,39 +123,39 @@ class PastMoments:
             self.visits.make_room(self.own)
 
     def seek(self, t_ns: int, latency: float) -> int:
-        """Restore what was before the moment at or after a time, and what was after the one before it.
+        """Restore the state before the moment at or after a time, and the state after the preceding moment.
 
-        Returns the number of the former, counted from the first that is kept; LAST_MOMENT for the last one, and
-        NO_MOMENT where there is none, and nothing is done.
+        Returns the index of the former, counted from the first kept moment; LAST_MOMENT for the last one;
+        NO_MOMENT if there is none: then nothing is changed.
         """
         self._ask(t_ns, latency)
         return self._find()
 
     def make_chain(self, gate: tuple[int, int], links: Sequence[tuple[int, ObservationKind | None]]) -> Chain:
-        """`gate`: as of `Do.PASS`. `links`: address of a kernel, 0: none, and kind of the observation it makes."""
+        """`gate`: as for `Do.PASS`. `links`: address of a kernel (0: none), and kind of the observation it makes."""
         self._kinds |= {kind.address: kind for _, kind in links if kind is not None}
         return Chain(self._workspace, self, gate, links)
 
     def locate(self, moment: int) -> tuple[int, int, int]:
-        """Of a moment by its number: address of its record, and of its first observation's visit.
+        """Addresses of a moment's record and of the visit of its first observation, by the moment's index.
 
-        And how many visits there are from there on up to the present; behind them there is room for one more.
+        Also the number of visits from there up to the present; behind them there is room for one more.
         """
         while not self._locate(moment):
             self.visits.make_room(1)
         return self._read_located()
 
     def list_records(self) -> list[np.ndarray]:
-        """Of the moments."""
+        """Records of the moments."""
         return [self.records.rows[record] for _, record, _ in self.moments.rows.tolist()]
 
     def list_events(self) -> list[tuple[ObservationKind, int]]:
-        """Kind of each observation that is kept, and address of its record."""
+        """Kind of each kept observation, and address of its record."""
         rows, kinds = self.visits.rows.tolist(), self._kinds
         return [(kinds[kind], record) for record, kind in rows if kind in kinds]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all moments and observations."""
         for kind, record in self.list_events():
             kind.store.give_back(record)
         for _, record, _ in self.moments.rows.tolist():
@@ -165,7 +165,7 @@ class PastMoments:
 
 
 class Chain:
-    """Kernels that run one after the other in one call; with some of them goes a record, and a gate to be passed."""
+    """Kernels that run in sequence in one call; some have a record and a gate that has to be passed."""
 
     def __init__(
         self,
@@ -176,9 +176,9 @@ class Chain:
     ) -> None:
         operations: list[tuple[int, ...]] = []
         self.links_done: list[int] = []
-        """How many links are done, by how many operations are done."""
+        """Number of completed links, by number of completed operations."""
         self._past, self._stores = past, dict[int, RecordStore]()
-        """By place of an operation that keeps a record."""
+        """Store of records, by the place of an operation that keeps a record."""
         for k, (kernel, kind) in enumerate(links):
             of_link: list[tuple[int, ...]] = [(Do.RUN, kernel)] if kernel else []
             if kernel and kind is not None:

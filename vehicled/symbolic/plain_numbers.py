@@ -1,6 +1,6 @@
 """Arrays of a workspace written or read as plain numbers, a few at once.
 
-For so few, NumPy takes longer to find out what is to be done than to do it.
+For a few numbers, NumPy's overhead exceeds the time of the copy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class PlainNumbers:
     """The first numbers of some arrays, in the order of their places in the workspace."""
 
     def __init__(self, layout: Layout, workspace: np.ndarray, **counts: int) -> None:
-        """`counts`: of numbers by array. Raises KeyError, and ValueError for arrays in another order."""
+        """`counts`: number of elements by array. Raises KeyError, and ValueError for arrays in another order."""
         begin = end = layout.places[next(iter(counts))].offset
         form = "="
         for name, count in counts.items():
@@ -33,6 +33,6 @@ class PlainNumbers:
         packed = struct.Struct(form)
         buffer, at = workspace.data.cast("B"), begin * _SIZE
         self.write: Callable[..., None] = partial(packed.pack_into, buffer, at)
-        """Write all of them, each an argument; what lies between the arrays becomes zero."""
+        """Write all of them, each as an argument; what lies between the arrays becomes zero."""
         self.read: Callable[[], tuple[float, ...]] = partial(packed.unpack_from, buffer, at)
-        """All of them."""
+        """Read all of them."""

@@ -23,21 +23,21 @@ ALIGNMENT = 8
 
 
 class KernelHandle(NamedTuple):
-    """A kernel of a program, or a sequence of kernels: by it the machine code is looked up and called.
+    """A kernel of a program, or a sequence of kernels, by which its machine code is looked up and called.
 
-    `Program.kernel` and `Program.sequence` return it. The same model built for another number of instances gives
-    equal handles. (A tuple, because it is hashed at every call.)
+    `Program.kernel` and `Program.sequence` return it. The same model built for another number of instances
+    gives equal handles. (It is a tuple, because it is hashed at every call.)
     """
 
     name: str
 
 
 class RoutineHandle(NamedTuple):
-    """By it the machine code of a routine is looked up and called."""
+    """Handle by which the machine code of a routine is looked up and called."""
 
     name: str
     integers: tuple[bool, ...]
-    """Of each argument: whether it is a 32-bit integer; a float64 otherwise."""
+    """Whether each argument is a 32-bit integer; otherwise it is a float64."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Span(NamedTuple):
 
     @property
     def slice(self) -> slice:
-        """Of the workspace."""
+        """The same as a slice of the workspace."""
         return slice(self.place, self.place + self.size)
 
 
@@ -70,7 +70,7 @@ class Layout:
     width: int = 1
     """Instances of the model that are computed side by side: 1, 2, 4 or a multiple of 8."""
     size: int = 0
-    """Of a workspace, in float64."""
+    """Size of a workspace, in float64."""
     places: dict[str, ArrayPlace] = field(default_factory=dict)
 
     def add(self, name: str, count: int, rank: int = 0) -> ArrayPlace:
@@ -85,8 +85,8 @@ class Layout:
     def stride(self, rank: int) -> int:
         """Distance in float64 from one element of an array to the next.
 
-        Several instances take an odd number of cache lines: code that goes through one lane of all arrays would
-        otherwise find most of them in the same few sets of the cache.
+        For several instances it is an odd number of cache lines: otherwise code that goes through one lane of
+        all arrays would find most of them in the same few sets of the cache.
         """
         size = self.width * (self.lanes if rank else 1)
         return size if self.width == 1 else (-(-size // ALIGNMENT) | 1) * ALIGNMENT
@@ -99,7 +99,7 @@ class Layout:
     def find(self, offset: int) -> tuple[str, int, int]:
         """Array, index and lane (0 in an array of plain numbers) of the number at an offset of the first instance.
 
-        Raises KeyError when there is none.
+        Raises KeyError if there is none.
         """
         for name, place in self.places.items():
             index, within = divmod(offset - place.offset, self.stride(place.rank))
@@ -110,7 +110,7 @@ class Layout:
     def name(self, offset: int) -> str:
         """Name of the number at an offset: "array[index]", or "array[index, lane]" beyond the first lane.
 
-        An offset of the first instance. Raises KeyError when there is none.
+        An offset of the first instance. Raises KeyError if there is none.
         """
         name, index, lane = self.find(offset)
         return f"{name}[{index}, {lane}]" if lane else f"{name}[{index}]"
@@ -122,7 +122,7 @@ class Layout:
         return raw[shift : shift + self.size]
 
     def view(self, workspace: np.ndarray, name: str) -> np.ndarray:
-        """The array `name` in a workspace: (count,) or (count, lanes); a last axis `width` when above 1."""
+        """The array `name` in a workspace: (count,) or (count, lanes); plus a last axis `width` if above 1."""
         place = self.places[name]
         stride, axes = self.stride(place.rank), (self.lanes,) if place.rank else ()
         if self.width > 1:
@@ -179,19 +179,19 @@ class Program:
         self.kernels: dict[KernelHandle, Kernel] = {}
         """Filled by `finish`."""
         self.prepare = KernelHandle("prepare")
-        """The kernel that computes the values that depend on the parameters alone: see `finish`."""
+        """The kernel that computes the values that depend on the parameters only: see `finish`."""
         self.sequences: dict[KernelHandle, tuple[KernelHandle, ...]] = {}
-        """Functions that call kernels one after the other."""
+        """Functions that call kernels in sequence."""
         self.routines: list[Routine] = []
-        """Functions with arguments that call kernels (`loop.py`), beside those that its owner has."""
+        """Functions with arguments that call kernels (`loop.py`), in addition to those of the program's owner."""
         self.conditions: dict[KernelHandle, tuple[int, int, KernelHandle]] = {}
-        """Functions that call a kernel where the number at one place is less than that at another."""
+        """Functions that call a kernel if the number at one place is less than that at another."""
         self.replaced: dict[KernelHandle, str] = {}
-        """LLVM IR text of the functions that take the place of kernels: see `replace`."""
+        """LLVM IR text of the functions that replace kernels: see `replace`."""
         self.texts: list[str] = []
-        """That of functions which these call."""
+        """LLVM IR text of the functions that these call."""
         self.arrays: dict[str, list[Atom]] = {}
-        """Symbols by the name of the array that they are stored as."""
+        """Symbols by the name of the array in which they are stored."""
         self._lanes: dict[str, list[list[Atom]]] = {}
         self._offset: dict[int, int] = {}
         self._pending: dict[KernelHandle, list[tuple[Atom, Atom]]] = {}
@@ -213,9 +213,9 @@ class Program:
         return symbols
 
     def lanes(self, name: str) -> list[list[Atom]]:
-        """The lane array `name` as plain numbers, by element and lane: other symbols in the same places.
+        """The lane array `name` as plain numbers, by element and lane: other symbols for the same places.
 
-        Not to be read in a kernel that stores the lane vectors themselves, nor the other way round.
+        A kernel that stores the lane vectors themselves must not read these, nor the other way round.
         """
         if name in self._lanes:
             return self._lanes[name]
@@ -248,7 +248,7 @@ class Program:
         return handle
 
     def sequence(self, name: str, *kernels: KernelHandle) -> KernelHandle:
-        """Declare a function that calls kernels in this order: cheaper than as many calls from outside.
+        """Declare a function that calls kernels in this order: cheaper than separate calls from outside.
 
         Raises ValueError for a name that is taken.
         """
@@ -268,9 +268,9 @@ class Program:
         return handle
 
     def replace(self, kernel: KernelHandle, text: str) -> None:
-        """Have a function of the kernel's name compute what its expressions say: IR text (`array_loops.py`).
+        """Replace a kernel by an IR function of the same name that computes its expressions (`array_loops.py`).
 
-        The differentiated kernel is still made of the expressions. Raises ValueError for several instances.
+        The differentiated kernel is still made from the expressions. Raises ValueError for several instances.
         """
         if self.layout.width != 1:
             raise ValueError(f"kernel {kernel.name!r} is replaced by code for one instance")
@@ -289,10 +289,10 @@ class Program:
         return self._offset[symbol.id]
 
     def finish(self, parameters: Iterable[Atom]) -> None:
-        """Complete all kernels, and add `prepare` for the values that depend on the parameters alone.
+        """Complete all kernels, and add `prepare` for the values that depend on the parameters only.
 
-        Those values are hoisted out of the other kernels into the array `constants`: they are computed once
-        per vehicle, not per step.
+        Those values are moved out of the other kernels into the array `constants`: they are computed once per
+        vehicle, not per step.
         """
         mask = 0
         for p in parameters:

@@ -1,4 +1,4 @@
-"""Back end to Python that people can read: for inspection, and as the slow reference for the machine code."""
+"""Back end to readable Python: for inspection, and as the slow reference for the machine code."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def source(kernel: Kernel, layout: Layout) -> str:
     """
     lines = []
     for line in _PythonText(kernel, layout).write():
-        # What is read may be a view of a place that is written later.
+        # The value may be a view of a place that is written later.
         copy = ".copy()" if line.is_new and line.rank and line.value.startswith("m.") else ""
         lines.append(f"    {line.target} = {line.value}{copy}\n")
     body = "".join(lines or ["    pass\n"])

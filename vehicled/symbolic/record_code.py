@@ -1,16 +1,16 @@
-"""Machine code that brings records from outside of a workspace into it, and runs kernels on them.
+"""Machine code that copies records from outside a workspace into it, and runs kernels on them.
 
-Kernels work on fixed places. Where there are many equal things, each is a record that is copied to these places, and
-back after a kernel that has changed it. What the functions are given lies in tables of integers; `kept_records.py`,
-`scripts.py` and `past_moments.py` make them.
+Kernels work on fixed places. Where there are many similar objects, each is a record. It is copied to these
+places, and copied back after a kernel that has changed it. The functions are given tables of integers;
+`kept_records.py`, `scripts.py` and `past_moments.py` make them.
 
 Tables:
 
-- a layout: the number of pieces, and of each its place in the workspace and how many numbers it has, which lie one
-  after the other in a record,
+- a layout: the number of pieces, and for each its place in the workspace and its number of elements; pieces
+  are contiguous in a record,
 - a kind of records: `OfKind`,
-- records that are free: how many, and the address of their addresses,
-- rows that are added at the end and forgotten from the beginning on: `OfRows`,
+- free records: their number, and the address of their addresses,
+- rows that are added at the end and dropped at the beginning: `OfRows`,
 - a past: `OfPast`.
 """
 
@@ -28,32 +28,32 @@ from vehicled.symbolic.machine import MachineCode, get_object
 from vehicled.symbolic.past_text import PAST
 
 KEEP, RESTORE = 0, 1
-"""What is done with a record: it takes what the workspace has, or that is put back."""
+"""Direction of a copy: from the workspace to the record, or back."""
 KERNELS = 6
-"""Of a kind, at most."""
+"""Largest number of kernels of a kind."""
 VISIT = 2
 """Numbers of a visit: addresses of a record and of its kind."""
 OPERATION = 5
-"""Numbers of an operation of a script: which one, and up to four that it is given."""
+"""Numbers of an operation of a script: its code `Do`, and up to four arguments."""
 MOMENT = 3
-"""Numbers of a moment: its time, address of its record, and number of the first visit of its observations."""
+"""Numbers of a moment: its time, address of its record, and index of the first visit of its observations."""
 NO_MOMENT, LAST_MOMENT = -2, -1
-"""Of `find_moment`, in place of the number of the moment at or after a time."""
+"""Results of `find_moment`: no moment at or after a time, or the last one; else its index."""
 
 
 class OfKind(IntEnum):
     """Numbers of a kind of records."""
 
     LAYOUT = 0
-    """Address of that of what kernels read."""
+    """Address of the layout of what kernels read."""
     CHANGES = 1
-    """1 where some kernels change that, which is then copied back."""
+    """1 if some kernels change the record, which is then copied back."""
     PRESENT = 2
-    """Address of the layout of what is kept, of an observation,"""
+    """For an observation: address of the layout of what is kept,"""
     FREE = 3
-    """and of the records that are free."""
+    """and address of the table of free records."""
     KERNEL = 4
-    """Address of the first kernel; 0 where there is none, and nothing is done. The others follow."""
+    """Address of the first kernel; 0: none, nothing is done. The others follow."""
 
 
 class OfRows(IntEnum):
@@ -65,20 +65,20 @@ class OfRows(IntEnum):
     LIMIT = 2
     """Address behind the last row for which there is room."""
     DROPPED = 3
-    """How many have been forgotten."""
+    """Number of rows that have been dropped."""
 
 
 class OfPast(IntEnum):
     """Numbers of a past: moments, each with a record and with the observations that have corrected it."""
 
     T = 0
-    """ns: of the moment that begins, or that is looked for."""
+    """Time, ns, of the moment that begins or is sought."""
     LATENCY = 1
-    """s, as a floating-point number: what is given beside the latter."""
+    """s, as a floating-point number: the latency given with the sought time."""
     CHANGED = 2
-    """Whether what was after the last moment is kept by now."""
+    """Whether the state after the last moment has been kept."""
     MEMORY = 3
-    """ns"""
+    """Age, ns, above which a moment is too old."""
     MOST_MOMENTS = 4
     MOST_EVENTS = 5
     MOMENTS = 6
@@ -86,53 +86,54 @@ class OfPast(IntEnum):
     VISITS = 7
     FREE_RECORDS = 8
     RECORD = 9
-    """Layout of the record of a moment as it begins."""
+    """Layout of the record of a moment when it begins."""
     BEFORE = 10
-    """Layouts of what is read of it to find a moment, of before and of after it;"""
+    """Layouts of the parts of a record that are restored to find a moment: state before it, and state after it;"""
     AFTER = 11
     AFTER_BEGIN = 12
-    """where the latter begins in a record, numbers;"""
+    """index in a record at which the latter begins;"""
     CORRECTED = 13
-    """and layout of that as it is kept."""
+    """and layout from which it is kept."""
     KERNEL_OF_BEGIN = 14
-    """Address; 0: none."""
+    """Address of the kernel that runs when a moment begins; 0: none."""
     LONGEST = 15
-    """s, as a floating-point number: by how much a time may be after the last moment."""
+    """s, as a floating-point number: largest time from the last moment to a later sought time."""
     AGE = 16
-    """Places of numbers where a moment goes to: see `MomentPlaces`."""
+    """Places of numbers to which data of a found moment are copied: see `MomentPlaces`."""
     LEAD = 17
     LATENCY_PLACE = 18
     SHARE = 19
     KERNEL_OF_MOMENT = 20
     LOCATED = 21
-    """Of a moment: address of its record,"""
+    """Results of `locate`: address of a moment's record,"""
     LOCATED_VISITS = 22
     """address of the visit of its first observation, and"""
     LOCATED_COUNT = 23
-    """how many visits there are from that one on."""
+    """number of visits from that one on."""
     OWN = 24
-    """How many visits each moment itself has; from the next number on, of each where in the record it begins, and its
-    kind."""
+    """Number of visits of each moment's own record; the next numbers give, for each, its beginning in the
+    record and its kind."""
 
 
 class Do(IntEnum):
-    """The operations of scripts, and what each is given."""
+    """The operations of scripts, and their arguments."""
 
     RUN = 0
     """Address of a kernel."""
     KEEP = 1
-    """Addresses of a record and its layout: it takes what the workspace has."""
+    """Addresses of a record and its layout: copy the workspace to the record."""
     RESTORE = 2
-    """The same: it is put back."""
+    """The same: copy the record to the workspace."""
     PASS = 3
     """Two places in the workspace: the script ends unless the number at the first is less than that at the second."""
     MOVE = 4
-    """Addresses to and from, and bytes, which may overlap."""
+    """Addresses of destination and source, and number of bytes; the two ranges may overlap."""
     VISIT = 5
-    """Address and number of visits, which of their kernels, and 1 if these change the records."""
+    """Address and number of visits, index of the kernel to run for each, and 1 if these kernels change the
+    records."""
     NOTE = 6
-    """Addresses of a past and of a kind: keep a record of that kind, and add a visit of it. The script ends where
-    there is no room for that."""
+    """Addresses of a past and of a kind: keep a record of that kind, and add a visit of it. The script ends
+    if there is no room for that."""
 
 
 _IR = """
@@ -375,7 +376,7 @@ end:
 }
 """
 _TABLES: dict[str, type[IntEnum]] = {"KIND": OfKind, "ROWS": OfRows, "OF": OfPast, "DO": Do}
-"""By how their names begin in the text."""
+"""Tables by the prefix of their names in the text."""
 _NUMBERS = {
     **{f"{name}_{each.name}": each for name, table in _TABLES.items() for each in table},
     **{"OF_FIRST_VISIT": OfPast.OWN + 1, "VISIT": VISIT, "OPERATION": OPERATION, "MOMENT": MOMENT},
@@ -386,19 +387,23 @@ _NAME = re.compile(r"\b[A-Z][A-Z_]+\b")
 
 class _Functions(NamedTuple):
     copy: Callable[..., None]
-    """Workspace, addresses of a record and of its layout, KEEP or RESTORE."""
+    """Arguments: workspace, addresses of a record and of its layout, KEEP or RESTORE."""
     run: Callable[..., int]
-    """Workspace, address and number of operations; returns how many are done."""
+    """Arguments: workspace, address and number of operations; returns how many were completed."""
     begin: Callable[..., int]
-    """Workspace and past: forget moments that are too old, and begin one; 0 where there is no room for it."""
+    """Arguments: workspace and past. Drop moments that are too old, and begin one; returns 0 if there is no
+    room for it."""
     correct: Callable[..., None]
-    """Workspace and past: keep what is after the last moment."""
+    """Arguments: workspace and past. Keep the state after the last moment."""
     locate: Callable[..., int]
-    """Past and number of a moment: into the numbers from LOCATED on; 0 where there is no room for a visit more."""
+    """Arguments: past and index of a moment. Writes the numbers from LOCATED on; returns 0 without room for
+    one more visit."""
     count_inserted: Callable[..., None]
-    """The same: an observation has been put in front of those of that moment, and visits behind it one further."""
+    """Arguments as for `locate`. After a visit was inserted at that moment: move the first visits of later
+    moments by one."""
     find_moment: Callable[..., int]
-    """Workspace and past: restore what was before the moment at or after a time, and after the one before it."""
+    """Arguments: workspace and past. Restore the state before the moment at or after a time, and after the
+    preceding one."""
 
 
 @lru_cache

@@ -1,8 +1,8 @@
-"""Programs run over records: states of many instances that are stored outside of the workspace.
+"""Programs run over records: states of many instances that are stored outside the workspace.
 
-A record is a part of the workspace, some arrays one after the other, for as many instances as the program computes
-side by side. The functions over records copy each of them into the workspace, run a kernel or a sequence there, and
-copy it back, so that one call from outside serves for any number of instances.
+A record is a part of the workspace, some consecutive arrays, for as many instances as the program computes
+side by side. The functions over records copy each of them into the workspace, run a kernel or a sequence
+there, and copy it back, so that one call from outside serves any number of instances.
 """
 
 from __future__ import annotations
@@ -77,20 +77,20 @@ done:
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """Where a record lies in the workspace, and how much of it is state."""
+    """Place of a record in the workspace, and the part of it that is state."""
 
     offset: int
-    """Of its first array in the workspace, in float64."""
+    """Place of its first array in the workspace, in float64."""
     rows: int
-    """Numbers of an instance."""
+    """Numbers per instance."""
     state: int
-    """How many of them, the first ones, are copied back and selected; the rest are inputs."""
+    """How many of them, the first ones, are state: copied back and selected; the rest are inputs."""
     width: int
-    """Instances of a record: 8, for which arrays in the workspace are contiguous."""
+    """Instances per record: 8, for which arrays in the workspace are contiguous."""
 
     @property
     def size(self) -> int:
-        """Float64 of a record."""
+        """Size of a record, in float64."""
         return self.rows * self.width
 
     def allocate(self, count: int) -> np.ndarray:
@@ -104,9 +104,9 @@ class RecordLayout:
 def lay_out(
     layout: Layout, state: Sequence[str], inputs: Sequence[str]
 ) -> tuple[RecordLayout, dict[str, slice]]:
-    """A record of these arrays of plain numbers, and the rows of each.
+    """Lay out a record of these arrays of plain numbers; also returns the rows of each.
 
-    Raises ValueError unless they lie in this order, one after the other, for eight instances.
+    Raises ValueError unless they are consecutive, in this order, for eight instances.
     """
     offset, end = layout.places[state[0]].offset, 0
     rows: dict[str, slice] = {}
@@ -137,7 +137,7 @@ class RecordCode:
     """Machine code of a program over records. Calls release the interpreter's lock."""
 
     def __init__(self, program: Program, record: RecordLayout) -> None:
-        """Compiled, or taken from the cache."""
+        """Compile the program, or take its code from the cache."""
         code = machine.MachineCode(machine.get_object(emit(program, record)))
         types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self._every = {s: code.function(f"every_{s.name}", None, *types) for s in program.sequences}
@@ -153,7 +153,7 @@ class RecordCode:
         self._every[sequence](workspace.ctypes.data, records.ctypes.data, len(records))
 
     def select(self, target: np.ndarray, source: np.ndarray, indices: np.ndarray) -> None:
-        """Instance k of `target` becomes instance indices[k] of `source`, both records (blocks, rows, width).
+        """Set instance k of `target` to instance indices[k] of `source`, both records (blocks, rows, width).
 
         `indices`: int64, one for each instance of `target`.
         """

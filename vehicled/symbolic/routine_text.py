@@ -1,4 +1,4 @@
-"""What the text of routines has in common in all languages."""
+"""Common parts of the text of routines in all languages."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from vehicled.symbolic.text import identifier
 
 
 class RoutineText:
-    """Conditions and places."""
+    """Text of conditions and places."""
 
     member: ClassVar[str]
-    """Sign between `m` and its member."""
+    """Operator between `m` and its member."""
     negation: ClassVar[str]
 
     def __init__(self, program: Program) -> None:
         self.program = program
 
     def condition(self, condition: Condition) -> str:
-        """An expression of truth values."""
+        """Text of a condition as a logical expression."""
         match condition:
             case Not(opposite):
                 return f"{self.negation}({self.condition(opposite)})"
@@ -31,6 +31,6 @@ class RoutineText:
                 return f"{self.place(symbol)} > {bound.name}"
 
     def place(self, symbol: Atom) -> str:
-        """A stored plain number."""
+        """Text of a stored plain number."""
         array, index, _ = self.program.layout.find(self.program.offset(symbol))
         return f"m{self.member}{identifier(array)}[{index}]"

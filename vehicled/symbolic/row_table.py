@@ -1,4 +1,4 @@
-"""Rows of integers for compiled code, which are added at the end and forgotten from the beginning on."""
+"""Rows of integers for compiled code, added at the end and dropped at the beginning."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import numpy as np
 from vehicled.symbolic.record_code import OfRows
 
 _FIRST, _COUNT, _LIMIT, _DROPPED = map(int, OfRows)
-"""As plain numbers, which are faster."""
+"""As plain integers, which are faster than members of an enumeration."""
 
 
 class RowTable:
-    """Rows of so many numbers of 64 bits, one after the other in memory; compiled code adds and forgets them."""
+    """Rows of a fixed number of 64-bit integers, contiguous in memory; compiled code adds and drops them."""
 
     def __init__(self, numbers: int) -> None:
         self._numbers, self._bytes_of_row = numbers, 8 * numbers
         head = np.zeros(len(OfRows), dtype=np.int64)
         self.address = head.ctypes.data
-        """Of the table `OfRows`."""
-        # So a few numbers are read in a fraction of the time that NumPy takes.
+        """Address of the table `OfRows`."""
+        # Reading a few numbers by this takes a fraction of the time that NumPy needs.
         self._head = head.data
         self._allocate(256)
 
@@ -29,21 +29,21 @@ class RowTable:
 
     @property
     def count(self) -> int:
-        """Of the rows."""
+        """Number of rows."""
         return self._head[_COUNT]
 
     @property
     def rows(self) -> np.ndarray:
-        """(count, numbers) a view; making room may move them."""
+        """View of the rows (count, numbers); `make_room` may move them."""
         begin = (self._head[_FIRST] - self._address) // self._bytes_of_row
         return self._rows[begin : begin + self.count]
 
     def find(self, place: int) -> int:
-        """Address of a row, counted from the first one on."""
+        """Address of a row, by its index from the first row on."""
         return self._head[_FIRST] + self._bytes_of_row * place
 
     def make_room(self, count: int) -> None:
-        """For so many rows more."""
+        """Make room for `count` more rows."""
         if self.find(self.count + count) <= self._head[_LIMIT]:
             return
         kept = self.rows.copy()
@@ -53,7 +53,7 @@ class RowTable:
         self._rows[: len(kept)] = kept
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all rows."""
         self._head[_FIRST] = self.find(self.count)
         self._head[_DROPPED] += self.count
         self._head[_COUNT] = 0

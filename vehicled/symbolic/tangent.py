@@ -1,6 +1,6 @@
 """Tangents of a program: the derivatives of all that its kernels compute, in several directions side by side.
 
-Forward mode, written by the compiler. Beside the workspace lies a second one of the same arrays, their *tangents*:
+Forward mode, written by the compiler. A second workspace has the same arrays, their *tangents*:
 one number per direction for every number of the first. The differentiated kernel of a kernel computes the same
 values and their tangents: d target = Σ ∂value/∂symbol · d symbol. The factors of the d symbol, the *coefficients*,
 are the same for all directions: they are computed once, beside the kernel's own values, and stored; the rest is
@@ -23,7 +23,7 @@ from vehicled.symbolic.llvm import emit_kernels
 from vehicled.symbolic.program import Kernel, KernelHandle, Layout, Program
 
 _VALUES = "values."
-"""Before the name of a kernel: the one that computes its values and the coefficients of its tangents."""
+"""Prefix of a kernel's name for the kernel that computes its values and the coefficients of its tangents."""
 
 
 class Tangents:
@@ -67,7 +67,7 @@ class Tangents:
     # -- places -------------------------------------------------------------------------------------------
 
     def place(self, offset: int) -> int | None:
-        """Where the tangent of the number at a place of the workspace lies; None of one that has none."""
+        """Place of the tangent of the number at a place of the workspace; None if it has no tangent."""
         begin, name = self._primal[bisect_right(self._primal, (offset, chr(0x10FFFF))) - 1]
         there = self._layout.places.get(name)
         if there is None:
@@ -76,7 +76,7 @@ class Tangents:
         return there.offset + index * self._layout.stride(there.rank) + lane * self.directions
 
     def symbol(self, offset: int, rank: int) -> Atom | None:
-        """The tangent of what lies at a place, as a symbol."""
+        """The tangent of the number at a place, as a symbol."""
         there = self.place(offset)
         if there is None:
             return None
@@ -92,7 +92,7 @@ class Tangents:
 
     @property
     def graph(self) -> Graph:
-        """Of the program, and of the tangents."""
+        """Graph of the program, and of the tangents."""
         return self._graph
 
     # -- code ---------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class Tangents:
     def emit(self) -> str:
         """LLVM IR text of the differentiated kernels: functions `void PREFIX+name(double *workspace)`.
 
-        Beside it the text of the program's own kernels is wanted.
+        The text of the program's own kernels is needed as well.
         """
         values = [d.values for d in self._differentiated.values()]
         text = emit_kernels(values, self._program.layout, _VALUES)
@@ -116,10 +116,10 @@ class Tangents:
         return (wide.vector_size(self._layout),)
 
     def operations(self) -> Mapping[KernelHandle, tuple[int, int]]:
-        """By kernel.
+        """Operations by kernel.
 
-        Operations of values and coefficients, and those of the tangents on vectors of directions (one on a lane
-        vector counts once).
+        First those of values and coefficients, then those of the tangents on vectors of directions (one on a
+        lane vector counts once).
         """
         return {
             handle: (sum(d.values.operations().values()), sum(d.tangent.operations().values()))
@@ -131,7 +131,7 @@ _COEFFICIENTS = ("coefficients", "lane_coefficients")
 
 
 class _Differentiated:
-    """One kernel's values with coefficients, and its tangents."""
+    """The two parts of a differentiated kernel: values with coefficients, and tangents."""
 
     def __init__(self, kernel: Kernel, tangents: Tangents) -> None:
         self.kernel, self._tangents = kernel, tangents
@@ -177,7 +177,7 @@ class _Differentiated:
             self.places[a.id] = offset, a.rank
             stores.append((offset, a.rank, a))
         self.values = replace(self.kernel, stores=(*self.kernel.stores, *stores))
-        # As leaves of the linear part: beside the workspace of the tangents.
+        # As leaves of the linear part: they are outside the workspace of the tangents.
         outside = {i: -1 - n for n, i in enumerate(self.places)}
         self.tangent = replace(self.tangent, loads=self.tangent.loads | outside)
 
@@ -207,7 +207,7 @@ def _boundary(tangents: Tangents, outputs: list[Atom]) -> dict[int, Atom]:
 
 
 class _LinearStage(wide.StageEmitter):
-    """A stage of tangents, which reads coefficients from beside its workspace."""
+    """A stage of tangents, which reads coefficients from outside its workspace."""
 
     pointers = (*wide.POINTERS, "%values", "%values.lane")
 

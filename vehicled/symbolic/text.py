@@ -1,7 +1,7 @@
-"""Kernels as text that people can read: what is used once stands where it is used, the rest has a name.
+"""Kernels as readable text: a value that is used once stands where it is used, all others have a name.
 
-Here is what all languages have in common; `python.py` and `c.py` add how they write it. A kernel works on `m`, which
-has a member for each array of the workspace.
+This module has the parts common to all languages; `python.py` and `c.py` add their syntax. A kernel works on
+`m`, which has a member for each array of the workspace.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from vehicled.symbolic.graph import Atom
 from vehicled.symbolic.program import Kernel, Layout
 
 INFIX = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
-"""Sign and precedence."""
+"""Operator and precedence."""
 ATOMIC = 4
 """Precedence of names, numbers and calls."""
 _WIDE = 90
-"""Characters beyond which an expression gets a line of its own."""
+"""Number of characters above which an expression gets a line of its own."""
 _C_WORDS = (
     "auto break case char const default do double enum extern float goto int long register restrict short signed "
     "sizeof static struct switch typedef union unsigned void volatile bool inline namespace new delete template this "
@@ -40,7 +40,7 @@ _C_LIBRARY = (
     "sprintf srand sscanf stderr stdin stdout strcat strcmp strcpy strlen strtod strtol system time "
     "tmpfile ungetc wait write"
 )
-"""What C programs usually have: of math.h, stdio.h, stdlib.h, string.h and the system."""
+"""Names that C programs usually have: from math.h, stdio.h, stdlib.h, string.h and the system."""
 _TAKEN = {*_C_LIBRARY.split(), *sys.stdlib_module_names, "numpy"}
 
 
@@ -53,7 +53,7 @@ def identifier(name: str) -> str:
 
 
 def library_name(name: str) -> str:
-    """As `identifier`, but none that C's library, Python's modules or NumPy have: `sin` is `sin_`."""
+    """As `identifier`, but no name of C's library, Python's modules or NumPy: `sin` becomes `sin_`."""
     plain = identifier(name)
     return f"{plain}_" if plain in _TAKEN else plain
 
@@ -65,10 +65,10 @@ class Assignment:
     target: str
     value: str
     rank: int
-    """1: for each lane."""
+    """0: a plain number; 1: a value for each lane."""
     is_new: bool
     swapped: frozenset[str]
-    """Names of lane vectors that it reads at the neighbouring lane."""
+    """Names of lane vectors of which the neighbouring lane is read."""
 
 
 class KernelText:
@@ -89,11 +89,11 @@ class KernelText:
     # -- how a language writes it ---------------------------------------------------------------------------
 
     def reserved(self) -> set[str]:
-        """Names that local values cannot have, beside key words."""
+        """Names that local values cannot have, in addition to key words."""
         raise NotImplementedError
 
     def place(self, array: str, index: int, lane: int | None, rank: int) -> str:
-        """Element of a member; `lane`: of one lane of a lane vector; else at `rank` 1 all lanes of it."""
+        """Element of a member; `lane`: one lane of a lane vector; without it, at `rank` 1, all its lanes."""
         raise NotImplementedError
 
     def function(self, op: str, arguments: Sequence[str]) -> str:
@@ -145,7 +145,7 @@ class KernelText:
         return self.place(identifier(name), index, lane if of_lanes and rank == 0 else None, rank)
 
     def _assign(self, a: Atom, written: str, wanted: str) -> None:
-        """A line that gives an expression a name: the wanted one, numbered when it is taken."""
+        """A line that gives an expression a name: the wanted one, with a number if it is taken."""
         name = plain = identifier(wanted)
         while name in self._taken:
             self._counts[plain] += 1
@@ -191,7 +191,7 @@ class KernelText:
         return self.function(a.op, [self._operand(b, 0) for b in a.args]), ATOMIC
 
     def _across_lanes(self, a: Atom) -> tuple[str, int]:
-        name = self._names.get(a.args[0].id, "")  # all have one but a vector of ones
+        name = self._names.get(a.args[0].id, "")  # all but a vector of ones have a name
         if a.op == "lane_sum":
             return self.lane_sum(name) if name else (repr(float(self.layout.lanes)), ATOMIC)
         self._swapped[a.id] = frozenset({name})

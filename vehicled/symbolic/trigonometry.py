@@ -1,11 +1,11 @@
-"""Sums of products of sines and cosines, where an atom is made: those of the sum of the angles in their place.
+"""Sums of products of sines and cosines replaced by functions of sums of angles when atoms are made.
 
-cos x cos y ∓ sin x sin y = cos(x ± y), sin x cos y ± cos x sin y = sin(x ± y), also with common factors. A chain of
-turns about one axis thus becomes one turn by the sum of its angles, and cos² + sin² one.
+cos x cos y ∓ sin x sin y = cos(x ± y), sin x cos y ± cos x sin y = sin(x ± y), also with common factors. Thus
+successive rotations about one axis become one rotation by the sum of the angles, and cos² + sin² becomes 1.
 
-An option of a `Graph` for expressions that are derived by hand. No model of this program uses it: the operators of
-`multibody` hardly form such products, and a sine takes a processor longer than a product (`vehicled bench codegen`
-has the operations with it and without).
+An option of a `Graph` for expressions that are derived by hand. No model of this program uses it: the
+operators of `multibody` hardly form such products, and a processor needs longer for a sine than for a product
+(`vehicled bench codegen` counts the operations with and without it).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections import Counter
 from vehicled.symbolic.graph import Atom, Graph
 
 _MOST_FACTORS = 8
-"""Products of more are left as they are."""
+"""Products of more factors are not changed."""
 
 
 def join_angles(graph: Graph, a: Atom, b: Atom, sign: int) -> Atom | None:
-    """a + b, or with a negative `sign` a − b, by a sum of angles; None where they are no such products."""
+    """a + b, or a − b with negative `sign`, as a function of a sum of angles; None if they are no such products."""
     first, second = _factors(a), _factors(b)
     common = first & second
     joined = _join(graph, list((first - common).elements()), list((second - common).elements()), sign)
@@ -30,7 +30,7 @@ def join_angles(graph: Graph, a: Atom, b: Atom, sign: int) -> Atom | None:
 
 
 def _join(graph: Graph, first: list[Atom], second: list[Atom], sign: int) -> Atom | None:
-    """Of two products of two factors each."""
+    """Join two products of two factors each; None if no identity applies."""
     kinds = ["".join(sorted(f.op for f in factors)) for factors in (first, second)]
     if kinds in (["coscos", "sinsin"], ["sinsin", "coscos"]):
         x, y = (f.args[0] for f in first)
@@ -47,7 +47,7 @@ def _join(graph: Graph, first: list[Atom], second: list[Atom], sign: int) -> Ato
 
 
 def _factors(a: Atom) -> Counter[Atom]:
-    """Of a product; none for too many."""
+    """Factors of a product; none if there are too many."""
     found: Counter[Atom] = Counter()
     stack = [a]
     while stack:

@@ -3,7 +3,7 @@
 Every value is a vector over instances, plain numbers and lanes alike, so that there are no broadcasts and no
 shuffles. A kernel is cut into *stages*, each of plain numbers alone or of lanes alone. The code of a stage is
 written once for one vector and called for each: for all instances in turn, and in a stage of lanes for all lanes of
-them. So it is no longer than the code for one instance. (With all lanes written out for eight instances it is four
+them. So it is only as long as the code for one instance. (With all lanes written out for eight instances it is four
 times as long, and took nearly twice the time: reading such code from memory takes as long as executing it.) Values
 that later stages need are on the stack.
 
@@ -32,18 +32,19 @@ class _Stage:
     rank: int
     atoms: list[Atom] = field(default_factory=list)
     stores: list[tuple[int, Atom]] = field(default_factory=list)
-    """Workspace offset, and the value that goes there."""
+    """Workspace offset, and the value to be stored there."""
 
 
 class Plan:
-    """The stages of a kernel, and the places on the stack of the values that they pass on."""
+    """The stages of a kernel, and the places on the stack of the values passed between them."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.loads = kernel.loads
         atoms = [a for a in kernel.schedule() if a.op not in _LEAVES]
         level: dict[int, int] = {}
         for a in atoms:
-            # Even levels are of plain numbers, odd ones of lanes; a lane's neighbour is of a level before.
+            # Even levels are of plain numbers, odd ones of lanes; a neighbouring lane has to be of an earlier
+            # level.
             least = [level[b.id] + self._waits(a, b) for b in a.args if b.id in level]
             level[a.id] = max(least, default=a.rank)
         order = sorted(set(level.values()))
@@ -52,7 +53,7 @@ class Plan:
         for a in atoms:
             self.stages[self._stage[a.id]].atoms.append(a)
         end = len(self.stages)
-        # Last stage that reads a place of the workspace, and that reads a value of an earlier stage.
+        # Last stage that reads each place of the workspace, or each value of an earlier stage.
         read: dict[int, int] = {}
         self._last: dict[int, int] = {}
         for a in atoms:
@@ -66,7 +67,7 @@ class Plan:
         for *_, e in kernel.stores:
             if e.id in kernel.loads:
                 read[kernel.loads[e.id]] = end
-        # Lanes first: they may take plain numbers that are then overwritten, but not the other way round.
+        # Lanes first: they may read plain numbers that are then overwritten, but not the other way round.
         late = {1: _Stage(1), 0: _Stage(0)}
         for offset, rank, e in kernel.stores:
             made = self._stage.get(e.id)
@@ -88,7 +89,7 @@ class Plan:
         return int(a.rank != b.rank)
 
     def _assign_slots(self) -> None:
-        """As few as possible, by the lifetimes of values and by rank, so that they stay in the cache."""
+        """Assign as few slots as possible, by the lifetimes and ranks of values, so that they stay in the cache."""
         free: tuple[list[int], list[int]] = ([], [])
         leaving: dict[int, list[Atom]] = {}
         for n, stage in enumerate(self.stages):
@@ -104,7 +105,7 @@ class Plan:
 
 
 POINTERS = ("%w", "%lane", "%other", "%stack", "%stack.lane", "%stack.other")
-"""Arguments of a stage: where the vector's instances begin in the first plain number, in the first lane vector
+"""Arguments of a stage: start of the vector's instances in the first plain number, in the first lane vector
 and in that of the neighbouring lane; the same on the stack."""
 
 
@@ -120,12 +121,12 @@ class StageEmitter(Emitter):
         self._align = 8 * vector_size(layout)
 
     def size(self, rank: int) -> int:
-        """As many elements for every rank: instances stand side by side, lanes after each other."""
+        """Number of elements, the same for every rank: instances are side by side, lanes one after the other."""
         return vector_size(self.layout)
 
     def lane_sum(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
         """Sum over the lanes of each instance, pairs first, in the order in which one instance adds them."""
-        # The lanes as seen from a plain number; pairs first, as for one instance.
+        # The lanes, loaded relative to a plain number; added in pairs, as for one instance.
         if a.op in _LEAVES:
             parts = [value(a, 0)] * self.layout.lanes
         else:
@@ -137,11 +138,11 @@ class StageEmitter(Emitter):
         return parts[0]
 
     def lane_swap(self, a: Atom, value: Callable[[Atom, int], str]) -> str:
-        """The neighbouring lane of each instance: a leaf as it is, all else from the stack."""
+        """The neighbouring lane of each instance: a leaf directly, everything else from the stack."""
         return value(a, 1) if a.op in _LEAVES else self._load(a, 2)
 
     def stage(self, stage: _Stage, name: str) -> str:
-        """Text of the function `name` with the instructions of a stage, which stores what later ones need."""
+        """Text of the function `name` for a stage, which stores the values that later stages need."""
         for a in stage.atoms:
             self._names[a.id] = self.operation(a, self._value)
             if a.id in self._plan.slots:
@@ -192,9 +193,9 @@ def emit_stages(
     emitter: Callable[[Layout, Plan], StageEmitter],
     beside: str | None = None,
 ) -> tuple[str, str]:
-    """IR text of the stages of a kernel as functions of their own, and that of the calls of them.
+    """IR text of the stages of a kernel as separate functions, and text of the calls of them.
 
-    They run on the workspace `%w`. `beside`: a further workspace, of one instance, which they read: given to them as
+    They run on the workspace `%w`. `beside`: a further workspace, of one instance, which they read: passed as
     it is and at the lane.
     """
     text, lines = [], []
