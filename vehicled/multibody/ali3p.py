@@ -40,7 +40,7 @@ RHS = dict[Coordinate, Atom]
 
 
 class Assembly:
-    """Sums contributions to the rows of a vector, those of branches apart from those of the root."""
+    """Sums contributions to the rows of a vector, those of branches separately from those of the root."""
 
     def __init__(self, system: System) -> None:
         self.branch: RHS = {}
@@ -48,7 +48,7 @@ class Assembly:
         self.graph = system.graph
 
     def add(self, c: Coordinate, value: Atom) -> None:
-        """Add a value to the row of a coordinate: to the root's only if both belong to the root."""
+        """Add a value to the row of a coordinate; to the root's own sum only if both belong to the root."""
         if value is self.graph.zero:
             return
         rows = self.root if value.rank == 0 and c.rank == 0 else self.branch
@@ -90,7 +90,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class Ali3pStep:
-    """What `build` has added, for further kernels on the same factorisation."""
+    """Result of `build`, for further kernels on the same factorisation."""
 
     program: Program
     system: System
@@ -104,13 +104,13 @@ class Ali3pStep:
     """(h²/4) α, one per constraint."""
     jacobian: list[dict[Coordinate, Atom]]
     factor: Factorisation
-    """Of the tangent W that the kernel `factor` has left."""
+    """Factorisation of the tangent W, as stored by the kernel `factor`."""
 
 
 _Entries = dict[tuple[Coordinate, Coordinate], Atom]
-"""Of a symmetric matrix, by pairs of coordinates; each pair once."""
+"""Entries of a symmetric matrix, by pairs of coordinates; each pair once."""
 _RIGID = 1e30
-"""What makes every other entry of the tangent vanish beside it, so that Newton does not move a held coordinate."""
+"""Diagonal entry of the tangent for a held coordinate: so large that Newton does not move the coordinate."""
 
 
 def build(
@@ -302,7 +302,7 @@ class _Builder:
         )
 
     def _norm_squared(self, step: Mapping[Coordinate, Atom]) -> Atom:
-        """Of a change of the coordinates."""
+        """‖Δq‖² of a change of the coordinates."""
         graph = self.graph
         scaled, inverse = self.lengths or (frozenset(), graph.one)
         norm = graph.zero
@@ -333,9 +333,9 @@ class _Builder:
     def _project(self, name: str, violation: Sequence[Atom], target: Literal["qd", "qdd"]) -> KernelHandle:
         """Project q̇ or q̈ onto the constraints, in the metric of W.
 
-        The first pass begins with the rates of the trapezoidal rule, a further one with the result of the pass
-        before. Corrections are along the Jacobian of which W was made: along one that has rotated since, the
-        penalty would act where W has no stiffness.
+        The first pass starts with the rates of the trapezoidal rule, a further pass with the result of the
+        preceding one. Corrections are along the Jacobian with which W was made: along a Jacobian that has
+        rotated since, the penalty would act where W has no stiffness.
         """
         rhs = Assembly(self.system)
         for row, penalty, value in zip(self.jacobian, self.penalties, violation, strict=True):
@@ -425,7 +425,7 @@ def add_forward_euler(step: Ali3pStep) -> KernelHandle:
 
 
 def _twins(program: Program, system: System, name: str) -> dict[Coordinate, Atom]:
-    """One more stored number per coordinate."""
+    """One further stored number per coordinate."""
     twins: dict[Coordinate, Atom] = {}
     for prefix, coordinates in (("", system.root), ("branch.", system.branch)):
         if coordinates:
@@ -435,7 +435,7 @@ def _twins(program: Program, system: System, name: str) -> dict[Coordinate, Atom
 
 
 def _tree_sum(values: list[Atom], zero: Atom) -> Atom:
-    """Sum by halves: a shorter chain of dependent additions than one by one."""
+    """Sum by halves: its chain of dependent additions is shorter than that of a sum one by one."""
     if not values:
         return zero
     while len(values) > 1:

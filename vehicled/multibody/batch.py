@@ -1,7 +1,7 @@
-"""Several instances of a mechanism evaluated together, as sigma points of a filter need them.
+"""Several instances of a mechanism evaluated together, for example as sigma points of a filter.
 
-Each instance is in a state of its own; they share parameters, inputs and applied forces with the mechanism that
-they stand beside. Kernels run on all of them side by side; the small linear systems are solved as a stack.
+Each instance has its own state; all share parameters, inputs and applied forces with the mechanism that they
+are made from. Kernels run on all of them side by side; the small linear systems are solved as a stack.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ class MechanismBatch:
         self.copy_state_from_mechanism()
 
     def view(self, name: str) -> np.ndarray:
-        """An array of the program, a view, with a last axis (width,) when above 1. Raises KeyError."""
+        """An array of the program, as a view, with a last axis (width,) if that is above 1. Raises KeyError."""
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:
-        """Run a kernel for all instances; the interpreter's lock is released meanwhile."""
+        """Run a kernel for all instances; it releases the interpreter's lock."""
         self._compiled.functions[kernel](self._pointer)
 
     def renew_parameters(self) -> None:
-        """Take the mechanism's parameters again."""
+        """Copy the mechanism's parameters again."""
         ours, its = self._parameters
         ours[...] = its
         self.call(self._kernels.prepare)
         self.call(self._kernels.mass)
 
     def copy_state_from_mechanism(self) -> None:
-        """Every instance gets the mechanism's present q, q̇, q̈, time, inputs and applied forces."""
+        """Set every instance to the mechanism's present q, q̇, q̈, time, inputs and applied forces."""
         for ours, its in self._shared:
             ours[...] = its
 
@@ -70,9 +70,9 @@ class MechanismBatch:
         self._time += h
 
     def set_independent_state(self, z: np.ndarray, zd: np.ndarray, limit: int = 30) -> bool:
-        """Bring instances to z, ż (count, f) with the q, q̇, q̈ that follow from them, by Newton from where they are.
+        """Set z, ż (count, f) of the instances; find the resulting q, q̇, q̈ by Newton from their present positions.
 
-        Whether all positions have been found.
+        Returns whether all positions were found.
         """
         independent, dependent = self._mechanism.independent, self._mechanism.dependent
         used = slice(self.count)
@@ -107,7 +107,7 @@ class MechanismBatch:
         return True
 
     def _accelerate(self, r: np.ndarray, s: np.ndarray) -> None:
-        """q̈ by matrix R."""
+        """Solve for q̈ by matrix R."""
         rest = np.zeros(self._qdd.shape)
         rest[:, self._mechanism.dependent] = (s @ self._calc(self._kernels.gamma)[..., None])[..., 0]
         mass, transposed = self._arrays["mass"], r.transpose(0, 2, 1)
@@ -119,7 +119,7 @@ class MechanismBatch:
 
     @property
     def zdd(self) -> np.ndarray:
-        """(count, f), a copy."""
+        """(count, f) accelerations z̈, a copy."""
         return self._qdd[: self.count, self._mechanism.independent]
 
     def _calc(self, kernel: KernelHandle) -> np.ndarray:
@@ -128,7 +128,7 @@ class MechanismBatch:
 
 
 def _solve(blocks: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Of a stack of systems; least squares where constraints are redundant."""
+    """Solve a stack of systems; by least squares if constraints are redundant."""
     if blocks.shape[1] == blocks.shape[2]:
         return np.linalg.solve(blocks, right)
     solution: np.ndarray = np.linalg.pinv(blocks, rcond=problems.RANK_TOLERANCE) @ right

@@ -18,9 +18,9 @@ from vehicled.multibody.natural import Combination, Frame, Inertia
 from vehicled.symbolic.vector import Vector
 
 _INDEPENDENT = 1e-3
-"""Sine of the least angle between directions that make up a frame."""
+"""Least sine of the angle between the directions of a frame."""
 _EQUAL = 1e-9
-"""Share by which such sines differ but for rounding."""
+"""Relative difference of such sines due to rounding."""
 
 
 def add_bodies(model: Model) -> None:
@@ -74,7 +74,7 @@ def _add_bar(model: Model, name: str, body: Bar) -> None:
 
 
 def describe_bar(model: Model, name: str, body: Bar) -> tuple[LocalGeometry, Inertia]:
-    """Places of a bar's points on its axis x, and its inertia. Raises MechanismError when it has no length."""
+    """Places of a bar's points on its axis x, and its inertia. Raises MechanismError if it has no length."""
     g, (p, q) = model.graph, body.points
     if body.length is None:
         a, b = model.design(p), model.design(q)
@@ -105,7 +105,7 @@ def _add_rigid(model: Model, name: str, body: Rigid) -> None:
 
 
 def describe_rigid(model: Model, name: str, body: Rigid) -> tuple[LocalGeometry, Inertia]:
-    """Places of a body's points and unit vectors but markers and further directions, and its inertia."""
+    """Places of a body's points and unit vectors, without markers and further directions, and its inertia."""
     geometry = LocalGeometry()
     if isinstance(body.points, dict):
         geometry.points = {p: model.value(f"{name}.{p}", at) for p, at in body.points.items()}
@@ -130,7 +130,7 @@ def describe_rigid(model: Model, name: str, body: Rigid) -> tuple[LocalGeometry,
 
 @dataclass(frozen=True)
 class _Direction:
-    """One of a frame's directions: from a point to another, or a unit vector (`start` None)."""
+    """One direction of a frame: from one point to another, or a unit vector (`start` None)."""
 
     start: str | None
     end: str
@@ -171,7 +171,7 @@ def _add(model: Model, name: str, geometry: LocalGeometry, inertia: Inertia) -> 
 
 
 def _choose(model: Model, name: str, geometry: LocalGeometry) -> list[_Direction]:
-    """Independent directions of the body's own, and unit vectors added for those that it lacks."""
+    """Independent directions that the body has, and unit vectors added for those that are missing."""
     (origin, at_origin), *others = geometry.points.items()
     candidates = [_Direction(None, v, value) for v, value in geometry.vectors.items()]
     for p, at in others:
@@ -186,7 +186,7 @@ def _choose(model: Model, name: str, geometry: LocalGeometry) -> list[_Direction
         units = [c.value.numbers / np.linalg.norm(c.value.numbers) for c in candidates]
         left = [u - span.T @ (span @ u) for u in units]
         sizes = [float(np.linalg.norm(u)) for u in left]
-        # The first one of equal ones: which of them rounding makes the largest would depend on the units.
+        # The first of equal ones: which of them is largest by rounding would depend on the units.
         best = int(np.argmax(np.array(sizes) >= (1.0 - _EQUAL) * max(sizes)))
         if sizes[best] < _INDEPENDENT:
             break
@@ -220,9 +220,9 @@ def _unit_cross(a: Value, b: Value) -> Value:
 
 
 def find_rotation(model: Model, geometry: LocalGeometry) -> np.ndarray:
-    """(3, 3) from the body's axes to the ground's as the start suggests.
+    """(3, 3) rotation from the body's axes to the ground's, by the description of the start.
 
-    Kabsch's fit of directions, and the least turn where they leave it open.
+    Kabsch's fit of directions; the least rotation if they leave it undetermined.
     """
     (origin, at_origin), *others = geometry.points.items()
     pairs = [(model.place(v), value.numbers) for v, value in geometry.vectors.items()]
@@ -254,7 +254,7 @@ def _constrain(model: Model, name: str, geometry: LocalGeometry, directions: Seq
 
 
 def _is_kept(model: Model, name: str, geometry: LocalGeometry, a: _Direction, b: _Direction) -> bool:
-    """Whether an earlier body keeps this angle or length constant. Raises MechanismError when its value differs."""
+    """Whether an earlier body keeps this angle or length constant. Raises MechanismError if its value differs."""
     names = a.names | b.names
     for other_name, other in model.geometry.items():
         held = {**other.points, **other.vectors}
@@ -275,7 +275,7 @@ def _is_kept(model: Model, name: str, geometry: LocalGeometry, a: _Direction, b:
 
 
 def _constrain_others(model: Model, name: str, geometry: LocalGeometry, basis: set[str]) -> None:
-    """Constrain the points and vectors outside of the frame to move with it."""
+    """Constrain the points and vectors outside the frame to move with it."""
     assert geometry.frame is not None
     followers = [(p, model.points[p], geometry.frame.point(v.atoms)) for p, v in geometry.points.items()]
     followers += [

@@ -24,7 +24,7 @@ Place = Sequence[float] | np.ndarray
 
 
 def get_body(mechanism: Mechanism, name: str) -> PlacedBody:
-    """A body's maps. Raises UsageError when there is none of that name."""
+    """A body's maps. Raises UsageError if there is none of that name."""
     bodies = mechanism.placement.bodies
     if name not in bodies:
         raise UsageError(f"unknown body '{name}'; known here: {', '.join(bodies)}")
@@ -33,7 +33,7 @@ def get_body(mechanism: Mechanism, name: str) -> PlacedBody:
 
 @dataclass(frozen=True)
 class BodyPose:
-    """Where a body is: p_world = R_world_body p_body + origin_world."""
+    """Pose of a body: p_world = R_world_body p_body + origin_world."""
 
     R_world_body: np.ndarray
     """(3, 3)"""
@@ -56,7 +56,7 @@ def calc_center_place(mechanism: Mechanism, body: str) -> np.ndarray:
 def calc_point_map(mechanism: Mechanism, point: str) -> np.ndarray:
     """(3, n) Jacobian J of a named point or marker, constant in natural coordinates.
 
-    Its velocity is J q̇, its acceleration there J q̈, and a force f (N) at it is the generalised force Jᵀ f. Raises
+    Its velocity is J q̇, its acceleration J q̈, and a force f (N) at it is the generalised force Jᵀ f. Raises
     UsageError when there is none of that name.
     """
     points = mechanism.placement.points
@@ -67,7 +67,7 @@ def calc_point_map(mechanism: Mechanism, point: str) -> np.ndarray:
 
 
 def calc_body_point_map(mechanism: Mechanism, body: str, place: Place) -> np.ndarray:
-    """(3, n) as `calc_point_map`, of the point of a body that lies there. Raises UsageError as `calc_pose`."""
+    """(3, n) Jacobian as in `calc_point_map`, of the body's point at a place. Raises UsageError as `calc_pose`."""
     there = _oriented(mechanism, body)
     return np.tensordot(np.concatenate([[1.0], place]), there.map, axes=1)
 
@@ -75,7 +75,7 @@ def calc_body_point_map(mechanism: Mechanism, body: str, place: Place) -> np.nda
 def calc_twist_map(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
     """J (6, n) at the present q: twist = J q̇, and the generalised force of a wrench is Jᵀ wrench.
 
-    Both at a place of the body, its centre of mass when left out. Raises UsageError as `calc_pose`.
+    Both at a place of the body, by default its centre of mass. Raises UsageError as `calc_pose`.
     """
     there = _oriented(mechanism, body)
     axes = there.place(mechanism.q)[1:]
@@ -85,7 +85,7 @@ def calc_twist_map(mechanism: Mechanism, body: str, place: Place | None = None) 
 
 
 def calc_twist(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
-    """(6,) of a body at a place of its own, its centre of mass when left out: J q̇.
+    """(6,) twist of a body at a place in its axes (default: its centre of mass), J q̇.
 
     Raises UsageError as `calc_pose`.
     """
@@ -94,24 +94,25 @@ def calc_twist(mechanism: Mechanism, body: str, place: Place | None = None) -> n
 
 
 def calc_spatial_acceleration(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
-    """(6,) angular acceleration, and acceleration of a place of a body (its centre of mass when left out).
+    """(6,) angular acceleration, and acceleration of a place of a body (default: its centre of mass).
 
-    Of the present q̇ and q̈: the rate of the twist of that material point. Raises UsageError as `calc_pose`.
+    With the present q̇ and q̈: the rate of the twist of that material point. Raises UsageError as
+    `calc_pose`.
     """
     return _calc_acceleration(mechanism, body, place, mechanism.qdd)
 
 
 def calc_coriolis_acceleration(mechanism: Mechanism, body: str, place: Place | None = None) -> np.ndarray:
-    """(6,) the part of `calc_spatial_acceleration` that the rates make, with z̈ = 0: J c + J̇ q̇.
+    """(6,) part of `calc_spatial_acceleration` due to the rates, with z̈ = 0: J c + J̇ q̇.
 
-    The rest is J R z̈ (`operators.CoordinateMaps`). Raises UsageError as `calc_pose`.
+    The other part is J R z̈ (`operators.CoordinateMaps`). Raises UsageError as `calc_pose`.
     """
     _, s = problems.calc_velocity_map(mechanism)
     return _calc_acceleration(mechanism, body, place, s @ mechanism.calc_gamma())
 
 
 def calc_inertia(mechanism: Mechanism, body: str) -> np.ndarray:
-    """(3, 3) about the centre of mass, in world axes, kg·m². Raises UsageError as `calc_pose`."""
+    """(3, 3) inertia about the centre of mass, in world axes, kg·m². Raises UsageError as `calc_pose`."""
     there = _oriented(mechanism, body)
     center, R = calc_center_place(mechanism, body), there.place(mechanism.q)[1:].T
     second = there.moments[1:, 1:] - there.moments[0, 0] * np.outer(center, center)
@@ -120,7 +121,7 @@ def calc_inertia(mechanism: Mechanism, body: str) -> np.ndarray:
 
 
 def calc_gyroscopic_wrench(mechanism: Mechanism, body: str) -> np.ndarray:
-    """(6,) ω × J ω, and no force: what a body's turning requires about its centre of mass without turning faster.
+    """(6,) torque ω × J ω about the centre of mass, and no force: required without angular acceleration.
 
     Raises UsageError as `calc_pose`.
     """
@@ -129,7 +130,7 @@ def calc_gyroscopic_wrench(mechanism: Mechanism, body: str) -> np.ndarray:
 
 
 def calc_required_wrench(mechanism: Mechanism, body: str) -> np.ndarray:
-    """(6,) J α + ω × J ω and m a at the centre of mass: what all that acts on a body adds up to, weight included.
+    """(6,) J α + ω × J ω and m a at the centre of mass: the sum of all that acts on a body, including weight.
 
     Raises UsageError as `calc_pose`.
     """
@@ -159,32 +160,32 @@ def _oriented(mechanism: Mechanism, name: str) -> PlacedBody:
 
 
 def _cross_matrix(v: np.ndarray) -> np.ndarray:
-    """(3, 3) of v ×."""
+    """(3, 3) matrix of the vector product v ×."""
     x, y, z = v
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
 class Forces:
-    """Forces that a caller puts on a mechanism, beside those of its description, at its present position.
+    """Forces that a caller applies to a mechanism at its present position, in addition to those of its description.
 
-    They are collected here and act once their `generalised` is written to `Mechanism.applied`; forces and torques
-    stay as they are in world axes, so that both are to be made anew when the mechanism has moved. `reactions` needs
-    them too, to separate what acts on a body from what acts on a joint.
+    They are collected here and act when their `generalised` is written to `Mechanism.applied`. Forces and
+    torques keep their directions in world axes, so both have to be computed again after the mechanism has
+    moved. `reactions` needs them too, to distinguish forces on a body from those on a joint.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
         self._mechanism = mechanism
         self.generalised = np.zeros(len(mechanism.q))
-        """(n,) Q"""
+        """(n,) generalised forces Q"""
         self.on_bodies: dict[str, np.ndarray] = {}
         """(6,) torque about the world's origin and force, in world axes."""
         self.on_points: dict[str, np.ndarray] = {}
         """(3,) forces at named points, in world axes."""
         self.on_coordinates = np.zeros(len(mechanism.q))
-        """(n,)"""
+        """(n,) forces on coordinates"""
 
     def add_force(self, body: str, place: Place, force: Place) -> None:
-        """A force (3,) (N, world axes) at a place of a body (m, its axes). Raises UsageError as `calc_pose`."""
+        """Add a force (3,) (N, world axes) at a place of a body (m, its axes). Raises UsageError as `calc_pose`."""
         jacobian = calc_body_point_map(self._mechanism, body, place)
         pose = calc_pose(self._mechanism, body)
         at = pose.R_world_body @ place + pose.origin_world
@@ -192,20 +193,20 @@ class Forces:
         self._add(body, np.cross(at, force), force)
 
     def add_torque(self, body: str, torque: Place) -> None:
-        """A torque (3,) (N·m, world axes) on a body. Raises UsageError as `calc_pose`."""
+        """Add a torque (3,) (N·m, world axes) on a body. Raises UsageError as `calc_pose`."""
         self.generalised += calc_twist_map(self._mechanism, body)[:3].T @ torque
         self._add(body, torque, np.zeros(3))
 
     def add_point_force(self, point: str, force: Place) -> None:
-        """A force (3,) (N, world axes) at a named point or marker.
+        """Add a force (3,) (N, world axes) at a named point or marker.
 
-        Raises UsageError when there is none of that name.
+        Raises UsageError if there is none of that name.
         """
         self.generalised += calc_point_map(self._mechanism, point).T @ force
         self.on_points[point] = self.on_points.get(point, np.zeros(3)) + force
 
     def add_coordinate_force(self, coordinate: str, force: float) -> None:
-        """A force on a coordinate (N, or N·m on an angle). Raises KeyError for an unknown coordinate."""
+        """Add a force on a coordinate (N, or N·m on an angle). Raises KeyError for an unknown coordinate."""
         k = self._mechanism.index(coordinate)
         self.generalised[k] += force
         self.on_coordinates[k] += force

@@ -17,11 +17,11 @@ from vehicled.multibody.relative_model import RelativeModel
 from vehicled.reading.number_faults import find_fault
 
 AngleForm = Callable[[Model, str, Angle], None]
-"""Adds the coordinate of an angle, the constraint that it follows and its sides (`Model.sines`)."""
+"""A function that adds the coordinate of an angle, its constraint and its sides (`Model.sines`)."""
 
 
 def build_model(description: Description, angle_form: AngleForm = add_angle, width: int = 1) -> Model:
-    """The mechanism as atoms, in coordinates that are natural or relative. Raises MechanismError."""
+    """The mechanism as atoms, in natural or relative coordinates. Raises MechanismError."""
     _refuse_faults(description)
     model: Model
     if description.coordinates == "relative":
@@ -69,6 +69,6 @@ def build_step(model: Model) -> ali3p.Ali3pStep:
 
 
 def _refuse_faults(description: Description) -> None:
-    """Descriptions from a file have been checked; those made in a program have not."""
+    """Refuse a description with faults: those from a file were checked, those made in a program were not."""
     if fault := find_fault(description):
         raise MechanismError(fault)

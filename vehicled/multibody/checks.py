@@ -1,4 +1,4 @@
-"""Checks of a mechanism: it can be assembled, is determined, and every motion moves a mass."""
+"""Checks of a mechanism: it can be assembled, it is determined, and every motion moves a mass."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from vehicled.multibody.misfits import describe_misfit, find_involved, find_part
 from vehicled.multibody.model import MechanismError
 
 _MOVES = 1e-6
-"""Share of a motion's largest component from which a coordinate moves."""
+"""Share of a motion's largest component above which a coordinate counts as moving."""
 _LIGHT, _MASSLESS = 1e-11, 1e-14
-"""Share of the largest inertia that the least has: below ten times what the equations of motion are solved to, too
-light bodies would stay where they are. And what is none, but for rounding."""
+"""Least inertia as a share of the largest: below the first, ten times the accuracy of the equations of
+motion, bodies that are too light would not move. Below the second it counts as zero, but for rounding."""
 _OBLIQUE = 1e-3
-"""Cotangent up to which a direction is at right angles to an axis, as numbers in a file are rounded."""
+"""Cotangent up to which a direction counts as at right angles to an axis, as numbers in a file are rounded."""
 
 
 @dataclass(frozen=True)
 class MechanismTopology:
-    """What a mechanism consists of, counted from the compiled model itself at its present position."""
+    """Numbers of parts and freedoms, counted from the compiled model at its present position."""
 
     bodies: list[str]
     coordinates: list[str]
     constraints: list[str]
     redundant: list[str]
-    """Constraints that follow from the others."""
+    """Constraints that are implied by the others."""
     independent: list[str]
 
     @property
@@ -42,12 +42,12 @@ class MechanismTopology:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Coordinates less the rank of the constraints' Jacobian."""
+        """Number of coordinates less the rank of the constraints' Jacobian."""
         return len(self.coordinates) - self.rank
 
 
 def calc_topology(mechanism: MechanismInstance) -> MechanismTopology:
-    """Counts of a mechanism where it is."""
+    """Count parts and freedoms of a mechanism at its present position."""
     names = mechanism.coordinate_names
     return MechanismTopology(
         mechanism.compiled.bodies,
@@ -59,7 +59,7 @@ def calc_topology(mechanism: MechanismInstance) -> MechanismTopology:
 
 
 def assemble_at_start(mechanism: MechanismInstance) -> None:
-    """Bring a mechanism to the start that its description gives. Raises MechanismError, naming body or joint."""
+    """Assemble a mechanism at the start of its description. Raises MechanismError, naming body or joint."""
     description = mechanism.description
     given = [mechanism.index(name) for name in description.independent or ()]
     held = {k: float(mechanism.guess[k]) for k in given}
@@ -77,7 +77,7 @@ def assemble_at_start(mechanism: MechanismInstance) -> None:
 
 
 def require_freedom(mechanism: MechanismInstance) -> None:
-    """Raise UsageError where nothing is left to be observed or identified."""
+    """Raise UsageError if there is nothing to be observed or identified."""
     if not len(mechanism.independent):
         raise UsageError(
             "no degree of freedom: expected a mechanism that joints and drives leave free to move"
@@ -98,7 +98,7 @@ def _given_rates(mechanism: MechanismInstance) -> np.ndarray:
 def _explain_failure(
     mechanism: MechanismInstance, given: list[int], held: Mapping[int, float], solution: problems.Solution
 ) -> NoReturn:
-    """Why it cannot be assembled at its start. Raises MechanismError."""
+    """Explain why the mechanism cannot be assembled at its start: raises MechanismError."""
     endless = ~np.isfinite(mechanism.calc_constraints())
     if endless.any():
         name = mechanism.constraint_names[int(np.argmax(endless))]
@@ -107,7 +107,7 @@ def _explain_failure(
             part=find_part(mechanism.description, name),
         )
     involved, left = find_involved(mechanism), _worst(mechanism, solution)
-    # Close to a double root, Newton's method ends at the root of rounding: then only the count is wrong.
+    # Close to a double root, Newton's method ends where rounding dominates: then only the count is wrong.
     is_met = problems.calc_violation(mechanism) <= np.sqrt(problems.tolerance(mechanism))
     if given and problems.assemble(mechanism, mechanism.guess, again=False).converged:
         try:
@@ -123,7 +123,7 @@ def _explain_failure(
 
 
 def _describe_start(mechanism: MechanismInstance, held: Mapping[int, float]) -> MechanismError:
-    """Which independent coordinate cannot have its value at the start."""
+    """Name the independent coordinate that cannot have its value at the start."""
     for k, value in held.items():
         others = {j: v for j, v in held.items() if j != k}
         if problems.assemble(mechanism, mechanism.guess, others, again=False).converged:
@@ -145,7 +145,7 @@ def _blame_start(mechanism: MechanismInstance, coordinate: str, found: str) -> M
 
 
 def _worst(mechanism: MechanismInstance, solution: problems.Solution) -> tuple[str, str]:
-    """What is furthest from being met, and its path in the file."""
+    """The constraint furthest from being met, as a message, and its path in the file."""
     phi = np.abs(mechanism.calc_constraints())
     worst = int(np.argmax(phi / mechanism.constraint_units))
     name = mechanism.constraint_names[worst]
@@ -174,7 +174,7 @@ def _check_angles(mechanism: MechanismInstance) -> None:
 
 
 def _check_axes(mechanism: MechanismInstance) -> None:
-    """Between two directions that are both oblique to its axis an angle is not what its constraint measures."""
+    """Refuse angles between two directions oblique to the axis: their constraint measures something else."""
     places = mechanism.calc_point_positions()
 
     def along(segment: Segment) -> np.ndarray:
@@ -237,9 +237,10 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
 
 
 def _motions_without(motions: np.ndarray, given: list[int]) -> np.ndarray:
-    """Those combinations (n, k) of orthonormal motions (n, f) that leave coordinates where they are.
+    """Combinations (n, k) of orthonormal motions (n, f) that do not move the given coordinates.
 
-    Small is small beside a whole motion: of one coordinate at a dead centre all that moves is rounding.
+    Motions count as zero relative to a whole motion: at a dead centre, a single coordinate moves by rounding
+    only.
     """
     _, sizes, combinations = np.linalg.svd(motions[given])
     moved = np.count_nonzero(sizes > problems.RANK_TOLERANCE)
@@ -248,7 +249,7 @@ def _motions_without(motions: np.ndarray, given: list[int]) -> np.ndarray:
 
 
 def _redundant(mechanism: MechanismInstance) -> list[int]:
-    """Constraints that follow from those before them."""
+    """Constraints that are implied by those before them."""
     jacobian = problems.calc_scaled_jacobian(mechanism)
     if not jacobian.size:
         return []
@@ -267,7 +268,7 @@ def _redundant(mechanism: MechanismInstance) -> list[int]:
 
 
 def _movers(mechanism: MechanismInstance, motions: np.ndarray) -> list[str]:
-    """The bodies that motions (n, k) move, or the coordinates when none of them belongs to a body."""
+    """The bodies that motions (n, k) move, or the coordinates if none of them belongs to a body."""
     moved = np.abs(motions).max(axis=1)
     names = {
         _without_axis(name)
@@ -283,7 +284,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _held(mechanism: MechanismInstance, body: str) -> set[str]:
-    """Names of the points and vectors of a body, and of the coordinates by which it hangs on another one."""
+    """Names of a body's points and vectors, and of the coordinates of the joint to its parent."""
     model = mechanism.compiled.model
     if body in model.geometry:
         held = {*model.geometry[body].points, *model.geometry[body].vectors}
@@ -306,7 +307,7 @@ def _check_forces(mechanism: MechanismInstance) -> None:
 
 
 def _check_mass(mechanism: MechanismInstance) -> None:
-    """Every motion that the constraints allow must move a mass."""
+    """Check that every motion allowed by the constraints moves a mass."""
     motions = problems.calc_motions(mechanism)
     if not motions.shape[1]:
         return

@@ -21,15 +21,15 @@ from vehicled.symbolic.program import KernelHandle, Program
 
 Result = TypeVar("Result")
 Extension = Callable[[Program, Model], object]
-"""Adds further kernels on the state of the mechanism, such as sensors; `CompiledMechanism.result` gives what it
-returns."""
+"""A function that adds further kernels on the state of the mechanism, such as sensors;
+`CompiledMechanism.result` gives its return value."""
 
 
 @dataclass(frozen=True)
 class MechanismKernels:
     """Functions of a mechanism's state.
 
-    Each but `prepare` and `placement` fills an array of its own name (matrices by rows); see
+    Each, except `prepare` and `placement`, fills an array of its own name (matrices by rows); see
     `MechanismInstance.calc_…`.
     """
 
@@ -57,14 +57,14 @@ class MechanismKernels:
 
     @property
     def by_constraint(self) -> tuple[KernelHandle, ...]:
-        """Those that give a row for each constraint."""
+        """Kernels that give a row for each constraint."""
         vectors = (self.constraints, self.drift, self.gamma)
         matrices = (self.jacobian, self.jacobian_rate, self.acceleration_by_q, self.acceleration_by_qd)
         return (*vectors, *matrices, self.wrenches)
 
 
 class CompiledMechanism:
-    """Immutable, shared by all mechanisms that run it."""
+    """A compiled description. Immutable; shared by all mechanisms that run it."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class CompiledMechanism:
     ) -> None:
         """Compile a description for `width` instances side by side: 1, 2, 4 or a multiple of 8.
 
-        `angle_form`: constraints of angles as another program has them. `optimisation`: 0 for one that is evaluated a
-        few times, not simulated: the code of a car is compiled ten times as fast. Raises MechanismError for a
-        description that makes no mechanism.
+        `angle_form`: constraints of angles in the form of another program. `optimisation`: 0 for a mechanism
+        that is evaluated a few times, not simulated: the code of a car compiles ten times as fast. Raises
+        MechanismError for a description that is no valid mechanism.
         """
         if description.coordinates == "auto":
             description = replace(description, coordinates=choose_form(description, angle_form))
@@ -99,22 +99,22 @@ class CompiledMechanism:
         self.coordinates = [c.name for c in system.coordinates]
         self.constraints = [name for name, _ in system.constraints]
         self.are_lengths, self.length_powers = list_length_powers(model)
-        """(n,) whether a coordinate is a length, and by constraint which power of length it is, if any."""
+        """(n,) whether a coordinate is a length; and for each constraint its power of length, if it has one."""
         self.bodies = list(model.parts)
         self.points = list(model.points)
         code = compile_program(program, (step.routine,), optimisation=optimisation).functions
         self.functions = code.kernels
-        """On the address of a workspace."""
+        """Functions that take the address of a workspace."""
         self.routine = step.routine
         self.ali3p_step: StepFunction = code.routine(step.routine.handle)
 
     def result(self, extension: Callable[[Program, Model], Result]) -> Result:
-        """What that extension has returned. Raises KeyError for another one."""
+        """Return value of that extension. Raises KeyError for one that was not given."""
         return cast(Result, self._results[extension])
 
 
 def add_kernels(program: Program, model: Model, multipliers: Sequence[Atom]) -> MechanismKernels:
-    """Evaluation of a state."""
+    """Add the kernels that evaluate a state."""
     graph, system = model.graph, model.system
     coordinates = system.coordinates
     n, m = len(coordinates), len(system.constraints)

@@ -1,4 +1,4 @@
-"""What a mechanism is made of, as written in its file.
+"""Parts of a mechanism, as written in its file.
 
 A planar mechanism lies in the plane z = 0 and takes two numbers for a place or a direction, a spatial one three.
 Names are shared: a point or unit vector that stands in two bodies belongs to both and joins them, without
@@ -46,34 +46,34 @@ from vehicled.units import Range, Unit, UnitError, name_unit, parse_unit, split_
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """A mechanism."""
+    """Description of a mechanism."""
 
     space: Literal["planar", "spatial"]
     coordinates: Literal["natural", "relative", "auto"] = "natural"
-    """Natural: of points and unit vectors; relative: of joints, with constraints that close loops; auto: those whose
-    step costs less, without ball joints (`forms`)."""
+    """Natural: of points and unit vectors; relative: of joints, with constraints that close loops; auto: the
+    form whose step costs less, without ball joints (`forms`)."""
     gravity: Annotated[tuple[float, ...], Unit("m/s²"), Range(-1e6, 1e6)] | None = None
     ground: GroundBody = field(default_factory=GroundBody)
     points: dict[str, Place] = field(default_factory=dict)
-    """About where they are at the start; the constraints are met by moving them as little as possible."""
+    """Approximate places at the start; points are moved as little as possible to meet the constraints."""
     vectors: dict[str, Direction] = field(default_factory=dict)
     velocities: dict[str, Annotated[tuple[float, ...], Unit("m/s")]] = field(default_factory=dict)
-    """Of points at the start; those of independent coordinates count."""
+    """Velocities of points at the start; only those of independent coordinates are used."""
     angles: dict[str, Angle] = field(default_factory=dict)
     distances: dict[str, Distance] = field(default_factory=dict)
     parameters: dict[str, float | str] = field(default_factory=dict)
-    """Numbers for expressions, with their unit; they arrive there in SI."""
+    """Numbers for expressions, given with their unit; expressions use them in SI."""
     inputs: list[str] = field(default_factory=list)
-    """Functions of time that the caller gives, with rate and acceleration; zero at the start."""
+    """Names of functions of time that the caller gives, with rate and acceleration; zero at the start."""
     bodies: dict[str, Body]
     joints: dict[str, Joint] = field(default_factory=dict)
     drives: dict[str, Expression] = field(default_factory=dict)
     """Coordinates that follow an expression of t, parameters and inputs."""
     forces: dict[str, Load] = field(default_factory=dict)
     independent: list[str] | None = None
-    """Coordinates that keep their start values and determine the others; left out, they are chosen."""
+    """Coordinates that keep their start values and determine the others; chosen automatically by default."""
     degrees_of_freedom: int | None = None
-    """Left out: the number of independent coordinates, if given; else not checked."""
+    """Default: the number of independent coordinates, if given; otherwise it is not checked."""
 
     @property
     def dimension(self) -> int:
@@ -94,7 +94,7 @@ class Description:
         return values
 
     def parameter_units(self) -> dict[str, str]:
-        """Units in SI of `parameter_values`. Raises UnitError."""
+        """SI units of `parameter_values`. Raises UnitError."""
         texts = {n: split_quantity(v)[1] if isinstance(v, str) else "" for n, v in self.parameters.items()}
         return {name: name_unit(parse_unit(text or "1")[1]) for name, text in texts.items()}
 
@@ -109,9 +109,10 @@ class Description:
         return {*AXES[: self.dimension], *self.ground.vectors, *self.vectors, *directions}
 
     def coordinate_names(self) -> list[str]:
-        """Names of the coordinates in the model's order, without those that it adds.
+        """Names of the coordinates in the model's order, without those that the model adds.
 
-        It adds unit vectors and, in relative coordinates, those of joints that the description has no name for.
+        The model adds unit vectors and, in relative coordinates, those of joints that have no name in the
+        description.
         """
         moving = (*self.points, *self.vectors) if self.coordinates != "relative" else ()
         components = [f"{n}.{a}" for n in moving for a in "xyz"[: self.dimension]]
@@ -120,7 +121,7 @@ class Description:
     # -- checks that need no more than the file ----------------------------------------------------------
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Yield (key, what is wrong) for names, dimensions, bodies and parameters that do not fit together."""
+        """Yield (key, fault) for names, dimensions, bodies and parameters that do not fit together."""
         yield from self._check_names()
         yield from self._check_dimensions()
         yield from self._check_bodies()
@@ -158,7 +159,7 @@ class Description:
             for name in names:
                 if not (name and name.isprintable()):
                     yield section, f"expected names of one line of characters, got {name!r}"
-        # `switches` name constraints by body or joint, reactions joints, points and directions.
+        # `switches` names constraints by body or joint; reactions name joints, points and directions.
         placed = self.point_names() | self.vector_names()
         taken = {name: seen[name] for name in placed} | dict.fromkeys(self.bodies, "bodies")
         for name in self.joints:
@@ -246,7 +247,7 @@ class Description:
                     if p not in points:
                         yield f"{section}.{name}", _unknown("point", p, points)
                 axes = (*(getattr(item, "axes", None) or ()), *(getattr(item, "normals", None) or ()))
-                if not axes:  # Those of joints with axes may be a point that bodies share.
+                if not axes:  # The points of joints with axes may be one point that bodies share.
                     for message in repeated(getattr(item, "points", ())):
                         yield f"{section}.{name}.points", message
                 for v in (*axes, *filter(None, [getattr(item, "axis", None)])):
@@ -298,7 +299,7 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def load_description(name_or_path: str | Path) -> Description:
-    """The mechanism in a file, or the shipped one of that name (`four_bar`). Raises SettingsError."""
+    """The mechanism in a file, or the shipped mechanism of that name (`four_bar`). Raises SettingsError."""
     return settings.load(mechanism_path(name_or_path), Description)
 
 

@@ -14,29 +14,29 @@ _WORK = parse_unit("J")[1]
 
 
 def name_coordinate_units(system: System, angles: Collection[str]) -> list[str]:
-    """Of the coordinates: m, rad for those of these names, or 1 for components of unit vectors."""
+    """Units of the coordinates: m, rad for those named in `angles`, or 1 for components of unit vectors."""
     vectors = {c for basic in system.basics if not basic.point for c in system.of(basic)}
     return ["1" if c in vectors else "rad" if c.name in angles else "m" for c in system.coordinates]
 
 
 def name_units(outputs: Sequence[Atom], known: Mapping[Atom, str]) -> list[str | None]:
-    """Units in SI of expressions, by those of symbols; an angle is a number.
+    """SI units of expressions, from those of their symbols; an angle is a number.
 
-    None where an expression adds what has not the same unit, as one in a file may do by numbers without a unit, and
-    for an expression of symbols that are not known.
+    None if an expression adds terms of different units, as one in a file may do with numbers without a unit,
+    and for an expression with unknown symbols.
     """
     found = _find_dimensions(outputs, known)
     return [None if (d := found[e]) is None else name_unit(d) for e in outputs]
 
 
 def find_length_powers(outputs: Sequence[Atom], known: Mapping[Atom, str]) -> list[float | None]:
-    """As `name_units`, the power of length alone; constants have the unit of what they are added to."""
+    """As `name_units`, but only the power of length; constants have the unit of the terms to which they are added."""
     found = _find_dimensions(outputs, known, constants_fit=True)
     return [None if (d := found[e]) is None else float(d[1]) for e in outputs]
 
 
 def name_conjugate(unit: str) -> str:
-    """Unit of what has the work N·m on a displacement in a unit: of a force, of a multiplier."""
+    """Unit conjugate to a displacement's unit, with which their product is N·m: unit of a force or a multiplier."""
     return name_unit(_times(_WORK, _dimension(unit), -1))
 
 
@@ -48,7 +48,7 @@ def _dimension(unit: str) -> Dimension:
 def _find_dimensions(
     outputs: Sequence[Atom], known: Mapping[Atom, str], *, constants_fit: bool = False
 ) -> dict[Atom, Dimension | None]:
-    """Of all that outputs are made of; constants other than zero are numbers unless they `fit` in a sum."""
+    """Dimensions of all atoms of the outputs; constants other than zero are numbers unless they `fit` in a sum."""
     found: dict[Atom, Dimension | None] = {}
     for atom in outputs[0].graph.reachable(outputs) if outputs else ():
         if atom.op == "symbol":

@@ -1,4 +1,4 @@
-"""What a mechanism's file is made of: ground, bodies, coordinates, joints and forces."""
+"""Elements of a mechanism's file: ground, bodies, coordinates, joints and forces."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from vehicled.units import (
 )
 
 Place = Annotated[tuple[float, ...], Unit("m"), Range(-1e9, 1e9)]
-"""Within what leaves products of lengths finite, and is larger than any machine."""
+"""Limits within which products of lengths are finite, and which are larger than any machine."""
 Length = Annotated[Metres, Range(0.0, 1e9, above=True)]
 Mass = Annotated[Kilograms, Range(0.0, 1e15)]
 Moment = Annotated[tuple[float, ...], Unit("kg·m²"), Range(-1e33, 1e33)]
-"""Of inertia."""
+"""Moments of inertia."""
 Direction = Annotated[tuple[float, ...], Unit("1")]
-"""Of any length."""
+"""A direction, of any length."""
 Expression = str | float
 AXES = ("x", "y", "z")
 """Names of the ground's directions."""
 
 Segment = str | tuple[str, str]
-"""A direction: a vector's name, or from one point to another, `[A, P]`."""
+"""A direction: the name of a vector, or from one point to another, `[A, P]`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroundBody:
-    """What does not move."""
+    """The ground, which does not move."""
 
     points: dict[str, Place] = field(default_factory=dict)
     vectors: dict[str, Direction] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Bar:
     kind: Literal["bar"]
     points: tuple[str, str]
     length: Length | None = None
-    """Left out: the distance of the points as given."""
+    """Default: the distance of the points as given."""
     mass: Mass
 
 
@@ -75,7 +75,7 @@ class PointMass:
 class Rigid:
     """A rigid body by the points and unit vectors that belong to it.
 
-    Their places in axes of the body's own, or a list of names: then the body's axes are the ground's in
+    Their places are given in the body's own axes, or as a list of names: then the body's axes are the ground's in
     the position as given. Where points and vectors do not span the space, unit vectors are added.
     """
 
@@ -83,9 +83,9 @@ class Rigid:
     points: list[str] | dict[str, Place]
     vectors: list[str] | dict[str, Direction] = field(default_factory=list)
     markers: dict[str, Place] = field(default_factory=dict)
-    """Further points of the body, which get no coordinates."""
+    """Further points of the body, without coordinates."""
     directions: dict[str, Direction] = field(default_factory=dict)
-    """Further unit vectors of the body, which get no coordinates."""
+    """Further unit vectors of the body, without coordinates."""
     mass: Mass
     center_of_mass: Place
     inertia: Moment
@@ -94,7 +94,7 @@ class Rigid:
     """Ixy, Iyz, Izx as they stand in the inertia matrix (spatial)."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for an inertia matrix that no body has."""
+        """Yield (key, fault) for an inertia matrix that no body can have."""
         if len(self.inertia) == 3:
             (xx, yy, zz), (xy, yz, zx) = self.inertia, self.products
             moments = np.linalg.eigvalsh([[xx, xy, zx], [xy, yy, yz], [zx, yz, zz]]).tolist()
@@ -110,9 +110,9 @@ class Angle:
 
     between: tuple[Segment, Segment]
     about: Segment | None = None
-    """Direction at right angles to both, or to one of them: of the other its projection counts (spatial)."""
+    """Direction at right angles to both, or to one of them: then the other is projected (spatial)."""
     start: Radians | None = None
-    """Left out: computed from the places of the points."""
+    """Default: computed from the places of the points."""
     rate: RadiansPerSecond = 0.0
 
 
@@ -199,7 +199,7 @@ class ConstantDistance:
     kind: Literal["distance"]
     points: tuple[str, str]
     length: Length | None = None
-    """Left out: the distance of the points as given."""
+    """Default: the distance of the points as given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,8 +236,8 @@ class Spring:
     friction: Annotated[Newtons, NonNegative] = 0.0
     """Dry friction against changes of the distance."""
     friction_rate: Annotated[MetresPerSecond, Positive] = 0.01
-    """Friction is that times tanh(rate/`friction_rate`): below, it creeps. Steps converge where it is more than what
-    friction changes the rate by in half a step."""
+    """The friction force is `friction`·tanh(rate/`friction_rate`): at lower rates it creeps. Steps converge
+    if `friction_rate` exceeds the change of the rate by friction in half a step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +250,7 @@ class TorsionSpring:
     damping: Annotated[NewtonMetreSecondsPerRadian, NonNegative] = 0.0
     free_angle: Radians = 0.0
     friction: Annotated[NewtonMetres, NonNegative] = 0.0
-    """Dry friction, as of `Spring`."""
+    """Dry friction, as for `Spring`."""
     friction_rate: Annotated[RadiansPerSecond, Positive] = 0.01
 
 
@@ -265,7 +265,7 @@ class DifferenceSpring:
 
 @dataclass(frozen=True, kw_only=True)
 class Actuator:
-    """A force that drives two points apart; `length` is their distance in the expression."""
+    """A force that drives two points apart; in its expression, `length` is their distance."""
 
     kind: Literal["actuator"]
     points: tuple[str, str]

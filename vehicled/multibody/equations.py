@@ -13,7 +13,7 @@ UNKNOWNS = ("q", "qd", "qdd", "lambda")
 
 
 def make_residual(system: System, multipliers: Sequence[Atom]) -> list[Atom]:
-    """M q̈ + Φ_qᵀ λ − Q of the coordinates in their order, then Φ."""
+    """M q̈ + Φ_qᵀ λ − Q of the coordinates in their order, followed by Φ."""
     dynamics = dict.fromkeys(system.coordinates, system.graph.zero)
     for x, y, mass in system.mass:
         dynamics[x] = dynamics[x] + mass * y.qdd
@@ -26,10 +26,10 @@ def make_residual(system: System, multipliers: Sequence[Atom]) -> list[Atom]:
 
 
 def add_equations(program: Program, model: Model) -> None:
-    """Add the kernels `residual` and `tangent`, an extension of a `CompiledMechanism`.
+    """Add the kernels `residual` and `tangent`; an extension of a `CompiledMechanism`.
 
-    `residual` (n + m,): M q̈ + Φ_qᵀ λ − Q, then Φ. `tangent`: `residual_by_…`, by rows, of q, q̇, q̈ (n + m, n) and of
-    λ (n + m, m).
+    `residual` (n + m,): M q̈ + Φ_qᵀ λ − Q, then Φ. `tangent`: its derivatives `residual_by_…`, by rows, with
+    respect to q, q̇, q̈ (n + m, n) and λ (n + m, m).
     """
     graph, system = model.graph, model.system
     multipliers = program.arrays["lambda"]

@@ -1,6 +1,6 @@
 """Expressions of a mechanism's file, such as `-k*(s - s0) - c*rate(s)`, parsed into atoms.
 
-Only what is listed here is understood: + − * / **, numbers, names (dotted ones too), `pi` and the functions
+Only the following is understood: + − * / **, numbers, names (dotted ones too), `pi` and the functions
 sin, cos, sqrt, tanh, exp, abs, min, max and `rate` (d/dt of any expression). Numbers are in SI and radians.
 """
 
@@ -14,7 +14,7 @@ from vehicled.symbolic.graph import Atom, Graph
 
 _FUNCTIONS = ("sin", "cos", "sqrt", "tanh", "exp", "abs")
 RESERVED = {*_FUNCTIONS, "min", "max", "rate", "pi", "t"}
-"""Words that no coordinate or parameter may be called."""
+"""Words that cannot be names of coordinates or parameters."""
 
 _LARGEST_POWER = 16
 
@@ -28,7 +28,8 @@ def parse(
 ) -> Atom:
     """The atom of an expression.
 
-    `names`: what may be used; `rate`: the time derivative of an atom, where there is one. Raises ExpressionError.
+    `names`: names that it may use; `rate`: function that returns the time derivative of an atom, if
+    available. Raises ExpressionError.
     """
     if not isinstance(text, str):
         return graph.constant(text)

@@ -1,7 +1,7 @@
 """Symmetric factorisation L D Lᵀ written out as atoms, with a fixed elimination order.
 
 The matrix has branch unknowns (rank 1) and root unknowns (rank 0). Branch unknowns are eliminated first,
-all branches side by side; what they leave on the root is summed over the branches once.
+all branches side by side; their contribution to the root is summed over the branches once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def elimination_order(pattern: Iterable[Pair], unknowns: Iterable[Coordinate]) -
         if a is not b:
             neighbours[a].add(b)
             neighbours[b].add(a)
-    # The same sets as bits of integers: of a car's 200 unknowns, each has up to a hundred neighbours.
+    # The same sets as bits of integers: each of a car's 200 unknowns has up to a hundred neighbours.
     bit = {c: 1 << k for k, c in enumerate(left)}
     bits = {c: sum(bit[b] for b in near) for c, near in neighbours.items()}
     order = []
@@ -30,7 +30,7 @@ def elimination_order(pattern: Iterable[Pair], unknowns: Iterable[Coordinate]) -
         rank = max(c.rank for c in left)
 
         def fill(c: Coordinate) -> tuple[int, int]:
-            # A neighbour lacks itself too, which is no missing pair.
+            # A neighbour is not in its own set; this is no missing pair.
             missing = sum((bits[c] & ~bits[a]).bit_count() - 1 for a in neighbours[c])
             return missing, len(neighbours[c])
 
@@ -51,10 +51,10 @@ class Factorisation:
     def __init__(
         self, graph: Graph, order: list[Coordinate], matrix: dict[Pair, Atom], root_matrix: dict[Pair, Atom]
     ) -> None:
-        """Either (a, b) or (b, a) of each symmetric pair is given.
+        """Exactly one of (a, b) and (b, a) of each symmetric pair is given.
 
-        `matrix` holds what belongs to a branch, also on pairs of root unknowns (lane vectors, to be summed);
-        `root_matrix` holds plain numbers.
+        `matrix` has the entries that belong to a branch, also on pairs of root unknowns (lane vectors, to be
+        summed); `root_matrix` has plain numbers.
         """
         self.graph = graph
         self.order = order
@@ -93,7 +93,7 @@ class Factorisation:
                     target[b] = target[b] - update if b in target else -update
 
     def entries(self) -> list[tuple[int, Atom]]:
-        """(rank, atom) of everything that has to be stored: L by pair, then D⁻¹, in a fixed order."""
+        """(rank, atom) of everything to be stored: L by pair, then D⁻¹, in a fixed order."""
         lower = [(k.rank, v) for (_, k), v in self.lower.items()]
         return lower + [(k.rank, v) for k, v in self.inverse.items()]
 
@@ -107,9 +107,10 @@ class Factorisation:
         return other
 
     def solve(self, rhs: dict[Coordinate, Atom], root_rhs: dict[Coordinate, Atom]) -> dict[Coordinate, Atom]:
-        """x of L D Lᵀ x = b.
+        """Solve L D Lᵀ x = b for x.
 
-        `rhs`: branch rows, and lane vectors to be summed into root rows; `root_rhs`: plain numbers of root rows.
+        `rhs`: branch rows, and lane vectors to be summed into root rows; `root_rhs`: plain numbers of root
+        rows.
         """
         graph = self.graph
         b = dict(rhs)

@@ -1,4 +1,4 @@
-"""Where mechanisms are described."""
+"""Places of the files that describe mechanisms."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from vehicled.reading import settings
 
 
 def mechanisms_folder() -> Path:
-    """Where the mechanisms that come with the program are."""
+    """Folder of the mechanisms that come with the program."""
     return Path(__file__).parent / "mechanisms"
 
 
 def mechanism_path(name_or_path: str | Path) -> Path:
-    """The path of a mechanism that is given as a path or by a shipped one's name. Raises SettingsError."""
+    """Path of a mechanism, given as a path or by the name of a shipped one. Raises SettingsError."""
     return settings.config_path(name_or_path, [mechanisms_folder()], "mechanism")
 
 
 def is_mechanism(name_or_path: str | Path) -> bool:
-    """Whether that is a shipped mechanism's name, or a file that has a mechanism's key `space` or `bodies`.
+    """Whether this is a shipped mechanism's name, or a file with a mechanism's key `space` or `bodies`.
 
-    Raises SettingsError for a word that is neither a file nor the name of a shipped mechanism or configuration.
+    Raises SettingsError for a word that is neither a file nor the name of a shipped mechanism or
+    configuration.
     """
     folders = [settings.shipped_folder(), mechanisms_folder()]
     path = settings.config_path(name_or_path, folders, "configuration or mechanism")

@@ -1,4 +1,4 @@
-"""The forms in which a mechanism can be simulated, and the operations that each takes."""
+"""Forms of coordinates in which a mechanism can be simulated, and the number of operations of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Form = Literal["natural", "relative"]
 FORMS: tuple[Form, ...] = ("natural", "relative")
 _FUNCTIONS = ("sin", "cos", "tanh", "atan", "atan2", "exp")
 _FUNCTION = 20
-"""Operations that take as long as a sine: 10 to 15 ns against 0.5 to 0.7 ns, measured in steps of linkages."""
+"""Operations that take as long as one sine: 10 to 15 ns against 0.5 to 0.7 ns, measured in steps of linkages."""
 
 
 @dataclass(frozen=True)
@@ -26,22 +26,22 @@ class FormCounts:
     coordinates: int
     constraints: int
     residual: int
-    """Of M q̈ + Φ_qᵀ λ − Q and Φ."""
+    """Operations of M q̈ + Φ_qᵀ λ − Q and Φ."""
     step: int
-    """Of one time step with one Newton iteration and one projection of rates and of accelerations."""
+    """Operations of one time step with one Newton iteration and one projection of rates and of accelerations."""
     functions: int
-    """Sines, cosines and the like among those of the step."""
+    """How many operations of the step are sines, cosines and similar functions."""
     singular: list[str]
-    """Bodies with three angles, of a ball joint or free, which are singular at a turn by 90°."""
+    """Bodies with three angles, of a ball joint or free, which are singular after a rotation by 90°."""
 
     @property
     def cost(self) -> int:
-        """Of the step, with functions at the time that they take."""
+        """Cost of the step, with functions weighted by their time."""
         return self.step + (_FUNCTION - 1) * self.functions
 
 
 def count_forms(description: Description, angle_form: AngleForm = add_angle) -> dict[Form, FormCounts | str]:
-    """What each form takes, or why there is none. Raises MechanismError where there is no form at all."""
+    """Counts of each form, or the reason why it is impossible. Raises MechanismError if no form is possible."""
     found: dict[Form, FormCounts | str] = {}
     failure = None
     for form in FORMS:
@@ -55,7 +55,7 @@ def count_forms(description: Description, angle_form: AngleForm = add_angle) -> 
 
 
 def choose_form(description: Description, angle_form: AngleForm = add_angle) -> Form:
-    """The form whose step takes fewer operations, weighted as in `FormCounts.cost`, of those without singular angles.
+    """The form without singular angles whose step takes fewer operations, weighted as in `FormCounts.cost`.
 
     Raises MechanismError as `count_forms`.
     """
@@ -63,7 +63,7 @@ def choose_form(description: Description, angle_form: AngleForm = add_angle) -> 
 
 
 def choose_counted(counts: Mapping[Form, FormCounts | str]) -> Form:
-    """Of forms as `count_forms` gives them, the one that `choose_form` takes; natural where both cost the same."""
+    """Choose as `choose_form`, from the result of `count_forms`; natural if both cost the same."""
     built = {form: c for form, c in counts.items() if isinstance(c, FormCounts)}
     return min(built, key=lambda form: (bool(built[form].singular), built[form].cost))
 

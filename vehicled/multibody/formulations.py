@@ -1,6 +1,6 @@
 """The equations of motion in different forms, each with the integrators that fit it.
 
-García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 5 and 8. All take a
+García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 5 and 8. All start with a
 mechanism in a state and leave it at the end of the step, with q̇, q̈ and λ.
 """
 
@@ -25,9 +25,9 @@ class Stepper(Protocol):
     """Advances a mechanism."""
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
-        """Advance from t to t + h (s). If it has not converged, the mechanism is left where the iteration ended.
+        """Advance from t to t + h (s). If it does not converge, the mechanism stays where the iteration ended.
 
-        Raises UsageError for a step of no time.
+        Raises UsageError for a step of zero length.
         """
 
 
@@ -43,12 +43,14 @@ class Ali3p:
     """Index-3 augmented Lagrangian with projections, trapezoidal rule, compiled as a whole: `ali3p`."""
 
     penalty: float | np.ndarray | None = None
-    """α, one or (m,); by default large enough against the masses in every constraint, at the step in use."""
+    """α, one number or (m,); by default large enough relative to the masses in every constraint, for the step
+    used."""
     tolerance: float = 1e-11
-    """On ‖Δq‖ of the last iteration, relative to ‖q‖ (1 to 100), lengths in sizes of the mechanism."""
+    """Tolerance on ‖Δq‖ of the last iteration, relative to ‖q‖ (1 to 100), with lengths relative to the
+    mechanism's size."""
     limit: int = 30
     large: float = 1e-4
-    """‖Δq‖ of an iteration above which the tangent is factorised again, as well in sizes of the mechanism."""
+    """‖Δq‖ of an iteration above which the tangent is factorised again, also relative to the mechanism's size."""
     projections: int = 2
     _scaled_for: tuple[Mechanism, float] | None = field(default=None, init=False)
     _alpha: float | np.ndarray = field(default=0.0, init=False)
@@ -68,7 +70,7 @@ class Ali3p:
 
 
 def _explained(solution: Solution, mechanism: Mechanism) -> Solution:
-    """With the body whose angles are singular where it has not converged."""
+    """Add the body with singular angles to a solution that has not converged."""
     return solution if solution.converged else replace(solution, singular=mechanism.find_singular_body())
 
 
@@ -80,7 +82,7 @@ def _check_step(h: float) -> None:
 def calc_penalty(mechanism: Mechanism, h: float) -> np.ndarray:
     """(m,) α with which (h²/4) α Φ_qᵀΦ_q outweighs the mass matrix in the weakest constraint.
 
-    One number for all of the description's constraints, each in its unit.
+    The same number for all constraints of the description, each in its unit.
     """
     rows = np.linalg.norm(problems.calc_scaled_jacobian(mechanism), axis=1)
     weakest = float(rows.min(initial=np.inf, where=rows > 0.0))
@@ -90,21 +92,21 @@ def calc_penalty(mechanism: Mechanism, h: float) -> np.ndarray:
 
 
 _OUTWEIGHS = 1e3
-"""Enough to gain three digits of λ per iteration; with more, λ would be lost in the rounding of Φ."""
+"""Gains three digits of λ per iteration; with a higher value, λ would be lost in the rounding of Φ."""
 
 
 class _SecondOrder:
-    """A formulation that gives accelerations of what it integrates, by any of the rules."""
+    """A formulation that gives accelerations of the integrated coordinates, for any integration rule."""
 
     def __init__(self, integrator: str) -> None:
         self._rule = RULES[integrator]
 
     def coordinates(self, mechanism: Mechanism) -> np.ndarray:
-        """Indices, int, of what is integrated: all n."""
+        """Indices, int, of the integrated coordinates: all n."""
         return np.arange(len(mechanism.q))
 
     def accelerate(self, mechanism: Mechanism) -> None:
-        """q̈ and λ of the state, after solving for all else that depends on the integrated coordinates."""
+        """Compute q̈ and λ of the state, after solving for all that depends on the integrated coordinates."""
         raise NotImplementedError
 
     def step(self, mechanism: Mechanism, h: float) -> Solution:
@@ -131,16 +133,17 @@ class _SecondOrder:
 class MatrixR(_SecondOrder):
     """Independent coordinates: (Rᵀ M R) z̈ = Rᵀ (Q − M S γ), with position and velocity problem at each evaluation.
 
-    Where z nears a singular position (‖R‖ grows), other coordinates are taken: `mechanism.independent`.
+    If z nears a singular position (‖R‖ grows), other coordinates are chosen: `mechanism.independent`.
     """
 
     worst_growth = 2.0
-    """‖R‖ above which other coordinates are taken, if theirs is smaller by `gain`. It is at least 1, as R has the
-    independent coordinates themselves; lengths count in sizes of the mechanism, so that they compare with angles."""
+    """‖R‖ above which other coordinates are chosen, if theirs is smaller by `gain`. It is at least 1, as R
+    contains the independent coordinates themselves; lengths are relative to the mechanism's size, to be
+    comparable with angles."""
     gain = 2.0
 
     def coordinates(self, mechanism: Mechanism) -> np.ndarray:
-        """Indices (f,) of the independent coordinates, chosen anew where the mechanism nears a singular position."""
+        """Indices (f,) of the independent coordinates, chosen again if the mechanism nears a singular position."""
         self._choose(mechanism)
         return mechanism.independent
 
@@ -153,7 +156,7 @@ class MatrixR(_SecondOrder):
             return
         motions = problems.calc_motions(mechanism)
         if motions.shape[1] != len(mechanism.independent):
-            return  # At a singular position there is no choice to make.
+            return  # At a singular position no choice is possible.
         best = problems.choose_independent(motions)
         if growth * np.linalg.svd(motions[best], compute_uv=False)[-1] > self.gain:
             mechanism.set_independent(best)
@@ -161,7 +164,7 @@ class MatrixR(_SecondOrder):
     def accelerate(self, mechanism: Mechanism) -> None:
         """Solve for position and velocity from z, ż, then q̈ and λ from (Rᵀ M R) z̈ = Rᵀ (Q − M S γ).
 
-        Raises _UnsolvedError where the position problem does not converge.
+        Raises _UnsolvedError if the position problem does not converge.
         """
         solution = problems.solve_position(mechanism, mechanism.z)
         if not solution.converged:
@@ -176,15 +179,15 @@ class MatrixR(_SecondOrder):
 
 
 def _choose_rate(rate: float | None, mechanism: Mechanism) -> float:
-    """1/s: the one given, or 10/s for a mechanism of 1 m; small ones move faster, as pendulums do."""
+    """The given rate, 1/s; by default 10/s for a mechanism of 1 m; small ones move faster, as pendulums do."""
     return 10.0 / math.sqrt(mechanism.size) if rate is None else rate
 
 
 class Lagrange(_SecondOrder):
-    """Multipliers as further unknowns, violations damped out (Baumgarte)."""
+    """Lagrange multipliers as further unknowns, with Baumgarte's damping of violations."""
 
     def __init__(self, integrator: str, rate: float | None = None) -> None:
-        """`rate` (1/s): of the decay of violations, Φ̈ + 2 rate Φ̇ + rate² Φ = 0; left out, 10/s √(1 m/size)."""
+        """`rate` (1/s): decay of violations, Φ̈ + 2 rate Φ̇ + rate² Φ = 0; default 10/s √(1 m/size)."""
         super().__init__(integrator)
         self.rate = rate
 
@@ -202,15 +205,15 @@ class Penalty(_SecondOrder):
     """
 
     def __init__(self, integrator: str, penalty: float = 1e5, rate: float | None = None) -> None:
-        """`penalty`: α over the largest element of the mass matrix, with lengths in sizes of the mechanism.
+        """`penalty`: α over the largest element of the mass matrix, with lengths relative to the mechanism's size.
 
-        `rate` (1/s): ω, of the decay of violations, as of `Lagrange`.
+        `rate` (1/s): ω, decay of violations, as for `Lagrange`.
         """
         super().__init__(integrator)
         self.penalty, self.rate = penalty, rate
 
     def accelerate(self, mechanism: Mechanism) -> None:
-        """Iterate q̈ and λ from the multipliers of the step before."""
+        """Iterate q̈ and λ, starting with the multipliers of the preceding step."""
         units, rate = mechanism.units, _choose_rate(self.rate, mechanism)
         alpha = self.penalty * mechanism.weigh()[1] / mechanism.constraint_units**2
         jacobian = mechanism.calc_jacobian()
@@ -220,7 +223,8 @@ class Penalty(_SecondOrder):
         violation += 2 * rate * (jacobian @ mechanism.qd + mechanism.calc_drift())
         violation += rate**2 * mechanism.calc_constraints()
         forces, multipliers = mechanism.calc_forces(), mechanism.multipliers.copy()
-        # Beside the forces, not only what they leave: that is small where joints carry most of them.
+        # Relative to the applied forces, not to the remaining ones: these are small if joints carry most of
+        # the load.
         least = np.abs(units * forces).max()
         for _ in range(_PENALTY_ITERATIONS):
             pull = forces - jacobian.T @ (multipliers + alpha * violation)
@@ -234,11 +238,11 @@ class Penalty(_SecondOrder):
 
 
 _PENALTY_ITERATIONS = 20
-"""Each gains as many digits of λ as the ratio of penalty to masses has."""
+"""Each iteration gains as many digits of λ as the ratio of penalty to masses has."""
 
 
 def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: Any) -> Stepper:
-    """A formulation with an integrator. Raises UsageError for names that do not exist or do not fit."""
+    """A formulation with an integrator. Raises UsageError for names that do not exist or do not fit together."""
     kinds: dict[str, Callable[..., Stepper]] = {"matrix_r": MatrixR, "penalty": Penalty, "lagrange": Lagrange}
     if formulation not in ("ali3p", *kinds):
         raise UsageError(f"formulation: expected ali3p, {', '.join(kinds)}, got '{formulation}'")

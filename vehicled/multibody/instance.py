@@ -21,7 +21,7 @@ _SINGULAR = 0.1
 
 @dataclass(frozen=True)
 class MechanismState:
-    """Where a mechanism is and how it moves, apart from it."""
+    """Position and motion of a mechanism, stored separately from it."""
 
     t: float
     q: np.ndarray
@@ -37,12 +37,12 @@ class MechanismState:
 class MechanismInstance:
     """n coordinates, m constraints (of rank n − f), f degrees of freedom: M q̈ + Φ_qᵀ λ = Q(q, q̇, t), Φ(q, t) = 0.
 
-    Arrays are views into the workspace: write to `q`, `qd`, `inputs`; what `calc_…` returns is overwritten by
+    Arrays are views into the workspace: write to `q`, `qd`, `inputs`; the result of `calc_…` is overwritten by
     the next call of the same. Units: m, rad, s, N, N·m.
     """
 
     def __init__(self, compiled: CompiledMechanism) -> None:
-        """With the parameters as described, and all coordinates zero."""
+        """Start with the parameters as described, and all coordinates zero."""
         self.compiled, self.kernels = compiled, compiled.kernels
         self._by_constraint = frozenset(compiled.kernels.by_constraint)
         self.description = compiled.description
@@ -55,18 +55,18 @@ class MechanismInstance:
         """(n,) each."""
         self._lambda = self.view("lambda")
         self._holding = np.zeros(n)
-        """λ of `hold …` constraints, by coordinate."""
+        """λ of the constraints `hold …`, by coordinate."""
         self.enabled = np.ones(m, dtype=bool)
-        """(m,) which constraints of the description hold: see `switches`, which writes it."""
+        """(m,) which constraints of the description are enabled: written by `switches`."""
         self.is_switched = False
-        """Whether other constraints hold than those of the description."""
+        """Whether the enabled constraints differ from those of the description."""
         self._holds = self.view("holds").reshape(n, 4)
         self.targets = self._holds[:, 1:]
         """(n, 3): value, rate and acceleration of each held coordinate at the end of a step."""
         self.inputs = self.view("inputs").reshape(-1, 3)
         """(inputs, 3): value, rate and acceleration of each at the end of a step."""
         self.applied = self.view("applied")
-        """(n,) further generalised forces, which the caller sets; part of Q."""
+        """(n,) further generalised forces, set by the caller; part of Q."""
         self._time = self.view("time")
         self._sides = self.view("angle_sides").reshape(-1, 2)
         self._index = {name: k for k, name in enumerate(self.coordinate_names)}
@@ -85,29 +85,29 @@ class MechanismInstance:
         self._placement = Placement(compiled.model, self.view)
         self._step, self._penalties = self.view("step"), self.view("penalties")
         self.phi, self.newton = self.view("phi"), self.view("newton")
-        """What a step of ALI3-P leaves: (m,) Φ, and ‖Δq‖² of its last iteration first."""
+        """Results of a step of ALI3-P: (m,) Φ, and an array whose first number is ‖Δq‖² of the last iteration."""
         self._penalty: float | np.ndarray = 0.0
         self._weighed: tuple[np.ndarray, float] | None = None
         self.guess = np.array(compiled.model.guess)
-        """(n,) about where it starts."""
+        """(n,) approximate coordinates at the start."""
         self.set_parameters(compiled.parameters)
         self._measure()
 
     def _measure(self) -> None:
-        """Sizes about where it starts (see `scales`)."""
+        """Sizes of the mechanism near its start (see `scales`)."""
         compiled = self.compiled
         self.q[:] = self.guess
         places = list(self.calc_point_positions().values())
         self.size = find_size(places, list(self.placement.bodies.values()), self.q)
-        """m, of the whole mechanism."""
+        """Size of the whole mechanism, m."""
         self.units = np.where(compiled.are_lengths, self.size, 1.0)
-        """(n,) what coordinates count in: that size, or 1 for angles and components of unit vectors."""
+        """(n,) units of the coordinates: the mechanism's size, or 1 for angles and components of unit vectors."""
         self._constraint_units = calc_constraint_units(
             compiled.length_powers, self.size, lambda: np.abs(self.calc_jacobian() * self.units).max(axis=1)
         )
         self._per_square = 1.0 / self.units**2
         self.work_units = np.outer(self.units, self.units)
-        """(n, n) the products of `units`: times a mass matrix or a stiffness all its elements are kg·m², or J."""
+        """(n, n) products of `units`: multiplied by a mass matrix or a stiffness, all elements are kg·m², or J."""
         self._per_square_length = self._per_square.copy()
         self._per_square_length[np.setdiff1d(np.arange(len(self.q)), self.lengths)] = 0.0
         model = compiled.model
@@ -121,15 +121,15 @@ class MechanismInstance:
         return self.layout.view(self.workspace, name)
 
     def call(self, kernel: KernelHandle) -> None:
-        """Run a kernel on the workspace; the interpreter's lock is released meanwhile."""
+        """Run a kernel on the workspace; it releases the interpreter's lock."""
         self.compiled.functions[kernel](self._pointer)
 
     def step_ali3p(
         self, h: float, penalty: float | np.ndarray, limit: int, tolerance: float, large: float, passes: int
     ) -> int:
-        """One compiled step of ALI3-P to t + h (s) with α = `penalty`, one or (m,) of the description's constraints.
+        """Make one compiled step of ALI3-P to t + h (s); α = `penalty`, one or (m,) for all declared constraints.
 
-        See `ali3p.StepFunction`, but for ‖Δq‖ instead of its square, in `units`.
+        As `ali3p.StepFunction`, but with ‖Δq‖ in `units` instead of its square.
         """
         self._step[0] = h
         if penalty is not self._penalty:
@@ -146,9 +146,10 @@ class MechanismInstance:
     # -- parameters and state -------------------------------------------------------------------------------
 
     def set_parameters(self, values: Mapping[str, float]) -> None:
-        """Write parameters by name, in SI; the state stays as it is.
+        """Write parameters by name, in SI; the state does not change.
 
-        Raises UsageError, with nothing written, for unknown names, what is no finite number, and negative masses.
+        Raises UsageError, with nothing written, for unknown names, numbers that are not finite, and negative
+        masses.
         """
         units = self.compiled.model.units
         for name, value in values.items():
@@ -172,7 +173,7 @@ class MechanismInstance:
         return self._arrays["mass"]
 
     def weigh(self) -> tuple[np.ndarray, float]:
-        """(n, n) M in `units` over its largest element, and that, kg·m²; 1 without any mass."""
+        """(n, n) M in `units` over its largest element, and that element, kg·m²; 1 without any mass."""
         if self._weighed is None or self.compiled.model.varies:
             mass = self.mass * self.work_units
             weight = float(np.abs(mass).max(initial=0.0)) or 1.0
@@ -187,7 +188,7 @@ class MechanismInstance:
         return self._placement
 
     def get_parameter(self, name: str) -> float:
-        """Its value in SI units. Raises KeyError for a name that the mechanism does not have."""
+        """Value of a parameter in SI units. Raises KeyError for a name that the mechanism does not have."""
         return float(self.view("parameters")[self._parameter[name]])
 
     @property
@@ -206,9 +207,9 @@ class MechanismInstance:
         return held
 
     def set_switches(self, enabled: np.ndarray, held: np.ndarray) -> None:
-        """Let those constraints (m,) of the description hold, and hold those coordinates (n,).
+        """Enable only those constraints (m,) of the description, and hold only those coordinates (n,).
 
-        λ of what does not hold is zero.
+        λ of a disabled constraint is zero.
         """
         self.enabled[:] = enabled
         self._holds[:, 0] = held
@@ -219,42 +220,42 @@ class MechanismInstance:
 
     @property
     def constraint_names(self) -> list[str]:
-        """(m,) of the constraints that hold: the description's, then `hold …` for each held coordinate."""
+        """(m,) names of the enabled constraints: the description's, then `hold …` for each held coordinate."""
         names = [name for name, on in zip(self.compiled.constraints, self.enabled, strict=True) if on]
         return names + [f"hold {self.coordinate_names[k]}" for k in np.flatnonzero(self.held)]
 
     @property
     def constraint_units(self) -> np.ndarray:
-        """(m,) what the constraints that hold count in: a power of the mechanism's size."""
+        """(m,) units of the enabled constraints: powers of the mechanism's size."""
         if not self.is_switched:
             return self._constraint_units
         return np.concatenate([self._constraint_units[self.enabled], self.units[self.held]])
 
     @property
     def declared_constraint_units(self) -> np.ndarray:
-        """(m,) the same of all constraints of the description."""
+        """(m,) units of all constraints of the description."""
         return self._constraint_units
 
     def calc_spread(self) -> float:
-        """What rounding of constraints grows with: squares of the lengths and unit vectors in them, in `units`.
+        """Measure of the rounding of constraints: sum of squares of the lengths and unit vectors in them, in `units`.
 
-        Far from the origin their number and their distance: constraints have differences of places, whose rounding
-        does not grow with its square.
+        Far from the origin: their number and their distance. Constraints contain differences of places, whose
+        rounding does not grow with the square of the distance.
         """
         q = self.q
         squares = float(q @ (q * self._per_square_length)) + self._reach
         return min(squares + self.compiled.model.directions, self._contained + math.sqrt(squares))
 
     def calc_distance(self) -> float:
-        """‖q‖ in `units`, with what relative coordinates have in parameters."""
+        """‖q‖ in `units`, including lengths that are parameters in relative coordinates."""
         q = self.q
         return math.sqrt(q @ (q * self._per_square) + self._reach)
 
     @property
     def multipliers(self) -> np.ndarray:
-        """(m,) λ of the constraints that hold.
+        """(m,) λ of the enabled constraints.
 
-        To be assigned: what is read is a copy where anything is switched, which cannot be written to.
+        To change them, assign a whole array. If anything is switched, the array returned is a read-only copy.
         """
         if not self.is_switched:
             return self._lambda
@@ -290,14 +291,14 @@ class MechanismInstance:
         return zdd
 
     def set_independent(self, coordinates: np.ndarray) -> None:
-        """Indices (f,) of the coordinates that are to determine the position."""
+        """Set the indices (f,) of the coordinates that determine the position."""
         self.independent = np.asarray(coordinates, dtype=int)
         self.dependent = np.delete(np.arange(len(self.q)), self.independent)
         self.are_turns = ~np.isin(self.independent, self.lengths)
-        """(f,) which of the independent ones are angles."""
+        """(f,) whether each independent coordinate is an angle."""
 
     def get_state(self) -> MechanismState:
-        """A copy."""
+        """A copy of the present state."""
         motion = (self.q, self.qd, self.qdd, self.multipliers)
         switches = (self.enabled, self.held, self.targets, self.independent)
         return MechanismState(self.t, *(a.copy() for a in (*motion, *switches)))
@@ -321,7 +322,7 @@ class MechanismInstance:
         return np.concatenate([array[self.enabled], self._hold_rows(kernel)])
 
     def _hold_rows(self, kernel: KernelHandle) -> np.ndarray:
-        """Of q_k − target = 0 for each held coordinate."""
+        """Values of a kernel for q_k − target = 0 of each held coordinate."""
         held = np.flatnonzero(self.held)
         value, rate, acceleration = self.targets[held].T
         kernels = self.kernels
@@ -333,7 +334,7 @@ class MechanismInstance:
         )
 
     def find_singular_body(self) -> str | None:
-        """A body turned by about 90° about y from its start, where the three angles of a ball joint are singular."""
+        """A body rotated by about 90° about y from its start, where its three angles are singular; or None."""
         for body, pitch in self.compiled.model.name_pitches().items():
             if abs(np.cos(self.q[self.index(pitch)])) < _SINGULAR:
                 return body
@@ -344,7 +345,7 @@ class MechanismInstance:
         return self._calc(self.kernels.constraints)
 
     def find_turned_angle(self) -> str | None:
-        """An angle that differs by half a turn from that of its directions, which also satisfies its constraint."""
+        """An angle half a turn from that of its directions, which its constraint also allows; or None."""
         self.call(self.kernels.angle_sides)
         for name, (sine, cosine) in zip(self.description.angles, self._sides, strict=True):
             theta = self.q[self.index(name)]
@@ -357,7 +358,7 @@ class MechanismInstance:
         return self._calc(self.kernels.jacobian)
 
     def calc_jacobian_rate(self) -> np.ndarray:
-        """(m, n) dΦ_q/dt, which is ∂Φ̇/∂q too."""
+        """(m, n) dΦ_q/dt, which is also ∂Φ̇/∂q."""
         return self._calc(self.kernels.jacobian_rate)
 
     def calc_drift(self) -> np.ndarray:
@@ -369,7 +370,7 @@ class MechanismInstance:
         return self._calc(self.kernels.gamma)
 
     def calc_acceleration_by_q(self) -> np.ndarray:
-        """(m, n) ∂Φ̈/∂q of Φ̈ = Φ_q q̈ − γ, q̇ and q̈ held."""
+        """(m, n) ∂Φ̈/∂q of Φ̈ = Φ_q q̈ − γ, with q̇ and q̈ constant."""
         return self._calc(self.kernels.acceleration_by_q)
 
     def calc_acceleration_by_qd(self) -> np.ndarray:
@@ -385,10 +386,10 @@ class MechanismInstance:
         return self._calc(self.kernels.wrenches)
 
     def calc_loads(self) -> np.ndarray:
-        """(loads, 3) in the description's order and in world axes.
+        """(loads, 3) forces and torques in the description's order and in world axes.
 
-        The force (N) at the (second) point of each, or its torque (N·m); a force on a coordinate,
-        the first one of two, in the first place.
+        The force (N) at the (second) point of each load, or its torque (N·m); a force on a coordinate (the
+        first of two) is the first element.
         """
         return self._calc(self.kernels.loads)
 
@@ -405,7 +406,7 @@ class MechanismInstance:
         return self._calc(self.kernels.forces_by_qd)
 
     def calc_pull_by_q(self) -> np.ndarray:
-        """(n, n) ∂(M q̈ + Φ_qᵀ λ)/∂q, q̈ and λ held."""
+        """(n, n) ∂(M q̈ + Φ_qᵀ λ)/∂q, with q̈ and λ constant."""
         return self._calc(self.kernels.pull_by_q)
 
     def calc_kinetic_energy(self) -> float:
@@ -413,19 +414,19 @@ class MechanismInstance:
         return float(self._calc(self.kernels.energy)[0])
 
     def calc_potential_energy(self) -> float:
-        """Potential energy of gravity and springs, J; forces given as expressions have none."""
+        """Potential energy of gravity and springs, J; forces given as expressions are not included."""
         return float(self._calc(self.kernels.energy)[1])
 
     def calc_point_positions(self) -> dict[str, np.ndarray]:
-        """(3,) by name, of all points and markers."""
+        """Positions (3,) m by name, of all points and markers, in the ground's axes."""
         return self._by_point(self.kernels.point_position)
 
     def calc_point_velocities(self) -> dict[str, np.ndarray]:
-        """(3,) m/s by name, of all points and markers, in the ground's axes."""
+        """Velocities (3,) m/s by name, of all points and markers, in the ground's axes."""
         return self._by_point(self.kernels.point_velocity)
 
     def calc_point_accelerations(self) -> dict[str, np.ndarray]:
-        """(3,) m/s² by name, of all points and markers, in the ground's axes."""
+        """Accelerations (3,) m/s² by name, of all points and markers, in the ground's axes."""
         return self._by_point(self.kernels.point_acceleration)
 
     def _by_point(self, kernel: KernelHandle) -> dict[str, np.ndarray]:

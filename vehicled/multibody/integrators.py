@@ -1,4 +1,4 @@
-"""One step of ẍ = a(t, x, ẋ) by different rules; `units` are those of x, as its size at least."""
+"""One step of ẍ = a(t, x, ẋ) by different rules; `units` are those of x, a lower bound of its size."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from vehicled.multibody.problems import Solution, bound_change
 
 Acceleration = Callable[[float, np.ndarray, np.ndarray], np.ndarray]
-"""a(t, x, ẋ); it leaves the mechanism in that state."""
+"""a(t, x, ẋ), which leaves the mechanism in that state."""
 _DIVERGED = 1e3
-"""Growth of the changes from which an iteration is given up."""
+"""Growth of the changes above which an iteration is abandoned."""
 Step = tuple[np.ndarray, np.ndarray, Solution]
-"""x and ẋ at the end, and how the iteration ended."""
+"""x and ẋ at the end, and the result of the iteration."""
 
 
 def _explicit(x: np.ndarray, v: np.ndarray) -> Solution:
-    """Of a rule without iterations, which can only end in what are no numbers."""
+    """Solution of a rule without iterations, which fails only if numbers are not finite."""
     if np.isfinite(x).all() and np.isfinite(v).all():
         return Solution(True, 1, 0.0, 0.0)
     return Solution(False, 1, np.inf, np.inf)
@@ -26,7 +26,7 @@ def _explicit(x: np.ndarray, v: np.ndarray) -> Solution:
 def forward_euler(
     f: Acceleration, t: float, x: np.ndarray, v: np.ndarray, a: np.ndarray, h: float, units: np.ndarray
 ) -> Step:
-    """First order, explicit."""
+    """Forward Euler: first order, explicit."""
     x_end, v_end = x + h * v, v + h * a
     f(t + h, x_end, v_end)
     return x_end, v_end, _explicit(x_end, v_end)
@@ -35,7 +35,7 @@ def forward_euler(
 def runge_kutta_4(
     f: Acceleration, t: float, x: np.ndarray, v: np.ndarray, a: np.ndarray, h: float, units: np.ndarray
 ) -> Step:
-    """The classical rule of fourth order, explicit."""
+    """Classical Runge–Kutta rule of fourth order, explicit."""
     half = 0.5 * h
     v2, a2 = v + half * a, f(t + half, x + half * v, v + half * a)
     v3, a3 = v + half * a2, f(t + half, x + half * v2, v + half * a2)
@@ -57,9 +57,9 @@ def trapezoidal(
     tolerance: float = 1e-11,
     limit: int = 60,
 ) -> Step:
-    """Second order, implicit, by fixed-point iteration: for steps that are short against the fastest motion.
+    """Trapezoidal rule: second order, implicit, by fixed-point iteration, for steps shorter than the fastest motion.
 
-    `tolerance`: on the change of x from one iteration to the next, relative to its size (1 to 100 `units`).
+    `tolerance`: on the change of x in an iteration, relative to its size (1 to 100 `units`).
     """
     half = 0.5 * h
     x_end, a_end = x + h * v + half * h * a, a

@@ -22,7 +22,7 @@ from vehicled.multibody.model import MechanismError, Model
 from vehicled.symbolic.vector import Vector
 
 SQUARE = 1e-6
-"""Cosine up to which directions count as at right angles."""
+"""Cosine up to which directions count as being at right angles."""
 
 
 def add_angle(model: Model, name: str, angle: Angle) -> None:
@@ -35,17 +35,17 @@ def add_angle(model: Model, name: str, angle: Angle) -> None:
     theta = model.scalar(name, guess if angle.start is None else angle.start).q
     sine, cosine = model.sines[name]
     (a, _), (b, _) = (model.segment(s) for s in angle.between)
-    # Of a direction oblique to the axis the angle changes with turns about others, too.
+    # If a direction is oblique to the axis, rotations about other axes also change the angle.
     forwards = axis * cosine - a.position * b.position.dot(axis)
     if angle.about is not None and _share_body(model, angle.about, angle.between[1]):
-        # The axis turns with the second direction.
+        # The axis rotates with the second direction.
         forwards += axis.cross(a.position.cross(b.position))
     turn = forwards * g.cos(theta) + a.position.cross(b.position) * g.sin(theta)
     model.constraint(f"angle {name}", sine * g.cos(theta) - cosine * g.sin(theta), turn=turn)
 
 
 def _share_body(model: Model, *segments: Segment) -> bool:
-    """Whether a body, or the ground, has all of these directions."""
+    """Whether one body, or the ground, has all of these directions."""
     return any(
         all(s in g.vectors if isinstance(s, str) else g.points.keys() >= set(s) for s in segments)
         for g in model.geometry.values()
@@ -53,7 +53,7 @@ def _share_body(model: Model, *segments: Segment) -> bool:
 
 
 def add_sides(model: Model, name: str, angle: Angle) -> tuple[Vector, float]:
-    """The sides of an angle (`Model.sines`); its axis, and its value by the places at the start, rad."""
+    """Sides of an angle (`Model.sines`), its axis, and its value from the places at the start, rad."""
     (a, a_start), (b, b_start) = (model.segment(s) for s in angle.between)
     if angle.about is None:
         sine, about = model.cross(a.position, b.position), np.array([0.0, 0.0, 1.0])
@@ -67,7 +67,7 @@ def add_sides(model: Model, name: str, angle: Angle) -> tuple[Vector, float]:
 
 
 def add_distance(model: Model, name: str, distance: Distance) -> None:
-    """s along a direction, linear; or the distance, by its square, which is regular except at zero."""
+    """Displacement s along a direction, linear; or the distance, by its square, which is regular except at zero."""
     a, b = distance.points
     apart = model.points[b] - model.points[a]
     there = model.place(b) - model.place(a)
@@ -86,13 +86,13 @@ def add_distance(model: Model, name: str, distance: Distance) -> None:
 
 
 def add_drive(model: Model, name: str, expression: str | float) -> None:
-    """A coordinate that follows an expression of time."""
+    """Add a coordinate that follows an expression of time."""
     value = model.expression(f"drives.{name}", expression, of="time")
     model.constraint(f"drive {name}", model.coordinate(name).q - value)
 
 
 def add_joint(model: Model, name: str, joint: Joint) -> None:
-    """The constraints of one joint."""
+    """Add the constraints of one joint."""
     if isinstance(joint, Equation):
         where = f"joints.{name}.expression"
         model.constraint(name, model.expression(where, joint.expression, of="position"))

@@ -1,4 +1,4 @@
-"""A mechanism as source code for other programs: which functions, with names, shapes and units of their arrays."""
+"""A mechanism as source code for other programs: its functions, with names, shapes and units of their arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vehicled.symbolic.program import KernelHandle
 from vehicled.symbolic.text import library_name
 
 _STEP = 1e-3
-"""s: the time step that generated code begins with."""
+"""Initial time step of generated code, s."""
 
 PREPARE = "What depends on the parameters alone: to be called after they have been changed."
 
@@ -46,11 +46,11 @@ _FUNCTIONS = {
 }
 
 _WIDTH = 112
-"""Characters of a line of text."""
+"""Number of characters of a line of text."""
 
 
 def make_library(name_or_path: str | Path) -> Library:
-    """Of the mechanism in a file, or of the shipped one of that name, assembled at its start.
+    """Library of the mechanism in a file, or of the shipped one of that name, assembled at its start.
 
     Raises SettingsError, MechanismError.
     """
@@ -87,7 +87,7 @@ def make_library(name_or_path: str | Path) -> Library:
 
 
 def describe_step(how: str, arguments: str) -> str:
-    """Lines of text on the routine of a time step; `how` to call it, and the arguments that this program has."""
+    """Lines of text on the routine of a time step; `how` to call it, and the arguments that this program uses."""
     return fill(
         f"One time step by an augmented Lagrangian of index 3 with projections (trapezoidal rule). {how}. tolerance "
         "and large are squares of |change of q|: below the first an iteration is the last one, above the second the "
@@ -98,7 +98,7 @@ def describe_step(how: str, arguments: str) -> str:
 
 
 def _find_sensors(description: Description) -> dict[str, list[Sensor]]:
-    """By kind, every sensor that a mechanism can carry. Standard deviations are not part of the code."""
+    """Every sensor that a mechanism can have, by kind. Standard deviations are not part of the code."""
     segments = [
         body.points if isinstance(body, Bar) else tuple(body.points)[:2]
         for body in description.bodies.values()

@@ -19,7 +19,7 @@ from vehicled.symbolic.vector import Vector
 
 
 def add_load(model: Model, name: str, load: Load) -> None:
-    """Add a load, with its share in the tangent matrix and in the potential energy where it is a spring.
+    """Add a load; for a spring also its contribution to the tangent matrix and to the potential energy.
 
     Raises MechanismError for a torque on a body without orientation, and for a force without direction.
     """
@@ -54,7 +54,7 @@ def add_load(model: Model, name: str, load: Load) -> None:
 
 
 def _calc_line(model: Model, name: str, points: tuple[str, str]) -> tuple[Combination, Atom]:
-    """From the first point to the second one, and its length."""
+    """Vector from the first point to the second, and its length."""
     first, second = points
     apart = model.points[second] - model.points[first]
     length = apart.position.norm()
@@ -125,7 +125,7 @@ def _add_difference_spring(model: Model, name: str, spring: DifferenceSpring) ->
 def _find_resistance(
     model: Model, name: str, spring: Spring | TorsionSpring, rate: Atom, damping: Atom
 ) -> tuple[Atom, Atom]:
-    """Force or torque of damper and dry friction against a rate, and its derivative by that."""
+    """Force or torque of damper and dry friction against a rate, and its derivative with respect to the rate."""
     if spring.friction == 0.0:
         return damping * rate, damping
     units = ("N·m", "rad/s") if isinstance(spring, TorsionSpring) else ("N", "m/s")

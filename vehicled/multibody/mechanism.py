@@ -1,4 +1,4 @@
-"""A mechanism that runs: an instance that is assembled and can be brought to a state."""
+"""A mechanism ready to run: an instance that is assembled and can be set to a state."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Mechanism(MechanismInstance):
     """An instance whose constraints are met."""
 
     def __init__(self, compiled: CompiledMechanism) -> None:
-        """Assembled at its start, at rest but for the rates given.
+        """Assemble at the start, at rest except for the given rates.
 
-        Raises MechanismError, naming the body or joint, when it cannot be assembled or its equations have no unique
-        solution.
+        Raises MechanismError, naming the body or joint, if it cannot be assembled or its equations have no
+        unique solution.
         """
         super().__init__(compiled)
         checks.assemble_at_start(self)
@@ -42,9 +42,9 @@ class Mechanism(MechanismInstance):
     ) -> Mechanism:
         """The mechanism in a file, or the shipped one of that name.
 
-        `extensions`: further kernels, such as those of a `SensorSet`. `form`: in place of the file's `coordinates`.
-        `loads`: further forces, by names that the file's do not have; an error in one has its key `forces.NAME.…`.
-        Raises SettingsError, MechanismError; UsageError for a form that there is not.
+        `extensions`: further kernels, such as those of a `SensorSet`. `form`: replaces the file's
+        `coordinates`. `loads`: further forces, by names that the file's do not have; an error in one has the
+        key `forces.NAME.…`. Raises SettingsError, MechanismError; UsageError for an unknown form.
         """
         if form is not None and form not in FORMS:
             raise UsageError(f"form: expected {' or '.join(FORMS)}, got {form!r}")
@@ -80,15 +80,15 @@ class Mechanism(MechanismInstance):
             return cls(CompiledMechanism(description, extensions))
         except MechanismError as error:
             if any(error.key.startswith(f"forces.{load}.") for load in loads or ()):
-                raise  # it does not stand in the file
+                raise  # not part of the file
             if error.key or error.part:
                 file.fail(error.message, below=error.key or error.part)
             raise MechanismError(f"{name}: {error}") from None
 
     def set_independent_state(self, z: np.ndarray, zd: np.ndarray) -> problems.Solution:
-        """Bring the mechanism to z, ż (f,) with all that follows from them: q, q̇, q̈, λ.
+        """Set z, ż (f,), and q, q̇, q̈, λ that follow from them.
 
-        Raises UsageError for other numbers of them than there are independent coordinates.
+        Raises UsageError if their number differs from that of the independent coordinates.
         """
         for name, values in (("z", z), ("ż", zd)):
             if np.shape(values) != self.independent.shape:

@@ -1,7 +1,7 @@
-"""Which parts of a mechanism cannot be met together: those without which it can be assembled.
+"""Contradictory parts of a mechanism: parts without which it can be assembled.
 
-The largest residual does not show that. At the least Σ Φ² the residuals are forces in equilibrium with each other,
-Φ_qᵀ Φ = 0: all parts that are in each other's way have one, and the others have none.
+The largest residual does not show them. At the least Σ Φ², the residuals are forces in equilibrium with each
+other, Φ_qᵀ Φ = 0: all parts that contradict each other have one, and the others have none.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from vehicled.multibody.instance import MechanismInstance
 
 _SHOWN = 6
 _MOST_TRIED, _LIMIT = 12, 40
-"""Parts that are left out in turn, and iterations each time: those of a whole car in natural coordinates are slow."""
+"""Largest number of parts that are left out in turn, and iterations for each: those of a whole car in natural
+coordinates are slow."""
 _INVOLVED = 1e-4
-"""Share of the largest residual from which one is more than what the search for the least has left."""
+"""Share of the largest residual below which a residual is only the inaccuracy of the search for the minimum."""
 
 
 def find_involved(mechanism: MechanismInstance) -> list[str]:
-    """Bodies, joints and drives that are in each other's way, of a mechanism at the least Σ Φ²."""
+    """Bodies, joints and drives that contradict each other, for a mechanism at the least Σ Φ²."""
     groups = _group_constraints(mechanism)
     misfits = _calc_misfits(mechanism, groups)
     most = max(misfits.values(), default=0.0)
@@ -35,12 +36,12 @@ def describe_misfit(
     held: Mapping[int, float],
     freedom: int | None = None,
 ) -> tuple[str, str] | None:
-    """Those each of which can be left out so that the others can be met; None where there is none.
+    """Parts of which any single one can be left out so that the others can be met; None if there is none.
 
-    A text, and the path of the first of them in the file.
+    Returns a text, and the path in the file of the first of them.
 
-    With the `held` coordinates at their values, and with so many degrees of freedom where `freedom` is given. The
-    first is furthest from being met where the description places the points. The mechanism is left elsewhere.
+    With the `held` coordinates at their values and, if given, `freedom` degrees of freedom. The first part is
+    furthest from being met where the description places the points. The position of the mechanism is changed.
     """
     groups = _group_constraints(mechanism)
     mechanism.q[:] = mechanism.guess
@@ -61,7 +62,7 @@ def describe_misfit(
 
 
 def find_part(description: Description, constraint: str) -> str:
-    """Path in the file of what a constraint belongs to; empty where it has none, as unit vectors of the model."""
+    """Path in the file of a constraint's part; empty if it has none, as for unit vectors of the model."""
     name = constraint.partition(": ")[0]
     for section in ("joints", "bodies"):
         if name in getattr(description, section):
@@ -73,7 +74,7 @@ def find_part(description: Description, constraint: str) -> str:
 
 
 def _group_constraints(mechanism: MechanismInstance) -> dict[str, list[int]]:
-    """Rows by body or joint, and of each drive; angles and distances only say what a coordinate is."""
+    """Rows of constraints by body or joint, and of each drive; angles and distances only define a coordinate."""
     defined = {f"angle {name}" for name in mechanism.description.angles}
     defined |= {f"distance {name}" for name in mechanism.description.distances}
     groups: dict[str, list[int]] = {}
@@ -84,7 +85,7 @@ def _group_constraints(mechanism: MechanismInstance) -> dict[str, list[int]]:
 
 
 def _calc_misfits(mechanism: MechanismInstance, groups: Mapping[str, list[int]]) -> dict[str, float]:
-    """By group: about how far coordinates have to move from where they are for it, in their units."""
+    """For each group: approximate displacement of the coordinates that would meet it, in their units."""
     phi = np.abs(mechanism.calc_constraints() / mechanism.constraint_units)
     slopes = np.linalg.norm(problems.calc_scaled_jacobian(mechanism), axis=1)
     by_row = np.divide(phi, slopes, out=np.zeros_like(phi), where=slopes > 0.0)

@@ -1,4 +1,4 @@
-"""A mechanism in the making: its parameters, named points, vectors, coordinates and bodies as atoms."""
+"""A mechanism being built: its parameters, named points, vectors, coordinates and bodies as atoms."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from vehicled.symbolic.program import Program
 from vehicled.symbolic.vector import Vector
 
 _MET = 1e-9
-"""Of what cannot move: by how much it may miss, as a share of the mechanism's extent."""
+"""Largest violation of a constraint that nothing can move to meet, as a share of the mechanism's extent."""
 
 
 class MechanismError(UsageError):
-    """A description that makes no mechanism: the message names the body or joint and the reason."""
+    """A description that is no valid mechanism: the message names the body or joint and the reason."""
 
     def __init__(self, message: str, key: str = "", part: str = "") -> None:
-        """`key`: path in the file of what is wrong, where that is known; the message begins with it.
+        """`key`: path in the file of the fault, if known; the message starts with it.
 
         `part`: path in the file of the first part that the message names; only its line is looked up.
         """
@@ -51,28 +51,28 @@ class Part:
     name: str
     mass: Atom
     centre: Combination
-    """Of mass."""
+    """Centre of mass."""
     frame: Frame | None = None
     """None for a point mass and for a slender bar in space, which have no orientation."""
     inertia: Inertia | None = None
-    """In the axes of the frame; None where there is no frame."""
+    """In the axes of the frame; None without a frame."""
 
 
 @dataclass(frozen=True)
 class JointSide:
-    """What the coordinate of a joint moves: a force along it acts on `body` and, reversed, on `parent`."""
+    """What the coordinate of a joint moves: a force along it acts on `body` and, with opposite sign, on `parent`."""
 
     body: str
     parent: str
     point: str
-    """Of the body, at the joint."""
+    """Point of the body, at the joint."""
     turns: bool
-    """Whether it is an angle."""
+    """Whether the coordinate is an angle."""
 
 
 @dataclass
 class LocalGeometry:
-    """What belongs to one body, in its axes."""
+    """Points and vectors of one body, in its axes."""
 
     points: dict[str, Value] = field(default_factory=dict)
     vectors: dict[str, Value] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class LocalGeometry:
 
 
 class Model:
-    """Collects what the description names; functions of bodies, joints and loads add to it."""
+    """Collects the elements that the description names; functions of bodies, joints and loads add to it."""
 
     def __init__(self, description: Description, width: int = 1) -> None:
         self.description = description
@@ -93,38 +93,38 @@ class Model:
         self.symbols: dict[str, Atom] = {}
         self.values: dict[str, float] = {}
         self.units: dict[str, str] = {}
-        """Of the parameters, in SI."""
+        """SI units of the parameters."""
         self.points: dict[str, Combination] = {}
         self.vectors: dict[str, Combination] = {}
         self.guess: list[float] = []
-        """Of each coordinate."""
+        """Approximate value of each coordinate at the start."""
         self.places: dict[str, np.ndarray] = {}
-        """(3,) of points, and of vectors, about where they are at the start."""
+        """(3,) approximate values of points, and of vectors, at the start."""
         self.geometry: dict[str, LocalGeometry] = {}
         self.parts: dict[str, Part] = {}
         self.unit_vectors: set[str] = set()
-        """Those that a constraint keeps at length one."""
+        """Vectors whose length a constraint keeps at one."""
         self.sines: dict[str, tuple[Atom, Atom]] = {}
-        """By angle: |a||b| times sine and cosine of what the directions enclose."""
+        """By angle: |a||b| times sine and cosine of the angle between the directions."""
         self.rigid_constraints = 0
-        """How many constraints, the first ones, are those of bodies."""
+        """Number of constraints of bodies, which come first."""
         self.wrenches: dict[str, tuple[Atom, ...]] = {}
-        """(6,) by constraint of a joint, angle or distance: the derivative to a shift of the second side's point and
-        to a turn of the second side about it."""
+        """(6,) by constraint of a joint, angle or distance: derivatives with respect to a displacement of the
+        second side's point, and to a rotation of the second side about it."""
         self.load_forces: dict[str, Vector] = {}
-        """By load: the force at its (second) point, or the torque; a force on a coordinate, the first one of two, in
-        the first place."""
+        """By load: the force at its (second) point, or the torque; a force on a coordinate (the first of two)
+        is the first element."""
         self.potential = g.zero
         self.met: dict[str, TreeJoint] = {}
-        """Joints that the choice of coordinates satisfies; all but universal ones have no constraints."""
+        """Joints that the choice of coordinates satisfies; except for universal joints they have no constraints."""
         self.joint_sides: dict[str, JointSide] = {}
         """By coordinate of such joints, and of bodies that move freely."""
         self.varies = False
         """Whether the mass matrix and the maps of bodies depend on the position, as in relative coordinates."""
         self.reach = 0.0
-        """m², squares of lengths that the constraints contain beside those that are coordinates."""
+        """m², sum of squares of lengths in the constraints that are not coordinates."""
         self.directions = 0
-        """How many unit vectors they contain beside those."""
+        """Number of unit vectors in the constraints that are not coordinates."""
         (self.t,) = self.program.array("time", 1)
         self.system.rates[self.t] = g.one
         rates = ("", ".rate", ".acceleration")
@@ -144,9 +144,9 @@ class Model:
     # -- parameters ---------------------------------------------------------------------------------------
 
     def parameter(self, name: str, value: float, unit: str) -> Atom:
-        """The symbol of a parameter, made on first use; `value` is in `unit`, which is one of SI.
+        """The symbol of a parameter, made on first use; `value` is in `unit`, an SI unit.
 
-        Raises MechanismError where parts of the same name give it two values.
+        Raises MechanismError if parts of the same name give it two values.
         """
         if self.values.get(name, value) != value:
             raise MechanismError(
@@ -161,7 +161,7 @@ class Model:
         return self.symbols[name]
 
     def _find_owner(self, parameter: str) -> str:
-        """Path in the file of the last part that has a parameter of this name; empty where there is none."""
+        """Path in the file of the last part that has a parameter of this name; empty if there is none."""
         for section in ("forces", "joints", "bodies"):
             for name, part in getattr(self.description, section).items():
                 if parameter.startswith(f"{name}."):
@@ -170,7 +170,7 @@ class Model:
         return ""
 
     def value(self, name: str, numbers: Sequence[float], unit: str = "m") -> Value:
-        """Parameters `name.x` …; the third component of one in the plane is zero."""
+        """Vector of parameters `name.x` …; in the plane the third component is zero."""
         atoms = [self.parameter(f"{name}.{a}", v, unit) for a, v in zip("xyz", numbers, strict=False)]
         atoms += [self.graph.zero] * (3 - len(atoms))
         return Value(Vector.of(atoms), np.array([*numbers, 0.0][:3], dtype=float))
@@ -181,7 +181,7 @@ class Model:
         return Value(raw.atoms.unit(), raw.numbers / np.linalg.norm(raw.numbers))
 
     def constant(self, numbers: np.ndarray) -> Value:
-        """(3,) numbers that are no parameters."""
+        """(3,) numbers that are not parameters."""
         return Value(Vector.of([self.graph.constant(v) for v in numbers]), np.asarray(numbers, dtype=float))
 
     # -- coordinates --------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ class Model:
         ground.frame = Frame(origin, [self.vectors[a] for a in AXES])
 
     def _declare_moving(self) -> None:
-        """Coordinates of the points and unit vectors of the description."""
+        """Declare coordinates of the points and unit vectors of the description."""
         for name, numbers in self.description.points.items():
             self.points[name] = self.basic(name, np.array(numbers), point=True)
         for name, numbers in self.description.vectors.items():
@@ -227,7 +227,7 @@ class Model:
         return self.system.coordinate(name, 0, self.graph.constant(guess))
 
     def coordinate(self, name: str) -> Coordinate:
-        """The coordinate of that name. Raises StopIteration where there is none."""
+        """The coordinate of that name. Raises StopIteration if there is none."""
         return next(c for c in self.system.coordinates if c.name == name)
 
     def segment(self, segment: Segment) -> tuple[Combination, np.ndarray]:
@@ -253,7 +253,7 @@ class Model:
         return np.array([a.value for a in self.graph.substitute(list(combination.position), values)])
 
     def has_design(self, name: str) -> bool:
-        """Whether a point or vector is given a place, as those of bodies' own axes are not."""
+        """Whether a point or vector has a given place; those in bodies' own axes have none."""
         ground, given = self.geometry["ground"], self.description
         return any(name in places for places in (ground.points, ground.vectors, given.points, given.vectors))
 
@@ -269,7 +269,7 @@ class Model:
 
     @property
     def extent(self) -> float:
-        """The largest extent of the places given for points along an axis, m; 1 m where they have none."""
+        """Largest extent, along an axis, of the places given for points, m; 1 m if that is zero."""
         places = [*self.description.ground.points.values(), *self.description.points.values()]
         return (float(np.ptp(np.array(places), axis=0).max()) if places else 0.0) or 1.0
 
@@ -278,16 +278,16 @@ class Model:
         return {*self.description.angles, *(name for name, side in self.joint_sides.items() if side.turns)}
 
     def name_pitches(self) -> dict[str, str]:
-        """By body that turns about all axes, by a ball joint or freely: its angle that makes all three singular."""
+        """For each body with a ball joint, or free: name of the angle that can make its three angles singular."""
         return {s.body: name for name, s in self.joint_sides.items() if name == f"{s.body}.angle_y"}
 
     def complete(self) -> None:
-        """Called once all bodies, constraints and forces are there."""
+        """Finish the model: called after all bodies, constraints and forces were added."""
 
     # -- for joints and loads -----------------------------------------------------------------------
 
     def flat(self, a: Vector) -> Vector:
-        """A vector of the plane turned by a right angle, from x to y."""
+        """A vector of the plane rotated by a right angle, from x to y."""
         return Vector(-a.y, a.x, self.graph.zero)
 
     def cross(self, a: Vector, b: Vector) -> Atom:
@@ -299,8 +299,8 @@ class Model:
     ) -> None:
         """Add a constraint, unless it is an identity.
 
-        `shift`, `turn`: its derivatives to motions of the second side, see `wrenches`. Raises MechanismError when
-        nothing can move to meet it.
+        `shift`, `turn`: derivatives with respect to motions of the second side, see `wrenches`. Raises
+        MechanismError if nothing can move to meet it.
         """
         moving = 0
         for c in self.system.coordinates:
@@ -319,7 +319,7 @@ class Model:
             raise MechanismError(f"{name}: cannot be met, because nothing in it can move")
 
     def rate(self, expression: Atom) -> Atom:
-        """d/dt of an expression in q and t. Raises ExpressionError for one that has rates in it."""
+        """d/dt of an expression in q and t. Raises ExpressionError if it contains rates."""
         for c in self.system.coordinates:
             if expression.depends & c.qd.depends:
                 raise ExpressionError("rate of a rate")
@@ -329,7 +329,7 @@ class Model:
     def expression(
         self, where: str, text: str | float, *, of: str, more: Mapping[str, Atom] | None = None
     ) -> Atom:
-        """The atom of an expression `of` the `state`, of the `position` or of `time` alone.
+        """The atom of an expression `of` the `state`, of the `position` or of `time` only.
 
         Raises MechanismError naming `where`.
         """
@@ -347,7 +347,7 @@ class Model:
             raise MechanismError(str(error), where) from None
 
     def home(self, where: str, *names: str) -> LocalGeometry:
-        """The body that has these vectors. Raises MechanismError when none has."""
+        """The body that has these vectors. Raises MechanismError if none has."""
         for geometry in self.geometry.values():
             if geometry.frame is not None and all(n in geometry.vectors for n in names):
                 return geometry

@@ -47,7 +47,7 @@ class Combination:
 
     @property
     def position(self) -> Vector:
-        """Its value at q, in world axes."""
+        """Its value for the present q, in world axes."""
         return self._sum("position")
 
     @property
@@ -87,15 +87,15 @@ class Frame:
         directions: Sequence[Combination],
         local: tuple[Vector, Sequence[Vector]] | None = None,
     ) -> None:
-        """`local`: origin and directions in axes of the body's own.
+        """`local`: origin and directions in the body's own axes.
 
-        Left out, those of the design configuration are the body's axes. Places and directions given to the methods
-        are in these axes.
+        By default, the body's axes are those of the design configuration. Places and directions given to the
+        methods are in the body's axes.
         """
         self.origin = origin
         self.directions = tuple(directions)
         self.place, axes = local or (origin.design, [d.design for d in directions])
-        """Of the origin, in the body's axes."""
+        """Place of the origin, in the body's axes."""
         d1, d2, d3 = axes
         normals = (d2.cross(d3), d3.cross(d1), d1.cross(d2))
         volume = d1.dot(normals[0])
@@ -107,14 +107,14 @@ class Frame:
         return [row.dot(direction) for row in self.inverse]
 
     def point(self, place: Vector) -> Combination:
-        """The body's point that lies there in the body's axes."""
+        """The body's point at a place in the body's axes."""
         total = self.origin
         for d, c in zip(self.directions, self.coordinates(place - self.place), strict=True):
             total = total + d * c
         return total
 
     def direction(self, value: Vector) -> Combination:
-        """The body's direction that has that value in the body's axes."""
+        """The body's direction with a value in the body's axes."""
         c = self.coordinates(value)
         return self.directions[0] * c[0] + self.directions[1] * c[1] + self.directions[2] * c[2]
 
@@ -179,10 +179,11 @@ def mass_terms(frame: Frame, inertia: Inertia) -> dict[tuple[Basic, Basic], Atom
 def calc_required_wrench(
     terms: Mapping[tuple[Basic, Basic], Atom], about: Combination, gravity: Vector
 ) -> tuple[Vector, Vector]:
-    """Force and moment about a point that a body's motion requires of all that acts on it beside gravity (m/s²).
+    """Force, and moment about a point, needed for a body's motion in addition to gravity (m/s²).
 
-    M (ẍ − g) on each basic vector: those on points add up to the force, as a translation moves points alone; a
-    rotation moves points and directions, which gives the moment (Newton and Euler). `terms`: as by `mass_terms`.
+    M (ẍ − g) for each basic vector: those for points add up to the force, as a translation moves points only;
+    a rotation moves points and directions, which gives the moment (Newton and Euler). `terms`: as by
+    `mass_terms`.
     """
     shares: dict[Basic, Vector] = {}
     for (a, b), m in terms.items():

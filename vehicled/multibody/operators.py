@@ -26,17 +26,17 @@ class Counts:
     """Numbers of bodies, coordinates, constraints and degrees of freedom."""
 
     bodies: int
-    """Without the ground."""
+    """Number of bodies, without the ground."""
     coordinates: int
     """n"""
     constraints: int
-    """m, those that hold; redundant ones too."""
+    """m, the enabled constraints, including redundant ones."""
     degrees_of_freedom: int
     """f"""
 
 
 def get_counts(mechanism: Mechanism) -> Counts:
-    """Bodies, coordinates, constraints, degrees of freedom; `checks.calc_topology` calculates them at a position."""
+    """Bodies, coordinates, constraints, degrees of freedom; `checks.calc_topology` calculates them for a position."""
     return Counts(
         len(mechanism.compiled.bodies),
         len(mechanism.q),
@@ -57,8 +57,8 @@ class MassProperties:
     centre: np.ndarray
     """(3,) centre of mass, m."""
     inertia: np.ndarray
-    """(3, 3) about the world's origin, kg·m²; products as they stand in the matrix. Of planar bodies, which are
-    described by Izz alone, only the element zz has a meaning."""
+    """(3, 3) about the world's origin, kg·m²; products with the signs of matrix elements. For planar bodies,
+    which are described by Izz only, only the element zz is valid."""
 
     @property
     def central_inertia(self) -> np.ndarray:
@@ -74,7 +74,7 @@ def calc_total_mass(mechanism: Mechanism) -> float:
 
 
 def calc_mass_properties(mechanism: Mechanism) -> MassProperties:
-    """Mass, centre of mass and inertia of the whole. Raises UsageError when it has no mass."""
+    """Mass, centre of mass and inertia of the whole mechanism. Raises UsageError if it has no mass."""
     second = np.zeros((3, 3))
     for body in mechanism.placement.bodies.values():
         x = body.place(mechanism.q)
@@ -84,7 +84,7 @@ def calc_mass_properties(mechanism: Mechanism) -> MassProperties:
 
 
 def calc_center_of_mass(mechanism: Mechanism) -> np.ndarray:
-    """(3,) m. Raises UsageError when there is no mass."""
+    """(3,) centre of mass, m. Raises UsageError if there is no mass."""
     first = np.zeros(3)
     for body in mechanism.placement.bodies.values():
         first += body.moments[0] @ body.place(mechanism.q)
@@ -92,7 +92,7 @@ def calc_center_of_mass(mechanism: Mechanism) -> np.ndarray:
 
 
 def calc_center_of_mass_velocity(mechanism: Mechanism) -> np.ndarray:
-    """(3,) m/s. Raises UsageError when there is no mass."""
+    """(3,) velocity of the centre of mass, m/s. Raises UsageError if there is no mass."""
     moment = np.zeros(3)
     for body in mechanism.placement.bodies.values():
         moment += body.moments[0] @ body.move(mechanism.qd)
@@ -100,7 +100,7 @@ def calc_center_of_mass_velocity(mechanism: Mechanism) -> np.ndarray:
 
 
 def calc_center_of_mass_acceleration(mechanism: Mechanism) -> np.ndarray:
-    """(3,) m/s², of the present q̈. Raises UsageError when there is no mass."""
+    """(3,) acceleration of the centre of mass, m/s², with the present q̈. Raises UsageError if there is no mass."""
     moment = np.zeros(3)
     for body in mechanism.placement.bodies.values():
         moment += body.moments[0] @ body.accelerate(mechanism.qdd)
@@ -125,7 +125,7 @@ class Momentum:
 
 
 def calc_momentum(mechanism: Mechanism, about: np.ndarray | None = None) -> Momentum:
-    """Momentum of the whole; the angular one about a fixed point (3,) (m), the origin when left out."""
+    """Momentum of the mechanism; the angular momentum about a fixed point (3,) (m), by default the origin."""
     linear, angular = np.zeros(3), np.zeros(3)
     for body in mechanism.placement.bodies.values():
         x, v = body.place(mechanism.q), body.move(mechanism.qd)
@@ -139,7 +139,7 @@ def calc_momentum(mechanism: Mechanism, about: np.ndarray | None = None) -> Mome
 
 
 def calc_central_momentum(mechanism: Mechanism) -> Momentum:
-    """Momentum, the angular one about the centre of mass. Raises UsageError when there is no mass."""
+    """Momentum, with the angular momentum about the centre of mass. Raises UsageError if there is no mass."""
     return calc_momentum(mechanism, calc_center_of_mass(mechanism))
 
 
@@ -167,9 +167,8 @@ def calc_accelerations(mechanism: Mechanism, without: Iterable[str] = ()) -> tup
 def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
     """q̈ (n,) with all joints and drives ignored, and every held coordinate released.
 
-    Bodies remain rigid and connected by the points and vectors that they share; angles and distances follow them.
-
-    Without the constraints of rigid body too, it would be `MassFactorisation.solve` of the forces.
+    Bodies remain rigid and connected by the points and vectors that they share; angles and distances follow
+    them. To ignore the constraints of rigid bodies as well, apply `MassFactorisation.solve` to the forces.
     """
     kept = mechanism.enabled.copy()
     for name in (*mechanism.description.joints, *(f"drive {d}" for d in mechanism.description.drives)):
@@ -182,13 +181,13 @@ def calc_unconstrained_accelerations(mechanism: Mechanism) -> np.ndarray:
 
 
 class MassFactorisation:
-    """M⁻¹ v by a sparse factorisation of M: to be made again when parameters have changed.
+    """M⁻¹ v by a sparse factorisation of M: to be made again after parameters have changed.
 
-    In relative coordinates M depends on the position, too.
+    In relative coordinates M also depends on the position.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
-        """Raises UsageError when the mass matrix is singular (on other coordinates than those without any mass)."""
+        """Raises UsageError if the mass matrix is singular (other than by coordinates without any mass)."""
         self._names = mechanism.coordinate_names
         self._massive = np.flatnonzero(mechanism.mass.any(axis=1))
         block = mechanism.mass[np.ix_(self._massive, self._massive)]
@@ -202,7 +201,8 @@ class MassFactorisation:
     def solve(self, v: np.ndarray) -> np.ndarray:
         """(n,) or (n, k) M⁻¹ v.
 
-        Coordinates without mass (angles, distances) get none: zero. Raises UsageError when v has a component on them.
+        It is zero for coordinates without mass (angles, distances). Raises UsageError if v has a component on
+        them.
         """
         x = np.zeros_like(v, dtype=float)
         idle = np.setdiff1d(np.arange(len(v)), self._massive)
@@ -218,29 +218,29 @@ class MassFactorisation:
 
 @dataclass(frozen=True)
 class CoordinateMaps:
-    """q̇ = R ż + b and ż = D q̇ of motions that the constraints allow; q̈ = R z̈ + c."""
+    """Maps of the motions that the constraints allow: q̇ = R ż + b and ż = D q̇; q̈ = R z̈ + c."""
 
     r: np.ndarray
     """(n, f) R; D R = 1."""
     b: np.ndarray
-    """(n,) q̇ due to drives and prescribed coordinates alone."""
+    """(n,) q̇ due to drives and prescribed coordinates only."""
     c: np.ndarray
-    """(n,)"""
+    """(n,) q̈ with z̈ = 0."""
     d: np.ndarray
     """(f, n) D, which selects z: z = D q."""
 
     def calc_rates(self, zd: np.ndarray) -> np.ndarray:
-        """(n,) q̇ of ż (f,)."""
+        """(n,) q̇ from ż (f,)."""
         qd: np.ndarray = self.r @ zd + self.b
         return qd
 
     def calc_independent(self, q: np.ndarray) -> np.ndarray:
-        """(f,) of (n,): z of q, ż of q̇, z̈ of q̈."""
+        """(f,) from (n,): z from q, ż from q̇, z̈ from q̈."""
         z: np.ndarray = self.d @ q
         return z
 
     def calc_accelerations(self, zdd: np.ndarray) -> np.ndarray:
-        """(n,) q̈ of z̈ (f,)."""
+        """(n,) q̈ from z̈ (f,)."""
         qdd: np.ndarray = self.r @ zdd + self.c
         return qdd
 
@@ -250,12 +250,12 @@ class CoordinateMaps:
         return projected
 
     def calc_covariance(self, p: np.ndarray) -> np.ndarray:
-        """(n, n) of q, or q̇, of that of z, or ż (f, f): R P Rᵀ."""
+        """(n, n) covariance of q, or q̇, from that of z, or ż (f, f): R P Rᵀ."""
         covariance: np.ndarray = self.r @ p @ self.r.T
         return covariance
 
     def calc_independent_covariance(self, p: np.ndarray) -> np.ndarray:
-        """(f, f) of z, or ż, of that of q, or q̇ (n, n): D P Dᵀ."""
+        """(f, f) covariance of z, or ż, from that of q, or q̇ (n, n): D P Dᵀ."""
         covariance: np.ndarray = self.d @ p @ self.d.T
         return covariance
 

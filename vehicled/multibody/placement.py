@@ -25,11 +25,11 @@ from vehicled.symbolic.vector import Vector
 
 
 def add_kernel(program: Program, model: Model) -> KernelHandle:
-    """The kernel `placement`, which depends on parameters alone in natural coordinates.
+    """Kernel `placement`, which in natural coordinates depends on parameters only.
 
-    It writes the arrays `map` (3 rows of n per vector), `offset`, `map_rate` and `moments`, in the order of points,
-    vectors and elements. In relative coordinates the map is that of the rates, ∂x/∂q, and A q + a the place at the
-    present q; `map_rate` is Ȧ q̇.
+    It writes the arrays `map` (3 rows of n per vector), `offset`, `map_rate` and `moments`, in the order of
+    points, vectors and elements. In relative coordinates the map is that of the rates, ∂x/∂q; A q + a is the
+    place at the present q, and `map_rate` is Ȧ q̇.
     """
     graph, coordinates = model.graph, model.system.coordinates
     n = len(coordinates)
@@ -73,10 +73,10 @@ def _placed(model: Model) -> list[Combination]:
 
 
 def _elements(model: Model, part: Part) -> list[Combination]:
-    """What places a body.
+    """Elements that define the place of a body.
 
-    With orientation: the origin of its axes, and these; a bar in space: its start, and from there to its end; a point
-    mass: its place.
+    With orientation: origin of its axes, and these; a bar in space: its start, and the vector from there to
+    its end; a point mass: its place.
     """
     if part.frame is None:
         body = model.description.bodies[part.name]
@@ -105,7 +105,7 @@ def _moments(model: Model, part: Part) -> list[list[Atom]]:
 
 @dataclass(frozen=True)
 class PlacedBody:
-    """A body's elements x = A q + a in world axes (m, or unit vectors), the first a point; their moments of mass."""
+    """A body's elements x = A q + a, world axes (m, or unit vectors), the first a point; their moments of mass."""
 
     name: str
     map: np.ndarray
@@ -113,13 +113,13 @@ class PlacedBody:
     offset: np.ndarray
     """(k, 3) a."""
     map_rate: np.ndarray
-    """(k, 3) Ȧ q̇ of the present q̇: zero in natural coordinates, where A is constant."""
+    """(k, 3) Ȧ q̇ for the present q̇: zero in natural coordinates, where A is constant."""
     moments: np.ndarray
     """(k, k) μ: kg, kg·m, kg·m² (with a bar's vector from end to end: kg)."""
 
     @property
     def has_orientation(self) -> bool:
-        """A point mass and a slender bar in space have none."""
+        """Whether the body has an orientation: a point mass and a slender bar in space have none."""
         return len(self.moments) == 4
 
     def place(self, q: np.ndarray) -> np.ndarray:
@@ -128,12 +128,12 @@ class PlacedBody:
         return position
 
     def move(self, rates: np.ndarray) -> np.ndarray:
-        """(k, 3) their velocities of q̇."""
+        """(k, 3) velocities of the elements, from q̇."""
         velocity: np.ndarray = self.map @ rates
         return velocity
 
     def accelerate(self, qdd: np.ndarray) -> np.ndarray:
-        """(k, 3) their accelerations of q̈."""
+        """(k, 3) accelerations of the elements, from q̈."""
         acceleration: np.ndarray = self.map @ qdd + self.map_rate
         return acceleration
 
@@ -142,16 +142,16 @@ class Placement:
     """The maps of one mechanism, as views into its workspace: they follow its parameters."""
 
     def __init__(self, model: Model, view: Callable[[str], np.ndarray]) -> None:
-        """`view` gives an array of the workspace by its name."""
+        """`view` returns an array of the workspace by its name."""
         n = len(model.system.coordinates)
         maps = view("map").reshape(-1, 3, n)
         offsets, map_rates = (view(name).reshape(-1, 3) for name in ("offset", "map_rate"))
         names = [*model.points, *model.vectors]
         points = len(model.points)
         self.points = dict(zip(names[:points], maps[:points], strict=True))
-        """(3, n) by point and marker."""
+        """(3, n) map for each point and marker."""
         self.vectors = dict(zip(names[points:], maps[points : len(names)], strict=True))
-        """(3, n) by direction."""
+        """(3, n) map for each direction."""
         self._vector_offsets = dict(zip(names[points:], offsets[points : len(names)], strict=True))
         self.bodies: dict[str, PlacedBody] = {}
         row, moment, flat = len(names), 0, view("moments")

@@ -2,7 +2,7 @@
 
 García de Jalón and Bayo, *Kinematic and Dynamic Simulation of Multibody Systems*, chapters 3 and 5. Redundant
 constraints are allowed as long as they agree: least squares where there are more equations than their rank. Ranks,
-least squares and tolerances are those in units of the mechanism's own size (`scales`), whatever its size is.
+least squares and tolerances use units of the mechanism's own size (`scales`).
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ from vehicled.multibody.instance import MechanismInstance
 RANK_TOLERANCE = 1e-8
 """Singular values of a Jacobian below this share of the largest count as zero."""
 _EQUATION_TOLERANCE = 1e-12
-"""As `RANK_TOLERANCE`, of the equations of motion, where small inertias stand beside large ones."""
+"""As `RANK_TOLERANCE`, for the equations of motion, which contain both small and large inertias."""
 
 _STRIDE = 0.25
-"""rad, largest change of an angle in one part of a move, from which Newton's method starts."""
+"""Largest change of an angle, rad, in one part of a move; each part is a start for Newton's method."""
 _SHIFT = 0.05
-"""The same of a length, in sizes of the mechanism: near a dead centre angles change by far more than it does."""
+"""Same for a length, relative to the mechanism's size: near a dead centre angles change by far more than the
+length."""
 
 _MOST_PARTS = 4096
-"""Of a move: 160 turns, half a second."""
+"""Largest number of parts of a move: 160 turns, half a second."""
 _ROUNDING = 1e-14
-"""With a margin."""
+"""Relative rounding error, with a margin."""
 _FAR = 100.0
-"""Sizes of the mechanism, from the origin."""
+"""Distance from the origin, relative to the mechanism's size."""
 _SETTLED = 1e-6
-"""Change of the coordinates, in their units, from which an assembly counts as nearest to its guess."""
+"""Change of the coordinates, in their units, below which an assembly counts as nearest to its guess."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """How an iteration ended. Iterations do not raise: the caller decides."""
+    """Result of an iteration. Iterations do not raise: the caller decides."""
 
     converged: bool
     iterations: int
     residual: float
-    """Largest |Φ| (or what is to vanish) at the end."""
+    """Largest |Φ| (or other residual) at the end."""
     step: float
     """Largest change of a coordinate in the last iteration."""
     singular: str | None = None
-    """The body whose angles are singular where a step has not converged."""
+    """The body whose angles are singular if a step has not converged."""
 
     def require(self, what: str) -> Solution:
-        """Return this. Raises RunError when it has not converged."""
+        """Return the solution itself. Raises RunError if it has not converged."""
         if not self.converged:
             raise RunError(
                 f"{what} did not converge in {self.iterations} iterations: "
@@ -69,20 +70,21 @@ class Solution:
 
 
 def tolerance(mechanism: MechanismInstance) -> float:
-    """On |Φ| in units of its own (`calc_violation`): rounding of lengths squared, with a margin."""
+    """Tolerance on |Φ| in its units (`calc_violation`): rounding of squares of lengths, with a margin."""
     return _ROUNDING * max(1.0, mechanism.calc_spread())
 
 
 def bound_change(share: float, distance: float) -> float:
-    """On a change of coordinates in their units, for one of that `share` of their size, `distance`.
+    """Tolerance on a change of coordinates in their units, as a `share` of their size `distance`.
 
-    From far away on it is no longer that share, which would be much of the mechanism itself, but rounding.
+    Beyond a certain distance it is the rounding error instead: that share would be much of the mechanism
+    itself.
     """
     return max(share * max(1.0, min(distance, _FAR)), _ROUNDING * distance)
 
 
 def calc_violation(mechanism: MechanismInstance) -> float:
-    """The largest |Φ|, each in its unit."""
+    """The largest |Φ|, each in its units."""
     return float(np.abs(mechanism.calc_constraints() / mechanism.constraint_units).max(initial=0.0))
 
 
@@ -93,17 +95,18 @@ def calc_scaled_jacobian(mechanism: MechanismInstance) -> np.ndarray:
 
 
 def calc_motions(mechanism: MechanismInstance) -> np.ndarray:
-    """(n, f) orthonormal, in units of the coordinates: motions that the constraints allow."""
+    """(n, f) orthonormal basis, in units of the coordinates, of the motions that the constraints allow."""
     return nullspace(calc_scaled_jacobian(mechanism))
 
 
 def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> np.ndarray:
     """The shortest x (n,) or (n, k) of least ‖a x − b‖, a (m, n), b (m,) or (m, k).
 
-    Singular values below `cut` of the largest count as zero. Raises LinAlgError for what is not finite, before LAPACK
-    writes about it to the standard output.
+    Singular values below `cut` of the largest count as zero. Raises LinAlgError for numbers that are not
+    finite, before LAPACK prints a message to the standard output.
     """
-    # What is not finite shows in the sum, which takes a third of the time; a sum may also be too large by itself.
+    # Numbers that are not finite show in the sum, in a third of the time; but a sum of finite ones may also
+    # overflow.
     with np.errstate(all="ignore"):
         total = float(a.sum()) + float(b.sum())
     if not math.isfinite(total) and not (np.isfinite(a).all() and np.isfinite(b).all()):
@@ -113,14 +116,14 @@ def least_squares(a: np.ndarray, b: np.ndarray, cut: float = RANK_TOLERANCE) -> 
 
 
 def nullspace(jacobian: np.ndarray) -> np.ndarray:
-    """(n, f) orthonormal: motions that the constraints allow."""
+    """(n, f) orthonormal basis of the motions that the constraints allow."""
     return scipy.linalg.null_space(jacobian, rcond=RANK_TOLERANCE)
 
 
 def choose_independent(motions: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
     """(f,) coordinates that distinguish the motions (n, f) best, by pivoting.
 
-    `preferred` ones are chosen before others unless they are a hundred times worse.
+    `preferred` coordinates are chosen before others unless they are a hundred times worse.
     """
     if not motions.shape[1]:
         return np.zeros(0, dtype=int)
@@ -132,7 +135,7 @@ def choose_independent(motions: np.ndarray, preferred: np.ndarray | None = None)
 
 
 def dependent_solve(mechanism: MechanismInstance, jacobian: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """x (dependent,) or (dependent, k) of Φ_q,dependent x = right; least squares when not square."""
+    """x (dependent,) or (dependent, k) of Φ_q,dependent x = right; by least squares if not square."""
     block = jacobian[:, mechanism.dependent]
     if block.shape[0] == block.shape[1]:
         try:
@@ -145,7 +148,7 @@ def dependent_solve(mechanism: MechanismInstance, jacobian: np.ndarray, right: n
 def _solve_in_units(
     matrix: np.ndarray, right: np.ndarray, rows: np.ndarray, columns: np.ndarray, cut: float = RANK_TOLERANCE
 ) -> np.ndarray:
-    """As `least_squares`, of equations in units `rows` (m,) and unknowns in units `columns` (n,)."""
+    """As `least_squares`, for equations in units `rows` (m,) and unknowns in units `columns` (n,)."""
     scaled = matrix * columns / rows[:, None]
     solved = least_squares(scaled, (right.T / rows).T, cut)
     solution: np.ndarray = (solved.T * columns).T
@@ -153,11 +156,11 @@ def _solve_in_units(
 
 
 def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30) -> Solution:
-    """q with Φ(q, t) = 0 and the independent coordinates z (f,), by Newton from the present q.
+    """Solve Φ(q, t) = 0 for q with the independent coordinates z (f,), by Newton from the present q.
 
-    A move so long that Newton fails, or finds an angle's constraint met half a turn away, is made in parts.
-    An angle that stays half a turn away counts as a residual of π. A move that takes more than some thousands of
-    parts is not made; q stays.
+    If a move is so long that Newton fails, or meets an angle's constraint half a turn away, it is made in
+    parts. An angle that stays half a turn away counts as a residual of π. A move that needs more than some
+    thousands of parts is not made; q does not change.
     """
     start, z_start = mechanism.q.copy(), mechanism.z
     least = count_strides(mechanism, z - z_start)
@@ -171,7 +174,7 @@ def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30)
             there = z if k == parts else z_start + (z - z_start) * (k / parts)
             solution = _newton_position(mechanism, there, limit)
             if not solution.converged:
-                # What is missing where it should go, not where it has stopped on the way.
+                # The residual at the wanted position, not where the move stopped.
                 mechanism.q[mechanism.independent] = z
                 residual = float(np.abs(mechanism.calc_constraints()).max(initial=0.0))
                 solution = replace(solution, residual=residual)
@@ -186,7 +189,7 @@ def solve_position(mechanism: MechanismInstance, z: np.ndarray, limit: int = 30)
 def count_strides(mechanism: MechanismInstance, move: np.ndarray) -> int:
     """Least number of parts in which a move (f,) is made.
 
-    They are moved in strides, because Newton's method may converge to another assembly from further away.
+    It is made in parts because Newton's method, from further away, may converge to another assembly.
     """
     strides = np.where(mechanism.are_turns, _STRIDE, _SHIFT)
     longest = float(np.abs(move / (strides * mechanism.units[mechanism.independent])).max(initial=0.0))
@@ -212,7 +215,7 @@ def _newton_position(mechanism: MechanismInstance, z: np.ndarray, limit: int) ->
 
 
 def solve_velocity(mechanism: MechanismInstance, zd: np.ndarray) -> None:
-    """q̇ (n,) of the independent rates ż (f,): Φ_q q̇ = −Φ_t."""
+    """Solve for q̇ (n,) from the independent rates ż (f,): Φ_q q̇ = −Φ_t."""
     jacobian, independent = mechanism.calc_jacobian(), mechanism.independent
     qd = mechanism.qd
     qd[independent] = zd
@@ -221,7 +224,7 @@ def solve_velocity(mechanism: MechanismInstance, zd: np.ndarray) -> None:
 
 
 def solve_acceleration(mechanism: MechanismInstance, zdd: np.ndarray) -> None:
-    """q̈ (n,) of the independent accelerations z̈ (f,): Φ_q q̈ = γ."""
+    """Solve for q̈ (n,) from the independent accelerations z̈ (f,): Φ_q q̈ = γ."""
     jacobian, independent = mechanism.calc_jacobian(), mechanism.independent
     qdd = mechanism.qdd
     qdd[independent] = zdd
@@ -245,8 +248,8 @@ def calc_velocity_map(mechanism: MechanismInstance) -> tuple[np.ndarray, np.ndar
 def calc_acceleration_jacobians(mechanism: MechanismInstance) -> tuple[np.ndarray, np.ndarray]:
     """∂z̈/∂z and ∂z̈/∂ż (f, f) of the present state, exact; q̇, q̈ and λ must be those of `solve_dynamics`.
 
-    Moving z by dz moves q by R dz and, with ż held, q̇ by −S Φ̇_q R dz; the equations of motion are linearised
-    about the state.
+    A displacement dz moves q by R dz and, with constant ż, changes q̇ by −S Φ̇_q R dz; the equations of
+    motion are linearised about the state.
     """
     r, s = calc_velocity_map(mechanism)
     qd_by_z = -s @ (mechanism.calc_jacobian_rate() @ r)
@@ -265,9 +268,9 @@ def calc_acceleration_jacobians(mechanism: MechanismInstance) -> tuple[np.ndarra
 def solve_dynamics(
     mechanism: MechanismInstance, position_gain: float = 0.0, velocity_gain: float = 0.0
 ) -> None:
-    """Put q̈ and λ of the present t, q, q̇ into the mechanism: Φ_q q̈ = γ − velocity_gain Φ̇ − position_gain Φ.
+    """Solve for q̈ and λ at the present t, q, q̇: Φ_q q̈ = γ − velocity_gain Φ̇ − position_gain Φ.
 
-    Gains (1/s, 1/s²): Baumgarte's stabilisation.
+    Gains (1/s, 1/s²): Baumgarte's stabilisation. The mechanism keeps the result.
     """
     jacobian, target = mechanism.calc_jacobian(), mechanism.calc_gamma().copy()
     if velocity_gain:
@@ -281,14 +284,14 @@ def solve_dynamics(
 def calc_dynamics(
     mechanism: MechanismInstance, jacobian: np.ndarray, target: np.ndarray, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """q̈ (n,) and λ (m,) of [M Jᵀ; J 0] [q̈; λ] = [Q; target], the shortest where they are not unique.
+    """q̈ (n,) and λ (m,) of [M Jᵀ; J 0] [q̈; λ] = [Q; target], the shortest if they are not unique.
 
     With J (m, n) in units `rows` (m,), at the present t, q, q̇.
     """
     m, n = jacobian.shape
     columns = mechanism.units
     scaled = jacobian * (columns / rows[:, None])
-    # Constraints are scaled to the size of masses, so that neither is small beside the other.
+    # Constraints are scaled to the size of masses, so that neither is small relative to the other.
     mass, weight = mechanism.weigh()
     matrix = np.zeros((n + m, n + m))
     matrix[:n, :n] = mass
@@ -300,9 +303,9 @@ def calc_dynamics(
 
 
 def calc_multipliers(mechanism: MechanismInstance) -> np.ndarray:
-    """(m,) λ of the present t, q, q̇ and q̈: Φ_qᵀ λ = Q − M q̈, the shortest where they are not unique.
+    """(m,) λ at the present t, q, q̇ and q̈: Φ_qᵀ λ = Q − M q̈, the shortest if they are not unique.
 
-    Those that a step of ALI3-P leaves are of rates and accelerations before their projection.
+    λ after a step of ALI3-P belong to rates and accelerations before their projection.
     """
     pull = mechanism.calc_forces() - mechanism.mass @ mechanism.qdd
     rows, columns = 1.0 / mechanism.units, 1.0 / mechanism.constraint_units
@@ -319,13 +322,13 @@ def assemble(
     *,
     again: bool = True,
 ) -> Solution:
-    """q nearest to a rough guess (n,) with Φ(q, t) = 0, and `held` coordinates at their values.
+    """Find q nearest to a rough guess (n,) with Φ(q, t) = 0, and `held` coordinates at their values.
 
-    Nearest: least (q − guess)ᵀ W (q − guess) with weights (n,) or (n, n), those of coordinates in their units when
-    left out, to first order in the curvature of the constraints. |Φ| is to become no more than `accuracy`, one or
-    (m,), rounding when left out. If this does not converge, the search begins `again` from the least Σ Φ² near the
-    guess, which takes much longer; the mechanism is left there when it cannot be assembled. Raises UsageError for
-    weights that are no metric.
+    Nearest: least (q − guess)ᵀ W (q − guess) with weights (n,) or (n, n), to first order in the curvature of
+    the constraints; default: ones, for coordinates in their units. |Φ| has to be at most `accuracy`, one
+    number or (m,); default: rounding. If this does not converge, the search starts `again` from the least Σ
+    Φ² near the guess, which takes much longer; if assembly is impossible, the mechanism is left there. Raises
+    UsageError for weights that are no metric.
     """
     q = mechanism.q
     q[:] = guess
@@ -353,7 +356,7 @@ def assemble(
         columns: np.ndarray = calc_scaled_jacobian(mechanism)[:, free]
         return columns
 
-    # Takes longer to import than all of this package, and is hardly ever needed.
+    # Its import takes longer than that of this whole package, and it is hardly ever needed.
     from scipy.optimize import least_squares as minimise
 
     compromise = minimise(violation, anchor / units, slope).x * units
@@ -367,9 +370,9 @@ def assemble(
 
 
 def inverse_root(weights: np.ndarray | None, n: int, free: np.ndarray | None = None) -> np.ndarray:
-    """L (k, k) with L Lᵀ = W⁻¹ of the `free` ones (all) among n coordinates.
+    """L (k, k) with L Lᵀ = W⁻¹ for the `free` coordinates (default: all) among n.
 
-    Weights W (n,) or (n, n), ones when left out. Raises UsageError for weights that are no metric.
+    Weights W (n,) or (n, n), by default ones. Raises UsageError for weights that are no metric.
     """
     free = np.arange(n) if free is None else free
     if weights is None:
@@ -392,9 +395,10 @@ def _approach(
     limit: int,
     accuracy: float | np.ndarray | None,
 ) -> Solution:
-    """Steps onto the linearised constraints.
+    """Step onto the linearised constraints, again and again.
 
-    They lead to the point nearest to the anchor; those of the latter half are the shortest ones.
+    The steps lead to the point nearest to the anchor; in the second half of the iterations they are the
+    shortest ones.
 
     `root`: L with L Lᵀ = W⁻¹ of the metric.
     """
@@ -421,14 +425,14 @@ def _approach(
 
 
 def solve_equilibrium(mechanism: MechanismInstance, limit: int = 100) -> Solution:
-    """Solve q and λ at rest, q̇ = q̈ = 0: Φ_qᵀ λ = Q, Φ = 0.
+    """Solve for q and λ at rest, q̇ = q̈ = 0: Φ_qᵀ λ = Q, Φ = 0.
 
-    By Newton from the present q, which it moves by at most half of its size at a time. `is_stable` checks whether it
-    is stable.
+    By Newton from the present q, which moves by at most half of its size in each iteration. `is_stable`
+    checks whether the equilibrium is stable.
     """
     q, n, units, rows = mechanism.q, len(mechanism.q), mechanism.units, mechanism.constraint_units
     mechanism.qd[:] = mechanism.qdd[:] = 0.0
-    # What forces count in, J. A spring at rest exerts none, but would if it were moved by the mechanism's size.
+    # Units of forces, J. A spring at rest exerts none, but it would if it were moved by the mechanism's size.
     stiffness = mechanism.calc_forces_by_q() * mechanism.work_units
     work = mechanism.calc_forces() * units
     scale = max(float(np.abs(work).max(initial=0.0)), float(np.abs(stiffness).max(initial=0.0))) or 1.0
@@ -461,7 +465,7 @@ def solve_equilibrium(mechanism: MechanismInstance, limit: int = 100) -> Solutio
 
 
 def is_stable(mechanism: MechanismInstance) -> bool:
-    """Whether the equilibrium that a mechanism is in is stable against every motion that its constraints allow."""
+    """Whether the mechanism's present equilibrium is stable against every motion that its constraints allow."""
     motions = calc_motions(mechanism) * mechanism.units[:, None]
     stiffness = motions.T @ (mechanism.calc_pull_by_q() - mechanism.calc_forces_by_q()) @ motions
     return bool(np.all(np.linalg.eigvalsh(stiffness + stiffness.T) > 0.0))

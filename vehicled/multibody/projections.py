@@ -22,11 +22,11 @@ def project_positions(
 ) -> Solution:
     """Move q to the nearest place with |Φ(q, t)| ≤ `accuracy` (largest component, as Φ is scaled).
 
-    Left out, that is 1e-10 in powers of the mechanism's size.
+    Default of `accuracy`: 1e-10 in powers of the mechanism's size.
 
-    `weights`: (n,) or (n, n) W of the distance (q − q₀)ᵀ W (q − q₀), positive (definite); ones when left out. By
-    Gauss–Newton, to first order in the curvature of the constraints. An angle that ends half a turn away counts as
-    a residual of π. Velocities stay as they are. Raises UsageError for weights that are no metric.
+    `weights`: (n,) or (n, n) W of the distance (q − q₀)ᵀ W (q − q₀), positive (definite); default: ones. By
+    Gauss–Newton, to first order in the curvature of the constraints. An angle that ends half a turn away
+    counts as a residual of π. Velocities do not change. Raises UsageError for weights that are no metric.
     """
     enough = 1e-10 * mechanism.constraint_units if accuracy is None else accuracy
     metric = np.ones(len(mechanism.q)) if weights is None else weights
@@ -39,7 +39,7 @@ def project_positions(
 def project_velocities(mechanism: Mechanism, weights: np.ndarray | None = None) -> None:
     """Move q̇ to the nearest that meets Φ_q q̇ + Φ_t = 0 at the present q; `weights` (n,) or (n, n) of q̇ − q̇₀.
 
-    Linear, so that the result is exact. Raises UsageError for weights that are no metric.
+    The problem is linear, so the result is exact. Raises UsageError for weights that are no metric.
     """
     root, units = problems.inverse_root(weights, len(mechanism.q)), mechanism.constraint_units
     jacobian = mechanism.calc_jacobian() / units[:, None]
@@ -62,10 +62,10 @@ def calc_projector(mechanism: Mechanism, weights: np.ndarray | None = None) -> n
 def calc_projected_covariance(
     mechanism: Mechanism, covariance: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """(n, n) of q, or of q̇, after its projection with these weights: N P Nᵀ, and so symmetric.
+    """(n, n) covariance of q, or of q̇, after projection with these weights: N P Nᵀ, which is symmetric.
 
-    That of z or ż is `CoordinateMaps.calc_independent_covariance` of it. Raises UsageError for weights that are no
-    metric.
+    For that of z or ż, apply `CoordinateMaps.calc_independent_covariance` to it. Raises UsageError for
+    weights that are no metric.
     """
     projector = calc_projector(mechanism, weights)
     projected: np.ndarray = projector @ covariance @ projector.T

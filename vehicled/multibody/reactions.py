@@ -36,12 +36,12 @@ from vehicled.multibody.switches import find_constraints
 from vehicled.multibody.topology import GROUND, TreeJoint
 
 _CUT = 1e-10
-"""Singular values of the equations of balance below this share of the largest count as zero."""
+"""Singular values of the equilibrium equations below this share of the largest count as zero."""
 _IDLE = 1e-6
-"""Share of the largest reaction of a combination from which one takes part in it."""
+"""Share of the largest reaction of a combination above which a reaction takes part in it."""
 _NOTHING = 1e-9
-"""J, forces times the mechanism's size, with multipliers of length 1 J: combinations within bodies put no reaction on
-a joint, but for rounding."""
+"""J, for force times the mechanism's size, with multipliers scaled to 1 J: below it a combination within
+bodies has no reaction at a joint, except for rounding."""
 _AXES = ("x", "y", "z")
 
 
@@ -52,10 +52,10 @@ class Reaction:
     joint: str
     """A joint of the description, or the point or direction that bodies share."""
     body: str | None
-    """That the joint acts on: the one of its second point; None when that is a point that bodies share, which the
-    force then acts on, and the torque on the body of the joint's second axis."""
+    """The body on which the joint acts, that of its second point. None if that point is shared by bodies:
+    then the force acts on the point, and the torque on the body of the joint's second axis."""
     point: str | None
-    """At which the force acts; None for a direction that bodies share, which passes on torques only."""
+    """Point at which the force acts; None for a direction that bodies share, which transmits torques only."""
     force: np.ndarray
     """(3,) N"""
     torque: np.ndarray
@@ -65,7 +65,7 @@ class Reaction:
 def calc_generalised_reaction(mechanism: Mechanism, name: str) -> np.ndarray:
     """(n,) −Φ_qᵀ λ of a constraint, or of all those of a joint, with the present q̈.
 
-    Raises UsageError when there is none of that name.
+    Raises UsageError if there is none of that name.
     """
     declared = find_constraints(mechanism, name)
     places = np.cumsum(mechanism.enabled) - 1
@@ -78,12 +78,12 @@ def calc_generalised_reaction(mechanism: Mechanism, name: str) -> np.ndarray:
 def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[Reaction]:
     """Reactions at every joint, with q̈ of `solve_dynamics` or a step.
 
-    One per joint of the description (but equations, which have no place), then one per body at each point and
-    direction that bodies share.
+    One per joint of the description (except equations, which have no place), then one per body at each point
+    and direction that bodies share.
 
-    The opposite acts on the first body of a joint, at the same place. `forces`: those in `Mechanism.applied`, so that
-    they are counted by body; what is not among them acts on coordinates. Loads at a shared point act on the point,
-    not on one of its bodies.
+    The opposite acts on the first body of a joint, at the same place. `forces`: those in `Mechanism.applied`,
+    so that they are assigned to bodies; the rest of `applied` acts on coordinates. Loads at a shared point
+    act on the point, not on one of its bodies.
     """
     balance = _Balance(mechanism)
     _act_loads(mechanism, balance)
@@ -103,17 +103,17 @@ def calc_reactions(mechanism: Mechanism, forces: Forces | None = None) -> list[R
 def find_undetermined(mechanism: Mechanism) -> list[str]:
     """Joints, and points and directions that bodies share, whose reactions are not unique at the present position.
 
-    Some forces and torques in them are in balance with each other whatever loads and motion are, as those of a bar
-    clamped between two walls. What `calc_reactions` says of these is one of many solutions, of others the only one.
+    Some of their forces and torques balance each other for any loads and motion, as those of a bar clamped
+    between two walls. For these, `calc_reactions` returns one of many solutions; for others, the only one.
     """
     return list(find_undetermined_components(mechanism))
 
 
 def find_undetermined_components(mechanism: Mechanism) -> dict[str, list[str]]:
-    """Of those of `find_undetermined`, which components are not unique: `force.x` … `torque.z`.
+    """For each result of `find_undetermined`, the components that are not unique: `force.x` … `torque.z`.
 
-    In axes of the ground at the present position. A component that is not among them is unique; where the forces that
-    are in balance with each other stand oblique to the axes, all the components that they have are named.
+    In ground axes at the present position. A component that is not listed is unique. If the forces that
+    balance each other are oblique to the axes, all their components are listed.
     """
     balance = _Balance(mechanism)
     size = mechanism.size
@@ -142,7 +142,7 @@ def find_undetermined_components(mechanism: Mechanism) -> dict[str, list[str]]:
 
 
 def _react(mechanism: Mechanism, balance: _Balance) -> tuple[list[Reaction], list[Reaction]]:
-    """At joints, and at shared points and directions, by the multipliers and known forces of a balance."""
+    """Reactions at joints, and at shared points and directions, from multipliers and known forces."""
     reactions = list(_act_joints(mechanism, balance))
     _act_relative_coordinates(mechanism, balance)
     balance.generalised(_calc_generic(mechanism, balance.multipliers))
@@ -157,16 +157,16 @@ class _Unknown:
     name: str
     body: str
     parent: str | None
-    """That the opposite acts on; None where this is a point or direction that bodies share."""
+    """Body on which the opposite acts; None if that is a point or direction that bodies share."""
     point: str | None
     forces: np.ndarray
-    """(3, k)"""
+    """(3, k) directions of unknown forces"""
     torques: np.ndarray
-    """(3, l)"""
+    """(3, l) directions of unknown torques"""
 
     @property
     def size(self) -> int:
-        """k + l."""
+        """Number of unknowns, k + l."""
         return int(self.forces.shape[1] + self.torques.shape[1])
 
 
@@ -192,7 +192,7 @@ class _Balance:
                     self.point_owners[marker].append(name)
         self.places = {p: x.copy() for p, x in mechanism.calc_point_positions().items()}
         self.known = {name: np.zeros(6) for name in mechanism.placement.bodies}
-        """Torque about the world's origin and force, less those that the motion requires."""
+        """By body: torque about the world's origin and force, less those required by the motion."""
         self.on_points = {p: np.zeros(3) for p, owners in self.point_owners.items() if len(owners) > 1}
         self.on_vectors = {v: np.zeros(3) for v, owners in self.vector_owners.items() if len(owners) > 1}
         gravity = np.zeros(3)
@@ -207,12 +207,12 @@ class _Balance:
     # -- known forces ------------------------------------------------------------------------------------------
 
     def wrench(self, body: str, torque: np.ndarray, force: np.ndarray) -> None:
-        """On a body, the torque about the origin."""
+        """Add a force on a body, and a torque about the origin."""
         if body != GROUND:
             self.known[body] += np.concatenate([torque, force])
 
     def force(self, point: str, force: np.ndarray) -> None:
-        """At a point."""
+        """Add a force at a point."""
         owners = self.point_owners[point]
         if len(owners) > 1:
             self.on_points[point] += force
@@ -220,7 +220,7 @@ class _Balance:
             self.wrench(owners[0], np.cross(self.places[point], force), force)
 
     def torque(self, segments: Iterable[Segment], torque: np.ndarray) -> None:
-        """On the body that has all of these directions."""
+        """Add a torque on the body that has all of these directions."""
         if not np.any(torque):
             return
         owners = self.owners(segments)
@@ -248,9 +248,10 @@ class _Balance:
         return [b for b in having[0] if all(b in others for others in having)]
 
     def generalised(self, forces: np.ndarray) -> None:
-        """Forces on the coordinates (n,): at points, and as torques on directions.
+        """Add forces on the coordinates (n,): at points, and as torques on directions.
 
-        Those at joints act on both bodies. Other angles and distances pass theirs on by their own constraints.
+        Those at joints act on both bodies. The constraints of other angles and distances transmit their
+        forces.
         """
         mechanism = self.mechanism
         model = mechanism.compiled.model
@@ -268,10 +269,10 @@ class _Balance:
                 self.torque([name], np.cross(mechanism.placement.vector(name, mechanism.q), force))
 
     def _act_at_joint(self, coordinate: str, side: JointSide, f: float) -> None:
-        """A force along the coordinate of a joint: on the body, and reversed on its parent."""
+        """Add a force along the coordinate of a joint: on the body and, with opposite sign, on its parent."""
         mechanism, k = self.mechanism, self.mechanism.index(coordinate)
         if side.turns:
-            # The axes of a ball joint are not at right angles to each other: no work about the others.
+            # The axes of a ball joint are not perpendicular: the torque does no work about the other two.
             sides = mechanism.compiled.model.joint_sides.items()
             others = [mechanism.index(n) for n, s in sides if s.turns and s.body == side.body]
             axes = calc_twist_map(mechanism, side.body)[:3, others]
@@ -283,7 +284,7 @@ class _Balance:
         self.wrench(side.parent, -torque, -force)
 
     def unload(self, multipliers: np.ndarray) -> None:
-        """No known forces and no motion, and other multipliers (m,) of the constraints."""
+        """Remove all known forces and the motion, and use other multipliers (m,) of the constraints."""
         self.multipliers = multipliers
         for forces in (self.known, self.on_points, self.on_vectors):
             for force in forces.values():
@@ -292,9 +293,9 @@ class _Balance:
     # -- unknown reactions ---------------------------------------------------------------------------------------
 
     def solve(self) -> tuple[list[Reaction], list[Reaction]]:
-        """At joints without constraints, and at shared points and directions.
+        """Reactions at joints without constraints, and at shared points and directions.
 
-        All bodies are in balance, and so are the points and directions.
+        All bodies, points and directions are in equilibrium.
         """
         unknowns, pins = self._list_unknowns()
         if not unknowns:
@@ -308,17 +309,17 @@ class _Balance:
         return reactions[:joints], reactions[joints:]
 
     def find_idle(self) -> list[list[Reaction]]:
-        """Combinations of the same reactions that are in balance without any load."""
+        """Combinations of the same reactions that are in equilibrium without any load."""
         unknowns, pins = self._list_unknowns()
         if not unknowns:
             return []
         matrix, _, columns = self._assemble(unknowns, pins)
         idle = scipy.linalg.null_space(matrix, rcond=_CUT)
-        # Forces in J per size of the mechanism, so that a way has about 1 J.
+        # Unknown forces are in J per size of the mechanism, so that a combination has about 1 J.
         return [self._describe(unknowns, columns * way / self.mechanism.size) for way in idle.T]
 
     def _list_unknowns(self) -> tuple[list[_Unknown], list[str]]:
-        """Those at joints without constraints come first; and the points and directions that are in balance."""
+        """Unknown reactions, those at joints without constraints first; and points and directions in equilibrium."""
         mechanism, planar = self.mechanism, self.mechanism.compiled.model.planar
         unknowns = [self._at_joint(name, joint) for name, joint in mechanism.compiled.model.met.items()]
         none = np.zeros((3, 0))
@@ -338,9 +339,9 @@ class _Balance:
     def _assemble(
         self, unknowns: list[_Unknown], pins: list[str]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(6 bodies + 3 pins, k) what the unknowns put on each, and what rows and unknowns count in.
+        """(6 bodies + 3 pins, k) effect of the unknowns on each, and the units of rows and unknowns.
 
-        Torques count in forces times the size of the mechanism.
+        The unit of a torque is that of a force times the size of the mechanism.
         """
         size, names = self.mechanism.size, list(self.known)
         rows = [size, size, size, 1.0, 1.0, 1.0] * len(names)
@@ -370,7 +371,7 @@ class _Balance:
         return reactions
 
     def _at_joint(self, name: str, tree: TreeJoint) -> _Unknown:
-        """What a joint of the tree can exert on the body of its second point."""
+        """Possible reaction of a joint of the tree on the body of its second point."""
         joint = self.mechanism.description.joints[name]
         assert not isinstance(joint, Equation)
         bodies = (tree.body, tree.parent) if joint.points == tree.points else (tree.parent, tree.body)
@@ -387,7 +388,7 @@ class _Balance:
         return _Unknown(name, bodies[0], bodies[1], joint.points[1], forces, torques)
 
     def _across(self, along: np.ndarray) -> np.ndarray:
-        """(3, k) directions at right angles to a unit vector, of the plane in a planar mechanism."""
+        """(3, k) directions perpendicular to a unit vector; in a planar mechanism, those in its plane."""
         if self.mechanism.compiled.model.planar:
             return np.array([[-along[1]], [along[0]], [0.0]])
         across: np.ndarray = np.linalg.svd(along[None])[2][1:].T
@@ -440,7 +441,7 @@ def _act_pair(
     force: np.ndarray,
     torque: np.ndarray,
 ) -> None:
-    """A wrench at the second point on the second side, and its opposite on the first side.
+    """Add a wrench at the second point on the second side, and its opposite on the first side.
 
     The first side has the axis along which the second point may be displaced.
     """
@@ -454,7 +455,7 @@ def _act_pair(
 
 
 def _calc_wrench(balance: _Balance, declared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Force and torque on the second side of those constraints of the description."""
+    """Force and torque of constraints of the description on their second side."""
     mechanism = balance.mechanism
     places = np.cumsum(mechanism.enabled) - 1
     rows = places[declared[mechanism.enabled[declared]]]

@@ -25,14 +25,14 @@ AXES = "xyz"
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Three axes: those of `parent`, turned by `angle` (rad) about axis number `axis` (0, 1, 2)."""
+    """Three axes: those of `parent`, rotated by `angle` (rad) about axis number `axis` (0, 1, 2)."""
 
     name: str
     parent: Base | None
     axis: int
     angle: Atom
     coordinate: Coordinate | None
-    """The coordinate that the angle is, if it is one."""
+    """The coordinate that is the angle, or None."""
     depth: int
 
 
@@ -45,13 +45,13 @@ class Point:
     base: Base
     offset: Vector
     slides: tuple[Coordinate | None, ...]
-    """By axis, the coordinate that is a term of that component of the offset."""
+    """For each axis, the coordinate that is a term of that component of the offset, or None."""
     depth: int
 
 
 @dataclass(frozen=True, eq=False)
 class RelativeBody:
-    """A rigid body that turns with `base` and whose origin is `point`; all in the axes of `base`."""
+    """A rigid body that rotates with `base` and has its origin at `point`; all in the axes of `base`."""
 
     name: str
     point: Point
@@ -80,7 +80,7 @@ Operator = TypeVar("Operator", bound=Callable[..., Vector])
 
 
 def _operator(name: str) -> Callable[[Operator], Operator]:
-    """Keeps the results of a method, and labels their atoms with its name and its first argument."""
+    """Decorator: keeps the results of a method, and labels their atoms with its name and its first argument."""
 
     def keep_results(method: Operator) -> Operator:
         @functools.wraps(method)
@@ -107,11 +107,11 @@ class RelativeSystem:
     points: list[Point] = field(default_factory=list)
     bodies: list[RelativeBody] = field(default_factory=list)
     forces: list[tuple[Point, Base, Vector]] = field(default_factory=list)
-    """At a point, components in a base, N."""
+    """Forces at points, components in a base, N."""
     moments: list[tuple[Base, Vector]] = field(default_factory=list)
-    """On what turns with a base, components in it, N·m."""
+    """Moments on all that rotates with a base, components in this base, N·m."""
     generalised: list[tuple[Coordinate, Atom]] = field(default_factory=list)
-    """Along a coordinate, N or N·m."""
+    """Forces along coordinates, N or N·m."""
     springs: list[RelativeSpring] = field(default_factory=list)
     _used: set[Coordinate] = field(default_factory=set)
     _known: dict[tuple[object, ...], Vector] = field(default_factory=dict)
@@ -136,9 +136,9 @@ class RelativeSystem:
     def base(
         self, name: str, parent: Base, axis: str, angle: Coordinate | Atom, offset: Atom | None = None
     ) -> Base:
-        """The base `parent` turned about its axis "x", "y" or "z", by a coordinate or a fixed angle.
+        """The base `parent` rotated about its axis "x", "y" or "z", by a coordinate or a fixed angle.
 
-        `offset`: a fixed angle that is added. Raises ValueError when the coordinate is in use already.
+        `offset`: a fixed angle that is added. Raises ValueError if the coordinate is in use already.
         """
         q, coordinate = (angle.q, angle) if isinstance(angle, Coordinate) else (angle, None)
         self._use(coordinate)
@@ -157,9 +157,10 @@ class RelativeSystem:
     ) -> Point:
         """The point at `offset` from `parent` in `base`; coordinates `slides` (by axis) add to the offset.
 
-        Raises ValueError when `base` is neither the base of `parent` nor turned from it. With coordinates
-        relative to what comes before in the mechanism it always is, and only then do the bodies beyond a joint move
-        as one when it alone moves. Raises ValueError when a coordinate is in use already.
+        Raises ValueError if `base` is neither the base of `parent` nor rotated from it. If every coordinate
+        is relative to the preceding part of the mechanism, this is always so, and only then do the bodies
+        beyond a joint move as one rigid body when only that joint moves. Raises ValueError if a coordinate is
+        in use already.
         """
         if not descends(base, parent.base):
             raise ValueError(f"point {name!r}: base {base.name!r} is not turned from {parent.base.name!r}")
@@ -181,9 +182,9 @@ class RelativeSystem:
         centre: Vector | None = None,
         products: Vector | None = None,
     ) -> None:
-        """A body with its origin at `point`, see `RelativeBody`.
+        """Add a body with its origin at `point`, see `RelativeBody`.
 
-        Raises ValueError when `base` is neither the base of the point nor turned from it.
+        Raises ValueError if `base` is neither the base of the point nor rotated from it.
         """
         if not descends(base, point.base):
             raise ValueError(f"body {name!r}: base {base.name!r} is not turned from {point.base.name!r}")
@@ -272,7 +273,7 @@ class RelativeSystem:
     def velocity(self, point: Point, origin: Point | None = None, observer: Base | None = None) -> Vector:
         """Rate of `position(point, origin)` as seen from `observer`, in axes of `point.base`, m/s.
 
-        By default of the absolute position as seen from the world.
+        Default: rate of the absolute position as seen from the world.
         """
         origin, observer = origin or self.ground, observer or self.world
         common = _common(point, origin)
@@ -288,7 +289,7 @@ class RelativeSystem:
 
     @_operator("a")
     def acceleration(self, point: Point, ground: Vector | None = None) -> Vector:
-        """Absolute, in axes of `point.base`, m/s²; `ground`, in world axes, is that of the ground itself."""
+        """Absolute acceleration, in axes of `point.base`, m/s²; `ground`: that of the ground, in world axes."""
         if point.parent is None:
             return ground or self.none
         base = point.base
@@ -298,7 +299,7 @@ class RelativeSystem:
         return before + own + carried
 
     def rigid(self, base: Base) -> list[list[Atom]]:
-        """Matrix W (3, 3), 1/s², of W r = α × r + ω × (ω × r): acceleration across an offset r in `base`."""
+        """Matrix W (3, 3), 1/s², with W r = α × r + ω × (ω × r): acceleration over an offset r in `base`."""
         w, a = list(self.angular_velocity(base)), list(self.angular_acceleration(base))
         matrix = [[x * y for y in w] for x in w]
         square = [matrix[i][i] for i in range(3)]
@@ -349,14 +350,14 @@ class RelativeSystem:
 
     @_operator("r_world")
     def world_position(self, point: Point) -> Vector:
-        """From the ground to `point` in world axes, m."""
+        """Position of `point` relative to the ground in world axes, m."""
         if point.parent is None:
             return self.none
         return self.world_position(point.parent) + self.to_world(point.offset, point.base)
 
     @_operator("v_world")
     def world_velocity(self, point: Point) -> Vector:
-        """Of `point` in world axes, m/s."""
+        """Velocity of `point` in world axes, m/s."""
         if point.parent is None:
             return self.none
         carried = self.world_angular_velocity(point.base).cross(self.to_world(point.offset, point.base))
@@ -365,7 +366,7 @@ class RelativeSystem:
 
     @_operator("a_world")
     def world_acceleration(self, point: Point) -> Vector:
-        """Of `point` in world axes, m/s²."""
+        """Acceleration of `point` in world axes, m/s²."""
         if point.parent is None:
             return self.none
         omega, alpha = self.world_angular_velocity(point.base), self.world_angular_acceleration(point.base)
@@ -379,11 +380,11 @@ class RelativeSystem:
         )
 
     def _turning(self, base: Base, rate: str) -> Vector:
-        """Angular rate ("qd", "qdd") of a base's own coordinate."""
+        """Angular rate ("qd") or acceleration ("qdd") of a base's own coordinate."""
         return self.unit(base.axis) * getattr(base.coordinate, rate) if base.coordinate else self.none
 
     def _sliding(self, point: Point, rate: str) -> Vector:
-        """Rate ("qd", "qdd") of the components of a point's offset."""
+        """Rate ("qd") or acceleration ("qdd") of the components of a point's offset."""
         return Vector.of([getattr(s, rate) if s else self.graph.zero for s in point.slides])
 
 
@@ -393,13 +394,13 @@ def transform(matrix: list[list[Atom]], vector: Vector) -> Vector:
 
 
 def label(vector: Vector, name: str) -> None:
-    """Names for readers of generated code."""
+    """Name the components for readers of generated code."""
     for a, x in zip(AXES, vector, strict=True):
         x.label(f"{name}_{a}")
 
 
 def descends(base: Base, ancestor: Base) -> bool:
-    """Whether `base` is `ancestor` or turned from it."""
+    """Whether `base` is `ancestor` or rotated from it."""
     return _common(base, ancestor) is ancestor
 
 
@@ -408,13 +409,13 @@ def _common(a: Node, b: Node) -> Node:
     while a is not b:
         if a.depth < b.depth:
             a, b = b, a
-        assert a.parent is not None  # only roots have none, and there is one
+        assert a.parent is not None  # only roots have none, and there is only one root
         a = a.parent
     return a
 
 
 def _way(base: Base, ancestor: Base) -> list[Base]:
-    """From `base` in to `ancestor`, which is left out."""
+    """Bases from `base` inwards to `ancestor`, excluding the latter."""
     way: list[Base] = []
     b: Base | None = base
     while b is not None and b is not ancestor:

@@ -1,9 +1,9 @@
-"""Bodies in relative coordinates: the joints of a tree of them, with constraints that close the loops.
+"""Bodies in relative coordinates: the joints of their tree, with constraints that close the loops.
 
-Each body hangs on one before it (`topology`) by an angle, a displacement, both or none. An angle or distance
-of the description that is the one of such a joint is its coordinate; others are tied to the tree by a constraint,
-as in natural coordinates. Points and vectors that bodies share beside the joints of the tree, and all other joints,
-become constraints.
+Each body is connected to an earlier one (`topology`) by an angle, a displacement, both or neither. If an
+angle or distance of the description is that of such a joint, it is its coordinate; others are related to the
+tree by a constraint, as in natural coordinates. Points and vectors that bodies share in addition to the
+joints of the tree, and all other joints, become constraints.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class _Placed:
     base: Base
     points: dict[str, Point]
     rotation: np.ndarray
-    """(3, 3) to the world's axes, about, at the start."""
+    """(3, 3) approximate rotation to the world's axes at the start."""
     places: dict[str, Value]
-    """Of its points and markers, in its axes."""
+    """Places of its points and markers, in its axes."""
     directions: dict[str, Value]
 
     def local(self, segment: Segment) -> Value | None:
-        """A direction in the body's axes, if it is fixed in the body."""
+        """A direction in the body's axes, if it is fixed in the body; else None."""
         if isinstance(segment, str):
             return self.directions.get(segment)
         a, b = (self.places.get(p) for p in segment)
@@ -49,12 +49,12 @@ class _Placed:
 
 @dataclass(frozen=True)
 class _Aligned:
-    """Fixed turns of a body's axes, by which the axis of a joint becomes axis number `axis`."""
+    """Fixed rotations of a body's axes, after which the axis of a joint is axis number `axis`."""
 
     axis: int
     turns: tuple[tuple[int, Atom], ...]
     rotation: np.ndarray
-    """(3, 3) of all these turns, from aligned axes to the body's."""
+    """(3, 3) product of these rotations, from aligned axes to the body's."""
 
     def is_across(self, direction: Value) -> bool:
         """Whether a direction of the body is at right angles to the axis."""
@@ -63,13 +63,13 @@ class _Aligned:
 
 
 _ALIGNED = 1e-9
-"""rad, up to which axes count as parallel at the start."""
+"""Angle, rad, up to which axes count as parallel at the start."""
 
 
 def add_tree(model: RelativeModel) -> None:
-    """All bodies of the description, by the tree of their joints.
+    """Add all bodies of the description, by the tree of their joints.
 
-    Raises MechanismError, naming the part, for what has no relative coordinates.
+    Raises MechanismError, naming the part, if it has no relative coordinates.
     """
     _refuse(model.description)
     _Builder(model).build()
@@ -112,7 +112,7 @@ class _Builder:
         }
         self.placed = {GROUND: _Placed(self.tree.world, points, np.eye(3), ground.points, ground.vectors)}
         self.points = {name: (GROUND, point) for name, point in points.items()}
-        """By name: the first body that has it, and where it is in the tree."""
+        """By name: the first body that has the point, and its place in the tree."""
 
     def build(self) -> None:
         model, description = self.model, self.model.description
@@ -142,7 +142,7 @@ class _Builder:
     # -- joints of the tree ---------------------------------------------------------------------------
 
     def _hang(self, joint: TreeJoint) -> None:
-        """A body on its parent: turns to the axis, displacement, angle, turns to the axes of the body."""
+        """Add a body to its parent: rotations to the axis, displacement, angle, rotations to the axes of the body."""
         model, tree, name = self.model, self.tree, joint.body
         parent = self.placed[joint.parent]
         if joint.name is not None:
@@ -190,7 +190,7 @@ class _Builder:
         )
 
     def _add_free(self, name: str) -> None:
-        """A body that no joint leads to: displacements along the ground's directions, and angles."""
+        """Add a body to which no joint leads: displacements along the ground's directions, and angles."""
         model, tree = self.model, self.tree
         places, directions, inertia = self._describe(name)
         rotation = self._find_rotation(name, places, directions)
@@ -205,7 +205,7 @@ class _Builder:
         self._add(_Placed(base, {}, rotation, places, directions), name, anchor, point, inertia)
 
     def _slide_freely(self, label: str, body: str, point: str) -> Point:
-        """A point of a body, by displacements `LABEL.x` … from the ground's origin."""
+        """A point of a body, with displacements `LABEL.x` … from the ground's origin."""
         model, tree = self.model, self.tree
         start = model.place(point)[: model.dimension]
         slides = {a: self._coordinate(f"{label}.{a}", float(x)) for a, x in zip(AXES, start, strict=False)}
@@ -214,7 +214,7 @@ class _Builder:
         return tree.point(f"{label}.slide", tree.ground, tree.world, None, slides)
 
     def _turn_freely(self, name: str, parent: str, point: str, base: Base, turned: np.ndarray) -> Base:
-        """Three angles about x, y and z from how the body is turned at the start; singular 90° about y from it."""
+        """Three angles about x, y and z from the body's orientation at the start; singular at 90° about y."""
         z, x = np.arctan2(turned[1, 0], turned[0, 0]), np.arctan2(turned[2, 1], turned[2, 2])
         y = np.arctan2(-turned[2, 0], np.hypot(turned[2, 1], turned[2, 2]))
         for axis, angle in zip("zyx", (z, y, x), strict=True):
@@ -232,9 +232,9 @@ class _Builder:
         return self.system.joint_coordinate(name, model.graph.constant(start))
 
     def _slide(self, joint: TreeJoint, body: _Placed, along: np.ndarray) -> Coordinate:
-        """The displacement of a joint: the description's distance, if it is that one."""
+        """The displacement of a joint: a distance of the description, if there is one for it."""
         model, (first, second) = self.model, joint.points
-        # A marker has no place of its own.
+        # A marker has no place of its own in the description.
         near = second if second in model.places else next(p for p in body.places if p in model.places)
         apart = body.places[second].numbers - body.places[near].numbers
         there = model.place(near) + body.rotation @ apart
@@ -255,7 +255,7 @@ class _Builder:
         outer: _Aligned,
         turned: float,
     ) -> tuple[Coordinate, Atom]:
-        """The angle of a joint and what is added to it: the description's angle, if there is one."""
+        """The angle of a joint and its constant offset: an angle of the description, if there is one for it."""
         model = self.model
         axes = (joint.axes[0],) if joint.axes else (None, "z")
         for name, angle in model.description.angles.items():
@@ -291,7 +291,7 @@ class _Builder:
         return self._turn_to(a), self._turn_to(b)
 
     def _turn_to(self, along: Value) -> _Aligned:
-        """Turns to a direction: of the plane, to x; else to z."""
+        """Rotations that align an axis with a direction: x in the plane, z in space."""
         g, (x, y, z) = self.model.graph, along.atoms
         if self.model.planar:
             turns: tuple[tuple[int, Atom], ...] = ((2, self._atan2(y, x)),)
@@ -313,14 +313,14 @@ class _Builder:
         return self._atan2(v[(aligned.axis + 2) % 3], v[(aligned.axis + 1) % 3])
 
     def _atan2(self, y: Atom, x: Atom) -> Atom:
-        """atan2(y, x) of what depends on parameters alone; a constant where y is zero whatever these are."""
+        """atan2(y, x) of atoms that depend on parameters only; a constant if y is zero for any parameters."""
         g = self.model.graph
         if y.is_constant(0.0):
             return g.constant(0.0 if self._number(x) >= 0.0 else np.pi)
         return g.atan2(y, x)
 
     def _number(self, atom: Atom) -> float:
-        """Value of an atom of parameters as described."""
+        """Value of an atom of parameters, with these as described."""
         model = self.model
         values = {s: model.graph.constant(model.values[n]) for n, s in model.symbols.items()}
         return float(model.graph.substitute([atom], values)[0].value)
@@ -350,7 +350,7 @@ class _Builder:
         return geometry.points | markers, geometry.vectors, inertia
 
     def _find_rotation(self, name: str, places: dict[str, Value], directions: dict[str, Value]) -> np.ndarray:
-        """(3, 3) about, from the body's axes to the ground's, by the places of what is given."""
+        """(3, 3) approximate rotation from the body's axes to the ground's, from the given places."""
         model = self.model
         given = LocalGeometry(
             {p: at for p, at in places.items() if p in model.places},
@@ -375,7 +375,7 @@ class _Builder:
         inertia: Inertia,
         joint: TreeJoint | None = None,
     ) -> None:
-        """A body whose point `anchor` is that point of the tree, with constraints for what it shares besides."""
+        """Add a body whose point `anchor` is that point of the tree, with constraints for whatever else it shares."""
         model, system, tree = self.model, self.system, self.tree
         start = body.places[anchor]
         for p, place in body.places.items():
@@ -393,7 +393,7 @@ class _Builder:
         for p, point in body.points.items():
             here = system.placed(point)
             if joint is not None and joint.points == (p, p):
-                continue  # The parent's, which is closed already.
+                continue  # belongs to the parent, and is already closed
             if p in model.points:
                 self._close(name, p, model.points[p].position - here.position)
             else:
@@ -406,7 +406,7 @@ class _Builder:
                 self._keep_parallel(name, v, along)
 
     def _add_mass(self, name: str, at: Point, base: Base, inertia: Inertia, centre: Vector) -> None:
-        """`centre`: of mass, from the point in axes of the base."""
+        """Add the mass of a body. `centre`: centre of mass, from the point in axes of the base."""
         m, (x, y, z) = inertia.mass, centre
         moments = inertia.moments + Vector(y * y + z * z, z * z + x * x, x * x + y * y) * m
         products = Vector(x * y, y * z, z * x) * -m
@@ -426,7 +426,7 @@ class _Builder:
         model.parts[name] = Part(name, mass, model.points[body.point])
 
     def _close(self, name: str, point: str, apart: Vector) -> None:
-        """Constraints that keep a shared point together, where the tree does not."""
+        """Constraints that keep a shared point together if the tree does not."""
         for axis, component in zip("xyz"[: self.model.dimension], apart, strict=False):
             self.model.constraint(f"{name}: {point} along {axis}", component)
 
@@ -442,7 +442,7 @@ class _Builder:
 
 
 def _in_order(items: dict[str, Combination], *groups: Iterable[str]) -> dict[str, Combination]:
-    """The items of these groups first, in their order."""
+    """The items of these groups first, in the order of the groups."""
     first = {name: items[name] for group in groups for name in group}
     return first | items
 
@@ -452,7 +452,7 @@ def _reversed(value: Value) -> Value:
 
 
 def _rotation(axis: int, angle: float) -> np.ndarray:
-    """(3, 3) about an axis of number 0, 1 or 2."""
+    """(3, 3) rotation about an axis of number 0, 1 or 2."""
     i, j = (axis + 1) % 3, (axis + 2) % 3
     matrix, s, c = np.eye(3), np.sin(angle), np.cos(angle)
     matrix[i, i] = matrix[j, j] = c

@@ -28,7 +28,7 @@ from vehicled.symbolic.vector import Vector
 
 @dataclass(frozen=True)
 class Composite:
-    """First moment, kg·m, and inertia about a point, kg·m², of all that turns with a base beyond that point."""
+    """First moment, kg·m, and inertia about a point, kg·m², of all that rotates with a base beyond that point."""
 
     first: Vector
     moments: Vector
@@ -50,7 +50,7 @@ class Composite:
         return Vector.of(column)
 
     def shifted(self, mass: Atom, offset: Vector) -> Composite:
-        """About the point from which `offset` leads here, `mass` being all that moves with this point."""
+        """About the point from which `offset` leads to the present one, with which `mass` moves."""
         first = self.first + offset * mass
         x, y, z = (r * (a + b) for r, a, b in zip(offset, self.first, first, strict=True))
         r, s, t = offset, self.first, first
@@ -63,7 +63,7 @@ class Composite:
         s, c = graph.sin(base.angle), graph.cos(base.angle)
         k, i, j = base.axis, (base.axis + 1) % 3, (base.axis + 2) % 3
         m, p = list(self.moments), list(self.products)
-        # products[i] belongs to axes i and i + 1: p[i] is the one of the plane that turns.
+        # products[i] belongs to axes i and i + 1: p[i] is that of the plane of rotation.
         u = s * (m[i] - m[j]) + 2.0 * (c * p[i])
         m[i], m[j], p[i] = m[i] - s * u, m[j] + s * u, c * u - p[i]
         p[k], p[j] = c * p[k] - s * p[j], s * p[k] + c * p[j]
@@ -71,10 +71,10 @@ class Composite:
 
 
 class Dynamics:
-    """Quantities of a finished system that are added up from the leaves of its trees."""
+    """Quantities of a finished system, summed from the leaves of its trees."""
 
     def __init__(self, system: RelativeSystem, gravity: Vector) -> None:
-        """`gravity`: its acceleration in world axes, m/s²."""
+        """`gravity`: gravitational acceleration in world axes, m/s²."""
         self.system = system
         self._ground = -gravity  # gravity as an upward acceleration of the ground
         self._beyond: dict[Point, list[Point]] = {p: [] for p in system.points}
@@ -116,7 +116,7 @@ class Dynamics:
     # -- mass matrix ----------------------------------------------------------------------------------
 
     def mass(self, point: Point) -> Atom:
-        """All that moves with a point, kg."""
+        """Total mass that moves with a point, kg."""
         if point not in self._masses:
             own = [body.mass for body in self.system.bodies if body.point is point]
             total = sum([*own, *(self.mass(p) for p in self._beyond[point])], self.system.graph.zero)
@@ -125,7 +125,7 @@ class Dynamics:
         return self._masses[point]
 
     def composite(self, point: Point, base: Base) -> Composite:
-        """All beyond `point` (itself fixed) that turns with `base`, about the point in axes of the base."""
+        """All beyond `point` (itself fixed) that rotates with `base`, about the point, in axes of the base."""
         known = self._composites.get((point, base))
         if known is None:
             none = self.system.none
@@ -147,7 +147,7 @@ class Dynamics:
     def mass_matrix(self) -> list[list[Atom]]:
         """M(q), symmetric, (n, n) in the order of the coordinates.
 
-        Raises ValueError when a coordinate moves no mass.
+        Raises ValueError if a coordinate moves no mass.
         """
         system = self.system
         n = len(system.coordinates)
@@ -185,7 +185,7 @@ class Dynamics:
         return self._collect(point.base, moment, {point: direction * self.mass(point)})
 
     def _collect(self, base: Base, moment: Vector, forces: dict[Point, Vector]) -> dict[Coordinate, Atom]:
-        """Generalised forces of a moment on a base and of forces at points, in its axes, on the inner coordinates."""
+        """Generalised forces, on the inner coordinates, of a moment on a base and forces at points, in its axes."""
         system = self.system
         zero = system.graph.zero
         found: dict[Coordinate, Atom] = {}
@@ -220,7 +220,7 @@ class Dynamics:
         return [-f for f in system.graph.substitute(self.inverse_dynamics(), still)]
 
     def inverse_dynamics(self) -> list[Atom]:
-        """M q̈ − δ(q, q̇), (n,): the generalised forces that a motion requires beside the given loads."""
+        """M q̈ − δ(q, q̇), (n,): the generalised forces that a motion requires in addition to the given loads."""
         system = self.system
         wanted: dict[Coordinate, Atom] = dict.fromkeys(system.coordinates, system.graph.zero)
         for p in system.points:
@@ -235,7 +235,7 @@ class Dynamics:
         return list(wanted.values())
 
     def _load(self, point: Point, base: Base) -> Vector:
-        """Force that all beyond `point` that turns with `base` requires there, less the applied forces, N."""
+        """Force required at `point` by all beyond it that rotates with `base`, less the applied forces, N."""
         known = self._loads.get((point, base))
         if known is None:
             system = self.system
@@ -254,7 +254,7 @@ class Dynamics:
         return known
 
     def _moment(self, base: Base) -> Vector:
-        """Moment that all that turns with `base` requires, less the applied ones, N·m in axes of the base."""
+        """Moment required by all that rotates with `base`, less the applied moments, N·m in axes of the base."""
         known = self._moments.get(base)
         if known is None:
             system = self.system
@@ -283,7 +283,7 @@ class Dynamics:
         spin = []
         for x in range(3):
             y, z = (x + 1) % 3, (x + 2) % 3
-            # In W are the products of ω and the components of α, as they are wanted here.
+            # W contains the needed sums of products of ω and components of α.
             spin.append(
                 moments[x] * alpha[x]
                 + (moments[z] - moments[y]) * (omega[y] * omega[z])
@@ -295,7 +295,7 @@ class Dynamics:
         return lever.cross(self._acceleration(body.point, base)) + Vector.of(spin)
 
     def _acceleration(self, point: Point, base: Base) -> Vector:
-        """Of a point in axes of a base turned from its own; with gravity as an upward acceleration of the ground."""
+        """Acceleration of a point in axes of a base rotated from its own; the ground accelerates with −g."""
         system = self.system
         known = system.express(system.acceleration(point, self._ground), point.base, base)
         label(known, f"a_{_name(point, base)}")

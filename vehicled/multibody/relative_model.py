@@ -1,4 +1,4 @@
-"""A mechanism in relative coordinates in the making: bodies give points and vectors (`relative_bodies`)."""
+"""A mechanism in relative coordinates being built: bodies give points and vectors (`relative_bodies`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RelativeModel(Model):
         return TreeSystem(graph)
 
     def _declare_moving(self) -> None:
-        """Places at the start; bodies give the points and vectors themselves."""
+        """Record places at the start; bodies give the points and vectors themselves."""
         for name, numbers in self.description.points.items():
             self.places[name] = np.array([*numbers, 0.0][:3])
         for name, numbers in self.description.vectors.items():
@@ -33,7 +33,7 @@ class RelativeModel(Model):
         self.directions = len(self.places) - len(points)
 
     def complete(self) -> None:
-        """Mass matrix and generalised forces. Raises MechanismError when a coordinate moves no mass."""
+        """Add mass matrix and generalised forces. Raises MechanismError if a coordinate moves no mass."""
         try:
             self.system.complete()
         except ValueError as error:

@@ -16,7 +16,7 @@ from vehicled.symbolic.vector import Vector
 
 
 class TreeSystem(System):
-    """Coordinates of joints first; further ones, without mass, are tied to them by constraints."""
+    """Coordinates of joints first; further coordinates, without mass, are related to them by constraints."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
@@ -26,7 +26,7 @@ class TreeSystem(System):
         self._gravity = self.tree.none
 
     def joint_coordinate(self, name: str, start: Atom) -> Coordinate:
-        """A new coordinate of the tree, to be made before those that are none of it."""
+        """A new coordinate of the tree, to be created before other coordinates."""
         c = self.coordinate(name, 0, start)
         self.tree.coordinates.append(c)
         return c
@@ -50,7 +50,7 @@ class TreeSystem(System):
         return Combination(self.graph, {basic: self.graph.one})
 
     def jacobian(self, along: Vector, vector: Combination) -> dict[Coordinate, Atom]:
-        """∂(along · vector)/∂q with `along` held."""
+        """∂(along · vector)/∂q with constant `along`."""
         row: dict[Coordinate, Atom] = {}
         position = vector.position
         for c in self.coordinates:
@@ -75,9 +75,9 @@ class TreeSystem(System):
         self._gravity = g
 
     def complete(self) -> None:
-        """Add the mass matrix and the generalised forces, once all bodies and forces are there.
+        """Add the mass matrix and the generalised forces, after all bodies and forces were added.
 
-        Raises ValueError when a coordinate of the tree moves no mass.
+        Raises ValueError if a coordinate of the tree moves no mass.
         """
         dynamics = Dynamics(self.tree, self._gravity)
         matrix, coordinates = dynamics.mass_matrix(), self.tree.coordinates

@@ -1,8 +1,8 @@
-"""What lengths, constraints and forces count in: sizes of the mechanism itself.
+"""Units of lengths, constraints and forces: the size of the mechanism itself.
 
-Coordinates are lengths beside angles and unit vectors, and constraints squares of lengths beside cosines. With
-lengths in sizes of the mechanism all are of order one, so that ranks, tolerances and penalties mean the same for a
-mechanism of micrometres and one of kilometres.
+Coordinates are lengths as well as angles and unit vectors, and constraints squares of lengths as well as
+cosines. With lengths relative to the size of the mechanism all are of order one, so that ranks, tolerances
+and penalties have the same meaning for a mechanism of micrometres and one of kilometres.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from vehicled.multibody.placement import PlacedBody
 
 
 def list_length_powers(model: Model) -> tuple[np.ndarray, list[float | None]]:
-    """(n,) whether a coordinate is a length, and by constraint the power of length that it is.
+    """(n,) whether a coordinate is a length, and for each constraint its power of length.
 
-    The latter is None where its expression adds what has not the same unit.
+    The latter is None if the constraint's expression adds terms of different units.
     """
     units = name_coordinate_units(model.system, model.name_angles())
     known = {a: model.units[name] for name, a in model.symbols.items()} | {model.t: "s"}
@@ -31,7 +31,8 @@ def list_length_powers(model: Model) -> tuple[np.ndarray, list[float | None]]:
 def find_size(points: Sequence[np.ndarray], bodies: Sequence[PlacedBody], q: np.ndarray) -> float:
     """The largest extent of all points and centres of mass along an axis, m.
 
-    Where all lie at one place: the largest radius of gyration, or what they lie from the origin; else 1 m.
+    If all are at one place: the largest radius of gyration, or the largest distance of that place from the
+    origin along an axis; else 1 m.
     """
     massive = [body for body in bodies if body.moments[0, 0] > 0.0]
     centres = [body.moments[0] @ body.place(q) / body.moments[0, 0] for body in massive]
@@ -51,9 +52,10 @@ def find_size(points: Sequence[np.ndarray], bodies: Sequence[PlacedBody], q: np.
 def calc_constraint_units(
     powers: Sequence[float | None], size: float, calc_slopes: Callable[[], np.ndarray]
 ) -> np.ndarray:
-    """(m,) what each constraint counts in.
+    """(m,) unit of each constraint.
 
-    `calc_slopes` (m,): its largest change with a coordinate by one unit, for those that have no unit of their own.
+    `calc_slopes` (m,): largest change of each constraint with a coordinate by one unit, for constraints
+    without a unit.
     """
     if None not in powers:
         return np.array([size**p for p in powers if p is not None])

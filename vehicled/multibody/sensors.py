@@ -30,7 +30,7 @@ NOT_COMPILED = (
 
 
 class Running(Protocol):
-    """A mechanism, or several side by side, in a workspace that kernels run on."""
+    """A mechanism, or several side by side, in a workspace on which kernels run."""
 
     def view(self, name: str) -> np.ndarray:
         """An array of the program, a view. Raises KeyError."""
@@ -40,7 +40,7 @@ class Running(Protocol):
 
 
 class Sensor(Protocol):
-    """Adds its readings to a mechanism; all of them have the standard deviation `sigma`. Errors call it `str(…)`."""
+    """Adds its readings to a mechanism; all have the standard deviation `sigma`. Errors name it by `str(…)`."""
 
     @property
     def sigma(self) -> float:
@@ -52,7 +52,7 @@ class Sensor(Protocol):
 
 @dataclass(frozen=True)
 class Encoder:
-    """Reads a coordinate of its own: an angle (rad) or a distance (m)."""
+    """Measures a coordinate: an angle (rad) or a distance (m)."""
 
     coordinate: str
     sigma: float
@@ -61,7 +61,7 @@ class Encoder:
         return f"encoder of {self.coordinate}"
 
     def read(self, model: Model) -> list[Atom]:
-        """The coordinate itself. Raises UsageError where there is no such coordinate."""
+        """The coordinate itself. Raises UsageError if there is no such coordinate."""
         for c in model.system.coordinates:
             if c.name == self.coordinate:
                 return [c.q]
@@ -71,7 +71,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Gyroscope:
-    """Reads how fast the line between two points of a planar mechanism turns, rad/s."""
+    """Measures the angular rate of the line between two points of a planar mechanism, rad/s."""
 
     points: tuple[str, str]
     sigma: float
@@ -84,7 +84,7 @@ class Gyroscope:
         return f"gyroscope on {'–'.join(self.points)}"
 
     def read(self, model: Model) -> list[Atom]:
-        """ω of the line, rad/s. Raises UsageError in space, and for points that do not exist."""
+        """ω of the line, rad/s. Raises UsageError in space, and for unknown points."""
         if not model.planar:
             raise UsageError("gyroscope: expected a planar mechanism")
         position, velocity, _ = _segment(model, "gyroscope", self.points)
@@ -93,7 +93,7 @@ class Gyroscope:
 
 @dataclass(frozen=True)
 class Position:
-    """Reads where a point is, m: two components in the plane, three in space."""
+    """Measures the position of a point, m: two components in the plane, three in space."""
 
     point: str
     sigma: float
@@ -102,13 +102,13 @@ class Position:
         return f"position of {self.point}"
 
     def read(self, model: Model) -> list[Atom]:
-        """Components of the point's position, m. Raises UsageError for a point that does not exist."""
+        """Components of the point's position, m. Raises UsageError for an unknown point."""
         return list(_point(model, "position", self.point).position)[: model.dimension]
 
 
 @dataclass(frozen=True)
 class Accelerometer:
-    """Reads the specific force (acceleration less gravity) at a point along the line between two points, m/s²."""
+    """Measures the specific force (acceleration less gravity) at a point along the line between two points, m/s²."""
 
     point: str
     along: tuple[str, str]
@@ -122,7 +122,7 @@ class Accelerometer:
         return f"accelerometer at {self.point} along {'–'.join(self.along)}"
 
     def read(self, model: Model) -> list[Atom]:
-        """(a − g)·u at the point, m/s². Raises UsageError for points that do not exist."""
+        """(a − g)·u at the point, m/s². Raises UsageError for unknown points."""
         acceleration = _point(model, "accelerometer", self.point).acceleration
         if model.description.gravity is not None:
             acceleration = acceleration - model.value("gravity", model.description.gravity, "m/s²").atoms
@@ -131,7 +131,7 @@ class Accelerometer:
 
 
 def _check_line(who: str, points: object) -> None:
-    """Raises UsageError for anything but the names of two points that may have a line between them."""
+    """Raises UsageError unless these are the names of two different points."""
     pair = points if isinstance(points, (tuple, list)) else ()
     if len({name for name in pair if isinstance(name, str)}) != 2 or len(pair) != 2:
         raise UsageError(f"{who}: expected the names of two points, such as ('A', 'B'), got {points!r}")
@@ -144,18 +144,18 @@ def _point(model: Model, who: str, name: str) -> Combination:
 
 
 def _segment(model: Model, who: str, points: tuple[str, str]) -> tuple[Vector, Vector, Vector]:
-    """From the first point to the second, with its rates."""
+    """Vector from the first point to the second, and its first and second derivative."""
     apart = _point(model, who, points[1]) - _point(model, who, points[0])
     return apart.position, apart.velocity, apart.acceleration
 
 
 class SensorSet:
-    """Sensors in order, k readings in all, as kernels of one compiled mechanism."""
+    """Sensors in order, with k readings in total, as kernels of one compiled mechanism."""
 
     def __init__(self, sensors: Sequence[Sensor], name: str = "readings") -> None:
-        """`name`: of its kernels and arrays, where a mechanism has several sets.
+        """`name`: of its kernels and arrays, for a mechanism with several sets.
 
-        Raises UsageError without any sensor, and for a standard deviation that is not above zero.
+        Raises UsageError without any sensor, and for a standard deviation that is not positive.
         """
         if not sensors:
             raise UsageError("sensors: expected at least one")
@@ -164,9 +164,9 @@ class SensorSet:
                 raise UsageError(f"{sensor}: sigma: expected a number above 0, got {sensor.sigma!r}")
         self.sensors, self.name = tuple(sensors), name
         self.sigma = np.zeros(0)
-        """(k,) standard deviations; known when a mechanism has been compiled with the sensors."""
+        """(k,) standard deviations; known after a mechanism was compiled with the sensors."""
         self.reading_names: list[str] = []
-        """(k,) likewise: the sensor of each reading, and which component of it."""
+        """(k,) likewise: the sensor of each reading, and its component."""
         self._readings, self._jacobians = KernelHandle(name), KernelHandle(f"{name}_jacobians")
 
     def __call__(self, program: Program, model: Model) -> None:
@@ -199,9 +199,10 @@ class SensorSet:
         program.kernel(f"{self.name}_jacobians", stores)
 
     def check(self, readings: Sequence[float] | np.ndarray | None) -> np.ndarray | None:
-        """(k,) readings of a caller as an array; None stays.
+        """(k,) readings of a caller as an array; None is returned as it is.
 
-        Raises UsageError for another number of them, and for one that is not finite, with the sensor's name.
+        Raises UsageError for another number of readings, and for one that is not finite, with the sensor's
+        name.
         """
         if readings is None:
             return None
@@ -219,7 +220,7 @@ class SensorSet:
         return values
 
     def calc_readings(self, mechanism: Running) -> np.ndarray:
-        """(k,) without noise, of the mechanism's q, q̇, q̈; (k, width) of several.
+        """(k,) readings without noise, from the mechanism's q, q̇, q̈; (k, width) for several instances.
 
         Raises UsageError for a mechanism that was not compiled with the sensors.
         """
@@ -233,7 +234,7 @@ class SensorSet:
             raise UsageError(f"{self.name}: {NOT_COMPILED}") from None
 
     def calc_jacobians(self, mechanism: Running) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(k, n) each: h_q, h_q̇, h_q̈. Raises UsageError as `calc_readings`."""
+        """(k, n) each: Jacobians h_q, h_q̇, h_q̈. Raises UsageError as `calc_readings`."""
         self._call(mechanism, self._jacobians)
         h_q, h_qd, h_qdd = (
             mechanism.view(f"{self.name}_by_{by}").reshape(len(self.sigma), -1) for by in _RATES

@@ -22,7 +22,8 @@ class StepKernels:
 
 
 StepFunction = Callable[[int, int, float, float, int], int]
-"""Machine code of `Ali3pStep.routine`: (address of the workspace, iteration limit, tolerance on ‖Δq‖², ‖Δq‖² above
-which to factorise again, projection passes) to the number of Newton iterations, negative when the tolerance was not
-reached. With several instances each iterates until it has reached the tolerance and is not changed any more then,
-so that its result is the same as alone; the number is that of the last."""
+"""Machine code of `Ali3pStep.routine`. Arguments: address of the workspace, iteration limit, tolerance on
+‖Δq‖², ‖Δq‖² above which to factorise again, projection passes. Returns the number of Newton iterations,
+negative if the tolerance was not reached. Each of several instances iterates until it has reached the
+tolerance and is then not changed any more, so that its result is the same as alone; the number is that of the
+last instance to finish."""

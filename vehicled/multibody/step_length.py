@@ -1,8 +1,8 @@
 """Whether a time step is short enough for the fastest motion of a mechanism, and what moves so fast.
 
-A step of a linear oscillation λ multiplies it by R(λh) in place of exp(λh). The classical Runge–Kutta rule takes
-energy from it, a share of 2π (ωh)⁵/72 per period, without any sign: the motion only becomes smaller. Here the
-eigenvalues of the equations of motion, linearised at the present state, are put into R.
+A step of a linear oscillation λ multiplies it by R(λh) instead of exp(λh). The classical Runge–Kutta rule
+removes a share of 2π (ωh)⁵/72 of its energy per period, without any warning: the motion just becomes smaller.
+Here the eigenvalues of the equations of motion, linearised at the present state, are inserted into R.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from vehicled.multibody.elements import DifferenceSpring, Spring, TorsionSpring
 from vehicled.multibody.mechanism import Mechanism
 
 LOSS = 0.01
-"""Share of its energy that a motion may lose or gain in a period by the rule of integration."""
+"""Share of its energy that a motion may lose or gain per period by the integration rule."""
 _BESIDE_DAMPING = 0.1
-"""Share of what damping takes, up to which such a loss does not matter."""
+"""Share of the energy removed by damping, up to which such a loss does not matter."""
 _STEPS_PER_PERIOD = 2.1
-"""With fewer, ALI3-P follows no oscillation, and its energy wanders by more than `LOSS` per period."""
+"""With fewer, ALI3-P follows no oscillation, and its energy varies by more than `LOSS` per period."""
 _CONTRACTION = 0.65
-"""Of the fixed-point iteration of the trapezoidal rule, (|λ|h/2)²: with more, 60 iterations do not converge."""
+"""(|λ|h/2)² of the trapezoidal rule's fixed-point iteration above which 60 iterations do not converge."""
 _BLAMED = 1e-3
-"""Change of an eigenvalue with that of a stiffness, both relative, from which a spring takes part in it."""
+"""Relative change of an eigenvalue per relative change of a stiffness above which a spring takes part in the
+motion."""
 _VARIED = 1e-3
 _FACTORS: dict[str, Callable[[complex], complex]] = {
     "forward_euler": lambda z: 1.0 + z,
     "runge_kutta_4": lambda z: 1.0 + z * (1.0 + z / 2.0 * (1.0 + z / 3.0 * (1.0 + z / 4.0))),
     "trapezoidal": lambda z: (1.0 + z / 2.0) / (1.0 - z / 2.0),
 }
-"""R, by rule."""
+"""R, by integration rule."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +44,16 @@ class FastMotion:
     rate: float
     """|λ|, rad/s."""
     why: str
-    """What the step does to it, in words."""
+    """Effect of the step on the motion, in words."""
     longest: float
-    """s, about the longest step that does not, of this formulation and rule."""
+    """s, approximately the longest step without this effect, for this formulation and rule."""
     moves: str
     """The body with most of its energy."""
     springs: list[str]
-    """Those that make it so fast; empty where none does, as with gravity or forces by expressions."""
+    """Springs that make it so fast; empty if none does, as with gravity or forces by expressions."""
 
     def describe(self, h: float) -> str:
-        """One line."""
+        """A description in one line."""
         by = f" by {', '.join(self.springs[:4])}" if self.springs else ""
         return (
             f"{h:.3g} s is too long for the motion of {self.moves} at {self.rate:.4g} rad/s{by}: {self.why}; "
@@ -63,9 +64,9 @@ class FastMotion:
 def find_fast_motion(
     mechanism: Mechanism, h: float, formulation: str = "ali3p", integrator: str = "trapezoidal"
 ) -> FastMotion | None:
-    """The fastest motion at the present state for which a step of h (s) is too long; None where there is none.
+    """The fastest motion at the present state for which a step of h (s) is too long; None if there is none.
 
-    The mechanism is left as it was.
+    The mechanism is not changed.
     """
     values, vectors = _calc_modes(mechanism)
     faults = [(value, _find_fault(value * h, formulation, integrator)) for value in values]
@@ -83,7 +84,7 @@ def find_fast_motion(
 
 
 def _calc_modes(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
-    """λ (2f,) of motions about the present one, and their z (f, 2f)."""
+    """λ (2f,) of the linearised motions about the present one, and their z (f, 2f)."""
     state = mechanism.get_state()
     try:
         problems.solve_dynamics(mechanism)
@@ -99,7 +100,7 @@ def _calc_modes(mechanism: Mechanism) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _find_fault(z: complex, formulation: str, integrator: str) -> str:
-    """What is wrong with a step for a motion of λh = z, in words; empty where nothing is."""
+    """Fault of a step for a motion of λh = z, in words; empty if there is none."""
     turn, factor = abs(z.imag), abs(_FACTORS[integrator](z))
     if formulation == "ali3p":
         few = turn * _STEPS_PER_PERIOD > 2.0 * math.pi
@@ -108,7 +109,7 @@ def _find_fault(z: complex, formulation: str, integrator: str) -> str:
         return "its iteration does not converge" if abs(z) ** 2 / 4.0 > _CONTRACTION else ""
     if turn <= 1e-3 * abs(z):
         return "its steps diverge" if z.real < 0.0 and factor > 1.0 else ""
-    # With less than a step per period, what matters is what a step does.
+    # With less than one step per period, the gain of one step matters.
     periods = max(2.0 * math.pi / turn, 1.0)
     gain = 2.0 * periods * (math.log(max(factor, 1e-300)) - z.real)
     if abs(gain) <= max(math.log1p(LOSS), _BESIDE_DAMPING * abs(2.0 * periods * z.real)):
@@ -120,7 +121,7 @@ def _find_fault(z: complex, formulation: str, integrator: str) -> str:
 
 
 def _find_longest(values: np.ndarray, h: float, formulation: str, integrator: str) -> float:
-    """By halves, from a step that is too long; two figures, rounded down."""
+    """The longest step, s, without a fault, by bisection from one that is too long; two figures, rounded down."""
 
     def fits(step: float) -> bool:
         return not any(_find_fault(value * step, formulation, integrator) for value in values)
@@ -150,7 +151,7 @@ def _find_body(mechanism: Mechanism, way: np.ndarray) -> str:
 
 
 def _find_springs(mechanism: Mechanism, values: np.ndarray, mode: int) -> list[str]:
-    """Those whose stiffness an eigenvalue depends on, the one that matters most first."""
+    """Springs on whose stiffness an eigenvalue depends, the most important first."""
     felt = {}
     for name, load in mechanism.description.forces.items():
         if not isinstance(load, (Spring, TorsionSpring, DifferenceSpring)):

@@ -1,9 +1,9 @@
-"""Coordinates held, and constraints disabled, in a state of a mechanism: without compiling it again.
+"""Coordinates held, and constraints disabled, in a state of a mechanism, without compiling it again.
 
-Compiled ALI3-P has a penalty per constraint, zero for one that is disabled, and a switch per coordinate, which sets
-it to its target and makes its entry in the tangent rigid. The evaluated matrices of problems and other formulations
-have no rows for disabled constraints, and one for each held coordinate. The switches belong to the state:
-`Mechanism.get_state` and `set_state` carry it.
+Compiled ALI3-P has a penalty per constraint, zero for a disabled one, and a switch per coordinate, which sets
+it to its target and makes its entry in the tangent rigid. The matrices evaluated for problems and other
+formulations have no rows for disabled constraints, and one for each held coordinate. The switches belong to
+the state: `Mechanism.get_state` and `set_state` include them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def prescribe(
 ) -> None:
     """Prescribe a coordinate's value, rate and acceleration (m or rad, per s, per s²) from now on.
 
-    Like inputs, the targets are those at the end of the next step; calling it again moves them. The other
-    coordinates follow by position and velocity problem: `problems.solve_position(mechanism, mechanism.z)`. The
-    force that holds the coordinate is −λ of its constraint `hold …` (N, or N·m on an angle). Raises UsageError for
-    an unknown coordinate.
+    Like inputs, the targets are those at the end of the next step; another call changes them. The other
+    coordinates follow from position and velocity problem: `problems.solve_position(mechanism, mechanism.z)`.
+    The force that holds the coordinate is −λ of its constraint `hold …` (N, or N·m on an angle). Raises
+    UsageError for an unknown coordinate.
     """
     k = _coordinate(mechanism, coordinate)
     held = mechanism.held
@@ -54,18 +54,18 @@ def disable(mechanism: Mechanism, constraint: str) -> None:
 
 
 def enable(mechanism: Mechanism, constraint: str) -> None:
-    """Enable a disabled constraint: its position has to be solved first where the mechanism violates it.
+    """Enable a disabled constraint: if the mechanism violates it, its position has to be solved first.
 
-    Raises UsageError for one that there is not.
+    Raises UsageError for an unknown one.
     """
     _enable(mechanism, constraint, True)
 
 
 def find_constraints(mechanism: Mechanism, name: str) -> np.ndarray:
-    """Indices (k,), among the description's constraints, of those of a name.
+    """Indices (k,), among the description's constraints, of those with a name.
 
-    The one of that name, or all those of that body or joint (`name: …`), which may have none. Raises UsageError for
-    unknown names, and for joints whose coordinates are those of the mechanism.
+    The constraint of that name, or all those of that body or joint (`name: …`), which may have none. Raises
+    UsageError for unknown names, and for joints whose coordinates are those of the mechanism.
     """
     labels, description = mechanism.compiled.constraints, mechanism.description
     if name in mechanism.compiled.model.met:

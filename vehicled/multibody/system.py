@@ -1,8 +1,8 @@
-"""A multibody system in the making: coordinates, mass, constraints and forces as atoms.
+"""A multibody system being built: coordinates, mass, constraints and forces as atoms.
 
-Coordinates have two ranks. Those of rank 0 belong to the root of the system (a car's chassis); those of
-rank 1 belong to branches that repeat (its corners): they are written down once and computed for all
-branches side by side. Branches are coupled only through the root.
+Coordinates have two ranks. Those of rank 0 belong to the root of the system (a car's chassis); those of rank
+1 belong to branches that repeat (its corners): they are declared once and computed for all branches side by
+side. Branches are coupled only through the root.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Soft:
-    """A stiff or strongly damped force's share in the tangent matrix: `weight`·J Jᵀ, J by coordinate."""
+    """Contribution of a stiff or strongly damped force to the tangent matrix: `weight`·J Jᵀ, J by coordinate."""
 
     jacobian: dict[Coordinate, Atom]
     weight: Atom
@@ -36,12 +36,12 @@ class Soft:
 
 
 Axis = tuple[Coordinate, float] | None
-"""What a component of a basic vector is: a coordinate times 1 or −1, or fixed."""
+"""A component of a basic vector: a coordinate times 1 or −1, or fixed (None)."""
 
 
 @dataclass
 class System:
-    """Collects what the model is made of; a formulation turns it into kernels."""
+    """Collects the elements of the model; a formulation turns it into kernels."""
 
     graph: Graph
     branches: int = 1
@@ -50,15 +50,15 @@ class System:
     """Value of each coordinate in the design configuration."""
     basics: list[Basic] = field(default_factory=list)
     mass_entries: dict[tuple[Coordinate, Coordinate, int], Atom] = field(default_factory=dict)
-    """By rank of the entry: the branches' share of the root's entries is kept apart from the root's own, to be
-    summed once."""
+    """By rank of the entry: the branches' contributions to the root's entries are stored separately from the
+    root's own, to be summed once."""
     constraints: list[tuple[str, Atom]] = field(default_factory=list)
     forces: list[tuple[Coordinate, Atom]] = field(default_factory=list)
     soft: list[Soft] = field(default_factory=list)
     bodies: list[tuple[str, int]] = field(default_factory=list)
-    """Name and rank; one of rank 1 stands for a body in every branch."""
+    """Name and rank; a body of rank 1 stands for one in every branch."""
     body_masses: dict[str, dict[tuple[Basic, Basic], Atom]] = field(default_factory=dict)
-    """By name of the body: its share of the mass matrix (see `mass_terms`)."""
+    """By name of the body: its contribution to the mass matrix (see `mass_terms`)."""
     rates: dict[Atom, Atom] = field(default_factory=dict)
     """Time derivative of time and of each prescribed input symbol (a symbol or a constant)."""
     _by_rank: dict[int, int] = field(default_factory=lambda: {0: 0, 1: 0})
@@ -109,7 +109,7 @@ class System:
         return Combination(self.graph, {basic: self.graph.one})
 
     def turned(self, vector: Combination) -> Combination:
-        """A vector of the plane turned by a right angle, from x to y."""
+        """A vector of the plane rotated by a right angle, from x to y."""
         total = Combination(self.graph, {})
         for basic, c in vector.terms.items():
             total = total + self._turned(basic) * c
@@ -142,7 +142,7 @@ class System:
         return [axis[0] for axis in self._axes[basic] if axis]
 
     def jacobian(self, along: Vector, vector: Combination) -> dict[Coordinate, Atom]:
-        """∂(along · vector)/∂q with `along` held: the generalised force of a unit force along it."""
+        """∂(along · vector)/∂q with constant `along`: the generalised force of a unit force in that direction."""
         row: dict[Coordinate, Atom] = {}
         for basic, c in vector.terms.items():
             for axis, a in zip(self._axes[basic], along, strict=True):
@@ -160,7 +160,7 @@ class System:
             self.add_mass(a, b, m)
 
     def add_mass(self, a: Basic, b: Basic, m: Atom) -> None:
-        """Add m·1₃ to the block of the mass matrix for two basic vectors; what is fixed counts in weight only."""
+        """Add m·1₃ to the block of the mass matrix for two basic vectors; fixed vectors count in the weight only."""
         for x, y in zip(self._axes[a], self._axes[b], strict=True):
             if x and y:
                 self.add_scalar_mass(x[0], y[0], m * (x[1] * y[1]))
@@ -168,7 +168,7 @@ class System:
             self._mass_on_fixed.append((a, b, m))
 
     def add_scalar_mass(self, x: Coordinate, y: Coordinate, m: Atom) -> None:
-        """Add m to one element of the mass matrix; its mirror element is the caller's."""
+        """Add m to one element of the mass matrix; the caller adds the symmetric element."""
         key = (x, y, m.rank)
         self.mass_entries[key] = self.mass_entries[key] + m if key in self.mass_entries else m
 
@@ -186,17 +186,17 @@ class System:
     def torque(self, frame: Frame, torque: Vector) -> None:
         """Apply a torque T (world axes, N·m) to a body.
 
-        ½ T × dⁱ on each direction d_i of its frame, the power of which is T·ω.
+        It is ½ T × dⁱ on each direction d_i of its frame, with the power T·ω.
         """
         for direction, reciprocal in zip(frame.directions, frame.reciprocal(), strict=True):
             self.force(direction, (torque * 0.5).cross(reciprocal.position))
 
     def generalised_force(self, coordinate: Coordinate, force: Atom) -> None:
-        """Apply a force along a coordinate, N; of an angle, a moment, N·m."""
+        """Apply a force along a coordinate, N; for an angle, a moment, N·m."""
         self.forces.append((coordinate, force))
 
     def gravity(self, g: Vector) -> None:
-        """Uniform acceleration g (world axes, m/s²) on every mass: M times g on each point."""
+        """Apply a uniform acceleration g (world axes, m/s²) to every mass: M times g on each point."""
         points = {c: k for b in self.basics if b.point for k, c in enumerate(self.of(b))}
         pull = list(g)
         for x, y, m in self.mass:
@@ -213,7 +213,7 @@ class System:
 
     @property
     def mass(self) -> list[tuple[Coordinate, Coordinate, Atom]]:
-        """Non-zero entries (row, column, value), both of each symmetric pair."""
+        """Non-zero entries (row, column, value), both entries of each symmetric pair."""
         return [(x, y, m) for (x, y, _), m in self.mass_entries.items() if m is not self.graph.zero]
 
     @property
@@ -223,7 +223,7 @@ class System:
 
     @property
     def branch(self) -> list[Coordinate]:
-        """Coordinates of rank 1, of one branch for all."""
+        """Coordinates of rank 1, those of one branch."""
         return [c for c in self.coordinates if c.rank == 1]
 
     def constraint_jacobian(self) -> list[dict[Coordinate, Atom]]:

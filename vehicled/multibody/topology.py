@@ -1,7 +1,7 @@
-"""The tree of a mechanism's bodies: the joint by which each hangs on one before it, from the ground outwards.
+"""The tree of a mechanism's bodies: the joint by which each is connected to an earlier one, from the ground outwards.
 
-Bodies are visited breadth first, so that chains are short; by ball joints only where no other joint leads to a body,
-because these take three coordinates. Joints that are not part of the tree close loops.
+Bodies are visited breadth first, so that chains are short. A ball joint is used only if no other joint leads
+to a body, because it takes three coordinates. Joints that are not part of the tree close loops.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ GROUND = "ground"
 
 @dataclass(frozen=True)
 class TreeJoint:
-    """How a body hangs on its parent: by an angle about an axis and a displacement along it, or a ball joint."""
+    """Connection of a body to its parent: an angle about an axis and a displacement along it, or a ball joint."""
 
     body: str
     parent: str
     points: tuple[str, str]
-    """On the parent and on the body: the same one where they share it."""
+    """Points on the parent and on the body: the same point if they share it."""
     turns: Literal[0, 1, 3] = 1
-    """Angles: 3 of a ball joint."""
+    """Number of angles: 3 for a ball joint."""
     slides: bool = False
     axes: tuple[str, str] | None = None
     """On the parent and on the body; None for a revolute joint of the plane and for a ball joint. A universal joint
     is a ball joint whose axes a constraint keeps at right angles."""
     normals: tuple[str, str] | None = None
-    """Directions at right angles to the axes that stay parallel where a spatial body does not turn."""
+    """Directions at right angles to the axes that remain parallel if a spatial body does not rotate."""
     name: str | None = None
-    """In the description; None where the bodies share a point."""
+    """Name in the description; None if the bodies share a point."""
 
 
 def list_points(description: Description) -> dict[str, list[str]]:
@@ -65,9 +65,9 @@ def list_vectors(description: Description) -> dict[str, list[str]]:
 
 
 def find_tree(description: Description) -> tuple[list[TreeJoint], list[str]]:
-    """Joints from the ground outwards, and the bodies of which none leads to the ground, in their order.
+    """Joints from the ground outwards, and the bodies with no joint to the ground, in order.
 
-    A body of the latter is reached by the joints from the first one of its part of the mechanism.
+    Each of the latter is reached by the joints from the first such body of its part of the mechanism.
     """
     edges = [*_joints(description), *_shared(description)]
     edges.sort(key=lambda e: e.turns + e.slides)
@@ -93,7 +93,7 @@ def find_tree(description: Description) -> tuple[list[TreeJoint], list[str]]:
 
 
 def _turned(edge: TreeJoint) -> TreeJoint:
-    """The same joint from its other body."""
+    """The same joint as seen from its other body."""
     (a, b), axes, normals = edge.points, edge.axes, edge.normals
     return TreeJoint(
         edge.parent,
@@ -108,7 +108,7 @@ def _turned(edge: TreeJoint) -> TreeJoint:
 
 
 def _joints(description: Description) -> Iterator[TreeJoint]:
-    """Joints of the description that a tree can have, in the order of the description."""
+    """Joints of the description that a tree can contain, in the order of the description."""
     planar = description.space == "planar"
     points, vectors = list_points(description), list_vectors(description)
 
@@ -127,7 +127,8 @@ def _joints(description: Description) -> Iterator[TreeJoint]:
         normals = joint.normals if isinstance(joint, (Prismatic, Fixed)) and not planar else None
         needed = [[p[k] for p in (axes, normals) if p is not None] for k in (0, 1)]
         first, second = (owner(p, *d) for p, d in zip(joint.points, needed, strict=True))
-        # Where bodies share the point, that is the joint of the tree; the one on their axes remains a constraint.
+        # If bodies share the point, that is the joint of the tree; the joint on their axes remains a
+        # constraint.
         if first is None or second is None or first == second or joint.points[0] == joint.points[1]:
             continue
         turns: Literal[0, 1, 3] = 3 if is_ball else 0 if isinstance(joint, (Prismatic, Fixed)) else 1

@@ -15,14 +15,14 @@ _WIDTH = 118
 
 
 def write_description(description: Description) -> str:
-    """YAML that `parse_description` reads as the same description; what is at its default is left out."""
+    """YAML that `parse_description` reads as the same description; default values are omitted."""
     return yaml.safe_dump(
         _plain(description, None), allow_unicode=True, default_flow_style=None, sort_keys=False, width=_WIDTH
     )
 
 
 def _plain(value: Any, unit: Unit | None) -> Any:
-    """As YAML has it: numbers of a unit as text with that."""
+    """A value as for YAML: numbers with a unit become text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = type_hints(type(value))
         return {
@@ -50,6 +50,6 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 
 def _find_unit(hint: Any) -> Unit | None:
-    """Of the numbers in a field: of its own annotation, or of one within."""
+    """Unit of the numbers in a field: of its own annotation, or of a nested one."""
     own = find_metadata(getattr(hint, "__metadata__", ()), Unit)
     return own or next((unit for part in get_args(hint) if (unit := _find_unit(part)) is not None), None)
