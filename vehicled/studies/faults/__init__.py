@@ -1,1 +1,1 @@
-"""The daemon under faults: rows of a table, drives, runs, and what has to hold."""
+"""The daemon under faults: rows of a table, drives, runs, and the requirements."""

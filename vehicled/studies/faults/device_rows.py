@@ -1,4 +1,4 @@
-"""Rows of faults of lines and devices: what drivers have to bear."""
+"""Rows of faults of lines and devices, which drivers have to handle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _unplugged(*devices: str) -> Make:
 
 
 def _bad_line(device: str, each: float) -> Make:
-    """each: probability of each kind of damage to a message."""
+    """`each`: probability of each kind of damage to a message."""
 
     def make(begin: float, end: float) -> list[Fault]:
         return [BadLine(device=device, garbage=each, dropped=each, flipped=each, begin=begin, end=end)]

@@ -1,4 +1,4 @@
-"""A disk of its own for the recordings, small, that can be full and can hang. Needs root, as it is mounted."""
+"""A small separate disk for the recordings, which can become full and can hang. Needs root, as it is mounted."""
 
 import contextlib
 import errno
@@ -16,12 +16,12 @@ _SIZE = 64 << 20
 _FILLER = "filler"
 _CHUNK = 1 << 20
 _FREEZE, _THAW = 0xC0045877, 0xC0045878
-"""FIFREEZE and FITHAW of <linux/fs.h>: between the two, whoever writes waits in the kernel."""
+"""FIFREEZE and FITHAW of <linux/fs.h>: between the two, a process that writes waits in the kernel."""
 
 
 @contextlib.contextmanager
 def own_disk(folder: Path, full: bool = False) -> Iterator[None]:
-    """A file system of 64 MiB at `folder`, which is made. Raises RunError where that is not possible."""
+    """A file system of 64 MiB at `folder`, which is created. Raises RunError if that is not possible."""
     folder.mkdir()
     image = folder.with_suffix(".image")
     with open(image, "wb") as file:
@@ -37,19 +37,19 @@ def own_disk(folder: Path, full: bool = False) -> Iterator[None]:
 
 
 def fill(rig: Rig, until: float) -> None:
-    """No space is left until then."""
+    """Leave no free space until a time."""
     _fill(_recordings(rig))
     free(rig, until)
 
 
 def free(rig: Rig, until: float) -> None:
-    """A disk that was full has space again from then on."""
+    """Fill the disk, and free it at a time."""
     sleep_until(until)
     (_recordings(rig) / _FILLER).unlink()
 
 
 def hang(rig: Rig, until: float) -> None:
-    """Until then whoever writes waits in the kernel, and no signal ends that: as on a network file system."""
+    """Freeze the disk until a time: writes wait in the kernel, whatever the signal, as on a network file system."""
     descriptor = os.open(_recordings(rig), os.O_RDONLY)
     try:
         fcntl.ioctl(descriptor, _FREEZE, 0)

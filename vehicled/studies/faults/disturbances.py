@@ -1,4 +1,4 @@
-"""What can happen to the daemon itself and to its machine, beside faults of sensors and lines; in real time."""
+"""Disturbances of the daemon and of its machine, in addition to faults of sensors and lines; in real time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import zmq
 
 from vehicled.errors import RunError
 
-if TYPE_CHECKING:  # so that the processes that are started here start soon
+if TYPE_CHECKING:  # so that processes started here start quickly
     from vehicled.rig.rig import Rig
 
 Disturbance = Callable[["Rig", float], None]
 """Disturbs a rig until a time (CLOCK_MONOTONIC, s)."""
 
 _HOG_PRIORITY = 30
-"""That of the estimator's thread."""
+"""Priority of the estimator's thread."""
 _PAUSE = 0.01
 _REPLY_WITHIN_S = 12
 """For a process that reads the configuration again, on a busy machine; the daemon waits 10 s for it."""
@@ -33,14 +33,14 @@ _RESTART_AFTER = 1.0
 
 
 def send_hangups(rig: Rig, until: float) -> None:
-    """SIGHUP a hundred times a second: the configuration is read again and again."""
+    """Send SIGHUP a hundred times a second: the configuration is read repeatedly."""
     while time.monotonic() < until:
         os.kill(rig.daemon.pid, signal.SIGHUP)
         time.sleep(_PAUSE)
 
 
 def send_commands(rig: Rig, until: float) -> None:
-    """Requests in a loop: unknown, not even JSON, too long, `reload_noise` and `status`."""
+    """Send requests in a loop: unknown, not JSON, too long, `reload_noise` and `status`."""
     requests = [b'{"command": "status"}', b"\xff{", b'{"command": "none"}', b'{"command": "reload_noise"}']
     requests += [json.dumps({"command": "set_position", "x": "far"}).encode(), b"[" * 16000]
     with _connected(zmq.REQ, rig.command_endpoint) as socket:
@@ -54,7 +54,7 @@ def send_commands(rig: Rig, until: float) -> None:
 
 
 def change_filter(rig: Rig, until: float) -> None:
-    """`reset`, `reload_noise` and a valid `set_position` in a loop; each is granted at its rate, or refused."""
+    """Send `reset`, `reload_noise` and a valid `set_position` in a loop; each is granted at its rate, or refused."""
     requests: list[dict[str, str | float]] = [{"command": "reset"}, {"command": "reload_noise"}]
     requests.append({"command": "set_position", "x": 0.0, "y": 0.0, "sigma": 1000.0})
     with _connected(zmq.REQ, rig.command_endpoint) as socket:
@@ -68,7 +68,7 @@ def change_filter(rig: Rig, until: float) -> None:
 
 
 def subscribe_hostile(rig: Rig, until: float) -> None:
-    """Thousands of subscriptions, of random bytes too, by a subscriber that reads nothing."""
+    """Subscribe thousands of times, also to random bytes, by a subscriber that reads nothing."""
     with _connected(zmq.SUB, rig.endpoint) as socket:
         socket.rcvhwm = 1
         while time.monotonic() < until:
@@ -79,21 +79,21 @@ def subscribe_hostile(rig: Rig, until: float) -> None:
 
 
 def reset_filter(rig: Rig, until: float) -> None:
-    """The command `reset`, once."""
+    """Send the command `reset` once."""
     with _connected(zmq.REQ, rig.command_endpoint) as socket:
         socket.send(b'{"command": "reset"}')
         socket.poll(3000)
 
 
 def suspend(rig: Rig, until: float) -> None:
-    """The daemon stands still, as with the whole PC: its clock goes on."""
+    """Stop the daemon, as if the whole PC were suspended: the clock continues."""
     os.kill(rig.daemon.pid, signal.SIGSTOP)
     sleep_until(until)
     os.kill(rig.daemon.pid, signal.SIGCONT)
 
 
 def hog_processor(rig: Rig, until: float) -> None:
-    """A process that computes all the time at the estimator's priority, on one processor."""
+    """Run a process that computes all the time at the estimator's priority, on one processor."""
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_compute, args=(until,), daemon=True)
     process.start()
@@ -101,7 +101,7 @@ def hog_processor(rig: Rig, until: float) -> None:
 
 
 def limit_files(rig: Rig, until: float) -> None:
-    """Files of the daemon cannot grow."""
+    """Prevent the daemon's files from growing."""
     before = resource.prlimit(rig.daemon.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(rig.daemon.pid, resource.RLIMIT_FSIZE, (1024, before[1]))
     sleep_until(until)
@@ -109,9 +109,9 @@ def limit_files(rig: Rig, until: float) -> None:
 
 
 def configure_with_pipe(rig: Rig, until: float) -> None:
-    """The configuration file becomes a pipe that nobody writes to, and is to be read again by all ways.
+    """Replace the configuration file by a pipe that nobody writes to, and request that it is read again in all ways.
 
-    It stays so to the end, which must come in time all the same.
+    It stays so to the end of the run, which must still be in time.
     """
     rig.path.unlink()
     os.mkfifo(rig.path)
@@ -127,12 +127,12 @@ def configure_with_pipe(rig: Rig, until: float) -> None:
 
 
 def kill(rig: Rig, until: float) -> None:
-    """SIGKILL, and a start a second later, as by the service manager."""
+    """Send SIGKILL, and start again a second later, as the service manager does."""
     rig.daemon.restart(_RESTART_AFTER)
 
 
 def share_port(rig: Rig, until: float) -> None:
-    """The receiver's name leads to the IMU's port, as by a rule for udev that matches both."""
+    """Let the receiver's name lead to the IMU's port, as with a udev rule that matches both."""
     imu, gnss = (Path(rig.devices[name][1].port) for name in ("imu", "gnss"))
     rig.emulator.unplug("gnss")
     gnss.symlink_to(imu.readlink())
@@ -142,7 +142,7 @@ def share_port(rig: Rig, until: float) -> None:
 
 
 def sleep_until(t: float) -> None:
-    """Until a time (CLOCK_MONOTONIC, s)."""
+    """Sleep until a time (CLOCK_MONOTONIC, s)."""
     time.sleep(max(t - time.monotonic(), 0.0))
 
 

@@ -1,4 +1,4 @@
-"""The drives in which faults happen, and what was true in them."""
+"""The drives in which faults occur, and their truth."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Ground, S
 from vehicled.simulation.sensor_settings import CONVENTIONAL, RTK, SimulatedSensors
 
 LENGTH = 22.0
-"""s."""
+"""Length of a drive, s."""
 BEGIN, END = 8.0, 14.0
 """s: of a fault whose row has no other times."""
 START = 9.0
-"""s: where nothing is measured before."""
+"""s: start of the measurements in rows of starts."""
 PULLS_OFF = 12.0
-"""s, of the car that stands."""
+"""s: time at which the standing car pulls off."""
 _EVERY = 0.05
-"""s, between points of a sine of the steering."""
+"""s between points of a sinusoidal steering input."""
 
 
 def _sine(amplitude: float, frequency: float, begin: float) -> list[tuple[float, float]]:
-    """Rack displacement, m, over time, s."""
+    """Rack displacement, m, over time, s, as a sine."""
     points = [begin + _EVERY * k for k in range(round((LENGTH - begin) / _EVERY))]
     return [(t, amplitude * math.sin(2 * math.pi * frequency * (t - begin))) for t in points]
 
@@ -40,7 +40,7 @@ def _sine(amplitude: float, frequency: float, begin: float) -> list[tuple[float,
 class _Course:
     inputs: DriveInputs
     speed: float = 15.0
-    """m/s, at the beginning."""
+    """Initial speed, m/s."""
     ground: Ground = field(default_factory=Ground)
 
 
@@ -94,7 +94,7 @@ skid, by 14° to one side at `START`, by 28° to the other side three seconds la
 """
 DRIVES = tuple(_COURSES)
 PLACES = ("corner", "slalom", "braking")
-"""Where faults happen whose row names no drives."""
+"""Drives with faults for rows that name no drives."""
 RECEIVERS = {"rtk": RTK, "conventional": CONVENTIONAL}
 
 
@@ -103,13 +103,13 @@ class FaultDrive:
     """A drive without faults."""
 
     measurements: list[Measurement]
-    """In order of arrival."""
+    """Measurements in order of arrival."""
     t: np.ndarray
-    """(n,) int64 ns, of the truth."""
+    """(n,) int64 ns, times of the truth."""
     truth: np.ndarray
     """(n, len(ESTIMATE_COLUMNS))."""
     origin: WorldOrigin
-    """Of x and y in the truth."""
+    """Origin of x and y in the truth."""
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""A run of the daemon on emulated devices, in real time; read back from what it published and recorded."""
+"""A run of the daemon on emulated devices, in real time, evaluated from what it published and recorded."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _CHECK_EVERY_S = 0.05
 
 
 def run_live(configuration: str, row: Row, measurements: Sequence[Measurement]) -> Observed:
-    """The daemon over a drive with the faults of a row. `configuration`: a file, or a shipped one."""
+    """Run the daemon over a drive with the faults of a row. `configuration`: a file, or a shipped one."""
     with tempfile.TemporaryDirectory(prefix="vehicled-faults-") as name:
         folder = Path(name)
         try:
             with row.disk(folder / "recordings"):
                 return _run(configuration, row, measurements, folder)
-        except RunError as error:  # there is no such disk
+        except RunError as error:  # such a disk is not available
             nothing = np.empty((0, len(ESTIMATE_COLUMNS)))
             return Observed(np.empty(0, np.int64), nothing, [], [], died=str(error))
 
@@ -79,7 +79,7 @@ def _observe(run: Published, recorded: np.ndarray, offset: int, lost: int, died:
 
 
 def _find_conditions(statuses: Iterable[Status], offset: int) -> Iterable[Condition]:
-    """Each change once, on the time of the drive."""
+    """Each change of the condition once, on the time of the drive."""
     last = None
     for s in statuses:
         if (s.since, s.state, s.faults) != last:
@@ -88,7 +88,7 @@ def _find_conditions(statuses: Iterable[Status], offset: int) -> Iterable[Condit
 
 
 def _count_missed(statuses: Iterable[Status], offset: int) -> int:
-    """Deadlines since the beginning of the drive; a daemon that is started again counts from 0."""
+    """Number of missed deadlines since the beginning of the drive; a restarted daemon counts from 0."""
     counts = [(s.t >= offset, s.counters["loop"]["missed"]) for s in statuses]
     return sum(
         now - before if now >= before else now for (_, before), (late, now) in pairwise(counts) if late

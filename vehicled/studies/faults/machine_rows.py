@@ -1,4 +1,4 @@
-"""Rows of what happens to the daemon itself, to its machine and its disk, and of what users do to it."""
+"""Rows of disturbances of the daemon, its machine and its disk, and of actions of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory runs short: the daemon shares a small control group with a program that takes all of it. Needs root."""
+"""Memory shortage: the daemon shares a small control group with a program that takes all of it. Needs root."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 from vehicled.errors import RunError
 
-if TYPE_CHECKING:  # so that the program is started soon
+if TYPE_CHECKING:  # so that the program starts quickly
     from vehicled.rig.rig import Rig
 
 _LIMIT = 32 << 20
-"""For what is taken from then on; what the daemon has had before counts for the group that it comes from."""
+"""For memory taken from then on; what the daemon had before counts for its former group."""
 _TAKEN = 256 << 20
 _PIECE = 1 << 20
 
 
 def squeeze(rig: Rig, until: float) -> None:
-    """Whatever the daemon needs in addition has to be taken back from the other program first.
+    """Limit the memory, so that any memory for the daemon first has to be reclaimed from the other program.
 
-    Raises RunError where there is no control group for memory.
+    Raises RunError without a control group for memory.
     """
     with _small_group() as group:
         before = Path(f"/proc/{rig.daemon.pid}/cgroup").read_text()
@@ -39,7 +39,7 @@ def squeeze(rig: Rig, until: float) -> None:
 @contextlib.contextmanager
 def _small_group() -> Iterator[Path]:
     own, limit = _find_group(Path("/proc/self/cgroup").read_text())
-    # In the second version of control groups those that have processes have no groups with limits below them.
+    # In version 2 of control groups, a group that has processes cannot have groups with limits below it.
     group = (own if limit == _FIRST_VERSION else own.parent) / f"vehicled-faults-{os.getpid()}"
     try:
         group.mkdir()
@@ -72,7 +72,7 @@ def _join(group: Path, pid: int) -> None:
 
 
 def _take(group: Path, until: float) -> None:
-    """Pages that the kernel may take back, again and again."""
+    """Take pages that the kernel may reclaim, again and again."""
     _join(group, os.getpid())
     with mmap.mmap(-1, _TAKEN, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         piece = b"x" * _PIECE

@@ -1,4 +1,4 @@
-"""A run of the estimator alone: faults of sensors, without devices, faster than real time."""
+"""A run of the estimator only: faults of sensors, without devices, faster than real time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PERIOD_NS = 4_000_000
 
 
 def spoil(measurements: Sequence[Measurement], faults: Sequence[Fault]) -> Iterator[Measurement]:
-    """What reaches the estimator, in order of arrival."""
+    """Measurements that reach the estimator, in order of arrival."""
     begin = measurements[0].arrival
     for m in measurements:
         changed = [m]
@@ -32,7 +32,7 @@ def spoil(measurements: Sequence[Measurement], faults: Sequence[Fault]) -> Itera
 def run_offline(
     configuration: Configuration, measurements: Sequence[Measurement], faults: Sequence[Fault]
 ) -> Observed:
-    """The estimator over a drive with faults of sensors."""
+    """Run the estimator over a drive with faults of sensors."""
     problems = Problems("drive")
     spoilt: Iterable[Measurement] = sort_by_arrival(spoil(measurements, faults), problems)
     stepper = EstimatorStepper(Estimator(configuration))

@@ -1,4 +1,4 @@
-"""What a daemon publishes in a run, whatever becomes of its recording; and what of it the recordings have."""
+"""Messages that a daemon publishes in a run, whether recorded or not, and steps found in its recordings."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _COLLECT_EVERY_S = 0.05
 
 
 class Subscription:
-    """Collects all that is published, in a thread of its own. A context manager."""
+    """Collects all published messages, in its own thread. A context manager."""
 
     def __init__(self, endpoint: str) -> None:
-        """`endpoint`: of the daemon, which need not be there yet."""
+        """`endpoint`: of the daemon, which need not exist yet."""
         self._endpoint = endpoint
         self._messages: list[list[bytes]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="subscription", daemon=True)
 
     def save(self, path: Path) -> None:
-        """End, and write what has come to a file for `McapLog`."""
+        """End, and write the messages to a file for `McapLog`."""
         self._stop.set()
         self._thread.join()
         writer = McapWriter(path)
         last: dict[bytes, bytes] = {}
         for topic, data in self._messages:
-            # The last value of a topic is sent again whenever another subscriber comes.
+            # The last value of a topic is sent again whenever a subscriber connects.
             if data != last.get(topic):
                 last[topic] = data
                 writer.write(CHANNEL[topic.decode()], 0, 0, data)
@@ -56,7 +56,8 @@ class Subscription:
         for topic in PUBLISHED:
             socket.subscribe(topic)
         socket.connect(self._endpoint)
-        # Seldom, to disturb the run little; but what waits when the daemon starts again would be lost.
+        # At long intervals, to disturb the run little; but messages still queued when the daemon restarts
+        # would be lost.
         while not self._stop.wait(_COLLECT_EVERY_S):
             while socket.poll(0):
                 self._messages.append(socket.recv_multipart())
@@ -64,7 +65,7 @@ class Subscription:
 
 
 def read_recorded_steps(folder: Path) -> np.ndarray:
-    """(n,) int64 ns, of all recordings in a folder, as MCAP's own reader finds them; none of damaged files."""
+    """(n,) int64 ns, times in all recordings of a folder, as read by MCAP's own reader; none from damaged files."""
     decode = msgspec.json.Decoder(StepRecord).decode
     times: list[int] = []
     for path in sorted(folder.glob("*.mcap")):

@@ -1,4 +1,4 @@
-"""A row of the campaign: a fault, which source it should be named by, and what has to hold."""
+"""A row of the campaign: a fault, the source by which it should be named, and the requirements."""
 
 from __future__ import annotations
 
@@ -15,65 +15,65 @@ IMU, GNSS, CAN = "imu", "gnss", "can"
 """Devices of the configuration."""
 OF_CAN = ("wheel.", "steer.", "brake.", "torque.", "vehicle.")
 INPUTS = ("steering", "torques", "brakes")
-"""What comes over CAN and is named by these words."""
+"""Inputs over CAN that are named by these words."""
 ALL = ("imu.", "gnss.", *OF_CAN)
 WAY_OFF = 0.5 * 4.5 * 3.0**2
-"""m: the limit where nothing is measured for 3 s. A driver can turn away from the course by so much: a t²/2 with
-4.5 m/s²."""
+"""m: limit if nothing is measured for 3 s. A driver can deviate from the course by that much: a t²/2 with 4.5
+m/s²."""
 
 Make = Callable[[float, float], Sequence[Fault]]
-"""The faults between two times, s from the start of the log."""
+"""A function that returns the faults between two times, s from the start of the log."""
 
 
 def no_fault(begin: float, end: float) -> Sequence[Fault]:
-    """Sensors and lines stay whole."""
+    """No faults of sensors or lines."""
     return ()
 
 
 def common_disk(folder: Path) -> AbstractContextManager[None]:
-    """Recordings go to the disk that temporary files are on."""
+    """Record on the disk of temporary files."""
     return nullcontext()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A fault."""
+    """A fault and its requirements."""
 
     name: str
     make: Make = no_fault
     culprits: tuple[str, ...] = ()
-    """Any of these is named, or something that begins with it; empty: nothing needs to be."""
+    """One of these sources has to be named, or one that starts with such a name; empty: none has to be."""
     metres: float = 0.5
     """Largest error of the position from the beginning of the fault until a second after its end."""
     degrees: float = 2.0
-    """Likewise of the heading."""
+    """Same for the heading, degrees."""
     refused: tuple[str, ...] | None = None
-    """What may be refused beside the culprits, or what begins with it."""
+    """Sources that may be rejected in addition to the culprits, or that start with such a name."""
     begin: float = BEGIN
     end: float = END
-    """s from the start of the log; infinite where it does not end."""
+    """End of the fault, s from the start of the log; infinite if it does not end."""
     recovery: float = 1.0
-    """s after the end within which all is normal again."""
+    """s after the end within which everything has to be normal again."""
     named_within: float = 0.5
-    """s."""
+    """s within which the fault has to be named."""
     unrecorded: float = 0.5
-    """Longest time with estimates that no recording has, s."""
+    """Longest time with estimates that are in no recording, s."""
     drives: tuple[str, ...] = PLACES
     receiver: str = "rtk"
     offline: bool = True
-    """Whether it exists without devices: whether it is one of sensors alone."""
+    """Whether it can occur without devices, as a fault of sensors only."""
     scored_from: float = 0.0
-    """s from the start of the log, for faults that hold from the start."""
+    """Start of scoring, s from the start of the log, for faults from the start."""
     honest_before: bool = False
-    """Whether the standard deviations have to hold before `scored_from` too."""
+    """Whether the standard deviations also have to be right before `scored_from`."""
     disturbance: Disturbance | None = None
-    """Of daemon or machine, between `begin` and `end`."""
+    """Disturbance of daemon or machine, between `begin` and `end`."""
     disk: Callable[[Path], AbstractContextManager[None]] = common_disk
-    """Entered before the daemon starts, with the folder of its recordings."""
+    """Context entered before the daemon starts, with the folder of its recordings."""
     module: tuple[str, ...] = ("vehicled",)
-    """What is run in place of the program, with arguments before its own."""
+    """Module that runs instead of the program, with arguments before the program's own."""
 
     @property
     def faults(self) -> list[Fault]:
-        """For one play of a log."""
+        """The faults for one replay of a log."""
         return list(self.make(self.begin, self.end))

@@ -1,4 +1,4 @@
-"""From a row, a drive and a seed to figures."""
+"""From a row, a drive and a seed to a result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAR = "prototype"
 
 @dataclass(frozen=True)
 class FaultJob:
-    """One run."""
+    """One run of the campaign."""
 
     fault: str
     """Name of a row."""
@@ -31,7 +31,7 @@ class FaultJob:
 def list_jobs(
     rows: Iterable[Row], drives: Sequence[str], seeds: Sequence[int], offline: bool
 ) -> list[FaultJob]:
-    """All runs of these rows; with `offline` those of the estimator alone."""
+    """All runs of these rows; with `offline`, those of the estimator only."""
     return [
         FaultJob(row.name, drive, seed, offline)
         for row in rows
@@ -43,7 +43,7 @@ def list_jobs(
 
 
 def run_job(job: FaultJob) -> dict[str, Any]:
-    """The figures of a run, with keys as `bench faults --json` has them."""
+    """The result of a run, with keys as in `bench faults --json`."""
     row = BY_NAME[job.fault]
     configuration = load_configuration(CAR)
     drive = make_drive(configuration, job.drive, row.receiver, job.seed)

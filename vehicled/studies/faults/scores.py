@@ -1,4 +1,4 @@
-"""Figures of one run with a fault, and whether the row holds."""
+"""Results of one run with a fault, and whether the row holds."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _COMPARED = ("x", "y", "yaw", "vx", "vy", "sideslip")
 _ANGLES = "yaw", "sideslip"
 _MOST_SIGMAS = 4.0
 _MOST_REFUSED = 0.5
-"""s."""
+"""Longest time, s, for which a healthy source may be rejected."""
 _AFTER = 1.0
-"""s after the end of a fault that its limits of errors still hold for."""
+"""Time, s, after the end of a fault for which its limits on errors still apply."""
 _NORMAL = 1.0, math.radians(2.0)
-"""m, rad: errors of an estimate that has recovered, beside those of the receiver."""
+"""m, rad: errors of an estimate that has recovered, in addition to those of the receiver."""
 _NO_FAULT = ("not moving", "no fix", "not aligned", "either way")
-"""Reasons that are no fault of a sensor."""
+"""Reasons that are not a fault of a sensor."""
 _LEAST_SPEED = 1.0
-"""m/s, for a direction of motion."""
+"""m/s: least speed for a direction of motion."""
 _PAUSE = 0.3
-"""s without a rejection, after which another span of them begins."""
+"""s without a rejection, after which a new span of rejections begins."""
 _BY_RECEIVER = {"rtk": 0.0, "conventional": 4.0}
-"""m, of the receiver itself."""
+"""m: errors of the receiver itself."""
 
 
 @dataclass
@@ -39,23 +39,23 @@ class Observed:
     """All that a run has published, on the time of the drive."""
 
     t: np.ndarray
-    """(n,) int64 ns, of the estimates."""
+    """(n,) int64 ns, times of the estimates."""
     values: np.ndarray
     """(n, len(ESTIMATE_COLUMNS))."""
     conditions: Sequence[Condition]
-    """In order; `since` on the time of the drive."""
+    """In order of time; `since` on the time of the drive."""
     innovations: Iterable[Innovation]
     recorded: np.ndarray | None = None
-    """(n,) int64 ns, of the steps in recordings that can be read; None without recording."""
+    """(n,) int64 ns, times of the steps in readable recordings; None without recording."""
     lost_samples: int = 0
     missed: int = 0
-    """Deadlines."""
+    """Number of missed deadlines."""
     died: str | None = None
-    """How, if it did."""
+    """How the daemon died; None if it did not."""
 
 
 def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
-    """The figures, with keys as `bench faults --json` has them."""
+    """The result of a run, with keys as in `bench faults --json`."""
     begin, end = (drive.measurements[0].arrival * 1e-9 + s for s in (row.begin, row.end))
     observed = _cut(observed, int(drive.t[-1]))
     named, named_after = _find_named(row, observed.conditions, begin)
@@ -85,7 +85,7 @@ def score(row: Row, drive: FaultDrive, observed: Observed) -> dict[str, Any]:
 
 
 def _cut(observed: Observed, end: int) -> Observed:
-    """Up to the end of the drive, after which all devices are silent."""
+    """Observations up to the end of the drive, after which all devices are silent."""
     keep = observed.t <= end
     return replace(
         observed,
@@ -97,7 +97,7 @@ def _cut(observed: Observed, end: int) -> Observed:
 
 
 def _calc_errors(drive: FaultDrive, observed: Observed) -> dict[str, np.ndarray]:
-    """Estimates less truth; positions on the earth, as the world frame of the estimates begins at the first fix."""
+    """Estimates less truth; positions on the earth, as the world frame of the estimates starts at the first fix."""
     values = dict(zip(ESTIMATE_INDEX, observed.values.T, strict=True))
     east, north = _to_world(drive, values)
     errors = {}
@@ -105,7 +105,7 @@ def _calc_errors(drive: FaultDrive, observed: Observed) -> dict[str, np.ndarray]
     moves = np.interp(observed.t, drive.t, speed) >= _LEAST_SPEED
     for column in _COMPARED:
         true = drive.truth[:, ESTIMATE_INDEX[column]]
-        if column in _ANGLES:  # which may jump by a turn between two samples
+        if column in _ANGLES:  # angles may jump by a turn between two samples
             phase = np.interp(observed.t, drive.t, np.exp(1j * true))
             errors[column] = np.angle(np.exp(1j * values[column]) / phase)
         else:
@@ -136,7 +136,7 @@ def _is_one_of(source: str, beginnings: Iterable[str]) -> bool:
 
 
 def _find_named(row: Row, conditions: Sequence[Condition], begin: float) -> tuple[str | None, float | None]:
-    """The source that was named first (a culprit rather than another), and how long after the beginning."""
+    """The source that was named first (preferring a culprit), and how long after the beginning of the fault, s."""
     others: tuple[str | None, float | None] = None, None
     for condition in conditions:
         after = (condition.since or 0) * 1e-9 - begin
@@ -149,7 +149,7 @@ def _find_named(row: Row, conditions: Sequence[Condition], begin: float) -> tupl
 
 
 def _find_refused(row: Row, observed: Observed, begin: float) -> dict[str, float]:
-    """By healthy source, the longest span in which nothing of it was used, s."""
+    """By healthy source, the longest span without any used observation, s."""
     guilty = (*row.culprits, *(row.refused or ()))
     longest: dict[str, float] = {}
     spans: dict[str, tuple[float, float]] = {}
@@ -181,7 +181,7 @@ def _find_refused(row: Row, observed: Observed, begin: float) -> dict[str, float
 def _find_recovery(
     row: Row, observed: Observed, horizontal: np.ndarray, yaw: np.ndarray, end: float
 ) -> float | None:
-    """Time after the end of the fault at which errors and state are normal for good, s; None if it has no end."""
+    """Time after the end of the fault from which errors and state remain normal, s; None if the fault has no end."""
     if not math.isfinite(end):
         return None
     t = observed.t * 1e-9
@@ -198,7 +198,7 @@ def _find_recovery(
 
 
 def _find_unrecorded(observed: Observed) -> float | None:
-    """Longest time of which no recording has what was published, s."""
+    """Longest time for which no recording has the published estimates, s."""
     if observed.recorded is None:
         return None
     missing = ~np.isin(observed.t, observed.recorded)

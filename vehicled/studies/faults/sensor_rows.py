@@ -1,4 +1,4 @@
-"""Rows of faults of sensors: what reaches the estimator is wrong or missing, on lines that are whole."""
+"""Rows of faults of sensors: wrong or missing measurements over intact lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vehicled.studies.faults.signals import (
 )
 
 _RACK_5_DEGREES = math.radians(5.0) * 0.126
-"""m, of the prototype's rack."""
+"""Displacement of the prototype's rack, m."""
 _LEFT_RIGHT = [(f"wheel.{a}l.angle", f"wheel.{a}r.angle") for a in "fr"]
 
 
@@ -46,7 +46,7 @@ def _more(by: float, *channels: str, factor: float = 1.0) -> Make:
 
 
 def _yaw_rate(by: float) -> Row:
-    """by: rad/s."""
+    """`by`: error of the yaw rate, rad/s."""
     return Row(
         name=f"yaw rate {by:g} rad/s too large",
         make=_more(by, "imu.wz"),
@@ -57,7 +57,7 @@ def _yaw_rate(by: float) -> Row:
 
 
 def _yaw_rate_drifts(by: float, named_within: float) -> Row:
-    """by: rad/s²."""
+    """`by`: drift of the yaw rate, rad/s²."""
     return Row(
         name=f"yaw rate drifts by {by:g} rad/s²",
         make=_each(partial(Drifting, channel="imu.wz", rate=by)),
@@ -83,7 +83,7 @@ def _counter_stuck(name: str, channel: str) -> Row:
 
 
 def _from_the_start(name: str, make: Make, culprit: str) -> Row:
-    """Something is mounted or wired in a wrong way, and is found in the first bend."""
+    """Something is mounted or wired wrongly, and is found in the first bend."""
     return Row(
         name=name,
         make=make,
@@ -136,7 +136,7 @@ SENSOR_ROWS: tuple[Row, ...] = (
         make=_each(partial(Displaced, drift=0.5)),
         culprits=("gnss.position",),
         metres=0.5,
-        named_within=1.2,  # within half a second it is 0.25 m off
+        named_within=1.2,  # within half a second the error is 0.25 m
     ),
     Row(
         name="GNSS spoofed as a whole",
@@ -190,7 +190,7 @@ SENSOR_ROWS: tuple[Row, ...] = (
         make=_stuck("torque."),
         culprits=("torques",),
         drives=("braking",),
-        named_within=2.5,  # until the car brakes they are right
+        named_within=2.5,  # they are right until the car brakes
     ),
     Row(
         name="brake stuck at 20 bar, torque silent",

@@ -1,4 +1,4 @@
-"""Further faults of sensors, beside those of `replay.faults`: mounting, wiring, receivers."""
+"""Further faults of sensors, in addition to those of `replay.faults`: mounting, wiring, receivers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Fault:
 
 @dataclass(kw_only=True)
 class Exchanged(_Fault):
-    """Channels are wired to one another's sensors."""
+    """Channels are connected to each other's sensors."""
 
     pairs: Sequence[tuple[str, str]]
 
@@ -50,11 +50,11 @@ class Exchanged(_Fault):
 
 @dataclass(kw_only=True)
 class Noisy(_Fault):
-    """A channel has more white noise, as with a loose contact or a worn potentiometer."""
+    """A channel has additional white noise, as with a loose contact or a worn potentiometer."""
 
     channel: str
     sigma: float
-    """In its unit."""
+    """In the channel's unit."""
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(1)
@@ -66,7 +66,7 @@ class Noisy(_Fault):
 
 @dataclass(kw_only=True)
 class Turned(_Fault):
-    """The IMU is mounted with its axes rolled, pitched and yawed (rad) against those that are configured."""
+    """The IMU is mounted with its axes rolled, pitched and yawed (rad) relative to those configured."""
 
     roll: float = 0.0
     pitch: float = 0.0
@@ -87,16 +87,16 @@ class Turned(_Fault):
 
 @dataclass(kw_only=True)
 class Displaced(_Fault):
-    """Fixes are beside the antenna, as by multipath, by spoofing or by another correction service."""
+    """Fixes are displaced from the antenna, as by multipath, spoofing or another correction service."""
 
     north: float = 0.0
     """m."""
     drift: float = 0.0
-    """m/s, by which it moves north since `begin`."""
+    """m/s, northward velocity of the displacement since `begin`."""
     period: float = math.inf
-    """s, of every second half of which it is there."""
+    """Period, s; the fault is present in every second half of it."""
     has_velocity: bool = False
-    """Whether speed and course are those of the fixes."""
+    """Whether speed and course agree with the displaced fixes."""
 
     def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
         if "gnss.lat" not in values or (since / self.period) % 1.0 >= 0.5:
@@ -111,7 +111,7 @@ class Displaced(_Fault):
 
 @dataclass(kw_only=True)
 class Drifting(_Fault):
-    """A sensor's bias grows steadily, as with its temperature, but faster."""
+    """A sensor's bias grows steadily, as with temperature, but faster."""
 
     channel: str
     rate: float
@@ -123,12 +123,12 @@ class Drifting(_Fault):
 
 @dataclass(kw_only=True)
 class Flapping(_Fault):
-    """The receiver loses and finds its RTK fix, and reports that; float solutions wander about the antenna."""
+    """The receiver loses and regains its RTK fix, and reports that; float solutions wander about the antenna."""
 
     period: float = 0.5
     """s."""
     error: float = 0.3
-    """m, of float solutions."""
+    """m, error of float solutions."""
 
     def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
         if "gnss.lat" not in values:
@@ -143,7 +143,7 @@ class Flapping(_Fault):
 
 @dataclass(kw_only=True)
 class NoReception(_Fault):
-    """The receiver goes on sending, without a position: its antenna cable is off."""
+    """The receiver keeps sending, without a position: its antenna cable is disconnected."""
 
     def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
         if "gnss.quality" not in values:
@@ -154,12 +154,12 @@ class NoReception(_Fault):
 
 @dataclass(kw_only=True)
 class WrongClock(_Fault):
-    """The clock by which a device stamps its samples runs fast."""
+    """The clock with which a device stamps its samples runs fast."""
 
     channels: str
-    """What those of the device begin with."""
+    """Prefix of the device's channels."""
     rate: float
-    """s too much per second."""
+    """Rate error of the clock, s per second."""
 
     def apply(self, m: Measurement, t: float) -> Iterable[Measurement]:
         """As `replay.faults.SensorFault`."""
@@ -170,10 +170,10 @@ class WrongClock(_Fault):
 
 @dataclass(kw_only=True)
 class ClockBeginsAnew(_Fault):
-    """A device starts again by itself: its clock is back where it was at the start of the log."""
+    """A device restarts by itself: its clock returns to its value at the start of the log."""
 
     channels: str
-    """What those of the device begin with."""
+    """Prefix of the device's channels."""
 
     def apply(self, m: Measurement, t: float) -> Iterable[Measurement]:
         """As `replay.faults.SensorFault`."""

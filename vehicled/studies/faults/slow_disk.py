@@ -1,6 +1,6 @@
 """`vehicled run` on a disk that stalls, as a card that wears out or a network file system that hangs.
 
-`python -m vehicled.studies.faults.slow_disk SECONDS run --config FILE`: every write of the recording takes so long.
+`python -m vehicled.studies.faults.slow_disk SECONDS run --config FILE`: every write of the recording takes SECONDS.
 """
 
 import runpy

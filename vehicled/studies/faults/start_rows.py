@@ -1,4 +1,4 @@
-"""Rows of starts: nothing is measured at first, whatever the car does meanwhile; then everything is."""
+"""Rows of starts: at first nothing is measured, whatever the car does meanwhile; then everything is."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from vehicled.studies.faults.drives import PLACES, PULLS_OFF, START
 from vehicled.studies.faults.row import ALL, Row
 
 _CONVERGED_WITHIN = 3.0
-"""s."""
+"""Time, s, within which the filter has to converge."""
 
 
 def _start(name: str, *drives: str, useful_from: float = START) -> Row:
-    """useful_from: s from the start of the log, when the measurements begin to determine all that is scored."""
+    """`useful_from`: s from the start of the log, when the measurements begin to determine all scored quantities."""
     return Row(
         name=name,
         make=lambda begin, end: [Silence(channels=ALL, end=START)],

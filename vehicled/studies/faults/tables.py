@@ -1,4 +1,4 @@
-"""The table of the campaign, for people."""
+"""The table of the campaign as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADING = (
     f"{'missed':>7}  refused though healthy, and more"
 )
 _WORTH_SAYING = 0.05
-"""s."""
+"""s: an unrecorded time up to this is not printed, unless it misses the limit."""
 LEGEND = (
     "named after, and normal after the end: s; error: m; yaw: °; σ: largest error in estimated standard deviations,\n"
     "of position, heading, velocity and sideslip; missed: deadlines. ! beyond the row's limit."
@@ -19,7 +19,7 @@ LEGEND = (
 
 
 def format_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Heading, rows, legend, and how many hold."""
+    """Heading, rows, legend, and the number of rows that hold."""
     yield HEADING
     yield from map(format_row, rows)
     yield ""
@@ -28,7 +28,7 @@ def format_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def format_row(row: Mapping[str, Any]) -> str:
-    """One line."""
+    """Text of one row."""
     misses = row["misses"]
 
     def figure(key: str, width: int, scale: float = 1.0, digits: int = 2) -> str:

@@ -1,1 +1,1 @@
-"""A live daemon on emulated devices: what a step and a sample cost there, beside the same steps in a warm loop."""
+"""A live daemon on emulated devices: cost of a step and of a sample, compared with the same steps in a warm loop."""

@@ -1,4 +1,4 @@
-"""A drive of any length: the mixed drive, which ends at rest as it began, again and again."""
+"""A drive of any length: the mixed drive repeated, which ends at rest as it began."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from vehicled.simulation.scenario import find_scenario
 
 _DRIVE = "mixed_drive"
 _GRID_NS = 20_000_000
-"""A lap is a whole number of these, so that the sensors' rates hold from lap to lap."""
+"""The time of a lap is a multiple of this, so that the sensors' rates continue from lap to lap."""
 _GAINED = {"gnss.lat": "lat", "gnss.lon": "lon"} | {f"wheel.{w}.angle": f"wheel.{w}.angle" for w in WHEELS}
-"""Channels that differ between start and end of a lap, and their columns of the truth."""
+"""Channels that differ between start and end of a lap, and the corresponding columns of the truth."""
 
 
 def make_drive(
     configuration: DaemonConfiguration, seconds: float, seed: int, progress: Callable[[float], None]
 ) -> Laps:
-    """What the sensors of this car measure in so many seconds; `progress` takes the time simulated, s."""
+    """Measurements of this car's sensors over `seconds`; `progress` receives the simulated time, s."""
     scenario = find_scenario(_DRIVE)
     lap_s = min(seconds, scenario.length)
     scenario = dataclasses.replace(scenario, duration=lap_s)
@@ -36,11 +36,11 @@ def make_drive(
     last = int(np.searchsorted(truth.t, lap_ns, side="right")) - 1
     change = truth.values[last] - truth.values[0]
     gained = {channel: float(change[ESTIMATE_INDEX[column]]) for channel, column in _GAINED.items()}
-    # What is measured at the very end is the first of the next lap.
+    # Measurements at the very end belong to the next lap.
     lap = [m for m in measurements if m.t < lap_ns]
     return Laps(lap, lap_ns, gained, round(seconds * 1e9))
 
 
 def drive_length(seconds: float) -> float:
-    """How much of a drive of so many seconds has to be simulated, s."""
+    """Simulated time, s, needed for a drive of `seconds`."""
     return min(seconds, find_scenario(_DRIVE).length)

@@ -1,4 +1,4 @@
-"""From a sample's bytes to the estimate that includes it: which was sent when, read when, and used by which step."""
+"""From a sample's bytes to the estimate that includes it: times of sending and reading, and the step that used it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import numpy as np
 
 
 def pair_sent(sent: np.ndarray, arrived: np.ndarray) -> np.ndarray:
-    """(m,) for each sample that arrived, the place in `sent` (n,) of the one that it is; −1 where there is none.
+    """(m,) for each sample that arrived, its index in `sent` (n,); −1 if there is none.
 
-    Both in ascending order, ns, same clock. A sample is the latest one that had been sent when it arrived and that no
-    later one is; so samples that are lost do not shift those after them.
+    Both in ascending order, ns, same clock. A sample is matched to the latest one that was sent before its
+    arrival and that is not matched to a later sample; so lost samples do not shift those after them.
     """
     places = np.searchsorted(sent, arrived, side="right") - 1
-    # Each place at most once: the minimum of its own and of those of all later ones, one less for each between.
+    # Each index at most once: the minimum of its own and those of all later ones, less one for each sample
+    # between.
     number = np.arange(len(places))
     free = number + np.minimum.accumulate((places - number)[::-1])[::-1]
     return np.asarray(np.maximum(free, -1))

@@ -1,4 +1,4 @@
-"""An estimator whose steps are timed, part by part."""
+"""An estimator whose steps are timed, by parts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ PARTS = {
     "adapt": ("update_road", "limit_rotation", "adapt_noise", "widen_parameters"),
     "output": ("output",),
 }
-"""Part of a step to the methods of the filter that do it; none of them calls another. The rest is `sources`."""
+"""For each part of a step, the methods of the filter that belong to it; none of them calls another. The rest
+is `sources`."""
 
 
 class ProfiledEstimator:
-    """Steps an estimator, and counts where the time of a step goes, in constant memory. Costs about 10 µs a step."""
+    """Steps an estimator and measures the parts of a step's time, in constant memory. Costs about 10 µs per step."""
 
     def __init__(self, estimator: Estimator) -> None:
         self._estimator = estimator
@@ -47,7 +48,7 @@ class ProfiledEstimator:
         return timed
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> Estimate | None:
-        """As `Estimator.step`; counted if it gives an estimate."""
+        """As `Estimator.step`; counted only if it gives an estimate."""
         for part in PARTS:
             self._part_ns[part] = 0
         begin, cpu = time.monotonic_ns(), time.thread_time_ns()
@@ -65,29 +66,30 @@ class ProfiledEstimator:
 
     @property
     def condition(self) -> Condition:
-        """Of the estimator."""
+        """Condition of the estimator."""
         return self._estimator.condition
 
     def innovations(self) -> list[Innovation]:
-        """Of the estimator."""
+        """Innovations of the estimator."""
         return self._estimator.innovations()
 
     def status(self) -> dict[str, Any]:
-        """Of the estimator."""
+        """Status of the estimator."""
         return self._estimator.status()
 
     def parameters(self) -> dict[str, SlowState]:
-        """Of the estimator."""
+        """Parameters of the estimator."""
         return self._estimator.parameters()
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Of the estimator."""
+        """Run a command of the estimator."""
         return self._estimator.command(name, arguments)
 
     def summaries_us(self) -> dict[str, dict[str, float | None]]:
-        """Of all steps with an estimate, µs: of each part as `Histogram.summary_us`.
+        """Times over all steps with an estimate, µs: for each part as `Histogram.summary_us`.
 
-        `sources` is what the other parts leave of `step`; `waiting`, within them, for the interpreter or a processor;
-        `begun_after` from the time of the step to its begin, which means something where the steps are live.
+        `sources` is the remainder of `step`; `waiting`, included in these, is for the interpreter or a
+        processor; `begun_after` is from the time of the step to its start, which is meaningful only if the
+        steps are live.
         """
         return {name: histogram.summary_us() for name, histogram in self._histograms.items()}

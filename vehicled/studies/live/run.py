@@ -1,4 +1,4 @@
-"""The measurement: emulated devices, daemon and subscriber in a process each, then the same steps in a warm loop."""
+"""The measurement: emulated devices, daemon and subscriber, each in a process; then the same steps in a warm loop."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from vehicled.studies.live.latency import pair_sent, summarise
 from vehicled.studies.live.parts import ProfiledEstimator
 
 FOLLOWED = {"xsens": "imu", "vectornav": "imu", "can": "can"}
-"""Drivers whose samples are followed to the subscriber, and the name under which their latency stands."""
+"""Drivers whose samples are followed to the subscriber, and the name of their latency in the result."""
 SETTLED_S = 60.0
-"""From here on memory must not grow."""
+"""Time, s, after which memory must not grow."""
 _LEAST_SLOPE_S = 50.0
 _WARM_S = 60.0
-"""Length of the drive that is replayed."""
+"""Length of the replayed drive, s."""
 _SAMPLE_S = 1.0
 _PRIORITY = 10
-"""SCHED_FIFO of the subscriber where permitted: what is measured is not how long this process waits for others."""
+"""SCHED_FIFO priority of the subscriber if permitted, so that the measurement excludes this process's own waiting."""
 _BUSY = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
 
 
 @dataclass
 class Watched:
-    """What the subscriber has seen."""
+    """Observations of the subscriber."""
 
     estimates: array[int] = field(default_factory=lambda: array("q"))
     """Times of the estimates, ns."""
     arrivals: array[int] = field(default_factory=lambda: array("q"))
-    """When they arrived, ns, CLOCK_MONOTONIC."""
+    """Times of their arrival, ns, CLOCK_MONOTONIC."""
     memory: list[tuple[float, int]] = field(default_factory=list)
     """Seconds since the start, and the daemon's resident memory, bytes."""
 
     @property
     def growth(self) -> float | None:
-        """Of the memory after the first minute, MB per hour; None if the drive is too short."""
+        """Growth of the memory after the first minute, MB per hour; None if the drive is too short."""
         settled = [(t, rss) for t, rss in self.memory if t >= SETTLED_S]
         if not settled or settled[-1][0] - settled[0][0] < _LEAST_SLOPE_S:
             return None
@@ -67,11 +67,11 @@ class Watched:
 
 
 def watch(rig: Rig, progress: Callable[[float], None]) -> tuple[Watched, DriveEnd]:
-    """Start the drive and subscribe to it; `progress` takes its time, s."""
+    """Start the drive and subscribe to the daemon; `progress` receives the time of the drive, s."""
     seen = Watched()
     decode = msgspec.json.Decoder(_Time).decode
     with (
-        _ahead_of_others(),  # as are threads that are made here: the socket's
+        _ahead_of_others(),  # threads made here, as the socket's, inherit this
         Subscriber(Publication(rig.endpoint), ["position"]) as subscriber,
     ):
         start = rig.begin()
@@ -109,7 +109,7 @@ def _ahead_of_others() -> Iterator[None]:
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """So many processes of ordinary priority that never wait; they end with this program."""
+    """A number of processes of ordinary priority that never wait; they end with this program."""
     processes = [subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(count)]
     try:
         yield
@@ -127,10 +127,10 @@ def bench_live(
     load: int,
     progress: Callable[[float], None],
 ) -> dict[str, Any]:
-    """All of `vehicled bench live --json` but what `bench_warm` adds.
+    """All of `vehicled bench live --json` except the part of `bench_warm`.
 
-    configuration: of the file `path`, which records into `folder`. load: busy processes beside it. Raises RunError,
-    and UsageError if the configuration has no device that can be followed.
+    `configuration`: of the file `path`, recording into `folder`. `load`: number of busy processes. Raises
+    RunError, and UsageError if the configuration has no device that can be followed.
     """
     devices = configuration.daemon.devices.items()
     timed = {name: FOLLOWED[device.driver] for name, device in devices if device.driver in FOLLOWED}
@@ -179,11 +179,11 @@ class _Steps:
     durations: np.ndarray
     """(n,) ns."""
     samples: dict[str, np.ndarray]
-    """By device, (m, 2): when it arrived, and which step took it, ns."""
+    """For each device, (m, 2): time of arrival, and time of the step that used it, ns."""
 
 
 def list_recordings(folder: Path) -> list[Path]:
-    """The files of one run in order of time: a long one has several. Raises RunError if there is none."""
+    """The files of one run in order of time: a long run has several. Raises RunError if there is none."""
     found = sorted(folder.glob("*.mcap"), key=lambda path: path.stat().st_mtime_ns)
     if not found:
         raise RunError(f"{folder}: nothing was recorded there")
@@ -209,13 +209,13 @@ def _read_steps(recordings: list[Path], devices: set[str]) -> _Steps:
 def _calc_latencies(
     groups: dict[str, str], sent: dict[str, np.ndarray], steps: _Steps, seen: Watched
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """From the bytes to the subscriber, µs: of all samples and by group; and its stages."""
+    """Latencies from the bytes to the subscriber, µs: of all samples and by group; and by stages."""
     published, arrived_there = np.array(seen.estimates), np.array(seen.arrivals)
     found: dict[str, list[np.ndarray]] = {}
     for name, group in groups.items():
         read, step = steps.samples[name].T
         places = pair_sent(sent[name], read)
-        # A step that gave no estimate, or whose message was lost, is followed by one that did.
+        # A step without an estimate, or whose message was lost, is assigned to the next published one.
         following = np.searchsorted(published, step)
         known = (places >= 0) & (following < len(published)) & (step >= published[0])
         stages = np.stack(
@@ -234,7 +234,7 @@ def _calc_latencies(
 
 
 def bench_warm(configuration: DaemonConfiguration, recording: Path) -> dict[str, Any]:
-    """The recorded steps again, one after the other without a pause: `warm_us`, and where the time of one goes."""
+    """Repeat the recorded steps one after the other without pause: `warm_us`, and the parts of a step's time."""
     steps = _take_seconds(McapLog(recording).recorded_steps(), _WARM_S)
     estimator = ProfiledEstimator(Estimator(configuration))
     durations = []

@@ -1,1 +1,1 @@
-"""How well a car is estimated that is not its model: cases, drives, estimators and what must hold."""
+"""How well a car that differs from its model is estimated: cases, drives, estimators and limits."""

@@ -1,4 +1,4 @@
-"""The cases: which drive, with which receiver, and what is wrong."""
+"""The cases: which drive, with which receiver, and which errors."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ Group = Literal[
     "rav4",
     "recorded",
 ]
-"""Cases that the same limits hold for."""
+"""Groups of cases with the same limits."""
 NOMINAL = "nominal"
 _AND = " and "
-"""Between the names of what is wrong at the same time."""
+"""Separator of the names of simultaneous errors."""
 _BOTH: tuple[Receiver, ...] = ("rtk", "conventional")
 
 
 @dataclass(frozen=True)
 class RobustnessCase:
-    """One drive and what is wrong in it."""
+    """One drive, and the errors in it."""
 
     name: str
     group: Group
     drive: str
-    """As `drives` names it."""
+    """Name of a drive, as in `drives`."""
     wrongs: tuple[str, ...] = ()
-    """Names that `find_wrong` knows."""
+    """Names of errors, as in `find_wrong`."""
     receivers: tuple[Receiver, ...] = _BOTH
 
     @property
     def subjects(self) -> set[str]:
-        """What is wrong, beside what differs anyway."""
+        """Subjects of the errors, without differences that are always present."""
         return {find_wrong(name).subject for name in self.wrongs}
 
     @property
@@ -61,7 +61,7 @@ class RobustnessCase:
 
 
 def table_cases() -> Iterable[RobustnessCase]:
-    """The own plant, nothing wrong and then one thing at a time."""
+    """The program's own plant, first without errors, then with one at a time."""
     yield RobustnessCase(NOMINAL, "table", drives.OWN)
     for name, wrong in WRONGS.items():
         if wrong.listed:
@@ -69,7 +69,7 @@ def table_cases() -> Iterable[RobustnessCase]:
 
 
 def road_cases() -> Iterable[RobustnessCase]:
-    """The own plant on roads that are not even."""
+    """The program's own plant on uneven roads."""
     without = "no torque, no pressure"
     yield RobustnessCase("hills", "hills", drives.HILLS)
     yield RobustnessCase(f"hills, {without}", "hills", drives.HILLS, (without,))
@@ -78,14 +78,14 @@ def road_cases() -> Iterable[RobustnessCase]:
 
 
 def sensor_cases() -> Iterable[RobustnessCase]:
-    """The own plant with fewer sensors than are configured, or with worse ones."""
+    """The program's own plant with fewer sensors than configured, or with worse ones."""
     for name, wrong in WRONGS.items():
         if wrong.subject == "sensors":
             yield RobustnessCase(name, "sensors", drives.OWN, (name,))
 
 
 def commonroad_cases() -> Iterable[RobustnessCase]:
-    """Third-party cars with a handbook's figures, the wheels a little too large or too small in it."""
+    """Third-party cars with a handbook's figures, in which the wheels are slightly too large or too small."""
     for plant, drive, error in product(("commonroad 1", "commonroad 3"), DRIVES, (0.02, -0.02)):
         name = f"{plant.replace('commonroad', 'CommonRoad')} {drive}, wheel radius {100 * error:+g} %"
         drive_name = drives.name_foreign(plant, drive, error)
@@ -95,7 +95,7 @@ def commonroad_cases() -> Iterable[RobustnessCase]:
 def engine_cases() -> Iterable[RobustnessCase]:
     """The published reference vehicle in other engines, heavier and on softer tyres than published.
 
-    Once in the slower one: they agree to millimetres.
+    Only one case uses the slower engine: the engines agree to millimetres.
     """
     for plant, name, chosen in (("mujoco", "MuJoCo", tuple(DRIVES)), ("exudyn", "Exudyn", ("mixed",))):
         for drive in chosen:
@@ -104,7 +104,7 @@ def engine_cases() -> Iterable[RobustnessCase]:
 
 
 def precise_cases() -> Iterable[RobustnessCase]:
-    """These cars with an RTK receiver, and no speeds but those of wheels, which slip; also with a late IMU."""
+    """These cars with an RTK receiver, and no speeds except those of wheels, which slip; also with a late IMU."""
     plants = (
         ("commonroad 1", "CommonRoad 1", 0.02),
         ("commonroad 3", "CommonRoad 3", 0.02),
@@ -119,7 +119,7 @@ def precise_cases() -> Iterable[RobustnessCase]:
 
 
 def outage_cases() -> Iterable[RobustnessCase]:
-    """A minute without GNSS after a minute with it; with one of these cars, by its IMU alone."""
+    """A minute without GNSS after a minute with it; for one of these cars with its IMU only."""
     yield RobustnessCase("outage, nominal", "outage", drives.OUTAGE)
     for names in product(
         ("wheel radius +1 %", "wheel radius -1 %"), ("gyro scale +0.5 %", "gyro scale -0.5 %")
@@ -131,13 +131,13 @@ def outage_cases() -> Iterable[RobustnessCase]:
 def recorded_case(
     name: str, group: Group, log: Path, truth: Path, configuration: str | Path, receiver: Receiver
 ) -> RobustnessCase:
-    """A drive that was recorded, with a truth for scoring."""
+    """A recorded drive, with a truth for scoring."""
     drive = drives.name_recorded(log, truth, configuration)
     return RobustnessCase(name, group, drive, receivers=(receiver,))
 
 
 def drawn_cases(count: int) -> Iterable[RobustnessCase]:
-    """Pairs and triples of wrongs at random, no two about the same; always the same for the same count."""
+    """Random pairs and triples of errors, each of different subjects; the same for the same count."""
     random = np.random.default_rng(12)
     known = [w for w in WRONGS.values() if w.listed and w.drawn]
     drawn: dict[str, tuple[str, ...]] = {}
@@ -149,13 +149,13 @@ def drawn_cases(count: int) -> Iterable[RobustnessCase]:
 
 
 def car_cases(count: int) -> Iterable[RobustnessCase]:
-    """Cars of which everything is a little wrong; the first ones are the same for all counts."""
+    """Cars in which everything is slightly wrong; the first ones are the same for all counts."""
     for name in (f"{PREFIX}{k}" for k in range(1, count + 1)):
         yield RobustnessCase(name, "cars", drives.OWN, (name,))
 
 
 def _draw(known: list[Wrong], count: int, random: np.random.Generator) -> list[Wrong]:
-    """That many, in the order of the table."""
+    """Draw `count` errors, in the order of the table."""
     order = random.permutation(len(known))
     chosen: dict[str, int] = {}
     for i in order.tolist():

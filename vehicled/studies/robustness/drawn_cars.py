@@ -1,7 +1,8 @@
-"""Cars of which everything is a little wrong at the same time, drawn from what a configuration says of its own σ.
+"""Cars in which everything is slightly wrong at the same time, drawn from the σ in a configuration.
 
-On a car that is its model, all that a filter may have to find is zero, and its σ look too large. Whether they are
-right shows on cars that differ from their files by as much as those σ say: their mean NEES is then 1.
+If a car is equal to its model, all errors that a filter has to find are zero, and its σ look too large.
+Whether the σ are right shows with cars that differ from their files by as much as the σ state: their mean
+NEES is then 1.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from vehicled.studies.robustness.wrongs import (
 )
 
 PREFIX = "drawn car "
-"""Of the names, before their numbers."""
+"""Prefix of the names, before their numbers."""
 _MASS, _HEIGHT, _BRAKE = 0.05, 0.1, 0.1
-"""1 σ of mass, height of the centre of mass and brake gain, of a good data sheet: they are no states of a filter."""
+"""1 σ of mass, height of the centre of mass and brake gain, of a good data sheet: they are not states of a filter."""
 
 
 def find_wrong(name: str) -> Wrong:
-    """What is wrong, by its name: one of `WRONGS`, or a drawn car. Raises KeyError."""
+    """The error of a name: one of `WRONGS`, or a drawn car. Raises KeyError."""
     if name.startswith(PREFIX):
         return _draw_car(name)
     return WRONGS[name]
@@ -102,7 +103,7 @@ def _draw_car(name: str) -> Wrong:
 
 
 def _scale_axles(front: float, rear: float, configuration: Configuration) -> Configuration:
-    """Another cornering stiffness of each axle."""
+    """Scale the cornering stiffness of each axle."""
     by_front, by_rear = (scale_cornering_stiffness(s, configuration).vehicle for s in (front, rear))
     vehicle = replace(configuration.vehicle, front=by_front.front, rear=by_rear.rear)
     return replace(configuration, vehicle=vehicle)

@@ -1,6 +1,6 @@
-"""Drives that estimators are tried on: what was measured, what was true, and the configuration that describes it.
+"""Drives for the estimators: measurements, truth, and the configuration that describes the car.
 
-A drive has a name, from which any process can make it.
+Any process can make a drive from its name.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Receiver = Literal["rtk", "conventional", "none"]
 
 OWN, OUTAGE = "own", "outage"
 OUTAGE_TIMES = (60.0, 120.0)
-"""s, without GNSS."""
+"""Start and end, s, of the time without GNSS."""
 TRUE_COLUMNS = ("x", "y", "yaw", "vx", "vy", "wz", "sideslip")
-"""Of the truth, those that are compared."""
+"""Columns of the truth that are compared."""
 _SEPARATOR = "|"
 ROUGH: dict[Roughness, str] = {"B": "own, class B", "C": "own, class C", "D": "own, class D"}
-"""The own plant on roads of ISO 8608, by class."""
+"""The program's own plant on roads of ISO 8608, by class."""
 HILLS = "own, hills"
-"""The own plant on a road of hills, as on country roads."""
+"""The program's own plant on hilly roads, such as country roads."""
 _SCENARIOS = {
     OWN: find_scenario("mixed_drive"),
     **{
@@ -55,7 +55,7 @@ _SCENARIOS = {
 
 @dataclass(frozen=True)
 class LoggedDrive:
-    """A drive as it reaches an estimator with the true configuration."""
+    """Measurements and truth of a drive, as an estimator with the true configuration receives them."""
 
     configuration: Configuration
     measurements: list[Measurement]
@@ -64,30 +64,30 @@ class LoggedDrive:
 
 
 def name_foreign(plant: str, drive: str, radius_error: float = 0.0) -> str:
-    """The name of a drive of a plant that others wrote."""
+    """The name of a drive of a third-party plant."""
     return _SEPARATOR.join(("foreign", plant, drive, f"{radius_error:g}"))
 
 
 def name_recorded(log: Path, truth: Path, configuration: str | Path) -> str:
-    """The name of a drive that was recorded."""
+    """The name of a recorded drive."""
     return _SEPARATOR.join(("recorded", str(log), str(truth), str(configuration)))
 
 
 def is_installed(drive: str) -> bool:
-    """Whether what its plant needs is there."""
+    """Whether the packages that its plant needs are installed."""
     kind, *rest = drive.split(_SEPARATOR)
     return kind != "foreign" or plants.is_installed(rest[0])
 
 
 def is_simulated_at_length(drive: str) -> bool:
-    """Whether its plant takes long and has not been driven yet by this program."""
+    """Whether its plant takes long and this program has not simulated the drive yet."""
     kind, *rest = drive.split(_SEPARATOR)
     return kind == "foreign" and not plants.is_driven(rest[0], rest[1])
 
 
 @lru_cache(maxsize=2)
 def make_drive(drive: str, receiver: Receiver, seed: int) -> LoggedDrive:
-    """The drive of that name; the last ones are kept. Raises UsageError."""
+    """The drive of that name; the most recent ones are kept. Raises UsageError."""
     kind, *rest = drive.split(_SEPARATOR)
     if kind == "foreign":
         plant, name, error = rest
@@ -105,7 +105,7 @@ def make_drive(drive: str, receiver: Receiver, seed: int) -> LoggedDrive:
 
 @dataclass(frozen=True)
 class _Driven:
-    """What a plant did."""
+    """Result of a plant's drive."""
 
     track: Track
     places: SensorPlaces
@@ -113,7 +113,7 @@ class _Driven:
 
 @lru_cache(maxsize=2)
 def _drive_own(kind: str) -> _Driven:
-    """The prototype's own plant, with the errors that built-in drives have."""
+    """The prototype's own plant, with the errors of built-in drives."""
     scenario: Scenario = _SCENARIOS[kind]
     plant = make_plant(load_configuration("prototype"), scenario.plant)
     track, _ = drive_plant(scenario, plant, None)
@@ -121,7 +121,7 @@ def _drive_own(kind: str) -> _Driven:
 
 
 def _make_truth(track: Track, name: str) -> Table:
-    """What is compared with, at every few steps of a plant."""
+    """The truth for comparisons, at every few steps of a plant."""
     keep = slice(None, None, TRUTH_EVERY)
     t = np.round(track.t[keep] * 1e9).astype(np.int64)
     return Table(t, {c: track.columns[c][keep] for c in TRUE_COLUMNS}, Problems(f"truth of {name}"))

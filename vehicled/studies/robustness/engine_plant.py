@@ -27,57 +27,57 @@ from vehicled.vehicle.parameters import LinearTyre, Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
 SLOWEST = 3.0
-"""m/s: slower, the tyre law chatters in explicit steps."""
+"""m/s: at lower speeds, the tyre law chatters in explicit steps."""
 STEP = 1e-3
-"""s, where nothing else is said."""
+"""Default step, s."""
 _SETTLING = 3.0
-"""s: how long the car rolls straight on before the drive, as its springs do not rest in design position."""
+"""s: time for which the car rolls straight on before the drive, as its springs do not rest in design position."""
 _STANDING = 1.5
-"""s after which a car that stands is within 0.1 mm of its rest."""
+"""s after which a standing car is within 0.1 mm of its rest."""
 _BRAKE_PER_PRESSURE = 3e-4
-"""Of the brakes that the published car lacks: torque of all wheels, N·m/Pa."""
+"""Gain of the brakes, which the published car lacks: torque of all wheels, N·m/Pa."""
 BRAKE_GAINS = _BRAKE_PER_PRESSURE * np.array([0.65, 0.65, 0.35, 0.35]) / 2
-"""Of each wheel, N·m/Pa."""
+"""Gain of each wheel's brake, N·m/Pa."""
 
 Motion = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Of the chassis: centre of mass (3,), R_world_chassis (3, 3), velocity (3,) in world axes, own rates (3,); and the
-wheels' rates (4,). SI."""
+"""Chassis: centre of mass (3,), R_world_chassis (3, 3), velocity (3,) in world axes, body rates (3,); wheels:
+rates (4,). SI."""
 
 
 class DrivenEngine(Protocol):
     """The car in an engine that is stepped from outside, straight on from the world's origin in design position."""
 
     def advance(self, rack: float, rack_rate: float, torques: np.ndarray, roads: np.ndarray) -> None:
-        """One step: rack at its end (m, m/s), torques (4,) about the wheels' axes (N·m).
+        """Make one step: rack at its end (m, m/s), torques (4,) about the wheels' axes (N·m).
 
         `roads` (2, 4): height of the road under each wheel at the end (m), and its rate in the step (m/s).
         """
 
     def read(self) -> Motion:
-        """The motion now."""
+        """The present motion."""
 
     def read_wheels(self) -> Wheels:
-        """The wheels now."""
+        """The present state of the wheels."""
 
     def close(self) -> None:
-        """The drive is over."""
+        """Finish the drive."""
 
 
 MakeEngine = Callable[[Vehicle, float, float], DrivenEngine]
-"""From the vehicle, its initial speed (m/s) and the step (s)."""
+"""A function of the vehicle, its initial speed (m/s) and the step (s)."""
 
 
 class EnginePlant:
-    """That car on roads over a level plane.
+    """The reference vehicle on roads over a level plane.
 
-    What begins straight on at the origin is turned and shifted to where it should. Tyres meet the road as those of
-    `MultibodyPlant` do: each on a level plane that is raised to the road's height under its hub.
+    The engine starts straight on at the origin; its motion is rotated and shifted to the initial pose. Tyres
+    meet the road as in `MultibodyPlant`: each on a level plane at the height of the road under its hub.
     """
 
     def __init__(
         self, vehicle: Vehicle, mounting: SensorPlaces, engine: MakeEngine, step: float = STEP
     ) -> None:
-        """`step`: that all steps have, s."""
+        """`step`: length of all steps, s."""
         self._vehicle, self._make, self._dt = vehicle, engine, step
         self._radii = np.array([vehicle.axle(w).tyre.radius for w in WHEELS])
         self.mounting, self.gravity = mounting, vehicle.gravity
@@ -94,7 +94,7 @@ class EnginePlant:
         )
 
     def reset(self, initial: InitialMotion, ground: Ground) -> None:
-        """On its settled springs at the initial pose and speed. UsageError for a slope, or below `SLOWEST`."""
+        """Start on settled springs at the initial pose and speed. UsageError for a slope, or below `SLOWEST`."""
         plane = replace(ground, roughness=None, edges=[], seed=0)
         if plane != Ground() or initial.speed < SLOWEST:
             raise UsageError(f"this car drives over a level plane and starts at {SLOWEST:g} m/s or more")
@@ -114,7 +114,7 @@ class EnginePlant:
         self._road = None if ground == plane else Road(ground.roughness, ground.edges, ground.seed, start)
 
     def _find_rest(self) -> np.ndarray:
-        """(4,) m: where the hubs are in the chassis of a car that stands; rolling on, toe makes forces and travel."""
+        """(4,) m: positions of the hubs in the chassis at standstill; when rolling, toe causes forces and travel."""
         engine = self._make(self._vehicle, 0.0, STEP)
         for _ in range(round(_STANDING / STEP)):
             engine.advance(0.0, 0.0, np.zeros(4), np.zeros((2, 4)))
@@ -124,7 +124,7 @@ class EnginePlant:
         return rest
 
     def step(self, t: float, dt: float, controls: Controls) -> None:
-        """One step with rack, torques and pressure of its end."""
+        """Make one step with the rack, torques and pressure at its end."""
         rack, brakes = (
             controls.rack,
             controls.brake_pressure * BRAKE_GAINS * np.tanh(self._rates),
@@ -136,7 +136,7 @@ class EnginePlant:
         self._angles += 0.5 * self._dt * (before + self._rates)
 
     def _find_roads(self) -> np.ndarray:
-        """(2, 4): height of the road where the wheels are at the end of the step (m), and its rate (m/s)."""
+        """(2, 4): height of the road at the wheels' positions at the end of the step (m), and its rate (m/s)."""
         before = self._heights
         if self._road is not None:
             wheels = self._engine.read_wheels()
@@ -145,7 +145,7 @@ class EnginePlant:
         return np.stack((self._heights, (self._heights - before) / self._dt))
 
     def truth(self) -> np.ndarray:
-        """(len(ESTIMATE_COLUMNS),) motion of the vehicle origin and of the wheels now; NaN elsewhere."""
+        """(len(ESTIMATE_COLUMNS),) present motion of the vehicle origin and of the wheels; NaN in other columns."""
         place, R_engine, v_engine, rates, spins = self._engine.read()
         R, velocity = self._turn @ R_engine, self._turn @ v_engine
         along = R.T @ velocity + np.cross(rates, self._arm)
@@ -165,17 +165,17 @@ class EnginePlant:
         return self._geometry.angle(0, self._rack), self._geometry.angle(1, self._rack)
 
     def wheel_torques(self, controls: Controls) -> np.ndarray:
-        """(4,) N·m: those of the axles in halves, as open differentials share them."""
+        """(4,) N·m: half of its axle's torque on each wheel, as with open differentials."""
         front, rear = 0.5 * controls.front_torque, 0.5 * controls.rear_torque
         return np.array([front, front, rear, rear])
 
     def close(self) -> None:
-        """The drive is over."""
+        """Finish the drive."""
         self._engine.close()
 
 
 def _find_slip_stiffness(vehicle: Vehicle) -> np.ndarray:
-    """(4,) N by unit of longitudinal slip. UsageError for a tyre law that the engines do not have."""
+    """(4,) N per unit of longitudinal slip. UsageError for a tyre law that the engines do not have."""
     tyres = [vehicle.axle(w).tyre for w in WHEELS]
     linear = [tyre.slip_stiffness_x for tyre in tyres if isinstance(tyre, LinearTyre)]
     if len(linear) < len(tyres):

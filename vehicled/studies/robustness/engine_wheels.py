@@ -1,4 +1,4 @@
-"""Columns of the truth that follow from what an engine's wheels do."""
+"""Columns of the truth that follow from the motion of an engine's wheels."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SLIPS_AND_FORCES, TRAVEL = (
         (("suspension", "deflection"), ("suspension", "rate")),
     )
 )
-"""Places in a row of what the functions here give."""
+"""Indices in a row of the truth of the results of these functions."""
 
 
 def calc_slips_and_forces(wheels: Wheels) -> np.ndarray:
-    """(5, 4): slip angle (rad) and ratio of thin discs on a level road, forces fx, fy, fz in their axes (N).
+    """(5, 4): slip angle (rad) and ratio of thin discs on a level road; forces fx, fy, fz in their axes (N).
 
-    As the estimate defines them: slip of the lowest point at the rolling radius, over the speed of the hub.
+    Defined as in the estimate: slip of the lowest point at the rolling radius, over the speed of the hub.
     """
     axes, velocities = wheels.axes, wheels.velocities
     level = np.hypot(axes[:, 0], axes[:, 1])
@@ -44,7 +44,7 @@ def calc_travel(
 ) -> np.ndarray:
     """(2, 4): height of the hubs over the chassis' centre of mass in its axes, m, and its rate, m/s.
 
-    Of the chassis: centre of mass and its velocity in world axes, R_world_chassis, and its own rates.
+    Arguments of the chassis: centre of mass and its velocity in world axes, R_world_chassis, and body rates.
     """
     arms = (wheels.places - place) @ R
     relative = (wheels.velocities - velocity) @ R - np.cross(rates, arms)

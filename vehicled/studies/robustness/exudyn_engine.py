@@ -13,14 +13,17 @@ from vehicled.studies.robustness.engine_plant import Motion
 from vehicled.vehicle.parameters import Vehicle
 
 _LONGEST = 1000.0
-"""s: after that its loop would end by itself."""
+"""s: after this time its loop would end."""
 
 
 class DrivenExudyn:
-    """In Exudyn, whose loop runs in a thread of its own and waits before each step: it cannot be left and entered."""
+    """The car in Exudyn.
+
+    Exudyn's loop cannot be left and entered, so it runs in a thread and waits before each step.
+    """
 
     def __init__(self, vehicle: Vehicle, speed: float, step: float, own_contact: bool = False) -> None:
-        """With the published tyres, or with Exudyn's own contacts."""
+        """Use the published tyres, or Exudyn's own contacts."""
         self._step = step
         self._engine = ExudynVehicle(vehicle, speed, driven=True, own_contact=own_contact)
         self._ready, self._go = threading.Semaphore(0), threading.Semaphore(0)
@@ -42,7 +45,7 @@ class DrivenExudyn:
         return not self._ended
 
     def advance(self, rack: float, rack_rate: float, torques: np.ndarray, roads: np.ndarray) -> None:
-        """One step. RunError if Exudyn has given up."""
+        """Make one step. RunError if Exudyn has given up."""
         self._engine.set_rack(rack, rack_rate)
         self._engine.set_torques(torques.tolist())
         self._engine.set_roads(*roads)
@@ -52,11 +55,11 @@ class DrivenExudyn:
             raise RunError("Exudyn ended before the drive did")
 
     def read(self) -> Motion:
-        """The motion now."""
+        """The present motion."""
         return self._engine.read()
 
     def read_wheels(self) -> Wheels:
-        """The wheels now."""
+        """The present state of the wheels."""
         return self._engine.read_wheels()
 
     def close(self) -> None:

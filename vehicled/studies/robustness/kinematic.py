@@ -1,8 +1,8 @@
-"""A planar Kalman filter without a model of the car's forces: gyroscope, speeds and GNSS alone.
+"""A planar Kalman filter without a model of the car's forces: only gyroscope, speeds and GNSS.
 
-The gyroscope drives the heading and the longitudinal accelerometer the speed; wheels, or the car's own speed, and
-GNSS correct them. Sideslip is that of steady cornering: yaw rate times (rear / v − understeer · v). A model-based
-filter has to be better than this one, which a wrong model cannot mislead.
+The gyroscope drives the heading and the longitudinal accelerometer the speed; wheels, or the car's own speed,
+and GNSS correct them. Sideslip is that of steady cornering: yaw rate times (rear / v − understeer · v). A
+wrong model cannot affect this filter, so a model-based filter has to be better than it.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ _X, _Y, _YAW, _SPEED, _BIAS, _SCALE, _EAST, _NORTH = range(8)
 of the fixes (m)."""
 _SIZE = 8
 _NEW_SHARE = 0.1
-"""Of a sample in the smoothed acceleration."""
+"""Weight of a new sample in the smoothed acceleration."""
 _TURN_TIME = 0.1
-"""s: over which turned wheel angles make a speed; shorter, it is all rounding."""
+"""s: time over which a change of the wheels' angles gives a speed; over a shorter time it is mostly rounding."""
 _SLOWEST_COURSE = 2.0
-"""m/s: below, the course over ground is not used."""
+"""m/s: below this speed the course over ground is not used."""
 _SLOWEST_SLIP = 1.0
-"""m/s: below, sideslip is taken for zero."""
+"""m/s: below this speed sideslip is assumed to be zero."""
 _COURSE_SIGMA = 0.003
-"""rad: of a course beside the receiver's noise: what the steady sideslip leaves out."""
+"""rad: error of a course in addition to the receiver's noise: deviation from the steady sideslip."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KinematicSettings:
-    """What such a filter knows of car and sensors."""
+    """What such a filter needs to know of car and sensors."""
 
     radius: float
     """Rolling radius of the rear wheels, m."""
     rear: float
-    """From the vehicle origin back to the rear axle, m."""
+    """Distance from the vehicle origin back to the rear axle, m."""
     understeer: float
     """Slip angle of the rear axle per lateral acceleration, rad/(m/s²)."""
     antenna: float = 0.0
-    """Of GNSS, ahead of the vehicle origin, m."""
+    """Distance of the GNSS antenna ahead of the vehicle origin, m."""
     gyro: float = 0.002
     """Noise of the gyroscope, rad/s; as a density, rad/s/√Hz, it drives the heading."""
     wheel_resolution: float = math.radians(7.5)
     """Angle of one count of the wheels, rad."""
     wander: float = 0.3
-    """Slow error of a fix per axis where the receiver has no carrier phase, m, 1 σ."""
+    """1 σ per axis of a fix's slow error, if the receiver has no carrier phase, m."""
     wander_time: float = 120.0
     """Its correlation time, s."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KinematicNoise:
-    """White noise densities of the prediction beside the gyroscope's, and σ at the start."""
+    """White noise densities of the prediction in addition to the gyroscope's, and σ at the start."""
 
     position: float = 1e-3
     """m/√s."""
@@ -72,7 +72,7 @@ class KinematicNoise:
 
 
 class KinematicFilter:
-    """Filter on a plane, stepped from outside: `predict`, then what has been measured at that time.
+    """Filter on a plane, stepped from outside: `predict`, then the measurements of that time.
 
     Not for several threads at once; times are the caller's, in s.
     """
@@ -83,7 +83,7 @@ class KinematicFilter:
         self.initialise(0.0, 0.0, 0.0, 0.0)
 
     def initialise(self, x: float, y: float, yaw: float, speed: float) -> None:
-        """Begin anew at a pose (m, rad) and speed (m/s), with the σ of a start."""
+        """Initialise at a pose (m, rad) and speed (m/s), with the initial σ."""
         n, s = self._noise, self.settings
         self.state = np.array([x, y, yaw, speed, 0.0, 0.0, 0.0, 0.0])
         """(8,) x, y, yaw, speed, gyroscope bias, wheel scale, slow error of fixes east and north."""
@@ -91,7 +91,7 @@ class KinematicFilter:
         self.covariance = np.diag(np.square([*start, s.wander, s.wander]))
         """(8, 8) in the order of `state`."""
         self.yaw_rate = 0.0
-        """Of the last sample, less the bias, rad/s."""
+        """Last measured yaw rate less the bias, rad/s."""
         self._acceleration = 0.0
         self._turned: tuple[float, float] | None = None
         self._transition = np.eye(_SIZE)
@@ -100,7 +100,7 @@ class KinematicFilter:
 
     @property
     def sideslip(self) -> float:
-        """Of steady cornering at the present speed and yaw rate, rad."""
+        """Sideslip of steady cornering at the present speed and yaw rate, rad."""
         speed = float(self.state[_SPEED])
         if speed <= _SLOWEST_SLIP:
             return 0.0
@@ -120,7 +120,7 @@ class KinematicFilter:
     # -- prediction ------------------------------------------------------------------------------------
 
     def predict(self, dt: float) -> None:
-        """Go on by `dt` (s) with the last yaw rate and acceleration."""
+        """Predict by `dt` (s) with the last yaw rate and acceleration."""
         x, step, n, s = self.state, self._transition, self._noise, self.settings
         course, speed = float(x[_YAW]) + self.sideslip, float(x[_SPEED])
         east, north = dt * math.cos(course), dt * math.sin(course)
@@ -151,15 +151,15 @@ class KinematicFilter:
     # -- measurements ----------------------------------------------------------------------------------
 
     def take_yaw_rate(self, rate: float) -> None:
-        """A sample of the gyroscope's vertical axis, rad/s."""
+        """Take a sample of the gyroscope's vertical axis, rad/s."""
         self.yaw_rate = rate - float(self.state[_BIAS])
 
     def take_acceleration(self, acceleration: float) -> None:
-        """A sample of the longitudinal accelerometer, m/s²."""
+        """Take a sample of the longitudinal accelerometer, m/s²."""
         self._acceleration += _NEW_SHARE * (acceleration - self._acceleration)
 
     def update_wheel_angle(self, t: float, angle: float) -> None:
-        """The mean angle of the rear wheels (rad, unwrapped) at `t` (s): what it turned in a while is a speed."""
+        """Update with the rear wheels' mean angle (rad, unwrapped) at `t` (s): its change over time is a speed."""
         if self._turned is None:
             self._turned = t, angle
             return
@@ -169,23 +169,23 @@ class KinematicFilter:
             return
         self._turned = t, angle
         s = self.settings
-        # Two wheels, each the difference of two rounded angles.
+        # Two wheels, each with the difference of two rounded angles.
         sigma = s.radius * s.wheel_resolution / math.sqrt(6) / span
-        # The mean speed of that time was the present one half of it ago.
+        # The mean speed over that time is the speed at its middle.
         self._update_speed(
             s.radius * (angle - before) / span, 0.5 * span * self._acceleration, sigma**2 / 2 + 1e-6
         )
 
     def update_wheel_speed(self, rate: float, variance: float = 0.05**2) -> None:
-        """The mean rotation rate of the rear wheels, rad/s; variance in (m/s)²."""
+        """Update with the mean rotation rate of the rear wheels, rad/s; variance in (m/s)²."""
         self._update_speed(self.settings.radius * rate, 0.0, variance)
 
     def update_vehicle_speed(self, speed: float, variance: float = 0.05**2) -> None:
-        """The car's own speed, m/s; its scale is unknown as that of the wheels is."""
+        """Update with the car's own speed, m/s; its scale is as unknown as that of the wheels."""
         self._update_speed(speed, 0.0, variance)
 
     def _update_speed(self, measured: float, gained: float, variance: float) -> None:
-        """A speed by the wheels, m/s, before the car has `gained` that much, m/s."""
+        """Update with a speed by the wheels, m/s, since which the car has gained `gained`, m/s."""
         speed, scale = float(self.state[_SPEED]), 1 + float(self.state[_SCALE])
         h = np.zeros(_SIZE)
         h[_SPEED], h[_SCALE] = scale, speed
@@ -194,10 +194,10 @@ class KinematicFilter:
     def update_position(
         self, east: float, north: float, variance: float, wanders: bool, age: float = 0.0
     ) -> None:
-        """A fix of the antenna (m, world axes), `variance` of its white noise per axis, m².
+        """Update with a fix of the antenna (m, world axes), `variance` of its white noise per axis, m².
 
-        `wanders`: whether it has the slow error too; `age`: for how long it has been made, s. Since then the car is
-        taken to have gone on at its present speed and yaw rate.
+        `wanders`: whether it has the slow error too; `age`: time since it was measured, s, in which the car
+        is assumed to have kept its present speed and yaw rate.
         """
         x = self.state
         arm, speed = self.settings.antenna, float(x[_SPEED])
@@ -213,11 +213,11 @@ class KinematicFilter:
             h = np.zeros(_SIZE)
             h[axis], h[_YAW], h[_SPEED], h[_EAST + axis] = 1.0, lever_turned + way_turned, way, slow
             seen = before[axis] + lever + way * speed + slow * before[_EAST + axis]
-            # The first axis has moved the state: both are linearised where it was before.
+            # The first axis has changed the state: both are linearised at the state before it.
             self._update(measured - float(seen + h @ (x - before)), h, variance)
 
     def update_course(self, yaw: float, speed: float, sigma: float) -> None:
-        """The course over ground as an angle from east (rad), at that speed over ground (m/s, σ per axis)."""
+        """Update with a course over ground, rad from east, at that speed over ground (m/s, σ per axis)."""
         if speed <= _SLOWEST_COURSE:
             return
         h = np.zeros(_SIZE)
@@ -227,13 +227,13 @@ class KinematicFilter:
         self._update(math.remainder(innovation, 2 * math.pi), h, (sigma / speed) ** 2 + _COURSE_SIGMA**2)
 
     def update_speed(self, speed: float, sigma: float) -> None:
-        """The speed over ground, m/s."""
+        """Update with the speed over ground, m/s."""
         h = np.zeros(_SIZE)
         h[_SPEED] = 1.0
         self._update(speed - float(self.state[_SPEED]), h, sigma**2)
 
     def _update(self, innovation: float, h: np.ndarray, variance: float) -> None:
-        """One scalar observation with the row `h` (8,) of derivatives."""
+        """Update with one scalar observation whose row of derivatives is `h` (8,)."""
         cross = self.covariance @ h
         gain = cross / (float(h @ cross) + variance)
         self.state += gain * innovation

@@ -1,7 +1,7 @@
-"""The planar kinematic filter on a whole log: the yardstick for model-based filters.
+"""The planar kinematic filter on a whole log, to compare model-based filters with.
 
-It is given two privileges that no live filter has: fixes count at the time when they were measured, however late they
-arrived, and the heading at the start is the first course over ground of the drive.
+It has two advantages over any live filter: a fix is used at its time of measurement, however late it arrived,
+and the heading at the start is the first course over ground of the drive.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLUMNS = ("x", "y", "yaw", "vx", "vy", "wz", "sideslip", "sigma.x", "sigma.y",
 
 
 def calc_settings(configuration: Configuration, quality: int) -> KinematicSettings:
-    """What the filter has to know, by the configuration of the car; `quality`: of the receiver's fixes."""
+    """Settings of the filter from the configuration of the car; `quality`: of the receiver's fixes."""
     vehicle, sensors = configuration.vehicle, configuration.sensors
     found = KinematicSettings(
         radius=vehicle.rear.tyre.radius,
@@ -61,7 +61,7 @@ def run_kinematic(
     measurements: Iterable[Measurement],
     settings: KinematicSettings | None = None,
 ) -> Table:
-    """Estimates at each instant of the log; `settings`: in place of those that follow from the configuration.
+    """Estimates at each instant of the log; `settings`: replace those that follow from the configuration.
 
     In the configured world, else around the first fix.
     """
@@ -73,7 +73,7 @@ def run_kinematic(
 
 
 class _Run:
-    """The filter in a log that begins at a first instant."""
+    """The filter on a log, from its first instant."""
 
     def __init__(
         self, configuration: Configuration, instants: Sequence[Instant], settings: KinematicSettings | None
@@ -87,7 +87,7 @@ class _Run:
         self._filter.initialise(*place, start.yaw, start.speed)
 
     def step(self, t: int, values: Mapping[str, float]) -> tuple[float, ...]:
-        """What `_COLUMNS` are after all that was measured at `t` (ns)."""
+        """The values of `_COLUMNS` after all measurements at `t` (ns)."""
         f = self._filter
         if self._t is not None:
             f.predict((t - self._t) * 1e-9)
@@ -101,7 +101,7 @@ class _Run:
         return (*f.read(), *f.sigmas())
 
     def _take_speed(self, t: int, values: Mapping[str, float]) -> None:
-        """By angles or rates of the rear wheels, else the car's own."""
+        """Take the speed from angles or rates of the rear wheels, else the car's own speed."""
         f = self._filter
         if "wheel.rl.angle" in values and "wheel.rr.angle" in values:
             f.update_wheel_angle(t * 1e-9, 0.5 * (values["wheel.rl.angle"] + values["wheel.rr.angle"]))

@@ -1,4 +1,4 @@
-"""What must hold of a row, and which rows miss it."""
+"""Limits that a row has to meet, and rows that miss them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from vehicled.studies.robustness.scores import LATE, QUANTITIES
 from vehicled.studies.robustness.wrongs import ALONE
 
 WORSE_THAN_KINEMATIC = 1.05
-"""No figure may exceed the kinematic filter's by more than this factor."""
+"""No figure may exceed that of the kinematic filter by more than this factor."""
 REJECTED_SHARE = 0.01
-"""Share of a healthy sensor's observations that may be left out."""
+"""Share of a healthy sensor's observations that may be rejected."""
 NEES = (0.5, 2.0)
-"""Of one drive."""
+"""Range of the NEES of one drive."""
 _ESTIMATED_SUBJECTS = {"antenna", "GNSS latency", "IMU latency", "speed latency", "car"}
-"""With these a filter finds the position once it has found what is wrong: the second half of the drive counts."""
+"""A filter can correct its position only after it has found these errors: the second half of the drive counts."""
 
 _BEGUN_STRAIGHT_ON = ("hills", "precise")
-"""Nor is the time of fixes known before the first bend or change of speed."""
+"""In these groups too, as the time of fixes is unknown before the first bend or change of speed."""
 _DEGREE = math.radians(1)
 
 
 @dataclass(frozen=True)
 class Miss:
-    """Something that does not hold."""
+    """A limit that is missed."""
 
     quantity: str
-    """As in a row; `refused.KIND`, `nees.QUANTITY`, `diverged`."""
+    """Named as in a row; `refused.KIND`, `nees.QUANTITY`, `diverged`."""
     value: float
     bound: float
     against: str
@@ -39,7 +39,7 @@ class Miss:
 
 
 def find_limits(case: RobustnessCase, receiver: str) -> dict[str, float]:
-    """The largest RMSE per quantity, SI, where there is a limit."""
+    """The largest RMSE per quantity, SI, for quantities with a limit."""
     if case.group in _LIMITS:
         return _LIMITS[case.group]
     rtk = receiver == "rtk"
@@ -56,9 +56,9 @@ def find_limits(case: RobustnessCase, receiver: str) -> dict[str, float]:
 
 
 _TWICE = ("draws", "cars", "sensors")
-"""Where twice the limits of one thing wrong hold."""
+"""Groups with twice the limits of single errors."""
 _AT_RANDOM = ("draws", "cars")
-"""Of which single ones may be beyond, by chance: their share counts, and the mean NEES."""
+"""Groups of which single rows may miss limits by chance: their share counts, and the mean NEES."""
 _LIMITS: dict[str, dict[str, float]] = {
     "commonroad": {
         "horizontal": 0.25,
@@ -73,13 +73,13 @@ _LIMITS: dict[str, dict[str, float]] = {
     "recorded": {},
 }
 _OUTAGE_SHARE, _OUTAGE_SHARE_ALONE = 0.003, 0.01
-"""Of the distance driven without GNSS; by the IMU alone."""
+"""Largest error as a share of the distance driven without GNSS; the second with the IMU only."""
 
 
 def find_misses(
     case: RobustnessCase, row: Mapping[str, Any], kinematic: Mapping[str, Any] | None
 ) -> list[Miss]:
-    """All that does not hold of the row of a filter; `kinematic`: the row of the yardstick on the same log."""
+    """All misses of the row of a filter; `kinematic`: the row of the kinematic filter on the same log."""
     if row["diverged"]:
         return [Miss("diverged", 1.0, 0.0, "limit")]
     found = [
@@ -119,7 +119,7 @@ def _find_worse(row: Mapping[str, Any], kinematic: Mapping[str, Any]) -> list[Mi
 def find_all_misses(
     cases: Mapping[str, RobustnessCase], rows: Sequence[Mapping[str, Any]]
 ) -> list[list[Miss]]:
-    """The misses of each row, none for the kinematic filter's own."""
+    """The misses of each row; none for the kinematic filter itself."""
     yardsticks = {_log_of(row): row for row in rows if row["estimator"] == KINEMATIC}
     return [
         []

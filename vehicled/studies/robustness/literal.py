@@ -32,7 +32,8 @@ from vehicled.vehicle.car import Car
 from vehicled.vehicle.chart import angular_velocity, axes
 
 COORDINATES = ("r1x", "r1y", "r1z", "psi", "v1z", "v2z", "theta1", "theta2", "theta3", "theta4")
-"""The source's names of z, in m and rad. The 20 states are their errors, then those of their rates in this order."""
+"""The source's names of z, in m and rad. The 20 states are their errors, then the errors of their rates in
+this order."""
 OUTPUTS = (
     *("x", "y", "yaw", "vx", "vy", "wz", "sideslip"),
     *("sigma.x", "sigma.y", "sigma.yaw", "sigma.vx", "sigma.vy", "sigma.sideslip"),
@@ -42,23 +43,23 @@ ReadingKind = Literal["position", "velocity", "gyroscopes", "course", "wheels"]
 
 _N, _PAIRS = len(CHART), len(COORDINATES)
 _WHEELS, _RATES = slice(_N, _PAIRS), slice(_PAIRS, _PAIRS + _N)
-"""Where among the states the wheels' angles are, and the rates of the chassis."""
+"""Indices of the wheels' angles, and of the chassis' rates, among the states."""
 _WHEEL_RATES = slice(_PAIRS + _N, 2 * _PAIRS)
 _ACCELERATIONS = np.array([0.5, 0.5, 1e-4, 0.02, 1e-4, 1e-4, 2.0, 2.0, 2.0, 2.0])
-"""Plant noise on z̈: square roots of spectral densities, m/s²/√Hz and rad/s²/√Hz. Chosen for least errors
-in `mixed_drive` with seed 0: the transition lacks the springs, and with more noise on the slopes corrections tilt the
-car."""
+"""Plant noise on z̈: square roots of spectral densities, m/s²/√Hz and rad/s²/√Hz. Chosen for the least errors
+in `mixed_drive` with seed 0: the transition does not include the springs, and with more noise on the slopes
+corrections tilt the car."""
 _START = np.array(
     [5.0, 5.0, 1e-3, 0.1, 1e-3, 1e-3, *4 * [np.pi], 0.1, 0.1, 1e-3, 0.01, 1e-3, 1e-3, *4 * [0.1]]
 )
-"""σ of the states at the start: of a car on the road, whose wheels are counted from anywhere."""
+"""σ of the states at the start: for a car on the road, with unknown wheel angles."""
 _SLOWEST = 1.0
-"""m/s: σ of the sideslip is that at this speed or above."""
+"""m/s: below it, σ of the sideslip is calculated for this speed."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one sensor measures."""
+    """A measurement of one sensor."""
 
     kind: ReadingKind
     value: np.ndarray
@@ -72,7 +73,7 @@ class LiteralErrors:
     """The simulated car and the errors of its coordinates (see `ErrorStateModel`)."""
 
     def __init__(self, configuration: Configuration) -> None:
-        """At rest on the road."""
+        """Start at rest on the road."""
         self.car = Car(configuration.vehicle)
         sensors = configuration.sensors
         imu, gnss = sensors.imu or Imu(), sensors.gnss or Gnss()
@@ -82,7 +83,7 @@ class LiteralErrors:
         """(20, 20) of the errors after `place`."""
 
     def place(self, east: float, north: float, heading: float, speed: float) -> None:
-        """Move the car at rest there (m), headed along `heading` (rad), its wheels rolling at `speed` (m/s)."""
+        """Place the car at a position (m) with `heading` (rad) and `speed` (m/s), its wheels rolling."""
         self.car.rest()
         change, wheels = np.zeros(CHART_SIZE), np.zeros((2, len(WHEELS)))
         change[[0, 1, YAW]] = np.array([east, north, heading]) - self.state[[0, 1, YAW]]
@@ -107,7 +108,7 @@ class LiteralErrors:
         )
 
     def simulate(self, h: float) -> None:
-        """One step of h (s). As in our filters, the next step goes on from one that has not converged."""
+        """Make one step of h (s). As in our filters, the next step continues even if this one has not converged."""
         self.car.step(h)
 
     def calc_transition(self, h: float) -> Transition:
@@ -118,7 +119,7 @@ class LiteralErrors:
         )
 
     def observe(self, reading: Reading) -> LinearObservation:
-        """A reading at the present state."""
+        """Linearise a reading at the present state."""
         predicted, jacobian = self.predict_reading(reading.kind)
         innovation = reading.value - predicted
         if reading.kind == "course":
@@ -128,7 +129,7 @@ class LiteralErrors:
     def predict_reading(self, kind: ReadingKind) -> tuple[np.ndarray, np.ndarray]:
         """h (m,) and its derivatives by z and ż (m, 20)."""
         state = self.state
-        if kind in ("course", "wheels"):  # the course counts as the heading itself
+        if kind in ("course", "wheels"):  # the heading is used as the course
             place = slice(YAW, YAW + 1) if kind == "course" else _WHEELS
             return state[place], np.eye(2 * _PAIRS)[place]
         results = self._calc_readings(state[:_N], state[_RATES], self._antenna, self._rotation)
@@ -139,7 +140,7 @@ class LiteralErrors:
         return value, jacobian
 
     def apply(self, correction: np.ndarray) -> None:
-        """Δz, Δż (20,) to the car; the suspensions stay as they are."""
+        """Apply Δz, Δż (20,) to the car; the suspensions do not change."""
         wheels = np.stack([correction[_WHEELS], correction[_WHEEL_RATES]])
         self.car.correct(np.concatenate([correction[:_N], correction[_RATES]]), wheels)
 

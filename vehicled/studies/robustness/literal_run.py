@@ -1,6 +1,6 @@
-"""The literal errorEKF on a whole log, with the privileges that the kinematic filter has.
+"""The literal errorEKF on a whole log, with the advantages that the kinematic filter has.
 
-Fixes count at the time when they were measured, and the heading at the start is the first course over ground.
+A fix is used at its time of measurement, and the heading at the start is the first course over ground.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def run_literal(configuration: Configuration, measurements: Iterable[Measurement
 
 
 def read(sensors: Sensors, origin: WorldOrigin | None, values: Mapping[str, float]) -> Iterator[Reading]:
-    """Readings among the channels of an instant, with the configured noise; those without settings are left out."""
+    """Readings among the channels of an instant, with the configured noise; those without settings are omitted."""
     wheels, imu, gnss = sensors.wheel_angles, sensors.imu, sensors.gnss
     if wheels is not None and all(c in values for c in ANGLES):
         yield _make(
@@ -76,6 +76,6 @@ def read(sensors: Sensors, origin: WorldOrigin | None, values: Mapping[str, floa
 
 
 def _make(kind: ReadingKind, value: Iterable[float], *sigma: float) -> Reading:
-    """With one σ for each component, or one for all."""
+    """A reading with one σ for each component, or one for all."""
     given = np.array(list(value))
     return Reading(kind, given, np.broadcast_to(sigma, given.shape))

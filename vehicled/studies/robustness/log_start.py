@@ -1,4 +1,4 @@
-"""How an estimator of a whole log begins: with the log by instants, and what its first fixes say."""
+"""Start of an estimator of a whole log: the log grouped by instants, and the content of its first fixes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 
 _MOVING = 2.0
-"""m/s: from which speed on a course over ground is taken for the heading."""
+"""m/s: speed above which a course over ground is used as the heading."""
 
 Instant = tuple[int, dict[str, float]]
-"""Time of measurement, ns, and all that was measured then."""
+"""Time of measurement, ns, and all measurements of that time."""
 
 
 def group_by_time(measurements: Iterable[Measurement]) -> list[Instant]:
-    """Measurements in the order in which they were made, however late they arrived."""
+    """Measurements in the order of their times of measurement, however late they arrived."""
     ordered = sorted(measurements, key=lambda m: m.t)
     return [
         (t, {c: v for m in group for c, v in m.values.items()})
@@ -29,16 +29,16 @@ def group_by_time(measurements: Iterable[Measurement]) -> list[Instant]:
 
 @dataclass(frozen=True)
 class LogStart:
-    """What is known where a log begins."""
+    """What is known at the start of a log."""
 
     origin: WorldOrigin | None
-    """Of the configured world, else the first fix; None without either."""
+    """Origin of the configured world, else the first fix; None without either."""
     antenna: tuple[float, float] | None
     """East and north of the first fix, m in that world; None without a fix."""
     quality: int
     """NMEA quality of that fix."""
     yaw: float
-    """Heading, rad from east: the first course over ground of the log, wherever that is."""
+    """Heading, rad from east: the first course over ground of the log, at whatever time."""
     speed: float
     """m/s"""
 
@@ -76,7 +76,7 @@ def find_start(configuration: Configuration, instants: Sequence[Instant]) -> Log
 
 
 def find_fix(origin: WorldOrigin, values: Mapping[str, float]) -> tuple[float, float, float]:
-    """East, north and up of a fix, m; at the height of the origin where it has none of its own."""
+    """East, north and up of a fix, m; without a height, up is that of the origin."""
     height = values.get("gnss.alt", origin.height)
     east, north, up = origin.to_world(values["gnss.lat"], values["gnss.lon"], height).tolist()
     return east, north, up

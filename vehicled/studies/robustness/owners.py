@@ -1,10 +1,9 @@
-"""What owners of the plants of others would write into a configuration, and what their cars measure.
+"""Configurations as an owner of the third-party plants would write them, and the measurements of their cars.
 
-CommonRoad's cars are described by a handbook with the package's figures of mass, wheelbase, load per axle, tracks,
-height of the centre of mass and cornering stiffness; springs, inertia and all else are left to the handbook's
-defaults, and the rolling radius is wrong by a share. The car in MuJoCo and Exudyn
-is described by its published hard points. Neither
-torque nor brake pressure is measured.
+CommonRoad's cars are described by a handbook with the package's figures of mass, wheelbase, load per axle,
+tracks, height of the centre of mass and cornering stiffness; springs, inertia and the rest have the
+handbook's defaults, and the rolling radius is wrong by a share. The car in MuJoCo and Exudyn is described by
+its published hard points. Neither torque nor brake pressure is measured.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from vehicled.simulation.sensors import Track, measure
 from vehicled.studies.robustness.plants import PLACES, load_or_drive
 
 _WHITE, _WANDER = 0.5, 0.3
-"""Of a fix per axis, m."""
+"""White and slow error of a fix per axis, m."""
 _WHOLE = math.hypot(_WHITE, _WANDER)
 _WITH_SPEEDS = ("commonroad 3",)
-"""Cars that report speeds of their wheels; the others count teeth."""
+"""Cars that report speeds of their wheels; for the others teeth are counted."""
 _ROLLING_SHARE, _TYRE_STIFFNESS = 0.33, 2e5
-"""Defaults of the handbook's tyre: from the rolling radius to the undeformed one."""
+"""Defaults of the handbook's tyre, which give the undeformed radius from the rolling radius."""
 
 
 def measure_drive(plant: str, drive: str, is_precise: bool, seed: int) -> tuple[Track, list[Measurement]]:
-    """What the car did, and what its sensors measured, in order of arrival; `is_precise`: with an RTK receiver."""
+    """Motion of the car, and its sensors' measurements in order of arrival; `is_precise`: with an RTK receiver."""
     track, sensors = load_or_drive(plant, drive), make_sensors(plant)
     if is_precise:
         sensors = replace(sensors, gnss=RTK)
@@ -48,12 +47,12 @@ def measure_drive(plant: str, drive: str, is_precise: bool, seed: int) -> tuple[
 
 
 def configure(plant: str, radius_error: float) -> Configuration:
-    """That of an owner who has the wheels of a handbook wrong by a share."""
+    """Configuration of an owner whose wheel radius is wrong by a share."""
     return parse_configuration(write_configuration(plant, radius_error))
 
 
 def make_sensors(plant: str) -> SimulatedSensors:
-    """Those of a production car with a conventional receiver."""
+    """Sensors of a production car with a conventional receiver."""
     speeds = plant in _WITH_SPEEDS
     return SimulatedSensors(
         imu=SimulatedImu(rate=100.0),
@@ -76,7 +75,7 @@ def make_sensors(plant: str) -> SimulatedSensors:
 
 
 def write_configuration(plant: str, radius_error: float) -> str:
-    """The YAML of that owner."""
+    """The YAML of that configuration."""
     kind, _, car = plant.partition(" ")
     if kind == "commonroad":
         vehicle = _write_handbook(load_parameters(int(car)), radius_error)
@@ -99,7 +98,7 @@ world: {{latitude: 43.33 deg, longitude: -8.41 deg, height: 100 m}}
 
 
 def _write_handbook(p: Any, radius_error: float) -> str:
-    """One of CommonRoad's cars, by the package's parameters of it."""
+    """YAML of one of CommonRoad's cars, from the package's parameters."""
     wheelbase = p.a + p.b
     front = (p.m_s * p.b / wheelbase + p.m_uf) * GRAVITY
     rear = p.m * GRAVITY - front

@@ -1,4 +1,4 @@
-"""Plants that others wrote, and what they did in each drive: simulated once and kept on the disk."""
+"""Third-party plants, and their motion in each drive: simulated once and kept on the disk."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ PLANTS = {
     "mujoco": ("mujoco", "mujoco"),
     "exudyn": ("exudyn", "exudyn"),
 }
-"""By name: the module and the distribution that they need."""
+"""For each name: the module and the distribution that it needs."""
 DRIVES = {
     "gentle": RandomDrive(duration=70.0, number=1, temper=Temper(lateral=(1.0, 3.5), braking=(1.0, 2.5))),
     "mixed": RandomDrive(duration=70.0, number=2),
     "hard": RandomDrive(duration=70.0, number=3, temper=Temper(lateral=(4.5, 6.5), braking=(3.0, 6.0))),
 }
-"""By what the driver asks of the car."""
+"""Drives by the driver's demands on the car."""
 OWN_CONTACTS = {"mujoco, own contact": "mujoco", "exudyn, own contact": "exudyn"}
-"""Engines with contacts of their own in place of the published tyres."""
+"""Engines with their own contacts instead of the published tyres."""
 PLACES = SensorPlaces(imu_position=(0.15, 0.05, -0.10), antenna=(-0.40, 0.0, 0.80))
-"""Of the sensors in all of them."""
+"""Places of the sensors in all of these cars."""
 _HEAVIER, _SOFTER = 0.05, -0.10
-"""The car in MuJoCo and Exudyn than the published one: mass and cornering stiffness."""
+"""Differences of the car in MuJoCo and Exudyn from the published one: mass and cornering stiffness."""
 _KEPT = (
     *("x", "y", "z", "roll", "pitch", "yaw", "vx", "vy", "vz", "wx", "wy", "wz", "sideslip"),
     *(f"wheel.{w}.{what}" for w in WHEELS for what in ("angle", "speed")),
@@ -52,18 +52,21 @@ _KEPT = (
 
 
 def is_installed(plant: str) -> bool:
-    """Whether its package is."""
+    """Whether the package of a plant is installed."""
     return find_spec(PLANTS[plant][0]) is not None
 
 
 def is_driven(plant: str, drive: str) -> bool:
-    """Whether that track is on the disk."""
+    """Whether the track of that drive is on the disk."""
     return cache.load(_make_key(plant, drive), "track") is not None
 
 
 @lru_cache(maxsize=2)
 def load_or_drive(plant: str, drive: str) -> Track:
-    """What the plant did, from the disk if this program has driven it before. UsageError for unknown names."""
+    """Track of a plant in a drive, from the disk if this program has simulated it before.
+
+    UsageError for unknown names.
+    """
     if drive not in DRIVES:
         raise UsageError(f"expected one of {', '.join(DRIVES)}, got {drive!r}")
     key = _make_key(plant, drive)
@@ -92,13 +95,13 @@ def _drive(plant: str, drive: str) -> Track:
 
 
 def make_other_vehicle() -> Vehicle:
-    """The car in MuJoCo and Exudyn, which is not quite the published one."""
+    """The car in MuJoCo and Exudyn, which differs from the published one."""
     published = load_configuration("reference_vehicle")
     return scale_cornering_stiffness(_SOFTER, scale_mass(_HEAVIER, published)).vehicle
 
 
 def get_engine(name: str) -> MakeEngine:
-    """How the car is made in that engine, whose package is imported only now."""
+    """The function that makes the car in that engine, whose package is imported only now."""
     own_contact = name in OWN_CONTACTS
     if OWN_CONTACTS.get(name, name) == "mujoco":
         from vehicled.studies.robustness.mujoco_engine import DrivenMujoco
@@ -119,7 +122,7 @@ def _make_key(plant: str, drive: str) -> str:
 
 
 def _hash_code() -> str:
-    """Of the code that makes a track, this file with its drives included."""
+    """Hash of the code that makes a track, including this file with its drives."""
     folders = (Path(simulation.__path__[0]), Path(peers.__path__[0]))
     here = Path(__file__)
     paths = [here, *here.parent.glob("*engine*.py"), *(p for f in folders for p in sorted(f.glob("*.py")))]

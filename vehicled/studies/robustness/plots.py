@@ -1,4 +1,4 @@
-"""A picture of a run: every case a line, every quantity a panel."""
+"""Plot of a run: a line for each case, a panel for each quantity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vehicled.studies.robustness.tables import get_unit
 
 _MARKERS = {"rtk": "o", "conventional": "s", "none": "D"}
 _SHIFTS = {"rtk": -0.18, "conventional": 0.18, "none": 0.0}
-"""Of the receivers' places within a case's line."""
+"""Vertical offsets of the receivers within the line of a case."""
 
 
 def draw(rows: Sequence[Mapping[str, Any]], cases: Mapping[str, RobustnessCase], path: Path) -> None:

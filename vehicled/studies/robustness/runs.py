@@ -41,14 +41,14 @@ _OF_LOGS = {KINEMATIC: run_kinematic, LITERAL: run_literal}
 """Estimators of whole logs."""
 RECEIVERS: tuple[Receiver, ...] = ("rtk", "conventional", "none")
 PERIOD_NS = 4_000_000
-"""Of the filter's steps."""
+"""Period of the filter's steps, ns."""
 _FAILURES = (VehicledError, np.linalg.LinAlgError, FloatingPointError)
-"""What ends a run, but not the others."""
+"""Errors that end one run, but not the others."""
 
 
 @dataclass(frozen=True)
 class RobustnessJob:
-    """One row."""
+    """Description of one row."""
 
     case: str
     drive: str
@@ -60,7 +60,7 @@ class RobustnessJob:
 
     @classmethod
     def of_row(cls, row: dict[str, Any]) -> RobustnessJob:
-        """The job that a row came from; KeyError or TypeError if it is none."""
+        """The job that a row came from; KeyError or TypeError if the row is not one of these."""
         values = {f.name: row[f.name] for f in dataclasses.fields(cls)}
         return cls(**values | {"wrongs": tuple(row["wrongs"])})
 
@@ -87,7 +87,7 @@ def _score(estimates: Table, job: RobustnessJob, truth: Table) -> dict[str, Any]
 def _run_on_log(
     configuration: Configuration, job: RobustnessJob, measurements: Sequence[Measurement], truth: Table
 ) -> dict[str, Any]:
-    """Figures of an estimator of whole logs."""
+    """Figures of an estimator that takes a whole log."""
     figures, failed = lost(), None
     try:
         figures = _score(_OF_LOGS[job.estimator](configuration, measurements), job, truth)
@@ -128,20 +128,20 @@ def _describe(error: Exception) -> str:
 
 
 def list_long_drives(jobs: Iterable[RobustnessJob]) -> list[tuple[str, Receiver, int]]:
-    """Drives of these jobs that are better simulated once, before processes share them; arguments of `make_drive`."""
+    """Drives of these jobs that should be simulated once before processes share them; arguments of `make_drive`."""
     found = {job.drive.rpartition("|")[0]: (job.drive, job.receiver, job.seed) for job in jobs}
     return [arguments for arguments in found.values() if is_simulated_at_length(arguments[0])]
 
 
 def prepare(drive: tuple[str, Receiver, int]) -> None:
-    """Simulate one of them, which keeps it on the disk."""
+    """Simulate one of these drives, which is then kept on the disk."""
     make_drive(*drive)
 
 
 def list_jobs(
     cases: Sequence[RobustnessCase], receivers: Sequence[str], estimators: Sequence[str], seeds: Sequence[int]
 ) -> list[RobustnessJob]:
-    """All combinations, those of one log together."""
+    """All combinations, with those of one log together."""
     return [
         RobustnessJob(case.name, case.drive, case.wrongs, receiver, estimator, seed)
         for receiver in RECEIVERS
@@ -154,7 +154,7 @@ def list_jobs(
 
 
 def open_ledger(path: Path | None) -> Ledger[RobustnessJob]:
-    """Rows that there are already; those of another version of the program are not taken. Raises UsageError."""
+    """The ledger of existing rows; rows of another version of the program are not used. Raises UsageError."""
 
     def key(row: dict[str, Any]) -> RobustnessJob:
         job = RobustnessJob.of_row(row)

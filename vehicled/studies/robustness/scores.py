@@ -16,28 +16,29 @@ from vehicled.scoring.scores import compare
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 
 QUANTITIES = ("horizontal", "yaw", "wz", "vx", "sideslip")
-"""Whose RMSE a row has: m, rad, rad/s, m/s, rad."""
+"""Quantities with an RMSE in a row: m, rad, rad/s, m/s, rad."""
 LATE = "horizontal_late"
-"""Key of the RMSE of the position over the second half of a drive, m: what has to be found has been found by then."""
+"""Key of the RMSE of the position over the second half of a drive, m: by then the filter has found the errors."""
 CONSISTENT = ("x", "y", "yaw", "vx", "vy", "sideslip")
-"""Whose NEES a row has, where the filter gives σ."""
+"""Quantities with a NEES in a row, if the filter gives σ."""
 SETTLED = 5.0
-"""s after the first estimate or truth from which on is scored."""
+"""Start of scoring, s after the first estimate or truth."""
 SLOWEST_SIDESLIP = 2.0
-"""m/s: slower, sideslip is anything."""
+"""m/s: below this speed the sideslip is meaningless."""
 DIVERGED = {"horizontal": 10.0, "yaw": math.radians(20), "sideslip": math.radians(20)}
-"""Errors of a filter that has lost the car."""
+"""Errors above which a filter has lost the car."""
 _NOT_REJECTED = ("not moving", "no fix", "not aligned", "either way")
-"""Reasons for which an observation was left out that are not due to the sensor."""
+"""Reasons, not due to the sensor, for which an observation was not used."""
 _KIND_OF_AXIS = dict.fromkeys(GYROSCOPES, "imu.gyro") | dict.fromkeys(ACCELEROMETERS, "imu.accel")
-"""What is removed axis by axis counts among the observations of all axes."""
+"""An observation rejected on a single axis counts as one of the observations of all axes."""
 
 
 def score_run(estimates: Table, truth: Table, offset_known: bool) -> dict[str, Any]:
-    """RMSE of `QUANTITIES` (None where unknown), their largest errors, NEES, and whether the car was lost.
+    """RMSE of `QUANTITIES` (None if unknown), their largest errors, NEES, and whether the car was lost.
 
-    `offset_known`: whether the receiver has no slow error of its own. Else the mean of the position's error is left
-    out of `horizontal`, as no filter can observe it within minutes; it is in `offset`, m.
+    `offset_known`: whether the receiver has no slow error of its own. If it has one, the mean of the
+    position's error is subtracted in `horizontal`, as no filter can observe it within minutes; it is in
+    `offset`, m.
     """
     try:
         compared = compare(estimates, truth)
@@ -75,7 +76,7 @@ def score_outage(
 ) -> dict[str, float]:
     """`distance` driven without GNSS between `times` (s), the largest `error` of position then (m), and its `share`.
 
-    Where the receiver has a slow error of its own, what was its part of the error before the outage is left out.
+    If the receiver has a slow error of its own, the error before the outage is subtracted.
     """
     errors = compare(estimates, truth)
     t = errors.t * 1e-9
@@ -89,7 +90,7 @@ def score_outage(
 
 
 def lost() -> dict[str, Any]:
-    """Of a run that gave no estimate."""
+    """Row of a run that gave no estimate."""
     nothing = dict.fromkeys((*QUANTITIES, LATE))
     return nothing | {"offset": None, "largest": dict(nothing), "nees": {}, "diverged": True, "outage": None}
 
@@ -97,7 +98,7 @@ def lost() -> dict[str, Any]:
 def _nees(
     errors: dict[str, np.ndarray], sigmas: dict[str, np.ndarray], name: str, keep: np.ndarray
 ) -> float | None:
-    """None without errors or without σ, or where that is zero."""
+    """Mean NEES; None without errors or without σ, or if σ is zero."""
     if name not in errors or name not in sigmas:
         return None
     error, sigma = errors[name][keep], sigmas[name][keep]
@@ -118,7 +119,7 @@ def _largest(errors: dict[str, np.ndarray], name: str, keep: np.ndarray) -> floa
 
 
 def calc_rejected(innovations: Iterable[Innovation]) -> dict[str, float]:
-    """Share of observations that were not used, by kind (all four wheels together), of those that could be."""
+    """Share of unused observations, by kind (all four wheels together), among those that could be used."""
     seen: Counter[str] = Counter()
     rejected: Counter[str] = Counter()
     for innovation in innovations:

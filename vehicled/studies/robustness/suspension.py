@@ -1,7 +1,7 @@
-"""How well suspension travel, wheel loads and slip are estimated of cars in other engines, on even and rough roads.
+"""How well suspension travel, wheel loads and slip are estimated, for cars in other engines, on even and rough roads.
 
-The estimator is that of an owner of the published vehicle, once as it is and once with drive torques and brake
-pressure measured, whose brakes its file has then; the car differs from it as in `plants`.
+The estimator has the configuration of an owner of the published vehicle: once as it is, and once with drive
+torques and brake pressure measured, and the brakes in its file. The car differs from it as in `plants`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from vehicled.vehicle.parameters import Vehicle
 
 OWN = "own"
 PLANTS = {OWN: None, "mujoco": "mujoco", "exudyn": "exudyn", **OWN_CONTACTS}
-"""By name: the package that they need."""
+"""For each plant: the package that it needs."""
 ROADS = {
     "flat": Ground(),
     "class B": Ground(roughness="B"),
@@ -61,7 +61,7 @@ QUANTITIES = {
 }
 """Columns of the estimate: m, N, rad, and a ratio."""
 _DRIVE = RandomDrive(duration=30.0, number=8)
-"""Up to 6 m/s² to the sides, 5 to 20 m/s."""
+"""Up to 6 m/s² lateral acceleration, 5 to 20 m/s."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SuspensionJob:
 
 
 def list_plants() -> list[str]:
-    """Those whose packages are installed."""
+    """Plants whose packages are installed."""
     return [name for name, engine in PLANTS.items() if engine is None or is_installed(engine)]
 
 
@@ -91,7 +91,7 @@ def run_job(job: SuspensionJob) -> dict[str, Any]:
 
 
 def drive_car(plant: str, scenario: Scenario) -> Track:
-    """What the car did in that plant."""
+    """Motion of the car in that plant."""
     made = _make_plant(plant)
     try:
         return drive_plant(scenario, made, None)[0]
@@ -109,7 +109,7 @@ def _make_plant(name: str) -> Plant:
 
 
 def _add_brakes(vehicle: Vehicle) -> Vehicle:
-    """Those that the car has in the engines."""
+    """Add the brakes that the car has in the engines."""
     front, rear = (
         replace(axle, brake=replace(axle.brake, gain=gain))
         for axle, gain in ((vehicle.front, BRAKE_GAINS[0]), (vehicle.rear, BRAKE_GAINS[2]))
@@ -118,14 +118,14 @@ def _add_brakes(vehicle: Vehicle) -> Vehicle:
 
 
 def estimate(configuration: Configuration, measurements: list[Measurement]) -> Table:
-    """What the estimator makes of them."""
+    """Result of the estimator with these measurements."""
     steps = make_steps(measurements, PERIOD_NS, Problems("log"))
     results = run_steps(Estimator(configuration), steps, raises=True)
     return scores.tabulate([r.estimate for r in results if r.estimate is not None])
 
 
 def score(estimates: Table, track: Track) -> dict[str, Any]:
-    """RMSE, and standard deviation of what is true about each wheel's mean; all wheels together, after `SETTLED` s.
+    """RMSE, and standard deviation of the truth about each wheel's mean; all wheels together, after `SETTLED` s.
 
     `airborne`: share of the wheels' time without load.
     """

@@ -1,4 +1,4 @@
-"""The table of a run, for people."""
+"""The table of a run as text."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LEGEND = (
 
 
 def get_unit(quantity: str) -> str:
-    """In which a quantity is shown."""
+    """Unit in which a quantity is shown."""
     return _UNITS[quantity]
 
 
 def format_rows(rows: Sequence[Mapping[str, Any]], misses: Sequence[Sequence[Miss]]) -> Iterator[str]:
-    """The rows below the name of their case, then a legend and how many rows hold."""
+    """The rows below the name of their case, then a legend and the number of rows that hold."""
     heading = "".join(f"{f'{q}, {_UNITS[q]}':>{_WIDTH}}  " for q in QUANTITIES)
     yield f"  {'receiver':<12} {'seed':>4} {'estimator':<11}{heading}{'NEES':>11}  rejected"
     case = None
@@ -51,7 +51,7 @@ def format_rows(rows: Sequence[Mapping[str, Any]], misses: Sequence[Sequence[Mis
 
 
 def _format_consistency(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """NEES over many cars, which should be 1 in the mean, by estimator and receiver."""
+    """Mean NEES over many cars, which should be 1, by estimator and receiver."""
     for kind, receiver in dict.fromkeys((row["estimator"], row["receiver"]) for row in rows):
         found = [row["nees"] for row in rows if (row["estimator"], row["receiver"]) == (kind, receiver)]
         values = {q: [nees[q] for nees in found if q in nees] for q in CONSISTENT}
@@ -69,7 +69,7 @@ def _format_row(row: Mapping[str, Any], missed: Sequence[Miss]) -> str:
 
 
 def _is_accurate(missed: Sequence[Miss]) -> bool:
-    """Whether nothing is missed but consistency (`nees.x`) and rejections (`refused.imu.gyro`)."""
+    """Whether at most consistency (`nees.x`) and rejections (`refused.imu.gyro`) miss their limits."""
     return all("." in m.quantity for m in missed)
 
 

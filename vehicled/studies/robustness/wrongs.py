@@ -1,7 +1,7 @@
-"""What may be wrong with a configuration or with a log, each by its name.
+"""Possible errors of a configuration or of a log, each with a name.
 
-The simulated car and its sensors stay the same; what is wrong is the configuration of the estimator, or the
-measurements that reach it. A plant is therefore driven once for all of them.
+The simulated car and its sensors stay the same; the error is in the configuration of the estimator, or in the
+measurements that reach it. Therefore a plant is driven once for all of them.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from vehicled.vehicle.steering import SteeringGeometry
 
 Configured = Callable[[Configuration], Configuration]
 Reached = Callable[[Measurement], Measurement | None]
-"""What reaches the estimator of a measurement; None: nothing."""
+"""A function from a measurement to the one that reaches the estimator; None if nothing reaches it."""
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """One thing that is wrong."""
+    """One error."""
 
     name: str
     subject: str
-    """What it is about; two wrongs of one subject exclude each other."""
+    """Subject of the error; two errors of one subject exclude each other."""
     configured: Configured | None = None
-    """The configuration of the estimator, from the true one."""
+    """Makes the configuration of the estimator from the true one."""
     reached: Callable[[Configuration], Reached] | None = None
-    """What becomes of measurements, for a car that is configured truly."""
+    """Makes the function that changes measurements, for a car that is configured correctly."""
     changes_grip: bool = False
     listed: bool = True
-    """Whether it has a row of its own."""
+    """Whether it has its own row."""
     drawn: bool = True
-    """Whether it is, with that, among those that are combined at random."""
+    """Whether it is also among those that are combined at random."""
 
 
 _FALSE_FROM, _GOING_OFF, _FALSE_FOR = 15.0, 5.0, 20.0
 _PAUSE, _FALSE_AFTER_PAUSE = 8.0, 2.0
-"""s: of false fixes, and of none."""
+"""s: length of the pause without fixes, and of the false fixes after it."""
 _METRES_PER_DEGREE = math.radians(1.0) * MEAN_RADIUS
 
 
@@ -62,7 +62,7 @@ def _axles(configuration: Configuration, change: Callable[[AnyAxle], AnyAxle]) -
 
 
 def scale_radius(share: float, configuration: Configuration) -> Configuration:
-    """Wheels larger by a share."""
+    """Scale the wheel radius by a share."""
 
     def change(axle: AnyAxle) -> AnyAxle:
         return replace(axle, tyre=replace(axle.tyre, radius=axle.tyre.radius * (1 + share)))
@@ -71,7 +71,7 @@ def scale_radius(share: float, configuration: Configuration) -> Configuration:
 
 
 def scale_cornering_stiffness(share: float, configuration: Configuration) -> Configuration:
-    """A steeper rise of the lateral force with slip, to the same greatest force."""
+    """Scale the slope of the lateral force over slip, with the same largest force."""
 
     def change(axle: AnyAxle) -> AnyAxle:
         tyre = axle.tyre
@@ -90,7 +90,7 @@ def scale_cornering_stiffness(share: float, configuration: Configuration) -> Con
 
 
 def scale_friction(share: float, configuration: Configuration) -> Configuration:
-    """Greater forces at the same slope, both along and across."""
+    """Scale the largest forces, lateral and longitudinal, at the same slope."""
 
     def change(axle: AnyAxle) -> AnyAxle:
         tyre = axle.tyre
@@ -117,7 +117,7 @@ def _times(pair: tuple[float, float], factor: float) -> tuple[float, float]:
 
 
 def scale_mass(share: float, configuration: Configuration) -> Configuration:
-    """Another mass of the whole car, by that of its chassis, whose radii of gyration stay."""
+    """Scale the mass of the whole car by changing that of its chassis, whose radii of gyration are kept."""
     vehicle = configuration.vehicle
     chassis = vehicle.chassis
     factor = 1 + share * vehicle.mass / chassis.mass
@@ -127,7 +127,7 @@ def scale_mass(share: float, configuration: Configuration) -> Configuration:
 
 
 def scale_height(share: float, configuration: Configuration) -> Configuration:
-    """Another height of the whole car's centre of mass, by that of its chassis; sensors stay where they are."""
+    """Scale the height of the whole car's centre of mass by changing that of its chassis; sensors do not move."""
     vehicle = configuration.vehicle
     chassis = vehicle.chassis
     rise = share * float(vehicle.center_of_mass()[2])
@@ -146,7 +146,7 @@ def _raised(point: tuple[float, float, float], by: float) -> tuple[float, float,
 
 
 def scale_brake_gain(share: float, configuration: Configuration) -> Configuration:
-    """More braking torque per pressure, by a share."""
+    """Scale the braking torque per pressure by a share."""
 
     def change(axle: AnyAxle) -> AnyAxle:
         return replace(axle, brake=replace(axle.brake, gain=axle.brake.gain * (1 + share)))
@@ -155,7 +155,7 @@ def scale_brake_gain(share: float, configuration: Configuration) -> Configuratio
 
 
 def move_antenna(ahead: float, configuration: Configuration) -> Configuration:
-    """The antenna of the receiver further ahead, m."""
+    """Move the antenna of the receiver ahead, m."""
     gnss = configuration.sensors.gnss
     if gnss is None:
         return configuration
@@ -165,7 +165,7 @@ def move_antenna(ahead: float, configuration: Configuration) -> Configuration:
 
 
 def _doubt_speed(configuration: Configuration) -> Configuration:
-    """The time of the car's own speed as it is by default: a control unit's."""
+    """Use the default time stamps of the car's own speed: those of a control unit."""
     speed = configuration.sensors.vehicle_speed
     if speed is None:
         return configuration
@@ -181,7 +181,7 @@ def _changed(m: Measurement, values: dict[str, float], later: int = 0, arrival: 
 
 
 def offset_steering(angle: float, configuration: Configuration) -> Reached:
-    """Road wheels read an angle (rad) to the left of where they are; rack and steering wheel accordingly."""
+    """Add an angle (rad, to the left) to the readings of the road wheels; rack and steering wheel accordingly."""
     geometry = SteeringGeometry(configuration.vehicle)
     rack = geometry.sign * geometry.rack_per_angle * angle
     offsets = {
@@ -203,7 +203,7 @@ _AXES = (("imu.ax", "imu.ay", "imu.az"), ("imu.wx", "imu.wy", "imu.wz"))
 
 
 def turn_imu(angles: Sequence[float], _: Configuration) -> Reached:
-    """The device is turned by roll, pitch and yaw (rad) against the axes in which it is configured."""
+    """Rotate the device by roll, pitch and yaw (rad) relative to its configured axes."""
     R = rotations(*(np.array([angle]) for angle in angles))[0]
 
     def reach(m: Measurement) -> Measurement:
@@ -222,7 +222,7 @@ def _roll_imu(angle: float, configuration: Configuration) -> Reached:
 
 
 def scale_steering(share: float, _: Configuration) -> Reached:
-    """The steering sensor measures more, as with another ratio than the configured one."""
+    """Scale the readings of the steering sensor, as with another ratio than configured."""
 
     def reach(m: Measurement) -> Measurement:
         values = {c: v * (1 + share) if c.startswith("steer.") else v for c, v in m.values.items()}
@@ -232,7 +232,7 @@ def scale_steering(share: float, _: Configuration) -> Reached:
 
 
 def scale_gyro(share: float, _: Configuration) -> Reached:
-    """The gyroscope reads more by a share."""
+    """Scale the readings of the gyroscope by a share."""
 
     def reach(m: Measurement) -> Measurement:
         if "imu.wz" not in m.values:
@@ -243,7 +243,7 @@ def scale_gyro(share: float, _: Configuration) -> Reached:
 
 
 def delay(device: str, seconds: float, _: Configuration) -> Reached:
-    """Time stamps are `seconds` too late; a late one delays the arrival, an early one does not advance it."""
+    """Make time stamps `seconds` late; if positive, the arrival is late too, if negative, it is not early."""
     shift = round(seconds * 1e9)
 
     def reach(m: Measurement) -> Measurement:
@@ -263,7 +263,7 @@ def _drop(channels: tuple[str, ...], _: Configuration) -> Reached:
 
 
 def _thin(device: str, interval: float, _: Configuration) -> Reached:
-    """Of a device, no more than one measurement per interval, s."""
+    """Pass no more than one measurement of a device per interval, s."""
     shortest, last = round(interval * 1e9), -math.inf
 
     def reach(m: Measurement) -> Measurement | None:
@@ -278,7 +278,7 @@ def _thin(device: str, interval: float, _: Configuration) -> Reached:
 
 
 def _displace_fixes(metres: float, _: Configuration) -> Reached:
-    """Positions go off to the east within 5 s, as between buildings, and are back at once after 20 s."""
+    """Move positions to the east within 5 s, as between buildings, and back at once after 20 s."""
     begun = math.nan
 
     def reach(m: Measurement) -> Measurement:
@@ -294,7 +294,7 @@ def _displace_fixes(metres: float, _: Configuration) -> Reached:
 
 
 def _displace_after_pause(metres: float, _: Configuration) -> Reached:
-    """No fixes for 8 s, as in a tunnel; the first ones after it are off to the east for 2 s."""
+    """Remove fixes for 8 s, as in a tunnel; the first ones after it are off to the east for 2 s."""
     begun = math.nan
 
     def reach(m: Measurement) -> Measurement | None:
@@ -314,7 +314,7 @@ def _move_east(values: dict[str, float], metres: float) -> dict[str, float]:
 
 
 def _change_velocity(change: Callable[[float, complex], complex]) -> Reached:
-    """The receiver's speed and course are those of another velocity: of its time (s) and itself, north + i east."""
+    """Change the receiver's speed and course: `change` takes time (s) and velocity, north + i east."""
 
     def reach(m: Measurement) -> Measurement:
         v = m.values
@@ -327,7 +327,7 @@ def _change_velocity(change: Callable[[float, complex], complex]) -> Reached:
 
 
 def _smooth_velocity(seconds: float, _: Configuration) -> Reached:
-    """A first-order filter in the receiver, of the velocity alone."""
+    """Apply a first-order filter in the receiver, to the velocity only."""
     smooth: complex | None = None
     before = 0.0
 
@@ -342,7 +342,7 @@ def _smooth_velocity(seconds: float, _: Configuration) -> Reached:
 
 
 def _add_velocity_noise(sigma: float, _: Configuration) -> Reached:
-    """White noise, m/s per axis, that the receiver does not report."""
+    """Add white noise, m/s per axis, that the receiver does not report."""
     random = np.random.default_rng(5)
     return _change_velocity(lambda t, v: v + complex(*random.normal(0.0, sigma, 2)))
 
@@ -360,7 +360,7 @@ def _signed(
     changes_grip: bool = False,
     listed: bool = True,
 ) -> list[Wrong]:
-    """One at both signs; `size` in SI, `shown` as the name has it."""
+    """An error with both signs; `size` in SI, `shown` as in the name."""
     return [
         Wrong(
             f"{subject} {sign * shown:+g}{unit}",
@@ -388,7 +388,7 @@ _ABSENT: dict[str, tuple[str, ...]] = {
     "no speed and course of GNSS": ("gnss.speed", "gnss.course"),
     ALONE: ("wheel.", "vehicle.", "steer.", "torque.", "brake."),
 }
-"""Sensors that a car does not have: the channels that are missing."""
+"""Sensors that a car does not have: prefixes of the missing channels."""
 
 
 def _make_all() -> Iterable[Wrong]:
@@ -430,13 +430,13 @@ def _make_all() -> Iterable[Wrong]:
 
 
 WRONGS: dict[str, Wrong] = {w.name: w for w in _make_all()}
-"""All that may be wrong, by name."""
+"""All errors by name."""
 
 
 def apply_wrongs(
     wrongs: Iterable[Wrong], configuration: Configuration, measurements: list[Measurement]
 ) -> tuple[Configuration, list[Measurement]]:
-    """The configuration of the estimator, and the measurements that reach it in order of arrival."""
+    """The configuration of the estimator, and the measurements that reach it, in order of arrival."""
     configured = configuration
     for wrong in wrongs:
         if wrong.configured is not None:
