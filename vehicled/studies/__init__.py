@@ -1,1 +1,1 @@
-"""Studies beside the daemon, which it never imports: linkage observers, robustness, faults, benchmarks."""
+"""Studies, which the daemon never imports: linkage observers, robustness, faults, benchmarks."""

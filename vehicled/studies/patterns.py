@@ -1,4 +1,4 @@
-"""The cases of a study that its user wants, by patterns of their names."""
+"""Choice of a study's cases by patterns of their names."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -7,9 +7,9 @@ from vehicled.errors import UsageError
 
 
 def choose(names: Sequence[str], patterns: Sequence[str] | None, what: str) -> list[str]:
-    """The names that match any pattern with `*`, in capitals or not, in their order; all where `patterns` is None.
+    """The names that match any pattern with `*`, ignoring case, in their order; all names if `patterns` is None.
 
-    UsageError for a pattern that matches none; `what` a name is of, in its message.
+    UsageError for a pattern without match; `what`: kind of the names, for its message.
     """
     if patterns is None:
         return list(names)
@@ -20,5 +20,5 @@ def choose(names: Sequence[str], patterns: Sequence[str] | None, what: str) -> l
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a pattern with `*` is one of a name, in capitals or not."""
+    """Whether a name matches a pattern with `*`, ignoring case."""
     return fnmatchcase(name.casefold(), pattern.casefold())

@@ -1,1 +1,1 @@
-"""Benchmarks, one module each, which the command `bench` runs."""
+"""Benchmarks, one module each, run by the command `bench`."""

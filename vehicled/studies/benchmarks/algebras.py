@@ -1,7 +1,7 @@
-"""SymPy and CasADi on the functions of `vehicled bench codegen`, where they are installed.
+"""SymPy and CasADi on the functions of `vehicled bench codegen`, if they are installed.
 
 Each derives the function in its own expressions by the same explicit derivation, then searches for common
-sub-expressions; operations are counted in the same way as ours.
+sub-expressions; operations are counted in the same way as for this program.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class _Peer:
 
 
 class Sympy(_Peer):
-    """SymPy with its `cse` as it comes: 295 operations of the four-bar function, 259 with `optimizations="basic"`."""
+    """SymPy with its default `cse`: 295 operations of the four-bar function, 259 with `optimizations="basic"`."""
 
     def symbol(self, name: str) -> Any:
         """A symbol of that name."""
         return self.package.Symbol(name)
 
     def constant(self, value: float) -> Any:
-        """A number, as an integer where it is one."""
+        """A number, as an integer if it is one."""
         return self.package.Integer(value) if value.is_integer() else self.package.Float(value)
 
     def gradient(self, values: Row, coordinates: Sequence[Coordinate]) -> list[Row]:
@@ -72,7 +72,7 @@ class Sympy(_Peer):
         return [sum(s * r for s, r in zip(row, rates, strict=True)) for row in zip(*slopes, strict=True)]
 
     def operations(self, outputs: Row) -> int:
-        """Operations after `cse`, of shared expressions and results."""
+        """Operations of shared expressions and results after `cse`."""
         shared, results = self.package.cse(outputs)
         return sum(int(self.package.count_ops(e)) for e in (*(e for _, e in shared), *results))
 

@@ -1,10 +1,10 @@
-"""How many operations a generated function takes, and how long it takes to generate it.
+"""Number of operations of a generated function, and the time to generate it.
 
 The function: mass matrix and generalised forces together, with the source's sign, [−M | −δ] of M q̈ = δ
-(Plaza et al., figure 1). Every +, −, ×, ÷, negation and function call counts one; a square is a multiplication.
-By this count, the legible part of the source's listing has 284 of its 285 operations; without negations, 256.
-Loads, stores and constants do not count, nor do entries that are zero by structure. Operations on parameters alone
-are counted too.
+(Plaza et al., figure 1). Every +, −, ×, ÷, negation and function call counts one; a square is a
+multiplication. By this count, the legible part of the source's listing has 284 of its 285 operations; without
+negations, 256. Loads, stores and constants do not count, nor do entries that are structurally zero.
+Operations on parameters only are counted too.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ PUBLISHED = {
         "bytes": 656_000,
     },
 }
-"""Plaza et al. 2017; another such locomotive, and code in another form."""
+"""Plaza et al. 2017; their locomotive is a different one, and their code has another form."""
 
 _SLOW = ("sympy", "locomotive")
-"""SymPy takes minutes for it."""
+"""SymPy takes minutes for the locomotive."""
 
 
 def with_operators(linkage: SymbolicLinkage) -> list[Atom]:
@@ -47,7 +47,7 @@ def with_operators(linkage: SymbolicLinkage) -> list[Atom]:
 
 
 def atomised(linkage: SymbolicLinkage) -> list[Atom]:
-    """[−M | −δ] by atomisation alone, from the explicit derivation."""
+    """[−M | −δ] by atomisation only, from the explicit derivation."""
     return _explicit(linkage, Atoms(linkage.system))
 
 
@@ -60,9 +60,9 @@ def _negated(matrix: list[Row], forces: Row) -> Row:
 
 
 def program(linkage: SymbolicLinkage, outputs: list[Atom]) -> Program:
-    """The function as the one kernel of a program on the arrays `parameters`, `q`, `qd` and `MQ`.
+    """The function as the only kernel of a program on the arrays `parameters`, `q`, `qd` and `MQ`.
 
-    `MQ`: the n² entries of −M by rows, then −δ. Entries that are zero by structure are not stored.
+    `MQ`: the n² entries of −M by rows, then −δ. Structural zeros are not stored.
     """
     system = linkage.system
     made = Program(system.graph)
@@ -76,7 +76,7 @@ def program(linkage: SymbolicLinkage, outputs: list[Atom]) -> Program:
 
 
 def python_text(name: str) -> str:
-    """The function of one of `LINKAGES` as Python that people can read."""
+    """The function of one of `LINKAGES` as readable Python."""
     linkage = LINKAGES[name]()
     made = program(linkage, with_operators(linkage))
     return python.source(made.kernels[KERNEL], made.layout)
@@ -85,7 +85,8 @@ def python_text(name: str) -> str:
 def bench_codegen(slow: bool, progress: Callable[[float, str], None]) -> dict[str, Any]:
     """The contents of `vehicled bench codegen --json`.
 
-    `slow`: also what takes many minutes. `progress` receives how many derivations are done and which is next.
+    `slow`: include derivations that take many minutes. `progress` receives the number of completed
+    derivations and the name of the next.
     """
     packages = algebras.installed()
     theirs = [(p, name) for p in packages for name in LINKAGES if slow or (p, name) != _SLOW]
@@ -101,7 +102,7 @@ def bench_codegen(slow: bool, progress: Callable[[float, str], None]) -> dict[st
 
 
 def _ours(make: Callable[..., SymbolicLinkage]) -> dict[str, Any]:
-    """Time from the description to the text for the compiler; operations; size of the function in C."""
+    """This program: time from the description to the text for the compiler; operations; size of the function in C."""
     result: dict[str, Any] = {}
     for suffix, derive in (("", with_operators), ("_atomised", atomised)):
         begin = time.perf_counter()
@@ -131,7 +132,7 @@ def _count(made: Program, suffix: str) -> dict[str, Any]:
 
 
 def _theirs(peer: algebras.Peer, make: Callable[..., SymbolicLinkage]) -> dict[str, Any]:
-    """Time from the description to the end of their search for common sub-expressions."""
+    """Another package: time from the description to the end of its search for common sub-expressions."""
     begin = time.perf_counter()
     operations = peer.operations(_explicit(make(), peer))
     return {"operations": operations, "seconds": time.perf_counter() - begin}

@@ -19,7 +19,7 @@ Row = list[Any]
 
 
 class Algebra(Protocol):
-    """Expressions with + − × and these functions. Terms that are zero are expected to be dropped at once."""
+    """Interface of expressions with + − × and these functions. Terms that are zero should be dropped at once."""
 
     def take(self, atom: Atom) -> Any:
         """A given expression (symbol, constant or short formula) in this algebra."""
@@ -80,7 +80,7 @@ class _Derivation:
         return self._rotations[base]
 
     def position(self, point: Point) -> Row:
-        """From the ground."""
+        """Position from the ground."""
         if point.parent is None:
             return [self.zero] * 3
         if point not in self._positions:
@@ -99,7 +99,7 @@ class _Derivation:
         return found
 
     def movers(self, point: Point, base: Base) -> list[Coordinate]:
-        """The coordinates that move a body at a point that turns with a base."""
+        """Coordinates that move a body at a point that rotates with a base."""
         found = dict.fromkeys(self.axes(base))
         p: Point | None = point
         while p is not None:
@@ -145,7 +145,7 @@ class _Derivation:
             self.forces[c.index] = self.forces[c.index] - dot(e, spin)
 
     def central_inertia(self, body: RelativeBody) -> list[Row]:
-        """About the centre of mass, in body axes."""
+        """Inertia about the centre of mass, in body axes."""
         mass, (x, y, z) = self.algebra.take(body.mass), self.take(body.centre)
         (xx, yy, zz), (xy, yz, zx) = self.take(body.moments), self.take(body.products)
         xx, yy, zz = xx - mass * (y * y + z * z), yy - mass * (z * z + x * x), zz - mass * (x * x + y * y)
@@ -169,7 +169,7 @@ class _Derivation:
             self.add_spring(spring)
 
     def add_spring(self, spring: RelativeSpring) -> None:
-        """Its force times the derivatives of the distance."""
+        """Add a spring's force times the derivatives of its distance."""
         a, b = (self.position(p) for p in spring.points)
         apart = [y - x for x, y in zip(a, b, strict=True)]
         distance = self.algebra.sqrt(dot(apart, apart))
@@ -208,7 +208,7 @@ def product(a: list[Row], b: list[Row]) -> list[Row]:
 
 
 class Atoms:
-    """Atomisation alone: the algebra is the graph of the system itself."""
+    """Atomisation only: the algebra is the graph of the system itself."""
 
     def __init__(self, system: RelativeSystem) -> None:
         self.graph = system.graph

@@ -1,4 +1,4 @@
-"""Four-bar linkages of slender rods: their classes, how far their input turns, and their assembly in closed form.
+"""Four-bar linkages of slender rods: classes, range of the input angle, and assembly in closed form.
 
 Lengths are (ground, input, floating, output), m. The input turns about A at the origin and carries P at its end, the
 output turns about B at (ground, 0) and carries Q; the floating bar joins P and Q. Classes after McCarthy and Soh,
@@ -18,7 +18,7 @@ from vehicled.multibody.elements import Angle, Bar, GroundBody
 
 Lengths = Sequence[float]
 GRAVITY = 9.8
-"""m/s², as the source has it."""
+"""m/s², as in the source."""
 
 _KINDS = (
     "0-rocker 0-rocker",
@@ -30,24 +30,24 @@ _KINDS = (
     "0-rocker π-rocker",
     "crank-rocker",
 )
-"""By 4[T1 > 0] + 2[T2 > 0] + [T3 > 0]; the input first. With angles from the direction A to B, a 0-rocker swings
-through 0, a π-rocker through π, a rocker through neither."""
+"""Kind by 4[T1 > 0] + 2[T2 > 0] + [T3 > 0]; the input first. With angles from the direction A to B, a
+0-rocker swings through 0, a π-rocker through π, a rocker through neither."""
 
 
 @dataclass(frozen=True)
 class Grashof:
-    """What kind of linkage some lengths make."""
+    """Kind of linkage for given lengths."""
 
     kind: str
-    """Empty where it folds, as then it is none of the eight."""
+    """Empty if the linkage folds, as then it is none of the eight kinds."""
     folds: bool
-    """It can be flat; there it may change from one way of assembly to the other."""
+    """Whether all bars can lie on one line; there it may change to the other way of assembly."""
     turns_fully: bool
-    """The input."""
+    """Whether the input can make full turns."""
 
 
 def classify(lengths: Lengths) -> Grashof:
-    """The kind of linkage that these lengths make. Raises UsageError when there is none."""
+    """The kind of linkage with these lengths. Raises UsageError if they cannot be assembled."""
     ground, link, floating, output = _checked(lengths)
     t1 = ground + floating - link - output
     t2 = output + ground - link - floating
@@ -61,7 +61,7 @@ def classify(lengths: Lengths) -> Grashof:
 def input_ranges(lengths: Lengths) -> list[tuple[float, float]]:
     """Intervals of the input's angle at which the linkage can be assembled, rad.
 
-    One, or two that are images of each other; (−π, π) when it turns fully.
+    One, or two that are mirror images; (−π, π) if it turns fully.
 
     The distance of P from B has to be from |floating − output| to floating + output. Raises UsageError.
     """
@@ -70,7 +70,7 @@ def input_ranges(lengths: Lengths) -> list[tuple[float, float]]:
     def cosine(distance: float) -> float:
         return float((ground**2 + link**2 - distance**2) / (2.0 * ground * link))
 
-    # cos θ falls as P moves away from B.
+    # cos θ decreases as P moves away from B.
     largest, smallest = cosine(abs(floating - output)), cosine(floating + output)
     if smallest <= -1.0 and largest >= 1.0:
         return [(-np.pi, np.pi)]
@@ -94,7 +94,7 @@ def random_angles(lengths: Lengths, count: int, random: np.random.Generator) -> 
 
 
 def random_branches(count: int, random: np.random.Generator) -> np.ndarray:
-    """(count,) of 1 and −1, see `assemble`."""
+    """(count,) numbers 1 or −1, see `assemble`."""
     return np.where(random.random(count) < 0.5, 1.0, -1.0)
 
 
@@ -111,7 +111,7 @@ def assemble(
     px, py = link * np.cos(angles), link * np.sin(angles)
     bx, by = ground - px, -py
     squared = bx**2 + by**2
-    # Along P to B, and across it to the left.
+    # Components along the line from P to B, and perpendicular to the left.
     along = (squared + floating**2 - output**2) / (2.0 * squared)
     height = floating**2 / squared - along**2
     if np.any(height < -1e-9):
@@ -129,11 +129,11 @@ def assemble(
 
 
 def describe(lengths: Lengths, masses: Sequence[float] = (1.0, 1.0, 0.0)) -> Description:
-    """The linkage as a mechanism, its input's angle called "crank".
+    """The linkage as a mechanism; its input's angle is named "crank".
 
-    `masses` of input, floating and output bar, kg: slender rods with a central inertia of m L²/12. As in the source
-    the output has none: it is a constant distance (the source gives the others an inertia about their ends that
-    makes the central one negative). Raises UsageError.
+    `masses` of input, floating and output bar, kg: slender rods with a central inertia of m L²/12. As in the
+    source, the output has no mass: it is a constant distance (the source gives the others an inertia about
+    their ends that makes the central one negative). Raises UsageError.
     """
     ground, link, floating, output = _checked(lengths)
     (q, _) = assemble(lengths, random_angles(lengths, 1, np.random.default_rng(0)), np.ones(1))

@@ -20,7 +20,7 @@ _DIGITS = 50
 
 
 def bench_identify(study: Study, progress: Callable[[float, str], None]) -> dict[str, Any]:
-    """The contents of `vehicled bench identify --json`; `progress` receives the share that is done."""
+    """The contents of `vehicled bench identify --json`; `progress` receives the completed share."""
     progress(0.0, "rank")
     first = study.first
     exact = _calc_exact(study, lambda share: progress(0.28 * share, "rank"))
@@ -48,13 +48,13 @@ def bench_identify(study: Study, progress: Callable[[float, str], None]) -> dict
 
 @dataclass(frozen=True)
 class _Exact:
-    """Equations of states at random, in extended precision."""
+    """Equations of random states, in extended precision."""
 
     w: np.ndarray
-    """(rows, p) decimals."""
+    """(rows, p) decimal numbers."""
     base: extended.ExtendedBase
     z: np.ndarray
-    """(states, f) and their rates and accelerations."""
+    """(states, f), with their rates and accelerations."""
     rates: tuple[np.ndarray, np.ndarray]
 
     def calc_rank(self, columns: Sequence[int]) -> int:
@@ -69,7 +69,7 @@ def _calc_exact(study: Study, progress: Callable[[float], None]) -> _Exact:
     reach = 0.5 * (study.ranges.high - study.ranges.low)
     shares = study.random.uniform(-1.0, 1.0, (3, states, f))
     centre = 0.5 * (study.ranges.high + study.ranges.low)
-    # Wheels turn by an eighth of a turn at most, so that their angles do not dominate.
+    # Wheels rotate by at most an eighth of a turn, so that their angles do not dominate.
     z = centre + shares[0] * np.minimum(reach, 0.8)
     assert study.ranges.rate is not None
     assert study.ranges.acceleration is not None
@@ -87,7 +87,7 @@ def _calc_exact(study: Study, progress: Callable[[float], None]) -> _Exact:
 
 
 def _bench_ranks(study: Study, exact: _Exact) -> dict[str, Any]:
-    """By tolerance in double precision, of several motions, and in extended precision."""
+    """Ranks by tolerance in double precision, for several motions, and in extended precision."""
     mechanism, exactly = study.mechanism, exact.base
     solved = motions.solve_motion(mechanism, np.zeros(len(exact.z)), exact.z, *exact.rates)
     noise = 1e-6
@@ -120,7 +120,7 @@ def _bench_excitation(study: Study) -> dict[str, Any]:
 
 
 def _bench_sets(study: Study, exact: _Exact) -> list[dict[str, Any]]:
-    """Of the printed sets: their rank in extended precision, and how they agree with the parameters found there."""
+    """For the printed sets: their rank in extended precision, and their agreement with the parameters found there."""
     rows: list[dict[str, Any]] = []
     w = study.observed["optimised"][0][0][..., : study.inertial].reshape(-1, study.inertial)
     scale = np.abs(w).max()
@@ -147,7 +147,7 @@ def _bench_sets(study: Study, exact: _Exact) -> list[dict[str, Any]]:
 def _bench_studies(study: Study, progress: Callable[[float], None]) -> list[dict[str, Any]]:
     """Prediction errors over the number of parameters.
 
-    By motion that is fitted to, set, error of the priors, noise of the forces.
+    Rows by fitted motion, set, error of the priors, and noise of the forces.
     """
     rows = []
     cases = [(m, s, e) for m in MOTIONS for s in study.sets for e in study.effort.prior_errors]
@@ -203,7 +203,7 @@ def _medians(tries: Sequence[Sequence[relevance.ReducedModel]]) -> list[dict[str
 
 
 def _bench_feasible(study: Study) -> list[dict[str, Any]]:
-    """All 154 parameters at once, kept physically consistent, with noise and priors of some error."""
+    """All 154 parameters estimated at once, physically consistent, with noise and priors with errors."""
     w, forces = study.observed["optimised"][0]
     w_validation, expected = study.observed["validation"][0]
     p, rows = w.shape[-1], []
@@ -211,7 +211,7 @@ def _bench_feasible(study: Study) -> list[dict[str, Any]]:
     for error in study.effort.prior_errors:
         noisy, deviations = study.add_noise(forces)
         inertial = study.draw_priors(error)
-        # A mass of zero is no possible prior, whatever its error.
+        # A mass of zero is no valid prior.
         masses = [k for k, name in enumerate(study.regressor.names) if name.endswith(".m")]
         inertial[masses] = np.maximum(inertial[masses], 0.1 * study.true[masses])
         prior = np.concatenate([inertial, springs])
@@ -234,7 +234,7 @@ def _bench_feasible(study: Study) -> list[dict[str, Any]]:
 
 
 def _bench_springs(study: Study) -> list[dict[str, Any]]:
-    """Standard deviations of stiffness and damping estimated beside the relevant parameters, with noise."""
+    """Standard deviations of stiffness and damping, estimated with the relevant parameters, with noise."""
     w, forces = study.observed["optimised"][0]
     kept = study.order(study.first, study.get_equations("optimised", study.first), study.true)[:20]
     columns = [*study.first.independent[kept], *range(study.inertial, w.shape[-1])]

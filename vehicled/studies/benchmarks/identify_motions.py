@@ -1,8 +1,9 @@
 """Motions that excite all base parameters of a set: one for each of the source's sets, from several starts.
 
-The condition is that of W with its columns scaled to one, which does not depend on units. It is near the inverse of
-rounding, so that its differences are rough and a gradient is none: the search takes no derivatives (`evolution`). As
-in the source the wheels spin in one harmonic, and the others are free.
+The criterion is the condition of W with its columns scaled to one, which does not depend on units. It is near
+the inverse of the rounding error, so that it is not smooth and has no useful gradient: the search uses no
+derivatives (`evolution`). As in the source, the wheels spin in one harmonic, and the other harmonics are
+free.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from vehicled.studies.benchmarks.identify_study import FREQUENCY, Effort, Study
 PUBLISHED = dict(zip([*VALID, REJECTED], (1.13e12, 1.11e14, 9.55e13, 1.42e14, 1.21e19), strict=True))
 """Table 5.7, for another suspension of this topology."""
 _REACH = np.array([0.08, 0.08, 25.0, 25.0, 0.06])
-"""m, rad: of travels, spins, rack; not all of it can be used at once."""
+"""Amplitudes, m and rad, of travels, spins and rack; they cannot all be reached at once."""
 _SPINS = [2, 3]
 _HARMONICS = 5
 _SAMPLES = 100
@@ -34,7 +35,7 @@ _DEVIATION = 0.3
 
 @dataclass(frozen=True)
 class MotionJob:
-    """One search."""
+    """One search from one start."""
 
     name: str
     seed: int
@@ -48,14 +49,14 @@ def _make_study() -> Study:
 def find_motions(
     starts: int, evaluations: int, executor: Executor, progress: Callable[[float], None]
 ) -> list[dict[str, Any]]:
-    """Rows by set: conditions of the motions drawn, of the best one found, and those published.
+    """Rows by set: conditions of the random motions, of the best motion found, and the published condition.
 
-    `progress` receives the number of searches that are done.
+    `progress` receives the number of completed searches.
     """
     jobs = [MotionJob(name, seed) for name in VALID for seed in range(starts)]
     found = run_jobs(partial(search, evaluations), jobs, executor, progress)
     rows = [_summarise(name, [row for row in found if row["set"] == name]) for name in VALID]
-    # The one that is not valid is singular in any motion: what rounding leaves of it is shown for the best one.
+    # The invalid set is singular in any motion: its condition, due to rounding, is given for the best motion.
     best = min(rows, key=lambda row: float(row["condition"]))
     trajectory = _make_trajectory(np.array(best["coefficients"]))
     study = _make_study()
@@ -114,12 +115,12 @@ def search(evaluations: int, job: MotionJob) -> dict[str, Any]:
 
 
 def calc_scaled_condition(w: np.ndarray) -> float:
-    """Condition of W (rows, r) with columns of size one."""
+    """Condition of W (rows, r) with columns scaled to one."""
     return float(np.linalg.cond(w / np.linalg.norm(w, axis=0)))
 
 
 def _make_trajectory(coefficients: np.ndarray) -> FourierTrajectory:
-    """Of travels and rack (30,): whatever their size, the whole range is used."""
+    """Trajectory from coefficients of travels and rack (30,), scaled so that the whole range is used."""
     centre = _make_study().ranges
     middle = 0.5 * (centre.low + centre.high)
     ranges = Ranges(middle - _REACH, middle + _REACH)

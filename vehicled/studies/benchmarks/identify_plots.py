@@ -15,12 +15,12 @@ from vehicled.studies.benchmarks.identify import MOTIONS
 from vehicled.studies.benchmarks.identify_study import NOISE, Study
 
 _SHOWN = 25
-"""Parameters of the reduced model whose forces are drawn."""
+"""Number of parameters of the reduced model whose forces are drawn."""
 _UNITS = {"travel": "N", "spin": "N·m", "rack": "N"}
 
 
 def draw(study: Study, found: dict[str, Any], directory: Path) -> None:
-    """`ranks.png`, `errors.png`, `priors.png` and `forces.png`."""
+    """Draw `ranks.png`, `errors.png`, `priors.png` and `forces.png`."""
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
         figures = {
@@ -34,7 +34,7 @@ def draw(study: Study, found: dict[str, Any], directory: Path) -> None:
 
 
 def draw_cars(rows: list[dict[str, Any]], directory: Path) -> None:
-    """`cars.png`: errors of the estimates for each car, with 3 σ, beside those of the priors."""
+    """Draw `cars.png`: errors of the estimates for each car, with 3 σ, and those of the priors."""
     directory.mkdir(parents=True, exist_ok=True)
     names = [p["name"] for p in rows[0]["parameters"]]
     with matplotlib.rc_context(STYLE):

@@ -1,4 +1,4 @@
-"""The sets of base parameters of the source, as printed: the parameters that are dependent.
+"""The sets of base parameters of the source, as printed there: lists of the dependent parameters.
 
 Mejía Calderón (2016), tables 5.4 to 5.6 and the lists of T4 and T5 that follow them. The source's bodies 1 to 7 are
 those of one side, 9 to 15 of the other, 8 the rack; its x runs along wishbones and tie rods and along the axle, which
@@ -13,7 +13,7 @@ _BODIES = ("lower_wishbone", "upper_wishbone", "knuckle", "tie_rod", "wheel", "u
 _TURNED = {"lower_wishbone", "upper_wishbone", "tie_rod", "wheel"}
 _RACK = 8
 _RODS = "Ixy7 Ixx7 Ixz7 Iyy7 Iyz7 Izz7 Ixy15 Ixx15 Ixz15 Iyy15 Iyz15 Izz15"
-"""Both rods of a damper turn together: only the sums of their inertia matter."""
+"""Dependent in every set: both rods of a damper rotate together, so only the sums of their inertia matter."""
 
 VALID = {
     "T1 knuckles": "m5 mx5 Izz5 Iyy2 m2 m4 Iyy4 Iyy1 m1 m7 m13 mx13 Izz13 Iyy10 m10 m12 Iyy12 Iyy9 m9 m15",
@@ -22,7 +22,7 @@ VALID = {
     "T4 drawn, valid": "m1 Iyy1 m2 Iyy2 Izz3 Iyy4 m5 mx5 Izz5 m7 "
     "mx9 Iyy10 mz11 Ixx11 Izz11 Iyy12 m13 mx13 Izz13 m15",
 }
-"""With the bodies that the source transfers to; without `_RODS`, which are dependent in all of them."""
+"""Including the bodies to which the source transfers parameters; without `_RODS`, which are dependent in all sets."""
 REJECTED = "T5 drawn"
 _REJECTED = (
     "m3 mx3 Ixy3 Ixz3 Iyy4 Ixy5 Iyy5 Ixx6 Ixz6 Iyy6 Izz6 Ixy7 mz9 mz10 Iyy10 Ixx11 Ixz11 Izz11 m12 Ixz12 Iyy12 "
@@ -43,7 +43,7 @@ def complement(dependent: Iterable[int], null: Iterable[int], size: int) -> list
 
 
 def _translate(printed: str) -> str:
-    """`Iyy12` as `tie_rod_right.Ixx`."""
+    """Name of a parameter here: `Iyy12` becomes `tie_rod_right.Ixx`."""
     kind = printed.rstrip("0123456789")
     number = int(printed[len(kind) :])
     if number == _RACK:

@@ -2,7 +2,7 @@
 
 The mechanism and the questions are those of Mejía Calderón, "Metodología para la identificación de parámetros
 dinámicos en sistemas mecánicos de baja movilidad" (2016), chapter 5; numbers of geometry and masses are our own,
-as the source prints none. Forces are those of the mechanism itself, with noise of a share of each one's root mean
+as the source prints none. Forces are those of the mechanism itself, with noise of a share of each force's root mean
 square added.
 """
 
@@ -25,20 +25,20 @@ from vehicled.studies.benchmarks import identify_sets
 
 MECHANISM = "front_suspension"
 CONVERGENCE = ("knuckle_left", "knuckle_right")
-"""Bodies that others are transferred to in the reference set."""
+"""Bodies to which parameters of others are transferred in the reference set."""
 NOISE = 0.05
-"""Share of a force's root mean square."""
+"""Share of a force's root mean square that is its noise."""
 PRIOR_ERRORS = (0.0, 0.2, 0.6, 1.0)
 COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 20, 22, 25, 28, 30, 35, 40, 50, 60, 70, 83)
 RELEVANT = 30
-"""Parameters that the motion is optimised for, and that orders are compared by."""
+"""Number of parameters for which the motion is optimised, and by which orders are compared."""
 FREQUENCY = 0.5
-"""Hz, of the motions' first harmonic."""
+"""Frequency of the motions' first harmonic, Hz."""
 SAMPLES = 100
 _SEARCHED = 16
-"""Samples of the motion while it is optimised."""
+"""Number of samples of the motion during optimisation."""
 _TRIES = 5
-"""Draws of noise; results are medians over these."""
+"""Number of noise realisations; results are medians over these."""
 
 
 Observed = tuple[np.ndarray, np.ndarray]
@@ -47,7 +47,7 @@ Observed = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is computed; a test may ask for less."""
+    """Amount of computation; a test may use less."""
 
     counts: Sequence[int] = COUNTS
     prior_errors: Sequence[float] = PRIOR_ERRORS
@@ -58,7 +58,7 @@ class Effort:
 
 
 class Study:
-    """The suspension with its motions and base sets; parts that take time are made on first use."""
+    """The suspension with its motions and base sets; expensive parts are computed on first use."""
 
     def __init__(self, effort: Effort = Effort(), seed: int = 1) -> None:
         self.effort = effort
@@ -77,7 +77,7 @@ class Study:
             np.array([0.6, 0.6, 40.0, 40.0, 0.5]),
             np.array([15.0, 15.0, 60.0, 60.0, 12.0]),
         )
-        """Of travel left and right (m), spin left and right (rad), rack (m), with rates and accelerations."""
+        """Ranges of travel left and right (m), spin left and right (rad), rack (m), with rates and accelerations."""
         self.drawn, self.validation = (
             [
                 FourierTrajectory.draw(FREQUENCY, effort.harmonics, self.ranges, self.random)
@@ -85,10 +85,10 @@ class Study:
             ]
             for _ in range(2)
         )
-        """Trajectories to fit to, and others to validate with."""
+        """Trajectories for fitting, and others for validation."""
         self.reference = find_symbolic_base(self.mechanism, CONVERGENCE).base
         self.sets = {name: self.reference.change(self.get_independent(name)) for name in identify_sets.VALID}
-        """The valid ones of the source, by name."""
+        """The valid sets of the source, by name."""
 
     # -- base sets --------------------------------------------------------------------------------------------
 
@@ -101,13 +101,13 @@ class Study:
 
     @property
     def first(self) -> BaseSet:
-        """That with the knuckles as convergence bodies."""
+        """The base set with the knuckles as convergence bodies."""
         return next(iter(self.sets.values()))
 
     def find_alone(self, name: str) -> list[str]:
-        """Parameters that a printed set has as dependent, though no transfer changes them.
+        """Parameters that are dependent in a printed set although no transfer changes them.
 
-        Each is a base parameter by itself in every set: with one of them dependent a set is not valid.
+        Each is a base parameter by itself in every set: a set in which one is dependent is not valid.
         """
         names = self.regressor.names[: self.inertial]
         combined = {*self.reference.dependent.tolist(), *self.reference.null.tolist()}
@@ -117,7 +117,7 @@ class Study:
     # -- motions and equations --------------------------------------------------------------------------------
 
     def observe(self, trajectory: FourierTrajectory, samples: int) -> Observed:
-        """One period in so many samples, forces without noise."""
+        """One period with this number of samples; forces without noise."""
         t = trajectory.sample_times(samples)
         self.mechanism.q[:] = self.home
         motion = motions.solve_motion(self.mechanism, t, *trajectory.calc(t))
@@ -125,9 +125,9 @@ class Study:
 
     @cached_property
     def observed(self) -> dict[str, list[Observed]]:
-        """Equations of motions drawn at random, as many as tries, to fit to and to validate with.
+        """Equations of random motions, one per try, for fitting and for validation.
 
-        The optimised motion joins them.
+        The optimised motion is added to them.
         """
         return {
             name: [self.observe(trajectory, self.effort.samples) for trajectory in trajectories]
@@ -135,7 +135,7 @@ class Study:
         }
 
     def get_equations(self, motion: str, chosen: BaseSet, number: int = 0) -> Equations:
-        """Equations of a motion, or the next of so many, for base parameters; springs and dampers are known."""
+        """Equations of a motion, or of one of several, for base parameters; springs and dampers are known."""
         of_motion = self.observed[motion]
         w, forces = of_motion[number % len(of_motion)]
         known = w[..., self.inertial :] @ self.regressor.values[self.inertial :]
@@ -149,11 +149,11 @@ class Study:
         return relevance.order_by_contribution(contributions)
 
     def find_relevant(self) -> np.ndarray:
-        """Indices (RELEVANT,) of those base parameters of the first set that contribute most to a random motion."""
+        """Indices (RELEVANT,) of the base parameters of the first set that contribute most to a random motion."""
         return self.order(self.first, self.get_equations("drawn", self.first), self.true)[:RELEVANT]
 
     def optimise(self, progress: Callable[[int], None]) -> None:
-        """Add to `observed` a motion for the condition of the relevant parameters; `progress` receives iterations."""
+        """Add a motion, optimised for the relevant parameters' condition; `progress` receives iterations."""
         kept = self.find_relevant()
 
         def equations(trajectory: FourierTrajectory) -> np.ndarray:
@@ -167,7 +167,7 @@ class Study:
         self.observed["optimised"] = [self.observe(best, self.effort.samples)]
 
     def draw_priors(self, error: float) -> np.ndarray:
-        """(150,) each wrong by up to that share."""
+        """(150,) priors, each wrong by up to the share `error`."""
         return self.true * (1.0 + error * self.random.uniform(-1.0, 1.0, len(self.true)))
 
     def add_noise(self, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

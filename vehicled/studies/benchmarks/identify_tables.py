@@ -1,4 +1,4 @@
-"""Identified values beside the true ones, as the source's tables 5.9 and 5.11 have them, with springs and friction.
+"""Identified and true values, as in the source's tables 5.9 and 5.11, with springs and friction.
 
 Table 5.9: all base parameters of T1 at once, of which ten are shown. Table 5.11: the 20 relevant parameters of T2, by
 priors that are wrong by up to 20 %. Forces have 5 % noise. Beside inertial parameters, springs, dampers and friction
@@ -31,18 +31,18 @@ FRICTION: dict[Column, float] = {
     ViscousFriction("spin_left"): 0.05,
     ViscousFriction("spin_right"): 0.05,
 }
-"""N, N·s/m, N·m·s/rad: of this study, as the mechanism's file has none."""
+"""N, N·s/m, N·m·s/rad: values of this study, as the mechanism's file has no friction."""
 SHOWN = (
     *(f"{body}_left.{kind}" for body in ("lower_wishbone", "upper_wishbone") for kind in ("my", "mz")),
     *(f"knuckle_left.{kind}" for kind in ("m", "mx", "my", "mz", "Ixx", "Ixy")),
 )
-"""The first ten of T1, in the order of table 5.3 and by the axes here."""
+"""The first ten of T1, in the order of table 5.3, named by the axes used here."""
 _RELEVANT = 20
 _PRIOR_ERROR = 0.2
 _STEPS = 15
-"""Load steps at rest, five heights of one wheel by three of the other."""
+"""Load steps at rest: five heights of one wheel times three of the other."""
 _AVERAGED = 100
-"""Samples of a force at rest whose mean is taken."""
+"""Number of samples of a force at rest over which the mean is taken."""
 
 
 class _Equations:
@@ -72,7 +72,7 @@ class _Equations:
         return motions.observe(self.regressor, motion).on_coordinates()[0]
 
     def fit(self, columns: list[int], with_steps: bool) -> LeastSquaresEstimate:
-        """Of some columns, weighted by the noise of each force."""
+        """Fit some columns, weighted by the noise of each force."""
         parts = [self.moving, self.resting] if with_steps else [self.moving]
         w = np.concatenate([w for w, _ in parts])[..., columns]
         forces = np.concatenate([forces for _, forces in parts])
@@ -98,7 +98,7 @@ def _make_5_9(study: Study, equations: _Equations) -> list[dict[str, Any]]:
 
 
 def _make_5_11(study: Study, equations: _Equations) -> list[dict[str, Any]]:
-    """The relevant parameters, then springs and friction; of these, the deviation without load steps, too."""
+    """The relevant parameters, then springs and friction; for these also the deviation without load steps."""
     chosen = study.sets["T2 lower wishbones"]
     prior = study.draw_priors(_PRIOR_ERROR)
     order = study.order(chosen, study.get_equations("optimised", chosen), prior)[:_RELEVANT]
@@ -128,7 +128,7 @@ def _row(name: str, true: float, value: float, deviation: float) -> dict[str, An
 
 
 def format_tables(tables: dict[str, Any]) -> list[str]:
-    """Both tables for people."""
+    """Both tables as text."""
     lines = ["table 5.9: all parameters of T1 at once, with 5 % noise, optimised motion and load steps"]
     lines.append(f"{'':<34} {'true':>11} {'identified':>11} {'± 1 σ':>9}")
     for row in tables["table_5_9"]:

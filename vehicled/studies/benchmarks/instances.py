@@ -1,4 +1,4 @@
-"""How long a step of one car takes when several are stepped together."""
+"""Time of a step of one car if several are stepped together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STEP = 4e-3
 _SPEED = 20.0
 _AMPLITUDE, _FREQUENCY = 0.008, 2 * np.pi * 0.4
 _SIGMAS = np.array([0.5, 0.5, 0.02, 0.05, 0.01, 0.01, 0.5, 0.3, 0.1, 0.1, 0.05, 0.05])
-"""Of the chart and its rates: about a filter's standard deviations before its first fixes."""
+"""Standard deviations of the chart and its rates: about those of a filter before its first fixes."""
 _SEED = 1
 
 
@@ -31,8 +31,8 @@ def bench_instances(
 ) -> list[dict[str, Any]]:
     """`instances` of `vehicled bench step --json`: batches of each width take turns on a slalom.
 
-    The cars of a batch differ as sigma points do, so that they need different numbers of iterations. `progress`
-    receives the simulated time, s.
+    The cars of a batch differ as sigma points do, so that they need different numbers of iterations.
+    `progress` receives the simulated time, s.
     """
     car = Car(vehicle)
     random = np.random.default_rng(_SEED)

@@ -13,24 +13,24 @@ from vehicled.symbolic.vector import Vector
 
 @dataclass
 class SymbolicLinkage:
-    """A system, and the symbols that its numbers are called by."""
+    """A system, and the symbols of its numbers."""
 
     system: RelativeSystem
     parameters: dict[str, Atom] = field(default_factory=dict)
 
     def parameter(self, name: str) -> Atom:
-        """The symbol of a number of the mechanism (or of a load on it), made on first use."""
+        """The symbol of a number of the mechanism (or of a load on it), created on first use."""
         if name not in self.parameters:
             self.parameters[name] = self.system.graph.symbol(name)
         return self.parameters[name]
 
     def vector(self, *names: str) -> Vector:
-        """A vector of parameters; an empty name is zero."""
+        """A vector of parameters; an empty name means zero."""
         return Vector.of([self.parameter(n) if n else self.system.graph.zero for n in names])
 
     @property
     def gravity(self) -> Vector:
-        """Downwards, world axes, m/s²."""
+        """Gravity, downwards, world axes, m/s²."""
         return -self.vector("", "", "g")
 
 
@@ -120,7 +120,7 @@ class _Locomotive(SymbolicLinkage):
         system, vector = self.system, self.vector
         seat = system.point(f"seat.{name}", frame, frame_base, vector(f"{axle}.x", "", "axle.z"))
         centre, spun = self.suspended(f"wheelset.{name}", seat, frame_base, "primary", "zxy")
-        # Wheelsets spin: what does not spin with them, but lies along the axle, is given in the base before.
+        # Wheelsets spin: parts along the axle that do not spin are given in the preceding base.
         base, spin = spun.parent, spun.coordinate
         assert base is not None
         assert spin is not None
@@ -132,7 +132,8 @@ class _Locomotive(SymbolicLinkage):
             contact = system.point(f"contact.{name}.{side}", centre, base, arm)
             force = vector(*(f"contact.{name}.{side}.F{a}" for a in AXES))
             system.forces.append((contact, base, force))
-            # The point stays below while the wheel turns; its material is the wheel's, so the force turns that.
+            # The contact point stays below while the wheel rotates; the force acts on the wheel and also
+            # turns it.
             system.generalised.append((spin, arm.z * force.x - arm.x * force.z))
 
             turn = self.sprung(f"box.{name}.{side}.ry", "box")
@@ -148,7 +149,7 @@ class _Locomotive(SymbolicLinkage):
     def suspended(
         self, name: str, at: Point, base: Base, springs: str | None, order: str
     ) -> tuple[Point, Base]:
-        """Six coordinates: sliding in `base`, then turning about axes in the given order."""
+        """Six coordinates: displacements in `base`, then rotations about axes in the given order."""
         slides = {a: self.sprung(f"{name}.{a}", springs) for a in AXES}
         point = self.system.point(name, at, base, None, slides)
         for a in order:
@@ -157,7 +158,7 @@ class _Locomotive(SymbolicLinkage):
         return point, base
 
     def sprung(self, name: str, springs: str | None) -> Coordinate:
-        """A coordinate with a spring and a damper along it, those of a kind alike."""
+        """A coordinate with a spring and a damper along it; all of one kind are equal."""
         c = self.system.coordinate(name)
         if springs:
             law = f"{springs}.{name.rpartition('.')[2]}"

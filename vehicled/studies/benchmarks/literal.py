@@ -1,4 +1,4 @@
-"""The details of a published toolbox of observers that its figures show, and filters that have no such form here."""
+"""Details that affect the figures of a published toolbox of observers, and filters without such a form here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.model import Model
 
 ALI3P = Ali3p(penalty=1e9, tolerance=1e-11, large=0.0, projections=1)
-"""With a penalty so low, one projection leaves a thousandth of the violation: where sensors hardly observe the
+"""With such a low penalty, one projection leaves a thousandth of the violation: if sensors hardly observe the
 position, this is visible in its error."""
 
 
@@ -24,22 +24,22 @@ NOTICES = {
     "errorEKF_AFE": "not the published form: its noise is not adapted, so that it is the same as errorEKF_FE",
     "errorEKF_SFE": "not the published form: memory and densities follow the likelihood",
 }
-"""By filter: difference of its literal run from the published filter of that name. The others have the published
-figures."""
+"""By filter: difference of its literal run from the published filter of that name. The other filters have the
+published figures."""
 
 
 @dataclass(frozen=True)
 class LiteralNoise:
-    """What the toolbox's other filters assume of a linkage; spectral densities of its accelerations, rad²/s³."""
+    """Assumptions of the toolbox's other filters for a linkage; spectral densities of its accelerations, rad²/s³."""
 
     constrained_density: float
-    """Of SCKF."""
+    """Density for SCKF."""
     encoder_density: float
-    """Of CEKF with encoders."""
+    """Density for CEKF with encoders."""
     gyroscope_density: float
-    """Of CEKF with gyroscopes."""
+    """Density for CEKF with gyroscopes."""
     continuous_start: tuple[float, float]
-    """Variances of each z (rad²) and ż (rad²/s²) of CEKF at the start."""
+    """Variances of each z (rad²) and ż (rad²/s²) for CEKF at the start."""
     wrong_branch: bool
     """Whether the toolbox's (Φ_q q̇)_q takes the wrong branch of the angles' constraints: `take_wrong_branch`."""
 
@@ -52,10 +52,10 @@ NOISE = {
 
 
 def add_angle(model: Model, name: str, angle: Angle) -> None:
-    """The angle of a crank by y = L sin θ where |sin θ| < 0.7, by x = L cos θ elsewhere.
+    """The angle of a crank by y = L sin θ if |sin θ| < 0.7, otherwise by x = L cos θ.
 
-    On the constraints it makes no difference. Off them, where a correction along the tangent leads, the Jacobian is
-    another one, and some of the published figures show it in their first two digits.
+    If the constraints are met, this makes no difference. A correction along the tangent violates them; there
+    the Jacobian differs, which changes the first two digits of some of the published figures.
     """
     graph = model.graph
     (x_axis, _), (crank, _) = (model.segment(s) for s in angle.between)

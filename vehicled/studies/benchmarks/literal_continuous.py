@@ -20,9 +20,9 @@ from vehicled.studies.observers.interface import MechanismEstimate
 from vehicled.studies.observers.linearised import calc_slope, calc_state_sensitivity
 
 _LIMIT, _TOLERANCE = 100, 1e-8
-"""Of Newton's iteration for a step; on ‖Δx‖, in rad and rad/s."""
+"""Limit and tolerance of Newton's iteration for a step; on ‖Δx‖, in rad and rad/s."""
 _POSITION_LIMIT, _POSITION_TOLERANCE = 30, 1e-13
-"""Of Newton's iteration for the position; on ‖Φ‖."""
+"""Limit and tolerance of Newton's iteration for the position; on ‖Φ‖."""
 
 
 class LiteralContinuousEKF(MechanismEstimate):
@@ -43,21 +43,21 @@ class LiteralContinuousEKF(MechanismEstimate):
         unit = np.eye(len(self.independent))
         self.covariance = np.kron(np.diag(start_variances), unit)
         self.repairs = 0
-        """Steps after which the covariance was not positive definite."""
+        """Number of steps after which the covariance was not positive definite."""
         self._density = np.kron(np.diag([0.0, density]), unit)
         self._weight = np.diag(sensors.sigma**-2.0)
         """R⁻¹"""
 
     @property
     def z_deviation(self) -> np.ndarray:
-        """(f,) standard deviations of z; zero where the variance is not positive."""
+        """(f,) standard deviations of z; zero if the variance is not positive."""
         return np.sqrt(np.maximum(np.diag(self.covariance)[: len(self.independent)], 0.0))
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance by h; `readings` (k,) at the end, None without.
+        """Advance by h; `readings` (k,) at the end, or None.
 
-        Returns None: it has no covariance of innovations. Raises RunError where the covariance becomes infinite or
-        Newton's iteration fails.
+        Returns None: it has no covariance of innovations. Raises RunError if the covariance becomes infinite
+        or Newton's iteration fails.
         """
         with np.errstate(all="ignore"):
             self._step(readings)
@@ -92,7 +92,7 @@ class LiteralContinuousEKF(MechanismEstimate):
         raise self.fail("Newton's iteration did not converge")
 
     def _calc_slope(self) -> np.ndarray:
-        """(2f, 2f) as published."""
+        """(2f, 2f) slope of z, ż, as published."""
         m, f = self.mechanism, len(self.independent)
         r, s = problems.calc_velocity_map(m)
         zdd, mass = self.zdd, r.T @ m.mass
@@ -102,7 +102,7 @@ class LiteralContinuousEKF(MechanismEstimate):
         return np.block([[np.zeros((f, f)), np.eye(f)], [by_z, by_zd]])
 
     def _calc_map_rate(self, qd: np.ndarray, r: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """(n, f) Ṙ = −S Φ̇_q R with the rates q̇ (n,)."""
+        """(n, f) Ṙ = −S Φ̇_q R for the rates q̇ (n,)."""
         m = self.mechanism
         kept = m.qd.copy()
         m.qd[:] = qd
@@ -111,7 +111,7 @@ class LiteralContinuousEKF(MechanismEstimate):
         return rate
 
     def _place(self, state: np.ndarray) -> None:
-        """Bring the mechanism to z, ż, however far away; raises RunError where there is no such position."""
+        """Set z, ż of the mechanism, however far away; raises RunError if there is no such position."""
         m, f = self.mechanism, len(self.independent)
         m.q[self.independent] = state[:f]
         for _ in range(_POSITION_LIMIT):
@@ -128,7 +128,7 @@ class LiteralContinuousEKF(MechanismEstimate):
 
 
 def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a⁻¹ b; least squares where the matrix is singular to rounding, as the toolbox's language does."""
+    """a⁻¹ b; by least squares if the matrix is singular to rounding, as in the toolbox's language."""
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError:

@@ -20,18 +20,19 @@ from vehicled.studies.benchmarks.literal import take_wrong_branch
 from vehicled.studies.observers.interface import MechanismEstimate
 
 _HOLD = 1e-3
-"""‖(Φ, Φ̇)‖ with which constraints hold."""
+"""‖(Φ, Φ̇)‖ at which constraints count as met."""
 _PERFECT_LIMIT = 60
-"""Iterations with which a run that diverges comes to its end; others need up to eleven."""
+"""Limit of iterations, reached by a diverging run only; others need up to eleven."""
 _PERFECT = 1e-3
-"""Variance of a constraint as a measurement; a factor 1/e in each iteration."""
+"""Variance of a constraint as a measurement; multiplied by 1/e in each iteration."""
 _SMOOTH, _SMOOTH_LIMIT, _SMOOTH_DECAY = 0.1, 5, np.exp(-10.0)
-"""Share of the violation's covariance that is the constraints' noise at first, how often, and what is left of it."""
+"""Initial noise of the constraints as a share of the violation's covariance, number of applications, and
+factor on the noise."""
 _DEPENDENT_VARIANCE = 1.0
 
 
 class LiteralDependentEKF(MechanismEstimate):
-    """What the two have in common: prediction and constraints."""
+    """Common part of both filters: prediction and constraints."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class LiteralDependentEKF(MechanismEstimate):
         self.n = len(mechanism.q)
         self.covariance = start_variance * np.eye(2 * self.n)
         self.repairs = 0
-        """Steps after which the covariance was not positive definite."""
+        """Number of steps after which the covariance was not positive definite."""
         self._noise = np.diag(sensors.sigma**2)
         self._transition = np.eye(2 * self.n) + h * np.eye(2 * self.n, k=self.n)
         self._densities = density * h * np.array([h * h / 3.0, 1.0])
@@ -62,12 +63,12 @@ class LiteralDependentEKF(MechanismEstimate):
 
     @property
     def z_deviation(self) -> np.ndarray:
-        """(f,) standard deviations of z; zero where the variance is not positive."""
+        """(f,) standard deviations of z; zero if the variance is not positive."""
         deviations: np.ndarray = np.sqrt(np.maximum(np.diag(self.covariance)[self.independent], 0.0))
         return deviations
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance by h; `readings` (k,) at the end, None without. Raises RunError where numbers become infinite."""
+        """Advance by h; `readings` (k,) at the end, or None. Raises RunError if numbers become infinite."""
         m = self.mechanism
         with np.errstate(all="ignore"):
             self._predict()
@@ -104,7 +105,7 @@ class LiteralDependentEKF(MechanismEstimate):
         return LinearObservation(innovation, np.hstack([h_q, h_qd]), self._noise)
 
     def _calc_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Φ, Φ̇ (2m,) and their derivatives by q, q̇ (2m, 2n)."""
+        """Φ, Φ̇ (2m,) and their derivatives with respect to q, q̇ (2m, 2n)."""
         m = self.mechanism
         jacobian, rate = m.calc_jacobian().copy(), m.calc_jacobian_rate().copy()
         if self._wrong_branch:
@@ -114,14 +115,14 @@ class LiteralDependentEKF(MechanismEstimate):
 
 
 class LiteralPerfectMeasurementEKF(LiteralDependentEKF):
-    """DIEKFpm: an iterated update with sensors and constraints; the covariance by the last iteration."""
+    """DIEKFpm: an iterated update with sensors and constraints; the covariance is that of the last iteration."""
 
     def _correct(self, readings: np.ndarray | None) -> StateUpdate | None:
         p, prior = self.covariance, self._get_state()
         update = None if readings is None else calc_update(p, self._observe(readings))
         for k in range(1, _PERFECT_LIMIT + 1):
             violation, jacobian = self._calc_rows()
-            # Compared before the move: there is one iteration more than would be needed.
+            # Compared before the correction: there is one iteration more than needed.
             holds = np.linalg.norm(violation) <= _HOLD
             residual, variances = -violation, np.full(len(violation), _PERFECT * np.exp(-k))
             if readings is not None:
@@ -139,10 +140,10 @@ class LiteralPerfectMeasurementEKF(LiteralDependentEKF):
 
 
 class LiteralSmoothlyConstrainedKF(LiteralDependentEKF):
-    """SCKF: sensors at the state as predicted, then constraints as measurements whose noise is reduced each time.
+    """SCKF: sensors at the predicted state, then constraints as measurements with decreasing noise.
 
-    Each time they are linearised anew, and each time they reduce the covariance, also along the mechanism's motions,
-    about which constraints contain no information.
+    In each application they are linearised again and reduce the covariance, also along the mechanism's
+    motions, about which constraints contain no information.
     """
 
     def _correct(self, readings: np.ndarray | None) -> StateUpdate | None:

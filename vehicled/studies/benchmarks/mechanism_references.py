@@ -1,4 +1,4 @@
-"""Motions of the benchmark mechanisms by other means than the library's: few coordinates, geometry in closed form.
+"""Motions of the benchmark mechanisms, computed without the library: few coordinates, geometry in closed form.
 
 Each function takes times (n,) s, the first of them 0, and returns the quantities that the benchmark compares,
 (k, n) m. Nothing of `vehicled.multibody` is used; the numbers of the mechanisms are repeated here.
@@ -16,7 +16,7 @@ from scipy.spatial.transform import Rotation
 
 _G = 9.81
 _NODES = 1024
-"""Nodes per period of splines of degree seven: their error is rounding, which is larger with more nodes."""
+"""Nodes per period of splines of degree seven: their error is due to rounding, which grows with more nodes."""
 _RELATIVE, _ABSOLUTE = 1e-12, 1e-13
 
 
@@ -29,17 +29,17 @@ class OneCoordinate:
     """
 
     places: Callable[[np.ndarray], np.ndarray]
-    """(k, n) x of p (n,)."""
+    """(k, n) x from p (n,)."""
     weights: np.ndarray
     """(k,)"""
     potential: Callable[[np.ndarray], np.ndarray]
-    """(n,) J, of x (k, n)."""
+    """(n,) J, from x (k, n)."""
     period: float
     force: float = 0.0
-    """Constant, along p."""
+    """Constant force along p."""
 
     def solve(self, times: np.ndarray, start: float, rate: float = 0.0) -> np.ndarray:
-        """(2, n) p and ṗ of times: m p̈ + ½ m′ ṗ² + V′ = force, m(p) = Σ weight x′²."""
+        """(2, n) p and ṗ at times: m p̈ + ½ m′ ṗ² + V′ = force, m(p) = Σ weight x′²."""
         nodes = np.linspace(0.0, self.period, _NODES + 1)
         x = self.places(nodes)
         x[:, -1] = x[:, 0]
@@ -79,7 +79,7 @@ def simple_pendulum(times: np.ndarray) -> np.ndarray:
 
 
 def n_four_bar(times: np.ndarray, loops: int) -> np.ndarray:
-    """(4, n) x, y and their rates (m/s) of B0: N + 1 parallel cranks turn, N couplers go with their ends."""
+    """(4, n) x, y and their rates (m/s) of B0: N + 1 parallel cranks rotate, N couplers connect their ends."""
     inertia = (loops + 1) / 3 + loops
     weight = ((loops + 1) / 2 + loops) * _G
     mechanism = OneCoordinate(_direction, np.full(2, inertia), lambda x: weight * x[1], 2 * np.pi)
@@ -89,7 +89,7 @@ def n_four_bar(times: np.ndarray, loops: int) -> np.ndarray:
 
 
 def _third_point(a: np.ndarray, b: np.ndarray, from_a: float, from_b: float) -> np.ndarray:
-    """(2, n) to the left of the line from a to b, at these distances."""
+    """(2, n) point to the left of the line from a to b, at these distances from a and b."""
     apart = b - a
     square = np.sum(apart**2, axis=0)
     along = (square + from_a**2 - from_b**2) / (2 * square)
@@ -118,7 +118,7 @@ def squeezer_crank(times: np.ndarray) -> np.ndarray:
         return np.vstack(rows)
 
     def potential(x: np.ndarray) -> np.ndarray:
-        down = x[14:16]  # from B to E
+        down = x[14:16]  # vector from B to E
         right = np.array([-down[1], down[0]])
         d = b + 0.018 * down + 0.02 * right
         energy: np.ndarray = 0.5 * 4530.0 * (np.linalg.norm(d - c, axis=0) - 0.07785) ** 2
@@ -146,7 +146,7 @@ def bricard_chain(p: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.
     """Ends (6, n, 3) of the bars, and their directions and first axes (n, 3) each.
 
     Joint angles θ and φ take turns. All links of length one and twist of a right angle close where
-    (1 + cos θ)(1 + cos φ) = 1 (Chen, You and Tarnai 2005), a closed curve that p goes round in 4π.
+    (1 + cos θ)(1 + cos φ) = 1 (Chen, You and Tarnai 2005), a closed curve with the period 4π in p.
     """
     lap = (p + 0.5 * np.pi) % (4 * np.pi)
     sides = np.where(lap < np.pi, 1, np.where(lap < 3 * np.pi, -1, 1)), np.where(lap < 2 * np.pi, 1, -1)
@@ -194,7 +194,7 @@ def flyball_governor(times: np.ndarray) -> np.ndarray:
     about_joint = 2 * (long + rod * 0.25 + ball)
 
     def upright(alpha: float) -> tuple[float, float]:
-        """Moment of inertia about the shaft, and its slope."""
+        """Moment of inertia about the shaft, and its derivative."""
         c, s = np.cos(alpha), np.sin(alpha)
         inertia = rod * (0.05 + 0.5 * c) ** 2 + ball * (0.05 + c) ** 2 + long * c * c + short * s * s
         slope = -rod * (0.05 + 0.5 * c) * s - 2 * ball * (0.05 + c) * s + 2 * (short - long) * s * c

@@ -2,7 +2,7 @@
 
 A reading stands for the step at whose end it is taken, so that its continuous intensity is R·h. The Riccati equation
 is split into plant and measurement, and each part solved in closed form: P ← F P Fᵀ + Q and P⁻¹ ← P⁻¹ + Hᵀ R⁻¹ H. The
-correction is implicit, at the end of the step with the gain P Hᵀ R⁻¹ of before the measurement: good sensors and long
+correction is implicit, at the end of the step, with the gain P Hᵀ R⁻¹ before the measurement: good sensors and long
 pauses make it stiff, and an explicit one breaks down.
 """
 
@@ -18,21 +18,21 @@ from vehicled.studies.observers.linearised import calc_exact_transition, calc_sl
 
 _LIMIT = 30
 _TOLERANCE = 1e-10
-"""On the last change of the state, relative to its size (at least 1)."""
+"""Tolerance on the last change of the state, relative to its size (at least 1)."""
 
 
 class ContinuousEKF(MechanismObserver):
     """States z, ż (2f); the exact Jacobian of the dynamics."""
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance by h; the correction is part of the step's equations. Raises as of any observer."""
+        """Advance by h; the correction is part of the step's equations. Raises as `Observer.step`."""
         readings = self.check_readings(self.sensors, readings)
         m, h = self.mechanism, self.h
         self.covariance = self.propagate(self.covariance, *calc_exact_transition(m, h))
         start, rate = self._state(), np.concatenate([self.zd, self.zdd])
         m.t += h
         end = start + h * rate
-        # Innovations are those of the simulation alone.
+        # Innovations are those of the simulation without correction.
         self._solve(end, start, rate, None)
         if readings is None:
             return None

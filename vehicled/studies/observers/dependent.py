@@ -1,6 +1,6 @@
 """DIEKFpm and SCKF, improved: Kalman filters on all coordinates q, q̇, with the constraints as further measurements.
 
-After Sanjurjo et al., whose own forms are in `studies/benchmarks/literal_dependent`. What is improved in both: the
+After Sanjurjo et al.; the published forms are in `studies/benchmarks/literal_dependent`. Improvements of both: the
 prediction is by any formulation instead of forward Euler of all coordinates; covariance and plant noise are those of
 z, ż, mapped to q, q̇ by the constraints, instead of independent noise on every dependent coordinate, which makes the
 covariance of predicted readings far too large (NIS near zero); and constraints never reduce the covariance of z, ż,
@@ -29,13 +29,13 @@ from vehicled.studies.observers.noise import PlantNoise
 _PERFECT = 1e-9
 """Variance of a constraint as a measurement, relative to the variance of the state across the constraint."""
 _HOLD = 1e-9
-"""Largest |Φ| and |Φ̇| with which constraints hold, relative to the largest coordinate or rate."""
+"""Largest |Φ| and |Φ̇|, relative to the largest coordinate or rate, with which constraints count as met."""
 _LIMIT = 20
 _SETTLED = 1e-9
-"""Largest change of a state with which an iterated update ends, relative to the largest coordinate or rate."""
+"""Largest change of a state, relative to the largest coordinate or rate, at which an iterated update ends."""
 _SMOOTH, _SMOOTH_COUNT, _SMOOTH_DECAY = 0.1, 3, np.exp(-10.0)
-"""Share of the violation's covariance that is the constraints' noise at first, how often they are applied (three
-times leave 1e-9 of the violation), and what is left of the noise from one to the next."""
+"""Initial noise of the constraints as a share of the violation's covariance; number of applications (three
+leave 1e-9 of the violation); and factor on the noise from one application to the next."""
 
 
 class _DependentEKF(MechanismObserver):
@@ -52,7 +52,7 @@ class _DependentEKF(MechanismObserver):
     ) -> None:
         """`covariance`, `plant_noise` (an array: of one step): (2f, 2f) of z, ż.
 
-        Those of the other coordinates follow from the constraints. `stepper`: ALI3-P when left out.
+        Those of the other coordinates follow from the constraints. `stepper`: by default ALI3-P.
         """
         super().__init__(mechanism, sensors, h, covariance, plant_noise)
         self._stepper = Ali3p() if stepper is None else stepper
@@ -122,21 +122,21 @@ class _DependentEKF(MechanismObserver):
         self.mechanism.qd += correction[n:]
 
     def _calc_tangent(self) -> np.ndarray:
-        """(2n, 2f) derivatives of q, q̇ by z, ż."""
+        """(2n, 2f) derivatives of q, q̇ with respect to z, ż."""
         m = self.mechanism
         r, s = problems.calc_velocity_map(m)
         qd_by_z = -s @ (m.calc_jacobian_rate() @ r)
         return np.block([[r, np.zeros_like(r)], [qd_by_z, r]])
 
     def _calc_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Φ, Φ̇ (2m,) and their derivatives by q, q̇ (2m, 2n)."""
+        """Φ, Φ̇ (2m,) and their derivatives with respect to q, q̇ (2m, 2n)."""
         m = self.mechanism
         jacobian = m.calc_jacobian()
         violation = np.concatenate([m.calc_constraints(), jacobian @ m.qd + m.calc_drift()])
         return violation, np.block([[jacobian, np.zeros_like(jacobian)], [m.calc_jacobian_rate(), jacobian]])
 
     def _hold(self) -> None:
-        """Constraints as nearly perfect measurements, again and again until they hold."""
+        """Apply constraints as nearly perfect measurements, repeatedly until they are met."""
         bound = _HOLD * self._get_scale()
         for _ in range(_LIMIT):
             violation, rows = self._calc_rows()
@@ -167,7 +167,7 @@ class PerfectMeasurementEKF(_DependentEKF):
         for _ in range(_LIMIT):
             away, here = self._get_state() - prior, self._observe(readings)
             violation, rows = self._calc_rows()
-            # An update with both is the same as the constraints first, then the sensors as predicted from there.
+            # An update with both equals the constraints first, then the sensors as predicted from there.
             gain = self._constraint_gain(rows, free)
             held, shift = free - gain @ rows @ free, gain @ (rows @ away - violation)
             innovation = here.innovation + here.jacobian @ (away - shift)

@@ -10,7 +10,7 @@ from vehicled.studies.observers.linkage_errors import LinkageErrors
 
 
 class ErrorStateObserver:
-    """An observer by the errors of its simulation; its plant noise follows the innovations where it can."""
+    """An observer of the errors of its simulation; some kinds of plant noise adapt to the innovations."""
 
     def __init__(self, model: LinkageErrors, h: float, covariance: np.ndarray) -> None:
         """`h`: s; `covariance`: (errors, errors) at the start."""
@@ -29,7 +29,7 @@ class ErrorStateObserver:
 
     @property
     def repairs(self) -> int:
-        """How often the covariance had lost its definiteness."""
+        """Number of times that the covariance was no longer positive definite."""
         return self.filter.repairs
 
     @property
@@ -53,7 +53,7 @@ class ErrorStateObserver:
         return np.sqrt(np.maximum(np.diag(self.covariance)[: self.model.freedom], 0.0))
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance by one step; `readings` (k,) at its end, None without. Raises as of any observer."""
+        """Advance by one step; `readings` (k,) at its end, or None. Raises as `Observer.step`."""
         readings = self.model.check_readings(self.model.sensors, readings)
         noise = self.model.plant_noise
         try:

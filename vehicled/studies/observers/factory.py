@@ -32,25 +32,26 @@ from vehicled.studies.observers.shaping import ShapedForceObserver, ShapedNoise
 from vehicled.studies.observers.unscented import UnscentedKF
 
 Build = Callable[..., Observer]
-"""An observer from (mechanism, sensors, h, covariance at the start, plant noise), and options of its own."""
+"""A function that makes an observer from (mechanism, sensors, h, covariance at the start, plant noise) and
+own options."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What an observer on f independent coordinates assumes."""
+    """Noise assumptions of an observer on f independent coordinates."""
 
     freedom: int
     """f"""
     start_sigma: float
-    """Of every state at the start: of z, ż (and z̈), in SI."""
+    """Standard deviation of every state at the start: of z, ż (and z̈), in SI."""
     density: float
-    """Spectral density of the white noise that drives the model's error: of the accelerations z̈, rad²/s³ or m²/s³;
-    where that error is a state, of its rate, rad²/s⁵ or m²/s⁵."""
+    """Spectral density of the white noise that drives the model's error: of the accelerations z̈, rad²/s³ or
+    m²/s³; if that error is a state, of its rate, rad²/s⁵ or m²/s⁵."""
     euler_density: float
-    """Of the error of forward Euler in the positions, rad²/s or m²/s."""
+    """Spectral density of the error of forward Euler in the positions, rad²/s or m²/s."""
 
     def start(self, per_coordinate: int) -> np.ndarray:
-        """(states, states) covariance."""
+        """(states, states) covariance at the start."""
         return self.start_sigma**2 * np.eye(per_coordinate * self.freedom)
 
     def units(self, per_coordinate: int, *driven: int) -> np.ndarray:
@@ -61,13 +62,13 @@ class Noise:
 
 
 def accelerations(noise: Noise) -> tuple[np.ndarray, PlantNoise]:
-    """White accelerations, whose density follows the innovations."""
+    """White noise on the accelerations, with a density adapted to the innovations."""
     units = noise.units(2, 1).sum(axis=0)[None]
     return noise.start(2), AdaptedNoise(units, np.array([noise.density]))
 
 
 def euler_accelerations(noise: Noise) -> tuple[np.ndarray, PlantNoise]:
-    """The same, and a constant density on the positions."""
+    """Same as `accelerations`, and a constant density on the positions."""
     units = noise.units(2, 1).sum(axis=0)[None]
     base = noise.euler_density * noise.units(2, 0).sum(axis=0)
     return noise.start(2), AdaptedNoise(units, np.array([noise.density]), base)
@@ -80,7 +81,7 @@ def _forces(kind: type[WhiteNoise], noise: Noise) -> tuple[np.ndarray, PlantNois
 def _shaped_forces(noise: Noise) -> tuple[np.ndarray, PlantNoise]:
     """White noise as without a shaping filter, and coloured noise of the same density at low frequencies."""
     density = np.full(noise.freedom, noise.density)
-    # The rate's own variance, that of noise of the density d/τ² with the memory τ.
+    # Variance of the rate, for noise of the density d/τ² with the memory τ.
     rate = noise.density / (2.0 * MEMORY)
     start = np.diag([noise.start_sigma**2] * 3 * noise.freedom + [rate] * noise.freedom)
     return start, ShapedNoise(density, density, MEMORY)
@@ -94,13 +95,13 @@ def _of_shaped_forces(
     noise: ShapedNoise,
     **options: object,
 ) -> Observer:
-    """errorEKF_SFE; its options are those of its model."""
+    """Make errorEKF_SFE; `options` are those of its model."""
     model = ShapedForceLinkageErrors(mechanism, sensors, noise, **options)  # type: ignore[arg-type]
     return ShapedForceObserver(model, noise, h, covariance)
 
 
 def of_errors(model: type[LinkageErrors]) -> Build:
-    """errorEKF by a model of the errors; its options are the model's."""
+    """Function that makes an errorEKF by a model of the errors; its options are the model's."""
 
     def build(
         mechanism: Mechanism,
@@ -123,7 +124,8 @@ class Kind:
     assume: Callable[[Noise], tuple[np.ndarray, PlantNoise]] = accelerations
     """Covariance at the start and plant noise."""
     free_masses: bool = False
-    """Whether errors are propagated as those of free masses: forces that depend on the state tell it nothing."""
+    """Whether errors are propagated as those of free masses: then forces that depend on the state give no
+    information."""
 
 
 KINDS: dict[str, Kind] = {
@@ -140,9 +142,9 @@ KINDS: dict[str, Kind] = {
     "UKF-FE": Kind(partial(UnscentedKF, integrator="forward_euler"), euler_accelerations),
 }
 FORCE_KINDS = ("errorEKF_FE", "errorEKF_AFE", "errorEKF_SFE")
-"""Those that have the error of the accelerations as a state."""
+"""Kinds that have the error of the accelerations as a state."""
 _EXACT = "errorEKF_EJ"
-"""The cheapest kind that does not take masses for free."""
+"""The cheapest kind that does not treat masses as free."""
 
 
 def make_observer(
@@ -156,7 +158,7 @@ def make_observer(
     euler_density: float = 0.0,
     allow_unobservable: bool = False,
 ) -> Observer:
-    """An observer of z, ż of `mechanism`, which is its model from now on and has to be compiled with `sensors`.
+    """An observer of z, ż of `mechanism`, which becomes its model and has to be compiled with `sensors`.
 
     `kind`: errorEKF, errorEKF_EJ, errorEKF_FE, errorEKF_AFE, errorEKF_SFE, DEKF, CEKF, DIEKFpm, SCKF, UKF-TR or
     UKF-FE; `h`: its step, s; `start_sigma`: standard deviation of each state at the start, in SI; `density`: spectral

@@ -18,7 +18,7 @@ from vehicled.multibody.sensors import Encoder, SensorSet
 from vehicled.studies.observers.noise import PlantNoise, as_plant_noise
 
 _FARTHEST = 100.0
-"""rad, 16 turns: of an encoder beside the estimate."""
+"""Largest difference, rad (16 turns), of an encoder's reading from the estimate."""
 
 
 class Observer(Protocol):
@@ -34,7 +34,7 @@ class Observer(Protocol):
 
     @property
     def repairs(self) -> int:
-        """How often the covariance had lost its definiteness."""
+        """Number of times that the covariance was no longer positive definite."""
 
     @property
     def z(self) -> np.ndarray:
@@ -53,15 +53,15 @@ class Observer(Protocol):
         """(f,) standard deviations of z by the filter's covariance."""
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance by one step; `readings` (k,) at its end, None without.
+        """Advance by one step; `readings` (k,) at its end, or None.
 
-        Raises RunError when it cannot go on, and UsageError, before the step, for readings that are not k finite
-        numbers, or of an encoder many turns away.
+        Raises RunError if it cannot continue, and UsageError, before the step, for readings that are not k
+        finite numbers, or for an encoder many turns from the estimate.
         """
 
 
 class MechanismEstimate:
-    """The state that a mechanism is in, as an observer's estimate."""
+    """State of a mechanism, as an observer's estimate."""
 
     def __init__(self, mechanism: Mechanism) -> None:
         self.mechanism = mechanism
@@ -87,10 +87,11 @@ class MechanismEstimate:
         return zdd
 
     def check_readings(self, sensors: SensorSet, readings: np.ndarray | None) -> np.ndarray | None:
-        """(k,) readings of these sensors before a step; None stays.
+        """(k,) readings of these sensors before a step; None is returned as it is.
 
-        Raises UsageError as `SensorSet.check`, and for an encoder of an angle that is many turns from the estimate:
-        to turn there takes many solutions of the constraints, and no linkage gets there in a step.
+        Raises UsageError as `SensorSet.check`, and for an encoder of an angle that is many turns from the
+        estimate: to move there takes many solutions of the constraints, and no linkage moves so far in a
+        step.
         """
         values = sensors.check(readings)
         if values is None:
@@ -114,7 +115,7 @@ class MechanismEstimate:
 
 
 class MechanismObserver(MechanismEstimate):
-    """An observer whose filter holds the covariance of z, ż itself."""
+    """An observer whose filter itself keeps the covariance of z, ż."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class MechanismObserver(MechanismEstimate):
     ) -> None:
         """`h`: s; `covariance`: of the filter's state at the start.
 
-        `plant_noise`: an array (states, states) is the covariance that every step adds.
+        `plant_noise`: an array (states, states) is the covariance added in every step.
         """
         super().__init__(mechanism)
         self.sensors, self.h = sensors, h
@@ -142,15 +143,15 @@ class MechanismObserver(MechanismEstimate):
         return np.sqrt(np.maximum(np.diag(self.covariance)[: len(self.independent)], 0.0))
 
     def propagate(self, covariance: np.ndarray, transition: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """F P Fᵀ + Q over one step; all (states, states), `slope` that of which F is the transition."""
+        """F P Fᵀ + Q over one step; all (states, states). F is the transition of the `slope`."""
         noise = self.plant_noise.calc_step(slope, self.h)
         self.plant_noise.predict(transition)
         return self.repair(transition @ covariance @ transition.T + noise)
 
     def repair(self, covariance: np.ndarray) -> np.ndarray:
-        """The covariance (states, states), symmetric; made definite, and counted, where it was not.
+        """The covariance (states, states), symmetric; if it is not positive definite, it is repaired and counted.
 
-        Raises RunError where it is not finite.
+        Raises RunError if it is not finite.
         """
         if not np.all(np.isfinite(covariance)):
             raise self.fail("the covariance is not finite")

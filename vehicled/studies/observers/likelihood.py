@@ -1,6 +1,6 @@
 """Plant noise adjusted from the innovations: maximum likelihood over a sliding window.
 
-Together with the filter, derivatives of its estimate and of its covariance are calculated with respect to the
+In addition to the filter, derivatives of its estimate and covariance are calculated with respect to the
 logarithms θ of the noise's densities (Åström, *Maximum likelihood and prediction error methods*, Automatica 16,
 1980). They give the derivative of every innovation's likelihood with respect to θ; those of the last innovations
 are kept, and θ follows by Fisher scoring.
@@ -21,9 +21,9 @@ from vehicled.studies.observers.noise import WhiteNoise
 WINDOW = 1000
 """Innovations that the window holds, one for each component of a reading."""
 _PRIOR = 1.0
-"""Standard deviation of θ about the densities at the start, before any reading."""
+"""Standard deviation of θ about its value at the start, before any reading."""
 REACH = 14.0
-"""Largest deviation of θ from there, unless it is given."""
+"""Default of the largest deviation of θ from its value at the start."""
 _PACE = 0.5
 """Largest change of θ in one step."""
 _FRESH = 0.01
@@ -33,8 +33,9 @@ _FRESH = 0.01
 class LikelihoodWindow:
     """Likelihood of m logarithms θ, from the last innovations.
 
-    Of one normalised innovation e with its derivative g and ρ that of the logarithm of its variance, all by θ and
-    found at θ₀, the likelihood at θ is that of (e + g (θ − θ₀)) exp(−½ ρ (θ − θ₀)).
+    For a normalised innovation e with its derivative g, and the derivative ρ of the logarithm of its
+    variance, all with respect to θ and found at θ₀, the likelihood at θ is that of (e + g (θ − θ₀)) exp(−½ ρ
+    (θ − θ₀)).
     """
 
     def __init__(self, start: np.ndarray, length: int = WINDOW, reach: np.ndarray | None = None) -> None:
@@ -47,7 +48,7 @@ class LikelihoodWindow:
         self._e = np.zeros(length)
 
     def add(self, e: np.ndarray, rho: np.ndarray, g: np.ndarray) -> None:
-        """Add a reading's terms: (k,), (k, m), (k, m)."""
+        """Add the terms e, ρ, g of a reading: (k,), (k, m), (k, m)."""
         for row in zip(e, rho, g, strict=True):
             place = self._count % len(self._e)
             self._e[place], self._rho[place], self._g[place] = row
@@ -78,12 +79,12 @@ class LikelihoodWindow:
 
 
 class Sensitivities:
-    """Derivatives of a filter's covariance and state by m logarithms θ, and the window that they feed."""
+    """Derivatives of a filter's covariance and state with respect to m logarithms θ, and their window."""
 
     def __init__(
         self, start: np.ndarray, states: int, window: int = WINDOW, reach: np.ndarray | None = None
     ) -> None:
-        """`start`, `reach` as of `LikelihoodWindow`; `states`: n of the filter; `window`: innovations."""
+        """`start`, `reach` as in `LikelihoodWindow`; `states`: n of the filter; `window`: innovations."""
         m = len(start)
         self.window = LikelihoodWindow(start, window, reach)
         self._covariance_by = np.zeros((m, states, states))
@@ -92,10 +93,10 @@ class Sensitivities:
     def predict(
         self, transition: np.ndarray, covariance_by: np.ndarray, state_by: np.ndarray | None = None
     ) -> None:
-        """Take the derivatives through a step with F (n, n).
+        """Propagate the derivatives through a step with F (n, n).
 
-        `covariance_by` (m, n, n), `state_by` (n, m): those of the new covariance and state at the same old ones; None
-        where the new state follows from the old one alone.
+        `covariance_by` (m, n, n), `state_by` (n, m): derivatives of the new covariance and state for constant
+        old ones; None if the new state follows from the old one only.
         """
         self._covariance_by = transition @ self._covariance_by @ transition.T + covariance_by
         self._state_by = transition @ self._state_by
@@ -103,11 +104,11 @@ class Sensitivities:
             self._state_by = self._state_by + state_by
 
     def update(self, update: StateUpdate) -> None:
-        """Add an update to the window, adjust θ to it, and take the derivatives through the update."""
+        """Add an update to the window, adjust θ to it, and propagate the derivatives through the update."""
         sensitivity, gain = update.jacobian, update.gain
         left = self._covariance_by @ sensitivity.T
         root = np.linalg.cholesky(update.covariance)
-        # The readings one after the other, each given those before.
+        # The readings one after the other, each given the preceding ones.
         inverse = np.linalg.inv(root)
         e = inverse @ update.innovation
         growth = inverse @ (sensitivity @ left) @ inverse.T
@@ -121,7 +122,7 @@ class Sensitivities:
 
 
 class AdaptedNoise(WhiteNoise):
-    """White noise whose densities follow the innovations."""
+    """White noise with densities adapted to the innovations."""
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class AdaptedNoise(WhiteNoise):
         base: np.ndarray | None = None,
         window: int = WINDOW,
     ) -> None:
-        """Uⱼ (m, n, n); dⱼ (m,) at the start; U₀ (n, n), which stays; `window`: innovations."""
+        """Uⱼ (m, n, n); dⱼ (m,) at the start; U₀ (n, n), which is constant; `window`: innovations."""
         super().__init__(units, densities, base)
         self._sensitivities = Sensitivities(np.log(self.densities), units.shape[-1], window)
 
@@ -140,7 +141,7 @@ class AdaptedNoise(WhiteNoise):
         return self._sensitivities.window
 
     def predict(self, transition: np.ndarray) -> None:
-        """Take the derivatives of covariance and state by the densities through a step."""
+        """Propagate the derivatives of covariance and state with respect to the densities through a step."""
         self._sensitivities.predict(transition, self.densities[:, None, None] * self.steps)
 
     def update(self, update: StateUpdate) -> None:

@@ -12,8 +12,8 @@ from vehicled.multibody.sensors import SensorSet
 def calc_sensitivity(m: Mechanism, sensors: SensorSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(k, f) each: derivatives of the readings with respect to z, ż and z̈.
 
-    Moving z by dz moves q by R dz and, with ż held, q̇ by −S Φ̇_q R dz; both change the q̈ that the constraints require,
-    with z̈ held.
+    A displacement dz moves q by R dz and, with constant ż, changes q̇ by −S Φ̇_q R dz; both change the q̈
+    that the constraints require, with constant z̈.
     """
     r, s = problems.calc_velocity_map(m)
     h_q, h_qd, h_qdd = sensors.calc_jacobians(m)
@@ -27,7 +27,7 @@ def calc_sensitivity(m: Mechanism, sensors: SensorSet) -> tuple[np.ndarray, np.n
 
 
 def calc_state_sensitivity(m: Mechanism, sensors: SensorSet) -> np.ndarray:
-    """(k, 2f) derivatives of the readings with respect to z, ż, with z̈ held."""
+    """(k, 2f) derivatives of the readings with respect to z, ż, with constant z̈."""
     by_z, by_zd, _ = calc_sensitivity(m, sensors)
     return np.hstack([by_z, by_zd])
 

@@ -20,7 +20,7 @@ from vehicled.studies.observers.linearised import calc_sensitivity, calc_state_s
 from vehicled.studies.observers.noise import PlantNoise, as_plant_noise, calc_free_slope
 
 MEMORY = 0.2
-"""s: of a shaping filter, to begin with."""
+"""Initial memory of a shaping filter, s."""
 
 
 class LinkageErrors(MechanismEstimate):
@@ -35,9 +35,9 @@ class LinkageErrors(MechanismEstimate):
         *,
         from_rest: bool = False,
     ) -> None:
-        """`plant_noise`: an array (errors, errors) is the covariance that every step adds.
+        """`plant_noise`: an array (errors, errors) is the covariance added in every step.
 
-        `stepper`: ALI3-P when left out.
+        `stepper`: by default ALI3-P.
 
         `from_rest`: the first step assumes zero accelerations before it, as some programs do.
         """
@@ -59,7 +59,7 @@ class LinkageErrors(MechanismEstimate):
         return np.concatenate([self.z, self.zd])
 
     def simulate(self, h: float) -> None:
-        """Advance the mechanism by h (s). Raises RunError where the step does not converge."""
+        """Advance the mechanism by h (s). Raises RunError if the step does not converge."""
         m = self.mechanism
         m.set_independent(self.independent)
         if not self._stepper.step(m, h).converged:
@@ -72,11 +72,11 @@ class LinkageErrors(MechanismEstimate):
         return Transition(matrix, self.plant_noise.calc_step(slope, h))
 
     def linearise(self, h: float) -> tuple[np.ndarray, np.ndarray]:
-        """(errors, errors) F over one step from the present state, and the slope that it comes from."""
+        """(errors, errors) F over one step from the present state, and its slope."""
         return np.eye(2 * self.freedom) + h * self._free_slope, self._free_slope
 
     def observe(self, reading: np.ndarray) -> LinearObservation:
-        """`reading` (k,), one for each of the mechanism's sensors."""
+        """Linearise a `reading` (k,), with one value for each of the mechanism's sensors."""
         predicted = self.sensors.calc_readings(self.mechanism)
         return LinearObservation(reading - predicted, self.calc_observation(), self.noise)
 
@@ -85,9 +85,9 @@ class LinkageErrors(MechanismEstimate):
         return calc_state_sensitivity(self.mechanism, self.sensors)
 
     def apply(self, correction: np.ndarray) -> None:
-        """Move the simulation: positions along the constraints' tangent, which the next step projects; then rates.
+        """Correct the simulation: positions along the constraints' tangent, which the next step projects; then rates.
 
-        Accelerations keep the integrator's values, from which the next step begins.
+        Accelerations keep the integrator's values, with which the next step starts.
         """
         m, f = self.mechanism, self.freedom
         zd = self.zd + correction[f : 2 * f]
@@ -100,12 +100,12 @@ class EulerLinkageErrors(LinkageErrors):
     """DEKF: forward Euler on z and ż; dependent coordinates follow from the constraints after every move."""
 
     def simulate(self, h: float) -> None:
-        """One step of forward Euler, h (s). Raises RunError where the constraints have no solution."""
+        """One step of forward Euler, h (s). Raises RunError if the constraints have no solution."""
         self.mechanism.t += h
         self._move(self.z + h * self.zd, self.zd + h * self.zdd)
 
     def apply(self, correction: np.ndarray) -> None:
-        """Add δz, δż; the others follow from the constraints. Raises RunError where they have no solution."""
+        """Add δz, δż; the others follow from the constraints. Raises RunError if they have no solution."""
         f = self.freedom
         self._move(self.z + correction[:f], self.zd + correction[f:])
 
@@ -120,7 +120,7 @@ class ExactLinkageErrors(LinkageErrors):
     """errorEKF_EJ: the transition has the derivatives of the accelerations with respect to z and ż."""
 
     def linearise(self, h: float) -> tuple[np.ndarray, np.ndarray]:
-        """(2f, 2f) each: as for free masses, with the derivatives of z̈ by z and ż to the second order in h."""
+        """(2f, 2f) each: as for free masses, plus ∂z̈/∂z and ∂z̈/∂ż to the second order in h."""
         f = self.freedom
         transition, slope = super().linearise(h)
         exact = np.hstack(self._calc_dynamics_jacobians())
@@ -129,7 +129,7 @@ class ExactLinkageErrors(LinkageErrors):
         return transition, np.vstack([slope[:f], exact])
 
     def _calc_dynamics_jacobians(self) -> tuple[np.ndarray, np.ndarray]:
-        """∂z̈/∂z and ∂z̈/∂ż of the equations of motion, whatever the integrator has as accelerations."""
+        """∂z̈/∂z and ∂z̈/∂ż of the equations of motion, not of the integrator's accelerations."""
         m = self.mechanism
         memory = m.qdd.copy(), m.multipliers.copy()
         problems.solve_dynamics(m)
@@ -139,7 +139,7 @@ class ExactLinkageErrors(LinkageErrors):
 
 
 class ForceLinkageErrors(ExactLinkageErrors):
-    """errorEKF_FE: errors δz, δż, δz̈; forces M̄ δz̈ on the independent coordinates stay in the model."""
+    """errorEKF_FE: errors δz, δż, δz̈; the forces M̄ δz̈ on the independent coordinates are kept in the model."""
 
     def linearise(self, h: float) -> tuple[np.ndarray, np.ndarray]:
         """(3f, 3f) each: as without the force's error, which is constant over the step."""
@@ -154,7 +154,7 @@ class ForceLinkageErrors(ExactLinkageErrors):
         return transition, slope
 
     def calc_observation(self) -> np.ndarray:
-        """(k, 3f) H; accelerometers depend on δz̈ and on the accelerations that δz and δż cause."""
+        """(k, 3f) H; accelerometers depend on δz̈ and on the accelerations due to δz and δż."""
         by_z, by_zd, by_zdd = calc_sensitivity(self.mechanism, self.sensors)
         if by_zdd.any():
             # The force's error is the part of the accelerations that does not follow from z and ż.
@@ -168,7 +168,7 @@ class ForceLinkageErrors(ExactLinkageErrors):
         self.add_force(correction[2 * self.freedom : 3 * self.freedom])
 
     def add_force(self, zdd: np.ndarray) -> None:
-        """Add forces, from now on, that accelerate the independent coordinates by (f,)."""
+        """Add constant forces that accelerate the independent coordinates by (f,)."""
         m = self.mechanism
         r, _ = problems.calc_velocity_map(m)
         m.applied[self.independent] += r.T @ m.mass @ r @ zdd
@@ -179,11 +179,11 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
 
     Errors δz, δż, δz̈ and a part of the rate of δz̈ that decays with the time `memory`.
 
-    After Rodríguez, Sanjurjo and Naya (Sensors 2025, 25, 2218): the noise on the forces is coloured, and states of
-    its own whiten it. There all of the noise is coloured, and each step keeps a share of the last one's noise that
-    is found from the corrections' autocorrelation. Here, in continuous form, white noise drives the forces beside
-    the coloured one; the densities of the two set how the noise is shared between them. `ShapedForceObserver` finds
-    these and the memory from the innovations.
+    After Rodríguez, Sanjurjo and Naya (Sensors 2025, 25, 2218): the noise on the forces is coloured, and
+    additional states whiten it. In the source all of the noise is coloured, and each step keeps a share of
+    the preceding step's noise, found from the corrections' autocorrelation. Here, in continuous form, the
+    forces are driven by white noise in addition to the coloured noise; the densities of the two determine the
+    share of each. `ShapedForceObserver` finds densities and memory from the innovations.
     """
 
     def __init__(
@@ -200,7 +200,8 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         self.memory = MEMORY
         """s; may be changed between two steps."""
         self.rate = np.zeros(self.freedom)
-        """(f,) of the forces, as accelerations of the independent coordinates that they make; rad/s³ or m/s³."""
+        """(f,) rate of the forces, as accelerations that they cause on the independent coordinates; rad/s³ or
+        m/s³."""
 
     def simulate(self, h: float) -> None:
         """Change the force by its rate over h (s), let the rate decay, and advance the mechanism."""
@@ -209,10 +210,10 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         super().simulate(h)
 
     def linearise(self, h: float) -> tuple[np.ndarray, np.ndarray]:
-        """(4f, 4f) each: the matrix exponential over h of the slope under the force of this step."""
+        """(4f, 4f) each: the matrix exponential over h of the slope, with the force of this step."""
         f = self.freedom
         slope = np.zeros((4 * f, 4 * f))
-        # With the force that acts during the step.
+        # With the force during the step.
         force = self.mechanism.applied.copy()
         self._change_force(h)
         slope[: 3 * f, : 3 * f] = super().linearise(h)[1]
@@ -227,10 +228,10 @@ class ShapedForceLinkageErrors(ForceLinkageErrors):
         return np.hstack([without_rate, np.zeros((len(without_rate), self.freedom))])
 
     def apply(self, correction: np.ndarray) -> None:
-        """Correct z, ż and force, and the force's rate."""
+        """Correct z, ż and force, and the rate of the force."""
         super().apply(correction)
         self.rate = self.rate + correction[3 * self.freedom :]
 
     def _change_force(self, h: float) -> None:
-        """By the integral of its rate over a step."""
+        """Add the integral of the force's rate over a step."""
         self.add_force(self.memory * (1.0 - np.exp(-h / self.memory)) * self.rate)

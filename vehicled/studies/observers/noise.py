@@ -1,4 +1,4 @@
-"""Plant noise: what a step adds to the covariance of a filter on a mechanism.
+"""Plant noise: covariance that a step adds to that of a filter on a mechanism.
 
 White noise of a spectral density is discretised along the linear slope of the state (Van Loan, *Computing integrals
 involving the matrix exponential*, IEEE Transactions on Automatic Control 23(3), 1978).
@@ -16,27 +16,27 @@ from vehicled.filter.error_state import StateUpdate
 
 
 class PlantNoise(Protocol):
-    """Any observer on mechanisms can be given one; it belongs to that observer alone."""
+    """Interface of the noise of any observer on mechanisms; an object belongs to one observer only."""
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
         """(n, n) covariance that a step of h (s) adds to a state whose linear slope is (n, n)."""
 
     def predict(self, transition: np.ndarray) -> None:
-        """Propagate by F (n, n): the covariance P became F P Fᵀ plus the last result of `calc_step`."""
+        """Propagate by F (n, n): the covariance P has become F P Fᵀ plus the last result of `calc_step`."""
 
     def update(self, update: StateUpdate) -> None:
         """Take an update of covariance and state into account."""
 
 
 class StepNoise:
-    """The same covariance for any slope."""
+    """The same covariance in every step, for any slope."""
 
     def __init__(self, covariance: np.ndarray) -> None:
         """`covariance` (n, n) that every step adds."""
         self._covariance = np.array(covariance, dtype=float)
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
-        """(n, n) the covariance given, for any slope and step."""
+        """(n, n) the given covariance, for any slope and step."""
         return self._covariance
 
     def predict(self, transition: np.ndarray) -> None:
@@ -49,7 +49,7 @@ class StepNoise:
 
 
 def as_plant_noise(noise: np.ndarray | PlantNoise) -> PlantNoise:
-    """An array (n, n) is the covariance that every step adds."""
+    """Convert an array (n, n), the covariance added in every step; plant noise is returned as it is."""
     return StepNoise(noise) if isinstance(noise, np.ndarray) else noise
 
 
@@ -57,13 +57,13 @@ class WhiteNoise(StepNoise):
     """White noise with the spectral density U₀ + Σ dⱼ Uⱼ, discretised along the slope of each step."""
 
     def __init__(self, units: np.ndarray, densities: np.ndarray, base: np.ndarray | None = None) -> None:
-        """Uⱼ (m, n, n), dⱼ (m,) and U₀ (n, n), none when left out."""
+        """Uⱼ (m, n, n), dⱼ (m,) and U₀ (n, n), by default zero."""
         self.densities = np.array(densities, dtype=float)
         base = np.zeros(units.shape[1:]) if base is None else base
         self._units = np.concatenate([base[None], units])
         self._slope: np.ndarray | None = None
         self._base, self.steps = self._units[0], self._units[1:]
-        """Covariance that U₀ adds over the step, and that of each Uⱼ."""
+        """Covariance added by U₀ over the step, and by each Uⱼ."""
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
         """(n, n) ∫ exp(Aτ) (U₀ + Σ dⱼ Uⱼ) exp(Aᵀτ) dτ over h (s), with the slope A."""
@@ -88,10 +88,10 @@ def discretise(slope: np.ndarray, density: np.ndarray, h: float) -> np.ndarray:
 
 
 def calc_free_slope(freedom: int) -> np.ndarray:
-    """(2f, 2f) slope of z, ż of masses on which no force depends on z or ż."""
+    """(2f, 2f) slope of z, ż for free masses: no force depends on z or ż."""
     return np.kron(np.eye(2, k=1), np.eye(freedom))
 
 
 def make_units(states: int, driven: Iterable[int]) -> np.ndarray:
-    """(m, states, states) unit densities, one on each of the m `driven` states."""
+    """(m, states, states) unit densities, one for each of the m `driven` states."""
     return np.array([np.diag(np.eye(states)[k]) for k in driven])

@@ -1,11 +1,11 @@
-"""Observability: which parts of a mechanism's state its sensors determine, before any filter has run.
+"""Observability: the parts of a mechanism's state that its sensors determine, calculated without running a filter.
 
-The readings over a window are linearised about the model's own motion: with H_k the derivatives of the k-th readings
-by z, ż, F_k the transition from the start to there, R of the sensors and P0 = L Lᵀ of the start, the matrix of all
-R^(−1/2) H_k F_k L (Maybeck, *Stochastic Models, Estimation, and Control* 1, section 1.7, scaled) has singular
-values that can be interpreted: an error of one standard deviation at the start changes the readings by so many of
-their standard deviations. A direction with a value below one is determined better by the start than by the sensors:
-it counts as unobservable.
+The readings over a window are linearised about the model's own motion: with H_k the derivatives of the k-th
+readings with respect to z, ż, F_k the transition from the start to there, R of the sensors and P0 = L Lᵀ at
+the start, the matrix of all R^(−1/2) H_k F_k L (Maybeck, *Stochastic Models, Estimation, and Control* 1,
+section 1.7, scaled) has singular values with a meaning: an error of one standard deviation at the start
+changes the readings by that number of their standard deviations. A direction with a value below one is
+determined better by the start than by the sensors: it counts as unobservable.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from vehicled.multibody.sensors import SensorSet
 from vehicled.studies.observers.linearised import calc_exact_transition, calc_sensitivity
 
 _NAMED = 0.05
-"""Share of the largest part of a combination from which a coordinate is named in it."""
+"""Share of the largest part of a combination above which a coordinate is named in it."""
 _STEPS = 200
-"""Along which it is found what no reading depends on."""
+"""Number of steps over which states without effect on any reading are found."""
 _MOTIONS = 2
-"""Of other rates, rad/s and m/s in the root mean square."""
+"""Number of motions with other rates (root mean square 1 rad/s or m/s)."""
 _HIDDEN = 1e-9
-"""Share of the largest singular value below which one is rounding."""
+"""Share of the largest singular value below which a value is due to rounding."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Observability:
     """Observability of the 2f states z, ż."""
 
     names: tuple[str, ...]
-    """Of the states."""
+    """Names of the states."""
     values: np.ndarray
     """(2f,) singular values, the largest first; 1: the readings add as much information as there was at the start."""
     directions: np.ndarray
@@ -58,12 +58,13 @@ class Observability:
     def unobservable(self) -> list[str]:
         """The combinations of states that are not observable, each in standard deviations of the start.
 
-        As few states in each as possible.
+        Each contains as few states as possible.
         """
         hidden = self.directions[self.rank :]
         if not len(hidden):
             return []
-        # Any basis of the same space would do: one that is the identity in some of the states is easy to interpret.
+        # Any basis of the same space is valid: one that is the identity in some of the states is easy to
+        # interpret.
         _, _, pivots = scipy.linalg.qr(hidden, mode="economic", pivoting=True)
         pivots = np.sort(pivots[: len(hidden)])
         return [self._name(row) for row in np.linalg.solve(hidden[:, pivots], hidden)]
@@ -91,13 +92,13 @@ def calc_observability(
     *,
     free_masses: bool = False,
 ) -> Observability:
-    """Observability over `steps` of `h` (s) from the present state, with readings after `every` so many.
+    """Observability over `steps` of `h` (s) from the present state, with readings after every `every` steps.
 
     The mechanism is left at their end.
 
     `covariance`: (2f, 2f) of z, ż at the start, positive definite. `free_masses`: for filters whose errors
-    are propagated by [I h; 0 I] (errorEKF, DEKF) instead of by the exact Jacobian of the dynamics. Raises RunError
-    where the motion cannot be followed.
+    are propagated by [I h; 0 I] (errorEKF, DEKF) instead of by the exact Jacobian of the dynamics. Raises
+    RunError if the motion cannot be simulated.
     """
     root = np.linalg.cholesky(covariance)
     parts = [
@@ -110,10 +111,11 @@ def calc_observability(
 def find_hidden(
     mechanism: Mechanism, sensors: SensorSet, h: float, *, free_masses: bool = False
 ) -> list[str]:
-    """Combinations of states that no reading depends on, whatever the sensors' noise; `free_masses` as above.
+    """Combinations of states that no reading depends on, for any noise of the sensors; `free_masses` as above.
 
-    Where there are some in the motion from the present state, motions with other rates count too: a gyroscope may see
-    an angle only while the mechanism moves. The mechanism keeps its state. Empty where no motion can be followed.
+    If there are some in the motion from the present state, motions with other rates are considered too: a
+    gyroscope may depend on an angle only while the mechanism moves. The state of the mechanism is not
+    changed. Empty if no motion can be simulated.
     """
     home, z, zd = mechanism.get_state(), mechanism.z, mechanism.zd
     best: Observability | None = None
@@ -134,13 +136,13 @@ def find_hidden(
 
 
 def _find_structure(mechanism: Mechanism, sensors: SensorSet, h: float, free_masses: bool) -> Observability:
-    """With values above 1 for all but rounding."""
+    """Observability whose values are above 1, except for rounding."""
     parts: list[np.ndarray] = []
     for part in _linearise(mechanism, sensors, h, _STEPS, 1, free_masses):
         if not np.all(np.isfinite(part)):
             raise RunError("the sensors cannot be linearised")
         parts.append(part)
-        # Most sensors see all after a few steps.
+        # Most sensors depend on all states after a few steps.
         if len(parts) in (_STEPS // 10, _STEPS):
             largest = np.abs(parts).max(axis=(0, 2))
             scale = np.where(largest > 0.0, largest, 1.0)[:, None]
@@ -155,7 +157,7 @@ def _find_structure(mechanism: Mechanism, sensors: SensorSet, h: float, free_mas
 def _linearise(
     mechanism: Mechanism, sensors: SensorSet, h: float, steps: int, every: int, free_masses: bool
 ) -> Iterator[np.ndarray]:
-    """(k, 2f) derivatives of the readings after `every` so many steps by z, ż of before the first."""
+    """(k, 2f) derivatives of the readings, after every `every` steps, with respect to the initial z, ż."""
     stepper = Ali3p()
     independent = mechanism.independent.copy()
     f = len(independent)
@@ -180,10 +182,10 @@ def _linearise(
 
 
 def _decompose(mechanism: Mechanism, parts: Sequence[np.ndarray]) -> Observability:
-    """Of derivatives (k, 2f) of readings by the states, each in the unit in which it counts."""
+    """Observability from derivatives (k, 2f) of readings with respect to the states, each scaled by its unit."""
     coordinates = [mechanism.coordinate_names[k] for k in mechanism.independent]
     names = (*coordinates, *(f"rate of {name}" for name in coordinates))
-    # Rows of zeros stand first, so that there is a value for every state however few the readings are.
+    # Rows of zeros come first, so that there is a value for every state, even with few readings.
     rows = np.vstack([np.zeros((len(names), len(names))), *parts])
     _, values, directions = np.linalg.svd(rows, full_matrices=False)
     return Observability(names, values, directions)

@@ -1,13 +1,14 @@
-"""The shaping filter of errorEKF_SFE, whose memory follows the innovations as its densities do.
+"""The shaping filter of errorEKF_SFE, whose memory is adapted to the innovations as its densities are.
 
-White noise drives the forces and, beside it, coloured noise: a rate that white noise drives and that decays with a
-memory τ. Both the transition and the noise of a step depend on τ, so that the derivatives of the filter's covariance
-and state have terms of their own: dP⁻ = F dP Fᵀ + dF P Fᵀ + F P dFᵀ + dQ and dx⁻ = F dx + dF x, where of x only the
-rate counts, on which alone dF acts. dF and dQ come from the Fréchet derivative of Van Loan's matrix exponential.
+White noise drives the forces and, in addition, coloured noise: a rate that is driven by white noise and
+decays with a memory τ. Both the transition and the noise of a step depend on τ, so that the derivatives of
+the filter's covariance and state have additional terms: dP⁻ = F dP Fᵀ + dF P Fᵀ + F P dFᵀ + dQ and dx⁻ = F dx
++ dF x. In dF x only the rate matters, as dF acts on the rate only. dF and dQ come from the Fréchet derivative
+of Van Loan's matrix exponential.
 
-The published shaping filter (Rodríguez, Sanjurjo and Naya; Sensors 2025, 25, 2218) finds the share of the last step's
-noise that is kept from the autocorrelation of the corrections. Here the likelihood of the innovations is maximised
-over densities and memory together.
+The published shaping filter (Rodríguez, Sanjurjo and Naya; Sensors 2025, 25, 2218) finds the share of the
+last step's noise that is kept from the autocorrelation of the corrections. Here the likelihood of the
+innovations is maximised over densities and memory together.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from vehicled.studies.observers.linkage_errors import ShapedForceLinkageErrors
 from vehicled.studies.observers.noise import discretise, make_units
 
 _MEMORY_REACH = math.log(30.0)
-"""Largest deviation of the memory's logarithm from its start: with less memory than a step the noise is white, with
-more than the window it is a drift."""
+"""Largest deviation of the memory's logarithm from its start: with less memory than a step the noise is
+white, with more than the window it is a drift."""
 
 
 class ShapedNoise:
@@ -52,7 +53,7 @@ class ShapedNoise:
         self.memory = float(values[-1])
         """s"""
         self.densities = values[:-1] / np.repeat([1.0, self.memory**2], f)
-        """(2f,) of the white noise that drives the forces, and of that which drives their rates."""
+        """(2f,) densities of the white noise on the forces, and of that on their rates."""
 
     @property
     def window(self) -> LikelihoodWindow:
@@ -60,7 +61,7 @@ class ShapedNoise:
         return self._sensitivities.window
 
     def begin_step(self, covariance: np.ndarray, rate: np.ndarray) -> None:
-        """Covariance (4f, 4f) of the filter, and rate (f,) of its simulation, before the step to come."""
+        """Store the covariance (4f, 4f) of the filter and the rate (f,) of its simulation before the next step."""
         self._covariance, self._rate = covariance, rate
 
     def calc_step(self, slope: np.ndarray, h: float) -> np.ndarray:
@@ -72,7 +73,7 @@ class ShapedNoise:
         return total
 
     def predict(self, transition: np.ndarray) -> None:
-        """Take the derivatives of covariance and state through the step of the last `calc_step`."""
+        """Propagate the derivatives of covariance and state through the step of the last `calc_step`."""
         f, n = self._freedom, len(transition)
         transition_by, noise_by = self._differentiate_by_memory()
         grown = transition_by @ self._covariance @ transition.T
@@ -83,7 +84,7 @@ class ShapedNoise:
         self._sensitivities.predict(transition, np.concatenate([self._by_density, by_memory[None]]), state_by)
 
     def _differentiate_by_memory(self) -> tuple[np.ndarray, np.ndarray]:
-        """dF and dQ (4f, 4f) by the logarithm of the memory, at the same densities of forces and rates."""
+        """dF and dQ (4f, 4f) by the logarithm of the memory, at constant densities of forces and rates."""
         n, h = len(self._slope), self._h
         density = np.tensordot(self.densities, self._units, 1)
         slope_by, none = self._fading / self.memory, np.zeros((n, n))
@@ -100,7 +101,7 @@ class ShapedNoise:
 
 
 class ShapedForceObserver(ErrorStateObserver):
-    """errorEKF_SFE: the model takes the memory that its noise has found."""
+    """errorEKF_SFE: its model uses the memory found by its noise."""
 
     def __init__(
         self, model: ShapedForceLinkageErrors, noise: ShapedNoise, h: float, covariance: np.ndarray
@@ -110,7 +111,7 @@ class ShapedForceObserver(ErrorStateObserver):
         self._shaped, self.noise = model, noise
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """As of any observer; the memory that follows from the readings is that of the next step."""
+        """As `Observer.step`; the memory found from the readings is used in the next step."""
         self._shaped.memory = self.noise.memory
         self.noise.begin_step(self.covariance, self._shaped.rate)
         return super().step(readings)

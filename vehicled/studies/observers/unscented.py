@@ -18,12 +18,12 @@ from vehicled.studies.observers.interface import MechanismObserver
 from vehicled.studies.observers.noise import PlantNoise, calc_free_slope
 
 _TOLERANCE = 1e-10
-"""On the change of z and h·ż between iterations of the trapezoidal rule."""
+"""Tolerance on the change of z and h·ż between iterations of the trapezoidal rule."""
 _LIMIT = 60
 
 
 class UnscentedKF(MechanismObserver):
-    """States z, ż. Points are stepped once; readings are predicted from the points at the end of the step."""
+    """States z, ż. Sigma points are propagated by one step; readings are predicted from the points at its end."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class UnscentedKF(MechanismObserver):
         self.points = MechanismBatch(mechanism, 2 * size + 1)
 
     def step(self, readings: np.ndarray | None) -> StateUpdate | None:
-        """Advance all points by h, and update with readings (k,) if there are any. Raises as of any."""
+        """Advance all points by h, and update with readings (k,) if there are any. Raises as `Observer.step`."""
         readings = self.check_readings(self.sensors, readings)
         m, f, transform = self.mechanism, len(self.independent), self._transform
         root = np.linalg.cholesky(self.repair(self.covariance))
@@ -90,19 +90,19 @@ class UnscentedKF(MechanismObserver):
         return update
 
     def _draw(self, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
-        """(points, 2f) sigma points, the mean first, of the covariance with that lower root (2f, 2f)."""
+        """(points, 2f) sigma points, the mean first, for the covariance with the lower root (2f, 2f)."""
         away = self._transform.calc_displacements(root).T
         points: np.ndarray = mean + np.vstack([np.zeros((1, len(root))), away])
         return points
 
     def _calc_moments(self, there: np.ndarray) -> PointMoments:
-        """Of what there is (points, m) at the points, the central one first."""
+        """Moments of values (points, m) at the points, the central one first."""
         away = (there[1:] - there[0]).T
         half = away.shape[1] // 2
         return self._transform.calc_moments(away[:, :half], away[:, half:])
 
     def _propagate(self, points: np.ndarray) -> np.ndarray:
-        """(points, 2f) over one step; the instances are left at its end."""
+        """(points, 2f) after one step; the instances are left at its end."""
         h, f = self.h, len(self.independent)
         z, zd = points[:, :f], points[:, f:]
         self.points.copy_state_from_mechanism()
