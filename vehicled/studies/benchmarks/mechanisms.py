@@ -27,44 +27,45 @@ from vehicled.multibody.mechanism import Mechanism
 from vehicled.studies.benchmarks import mechanism_references as references
 
 FORMULATION, INTEGRATOR = "ali3p", "trapezoidal"
-"""Least processor time on all. With Runge–Kutta 4 and steps up to a sample, Lagrange and penalty were accurate enough
-on A01 to A04 in 1.4 to 25 times as much, matrix R in 4 to 40 times, which fails on A02 at its singular position.
-A05 is too stiff for explicit rules."""
+"""The least processor time on all problems. With Runge–Kutta 4 and steps up to a sample, Lagrange and penalty
+were accurate enough on A01 to A04 in 1.4 to 25 times the time, and matrix R in 4 to 40 times; matrix R fails
+on A02 at its singular position. A05 is too stiff for explicit rules."""
 HIGH_PRECISION = 1e-3
 _THRESHOLD = 1e-3
-"""Of the error measure, SI: where the reference is smaller, errors are relative to this. Published for A01, A02."""
+"""Threshold of the error measure, SI: if the reference is smaller, errors are relative to this. Published for
+A01, A02."""
 _TOLERANCE, _LIMIT = 5e-11, 300
-"""Of ALI3-P's iterations. A step that happens to end beside a singular position takes many of them."""
+"""Tolerance and limit of ALI3-P's iterations. A step that ends near a singular position needs many of them."""
 _MOST_PARTS = 1024
-"""Of the time between two samples, the shortest step that is tried."""
+"""Largest number of steps between two samples."""
 _REPEATS = 3
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A problem of the library and how it is solved here."""
+    """A problem of the library and its solution here."""
 
     name: str
     describe: Callable[[], Description]
     duration: float
     """s"""
     sample: float
-    """s between the samples that are compared."""
+    """Time between the compared samples, s."""
     outputs: tuple[str, ...]
     """Coordinates that are compared; with a dot at the end, their rates."""
     reference: Callable[[np.ndarray], np.ndarray]
-    """(outputs, n) of times (n,)."""
+    """(outputs, n) at times (n,)."""
     drift_limit: float | None = None
     """Largest permitted change of energy, J, where the library states one."""
     conservative: bool = True
     """Whether energy is constant except for the work of `drive`."""
     drive: tuple[str, str] | None = None
-    """Coordinate and the parameter that is the constant force on it."""
+    """A coordinate, and the parameter that is the constant force on it."""
     penalty_factor: float = 1.0
-    """On ALI3-P's usual penalty."""
+    """Factor on ALI3-P's usual penalty."""
 
     def make_stepper(self, mechanism: Mechanism, h: float) -> Stepper:
-        """The library's stepper for a step of h (s), with the penalty for this problem."""
+        """Stepper for a step of h (s), with the penalty for this problem."""
         penalty = self.penalty_factor * calc_penalty(mechanism, h)
         return make_stepper(FORMULATION, INTEGRATOR, penalty=penalty, tolerance=_TOLERANCE, limit=_LIMIT)
 
@@ -72,8 +73,8 @@ class Benchmark:
 def describe_n_four_bar(loops: int) -> Description:
     """A02: parallel cranks of 1 m and 1 kg, one more than loops, and couplers between their ends.
 
-    The couplers have the same size; upright at the start, B0 at 1 m/s. Where all bars lie on one line, every loop
-    gains a freedom.
+    The couplers have the same size; upright at the start, B0 at 1 m/s. If all bars lie on one line, every
+    loop gains a degree of freedom.
     """
     names = range(loops + 1)
     ends = {f"crank{k}": (f"A{k}", f"B{k}") for k in names}
@@ -100,8 +101,8 @@ def _n_four_bar(
         ("B0.x", "B0.y", "B0.x.", "B0.y."),
         partial(references.n_four_bar, loops=loops),
         drift_limit,
-        # Near the singular position constraints nearly follow from each other: only a heavy penalty keeps them
-        # apart within a few iterations.
+        # Near the singular position constraints are nearly dependent: only a large penalty meets all of them
+        # within a few iterations.
         penalty_factor=1e4,
     )
 
@@ -146,21 +147,21 @@ BENCHMARKS: dict[str, Benchmark] = {
         conservative=False,
     ),
 }
-"""By the library's number; A02 in two sizes, the larger as the library had it first."""
+"""Problems by the library's number; A02 in two sizes, the larger as in its original version."""
 
 
 @dataclass(frozen=True)
 class ProblemRun:
-    """A simulation at one step."""
+    """A simulation with one step length."""
 
     samples: np.ndarray
     """(outputs, n)"""
     drift: float
     """Largest change of energy less the work put in, at any sample, J."""
     cpu: float
-    """s of processor time in steps alone."""
+    """Processor time, s, of the steps only."""
     converged: bool
-    """Whether all steps converged; a run ends at the first that does not."""
+    """Whether all steps converged; a run ends at the first that did not."""
 
 
 def sample_times(benchmark: Benchmark) -> np.ndarray:
@@ -169,7 +170,7 @@ def sample_times(benchmark: Benchmark) -> np.ndarray:
 
 
 def simulate(benchmark: Benchmark, compiled: CompiledMechanism, parts: int) -> ProblemRun:
-    """A run with that many steps from one sample to the next."""
+    """A run with `parts` steps from one sample to the next."""
     mechanism = Mechanism(compiled)
     h = benchmark.sample / parts
     stepper = benchmark.make_stepper(mechanism, h)
@@ -200,7 +201,7 @@ def _reader(benchmark: Benchmark, mechanism: Mechanism) -> Callable[[], np.ndarr
 
 
 def _calc_energy(benchmark: Benchmark, mechanism: Mechanism) -> float:
-    """J, less the work of the drive up to a constant."""
+    """Energy, J, less the work of the drive up to a constant."""
     energy = mechanism.calc_kinetic_energy() + mechanism.calc_potential_energy()
     if benchmark.drive is not None:
         coordinate, force = benchmark.drive
@@ -219,10 +220,10 @@ def bench_mechanisms(
     numbers: Sequence[str] = tuple(BENCHMARKS),
     most_parts: int = _MOST_PARTS,
 ) -> dict[str, Any]:
-    """The contents of `vehicled bench mechanisms --json`: each problem at the longest step that is accurate enough.
+    """The contents of `vehicled bench mechanisms --json`: each problem with the longest step that is accurate enough.
 
-    `progress` receives how many problems are done, and which one is under way at which step. `most_parts`: into how
-    many parts the time between two samples is divided at most.
+    `progress` receives the number of completed problems, and the present problem and step. `most_parts`:
+    largest number of steps between two samples.
     """
     rows = []
     for done, number in enumerate(numbers):
@@ -268,6 +269,6 @@ def _bench(number: str, trying: Callable[[float], None], most_parts: int) -> dic
 
 
 def _divisions(most: int) -> Iterator[int]:
-    """How many parts a step is divided into, in turn: 1, 2, 3, 4, 6, 8, 12 and so on."""
+    """Numbers of parts of a sample interval, in turn: 1, 2, 3, 4, 6, 8, 12 and so on."""
     both = itertools.chain.from_iterable((2**n, 3 * 2 ** (n - 1)) for n in itertools.count(1))
     return itertools.takewhile(lambda n: n <= most, itertools.chain([1], both))

@@ -33,16 +33,16 @@ STEPS = 2000
 RATES = (200, 100, 50, 20, 10)
 """Readings per second."""
 LEVELS = {"L1": 0.5, "L2": 1.0}
-"""Size of the modelling errors."""
+"""Magnitudes of the modelling errors."""
 GRAVITY = -9.81
-"""m/s², of the true mechanism."""
+"""m/s², for the true mechanism."""
 PUBLISHED_SEED = 10
 """The seed whose noise is the toolbox's own."""
 START_SIGMA = math.radians(5.0)
 """Standard deviation of each state at the start, in SI."""
 _ENCODER, _GYROSCOPE = math.radians(1.0), 9.839439e-4
 _OBSERVED_FOR = 200
-"""Steps over which observability is calculated."""
+"""Number of steps over which observability is calculated."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Case:
     density: float
     """Spectral density of the error of the model's accelerations, rad²/s³."""
     force_variance: float
-    """Of the increase of that error in a step, rad²/s⁴."""
+    """Variance of the increase of that error in a step, rad²/s⁴."""
 
 
 CASES = {
@@ -82,11 +82,11 @@ class ObserverRun:
     filter: str
     seed: int
     literal: bool = False
-    """Whether in the published toolbox's details, where there is such a form: `literal`."""
+    """Whether to use the published toolbox's details, if there is such a form: `literal`."""
 
     @property
     def setup(self) -> Setup:
-        """The set-up, which is common to runs of other filters and seeds."""
+        """The set-up, which is the same for runs of other filters and seeds."""
         return Setup(self.mechanism, self.sensors, self.rate_hz, self.level)
 
 
@@ -101,7 +101,7 @@ class Setup:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Setup:
-        """That of a row."""
+        """The set-up of a row."""
         return cls(*(row[f.name] for f in fields(cls)))
 
     @property
@@ -122,14 +122,14 @@ def make_runs(
     seeds: Iterable[int],
     literally: bool,
 ) -> Iterator[ObserverRun]:
-    """All combinations."""
+    """All combinations of these."""
     for choice in product(mechanisms, sensors, rates, levels, filters, seeds):
         yield ObserverRun(*choice, literal=literally)
 
 
 @cache
 def calc_truth(mechanism: str) -> list[MechanismState]:
-    """After each step: matrix R, trapezoidal rule."""
+    """State after each step, by matrix R and the trapezoidal rule."""
     m, stepper = Mechanism.load(mechanism), make_stepper("matrix_r", "trapezoidal")
     states = []
     for _ in range(STEPS):
@@ -158,7 +158,7 @@ class InstrumentedLinkage:
 
 @cache
 def get_linkage(mechanism: str, sensors: str, literally: bool) -> InstrumentedLinkage:
-    """Computed once for all runs that need it."""
+    """A linkage with its true motion, computed once for all runs that need it."""
     case = CASES[mechanism]
     instruments = SensorSet(SENSORS[sensors](case))
     form = literal.add_angle if literally else add_angle

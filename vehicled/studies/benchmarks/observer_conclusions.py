@@ -17,7 +17,7 @@ from vehicled.studies.benchmarks.observer_filters import NO_FILTER
 Row = dict[str, Any]
 
 LEVEL = 1.1
-"""Errors up to this ratio to the best one count as equal: seeds differ by about that much."""
+"""Errors up to this ratio to the best one count as equal: seeds differ by about this much."""
 CONSISTENT = 2.0
 """A NIS within this factor of its expectation counts as consistent."""
 ERRORS = ("position_rmse", "velocity_rmse")
@@ -40,16 +40,16 @@ class FilterResult:
 
     @property
     def sound(self) -> bool:
-        """Whether it reached the end with every seed."""
+        """Whether every run reached the end."""
         return not self.failed
 
     def median(self, key: str) -> float | None:
-        """Median over the seeds with which it reached the end; None without any, or without such a number."""
+        """Median over the seeds whose runs reached the end; None without any, or without such a number."""
         values = [row[key] for row in self.rows if row["failed_at"] is None and row[key] is not None]
         return float(np.median(values)) if values else None
 
     def known(self, key: str) -> float:
-        """Median; the result must have one."""
+        """The median, which the result must have."""
         value = self.median(key)
         assert value is not None
         return value
@@ -73,7 +73,7 @@ def gather(rows: Iterable[Row]) -> dict[Setup, dict[str, FilterResult]]:
 
 
 def estimates_forces(name: str) -> bool:
-    """Whether a filter also estimates the forces of its model, which removes errors that remain in the others."""
+    """Whether a filter also estimates the forces of its model, which removes errors that other filters keep."""
     return name.startswith("errorEKF") and "FE" in name
 
 
@@ -82,12 +82,12 @@ def _sound(filters: dict[str, FilterResult]) -> list[FilterResult]:
 
 
 def best(results: Iterable[FilterResult], key: str) -> FilterResult:
-    """The result whose `key` is least."""
+    """The result with the least `key`."""
     return min(results, key=lambda r: r.known(key))
 
 
 def is_level(result: FilterResult, results: Sequence[FilterResult], keys: Iterable[str] = ERRORS) -> bool:
-    """Whether all these errors of a filter count as equal to those of the best of some."""
+    """Whether all these errors of a filter count as equal to those of the best result."""
     return all(result.known(key) <= LEVEL * best(results, key).known(key) for key in keys)
 
 
@@ -102,7 +102,7 @@ class Recommendation:
     position: FilterResult
     velocity: FilterResult
     cheapest: FilterResult | None
-    """The cheapest of those that are level with the best in both."""
+    """The cheapest of those with both errors equal to the best."""
     consistent: FilterResult | None
     """NIS nearest to its expectation, by ratio."""
 
@@ -130,22 +130,22 @@ def find_recommendations(results: dict[Setup, dict[str, FilterResult]]) -> list[
 
 @dataclass(frozen=True)
 class Standing:
-    """One filter over all set-ups."""
+    """One filter in all set-ups."""
 
     filter: str
     setups: int
     level_position: int
-    """In how many of them it is level with the best."""
+    """Number of set-ups in which it is equal to the best."""
     level_velocity: int
     consistent: int
     failed: int
-    """In how many it broke down with any seed."""
+    """Number of set-ups in which it broke down with any seed."""
     cost: float | None
     """Median over set-ups."""
 
 
 def calc_standings(results: dict[Setup, dict[str, FilterResult]]) -> list[Standing]:
-    """Filters in the order in which they first appear."""
+    """Standings of the filters, in the order in which they first appear."""
     standings = []
     for name in dict.fromkeys(n for filters in results.values() for n in filters if n != NO_FILTER):
         where = [filters for filters in results.values() if name in filters]
@@ -168,16 +168,16 @@ def calc_standings(results: dict[Setup, dict[str, FilterResult]]) -> list[Standi
 
 @dataclass(frozen=True)
 class CheckedStatement:
-    """A statement about the filters, and whether it holds by the rows."""
+    """A statement about the filters, and whether the rows confirm it."""
 
     statement: str
     held: bool | None
-    """None: undecided, there are no rows for it."""
+    """None: undecided, as there are no rows for it."""
     numbers: str
 
 
 def check_statements(results: dict[Setup, dict[str, FilterResult]]) -> list[CheckedStatement]:
-    """Whether the statements about the observers hold, by these results alone."""
+    """Whether the statements about the observers are true for these results."""
     return [
         _accurate(results, "UKF-TR is the most accurate or level with the best", lambda name: True),
         _accurate(
@@ -221,7 +221,7 @@ def _compare(
     others_of: Callable[[dict[str, FilterResult]], list[FilterResult]],
     bound: float,
 ) -> CheckedStatement:
-    """Whether the errors of a filter are up to `bound` times those of the best of some others, in every set-up."""
+    """Whether the errors of a filter are at most `bound` times those of the best of some others, in every set-up."""
     counts: list[str] = []
     held, worst = True, (0.0, "")
     for key in ERRORS:
@@ -271,9 +271,9 @@ def _cheapest(results: dict[Setup, dict[str, FilterResult]]) -> CheckedStatement
 
 
 def _growth(results: dict[Setup, dict[str, FilterResult]]) -> CheckedStatement:
-    """Growth of the filters' cost over that of the errorEKF, whose own growth is then 1.
+    """Growth of the filters' cost from the smallest to the largest mechanism.
 
-    Between the smallest and the largest mechanism.
+    Relative to the errorEKF, whose own growth is then 1.
     """
     statement = "the cost of UKFs grows faster with size than that of EKFs"
     sizes: dict[int, dict[str, list[float]]] = {}
@@ -333,7 +333,7 @@ def _better_than_nothing(results: dict[Setup, dict[str, FilterResult]]) -> Check
 
 
 def describe_observability(found: Iterable[tuple[Setup, SetupObservability]]) -> list[str]:
-    """A line for each set-up; those of other rates or levels with the same result are in one line."""
+    """A line for each set-up; set-ups of other rates or levels with the same result share a line."""
     alike: dict[tuple[str, str, str], list[Setup]] = {}
     for setup, observability in found:
         text = _describe(observability)

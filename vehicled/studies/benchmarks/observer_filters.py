@@ -1,4 +1,4 @@
-"""The observers that are compared on linkages, by name, as they are here and as a published toolbox has them."""
+"""The observers that are compared on linkages, by name, in this program's form and in a published toolbox's form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vehicled.studies.observers.interface import Observer
 from vehicled.studies.observers.noise import PlantNoise, StepNoise, calc_free_slope, discretise
 
 _EULER_DENSITY = 4e-5
-"""Spectral density of the error of Euler's rule in the positions, ½ h² z̈ a step: at 36 rad/s²."""
+"""Spectral density of the error of Euler's rule in the positions, ½ h² z̈ a step: for 36 rad/s²."""
 NO_FILTER = "none"
 """The wrong model without any filter."""
 _UNSCENTED = ("UKF-TR", "UKF-FE")
@@ -24,7 +24,7 @@ _BY_ALI3P = ("errorEKF", "errorEKF_EJ", *FORCE_KINDS)
 
 
 def make_filter(name: str, m: Mechanism, linkage: InstrumentedLinkage, literally: bool) -> Observer:
-    """One of the observers' `KINDS` on a mechanism, in the published toolbox's details or not."""
+    """One of the observers' `KINDS` on a mechanism; `literally`: with the published toolbox's details."""
     case = linkage.case
     density = case.force_variance / H if name in FORCE_KINDS else case.density
     if not literally:
@@ -36,7 +36,7 @@ def make_filter(name: str, m: Mechanism, linkage: InstrumentedLinkage, literally
             start_sigma=START_SIGMA,
             density=density,
             euler_density=_EULER_DENSITY,
-            # Which set-ups are not observable is a result of the comparison.
+            # Unobservable set-ups are a result of the comparison.
             allow_unobservable=True,
         )
     if name in ("DIEKFpm", "SCKF", "CEKF"):
@@ -54,7 +54,7 @@ def make_filter(name: str, m: Mechanism, linkage: InstrumentedLinkage, literally
 
 
 def _make_literal(name: str, m: Mechanism, linkage: InstrumentedLinkage) -> Observer:
-    """Those whose literal form is a class of its own."""
+    """Filters whose literal form is a separate class."""
     noise = literal.NOISE[linkage.name]
     if name == "CEKF":
         encoders = linkage.sensor_set == "encoders"
@@ -77,7 +77,7 @@ def _make_literal(name: str, m: Mechanism, linkage: InstrumentedLinkage) -> Obse
 
 
 def _make_literal_noise(name: str, noise: Noise, force_variance: float) -> PlantNoise:
-    """The same in every step; as published, noise goes to a force's own state alone."""
+    """Noise that is the same in every step; as published, noise acts on a force's own state only."""
     if name in FORCE_KINDS:
         return StepNoise(force_variance * noise.units(3, 2).sum(axis=0))
     rates = noise.units(2, 1).sum(axis=0)

@@ -36,19 +36,19 @@ _STYLES = {
 }
 """Colour and mark of each filter, the same in every picture."""
 _FURTHER = (("#17becf", "<"), ("#9a8b1f", ">"), ("#5b8c85", "h"))
-"""Of filters not listed above, in turn."""
+"""Colours and marks of filters not listed above, in turn."""
 _DRAWN = ("errorEKF", "errorEKF_FE", "UKF-TR")
-"""Filters whose run is drawn over time."""
+"""Filters whose runs are drawn over time."""
 _SPAN = 4.0
-"""Errors whose ratio is smaller are drawn over this range, so that small differences appear small."""
+"""Errors with a smaller ratio are drawn over this range, so that small differences appear small."""
 _SHOWN = {"position": "rad", "velocity": "rad/s", "acceleration": "rad/s²"}
 
 
 def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:
     """Draw errors, costs and histories into a folder.
 
-    Of every mechanism, sensors and level `errors_….png`, errors and consistency over the rate of readings; of every
-    mechanism and level `costs_….png`; of one run of some filters `history_….png`.
+    `errors_….png` for every mechanism, sensors and level: errors and consistency over the rate of readings;
+    `costs_….png` for every mechanism and level; `history_….png` for one run of some filters.
     """
     directory.mkdir(parents=True, exist_ok=True)
     results = gather(rows)
@@ -74,7 +74,7 @@ def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:
 
 
 def choose_styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Colour and mark of each filter, in the order of the table above, then in that of their names."""
+    """Colour and mark of each filter: listed filters in the order above, then others by name."""
     present = set(names) - {NO_FILTER}
     further = sorted(present - _STYLES.keys())
     styles = {name: style for name, style in _STYLES.items() if name in present}
@@ -82,12 +82,12 @@ def choose_styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 def _errors(of: Results, styles: dict[str, tuple[str, str]]) -> Figure:
-    """Medians over seeds with the range of them, over the rate."""
+    """Medians over seeds with their range, over the rate."""
     figure = Figure((WIDTH, 6.4))
     axes = figure.subplots(2, 2).ravel()
     setups = sorted(of, key=lambda s: s.rate_hz)
     rates = [s.rate_hz for s in setups]
-    # Marks of filters with equal errors would hide each other: each is drawn a little beside its rate.
+    # Marks of filters with equal errors would cover each other: each has an offset from its rate.
     offsets = dict(zip(styles, np.geomspace(0.93, 1.075, max(len(styles), 2)), strict=False))
     for axis, (what, unit) in zip(axes, [*_SHOWN.items(), ("nis", "over its expectation")], strict=True):
         for name, (color, mark) in styles.items():
@@ -117,7 +117,7 @@ def _errors(of: Results, styles: dict[str, tuple[str, str]]) -> Figure:
 
 
 def _range(result: FilterResult | None, key: str) -> tuple[float, float, float] | None:
-    """Least, median and largest over the seeds with which a filter reached the end."""
+    """Least, median and largest value over the seeds with which a filter reached the end."""
     rows = [] if result is None else [row for row in result.rows if row[key] is not None]
     if not rows:
         return None
@@ -126,7 +126,7 @@ def _range(result: FilterResult | None, key: str) -> tuple[float, float, float] 
 
 
 def _of_wrong(of: Results, what: str) -> float | None:
-    """Error of the wrong model alone, from any row: it has no sensors and no seed."""
+    """Error of the wrong model without a filter, from any row: it depends on no sensors and no seed."""
     for filters in of.values():
         for result in filters.values():
             for row in result.rows:
@@ -159,7 +159,7 @@ def _legend(
 
 
 def _costs(of: Results, styles: dict[str, tuple[str, str]]) -> Figure:
-    """Cost against error of position; the best are at the lower left."""
+    """Cost over error of position; the best filters are at the lower left."""
     kinds = list(dict.fromkeys(s.sensors for s in of))
     rates = sorted({s.rate_hz for s in of}, reverse=True)
     chosen = rates if len(rates) < 3 else [rates[0], rates[-1]]
@@ -197,7 +197,7 @@ def _costs(of: Results, styles: dict[str, tuple[str, str]]) -> Figure:
 
 
 def _choose_setup(results: Results) -> Setup | None:
-    """Where most of `_DRAWN` were run; gyros on couplers before other sensors, frequent readings before rare ones."""
+    """The set-up in which most of `_DRAWN` were run, preferring gyroscopes on couplers, and frequent readings."""
     order = ("coupler_gyros", "crank_gyros", "encoders")
 
     def rank(setup: Setup) -> tuple[int, int, int]:
@@ -209,7 +209,7 @@ def _choose_setup(results: Results) -> Setup | None:
 
 
 def _history(setup: Setup, filters: dict[str, FilterResult]) -> Figure:
-    """Errors in the band of 3 σ by the filter's covariance, and innovations in theirs: one run of each filter."""
+    """Errors with 3 σ bands of the filter's covariance, and innovations with theirs: one run of each filter."""
     names = [name for name in _DRAWN if name in filters] or [n for n in filters if n != NO_FILTER][:3]
     traces = {name: run_filter(get_run(filters[name].rows[0])) for name in names}
     freedom = next(iter(traces.values())).position.shape[1]
@@ -255,7 +255,7 @@ def _draw_errors(axes: Sequence[Axes], trace: Trace) -> None:
 
 
 def _draw_innovations(axes: Sequence[Axes], trace: Trace) -> list[float]:
-    """One panel for each reading; the largest value to be shown in each, none without readings."""
+    """One panel for each reading; returns the largest value to be shown in each, none without readings."""
     if not trace.updates:
         return []
     t = H * (np.array(list(trace.updates), dtype=int) + 1)
@@ -272,7 +272,7 @@ def _draw_innovations(axes: Sequence[Axes], trace: Trace) -> list[float]:
 
 
 def _magnify(axis: Axes, bounds: Sequence[np.ndarray]) -> None:
-    """Linear within the filters' 3 σ once they have settled, logarithmic beyond: the start is large."""
+    """Linear scale within the filters' settled 3 σ, logarithmic beyond, as errors at the start are large."""
     settled = [float(np.median(b[len(b) // 2 :])) for b in bounds if len(b)]
     linear = 10.0 ** np.ceil(np.log10(max(min(settled, default=1.0), 1e-9)))
     axis.set_yscale("symlog", linthresh=linear, linscale=1.5)

@@ -1,4 +1,4 @@
-"""What a published toolbox's observers gave on the linkages at level L2, and how literal runs compare with it."""
+"""Results of a published toolbox's observers on the linkages at level L2, compared with literal runs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _LEVEL = "L2"
 
 @cache
 def read_published() -> dict[tuple[str, str, int, str], dict[str, Any]]:
-    """By linkage, sensors, readings per second and filter.
+    """Published results by linkage, sensors, readings per second and filter.
 
-    `FIGURES` as the text that was published, None where there is none; `failed_step`, at which a filter broke down,
-    from 1; `indefinite_steps`, after how many its covariance was not positive definite.
+    `FIGURES` as text as published, None if there is none; `failed_step`, at which a filter broke down, from
+    1; `indefinite_steps`, number of steps after which its covariance was not positive definite.
     """
     found: dict[tuple[str, str, int, str], dict[str, Any]] = {}
     with Path(__file__).with_name("linkage_figures.csv").open(encoding="utf-8") as file:
@@ -39,7 +39,7 @@ def read_published() -> dict[tuple[str, str, int, str], dict[str, Any]]:
 
 
 def find_published(run: ObserverRun) -> dict[str, Any] | None:
-    """What was published of a literal run with the toolbox's own noise: `FIGURES` as numbers, the rest as it is."""
+    """Published result of a literal run with the toolbox's own noise: `FIGURES` as numbers, the rest as it is."""
     if not run.literal or run.level != _LEVEL or run.seed != PUBLISHED_SEED:
         return None
     row = read_published().get((run.mechanism, run.sensors, run.rate_hz, run.filter))
@@ -49,7 +49,7 @@ def find_published(run: ObserverRun) -> dict[str, Any] | None:
 
 
 def format_published(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """A line for each run of which figures have been published: those of the run over the published ones."""
+    """A line for each run with published figures: its figures over the published ones."""
     known = [row for row in rows if row.get("published")]
     if not known:
         return []

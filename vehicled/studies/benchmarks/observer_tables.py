@@ -19,7 +19,7 @@ from vehicled.studies.benchmarks.observer_published import format_published
 
 
 def format_vehicle(rows: list[dict[str, Any]]) -> list[str]:
-    """A table for each receiver, the worst over seeds of errors, medians of costs."""
+    """A table for each receiver: largest errors over seeds, medians of costs."""
     seeds = _listed(dict.fromkeys(row["seed"] for row in rows))
     titles = (
         "position m",
@@ -44,7 +44,7 @@ def format_vehicle(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _vehicle_rows(kind: str, rows: list[dict[str, Any]]) -> list[str]:
-    """A line of one filter, and one more for each seed with which it broke down."""
+    """A line for one filter, and one for each seed with which it broke down."""
     lines = [
         f"{kind:<13} seed {row['seed']} broke down at {row['failed_at']:.3f} s: {row['reason']}"
         for row in rows
@@ -73,7 +73,7 @@ def _vehicle_rows(kind: str, rows: list[dict[str, Any]]) -> list[str]:
 
 
 def format_linkages(rows: list[dict[str, Any]]) -> list[str]:
-    """Tables by mechanism and sensors, the best filters, and which statements hold."""
+    """Tables by mechanism and sensors, the best filters, and the statements that hold."""
     results = conclusions.gather(rows)
     lines = _notices(rows)
     last = None
@@ -90,7 +90,7 @@ def format_linkages(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _notices(rows: list[dict[str, Any]]) -> list[str]:
-    """Of literal runs: which filters are not the published ones of their names."""
+    """For literal runs: filters that differ from the published ones of their names."""
     notices = {row["filter"]: row["notice"] for row in rows if row.get("notice")}
     if not notices:
         return []
@@ -115,7 +115,7 @@ _COLUMNS = {
 
 
 def _table(setup: Setup, filters: dict[str, FilterResult]) -> list[str]:
-    """A line for each filter, medians over seeds; one more for each seed with which it broke down."""
+    """A line for each filter, medians over seeds; and one for each seed with which it broke down."""
     seeds = dict.fromkeys(row["seed"] for result in filters.values() for row in result.rows)
     title = f"{setup}, {'medians over seeds' if len(seeds) > 1 else 'seed'} {_listed(seeds)}"
     row = next(iter(filters.values())).rows[0]

@@ -36,32 +36,32 @@ from vehicled.studies.benchmarks.timing import CallTimes
 from vehicled.studies.observers.interface import Observer
 
 MOTIONS = ("position", "velocity", "acceleration")
-"""Of which there are errors."""
+"""Quantities with errors."""
 _TURN, _REFERENCE_TURN = 100, 20
-"""Steps of the filter, and of the errorEKF that its cost is compared with, in turns."""
+"""Steps per turn of the filter, and of the errorEKF with which its cost is compared."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The run of a filter, up to where it broke down."""
+    """The run of a filter, until the end or until it broke down."""
 
     position: np.ndarray
     """(n, f) errors of z after each step."""
     velocity: np.ndarray
     acceleration: np.ndarray
     deviation: np.ndarray
-    """(n, f) standard deviations that the filter gave its z."""
+    """(n, f) standard deviations of z by the filter."""
     updates: dict[int, StateUpdate]
-    """By the number of the step, from 0."""
+    """Updates by the number of the step, from 0."""
     us_per_step: float
     cost: float
-    """Over that of an errorEKF of the same set-up."""
+    """Cost relative to an errorEKF of the same set-up."""
     repairs: int
     failed_at: float | None
-    """s"""
+    """Time at which the filter broke down, s; None if it did not."""
     reason: str | None
     last_readings: list[float] | None
-    """Before it broke down."""
+    """Last readings before it broke down."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class _Pass:
     """Steps from one reading to the next; None without readings."""
     times: CallTimes = field(default_factory=CallTimes)
     count: int = 0
-    """Steps made."""
+    """Number of completed steps."""
 
     def get_reading(self, k: int) -> np.ndarray | None:
         return None if self.every is None or (k + 1) % self.every else self.readings[k]
@@ -88,7 +88,7 @@ class _Pass:
 
 
 def run_filter(run: ObserverRun) -> Trace:
-    """The three simulations of a run: the truth, the wrong model, the observer on it."""
+    """The three simulations of a run: the truth, the wrong model, and the observer with that model."""
     linkage = get_linkage(run.mechanism, run.sensors, run.literal)
     alone = run.filter == NO_FILTER
     readings = linkage.readings + linkage.sensors.sigma * make_noise(run.seed, linkage.readings.shape[1])
@@ -142,7 +142,7 @@ def _time_reference(reference: _Pass) -> None:
 
 
 def _find_last_reading(broken: _Pass) -> list[float] | None:
-    """That of the step that failed, or the last one before it."""
+    """Readings of the step that failed, or else the last ones before it."""
     read = (broken.get_reading(k) for k in range(broken.count, -1, -1))
     last = next((r for r in read if r is not None), None)
     return None if last is None else last.tolist()
@@ -150,7 +150,7 @@ def _find_last_reading(broken: _Pass) -> list[float] | None:
 
 @cache
 def calc_wrong_rmse(mechanism: str, level: str) -> dict[str, float]:
-    """Errors of the wrong model alone, by `MOTIONS`."""
+    """Errors of the wrong model without a filter, by `MOTIONS`."""
     trace = run_filter(ObserverRun(mechanism, "encoders", RATES[-1], level, NO_FILTER, PUBLISHED_SEED))
     return {what: calc_rmse(getattr(trace, what)) for what in MOTIONS}
 
@@ -196,7 +196,7 @@ def run_case(run: ObserverRun) -> dict[str, Any]:
 
 
 def get_run(row: Mapping[str, Any]) -> ObserverRun:
-    """The run of which this is the row. Raises KeyError for a row of something else."""
+    """The run of a row. Raises KeyError for a row of another kind."""
     return ObserverRun(**{f.name: row[f.name] for f in fields(ObserverRun)})
 
 
@@ -208,7 +208,8 @@ def bench_observers(
 ) -> list[dict[str, Any]]:
     """`vehicled bench observers --json`: a row for each run, in their order, from the ledger or calculated now.
 
-    `progress` receives how many have been made. Raises WorkerLostError when a process is killed again and again.
+    `progress` receives the number of completed runs. Raises WorkerLostError if a process is killed
+    repeatedly.
     """
     return run_resumable(run_case, runs, executor, progress, ledger)
 

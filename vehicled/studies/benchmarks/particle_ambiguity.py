@@ -16,15 +16,15 @@ from vehicled.studies.benchmarks import four_bar
 from vehicled.studies.benchmarks.particle_tries import CRANK, TOLERANCE, Experiment, Try, advance
 
 SURE = 0.95
-"""Probability near the truth below which a try counts as unobservable: the exact posterior is itself ambiguous."""
+"""Probability near the truth below which a try counts as unobservable, as the exact posterior itself is ambiguous."""
 _LIKELY = 200.0
-"""Logarithm of the likelihood ratio to the best start of the grid up to which a start is refined: the likelihood
-may be so narrow that the whole grid is on its flanks."""
+"""Logarithm of the likelihood ratio to the best start of the grid up to which a start is refined: the
+likelihood may be so narrow that the whole grid lies on its flanks."""
 
 
 @dataclass(frozen=True)
 class SimilarStarts:
-    """For each start, the one with the most similar readings that ends elsewhere.
+    """For each start, the one with the most similar readings whose end is different.
 
     (n,) each, on a grid over angles and branches.
     """
@@ -35,12 +35,12 @@ class SimilarStarts:
     rates: np.ndarray
     """(steps, n) rad/s, what a gyroscope without noise reads"""
     nearest: np.ndarray
-    """Index of the start with the most similar readings that ends more than 5° elsewhere."""
+    """Index of the start with the most similar readings whose end differs by more than 5°."""
     distance: np.ndarray
-    """√Σ (ω − ω_nearest)² / σ, σ of the gyroscope alone: difference of the readings in standard deviations."""
+    """√Σ (ω − ω_nearest)² / σ, with σ of the gyroscope only: difference of the readings in standard deviations."""
 
     def share_below(self, distance: float) -> float:
-        """Share of the starts that have a similar one nearer than this."""
+        """Share of the starts for which the distance is less than this."""
         return float(np.mean(self.distance < distance))
 
 
@@ -70,7 +70,7 @@ def find_similar_starts(experiment: Experiment, per_turn: int = 720) -> SimilarS
 
 @dataclass(frozen=True)
 class Posterior:
-    """Posterior of the start of a try, given its readings: exact, without particles or noise of motion."""
+    """Posterior of the start of a try given its readings: exact, without particles or motion noise."""
 
     start: np.ndarray
     """(n,) rad"""
@@ -80,7 +80,7 @@ class Posterior:
     probability: np.ndarray
     """(n,) of sum 1."""
     truth: float
-    """rad, where the crank is at the end."""
+    """Angle of the crank at the end, rad."""
 
     @property
     def near(self) -> float:
@@ -91,9 +91,9 @@ class Posterior:
 def find_posterior(experiment: Experiment, seed: int, per_turn: int = 3600, finer: int = 40) -> Posterior:
     """Exact posterior by Bayes' rule from all readings of a try.
 
-    The likelihood of each start on a dense grid, which is refined by `finer` where the likelihood is high. The
-    prior is that of the particles: at rest, anywhere and, where they may be assembled in two ways, either way; the
-    noise is the gyroscope's.
+    The likelihood is calculated for each start on a dense grid, which is refined by `finer` where the
+    likelihood is high. The prior is that of the particles: at rest at any angle and, if the linkage can be
+    assembled in two ways, either way; the noise is the gyroscope's.
     """
     trial = Try(replace(experiment, count=1), seed)
     readings = np.array([trial.read() for _ in range(experiment.steps)])
@@ -102,7 +102,7 @@ def find_posterior(experiment: Experiment, seed: int, per_turn: int = 3600, fine
     likely = np.flatnonzero(log_likelihood > np.max(log_likelihood) - _LIKELY)
     within = ((np.arange(finer) + 0.5) / finer - 0.5) * 2.0 * np.pi / per_turn
     start, branch = (start[likely, None] + within).ravel(), np.repeat(branch[likely], finer)
-    # The ends of a rocker's travel lie between two starts of the grid: beyond them it cannot be.
+    # The ends of a rocker's travel lie between two starts of the grid: angles beyond them are impossible.
     inside = np.any(
         [(start >= a) & (start <= b) for a, b in four_bar.input_ranges(experiment.lengths)], axis=0
     )

@@ -1,4 +1,4 @@
-"""A try of `vehicled bench particles` to watch while it runs, in a terminal or a window.
+"""A try of `vehicled bench particles` shown while it runs, in a terminal or a window.
 
 A thread simulates the linkage in real time, or slower, and puts its gyroscope's readings into a queue, from which
 the filter takes them.
@@ -26,20 +26,20 @@ from vehicled.terminal.canvas import BLUE, BOLD, DIM, GREEN, PLAIN, RED, Canvas,
 _FRAME_S = 1 / 15
 _SPARSE_S = 1.0
 _PATIENCE_S = 0.5
-"""After this time without a reading, the view shows that it waits."""
+"""Time without a reading, s, after which the view shows that it is waiting."""
 _PACES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
-"""Times real time."""
+"""Factors on real time."""
 _FACTOR = 2.0**0.5
-"""By which a key changes the multiplier."""
+"""Factor by which a key changes the multiplier."""
 _RING = 120
-"""Sectors of the ring of particles."""
+"""Number of sectors of the ring of particles."""
 _SHOWN = 200
 HELP = "n new  + − multiplier  f s faster, slower  space hold  q quit"
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 class LinkageThread(threading.Thread):
-    """The true linkage with its gyroscope, as a device with a clock of its own that puts readings into `samples`."""
+    """The true linkage with its gyroscope: a device with its own clock that puts readings into `samples`."""
 
     def __init__(self, trial: Try, pace: float) -> None:
         super().__init__(name="linkage", daemon=True)
@@ -48,10 +48,10 @@ class LinkageThread(threading.Thread):
         self.held = threading.Event()
         self._stopped = threading.Event()
         self.samples: queue.SimpleQueue[tuple[Sample, np.ndarray]] = queue.SimpleQueue()
-        """Each with the (4,) true coordinates, for the view alone."""
+        """Each sample with the (4,) true coordinates, which only the view uses."""
 
     def run(self) -> None:
-        """Move the linkage step by step in real time, times `pace`, until `stop`."""
+        """Move the linkage step by step in real time, multiplied by `pace`, until `stop`."""
         due = time.monotonic()
         step_ns = round(STEP * 1e9)
         for n in range(1, 1 << 62):
@@ -65,14 +65,14 @@ class LinkageThread(threading.Thread):
             self.samples.put((Sample(n * step_ns, [reading]), self._trial.truth.get_q()[:, 0]))
 
     def stop(self) -> None:
-        """End the thread; returns when it has ended."""
+        """Stop the thread and wait for its end."""
         self._stopped.set()
         self.join()
 
 
 @dataclass
 class LiveFrame:
-    """What is shown of one time."""
+    """State to be shown, for one time."""
 
     t: float
     """s"""
@@ -80,9 +80,9 @@ class LiveFrame:
     truth: np.ndarray
     """(4,) P.x, P.y, Q.x, Q.y"""
     estimate: np.ndarray
-    """(4,) of the particle nearest to the estimated crank angle."""
+    """(4,) coordinates of the particle nearest to the estimated crank angle."""
     some: np.ndarray
-    """(4, n) of particles, drawn by their weights."""
+    """(4, n) coordinates of particles, drawn by their weights."""
     angle: float
     """rad, estimated"""
     true_angle: float
@@ -95,9 +95,9 @@ class LiveFrame:
     multiplier: float
     resamplings: int
     cost: float
-    """s a step, recently"""
+    """Recent processor time per step, s."""
     behind: int
-    """Samples in the queue."""
+    """Number of samples in the queue."""
     waiting: bool
 
     @property
@@ -107,7 +107,7 @@ class LiveFrame:
 
 
 class LiveSession:
-    """Releases of the linkage one after the other, and the filter."""
+    """Repeated releases of the linkage, and the filter."""
 
     def __init__(self, experiment: Experiment, seed: int, pace: float = 0.2) -> None:
         self.experiment, self._seed = experiment, seed
@@ -116,14 +116,14 @@ class LiveSession:
         self.release()
 
     def release(self) -> None:
-        """Release the linkage again, with particles anywhere."""
+        """Release the linkage again, with particles at random."""
         if self._linkage is not None:
             self._linkage.stop()
         self._trial = Try(self.experiment, self._seed)
         self.seed = self._seed
         self._seed += 1
         self.follower = Follower(self._trial.filter, longest=STEP)
-        # The particles are at rest, at the time of the release.
+        # The particles are at rest at the time of the release.
         self.follower.take(Sample(0, [None]))
         self._truth = self._trial.truth.get_q()[:, 0]
         self._cost = 0.0
@@ -137,7 +137,7 @@ class LiveSession:
         self._linkage.stop()
 
     def follow(self, until: float) -> None:
-        """Take readings until that time (monotonic s)."""
+        """Process readings until a time (monotonic, s)."""
         assert self._linkage is not None
         while (left := until - time.monotonic()) > 0.0:
             try:
@@ -150,7 +150,7 @@ class LiveSession:
             self._last_reading = time.monotonic()
 
     def press(self, pressed: str) -> bool:
-        """Handle a key. Returns whether to go on."""
+        """Handle a key. Returns whether to continue."""
         assert self._linkage is not None
         for key in pressed:
             if key == "q":
@@ -208,9 +208,9 @@ class LiveSession:
 def watch(
     experiment: Experiment, seed: int, seconds: float | None = None, stream: TextIO | None = None
 ) -> LiveFrame:
-    """Show it in a terminal until `q` is pressed or for so long; the last state.
+    """Show the try in a terminal until `q` is pressed or for `seconds`; returns the last state.
 
-    Where the stream (standard error) is no terminal, a line a second.
+    If the stream (default: standard error) is no terminal, one line per second.
     """
     stream = sys.stderr if stream is None else stream
     end = np.inf if seconds is None else time.monotonic() + seconds
@@ -234,7 +234,7 @@ def watch(
 
 
 def compose(frame: LiveFrame, columns: int, rows: int) -> list[str]:
-    """A page of at most this size: the linkage, the density of crank angles, figures."""
+    """A page of at most this size: the linkage, the density of crank angles, numbers."""
     status = _status(frame)
     height = rows - len(status) - 6
     lines = [_clip(_title(frame), columns)]
@@ -246,7 +246,7 @@ def compose(frame: LiveFrame, columns: int, rows: int) -> list[str]:
 
 
 def _picture(frame: LiveFrame, columns: int, rows: int) -> list[str]:
-    """The linkage as it is (red) and as estimated (plain), particles' points Q, and a ring of crank angles.
+    """The true linkage (red) and the estimated one (plain), particles' points Q, and a ring of crank angles.
 
     The distance of the ring from the crank's circle is proportional to the weight.
     """
@@ -274,7 +274,7 @@ def _picture(frame: LiveFrame, columns: int, rows: int) -> list[str]:
 
 
 def _histogram(frame: LiveFrame, columns: int) -> list[str]:
-    """Two rows of blocks from −180° to 180°, and beneath them the truth and the estimate."""
+    """Two rows of blocks from −180° to 180°, and below them the truth and the estimate."""
     cell = np.minimum(np.arange(_RING) * columns // _RING, columns - 1)
     weights = np.bincount(cell, frame.density, columns)
     if columns > _RING:
@@ -321,7 +321,7 @@ def _line(frame: LiveFrame) -> str:
 
 
 def _clip(line: str, columns: int) -> str:
-    """At most so many visible characters; styles take no room."""
+    """Shorten to at most `columns` visible characters; styles do not count."""
     text, visible, inside = "", 0, False
     for character in line:
         inside = inside or character == "\x1b"

@@ -1,4 +1,4 @@
-"""What all particles do in one try, over time: angles, weights, speeds, effective sample size."""
+"""Data of all particles in one try, over time: angles, weights, speeds, effective sample size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vehicled.studies.benchmarks.particle_tries import CRANK, Experiment, Try, a
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The particles with the weights that a reading has given them, before any resampling."""
+    """The particles with their weights after a reading, before any resampling."""
 
     t: float
     """s"""
@@ -25,11 +25,11 @@ class Snapshot:
     mean: float
     """rad, circular mean of all particles"""
     cluster: float
-    """rad, that of the heaviest cluster"""
+    """rad, circular mean of the heaviest cluster"""
     effective: float
     """Effective sample size as a share of the particles."""
     resampled: bool
-    """Whether they are resampled after it."""
+    """Whether they are resampled afterwards."""
     angles: np.ndarray
     """(N,) rad"""
     weights: np.ndarray
@@ -39,7 +39,7 @@ class Snapshot:
 
 
 def trace(experiment: Experiment, seed: int) -> Iterator[Snapshot]:
-    """A try, reading by reading; the same as `Try.run`."""
+    """Run a try, reading by reading; the same as `Try.run`."""
     trial = Try(experiment, seed)
     particles, swarm = trial.filter, trial.swarm
     for k in range(experiment.steps):

@@ -19,16 +19,16 @@ from vehicled.studies.benchmarks.particle_tries import CRANK, SETTLED, Experimen
 from vehicled.studies.benchmarks.particles import FIRST_SEED, SETTINGS, find_setting
 
 _SHOWN = 300
-"""Particles drawn at a time."""
+"""Number of particles drawn for each time."""
 _OTHERS = 1
-"""Misses drawn for each setting that is not the settled one."""
+"""Number of missed tries drawn for each setting other than the settled one."""
 
 
 def draw(found: dict[str, Any], directory: Path) -> None:
-    """Draw `costs.png`, `similar_starts.png`, `effective.png`, and what was swept, into a folder.
+    """Draw `costs.png`, `similar_starts.png`, `effective.png`, and the sweeps, into a folder.
 
-    That is `sweeps.png`, `steps.png`, `settings.png`; and `missed_….png`, of every try that the settled filter missed
-    and of the first ones that the others did.
+    The sweeps are `sweeps.png`, `steps.png`, `settings.png`; and `missed_….png` for every try missed by the
+    settled filter and for the first ones missed by the others.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
@@ -95,7 +95,7 @@ def _sweeps(sweeps: dict[str, list[dict[str, Any]]]) -> Figure:
 
 
 def _by_setting(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Name, colour and rows of each setting that there is."""
+    """Name, colour and rows of each setting that occurs."""
     for name, color in zip(SETTINGS, (ESTIMATE, GNSS, ALARM), strict=True):
         alike = [row for row in rows if find_setting(row) == name]
         if alike:
@@ -144,7 +144,7 @@ def _settings(rows: list[dict[str, Any]]) -> Figure:
 
 
 def draw_effective(seed: int) -> Figure:
-    """Draw effective sample size, and error of mean and heaviest cluster, over one try of each setting."""
+    """Draw the effective sample size, and errors of mean and heaviest cluster, over one try of each setting."""
     figure = Figure((WIDTH, 3.4))
     left, right = figure.subplots(1, 2)
     for (name, experiment), color in zip(SETTINGS.items(), (ESTIMATE, GNSS, ALARM), strict=True):
@@ -166,7 +166,7 @@ def draw_effective(seed: int) -> Figure:
 def _shares(
     axes: Axes, key: str, rows: list[dict[str, Any]], color: str, label: str, mark: str = "o"
 ) -> None:
-    """Dashed, where the mean of all particles counts."""
+    """Dashed lines are for the mean of all particles."""
     for converged, line in (("converged", "-"), ("converged_mean", "--")):
         share = [100 * row[converged] / row["tries"] for row in rows]
         named = label if line == "-" else None
@@ -176,7 +176,7 @@ def _shares(
 
 
 def _similar_starts() -> Figure:
-    """Which starts can be distinguished from all that end elsewhere: above the line, by 3 σ."""
+    """Starts that can be distinguished from all that end differently: above the line, by 3 σ."""
     figure = Figure((WIDTH, 3.6))
     for axes, both in zip(figure.subplots(1, 2, sharey=True), (False, True), strict=True):
         similar = find_similar_starts(Experiment(both_branches=both))
@@ -197,9 +197,10 @@ def _similar_starts() -> Figure:
 
 
 def draw_try(experiment: Experiment, seed: int) -> Figure:
-    """Draw all particles' crank angles over time beside the truth.
+    """Draw all particles' crank angles over time, and the truth.
 
-    Also the readings beside those of the most similar start, and the exact posterior of the crank's angle at the end.
+    Also the readings with those of the most similar start, and the exact posterior of the crank's angle at
+    the end.
     """
     trial, posterior = Try(experiment, seed), find_posterior(experiment, seed)
     figure = Figure((WIDTH, 3.8))
@@ -239,7 +240,7 @@ def draw_try(experiment: Experiment, seed: int) -> Figure:
 
 
 def _experiment(row: dict[str, Any]) -> Experiment:
-    """Of a row of a sweep."""
+    """Experiment of a row of a sweep."""
     return Experiment(
         count=row["count"],
         motion=row["motion_sigma"],

@@ -1,6 +1,6 @@
 """One try to find a four-bar linkage that starts anywhere: the source's experiment, and its settings.
 
-The linkage is released from rest at a random crank angle, unknown to the filter, whose particles start anywhere it
+The linkage is released from rest at a random crank angle, unknown to the filter, whose particles start wherever it
 could be; a gyroscope is on the crank. A try has converged when the estimate of the crank's angle is within 5° of the
 truth after 1.020 s. The estimate is the circular mean of the heaviest cluster; that of all particles, which lies
 between clusters while there are several, is reported beside it.
@@ -34,27 +34,28 @@ class Experiment:
     lengths: tuple[float, float, float, float] = (2.0, 4.0, 3.0, 4.0)
     count: int = 200
     motion: float = 0.02
-    """rad, standard deviation of the noise of the crank's angle, in every step"""
+    """rad, standard deviation of the noise on the crank's angle in every step"""
     resampling: float = 0.02
-    """rad/s, of the crank's speed after every resampling"""
+    """rad/s, standard deviation of the noise on the crank's speed after every resampling"""
     gyroscope: float = 0.01
-    """rad/s"""
+    """rad/s, standard deviation of the gyroscope's noise"""
     multiplier: float = 10.0
     """The gyroscope's noise in the filter over the true one."""
     steps: int = 170
     step: float = STEP
-    """s, between readings; the equations of motion are integrated in steps of at most 6 ms."""
+    """Time between readings, s; the equations of motion are integrated in steps of at most 6 ms."""
     keeps_covariance: bool = False
     """Whether the noise of motion preserves the covariance of the particles, or adds to it."""
     both_branches: bool = False
-    """Whether linkage and particles may be assembled either way, or one way only."""
+    """Whether linkage and particles may be assembled either way, or only one way."""
 
 
 SETTLED = Experiment(count=500, motion=0.01, resampling=0.0, multiplier=2.0, keeps_covariance=True)
-"""Settings that converge wherever the readings allow it. The source's filter assumes a gyroscope so inaccurate that
-different starts become indistinguishable; its noise after every resampling is larger than the information on the
-speeds; and its noise of motion, added up over a second, makes particles from wrong initial states indistinguishable
-from the true one, for any number of particles and any accuracy of their weights (`WANDERING`, `NUMEROUS`)."""
+"""Settings that converge whenever the readings determine the state. The source's filter assumes such an
+inaccurate gyroscope that different starts become indistinguishable; its noise after every resampling is
+larger than the information on the speeds; and its motion noise, accumulated over a second, makes particles
+from wrong initial states indistinguishable from the true one, for any number of particles and any accuracy of
+their weights (`WANDERING`, `NUMEROUS`)."""
 PUBLISHED = Experiment()
 WANDERING = replace(SETTLED, resampling=0.005, keeps_covariance=False)
 NUMEROUS = replace(SETTLED, count=10_000, multiplier=1.0, keeps_covariance=False)
@@ -63,33 +64,33 @@ NUMEROUS = replace(SETTLED, count=10_000, multiplier=1.0, keeps_covariance=False
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a try ended."""
+    """Result of a try."""
 
     error: float
-    """rad, of the crank's angle by the particles' circular mean"""
+    """rad, error of the crank's angle by the particles' circular mean"""
     peak_error: float
-    """rad, by the heaviest cluster's circular mean, which is the estimate"""
+    """rad, error by the heaviest cluster's circular mean, which is the estimate"""
     deviation: float
     """rad, circular standard deviation of the particles"""
     start: float
-    """rad, where it was released"""
+    """rad, angle of the release"""
     branch: float
     seconds: float
-    """Of processor time, of the particles alone."""
+    """Processor time of the particles only, s."""
 
     @property
     def converged(self) -> bool:
-        """Whether the mean angle ended within the tolerance."""
+        """Whether the mean angle at the end is within the tolerance."""
         return bool(abs(self.error) <= TOLERANCE)
 
     @property
     def peak_converged(self) -> bool:
-        """Whether the densest angle ended within the tolerance."""
+        """Whether the heaviest cluster's angle at the end is within the tolerance."""
         return bool(abs(self.peak_error) <= TOLERANCE)
 
 
 class Try:
-    """One linkage that is released, and the filter that estimates its motion. Reproduced by its seed."""
+    """A linkage that is released, and the filter that estimates its motion. Reproducible by its seed."""
 
     def __init__(self, experiment: Experiment, seed: int) -> None:
         self.experiment = experiment
@@ -128,7 +129,7 @@ class Try:
         self.seconds += time.process_time() - begin
 
     def run(self) -> Outcome:
-        """All steps of the experiment, and how they ended."""
+        """Run all steps of the experiment; returns the result."""
         for _ in range(self.experiment.steps):
             self.step()
         error = float(wrap(self.filter.estimate_angle(CRANK) - self.angle))
@@ -138,7 +139,7 @@ class Try:
 
 
 def advance(swarm: Swarm, step: float, but: int = 0) -> float:
-    """Advance by a step (s) in equal parts of at most STEP, without the last `but` ones; returns a part, s."""
+    """Advance by a step (s) in equal parts of at most STEP, without the last `but`; returns a part's length, s."""
     parts = max(1, ceil(step / STEP - 1e-9))
     for _ in range(parts - but):
         swarm.advance(step / parts)
@@ -146,7 +147,7 @@ def advance(swarm: Swarm, step: float, but: int = 0) -> float:
 
 
 def release(swarm: Swarm, x: Experiment, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """All particles at rest, anywhere the linkage could be: (N,) angles and branches."""
+    """Put all particles at rest at random possible angles: (N,) angles and branches."""
     angles = four_bar.random_angles(x.lengths, swarm.count, random)
     branches = np.ones(swarm.count)
     if x.both_branches:

@@ -18,7 +18,7 @@ _FRAME_S = 1 / 20
 
 
 def watch(experiment: Experiment, seed: int) -> None:
-    """Until the window is closed or `q` is pressed. Raises UsageError where there is no display."""
+    """Show the try until the window is closed or `q` is pressed. Raises UsageError without a display."""
     from matplotlib import pyplot
 
     with matplotlib.rc_context(
@@ -58,7 +58,7 @@ class ParticleFigure:
         self._figure = figure
 
     def draw(self, frame: LiveFrame) -> None:
-        """Replace what the figure shows."""
+        """Update the figure."""
         ground, link, _, output = frame.lengths
         axes = self._linkage
         axes.clear()

@@ -38,25 +38,26 @@ TIMED = (100, 1000, 10_000, 100_000, 1_000_000)
 USUAL = 10_000
 """Number of particles that must run in real time; `us_per_particle_step` is for this number."""
 _BYTES = 600
-"""Of memory for a particle, temporary arrays of its step included."""
+"""Bytes of memory per particle, including temporary arrays of its step."""
 _TIMED_FOR = 2_000_000
-"""Particle steps of each kind per count, at least ten steps."""
+"""Number of particle steps of each kind per count, at least ten steps."""
 
 
 STEPS = (0.006, 0.01, 0.02, 0.05, 0.1, 0.2, 0.29, 0.5, 1.0)
-"""s, between readings."""
+"""Times between readings, s."""
 _LONG = 3.06
-"""s, length of a try of that sweep: three times the usual one, for three readings at the longest."""
+"""Length of a try in that sweep, s: three times the usual length, for three readings at the longest time."""
 SETTLED_SIGMAS = (0.01, 0.015, 0.02)
 SETTINGS = {"as published": PUBLISHED, "wandering": WANDERING, "settled": SETTLED}
-"""What is compared side by side."""
+"""Settings that are compared."""
 COMPARED = (
     *((count, 0.01) for count in (50, 100, 200, 500, 1000, 2000)),
     *((500, sigma) for sigma in (0.001, 0.005, 0.02, 0.05, 0.1)),
 )
-"""Particles, and motion noise (rad), that they are compared at."""
+"""Numbers of particles, and motion noise (rad), at which the settings are compared."""
 FIRST_SEED = 5000
-"""Of the tries that are reported. `SETTLED` was found on the seeds from 1000 to 1299, and not changed since."""
+"""First seed of the reported tries. `SETTLED` was found with the seeds 1000 to 1299, and has not been changed
+since."""
 
 
 def bench_costs(
@@ -64,11 +65,10 @@ def bench_costs(
 ) -> list[dict[str, float]]:
     """`costs` of `vehicled bench particles --json`: a row for each count, medians over steps of processor time, µs.
 
-    `step` is a whole step of the filter (noise, reading and, where it is needed, resampling included), `drawing` one
-    that resamples in any case, `keeping` one whose noise preserves the particles' covariance, `advance` the motion
-    alone with projection.
-    `ratio` compares a step's cost with that at the count where it is least. Counts that need more memory than there
-    is are left out.
+    `step` is a whole step of the filter (noise, reading and, if needed, resampling), `drawing` a step that
+    always resamples, `keeping` a step whose noise preserves the particles' covariance, `advance` the motion
+    with projection only. `ratio` compares the cost of a step with that at the count where it is least. Counts
+    that need more memory than available are omitted.
     """
     rows: list[dict[str, float]] = []
     kinds = {"step": (0.5, False), "drawing": (2.0, False), "keeping": (0.5, True)}
@@ -98,7 +98,7 @@ class TryJob(NamedTuple):
 
 
 def open_ledger(path: Path | None) -> Ledger[TryJob]:
-    """The ledger of tries. Raises UsageError for a file of something else."""
+    """The ledger of tries. Raises UsageError for a file of another kind."""
 
     def find_job(row: dict[str, Any]) -> TryJob:
         Outcome(**row["outcome"])
@@ -109,7 +109,7 @@ def open_ledger(path: Path | None) -> Ledger[TryJob]:
 
 
 def run_try(job: TryJob) -> dict[str, Any]:
-    """The row of a try, made now."""
+    """Run a try and return its row."""
     outcome = Try(job.experiment, job.seed).run()
     return {"experiment": asdict(job.experiment), "seed": job.seed, "outcome": asdict(outcome)}
 
@@ -128,10 +128,10 @@ def bench_similar_starts() -> list[dict[str, Any]]:
 def experiments(
     counts: Sequence[int] = COUNTS, sigmas: Sequence[float] = SIGMAS
 ) -> dict[str, list[Experiment]]:
-    """The sweeps by what is varied, the rest as in the source.
+    """The sweeps by the quantity that is varied; other settings as in the source.
 
-    Then the time between readings; `SETTLED`, the same for a linkage that may be assembled either way, and with noise
-    that adds to the covariance; and the three settings of `SETTINGS` side by side.
+    Also the time between readings; `SETTLED`, the same for a linkage that can be assembled either way, and
+    with noise that adds to the covariance; and the three settings of `SETTINGS` compared.
     """
     return {
         "count": [Experiment(count=count) for count in counts],
@@ -155,7 +155,7 @@ def experiments(
 
 
 def find_setting(row: dict[str, Any]) -> str:
-    """Which of `SETTINGS` a row of the sweeps `step` and `settings` has."""
+    """Name in `SETTINGS` of the setting of a row of the sweeps `step` and `settings`."""
     for name, x in SETTINGS.items():
         if (row["multiplier"], row["resampling_sigma"], row["keeps_spread"]) == (
             x.multiplier,
@@ -172,7 +172,7 @@ def find_mass_near(job: TryJob) -> float:
 
 
 def _without_filter(experiment: Experiment) -> Experiment:
-    """On which the readings depend: not on the filter."""
+    """The settings on which the readings depend, without those of the filter."""
     return Experiment(
         experiment.lengths,
         gyroscope=experiment.gyroscope,
@@ -183,13 +183,13 @@ def _without_filter(experiment: Experiment) -> Experiment:
 
 
 def _list_jobs(todo: Mapping[str, Sequence[Experiment]], tries: int) -> list[TryJob]:
-    """All tries of sweeps, each once."""
+    """All tries of the sweeps, each once."""
     experiments = dict.fromkeys(x for sweep in todo.values() for x in sweep)
     return [TryJob(x, seed) for x in experiments for seed in range(FIRST_SEED, FIRST_SEED + tries)]
 
 
 def _list_missed(jobs: Sequence[TryJob], ledger: Ledger[TryJob]) -> list[TryJob]:
-    """The readings of all tries that have been missed, each once, as tries of no filter."""
+    """Tries that were missed, without the filter's settings, each once."""
     missed = (job for job in jobs if not Outcome(**ledger[job]["outcome"]).peak_converged)
     return list(dict.fromkeys(TryJob(_without_filter(job.experiment), job.seed) for job in missed))
 
@@ -197,7 +197,7 @@ def _list_missed(jobs: Sequence[TryJob], ledger: Ledger[TryJob]) -> list[TryJob]
 def _tabulate(
     todo: Mapping[str, Sequence[Experiment]], tries: int, ledger: Ledger[TryJob], near: Mapping[TryJob, float]
 ) -> dict[str, list[dict[str, Any]]]:
-    """By what is varied; `near`: `find_mass_near` of those of `_list_missed`."""
+    """Rows by the quantity that is varied; `near`: results of `find_mass_near` for the tries of `_list_missed`."""
     return {
         varied: [_tabulate_row(x, tries, ledger, near) for x in experiments]
         for varied, experiments in todo.items()
@@ -254,9 +254,10 @@ def sweep(
     progress: Callable[[float], None],
     explaining: Callable[[float], None] = lambda _: None,
 ) -> dict[str, list[dict[str, Any]]]:
-    """`sweeps` of `vehicled bench particles --json`, by what is varied.
+    """`sweeps` of `vehicled bench particles --json`, by the quantity that is varied.
 
-    `progress` receives how many new tries are made, `explaining` how many missed ones have their exact posterior.
+    `progress` receives the number of new tries made, `explaining` the number of missed tries with a
+    calculated exact posterior.
     """
     jobs = _list_jobs(todo, tries)
     run_resumable(run_try, jobs, executor, progress, ledger)

@@ -1,6 +1,6 @@
-"""Operations and size of expressions that are written out in full, where nothing is shared.
+"""Operations and size of expressions that are written out in full, without shared terms.
 
-They are computed atom by atom, operands first: the text itself would have a gigabyte for the locomotive.
+They are computed atom by atom, operands first: the text itself would take a gigabyte for the locomotive.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _PRECEDENCE = {"neg": 1} | {op: precedence for op, (_, precedence) in INFIX.item
 
 @dataclass(frozen=True)
 class Plain:
-    """Of some expressions together."""
+    """Size of several expressions together."""
 
     operations: int
-    """Every +, −, ×, ÷, negation and function call counts one, as often as it is written."""
+    """Every +, −, ×, ÷, negation and function call counts one each time it is written."""
     characters: int
-    """Of the expressions in C, symbols by their names, without what is around them."""
+    """Characters of the expressions in C, with symbols by their names, without the code around them."""
 
 
 def measure_plain(outputs: Sequence[Atom]) -> Plain:
-    """Of expressions of plain numbers."""
+    """Size of expressions of plain numbers."""
     operations: dict[Atom, int] = {}
     characters: dict[Atom, int] = {}
     for atom in outputs[0].graph.reachable(outputs):

@@ -10,7 +10,7 @@ import numpy as np
 STEP = 4e-3
 """s"""
 SPEED = 20.0
-"""m/s, straight on with the wheels rolling, from design position."""
+"""m/s, straight ahead with rolling wheels, from design position."""
 DURATION = 10.0
 """s"""
 _AMPLITUDE, _FREQUENCY = 0.004, 2 * np.pi * 0.25
@@ -25,18 +25,18 @@ def rack(t: float) -> tuple[float, float, float]:
 
 @lru_cache
 def published() -> np.ndarray:
-    """(n, 4) time (s) and place (m) of the chassis' centre of mass in the finest published run.
+    """(n, 4) time (s) and position (m) of the chassis' centre of mass in the finest published run.
 
-    That is MuJoCo's, Runge–Kutta 4, 0.25 ms.
+    It is MuJoCo's, Runge–Kutta 4, 0.25 ms.
     """
     rows = np.genfromtxt(Path(__file__).with_name("reference_path.csv"), delimiter=",", names=True)
     return np.column_stack([rows[c] for c in "txyz"])
 
 
 def calc_deviation(path: np.ndarray) -> float:
-    """Largest distance (m) of a path from the published one, as far as it goes.
+    """Largest distance (m) of a path from the published one, over the length of the given path.
 
-    `path`: (n, 3) places of the chassis' centre of mass, one every STEP from t = 0.
+    `path`: (n, 3) positions of the chassis' centre of mass, one every STEP from t = 0.
     """
     t = STEP * np.arange(len(path))
     there = published()

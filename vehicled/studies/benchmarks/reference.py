@@ -1,6 +1,6 @@
 """The reference vehicle on its published drive, in our model and in other multibody engines.
 
-Those that are installed take turns with our model, step by step. Times of an engine can be compared only if it
+The installed engines take turns with our model, step by step. Times of an engine can be compared only if it
 follows the published path: the deviation of each is part of the result.
 """
 
@@ -34,14 +34,14 @@ class Engine(Protocol):
     """The reference vehicle in an engine that can be stepped from outside."""
 
     def steer(self, t: float) -> None:
-        """Set the rack for the step that begins at t."""
+        """Set the rack for the step that starts at t."""
 
     def step(self) -> None:
         """Advance by one step."""
 
     @property
     def place(self) -> np.ndarray:
-        """(3,) of the chassis' centre of mass."""
+        """(3,) position of the chassis' centre of mass."""
 
 
 class OurVehicle:
@@ -58,7 +58,7 @@ class OurVehicle:
         wheels[1] = SPEED / vehicle.front.tyre.radius
         car.correct(change, wheels)
         self.converged = True
-        """Whether every step did."""
+        """Whether every step has converged."""
 
     def steer(self, t: float) -> None:
         """Set rack displacement, rate and acceleration at the end of the step that begins at t (s)."""
@@ -66,12 +66,12 @@ class OurVehicle:
         self.car.corner_inputs[RODS, FRONT] = self.car.inputs[:, None]
 
     def step(self) -> None:
-        """Advance by one step; `converged` keeps whether all have."""
+        """Advance by one step; `converged` stays True while all steps converge."""
         self.converged &= self.car.step(self._h) > 0
 
     @property
     def place(self) -> np.ndarray:
-        """(3,) of the chassis' centre of mass, m, world axes."""
+        """(3,) position of the chassis' centre of mass, m, world axes."""
         return self.car.locate(self._arm)
 
 
@@ -99,7 +99,7 @@ def bench_reference(progress: Callable[[float], None], duration: float = DURATIO
     steps = round(duration / STEP)
 
     def turn(n: int) -> None:
-        """Step n of all engines that are stepped from outside."""
+        """Make step n of all engines that are stepped from outside."""
         for name, engine in engines.items():
             engine.steer(n * STEP)
             begin = clock()

@@ -1,4 +1,4 @@
-"""How long a step takes: of the model, of the filter, and of a dense solver beside them."""
+"""Times of a step: of the model, of the filter, and of a dense solver for comparison."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vehicled.vehicle.model import build
 SIZE = 169
 """Unknowns of the dense system: natural coordinates of the published model of such a car (Sanjurjo)."""
 _DENSE_EVERY = 5
-"""Steps per solution of the dense system, which takes longer than they do."""
+"""Number of steps per solution of the dense system, which takes longer than they do."""
 _SEED = 1
 
 
@@ -37,8 +37,8 @@ def bench_step(
 ) -> dict[str, Any]:
     """Parts of `vehicled bench step --json`: times of model, filter and dense solver over a drive.
 
-    `measurements` of it from t = 0 in order of arrival; `speed` at its start, m/s. `progress` receives the
-    simulated time, s.
+    `measurements` of the drive from t = 0 in order of arrival; `speed` at its start, m/s. `progress` receives
+    the simulated time, s.
     """
     rate = configuration.daemon.loop.rate
     h = 1.0 / rate
@@ -89,7 +89,7 @@ def bench_step(
 
 
 def _operations(car: Car, iterations: int) -> dict[str, Any]:
-    """Of a step whose tangent is factorised once, by kernel and in all."""
+    """Operations of a step whose tangent is factorised once, by kernel and in total."""
     step, program = car.kernels.step, build(car.vehicle.tyre, car.vehicle.suspensions).program
     calls = {
         step.predict: 1,

@@ -1,4 +1,4 @@
-"""How the benchmarks time calls: by the processor's clock where other programs run too, in turns with a reference.
+"""Timing of calls in the benchmarks: processor time if other programs also run, in turns with a reference.
 
 Compared calls run in turns in one process, so that other load on the machine slows down both equally; medians
 exclude calls that were interrupted.
@@ -24,11 +24,11 @@ class CallTimes:
         self._turns: list[list[tuple[Hashable, int]]] = []
 
     def begin_turn(self) -> None:
-        """Begin another turn; to be called before the first call too."""
+        """Begin another turn; has to be called before the first call too."""
         self._turns.append([])
 
     def call(self, kind: Hashable, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The function's result; its time counts too where it raises."""
+        """Call the function and return its result; its time also counts if it raises."""
         begin = time.process_time_ns()
         try:
             return function(*args, **kwargs)
@@ -37,11 +37,11 @@ class CallTimes:
 
     @property
     def in_turn(self) -> int:
-        """Calls in the present turn."""
+        """Number of calls in the present turn."""
         return len(self._turns[-1])
 
     def get_us(self, kind: Hashable) -> np.ndarray:
-        """(n,) µs, all calls of a kind."""
+        """(n,) µs, times of all calls of a kind."""
         return 1e-3 * np.array([ns for k, ns in chain.from_iterable(self._turns) if k == kind])
 
     def calc_us_per_call(self) -> float:
@@ -52,7 +52,7 @@ class CallTimes:
         return _calc_us(list(chain.from_iterable(self._turns)))
 
     def calc_cost(self, reference: CallTimes) -> float:
-        """Time per call over the reference's: the median over turns, in which both follow each other closely."""
+        """Time per call over the reference's: the median over turns, as other load in a turn affects both alike."""
         pairs = zip(self._turns, reference._turns, strict=True)
         return float(np.median([_calc_us(own) / _calc_us(other) for own, other in pairs if own and other]))
 

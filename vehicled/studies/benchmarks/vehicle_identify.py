@@ -1,4 +1,4 @@
-"""Parameters of cars that differ from their configuration, identified from one drive each.
+"""Parameters of cars that differ from their configuration, each identified from one drive.
 
 The drive is `mixed_drive`; the car is that of the configuration `prototype` with every parameter to be identified
 off by 10 to 20 %, up or down (the centre of gravity by half to all of its prior standard deviation), and its sensors
@@ -42,7 +42,7 @@ def _load() -> tuple[File, str]:
 
 
 def check_names(names: str) -> None:
-    """Check names of parameters. Raises UsageError on those that `run_car` does not take."""
+    """Check names of parameters. Raises UsageError for those that `run_car` does not accept."""
     _choose(names, with_defaults(_load()[0]))
 
 
@@ -58,7 +58,7 @@ def _choose(names: str, file: File) -> list[Parameter]:
 
 
 def perturb(file: File, parameters: Sequence[Parameter], seed: int) -> File:
-    """Another car, all of these parameters off. Raises UsageError for a seed whose car is not possible."""
+    """Another car, with errors in all of these parameters. Raises UsageError for a seed whose car is not possible."""
     random = np.random.default_rng(seed)
     sign = random.choice([-1.0, 1.0], len(parameters))
     off = sign * random.uniform(*_OFF, len(parameters))
@@ -73,12 +73,12 @@ def perturb(file: File, parameters: Sequence[Parameter], seed: int) -> File:
 def bench_cars(
     names: str, seeds: Sequence[int], executor: Executor, progress: Callable[[float], None]
 ) -> list[dict[str, Any]]:
-    """Rows of `run_car`, in order. `progress` receives how many are done."""
+    """Rows of `run_car`, in order. `progress` receives the number of completed cars."""
     return run_jobs(partial(run_car, names), seeds, executor, progress)
 
 
 def run_car(names: str, seed: int) -> dict[str, Any]:
-    """One car: its identified parameters, and the time that this took from the log on."""
+    """One car: its identified parameters, and the time for this, starting with the log."""
     given, text = _load()
     # The simulated sensors have all errors that the configuration describes.
     file = with_defaults(calc_filter_form(given, tuning=False)[0])

@@ -2,7 +2,7 @@
 
 The drive is `mixed_drive` with its standard errors of the plant (mass, inertia, tyre stiffness, friction); the
 car and its sensors are those of the configuration `prototype`, with nothing but the filter's kind changed. The cost
-of a step is stated beside that of an errorEKF that takes the same steps, in turns in the same process: if other
+of a step is given relative to that of an errorEKF that takes the same steps, in turns in the same process: if other
 programs slow down the machine, they slow down both.
 """
 
@@ -36,19 +36,19 @@ from vehicled.studies.benchmarks.timing import CallTimes
 
 CONFIGURATION, DRIVE = "prototype", "mixed_drive"
 VEHICLE = "vehicle"
-"""In place of the name of a linkage."""
+"""Used in place of the name of a linkage."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Receiver = Literal["rtk", "conventional"]
 RECEIVERS: tuple[Receiver, ...] = get_args(Receiver)
 RATE_HZ = 250
 _PERIOD_NS = 1_000_000_000 // RATE_HZ
 _TURN, _REFERENCE_TURN = 250, 50
-"""Steps of the filter, and of the errorEKF beside it, in turns."""
+"""Steps per turn of the filter, and of the errorEKF for comparison."""
 
 
 @dataclass(frozen=True)
 class ObservedDrive:
-    """One filter on one drive, as measured with one receiver and one draw of all noise."""
+    """One filter on one drive, measured with one receiver and one realisation of all noise."""
 
     receiver: Receiver
     seed: int
@@ -56,7 +56,7 @@ class ObservedDrive:
 
 
 def get_drive(row: Mapping[str, Any]) -> ObservedDrive:
-    """That of which this is the row. Raises KeyError for a row of something else."""
+    """The drive of a row. Raises KeyError for a row of another kind."""
     if row["mechanism"] != VEHICLE:
         raise KeyError(row["mechanism"])
     return ObservedDrive(row["sensors"], row["seed"], row["filter"])
@@ -76,7 +76,7 @@ class TimedEstimator:
         return cls(Estimator(dataclasses.replace(configuration, filter=chosen)))
 
     def take(self, steps: Sequence[Step]) -> Iterator[tuple[Estimate | None, list[Innovation]]]:
-        """A turn. Raises what the estimator raises."""
+        """Make the steps of one turn. Raises what the estimator raises."""
         self.times.begin_turn()
         for step in steps:
             estimate = self.times.call("step", self.estimator.step, step.t, step.measurements)
@@ -89,22 +89,25 @@ def bench_vehicle(
     ledger: Ledger[ObservedDrive],
     progress: Callable[[float], None],
 ) -> list[dict[str, Any]]:
-    """Rows of `run_job`, in order, from the ledger or calculated now. `progress` receives how many have been made."""
+    """Rows of `run_job`, in order, from the ledger or calculated now.
+
+    `progress` receives the number of completed rows.
+    """
     return run_resumable(run_job, jobs, executor, progress, ledger)
 
 
 def run_job(job: ObservedDrive) -> dict[str, Any]:
-    """A row with keys as of `bench observers`.
+    """A row with keys as in `bench observers`.
 
-    Position is horizontal (m) and velocity that of the car in its own axes (m/s); beside them heading, sideslip and
-    suspension, and `sensors`: NIS by sensor.
+    Position is horizontal (m) and velocity that of the car in its own axes (m/s); in addition heading,
+    sideslip and suspension, and `sensors`: NIS by sensor.
     """
     return run_drive(*_make_measured_drive(job.receiver, job.seed), job.kind, job.seed)
 
 
 @lru_cache(maxsize=1)
 def _make_measured_drive(receiver: Receiver, seed: int) -> tuple[Scenario, list[Step], Table]:
-    """Several filters take the same one, one after the other."""
+    """Kept, as several filters use the same drive one after the other."""
     scenario = find_scenario(DRIVE)
     sensors = dataclasses.replace(scenario.sensors, gnss=receiver)
     scenario = dataclasses.replace(scenario, sensors=sensors)
@@ -123,7 +126,7 @@ def make_drive(configuration: Configuration, scenario: Scenario, seed: int) -> t
 def run_drive(
     scenario: Scenario, steps: Sequence[Step], truth: Table, kind: Kind, seed: int
 ) -> dict[str, Any]:
-    """One filter over steps that were made."""
+    """Run one filter over given steps."""
     configuration = load_configuration(CONFIGURATION)
     timed = TimedEstimator.of(configuration, kind)
     reference = TimedEstimator.of(configuration, "errorEKF")
@@ -139,7 +142,7 @@ def run_drive(
                 if estimate is not None:
                     estimates.append(estimate)
         except (VehicledError, np.linalg.LinAlgError, FloatingPointError) as error:
-            # The step that raised was timed too.
+            # The time of the step that raised was measured too.
             failed_at, reason = (begin + timed.times.in_turn - 1) / RATE_HZ, str(error)
             break
     row: dict[str, Any] = {
@@ -190,7 +193,7 @@ def _calc_errors(
     second = compared.t > 0.5 * (truth.t[0] + truth.t[-1])
 
     def rms(names: Sequence[str], keep: np.ndarray) -> float:
-        """Of the vector of these errors."""
+        """Root mean square of the vector of these errors."""
         squares = np.sum([compared.errors[n][keep] ** 2 for n in names], axis=0)
         return math.sqrt(float(np.nanmean(squares)))
 

@@ -21,7 +21,7 @@ _PANELS: tuple[tuple[str, Callable[[dict[str, Any]], list[float]]], ...] = (
     ("NIS of each sensor", lambda row: list(row["sensors_nis"].values())),
     ("cost, errorEKF = 1", lambda row: [row["cost"]]),
 )
-"""What is drawn of a row."""
+"""Quantities of a row that are drawn."""
 
 
 def draw(rows: Sequence[dict[str, Any]], directory: Path) -> None:

@@ -1,6 +1,6 @@
 """Whether the car's UKF should have wheels among its sigma points: their modes, the cost, and what it would change.
 
-A wheel on its tyre is an oscillator: the spin turns the contact patch against the rim, and the patch, which relaxes
+A wheel with its tyre is an oscillator: the spin turns the contact patch against the rim, and the patch, which relaxes
 along the way, turns it back. A sigma point is drawn from the filter's states, to which the deflection of tyres along
 the car does not belong: a point's wheel that spins faster than the car's is braked by its tyre from the first step
 on.
@@ -38,29 +38,29 @@ SPEEDS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0)
 """m/s."""
 H = 1.0 / RATE_HZ
 _AXLES = {"front": 0, "rear": 2}
-"""A wheel of each."""
+"""One wheel of each axle."""
 _SETTLING = 250
-"""Steps after which a car that was placed rolls steadily."""
+"""Number of steps after which a car that was placed rolls steadily."""
 _FINE, _FIRST, _LAST = 5e-4, 10, 20
-"""Length (s) of steps that are short against the modes, and the first and last step that the modes are fitted to: in
-earlier ones the integrator still uses accelerations from before the displacement."""
+"""Length (s) of steps that are short relative to the modes, and first and last step to which the modes are
+fitted: in earlier steps the integrator still uses accelerations from before the displacement."""
 _SPIN, _DEFLECTION = 1e-3, 1e-6
-"""Displacements by which the response is found, rad/s and m."""
+"""Displacements with which the response is found, rad/s and m."""
 _WIDE = 0.5
-"""rad/s: about as much as the filter's σ of a slip."""
+"""rad/s: about the filter's σ of a slip."""
 _STATES = CHART_SIZE + 2 * len(WHEELS)
-"""For which points are drawn: errors of the chassis, of suspensions, and of their rates."""
+"""Number of states for which points are drawn: errors of the chassis, of suspensions, and of their rates."""
 _PRESSURE, _BRAKED = 50e5, 25
-"""Pa, and steps."""
+"""Brake pressure, Pa, and number of braked steps."""
 _VECTOR = 8
-"""Of which the number of cars in a batch is a multiple."""
+"""The number of cars in a batch is a multiple of this."""
 _STEPS = 400
-"""That are timed."""
+"""Number of steps that are timed."""
 
 
 @dataclass(frozen=True)
 class WheelMode:
-    """How the spin of a wheel responds on its tyre, at a speed of the car."""
+    """Response of a wheel's spin with its tyre, at a speed of the car."""
 
     speed: float
     """m/s."""
@@ -68,21 +68,21 @@ class WheelMode:
     frequency: float
     """Hz."""
     decay: float
-    """s, to 1/e."""
+    """Time constant of the decay, s."""
     per_step: float
     """Magnitude of the eigenvalue times the filter's step: an integrator needs this well below 2."""
     kept: float
-    """Share of a displacement of the spin that is left after a step of the filter, the deflection as it was."""
+    """Share of a displacement of the spin that remains after a step of the filter, with unchanged deflection."""
     to_speed: float
     """Change of the car's speed meanwhile, m/s per rad/s."""
     curvature: float
-    """What is even in the response to ±0.5 rad/s, over that: all that points add to a Jacobian."""
+    """Even part of the response to ±0.5 rad/s, relative to the response: all that points add to a Jacobian."""
     braked_curvature: float = math.nan
     """The same after a tenth of a second of braking by 50 bar, at about 6 m/s²."""
 
 
 def find_modes(configuration: Configuration) -> list[WheelMode]:
-    """By speed, of a wheel of each axle, from differences of the simulated car that rolls straight on."""
+    """Modes by speed, of a wheel of each axle, from differences of the simulated car rolling straight ahead."""
     car = Car(configuration.vehicle)
     modes: list[WheelMode] = []
     for speed in SPEEDS:
@@ -116,7 +116,7 @@ def find_modes(configuration: Configuration) -> list[WheelMode]:
 
 
 def _roll(car: Car, speed: float) -> None:
-    """Straight on at a speed (m/s), as it rolls without drive after a second."""
+    """Let the car roll straight ahead at a speed (m/s), without drive, for a second."""
     car.rest()
     change, wheels = np.zeros(CHART_SIZE), np.zeros((2, len(WHEELS)))
     change[AHEAD] = speed
@@ -127,7 +127,7 @@ def _roll(car: Car, speed: float) -> None:
 
 
 def _respond(car: Car, wheel: int, what: str, h: float, steps: int) -> np.ndarray:
-    """(steps, 3) of a wheel's rate (rad/s), its patch's deflection (m), and the speed (m/s), per displacement."""
+    """(steps, 3) a wheel's rate (rad/s), its patch's deflection (m), and the speed (m/s), per displacement."""
     size = _SPIN if what == "spin" else _DEFLECTION
     plus, minus = (_displace(car, wheel, what, way, h, steps) for way in (size, -size))
     response: np.ndarray = (plus - minus) / (2.0 * size)
@@ -140,7 +140,7 @@ def _calc_curvature(car: Car, wheel: int) -> float:
 
 
 def _displace(car: Car, wheel: int, what: str, size: float, h: float, steps: int) -> np.ndarray:
-    """(steps, 3) the same quantities after a displacement; the car is left as it was."""
+    """(steps, 3) the same quantities after a displacement; the car's state is restored."""
     before = car.workspace.copy()
     if what == "spin":
         wheels = np.zeros((2, len(WHEELS)))
@@ -159,7 +159,7 @@ def _displace(car: Car, wheel: int, what: str, size: float, h: float, steps: int
 
 
 def measure_costs(configuration: Configuration) -> list[dict[str, Any]]:
-    """A step of all points, µs of processor time: as they are, with slips, with slips and angles of the wheels."""
+    """Processor time, µs, of a step of all points: as they are, with slips, with slips and angles of the wheels."""
     car = Car(configuration.vehicle)
     _roll(car, 20.0)
     times, found = CallTimes(), []
@@ -188,9 +188,10 @@ def measure_drive(receiver: Receiver, seed: int) -> tuple[list[Step], Table]:
 def run_drive(
     steps: Sequence[Step], truth: Table, kept: float | None, progress: Callable[[float], None]
 ) -> dict[str, Any]:
-    """The UKF on steps that were made: RMSE (SI), NEES, NIS of the wheels, µs of a step.
+    """Run the UKF on given steps: RMSE (SI), NEES, NIS of the wheels, µs of a step.
 
-    `kept`: share of a wheel's slip that a step leaves of it; None: as configured. `progress` receives the time, s.
+    `kept`: share of a wheel's slip that remains after a step; None: as configured. `progress` receives the
+    time, s.
     """
     configuration = load_configuration(CONFIGURATION)
     if kept is not None:

@@ -5,4 +5,4 @@ rebound, stops that are never reached, and the published tyre law.
 """
 
 PEERS = ("exudyn", "mujoco")
-"""Their packages."""
+"""Names of the packages."""

@@ -37,21 +37,21 @@ from vehicled.studies.benchmarks.published import SPEED, STEP, rack
 from vehicled.vehicle.parameters import LEFT_RIGHT, BodyParameters, LinearTyre, Vehicle
 
 _RACK_STIFFNESS = 1e9
-"""N/m: a tie rod's force moves the rack by micrometres."""
+"""N/m: so stiff that a tie rod's force moves the rack by micrometres."""
 _RACK_DAMPING = 2e6
 CONTACT_SPEED = 15.0
-"""m/s at which the friction of Exudyn's discs is as stiff as the tyre."""
+"""m/s: speed at which the friction of Exudyn's discs is as stiff as the tyre."""
 _TOLERANCE = 1e-5
 _CONTRACTIVITY = 0.35
 
-# Where a joint's own axis (z of a revolute, x of a prismatic joint) points along another one.
+# Rotations of a joint's own axis (z of a revolute, x of a prismatic joint) to another one.
 _Z_ALONG_X = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 _Z_ALONG_Y = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
 _X_ALONG_Y = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 
 
 def _exudyn() -> Any:
-    """The package, in its faster build; its import prints messages, which are suppressed."""
+    """The package in its faster build; messages printed by its import are suppressed."""
     vars(sys)["exudynFast"] = True
     with contextlib.redirect_stdout(io.StringIO()):
         import exudyn
@@ -59,27 +59,27 @@ def _exudyn() -> Any:
 
 
 def version() -> str:
-    """Version of the package that is installed."""
+    """Version of the installed package."""
     number: str = _exudyn().__version__
     return number
 
 
 def drive(vehicle: Vehicle, steps: int, turn: Callable[[int], None]) -> Record:
-    """The published drive. `turn(n)` is called before step n, outside of the times recorded.
+    """Run the published drive. `turn(n)` is called before step n, outside the recorded times.
 
-    Exudyn's loop cannot be entered step by step from outside without beginning its Newton iteration anew, which
-    nearly doubles its times: so that the others are stepped from Exudyn's loop.
+    Exudyn's loop cannot be stepped from outside without restarting its Newton iteration, which nearly doubles
+    its times: therefore the other engines are stepped from within Exudyn's loop.
     """
     return ExudynVehicle(vehicle).solve(steps, turn)
 
 
 class ExudynVehicle:
-    """Puts the car together part by part."""
+    """Builds the car part by part."""
 
     def __init__(
         self, vehicle: Vehicle, speed: float = SPEED, driven: bool = False, own_contact: bool = False
     ) -> None:
-        """`speed` at the start, m/s, straight on in design position; `driven`: with torques on its wheels."""
+        """`speed` at the start, m/s, straight ahead in design position; `driven`: with torques on its wheels."""
         exu = _exudyn()
         import exudyn.itemInterface as items
         from exudyn.utilities import RigidBodyInertia
@@ -89,17 +89,17 @@ class ExudynVehicle:
         self._vehicle, self._speed = vehicle, speed
         self._system = exu.SystemContainer().AddSystem()
         self._places: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
-        """Of each body: its centre of mass in design position, and the axes of its frame as columns."""
+        """For each body: its centre of mass in design position, and the axes of its frame as columns."""
         self._wheels: list[Any] = []
         self._hubs: list[tuple[Any, Any]] = []
-        """Of each wheel: knuckle and wheel."""
+        """For each wheel: knuckle and wheel."""
         self._wrenches: list[Callable[..., Wrench]] = []
-        """Of each wheel, its tyre."""
+        """For each wheel: its tyre."""
         self._roads: list[tuple[float, float]] = [(0.0, 0.0)] * len(WHEELS)
         self._discs: list[tuple[Any, Any]] | None = [] if own_contact else None
-        """Of each wheel with a contact of Exudyn's own: the plane under it, and the contact."""
+        """For each wheel with a contact of Exudyn's own: the plane under it, and the contact."""
         self._joints: list[dict[str, Any]] = []
-        """Of each corner by name."""
+        """Joints of each corner, by name."""
         self._chassis, self._rack = self._body(vehicle.chassis), self._body(vehicle.rack)
         self._ground = self._marker(self._system.CreateGround(), np.zeros(3))
         self._guide_rack()
@@ -206,7 +206,7 @@ class ExudynVehicle:
         def tyre(
             mbs: Any, t: float, item: int, place: Any, angles: Any, velocity: Any, turning: Any, *_: Any
         ) -> list[float]:
-            """Force and moment that the wheel puts on the ground, from its motion over it."""
+            """Force and moment of the wheel on the ground, from its motion relative to the ground."""
             # The wheel's z axis, from its Tait–Bryan angles (Rxyz).
             a, b = angles[0], angles[1]
             level = cos(b)
@@ -245,14 +245,14 @@ class ExudynVehicle:
         return plane, contact
 
     def _calc_load(self, w: str) -> float:
-        """N, of a wheel at rest, by the lever."""
+        """Load of a wheel at rest by the lever rule, N."""
         v = self._vehicle
         other = v.axle("rl" if w[0] == "f" else "fl").hard_points.wheel_center[0]
         share = abs(float(v.center_of_mass()[0]) - other) / v.wheelbase
         return 0.5 * share * v.mass * v.gravity
 
     def _drive_hubs(self) -> list[tuple[Any, Any]]:
-        """Of each wheel: the torques on its knuckle and on itself, about its axis."""
+        """For each wheel: the torques on its knuckle and on itself, about its axis."""
         return [
             tuple(
                 self._system.AddLoad(
@@ -267,15 +267,15 @@ class ExudynVehicle:
         ]
 
     def set_torques(self, torques: Iterable[float]) -> None:
-        """Of drive and brakes about the wheels' axes in the step that begins, N·m, against the knuckles."""
+        """Set drive and brake torques for the next step, N·m, about the wheels' axes, against the knuckles."""
         for loads, torque in zip(self._torques, torques, strict=True):
             for load, sign in zip(loads, (-1.0, 1.0), strict=True):
                 self._system.SetLoadParameter(load, "loadVector", [0.0, 0.0, sign * torque])
 
     def read(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of the chassis: centre of mass (3,), R_world_chassis (3, 3), velocity (3,) in world axes, own rates (3,).
+        """Chassis: centre of mass (3,), R_world_chassis (3, 3), velocity (3,) in world axes, body rates (3,).
 
-        And the wheels' rates against it (4,). SI.
+        And the wheels' rates relative to it (4,). SI.
         """
         kinds, node = self._exu.OutputVariableType, self._node(self._chassis)
         get = self._system.GetNodeOutput
@@ -285,7 +285,7 @@ class ExudynVehicle:
         return place, R, velocity, rates, spins - rates[1]
 
     def read_wheels(self) -> Wheels:
-        """The wheels now."""
+        """The present state of the wheels."""
         kinds, get = self._exu.OutputVariableType, self._system.GetNodeOutput
         nodes = [self._node(wheel) for wheel in self._wheels]
         places, velocities, rates, turned = (
@@ -309,10 +309,10 @@ class ExudynVehicle:
         return Wheels(places, axes, velocities, rates, np.array(forces), radii)
 
     def read_reactions(self) -> list[dict[str, np.ndarray]]:
-        """Of each corner by joint, N in chassis axes: ball joints (3,) on the knuckle, the tie rod's tension (1,).
+        """For each corner by joint, N in chassis axes: ball joints (3,) on the knuckle, the tie rod's tension (1,).
 
-        Hinges (4,): force on the wishbone, and magnitude of the moment (N·m), of which Exudyn gives components in
-        axes that turn with the wishbone. Its multipliers act on the first body of a joint.
+        Hinges (4,): force on the wishbone, and magnitude of the moment (N·m), as Exudyn gives its components
+        in axes that rotate with the wishbone. Its multipliers act on the first body of a joint.
         """
         kinds = self._exu.OutputVariableType
         R_world_chassis = self._system.GetNodeOutput(self._node(self._chassis), kinds.RotationMatrix)
@@ -333,12 +333,12 @@ class ExudynVehicle:
         return found
 
     def set_rack(self, displacement: float, rate: float) -> None:
-        """Where the rack has to be at the end of the step that begins: m, m/s."""
+        """Set the position and rate of the rack at the end of the next step: m, m/s."""
         self._system.SetObjectParameter(self._drive, "offset", displacement)
         self._system.SetObjectParameter(self._drive, "velocityOffset", rate)
 
     def set_roads(self, heights: np.ndarray, rates: np.ndarray) -> None:
-        """(4,) m and m/s of the road under each wheel at the end of the step that begins."""
+        """Set (4,) heights (m) and rates (m/s) of the road under each wheel at the end of the next step."""
         self._roads = list(zip(heights.tolist(), rates.tolist(), strict=True))
         for (plane, _), height in zip(self._discs or (), heights, strict=False):
             self._system.SetObjectParameter(plane, "referencePosition", [0.0, 0.0, float(height)])
@@ -347,7 +347,7 @@ class ExudynVehicle:
         return self._system.GetObject(body)["nodeNumber"]
 
     def solve(self, steps: int, turn: Callable[[int], None]) -> Record:
-        """The published drive; see `drive`."""
+        """Run the published drive; see `drive`."""
         record, clock = Record(), time.perf_counter_ns
         node = self._node(self._chassis)
         begun = 0
@@ -367,7 +367,7 @@ class ExudynVehicle:
             return True
 
         self.simulate(steps, STEP, between)
-        # The last step's time holds the end of the run too: left out.
+        # The last step's time includes the end of the run: omitted.
         record.path.append(place())
         return record
 

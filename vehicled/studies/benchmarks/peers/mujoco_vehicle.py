@@ -30,11 +30,11 @@ from vehicled.studies.benchmarks.published import SPEED, STEP, rack
 from vehicled.vehicle.parameters import LEFT_RIGHT, Axle, BodyParameters, LinearTyre, Vehicle
 
 CONTACT_SPEED = 15.0
-"""m/s at which the friction of MuJoCo's contacts is as stiff as the tyre."""
+"""m/s: speed at which the friction of MuJoCo's contacts is as stiff as the tyre."""
 _IMPEDANCE = 0.01
-"""Of these contacts (MuJoCo's d): so small that they add no mass to the wheels worth mentioning."""
+"""Impedance of these contacts (MuJoCo's d): so small that the added mass of the wheels is negligible."""
 _HALF_WIDTH = 0.02
-"""m, of the ellipsoids: so thin that they touch the ground in the wheel's plane."""
+"""m, half width of the ellipsoids: so thin that they touch the ground in the wheel's plane."""
 
 
 def _hardness(step: float) -> tuple[float, float]:
@@ -46,14 +46,14 @@ def _hardness(step: float) -> tuple[float, float]:
 
 
 class MujocoVehicle:
-    """Steps on call; see `reference.Engine`."""
+    """The car, stepped from outside; see `reference.Engine`."""
 
     version = mujoco.__version__
 
     def __init__(
         self, vehicle: Vehicle, step: float = STEP, speed: float = SPEED, own_contact: bool = False
     ) -> None:
-        """`step` in s; `speed` at the start, m/s, straight on in design position."""
+        """`step` in s; `speed` at the start, m/s, straight ahead in design position."""
         self._stiffness, self._damping = _hardness(step)
         self.model = model = mujoco.MjModel.from_xml_string(_ModelText(vehicle, step, own_contact).xml)
         self.data = data = mujoco.MjData(model)
@@ -71,11 +71,11 @@ class MujocoVehicle:
             spin = model.joint(f"{w}.spin").dofadr[0]
             data.qvel[spin] = speed / vehicle.axle(w).tyre.radius
         self.alone_ns: list[int] = []
-        """Of each step: what `mj_step1` and `mj_step2` took."""
+        """For each step: time of `mj_step1` and `mj_step2`, ns."""
 
     @property
     def place(self) -> np.ndarray:
-        """(3,) of the chassis' centre of mass, m, world axes, a copy."""
+        """(3,) position of the chassis' centre of mass, m, world axes, a copy."""
         position: np.ndarray = self.data.qpos[:3].copy()
         return position
 
@@ -89,7 +89,7 @@ class MujocoVehicle:
         self._target[0] = displacement + (self._damping * rate + acceleration) / self._stiffness
 
     def step(self) -> None:
-        """One step of the engine with the tyre forces of its beginning; `alone_ns` counts the engine's part."""
+        """Make one step with the tyre forces at its start; `alone_ns` has the engine's part of the time."""
         clock = time.perf_counter_ns
         begin = clock()
         if self._own_contact:
@@ -103,12 +103,12 @@ class MujocoVehicle:
         self.alone_ns.append(took + clock() - begin)
 
     def _press(self) -> None:
-        """Put the tyres' forces on the wheels."""
+        """Apply the tyres' forces to the wheels."""
         data = self.data
         px, py, pz = data.subtree_com[self._chassis].tolist()
         for (body, wrench), height, rate in zip(self._wheels, *self.roads.tolist(), strict=True):
             x, y, z = data.xpos[body].tolist()
-            # Velocities of all bodies are counted at one point, the centre of mass of the whole car.
+            # Velocities of all bodies are given at one point, the centre of mass of the whole car.
             wx, wy, wz, vx, vy, vz = data.cvel[body].tolist()
             x, y, up = x - px, y - py, z - pz
             _, ax, _, _, ay, _, _, az, _ = data.xmat[body].tolist()
@@ -116,7 +116,7 @@ class MujocoVehicle:
             data.xfrc_applied[body] = wrench(z - height, ax, ay, az, *velocity, wx, wy, wz)
 
     def read_wheels(self) -> Wheels:
-        """The wheels now; forces are those at the beginning of the last step."""
+        """The present state of the wheels; forces are those at the start of the last step."""
         model, data = self.model, self.data
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
@@ -128,12 +128,12 @@ class MujocoVehicle:
         forces, depths = data.xfrc_applied[bodies, :3], np.zeros(len(WHEELS))
         if self._own_contact:
             forces, depths = self._read_contacts()
-        # MuJoCo's point of contact is in the middle between the two surfaces.
+        # MuJoCo's contact point is halfway between the two surfaces.
         radii = self._radii - 0.5 * depths
         return Wheels(places, data.xmat[bodies][:, 1::3], velocities, rates, forces, radii)
 
     def _read_contacts(self) -> tuple[np.ndarray, np.ndarray]:
-        """(4, 3) N on the wheels, and how deep they are in the ground, (4,) m."""
+        """(4, 3) N on the wheels, and (4,) m penetration into the ground."""
         forces, depths, force = np.zeros((len(WHEELS), 3)), np.zeros(len(WHEELS)), np.zeros(6)
         wheels = {self.model.geom(f"{w}.tread").id: k for k, w in enumerate(WHEELS)}
         for i, contact in enumerate(self.data.contact):
@@ -199,7 +199,7 @@ class _ModelText:
         """The geometry of a wheel, and a road for it."""
         radius = axle.tyre.radius
         size = f"{radius} {_HALF_WIDTH} {radius}"
-        # No contacts but those of the pairs: a wheel with the road under it.
+        # No contacts except those of the pairs: a wheel with the road under it.
         alone = 'contype="0" conaffinity="0"'
         self._roads.append(
             f'<body mocap="true"><geom name="{w}.road" type="plane" size="0 0 1" {alone}/></body>'

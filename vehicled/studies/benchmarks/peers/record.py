@@ -13,4 +13,4 @@ class Record:
 
     times_ns: list[int] = field(default_factory=list)
     path: list[np.ndarray] = field(default_factory=list)
-    """(3,) each: place of the vehicle origin, m."""
+    """(3,) each: position of the vehicle origin, m."""

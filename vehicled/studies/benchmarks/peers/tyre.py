@@ -1,6 +1,6 @@
 """The published tyre law for one wheel in plain Python: for the engines' force callbacks.
 
-Floats and no arrays: for a handful of numbers that is several times faster than numpy.
+Floats instead of arrays: for a few numbers that is several times faster than NumPy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def make_tyre(axle: AxleParts) -> Callable[..., Wrench]:
         rx, ry, rz = radius * ax * az / level, radius * ay * az / level, -radius * level
         cx, cy, cz = vx + wy * rz - wz * ry, vy + wz * rx - wx * rz, vz + wx * ry - wy * rx
         pressed = -stiffness * (height + rz)
-        # The damper's force is at most the spring's: the load of a wheel that touches down grows from zero.
+        # The damper's force is at most the spring's, so that the load of a wheel that touches down starts
+        # from zero.
         load = min(pressed - damping * cz, 2.0 * pressed)
         if load <= 0.0:
             return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0

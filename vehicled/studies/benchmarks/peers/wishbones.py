@@ -1,4 +1,4 @@
-"""The axles that other engines' models of a car have."""
+"""The axles in other engines' models of a car."""
 
 from vehicled.errors import UsageError
 from vehicled.vehicle.parameters import Axle, Vehicle
