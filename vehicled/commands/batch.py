@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row for each log and configuration; 1 if one has an error. Raises UsageError, RunError."""
-    # One thread for each process: before numpy loads its library, in those that are started too.
+    # One thread for each process: set before NumPy loads its library, also for processes that are started.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _check_outputs(args)
     jobs = _list_jobs(args)
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_outputs(args: argparse.Namespace) -> None:
-    """Before the work, so that it is not done in vain. Raises UsageError."""
+    """Check the output files before the work starts, so that it is not done in vain. Raises UsageError."""
     from vehicled.errors import UsageError
     from vehicled.reading.settings import config_path
     from vehicled.terminal.output_files import PLOTS, OutputFile, check_outputs
@@ -111,7 +111,7 @@ def _check_outputs(args: argparse.Namespace) -> None:
 
 
 def _list_jobs(args: argparse.Namespace) -> "list[BatchJob]":
-    """All combinations, those of one log together. Raises UsageError for what cannot be read."""
+    """All combinations, with those of one log together. Raises UsageError for files that cannot be read."""
     import hashlib
 
     from vehicled.batch.job import BatchJob, LoggedFile, hash_file

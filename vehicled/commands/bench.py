@@ -18,7 +18,7 @@ BENCHMARKS = {
     "suspension": "travel, wheel loads and slip of cars in other engines, on even and rough roads",
     "live": "a live daemon on emulated devices: step, latency, deadlines, memory; beside a warm loop",
 }
-"""Name and one line of each; the rest is in `benches`."""
+"""Name and description in one line of each benchmark; the rest is in `benches`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,5 +37,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the benchmark that was chosen; returns its exit status."""
+    """Run the chosen benchmark; returns its exit status."""
     return int(args.benchmark(args))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vehicled.vehicle.topology import CarTopology
 
 _STEP = 1e-3
-"""s: that of a mechanism which generated code begins with."""
+"""Initial time step of a mechanism's generated code, s."""
 
 HELP = (
     "Validate a configuration, with its devices and its CAN database, or a mechanism; describe its model. Validate "
@@ -213,7 +213,7 @@ def _describe(configuration: DaemonConfiguration) -> dict[str, Any]:
     seconds = time.perf_counter() - begun
     car = estimator.filter.car
     topology = calc_topology(car)
-    # On level ground, wherever the filter has put it.
+    # On level ground, wherever the filter has placed the car.
     car.rest()
     car.ground[:] = (0.0, 0.0, 1.0, 0.0)
     car.report()
@@ -258,7 +258,7 @@ def _sort_sensors(configuration: DaemonConfiguration, kinds: Iterable[str]) -> d
         limits = ((name, section.LIMITS) for name, section in find_kinds().items())
         of_device = [one for one in limits if any(channel.startswith(device) for channel in one[1])]
         name, channels = next((one for one in of_device if kind in one[1]), of_device[0])
-        # Where some channels of a section are on the bus, the others are not.
+        # If some channels of a section are on the bus, the others are not available.
         is_there = name in written and (kind not in channels or kind in sent or sent.isdisjoint(channels))
         found["sensors" if is_there else "sensors_by_default"].append(kind)
     return found
@@ -310,7 +310,7 @@ def _particles_lines(found: dict[str, Any]) -> list[str]:
 
 
 def _describe_drive(car: Car) -> dict[str, dict[str, Any]]:
-    """By driven axle: share of the torque, and kind of differential."""
+    """For each driven axle: share of the torque, and kind of differential."""
     vehicle = car.vehicle
     front = vehicle.calc_front_share(car.slip_stiffness)
     shares = {"front": front, "rear": 1.0 - front}
@@ -322,7 +322,7 @@ def _describe_drive(car: Car) -> dict[str, dict[str, Any]]:
 
 
 def _load_mechanism(name_or_path: str) -> Mechanism:
-    """Of a mechanism's file, or of the car of a configuration."""
+    """The mechanism of a mechanism's file, or of the car of a configuration."""
     from vehicled.multibody.files import is_mechanism
     from vehicled.multibody.mechanism import Mechanism
 
@@ -409,7 +409,7 @@ def _reactions_text(undetermined: dict[str, list[str]]) -> str:
 
 
 def _gather_axes(names: list[str]) -> list[str]:
-    """`P.xyz` for `P.x`, `P.y`, `P.z`."""
+    """Join `P.x`, `P.y`, `P.z` to `P.xyz`."""
     axes: dict[str, str] = {}
     for name in names:
         head, _, axis = name.rpartition(".")
@@ -479,7 +479,7 @@ def _rack_text(per_angle: float) -> str:
 
 
 def _gather(names: list[str]) -> str:
-    """`chassis, rack, knuckle fl fr rl rr, …`: bodies of the corners once, with their corners."""
+    """`chassis, rack, knuckle fl fr rl rr, …`: bodies of the corners once, followed by their corners."""
     corners: dict[str, list[str]] = {}
     for name in names:
         body, _, corner = name.rpartition(" ")

@@ -79,7 +79,10 @@ def _write_car(args: argparse.Namespace) -> int:
 
 
 def _write_files(args: argparse.Namespace, texts: dict[str, str]) -> dict[str, int]:
-    """Texts by name into the folder; sizes by path. UsageError, and nothing is written, where one is in the way."""
+    """Write texts by name into the folder; returns sizes by path.
+
+    Raises UsageError, without writing, if a file exists.
+    """
     from vehicled.errors import UsageError
     from vehicled.terminal.output_files import OutputFile, check_outputs, write_output
 
@@ -87,7 +90,7 @@ def _write_files(args: argparse.Namespace, texts: dict[str, str]) -> dict[str, i
     paths = {args.output / name: text.encode() for name, text in texts.items()}
     check_outputs([OutputFile("", path) for path in paths], {"mechanism": [args.mechanism]})
     for path in paths:
-        # Nobody has given its name, so that it may be another one's file, or have been changed by hand.
+        # The user has not given this name, so the file may be another one, or may have been edited.
         if path.exists() and not args.force:
             raise UsageError(f"{path}: exists; --force replaces it")
     for path, content in paths.items():

@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _convert(log: Log, output: Path, about: LogAbout, clocks: ClockFinder | None) -> int:
-    """`clocks`: of logs of several loggers, to be compared."""
+    """`clocks`: for logs of several loggers, whose clocks are compared."""
     is_table = output.suffix.lower() in (".csv", parquet.SUFFIX)
     if next(iter(log.measurements()), None) is None:  # before a file is overwritten
         log.problems.show(sys.stderr)
@@ -138,7 +138,7 @@ def _convert(log: Log, output: Path, about: LogAbout, clocks: ClockFinder | None
 
 
 def _survey(log: Log) -> tuple[list[str], set[str]]:
-    """Channels and devices in a log: a table has its columns before its first row."""
+    """Channels and devices in a log: a table needs its columns before its first row."""
     channels: set[str] = set()
     sources: set[str] = set()
     with Progress("reading", unit="measurements") as progress:

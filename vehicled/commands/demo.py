@@ -23,7 +23,8 @@ HELP = "the whole chain on an emulated vehicle; nothing to configure"
 _DRIVE = "mixed_drive"
 _CAR = "prototype"
 _SHORTEST = 25.0
-"""s: until the receiver's latency is found, some ten seconds, an RTK receiver alone is better than the estimate."""
+"""Shortest drive, s: until the receiver's latency is found, after some ten seconds, an RTK receiver alone is
+more accurate than the estimate."""
 _REDRAW_S = 0.1
 
 
@@ -145,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _scenario(args: argparse.Namespace) -> "tuple[Scenario, float]":
-    """The drive as far as asked for, with the receiver asked for, and its latency, s. Raises UsageError."""
+    """The requested part of the drive with the requested receiver, and its latency, s. Raises UsageError."""
     from vehicled.simulation.scenario import find_scenario
     from vehicled.simulation.sensor_settings import CONVENTIONAL, RTK
 
@@ -164,7 +165,7 @@ def _scenario(args: argparse.Namespace) -> "tuple[Scenario, float]":
 def _simulate(
     car: "DaemonConfiguration", scenario: "Scenario", seed: int, quiet: bool
 ) -> "tuple[list[Measurement], Truth]":
-    """What the sensors will measure, in order of arrival, and the truth, both on the time of the drive."""
+    """Measurements of the sensors in order of arrival, and the truth, both on the time of the drive."""
     from vehicled.estimator import Estimator
     from vehicled.simulation.drive import simulate
     from vehicled.simulation.equipment import find_equipment
@@ -172,14 +173,14 @@ def _simulate(
     from vehicled.terminal.progress import Progress
 
     plant = make_plant(car, scenario.plant)
-    Estimator(car)  # compiles its model for the daemon, which then finds it on the disk
+    Estimator(car)  # compiles its model for the daemon, which then loads it from the disk
     equipment = find_equipment(car, car.find_signals())
     with Progress("simulating", scenario.length, "s", quiet=quiet) as progress:
         return simulate(scenario, plant, seed, progress.update, equipment)
 
 
 def _watch(rig: "Rig", truth: "Truth", offset: int, title: str, quiet: bool) -> "DriveEnd":
-    """Subscribe, and show what comes until the drive has ended."""
+    """Subscribe, and show the messages until the drive has ended."""
     from vehicled.demo.screen import Screen
     from vehicled.live.feed import Feed
     from vehicled.live.subscriber import Publication

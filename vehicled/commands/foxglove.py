@@ -11,7 +11,7 @@ from vehicled.trust.addresses import is_loopback
 HELP = "Serve a running daemon's results to Foxglove: the car on map and in space, and all values to plot."
 
 _PORT = 8765
-"""Foxglove's own default."""
+"""Foxglove's own default port."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

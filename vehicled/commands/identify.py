@@ -55,11 +55,11 @@ examples:
 """
 
 _ONLY_CARS = ("parameters", "mapping", "list", "plots", "workers", "scheduler")
-"""Options that do not go with a mechanism."""
+"""Options that are not for a mechanism."""
 _FORCE = ".force"
-"""Ending of a log's channels."""
+"""Suffix of a log's channels of forces."""
 _LARGEST = 1e12
-"""Of a log's coordinates and forces in any unit: what is larger was never measured."""
+"""Limit on a log's coordinates and forces in any unit: larger numbers cannot be measurements."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, logs: str = "any log that `replay` reads") -> None:
-    """Declare what `vehicled identify` and `vehicled tune` have in common: logs, which are what, and output."""
+    """Declare the common arguments of `vehicled identify` and `vehicled tune`: logs, their roles, and output."""
     parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help=logs)
     parser.add_argument("--output", type=Path, metavar="VEHICLE.yaml", help="where the new file goes")
     parser.add_argument(
@@ -122,7 +122,7 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
     mapping = read_mapping(args)
     logs = [_read(path, daemon, mapping) for path in args.logs]
     validate = None if args.validate is None else _read(args.validate, daemon, mapping)
-    # A single drive needs no other process, and shows how far it is.
+    # A single drive needs no other process, and can show its progress.
     alone = args.scheduler is None and (len(logs) == 1 or args.workers == 1)
     with contextlib.nullcontext() if alone else open_executor(args, len(logs)) as executor:
         session = run_session(logs, args.config, names, tuning, validate, args.anyway, args.json, executor)
@@ -144,7 +144,7 @@ def run_with(args: argparse.Namespace, names: str, tuning: bool) -> int:
 
 
 def _check_logs(args: argparse.Namespace, what: str) -> None:
-    """Raise UsageError for no log, and for one that is given twice: it would count twice, or validate itself."""
+    """Raise UsageError without a log, and for a log given twice: it would count twice, or validate itself."""
     from vehicled.errors import UsageError
 
     if not args.logs:
@@ -157,7 +157,7 @@ def _check_logs(args: argparse.Namespace, what: str) -> None:
 
 
 def _check_output(args: argparse.Namespace, source: dict[str, list[Path]]) -> None:
-    """Raise UsageError where the new file would replace `source`, which it is a copy of, or a log; for no folder."""
+    """Raise UsageError if the new file would replace a log or `source`, or if its folder does not exist."""
     from vehicled.terminal.output_files import OutputFile, check_folder, check_outputs
 
     check_folder("--plots", args.plots)
@@ -168,7 +168,7 @@ def _check_output(args: argparse.Namespace, source: dict[str, list[Path]]) -> No
 
 
 def _read(path: Path, daemon: DaemonOptions, mapping: LogMapping | None) -> Recording:
-    """A log in steps of the car's own rate, and without the commands of an earlier run."""
+    """A log in steps of the car's own rate, without the commands of an earlier run."""
     from replay.log import log_devices, open_log, read_steps
     from replay.rates import find_slow_clock
     from vehicled.errors import UsageError
@@ -252,10 +252,10 @@ def _run_mechanism(args: argparse.Namespace) -> int:
 
 
 def read_motion(path: Path, mechanism: Mechanism) -> Recorded:
-    """A CSV log: `t`, each independent coordinate by its name, and `NAME.force` where something drives it.
+    """A CSV log: `t`, each independent coordinate by its name, and `NAME.force` if something drives it.
 
-    s, m or rad, N or N·m. Rows without all of these are left out. Raises UsageError for a file that cannot be read,
-    for columns that are missing, not known or without numbers, and where nothing drives the mechanism.
+    s, m or rad, N or N·m. Rows without all of these are omitted. Raises UsageError for a file that cannot be
+    read, for columns that are missing, unknown or without numbers, and if nothing drives the mechanism.
     """
     import numpy as np
 

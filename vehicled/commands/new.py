@@ -1,4 +1,4 @@
-"""`vehicled new`: a first configuration of a car, from questions and from what is found on the ports."""
+"""`vehicled new`: a first configuration of a car, from questions and from devices found on the ports."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ask_vehicle(dialogue: Dialogue, args: argparse.Namespace) -> None:
-    """Until the figures of the car fit together. Raises UsageError where nothing can be asked."""
+    """Ask until the figures of the car are consistent. Raises UsageError if nothing can be asked."""
     from vehicled.configuration import File
     from vehicled.reading import settings
     from vehicled.setup.questions import VEHICLE
@@ -113,10 +113,10 @@ def _equip(
 
 
 def _write(text: str, path: Path, force: bool) -> None:
-    """Put the file in its place whole and checked, or not at all. Raises UsageError."""
+    """Put the file in place complete and checked, or not at all. Raises UsageError."""
     from vehicled.daemon.configuration import check_daemon_configuration
 
-    # In the same folder: so files that the configuration names are found, and a rename puts it in its place.
+    # In the same folder, so that files named in the configuration are found, and a rename puts it in place.
     descriptor, name = tempfile.mkstemp(suffix=path.suffix, prefix=f".{path.stem}-", dir=path.parent)
     draft = Path(name)
     try:
@@ -137,7 +137,7 @@ def _write(text: str, path: Path, force: bool) -> None:
 
 
 def _read(prompt: str) -> str:
-    """A line that is typed. Raises UsageError where the input ends."""
+    """A line of input. Raises UsageError at the end of the input."""
     try:
         return input(prompt)
     except EOFError:

@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_place(text: str) -> tuple[float, float]:
-    """Degrees of `LAT,LON`. Raises UsageError."""
+    """Latitude and longitude, degrees, from `LAT,LON`. Raises UsageError."""
     try:
         latitude, longitude = map(float, text.split(","))
     except ValueError:
@@ -117,7 +117,7 @@ def _cells(m: Mountpoint, distance: float | None) -> Sequence[str]:
 
 
 def _format(rows: list[Sequence[str]]) -> list[str]:
-    """Columns side by side; what is empty in all rows is left out."""
+    """Rows in aligned columns; columns that are empty in all rows are omitted."""
     columns = [
         column
         for column in zip(*rows, strict=True)

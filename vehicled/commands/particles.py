@@ -175,7 +175,7 @@ def _replay(
 def _play(
     args: argparse.Namespace, configuration: ParticlesConfiguration, tracker: MechanismTracker, log: Log
 ) -> tuple[Summary, ParticleEstimate | None]:
-    """What the replay was, and its last estimate."""
+    """Summary of the replay, and its last estimate."""
     import contextlib
 
     from replay.log import read_steps

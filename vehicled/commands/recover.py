@@ -1,4 +1,4 @@
-"""`vehicled recover`: recordings that power loss has cut off, made whole."""
+"""`vehicled recover`: repairs recordings that were cut off by power loss."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ example:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Repair each file, also after one that cannot be; returns the exit status."""
+    """Repair each file, also after a failure; returns the exit status."""
     status = 0
     for path in args.recordings:
         try:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _repair(path: Path) -> str:
-    """What was done, in a line. Raises UsageError, RunError and OSError."""
+    """Repair a file; returns a line of what was done. Raises UsageError, RunError and OSError."""
     try:
         recovered = recover(path, check_all=True)
     except (FileNotFoundError, IsADirectoryError) as error:

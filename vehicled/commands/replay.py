@@ -186,7 +186,7 @@ def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
                 nonlocal writer
                 if estimate is None:
                     return
-                if writer is None:  # A log without estimates leaves no empty table, and replaces none.
+                if writer is None:  # a log without estimates writes no empty table, and replaces none
                     stack.enter_context(writing(args.estimates))
                     writer = stack.enter_context(EstimatesWriter(args.estimates, point, loads=loads))
                 writer.write(estimate)

@@ -1,4 +1,4 @@
-"""`vehicled score`: how far estimates are from the truth."""
+"""`vehicled score`: errors of estimates against the truth."""
 
 import argparse
 import dataclasses
@@ -32,7 +32,7 @@ from vehicled.units import Vector
 HELP = "compare estimates with the truth"
 
 _FARTHEST = 20.0
-"""m: as of places of sensors; with it a number in mm given as m is found."""
+"""m, limit for the places of sensors; with it a number in mm given as m is detected."""
 _MOVED = "estimates are moved there; accelerations are not compared"
 
 
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_begin(text: str) -> float:
-    """s. Raises UsageError."""
+    """Start of the scoring, s. Raises UsageError."""
     begin = read_quantity("--from", text, "s")
     if not 0.0 <= begin < math.inf:
         raise UsageError(f"--from {text}: expected a time of at least 0 s")
@@ -114,7 +114,7 @@ def _read_begin(text: str) -> float:
 
 
 def _place_truth(args: argparse.Namespace, run: Scored, truth: Table) -> Table:
-    """The truth, saying the point that `--truth-point` names; what is said of points on stderr."""
+    """The truth, with the point that `--truth-point` names; notes on points go to stderr."""
     own = find_point(truth.columns)
     here = find_point(run.estimates.columns) or ORIGIN
     if args.truth_point is None:
@@ -135,7 +135,7 @@ def _place_truth(args: argparse.Namespace, run: Scored, truth: Table) -> Table:
 
 
 def _locate(args: argparse.Namespace, run: Scored) -> Vector:
-    """Where `--truth-point` is. Raises UsageError."""
+    """Place of `--truth-point`. Raises UsageError."""
     try:
         point = parse_point(args.truth_point)
     except UsageError as error:
@@ -161,7 +161,7 @@ def _warn(text: str) -> None:
 
 
 def _receiver(run: Scored, truth: Table) -> dict[str, Score]:
-    """The recorded receiver alone, where the recording has the car's configuration and the world's origin."""
+    """Scores of the recorded receiver alone, if the recording has the car's configuration and the world's origin."""
     if run.configuration is None:
         return {}
     gnss, world = run.configuration.sensors.gnss, run.configuration.world

@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_time(option: str, text: str | None, default: float) -> float:
-    """s, above 0. Raises UsageError."""
+    """A time, s, above 0. Raises UsageError."""
     if text is None:
         return default
     time = read_quantity(option, text, "s")
@@ -196,7 +196,7 @@ def _simulate_mechanism(args: argparse.Namespace) -> int:
     formulation, integrator = args.formulation or "ali3p", args.integrator or "trapezoidal"
     stepper = make_stepper(formulation, integrator)
     configuration = None if args.config is None else load_particles_configuration(args.config)
-    # Particles are in natural coordinates, whose names their sensors have.
+    # Particles use natural coordinates, whose names are those of their sensors.
     form: Form | None = None if configuration is None else "natural"
     driven = DrivenMechanism(args.mechanism, _split("--force", args.force), form)
     mechanism = driven.mechanism
@@ -268,7 +268,7 @@ def _write_readings(
 
 
 def _describe(motion: SimulatedMotion) -> str:
-    """What shows whether the motion is right: energy, constraints, and steps that have not converged."""
+    """Measures of the motion's accuracy: energy, constraints, and steps that have not converged."""
     first, last = motion.energy[0], motion.energy[-1]
     text = f"energy {first:.6g} J at the start, {last:.6g} J at the end"
     text += f"; constraints within {motion.violation:.1g} of its size"

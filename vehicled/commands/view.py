@@ -17,7 +17,7 @@ HELP = "a running daemon or a recording in a browser"
 
 _PORT = 8550
 _NICE = 10
-"""The page can wait; the daemon and what feeds it cannot."""
+"""Niceness: the page can wait; the daemon and its sources cannot."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -49,7 +49,7 @@ _ROWS = (
     ("operators, atomised", ""),
     ("  with sums of angles", "_joined"),
 )
-"""Name and suffix of the keys."""
+"""Name of a row, and suffix of its keys."""
 
 
 def _lines(found: dict[str, Any]) -> list[str]:

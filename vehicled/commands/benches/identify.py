@@ -33,7 +33,7 @@ _SEEDS = (0, 1, 2, 3)
 _WELL_KNOWN = 0.01
 """Standard deviation below which a parameter should be within 2 %."""
 _EVALUATIONS = 100
-"""Motions that a search compares."""
+"""Number of motions that a search compares."""
 _COUNTS = (5, 10, 15, 20, 25, 30, 40, 60, 83)
 
 
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the study of a suspension or of a car; returns the exit status. Raises UsageError."""
-    # One thread for each process: before numpy loads its library, in those that are started too.
+    # One thread for each process: set before NumPy loads its library, also for processes that are started.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
     from vehicled.terminal.output_files import check_folder
@@ -141,7 +141,7 @@ def _run_vehicle(args: argparse.Namespace) -> int:
 
 
 def car_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """Errors by parameter and car, and how many are as they should be."""
+    """Errors by parameter and car, and how many are within their limits."""
     lines = ["error of the estimate ± its standard deviation, % of the true value; (…): left at its prior"]
     lines.append(f"{'':<24}" + "".join(f"{'seed ' + str(row['seed']):>16}" for row in rows))
     known = within = sure = identified = 0

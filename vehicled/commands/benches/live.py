@@ -23,7 +23,7 @@ examples:
 """
 
 _LEAST_S = 3.0
-"""The filter starts after 0.1 to 3 s."""
+"""Shortest drive, s: the filter starts after 0.1 to 3 s."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.seed < 0:
         raise UsageError(f"--seed {args.seed}: expected 0 or more")
     load = len(os.sched_getaffinity(0)) if args.load else 0
-    # What is printed on stderr is progress, also beside --json: an hour without a sign of life is long.
+    # Progress is printed on stderr also with --json: an hour without output would be long.
     with tempfile.TemporaryDirectory(prefix="vehicled-live-") as name:
         folder = Path(name)
         path = folder / "configuration.yaml"
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_duration(text: str) -> float:
-    """s. Raises UsageError."""
+    """Duration, s. Raises UsageError."""
     from vehicled.errors import UsageError
     from vehicled.terminal.option_values import read_quantity
 

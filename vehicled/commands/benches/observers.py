@@ -80,9 +80,9 @@ _RECEIVERS, _KINDS, _VEHICLE_SEEDS = (
     ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF"),
     (0, 1),
 )
-"""Of the vehicle."""
+"""Defaults for the vehicle."""
 _SECONDS = 1.2
-"""Of processor time that a run takes, about, in the mean over filters."""
+"""Approximate processor time of a run, s, in the mean over filters."""
 
 
 def _filter(name: str) -> str:
@@ -140,7 +140,7 @@ def _listed(choice: Iterable[Any]) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Print, and draw if asked, a row for each filter in each set-up; returns the exit status."""
-    # One thread for each process: before numpy loads its library, in those that are started too.
+    # One thread for each process: set before NumPy loads its library, also for processes that are started.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if args.mechanism and _VEHICLE in args.mechanism:
         return _run_vehicle(args)
@@ -163,7 +163,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _choose_runs(args: argparse.Namespace) -> "list[ObserverRun]":
-    """Each once. Raises UsageError."""
+    """The runs, each once. Raises UsageError."""
     from vehicled.errors import UsageError
     from vehicled.studies.benchmarks import observer_cases
 
@@ -186,7 +186,7 @@ def _choose_runs(args: argparse.Namespace) -> "list[ObserverRun]":
 
 
 def _print_observability(runs: "list[ObserverRun]") -> None:
-    """On standard error, a line for each set-up."""
+    """Print a line for each set-up on standard error."""
     from vehicled.studies.benchmarks.observer_cases import calc_setup_observability
     from vehicled.studies.benchmarks.observer_conclusions import describe_observability
 

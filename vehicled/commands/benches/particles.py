@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print costs and sweeps, or show one try live; returns the exit status. Raises UsageError."""
-    # One thread for each process: before numpy loads its library, in those that are started too.
+    # One thread for each process: set before NumPy loads its library, also for processes that are started.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
     from vehicled.studies.benchmarks import particles
@@ -144,7 +144,7 @@ def _sweep_lines(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _step_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """Each time between readings, with each setting."""
+    """A line for each time between readings and each setting."""
     from vehicled.studies.benchmarks.particles import find_setting
 
     columns = ("particles", "readings", "mean", "cluster", "unobservable", "× real time")
@@ -164,7 +164,7 @@ def _step_lines(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _setting_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """The settings side by side, each by its weighted mean and its heaviest cluster."""
+    """The settings compared, each by its weighted mean and its heaviest cluster."""
     from vehicled.studies.benchmarks.particles import SETTINGS, find_setting
 
     found = {(row["count"], row["motion_sigma"], find_setting(row)): row for row in rows}
@@ -192,5 +192,5 @@ _TITLES = {
     "wandering": "noise that adds to the particles' covariance",
 }
 _COLUMNS = ("σ of motion", "resampling", "× gyroscope", "mean", "cluster", "unobservable", "s")
-"""`mean`, `cluster`: tries that converged. `unobservable`: of those missed by the cluster, how many leave the exact
-posterior ambiguous."""
+"""`mean`, `cluster`: tries that converged. `unobservable`: among those missed by the cluster, tries for which
+the exact posterior is ambiguous."""

@@ -37,9 +37,9 @@ _RECEIVERS = ("rtk", "conventional")
 _KINDS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF", "literal")
 _KINEMATIC = "kinematic"
 _FILES = {"ferrari": ("drive.csv", "drive_truth.csv"), "rav4": ("drive.csv", "truth.csv")}
-"""Of the folders of recorded drives, by option: log and truth."""
+"""Log and truth in the folders of recorded drives, by option."""
 _RECORDED = {"ferrari": "Ferrari 250 LM", "rav4": "RAV4"}
-"""Cases of these options."""
+"""Cars of the cases of these options."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row for each case, receiver, estimator and seed; returns the exit status. Raises UsageError."""
-    # One thread for each process: before numpy loads its library, in those that are started too.
+    # One thread for each process: set before NumPy loads its library, also for processes that are started.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.errors import UsageError
     from vehicled.studies.patterns import choose
@@ -172,7 +172,10 @@ def _report_missing() -> None:
 
 
 def _check_drives(args: argparse.Namespace) -> None:
-    """Before hundreds of runs. Raises UsageError, also for a configuration that cannot be read."""
+    """Check the drives before hundreds of runs start.
+
+    Raises UsageError, also for a configuration that cannot be read.
+    """
     from vehicled.configuration import load_configuration
     from vehicled.errors import UsageError
 
@@ -189,7 +192,7 @@ def _check_drives(args: argparse.Namespace) -> None:
 
 
 def _check_recorded(args: argparse.Namespace, known: Collection[str]) -> None:
-    """Raises UsageError for a pattern that only a recorded drive matches, which is not given."""
+    """Raises UsageError for a pattern that matches only a recorded drive that is not given."""
     from vehicled.errors import UsageError
     from vehicled.studies.patterns import matches
 
@@ -204,7 +207,7 @@ def _check_recorded(args: argparse.Namespace, known: Collection[str]) -> None:
 
 
 def _known_cases(args: argparse.Namespace) -> "dict[str, RobustnessCase]":
-    """All that can be run here, by name: plants of others need their packages, recorded drives their files."""
+    """Cases that can be run here, by name: third-party plants need packages, recorded drives their files."""
     from vehicled.studies.robustness import cases
     from vehicled.studies.robustness.drives import is_installed
 

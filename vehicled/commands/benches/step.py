@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what model and filter steps cost on this machine, µs; returns the exit status."""
-    # One thread for the dense solver, as everything else has: before numpy loads its library.
+    # One thread for the dense solver, as for everything else: set before NumPy loads its library.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from vehicled.daemon.configuration import load_daemon_configuration
     from vehicled.simulation.drive import simulate

@@ -1,1 +1,1 @@
-"""Completion of the command line in shells: what there is to complete, and a script for each kind of shell."""
+"""Completion of the command line in shells: possible completions, and a script for each kind of shell."""

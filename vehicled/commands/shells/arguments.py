@@ -1,4 +1,4 @@
-"""What can follow on a command line, read from the parsers of all commands."""
+"""Possible words on a command line, read from the parsers of all commands."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from vehicled.reading.settings import shipped_folder
 from vehicled.simulation.manoeuvres import MANOEUVRES
 
 _NO_FILES = {"ADDRESS", "ENDPOINT", "NAMES", "POINT", "TOPIC"}
-"""What some arguments without a type are instead."""
+"""Placeholders of arguments without a type that are no files."""
 
 
 @dataclass(frozen=True)
 class ArgumentValue:
-    """What an argument can be: one of the words, or a file, or neither can be known."""
+    """Possible values of an argument: one of the words, or a file; neither if they are unknown."""
 
     words: tuple[str, ...] = ()
     files: bool = False
@@ -33,23 +33,23 @@ class Option:
     flags: tuple[str, ...]
     help: str
     value: ArgumentValue | None
-    """None: it takes no value."""
+    """None if it takes no value."""
 
 
 @dataclass(frozen=True)
 class CommandArguments:
-    """A command, or a command of a command."""
+    """A command or a sub-command."""
 
     path: tuple[str, ...]
     """Its words: `("bench", "step")`."""
     help: str
     options: tuple[Option, ...]
     operands: ArgumentValue
-    """All that any of its arguments without an option can be."""
+    """Possible values of its arguments without an option."""
 
 
 def read_commands() -> list[CommandArguments]:
-    """Every command of the program, those of commands behind their own. Imports all of them."""
+    """Every command of the program, sub-commands after their own command. Imports all of them."""
     found: list[CommandArguments] = []
     for module_info in pkgutil.iter_modules(vehicled.commands.__path__):
         module = importlib.import_module(f"vehicled.commands.{module_info.name}")
