@@ -1,1 +1,1 @@
-"""How good estimates are beside a truth."""
+"""Quality of estimates relative to a truth."""

@@ -1,4 +1,4 @@
-"""What explains errors that no filter makes: a truth about another origin, or in degrees."""
+"""Explanations of errors that no filter makes: a truth about another origin, or in degrees."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -8,11 +8,12 @@ import numpy as np
 from vehicled.maths.angles import wrap
 
 _LEAST_OFFSET = 0.05
-"""m: centimetres are of receivers and antennas."""
+"""m: offsets of centimetres are due to receivers and antennas."""
 _CONSTANT = 5.0
-"""Offset over its scatter, and over σ: what a receiver is off by for minutes is within σ."""
+"""Least ratio of the offset to its scatter, and to σ: an error of a receiver that lasts for minutes is within σ."""
 _SMALLER, _EXPLAINED = 0.1, 0.5
-"""Error that is left where the truth is in degrees, over the error as it is, and over what is estimated."""
+"""Largest error that remains if the truth is in degrees, relative to the error as it is, and to the estimated
+quantity."""
 
 
 class Turning(NamedTuple):
@@ -20,21 +21,21 @@ class Turning(NamedTuple):
 
     estimate: np.ndarray
     as_degrees: np.ndarray
-    """The truth, if it is in degrees."""
+    """The truth, if it was given in degrees."""
     error: np.ndarray
-    """As it is."""
+    """The error without this conversion."""
     is_within_turn: bool
 
 
 def find_offset(errors: Mapping[str, np.ndarray], sigmas: Mapping[str, np.ndarray]) -> Iterator[str]:
-    """That positions are off by the same everywhere. `errors`, `sigmas`: (n,) by column, m."""
+    """Remark if positions are off by the same offset everywhere. `errors`, `sigmas`: (n,) by column, m."""
     if not {"x", "y"} <= errors.keys():
         return
     plane = errors["x"] + 1j * errors["y"]
     plane = plane[np.isfinite(plane)]
     if len(plane) < 2:
         return
-    # Medians, as a start that is off by metres is no scatter.
+    # Medians, as an initial error of metres is not scatter.
     offset = complex(np.median(plane.real), np.median(plane.imag))
     scatter = float(np.median(np.abs(plane - offset)))
     known = [float(np.nanmedian(sigmas[c])) for c in ("x", "y") if c in sigmas]
@@ -46,7 +47,7 @@ def find_offset(errors: Mapping[str, np.ndarray], sigmas: Mapping[str, np.ndarra
 
 
 def find_degrees(columns: Mapping[str, Turning], truth: str) -> Iterator[str]:
-    """That angles or rates of a truth are in degrees. `truth`: its name."""
+    """Remark if angles or rates of a truth are in degrees. `truth`: its name."""
     found = []
     for name, turning in columns.items():
         left = turning.estimate - turning.as_degrees

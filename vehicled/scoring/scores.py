@@ -1,4 +1,4 @@
-"""How good estimates are: errors against the truth, and consistency with the filter's own covariance."""
+"""Quality of estimates: errors against the truth, and consistency with the filter's own covariance."""
 
 import math
 from collections import defaultdict
@@ -24,27 +24,27 @@ from vehicled.scoring.hints import Turning, find_degrees, find_offset
 from vehicled.units import Vector
 
 _LEAST_SPEED = 2.0
-"""m/s. Slower, a course over ground is too noisy as a heading."""
+"""m/s: below this speed, a course over ground is too noisy as a heading."""
 
 SLOWEST_SLIP = 1.0
-"""m/s. Below this, slip is a quotient of noise: not scored, where the true speed is known."""
+"""m/s: below this speed, slip is a quotient of noise and not scored, if the true speed is known."""
 
 _SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": ("–", 1.0)}
-"""What a table for people shows instead of the SI unit."""
+"""Unit and factor that a printed table uses instead of the SI unit."""
 
 _SAME_ORIGIN = 0.1
-"""m: origins that are less far apart, by rounding of latitude and longitude to 1e-6°, are the same."""
+"""m: origins closer than this, due to rounding of latitude and longitude to 1e-6°, count as equal."""
 
 _ROWS = 50
-"""Of a table, all over it, whose places show its origin."""
+"""Number of rows, spread over a table, from whose places its origin is found."""
 
 _HOLE = 5.0
-"""Truth is interpolated over at most this many of its usual periods; a longer hole is not scored."""
+"""Truth is interpolated over at most this number of its usual periods; a longer gap is not scored."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One quantity over a run."""
+    """Errors of one quantity over a run."""
 
     rmse: float
     max: float
@@ -57,13 +57,13 @@ class Score:
 
 @dataclass(frozen=True)
 class SensorScore:
-    """One kind of observation over a run."""
+    """Consistency of one kind of observation over a run."""
 
     nis: float
     """Mean normalised innovation squared per component, of the accepted ones: 1 for a consistent filter."""
     fused: int
     rejected: int
-    """For whatever reason."""
+    """Number of rejected observations, for any reason."""
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ class Scores:
     """Errors by quantity and consistency by sensor, over the time that estimates and truth share."""
 
     quantities: dict[str, Score]
-    """By column of the estimates table, and `horizontal`."""
+    """By column of the estimates table, and for `horizontal`."""
     sensors: dict[str, SensorScore]
     overlap: tuple[float, float]
-    """First and last time that was compared, s on the clock of the estimates."""
+    """First and last compared time, s on the clock of the estimates."""
     receiver: dict[str, Score] = field(default_factory=dict)
-    """Of the GNSS receiver alone: `horizontal` and `yaw`, where known."""
+    """Errors of the GNSS receiver alone: `horizontal` and `yaw`, where known."""
     point: Vector = ORIGIN
-    """That position, velocity and sideslip were compared at: m, vehicle axes."""
+    """Point at which position, velocity and sideslip were compared: m, vehicle axes."""
     notes: tuple[str, ...] = ()
-    """What to know of these numbers, in words."""
+    """Remarks on these numbers, in words."""
 
     def as_json(self) -> dict[str, Any]:
-        """What `vehicled score --json` prints."""
+        """The contents of `vehicled score --json`."""
         result: dict[str, Any] = {}
         for name, score in self.quantities.items():
             result[name] = {
@@ -112,7 +112,7 @@ class Scores:
         return result
 
     def __str__(self) -> str:
-        """A table, in units that people read."""
+        """A table, in customary units."""
         first, last = self.overlap
         at = "" if self.point == ORIGIN else f", at the point {format_point(self.point)}"
         lines = [
@@ -137,31 +137,31 @@ class Scores:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Estimates against a truth that was brought to the times of the estimates."""
+    """Estimates compared with a truth that was interpolated to the times of the estimates."""
 
     t: np.ndarray
     """(n,) int64 ns."""
     truth: dict[str, np.ndarray]
-    """(n,) per column that both have; NaN where the truth does not reach."""
+    """(n,) for each column in both; NaN outside the truth."""
     errors: dict[str, np.ndarray]
     """(n,) estimate minus truth, angles in (−π, π]; NaN where either is unknown, and of slip at standstill."""
     sigmas: dict[str, np.ndarray]
-    """(n,) standard deviation of a column where the filter gives one."""
+    """(n,) standard deviation of each column for which the filter gives one."""
     point: Vector = ORIGIN
-    """That position, velocity and sideslip were compared at: m, vehicle axes."""
+    """Point at which position, velocity and sideslip were compared: m, vehicle axes."""
     notes: tuple[str, ...] = ()
-    """What to know of these errors, in words."""
+    """Remarks on these errors, in words."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What there is to score."""
+    """A run to be scored."""
 
     estimates: Table
     innovations: list[Innovation] = field(default_factory=list)
     measurements: list[Measurement] = field(default_factory=list)
     configuration: Configuration | None = None
-    """If it was recorded."""
+    """Configuration, if it was recorded."""
 
 
 def read_run(path: str | Path) -> Scored:
@@ -177,7 +177,7 @@ def read_run(path: str | Path) -> Scored:
 
 
 def leave_out(run: Scored, seconds: float) -> Scored:
-    """A run without what it has of the first seconds after its first estimate. RunError if no estimate is left."""
+    """A run without the first seconds after its first estimate. RunError if no estimate is left."""
     table = run.estimates
     begin = int(table.t.min()) + round(1e9 * seconds) if len(table.t) else 0
     kept = table.t >= begin
@@ -196,7 +196,7 @@ def leave_out(run: Scored, seconds: float) -> Scored:
 
 
 def read_configuration(log: McapLog) -> Configuration | None:
-    """What was recorded, if anything; None also where it is of another version of this program."""
+    """The recorded configuration, if any; also None if it is of another version of this program."""
     try:
         return None if log.configuration is None else parse_configuration(log.configuration)
     except SettingsError:
@@ -204,7 +204,7 @@ def read_configuration(log: McapLog) -> Configuration | None:
 
 
 def at_point(table: Table, configuration: Configuration | None) -> Table:
-    """The estimates of a configuration, saying which point they are of where that is not the vehicle origin."""
+    """The estimates of a configuration, with their point if that is not the vehicle origin."""
     if configuration is None or configuration.point == ORIGIN:
         return table
     return table._replace(columns=with_point(table.columns, configuration.point))
@@ -222,17 +222,17 @@ def _needs_motion(column: str) -> bool:
 
 
 def tabulate(estimates: Sequence[Estimate]) -> Table:
-    """Estimates as files of them are read."""
+    """Estimates as a table, as read from a file."""
     t = np.array([e.t for e in estimates], dtype=np.int64)
     values = np.array([e.values for e in estimates])
     return Table(t, dict(zip(ESTIMATE_COLUMNS, values.T, strict=True)), Problems("estimates"))
 
 
 def compare(estimates: Table, truth: Table) -> Comparison:
-    """Errors of every column that both have. RunError if nothing can be compared.
+    """Errors of every column in both. RunError if nothing can be compared.
 
-    Where the truth says which point it is of, the estimates are moved there; where it does not, it is taken to be of
-    the same point.
+    If the truth states its point, the estimates are moved to that point; otherwise it is assumed to be of the
+    same point.
     """
     t, values = _in_order(estimates)
     true_t, true_values = _in_order(truth)
@@ -275,12 +275,12 @@ def compare(estimates: Table, truth: Table) -> Comparison:
 
 
 def find_compared_point(estimates: Table, truth: Table) -> Vector:
-    """The point that two tables are compared at, m in vehicle axes: that of the truth, if it says."""
+    """The point at which two tables are compared, m in vehicle axes: that of the truth, if stated."""
     return find_point(truth.columns) or find_point(estimates.columns) or ORIGIN
 
 
 def find_notes(estimates: Table, truth: Table) -> tuple[str, ...]:
-    """That two tables seem to be exchanged, and that their origins of x and y are apart."""
+    """Remarks if two tables seem to be exchanged, or their origins of x and y differ."""
     return *_find_exchange(estimates, truth), *_find_shift(estimates, truth)
 
 
@@ -294,7 +294,7 @@ def _find_exchange(estimates: Table, truth: Table) -> Iterable[str]:
 
 
 def _find_shift(estimates: Table, truth: Table) -> tuple[str, ...]:
-    """Nothing where one has not both x, y and lat, lon."""
+    """Remark on a shift of the origins; none if one table does not have both x, y and lat, lon."""
     heights = [h[np.isfinite(h)] for h in (t.columns.get("alt", np.empty(0)) for t in (estimates, truth))]
     height = next((float(np.mean(h)) for h in heights if len(h)), 0.0)
     one, other = _find_origin(estimates, height), _find_origin(truth, height)
@@ -311,7 +311,7 @@ def _find_shift(estimates: Table, truth: Table) -> tuple[str, ...]:
 
 
 def _find_origin(table: Table, height: float) -> WorldOrigin | None:
-    """Where x = y = 0 is, from rows that have both kinds of coordinates, at a `height` of the drive, m."""
+    """The origin x = y = 0, from rows that have both kinds of coordinates, at a `height` of the drive, m."""
     names = ("x", "y", "lat", "lon")
     if not set(names) <= table.columns.keys():
         return None
@@ -322,7 +322,7 @@ def _find_origin(table: Table, height: float) -> WorldOrigin | None:
     rows = known[:: -(-len(known) // _ROWS)]
     plane = np.column_stack([x, y])[rows]
     found = WorldOrigin(float(lat[rows[0]]), float(lon[rows[0]]), height)
-    # The axes of the plane turn with its place, which one step finds to a hundredth of the distance or better.
+    # The axes of the plane rotate with its place; one iteration reduces the error to a hundredth or less.
     for _ in range(3):
         places = [found.to_world(float(lat[k]), float(lon[k]), height)[:2] for k in rows]
         east, north = np.mean(places - plane, axis=0).tolist()
@@ -336,31 +336,31 @@ def _span(t: np.ndarray) -> str:
 
 
 def _in_order(table: Table) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Sorted by time, each instant once."""
+    """The table sorted by time, each instant once."""
     t, index = np.unique(table.t, return_index=True)
     return t, {name: column[index] for name, column in table.columns.items()}
 
 
 def _interpolate(t: np.ndarray, true_t: np.ndarray, values: np.ndarray, angle: bool) -> np.ndarray:
-    """Truth (linear between its samples) at the times t; NaN outside, and in holes of the truth."""
+    """Truth (linear between its samples) at the times t; NaN outside, and in gaps of the truth."""
     known = np.isfinite(values)
     true_t, values = true_t[known], values[known]
     if angle:
         values = np.unwrap(values)
-    # Relative to the first one, so that a double holds nanoseconds of a clock that has run for months.
+    # Relative to the first time, so that a double resolves nanoseconds of a clock that has run for months.
     seconds, true_seconds = (t - true_t[0]) / 1e9, (true_t - true_t[0]) / 1e9
     result: np.ndarray = np.interp(seconds, true_seconds, values, left=np.nan, right=np.nan)
     if len(true_t) > 1:
         spacing = np.diff(true_seconds)
         after = np.clip(np.searchsorted(true_seconds, seconds), 1, len(spacing))
         hole = spacing[after - 1] > _HOLE * np.median(spacing)
-        # On a sample itself nothing is interpolated, also at the edge of a hole.
+        # At the time of a sample nothing is interpolated, even at the edge of a gap.
         result[hole & ~np.isin(t, true_t)] = np.nan
     return result
 
 
 def score(comparison: Comparison, innovations: Iterable[Innovation] = ()) -> Scores:
-    """RMSE, largest error and consistency of all that was compared. RunError if no sample was."""
+    """RMSE, largest error and consistency of all compared quantities. RunError without samples."""
     quantities: dict[str, Score] = {}
     errors, sigmas = comparison.errors, comparison.sigmas
     if "x" in errors and "y" in errors:
@@ -383,7 +383,7 @@ def score(comparison: Comparison, innovations: Iterable[Innovation] = ()) -> Sco
 
 
 def _normalise(error: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-    """(error/σ)²; NaN where σ is 0, as of estimates that are rounded."""
+    """(error/σ)²; NaN if σ is 0, as for rounded estimates."""
     return (error / np.where(sigma > 0.0, sigma, np.nan)) ** 2
 
 
@@ -408,11 +408,11 @@ def score_receiver(
     antenna: Vector,
     origin: WorldOrigin,
 ) -> dict[str, Score]:
-    """Errors of a GNSS receiver on its own, at the times at which it measured: delay does not count.
+    """Errors of a GNSS receiver on its own, at its times of measurement: delay does not count.
 
     `horizontal` of the antenna (at `antenna`, m in vehicle axes) in the plane around `origin`; `yaw`: course
-    over ground taken for the heading, as a single antenna measures no other. `truth` by column (n,) at the times
-    `t` (n,), ns on the clock of the measurements; empty where it lacks position or attitude.
+    over ground used as the heading, as a single antenna measures no other. `truth` by column (n,) at the
+    times `t` (n,), ns on the clock of the measurements; empty result if it lacks position or attitude.
     """
     if not {"x", "y", "z", "roll", "pitch", "yaw"} <= truth.keys():
         return {}
@@ -442,14 +442,14 @@ def score_receiver(
 
 
 class SensorTally:
-    """What is needed of innovations to score their sensors, which is little of them."""
+    """The small part of the innovations that is needed to score their sensors."""
 
     def __init__(self) -> None:
         self._nis: dict[str, list[float]] = defaultdict(list)
         self._rejected: dict[str, int] = defaultdict(int)
 
     def take(self, innovations: Iterable[Innovation]) -> None:
-        """Count some more."""
+        """Add innovations."""
         for innovation in innovations:
             if innovation.fused:
                 self._nis[innovation.sensor].append(innovation.nis / max(len(innovation.innovation), 1))
@@ -457,7 +457,7 @@ class SensorTally:
                 self._rejected[innovation.sensor] += 1
 
     def score(self) -> dict[str, SensorScore]:
-        """By kind of observation; the `nis` of those without any accepted is NaN."""
+        """Scores by kind of observation; `nis` is NaN without accepted observations."""
         return {
             sensor: SensorScore(
                 float(np.mean(self._nis[sensor])) if self._nis[sensor] else float("nan"),
@@ -469,7 +469,7 @@ class SensorTally:
 
 
 def score_sensors(innovations: Iterable[Innovation]) -> dict[str, SensorScore]:
-    """Consistency per kind of observation; the `nis` of those without any accepted is NaN."""
+    """Consistency by kind of observation; `nis` is NaN without accepted observations."""
     tally = SensorTally()
     tally.take(innovations)
     return tally.score()
