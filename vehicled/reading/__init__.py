@@ -1,1 +1,1 @@
-"""YAML files into dataclasses, and one line for each mistake in them."""
+"""YAML files read into dataclasses, with one line for each mistake."""

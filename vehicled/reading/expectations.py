@@ -1,4 +1,4 @@
-"""What a settings file should have had in a place, and what it has, in words for one line of an error."""
+"""What a settings file should contain at a place, and what it contains, in words for one line of an error."""
 
 import dataclasses
 import difflib
@@ -19,13 +19,13 @@ _NULL = {"", "~", "null", "Null", "NULL"}
 
 
 def is_null(node: yaml.Node) -> bool:
-    """Whether it is one of YAML's ways to write nothing."""
+    """Whether the node is one of YAML's forms of null."""
     return isinstance(node, yaml.ScalarNode) and node.style is None and node.value in _NULL
 
 
 @lru_cache(maxsize=256)
 def type_hints(cls: Any) -> dict[str, Any]:
-    """The types of a dataclass' fields with their annotations, kept."""
+    """The types of a dataclass' fields with their annotations; the result is cached."""
     return get_type_hints(cls, include_extras=True)
 
 
@@ -40,7 +40,7 @@ def numbers_of(kind: Any, metadata: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 def find_metadata(metadata: tuple[Any, ...], kind: type[T]) -> T | None:
-    """The first of that kind: the innermost annotation."""
+    """The first metadata of that kind: of the innermost annotation."""
     for m in metadata:
         if isinstance(m, kind):
             return m
@@ -48,7 +48,7 @@ def find_metadata(metadata: tuple[Any, ...], kind: type[T]) -> T | None:
 
 
 def expectation(kind: Any, metadata: tuple[Any, ...]) -> str:
-    """What a reader should have written where this type is wanted, in words."""
+    """What the file should contain where this type is expected, in words."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return expectation(kind.__origin__, kind.__metadata__ + metadata)
@@ -76,36 +76,36 @@ def expectation(kind: Any, metadata: tuple[Any, ...]) -> str:
 
 
 def find_unit_choice(kind: Any) -> UnitBy | None:
-    """What chooses the unit of a field of that type; None where its type alone says it."""
+    """The metadata that chooses the unit of a field of that type; None if the type alone determines it."""
     return find_metadata(getattr(kind, "__metadata__", ()), UnitBy)
 
 
 @dataclasses.dataclass(frozen=True)
 class SectionKey:
-    """Metadata of what stands under a key of a mapping whose keys the file chooses."""
+    """Metadata for values below a key of a mapping whose keys the file chooses."""
 
     name: str
 
 
 def either(names: list[str]) -> str:
-    """`a, b or c`."""
+    """The names as `a, b or c`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def suggest(name: str, known: list[str]) -> str:
-    """A hint for a name that is not known: the nearest one, or all."""
+    """A hint for an unknown name: the nearest known one, or all."""
     near = find_nearest(name, known)
     return f"known here: {', '.join(known)}" if near is None else f"did you mean '{near}'?"
 
 
 def find_nearest(name: str, known: list[str]) -> str | None:
-    """Which of the known names was probably meant."""
+    """The known name that was probably meant."""
     near = difflib.get_close_matches(name[:60], known, n=1, cutoff=0.5)
     return near[0] if near else None
 
 
 def describe(node: yaml.Node) -> str:
-    """What the file has there."""
+    """Description of the file's content at a node."""
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
     if isinstance(node, yaml.SequenceNode):
@@ -123,6 +123,6 @@ def join_path(path: str, name: str) -> str:
 
 
 def printable(text: str, limit: int = 300) -> str:
-    """The text on one line, control characters escaped, not longer than the limit."""
+    """The text on one line, with control characters escaped, not longer than the limit."""
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return line if len(line) <= limit else line[: limit - 1] + "…"

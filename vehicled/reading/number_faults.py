@@ -1,4 +1,4 @@
-"""What is wrong with the numbers of settings that came by another way than a file."""
+"""Faults in the numbers of settings that were not read from a file."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ from vehicled.units import Range, Unit
 
 
 def find_fault(instance: Any, path: str = "") -> str | None:
-    """What is wrong with the numbers of a dataclass that came by another way than a file; None if nothing is."""
+    """A fault in the numbers of a dataclass that was not read from a file; None if there is none."""
     return _fault(instance, (), path)
 
 

@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 400_000
-"""Values in one file after its aliases are expanded."""
+"""Largest number of values in one file after its aliases are expanded."""
 
 _TAGS = {
     "tag:yaml.org,2002:" + t
@@ -105,7 +105,7 @@ def loads(text: str, cls: type[T], name: str = "<text>", folder: Path | None = N
 def document(text: str, name: str = "<text>", folder: Path | None = None) -> "Deferred":
     """The whole of a text, whose parts can be read one by one; `name` and `folder` as of `loads`.
 
-    Raises SettingsError where it is no YAML, or has no keys at its top level.
+    Raises SettingsError if it is no YAML, or has no keys at its top level.
     """
     name = printable(name)
     try:
@@ -130,7 +130,7 @@ def document(text: str, name: str = "<text>", folder: Path | None = None) -> "De
 
 
 def shipped_folder() -> Path:
-    """Where the configurations that come with the program are: in the wheel, or in the source tree."""
+    """Folder of the configurations that come with the program: in the wheel, or in the source tree."""
     package = Path(__file__).parent.parent
     wheel = package / "shipped" / "config"
     return wheel if wheel.is_dir() else package.parent / "config"
@@ -173,7 +173,7 @@ class Deferred:
             raise SettingsError(f"{self._reader.name}: nested too deeply") from None
 
     def parts(self, *keys: str) -> dict[str, "Deferred"]:
-        """What stands below these keys, by its own key, but for null; nothing where there is no such section."""
+        """The sections below these keys, by their own keys, without nulls; empty if there is no such section."""
         pairs = self._node.value if isinstance(self._node, yaml.MappingNode) else []
         found = {
             key.value: Deferred(self._reader, value, join_path(self._path, key.value))
@@ -185,7 +185,7 @@ class Deferred:
         return found[keys[0]].parts(*keys[1:]) if keys[0] in found else {}
 
     def fail(self, message: str, *, beside: str = "", below: str = "") -> NoReturn:
-        """Raise SettingsError with `message` at this part's place, or at that of a key beside or below it."""
+        """Raise SettingsError with `message` at the place of this part, or of a key beside or below it."""
         if beside:
             self._reader.fail_at(join_path(self._path.rpartition(".")[0], beside), message)
         if below:
@@ -237,7 +237,7 @@ class _Reader:
     def _pairs(
         self, node: yaml.Node, path: str, what: str, mistakes: Mistakes
     ) -> list[tuple[str, yaml.Node, yaml.Node]]:
-        """(key, key node, value node) of a mapping; `mistakes` takes what is no name, and duplicates."""
+        """(key, key node, value node) of a mapping; `mistakes` collects invalid names and duplicates."""
         if not isinstance(node, yaml.MappingNode):
             self.fail(node, path, f"expected {what}, got {describe(node)}")
         pairs: dict[str, tuple[yaml.Node, yaml.Node]] = {}
@@ -263,7 +263,7 @@ class _Reader:
         mistakes = Mistakes()
         pairs = self._pairs(node, path, f"keys such as '{next(iter(fields), '')}:'", mistakes)
         given = {name for name, _, _ in pairs}
-        # What chooses a unit comes first.
+        # Fields that choose a unit come first.
         for name, key, value in sorted(
             pairs, key=lambda pair: find_unit_choice(hints.get(pair[0])) is not None
         ):
@@ -290,7 +290,7 @@ class _Reader:
             for where, message in check():
                 with mistakes.part():
                     self.fail(self._at(node, where), join_path(path, where), message)
-                if not getattr(cls, "INDEPENDENT_CHECKS", False):  # others often follow from the first
+                if not getattr(cls, "INDEPENDENT_CHECKS", False):  # the others often follow from the first
                     break
             mistakes.raise_any()
         return result
@@ -315,10 +315,10 @@ class _Reader:
         return DIMENSIONLESS if unit is None else dataclasses.replace(unit, reason=reason)
 
     def _at(self, node: yaml.Node, path: str) -> yaml.Node:
-        """The node at a key path below `node`, or the nearest one above it that the file has."""
+        """The node at a key path below `node`, or the nearest one above it in the file."""
         parts = re.findall(r"[^.\[\]]+", path)
         while parts:
-            # A key may have dots itself, as names of channels do.
+            # A key may itself contain dots, as names of channels do.
             for count in range(len(parts), 0, -1):
                 part = ".".join(parts[:count])
                 if isinstance(node, yaml.MappingNode):
@@ -394,7 +394,7 @@ class _Reader:
         hints = type_hints(classes[0])
         choice = next(name for name, hint in hints.items() if get_origin(hint) is Literal)
         kinds = {name: c for c in classes for name in get_args(type_hints(c)[choice])}
-        pairs = self._pairs(node, path, "keys", Mistakes())  # which the section itself reports
+        pairs = self._pairs(node, path, "keys", Mistakes())  # the section itself reports them
         path = join_path(path, choice)
         for name, _, value in pairs:
             if name == choice:
@@ -474,7 +474,7 @@ def _scalar(node: yaml.Node, kind: Any) -> Any:
 
 
 def _is_section(kind: Any) -> bool:
-    """Whether only keys and values make it."""
+    """Whether a value of this type can only be a mapping."""
     return dataclasses.is_dataclass(kind) and getattr(kind, "SHORT_FORM", None) is None
 
 

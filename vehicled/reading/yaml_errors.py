@@ -1,4 +1,4 @@
-"""What keeps a text from being YAML, in words and at its own line, in place of the terms of YAML's grammar."""
+"""Errors of YAML syntax in plain words and with the right line, instead of the terms of YAML's grammar."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 import yaml
 
 _BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
-"""As YAML counts lines."""
+"""Line breaks as YAML counts them."""
 _NO_START = re.compile(r"found character '(.)' that cannot start any token")
 _NO_VALUE, _END = "expected the node content, but found ", "'<stream end>'"
 _COLON = re.compile(r":(?=\s|$)")
 
 
 def describe_yaml_error(error: yaml.MarkedYAMLError, text: str) -> tuple[int | None, str]:
-    """(line, what is there) of a text that is no YAML; the line counts from 1, None where it is not known."""
+    """(line, description) of an error in YAML; the line counts from 1, None if it is unknown."""
     mark, begin = error.problem_mark or error.context_mark, error.context_mark
     problem = error.problem or ""
     if mark is None:
@@ -49,7 +49,7 @@ def describe_yaml_error(error: yaml.MarkedYAMLError, text: str) -> tuple[int | N
 
 
 def _find_missing_colon(lines: list[str], number: int) -> tuple[int, str] | None:
-    """As `describe_yaml_error`, where the line above `number` (from 0) is neither a key nor an item of a list."""
+    """As `describe_yaml_error`, if the line above `number` (from 0) is neither a key nor an item of a list."""
     contents = ((n, lines[n].partition(" #")[0].strip()) for n in range(number - 1, -1, -1))
     above, text = next(((n, text) for n, text in contents if text and text[0] != "#"), (0, "-"))
     if text[0] == "-" or _COLON.search(text):
