@@ -1,1 +1,1 @@
-"""Everything that runs many times: jobs in processes of this machine or of a cluster, and a file of their results."""
+"""Work that runs many times: jobs in processes of this machine or of a cluster, and a file of their results."""

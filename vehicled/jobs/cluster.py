@@ -1,4 +1,4 @@
-"""The same work on a Dask cluster (extra `cluster`), whose scheduler gives the jobs to workers anywhere."""
+"""Jobs on a Dask cluster (extra `cluster`), whose scheduler distributes them to workers on any machine."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _CONNECT_S = 10.0
-"""For the connection, and then for the first worker."""
+"""s: timeout for the connection, and then for the first worker."""
 _CHECK_S = 1.0
-"""Between two checks whether the cluster has been left."""
+"""s between two checks whether the cluster has been left."""
 _WITHOUT_WORKERS_S = 60.0
-"""A cluster without workers for so long has none any more."""
+"""s after which a cluster without workers counts as lost."""
 
 _ONE_AT_A_TIME = threading.Lock()
-"""A worker may have several threads; a job has a process for itself, as everywhere."""
+"""A worker may have several threads, but a job needs a process for itself, as everywhere."""
 
 
 class _Outcome(NamedTuple):
-    """Result of a job, and what is to be known of its worker."""
+    """Result of a job, and information on its worker."""
 
     result: Any
     worker: str
@@ -49,23 +49,23 @@ class _Job(NamedTuple):
     fn: Callable[..., Any]
     args: tuple[Any, ...]
     alone: bool = False
-    """Whether no other job was running when it was begun."""
+    """Whether no other job was running when it was started."""
 
 
 class Cluster(SharingExecutor):
-    """The workers of a Dask scheduler. A context manager: leaving it cancels the jobs that have not begun.
+    """The workers of a Dask scheduler. A context manager: leaving it cancels the jobs that have not started.
 
-    Jobs of a worker that is killed are begun again on others, as often as the scheduler permits (its setting
-    `distributed.scheduler.allowed-failures`, 3). It counts that against all jobs that a worker had, waiting ones too:
-    those that have reached the number are begun once more, one by one when all others are done. So it is known which
-    of them kill their workers; these are a WorkerLostError.
+    Jobs of a worker that is killed are started again on others, as often as the scheduler permits (its
+    setting `distributed.scheduler.allowed-failures`, 3). The scheduler counts that for all jobs of a worker,
+    including waiting ones. Therefore jobs that have reached the number are started once more, one by one when
+    all others are done. This shows which of them kill their workers; these are a WorkerLostError.
     """
 
     def __init__(self, address: str, note: Callable[[str], None] = lambda _: None) -> None:
         """`address` of the scheduler, such as tcp://host:8786; TLS by Dask's own settings `distributed.comm.tls`.
 
-        `note` receives what a user should know of the workers. Raises UsageError without the extra `cluster`, and
-        ExecutorError where there is no scheduler, or none with workers.
+        `note` receives remarks on the workers for the user. Raises UsageError without the extra `cluster`,
+        and ExecutorError if there is no scheduler, or none with workers.
         """
         if find_spec("distributed") is None:
             raise UsageError("--scheduler: needs the extra `cluster`: pip install 'vehicled[cluster]'")
@@ -88,7 +88,7 @@ class Cluster(SharingExecutor):
         self._ended = threading.Event()
         try:
             with warnings.catch_warnings():
-                # Of other versions; what matters of them is in `describe_installation`.
+                # Warnings about other versions; `describe_installation` compares those that matter.
                 warnings.simplefilter("ignore")
                 self._client = distributed.Client(
                     address, timeout=_CONNECT_S, set_as_default=False, name="vehicled"
@@ -104,11 +104,11 @@ class Cluster(SharingExecutor):
 
     @property
     def workers(self) -> int:
-        """How many there are now."""
+        """Present number of workers."""
         return len(self._client.nthreads())
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """`fn` must be importable on scheduler and workers; arguments may be of `share`."""
+        """Submit a job. `fn` must be importable on scheduler and workers; arguments may be results of `share`."""
         job = _Job(Future(), partial(fn, **kwargs), args)
         self._pending.add(job.future)
         job.future.add_done_callback(self._pending.discard)
@@ -116,16 +116,16 @@ class Cluster(SharingExecutor):
         return job.future
 
     def share(self, value: Any) -> Any:
-        """To be passed to `submit` in place of the value, which is sent once.
+        """An argument for `submit` that replaces the value, which is sent once.
 
-        It is the result of a task, which the scheduler repeats where the worker that has it is killed.
+        It is the result of a task, which the scheduler repeats if the worker that has it is killed.
         """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")
             return self._client.submit(pickle.loads, pickle.dumps(value), pure=False)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leave the cluster, which remains; without `wait` what runs there ends without anyone to receive it."""
+        """Leave the cluster, which continues; without `wait`, results of running jobs are discarded."""
         if wait and not cancel_futures:
             for future in tuple(self._pending):
                 future.exception()
@@ -143,14 +143,14 @@ class Cluster(SharingExecutor):
         remote.add_done_callback(partial(self._finish, job))
 
     def _finish(self, job: _Job, remote: distributed.Future[Any]) -> None:
-        """In a thread of the client."""
+        """Finish a job, in a thread of the client."""
         outcome: _Outcome | None = None
         failure: BaseException | None = None
         try:
             if self._ended.is_set() or remote.cancelled():
                 raise CancelledError
             outcome = self._receive(remote)
-        except BaseException as error:  # a CancelledError too
+        except BaseException as error:  # includes CancelledError
             failure = self._translate(error)
         suspected = isinstance(failure, WorkerLostError) and not job.alone
         following = None
@@ -166,17 +166,17 @@ class Cluster(SharingExecutor):
             self._settle(job.future, outcome, failure)
 
     def _receive(self, remote: distributed.Future[Any]) -> _Outcome:
-        """Of a job that has ended: at once, or when it has been repeated, as its worker was killed with the result.
+        """Outcome of a job that has ended, or is repeated because its worker was killed with the result.
 
-        Raises the job's error, or CancelledError when the cluster is left: all clusters of a process share this
-        thread, which must not wait for ever.
+        Raises the job's error, or CancelledError when the cluster is left: all clusters of a process share
+        this thread, which must not wait for ever.
         """
         while True:
             try:
                 outcome: _Outcome = remote.result(_CHECK_S)
                 return outcome
             except TimeoutError:
-                if remote.status == "error":  # the job's own
+                if remote.status == "error":  # raised by the job
                     raise
                 if self._ended.is_set():
                     raise CancelledError from None
@@ -210,7 +210,7 @@ class Cluster(SharingExecutor):
         return error
 
     def _watch(self) -> None:
-        """In a thread of its own: without workers the jobs would wait for ever."""
+        """Check for workers, in a separate thread: without workers the jobs would wait for ever."""
         seen = time.monotonic()
         while not self._ended.wait(1.0):
             try:
@@ -227,7 +227,7 @@ class Cluster(SharingExecutor):
 
 
 def list_notes(outcome: _Outcome, here: Installation) -> list[str]:
-    """What a user should know of a worker."""
+    """Remarks on a worker for the user."""
     notes = []
     if outcome.threads > 1:
         notes.append(
@@ -242,7 +242,7 @@ def list_notes(outcome: _Outcome, here: Installation) -> list[str]:
 
 
 def _work(client: Installation, fn: Callable[..., Any], *args: Any) -> _Outcome:
-    """On a worker. Raises ExecutorError where it has another version of the program."""
+    """Run a job on a worker. Raises ExecutorError if it has another version of the program."""
     from distributed import get_worker
 
     worker = get_worker()

@@ -1,4 +1,4 @@
-"""What results depend on beside a job: this program, what it stands on, and the processor."""
+"""What results depend on in addition to a job: this program, its dependencies, and the processor."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Installation(NamedTuple):
     """One installation."""
 
     versions: tuple[tuple[str, str], ...]
-    """By name: this program, its code, Python, libraries."""
+    """Versions by name: this program, its code, Python, libraries."""
     processor: str
 
     def find_difference(self, worker: Installation) -> str:
-        """In one line, what a worker has in other versions; empty if nothing."""
+        """Names of different versions on a worker, in one line; empty if there are none."""
         theirs = dict(worker.versions)
         differing = [(name, v, theirs[name]) for name, v in self.versions if theirs[name] != v]
         if not differing:
@@ -35,7 +35,7 @@ class Installation(NamedTuple):
 
 @cache
 def describe_installation() -> Installation:
-    """Of this process."""
+    """Installation of this process."""
     versions = (
         ("vehicled", __version__),
         ("code", hash_code()),
@@ -47,7 +47,7 @@ def describe_installation() -> Installation:
 
 @cache
 def hash_code() -> str:
-    """Of the program that makes rows: those of another one are not its own."""
+    """Hash of the program's code that makes rows: rows of another version are not used."""
     digest = hashlib.sha256()
     package = Path(__file__).parents[1]
     roots = (package, package.parent / "drivers", package.parent / "replay")

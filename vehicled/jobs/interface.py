@@ -10,4 +10,4 @@ class SharingExecutor(Executor):
 
     @abstractmethod
     def share(self, value: Any) -> Any:
-        """To be passed to `submit` in place of the value."""
+        """An argument for `submit` that replaces the value."""

@@ -1,4 +1,4 @@
-"""Results of jobs, each a row of JSON, and the file from which an interrupted run goes on."""
+"""Results of jobs, each a row of JSON, and the file from which an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ J = TypeVar("J", bound=Hashable)
 
 
 class Ledger(Generic[J]):
-    """Results of jobs, each a row of JSON that names its job; in a file too, a line each, if there is one."""
+    """Results of jobs, each a row of JSON that names its job; also in a file, one line each, if a path is given."""
 
     def __init__(
         self,
@@ -23,10 +23,10 @@ class Ledger(Generic[J]):
         expected: str,
         lasting: Callable[[dict[str, Any]], bool] = lambda _: True,
     ) -> None:
-        """`key`: the job of a row, KeyError or TypeError if it is none; `expected`: the rows in messages.
+        """`key`: the job of a row, KeyError or TypeError if it is none; `expected`: name of the rows in messages.
 
-        Rows that are not `lasting` do not enter the file: their jobs are tried again by the next run.
-        Without a path they are kept for this run alone. Raises UsageError for a file of something else.
+        Rows that are not `lasting` are not written to the file: the next run tries their jobs again. Without
+        a path rows are kept for this run only. Raises UsageError for a file of another kind.
         """
         self._path, self._key, self._lasting = path, key, lasting
         self._rows: dict[J, dict[str, Any]] = {}
@@ -40,7 +40,7 @@ class Ledger(Generic[J]):
                 self._rows[key(row)] = row
             except (ValueError, KeyError, TypeError):
                 raise UsageError(f"{path}:{n}: expected {expected}") from None
-        if whole != text:  # cut off while it was written
+        if whole != text:  # cut off during writing
             if not whole:
                 raise UsageError(f"{path}:1: expected {expected}")
             path.write_text(whole)
@@ -52,7 +52,7 @@ class Ledger(Generic[J]):
         return job in self._rows
 
     def missing(self, jobs: Iterable[J]) -> list[J]:
-        """Those without a row, in order, each once."""
+        """Jobs without a row, in order, each once."""
         return [job for job in dict.fromkeys(jobs) if job not in self]
 
     def enter(self, row: dict[str, Any]) -> None:

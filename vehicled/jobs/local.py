@@ -1,4 +1,4 @@
-"""The executor that is used by default: processes of this machine."""
+"""The default executor: processes of this machine."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 RETRIES = 3
-"""How often a job is begun again after its process was killed: as often as Dask's schedulers do by default."""
+"""How often a job is started again after its process was killed: as often as Dask's schedulers do by default."""
 
 # Not by fork, which would copy the numerical libraries with their threads in an undefined state.
 _CONTEXT = get_context("spawn")
 
 
 class LocalProcesses(ThreadPoolExecutor, SharingExecutor):
-    """At most so many processes that share nothing with this one, each with one job at a time.
+    """At most a given number of processes that share nothing with this one, each with one job at a time.
 
-    So it is known which job a process had when it was killed: that one is begun again in another process, RETRIES
-    times, and is a WorkerLostError then. `concurrent.futures.ProcessPoolExecutor` would end all jobs.
+    So it is known which job a process had when it was killed: that job is started again in another process,
+    RETRIES times, and is then a WorkerLostError. `concurrent.futures.ProcessPoolExecutor` would end all jobs.
 
     A context manager: leaving it ends the processes, whatever they do.
     """
@@ -44,17 +44,17 @@ class LocalProcesses(ThreadPoolExecutor, SharingExecutor):
         self._shared = tempfile.TemporaryDirectory(prefix="vehicled-")
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """`fn` must be importable; it, its arguments and its result cross between processes."""
+        """Submit a job. `fn` must be importable; it, its arguments and its result are sent between processes."""
         return super().submit(self._call, partial(_resolve, fn, *args, **kwargs))
 
     def share(self, value: Any) -> Any:
-        """To be passed to `submit` in place of the value, which goes through a file."""
+        """An argument for `submit` that replaces the value, which is sent through a file."""
         with tempfile.NamedTemporaryFile(dir=self._shared.name, delete=False) as file:
             pickle.dump(value, file)
         return _Shared(file.name)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes; without `wait` at once, with jobs that run."""
+        """End the processes; without `wait` at once, including running jobs."""
         if wait:
             super().shutdown(wait, cancel_futures=cancel_futures)
         self._ended = True
@@ -67,7 +67,7 @@ class LocalProcesses(ThreadPoolExecutor, SharingExecutor):
         self.shutdown(wait=False)
 
     def _call(self, work: Callable[[], R]) -> R:
-        """In one of the threads, of which there is one for each process."""
+        """Run a job, in one of the threads; there is one for each process."""
         content = pickle.dumps(work)
         for _ in range(1 + RETRIES):
             process = self._take()
@@ -105,17 +105,17 @@ class _Shared(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _load(shared: _Shared) -> Any:
-    """The last ones are kept: a process often takes the same ones again."""
+    """Load a shared value; the most recent ones are kept, as a process often needs the same ones again."""
     return pickle.loads(Path(shared.path).read_bytes())
 
 
 def _resolve(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    """In such a process."""
+    """Call a function with shared values loaded, in a process of the executor."""
     return fn(*(_load(a) if isinstance(a, _Shared) else a for a in args), **kwargs)
 
 
 class _RemoteError(Exception):
-    """Where in the other process an exception was raised."""
+    """Place in the other process at which an exception was raised."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -126,25 +126,25 @@ class _Process:
 
     def __init__(self) -> None:
         self._connection, theirs = _CONTEXT.Pipe()
-        # Not a daemon: jobs may start processes of their own.
+        # Not a daemon process: jobs may start processes of their own.
         self._process = _CONTEXT.Process(target=_serve, args=(theirs,))
         self._process.start()
         theirs.close()
 
     def call(self, work: bytes) -> bytes:
-        """The pickled outcome. Raises EOFError or OSError when the process ends."""
+        """Send work, and return the pickled outcome. Raises EOFError or OSError if the process ends."""
         self._connection.send_bytes(work)
         return self._connection.recv_bytes()
 
     def end(self) -> None:
-        """Whatever it does."""
+        """End the process, whatever it does."""
         self._process.terminate()
 
 
 def _serve(connection: Connection) -> None:
-    """What such a process does: jobs, until the other one is gone."""
-    # Ctrl-C reaches all processes of a terminal; the first one ends the others. A handler, unlike SIG_IGN, is not
-    # passed on to programs that a job starts.
+    """Main function of such a process: it does jobs until the other process is gone."""
+    # Ctrl-C reaches all processes of a terminal; the first one ends the others. A handler, unlike SIG_IGN, is
+    # not passed on to programs that a job starts.
     signal.signal(signal.SIGINT, lambda *_: None)
     while True:
         try:
@@ -159,7 +159,7 @@ def _serve(connection: Connection) -> None:
 
 
 def _work(content: bytes) -> bytes:
-    """Pickled: a result and None, or an exception and where it was raised."""
+    """Pickled outcome: a result and None, or an exception and where it was raised."""
     outcome: tuple[Any, str | None]
     try:
         outcome = pickle.loads(content)(), None
@@ -168,7 +168,7 @@ def _work(content: bytes) -> bytes:
         outcome = error, traceback.format_exc()
     try:
         packed = pickle.dumps(outcome)
-        pickle.loads(packed)  # which not all exceptions permit
+        pickle.loads(packed)  # not all exceptions can be unpickled
     except Exception:
         return pickle.dumps((RuntimeError(repr(outcome[0])), outcome[1]))
     return packed

@@ -1,4 +1,4 @@
-"""Options of commands that run something many times: where, and with what was done before."""
+"""Options of commands that run something many times: where to run it, and results to start with."""
 
 from __future__ import annotations
 
@@ -45,12 +45,15 @@ def _positive(text: str) -> int:
 
 
 def count_workers(args: argparse.Namespace, jobs: int) -> int:
-    """How many processes of this machine so many jobs have."""
+    """Number of processes of this machine for this number of jobs."""
     return max(min(args.workers or len(os.sched_getaffinity(0)), jobs), 1)
 
 
 def open_executor(args: argparse.Namespace, jobs: int) -> SharingExecutor:
-    """For so many jobs: a context manager that ends what runs. Raises UsageError, ExecutorError."""
+    """Executor for this number of jobs: a context manager that ends running jobs.
+
+    Raises UsageError, ExecutorError.
+    """
     if args.scheduler is not None:
         from vehicled.jobs.cluster import Cluster
 

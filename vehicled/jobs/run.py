@@ -1,4 +1,4 @@
-"""Many jobs on an executor: results in order, progress, and what happens to those whose process is killed."""
+"""Many jobs on an executor: results in order, progress, and jobs whose process is killed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def run_jobs(
     done: Callable[[R], None] = lambda _: None,
     lost: Callable[[J, WorkerLostError], R] | None = None,
 ) -> list[R]:
-    """`work` of each job, in their order, on an executor of this package.
+    """Results of `work` on each job, in their order, on an executor of this package.
 
-    `work` must be importable (or a partial of what is); equal jobs are run once. `progress` receives the number of
-    jobs that are finished, `done` each result as soon as it is there: `Ledger.enter`. Raises what `work` raises; jobs
-    that have not begun are cancelled then, as by Ctrl-C. A job whose process was killed each time that it was begun
-    has the result of `lost`; without, the others are finished before its WorkerLostError is raised.
+    `work` must be importable (or a partial of an importable function); equal jobs are run once. `progress`
+    receives the number of finished jobs, `done` each result as soon as it is available: `Ledger.enter`.
+    Raises what `work` raises; jobs that have not started are then cancelled, as by Ctrl-C. A job whose
+    process was killed at every attempt has the result of `lost`; without `lost`, the others are finished
+    before its WorkerLostError is raised.
     """
     ordered = list(jobs)
     results: dict[J, R] = {}
