@@ -1,4 +1,4 @@
-"""One log by one configuration: from a job to a row of the table, wherever it is made."""
+"""One log with one configuration: from a job to a row of the table, on any machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from vehicled.stepping import play_back
 
 
 def hash_file(path: Path) -> str:
-    """Of its content; some logs are folders. Raises OSError."""
+    """Hash of a file's content; some logs are folders. Raises OSError."""
     if path.is_dir():
         files = sorted(p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_file())
         parts = "".join(f"{name} {hash_file(path / name)}\n" for name in files)
@@ -44,22 +44,22 @@ class LoggedFile:
     """A file that is read where the work is done, under the same path as here."""
 
     name: str
-    """As it was given."""
+    """Name as given by the user."""
     content: str
-    """Hash."""
+    """Hash of the content."""
     path: Path = field(compare=False)
-    """Absolute."""
+    """Absolute path."""
 
     @classmethod
     def of(cls, path: Path) -> LoggedFile:
-        """Raises UsageError for a file that cannot be read."""
+        """The file at a path. Raises UsageError if it cannot be read."""
         try:
             return cls(str(path), hash_file(path), path.absolute())
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from None
 
     def check(self) -> None:
-        """Raises UsageError where another file, or none, is at its path."""
+        """Raises UsageError if another file, or none, is at its path."""
         try:
             same = hash_file(self.path) == self.content
         except OSError as error:
@@ -75,23 +75,23 @@ class LoggedFile:
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One row."""
+    """Description of one row."""
 
     log: LoggedFile
     truth: LoggedFile | None
     config: str
-    """As it was given."""
+    """Name as given by the user."""
     config_content: str
-    """Hash."""
+    """Hash of the content."""
     configuration: DaemonConfiguration = field(compare=False)
     mapping_content: str | None = None
-    """Hash."""
+    """Hash of the content."""
     mapping: LogMapping | None = field(default=None, compare=False)
-    """Of the signals of logs of other programs."""
+    """Mapping of the signals in logs of other programs."""
 
     @property
     def key(self) -> tuple[str | None, ...]:
-        """What its row depends on."""
+        """All that the row depends on."""
         truth = None if self.truth is None else self.truth.content
         return (
             self.log.name,
@@ -108,7 +108,7 @@ _LAST_CONTENTS = ("config", "mapping", "code")
 
 
 def get_key(row: dict[str, Any]) -> tuple[str | None, ...]:
-    """`BatchJob.key` of the job that a row came from; KeyError or TypeError if it is none."""
+    """`BatchJob.key` of the job of a row; KeyError or TypeError if it is none."""
     contents = row["contents"]
     return (
         row["log"],
@@ -120,19 +120,19 @@ def get_key(row: dict[str, Any]) -> tuple[str | None, ...]:
 
 
 def run_batch_job(job: BatchJob) -> dict[str, Any]:
-    """The row of a job, with keys as `vehicled batch --json` has them; what fails is in `error`."""
+    """The row of a job, with keys as in `vehicled batch --json`; a failure is in `error`."""
     row = make_empty_row(job)
     try:
         _fill(row, job)
     except VehicledError as error:
         row["error"] = _in_one_line(str(error))
-    except Exception as error:  # whatever a log may bring about, the others go on
+    except Exception as error:  # whatever a log causes, the other jobs continue
         row["error"] = _in_one_line(f"{type(error).__name__}: {error}")
     return row
 
 
 def make_empty_row(job: BatchJob, error: str | None = None) -> dict[str, Any]:
-    """The row of a job of which nothing is known but its error."""
+    """The row of a job of which only the error is known."""
     _, log, truth, _, *last = job.key
     return {
         "log": job.log.name,
@@ -159,7 +159,7 @@ def _in_one_line(text: str) -> str:
 
 
 def _fill(row: dict[str, Any], job: BatchJob) -> None:
-    """Figures of a row, as far as it comes. Raises what reading, estimating and scoring raise."""
+    """Fill a row until something fails. Raises what reading, estimating and scoring raise."""
     truth = None
     job.log.check()
     if job.truth is not None:
@@ -220,11 +220,11 @@ def _list_errors(scores: Scores) -> dict[str, dict[str, Any]]:
 
 
 class _Kept:
-    """Of the estimates, what can be compared with a truth; an hour of all columns would be half a gigabyte."""
+    """The estimates that can be compared with a truth; an hour of all columns would take half a gigabyte."""
 
     def __init__(self, true_columns: Any) -> None:
         compared = {c for c in true_columns if c in ESTIMATE_INDEX}
-        # Moving estimates to the point of the truth takes attitude and rates.
+        # Moving estimates to the point of the truth needs attitude and rates.
         moving = {"roll", "pitch", "yaw", "wx", "wy", "wz", "x", "y", "z", "vx", "vy", "vz"}
         extra = moving if set(POINT_COLUMNS) <= set(true_columns) else set()
         wanted = compared | extra | {f"sigma.{c}" for c in compared}
@@ -233,7 +233,7 @@ class _Kept:
         self._t, self._values = array("q"), array("d")
 
     def take(self, t: int, measurements: object, estimate: Estimate | None, innovations: object) -> None:
-        """What a step gave."""
+        """Take the results of a step."""
         if estimate is not None and self._columns:
             self._t.append(estimate.t)
             self._values.frombytes(estimate.values[self._places].tobytes())
@@ -245,7 +245,7 @@ class _Kept:
 
 
 class _TimedEstimator:
-    """An estimator whose steps are timed: by the processor, as others use it too."""
+    """An estimator whose steps are timed, in processor time, as other jobs use the processor too."""
 
     def __init__(self, estimator: Estimator) -> None:
         self._estimator = estimator

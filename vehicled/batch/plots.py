@@ -1,4 +1,4 @@
-"""A picture of a batch: every log a line, every configuration a colour, every figure a panel."""
+"""Plot of a batch: a line for each log, a colour for each configuration, a panel for each quantity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Write the picture, of the kind of the path's suffix. Raises OSError."""
+    """Write the plot, in the format of the path's suffix. Raises OSError."""
     with matplotlib.rc_context(STYLE):
         figure = _draw(rows)
         metadata = {"Date": None} if path.suffix == ".svg" else None

@@ -1,4 +1,4 @@
-"""The table of a batch, for people."""
+"""The table of a batch as text."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ SHOWN = {
     "sideslip": ("°", math.degrees(1)),
     "vx": ("m/s", 1.0),
 }
-"""Quantities of the table, in which unit, and how many of those an SI unit is; `--json` and Parquet have all."""
+"""Quantities of the table, their unit, and the factor from the SI unit; `--json` and Parquet have all quantities."""
 
 
 def get_error(row: Row, quantity: str) -> float:
-    """RMSE in the unit of the table; NaN where it is not known."""
+    """RMSE in the unit of the table; NaN if unknown."""
     found = row["errors"].get(quantity)
     return math.nan if found is None else found["rmse"] * SHOWN[quantity][1]
 
 
 def get_nis(row: Row) -> list[float]:
-    """Of all sensors that had an accepted observation."""
+    """NIS of all sensors with accepted observations."""
     return [nis for nis in row["nis"].values() if nis is not None]
 
 
@@ -66,7 +66,7 @@ def _format_figures(row: Row, quantities: Sequence[str]) -> str:
 
 
 def _format_sensors(rows: Sequence[Row], width: int, width_config: int) -> Iterator[str]:
-    """Rows beside columns of sensors would be too wide: a line for each of both."""
+    """A line for each row and sensor, as columns for all sensors would be too wide."""
     sensors = sorted({name for row in rows for name in row["nis"]})
     if not sensors:
         return
