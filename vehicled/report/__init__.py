@@ -1,4 +1,4 @@
-"""One HTML page about a run: what was estimated, how good it was, and how the program did."""
+"""One HTML page about a run: estimates, their quality, and the program's performance."""
 
 from vehicled.report.page import write_report
 

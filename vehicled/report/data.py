@@ -1,4 +1,4 @@
-"""A run, brought into the form that its plots need: arrays over seconds since its start."""
+"""A run as its plots need it: arrays over seconds since its start."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -23,20 +23,20 @@ def _nothing() -> RecordedDrive:
 
 @dataclass(frozen=True)
 class RunData:
-    """Everything that a report shows."""
+    """All data that a report shows."""
 
     name: str
     start: int
-    """ns; all times in plots are seconds since then."""
+    """ns; times in plots are seconds since then."""
     estimates: Table
     recorded: RecordedDrive = field(default_factory=_nothing)
-    """Beside the estimates."""
+    """Data in addition to the estimates."""
     problems: list[Problems] = field(default_factory=list)
     comparison: Comparison | None = None
     scores: Scores | None = None
 
     def seconds(self, t: Sequence[int] | np.ndarray) -> np.ndarray:
-        """(n,) s since the start of the run, of times in ns."""
+        """(n,) s since the start of the run, from times in ns."""
         return (np.asarray(t, dtype=np.int64) - self.start) / 1e9
 
     def known(self, column: str) -> bool:
@@ -59,10 +59,10 @@ class RunData:
 
 
 def load_run(path: str | Path, truth: str | Path | None = None, processes: int = 1) -> RunData:
-    """A recording (.mcap) or a table of estimates (.csv), and the truth if there is one.
+    """Load a recording (.mcap) or a table of estimates (.csv), and the truth if given.
 
-    UsageError if a file is not what it should be; RunError if there are no estimates in it or the truth has
-    nothing in common with them.
+    UsageError for a file of another kind; RunError without estimates, or if the truth has nothing in common
+    with them.
     """
     path = Path(path)
     if is_mcap(path):

@@ -18,7 +18,7 @@ _SIGMAS = 3.0
 def draw(session: Session, directory: Path) -> None:
     """Draw `parameters.png` and `prediction.png`.
 
-    What was known and what was found; how well either predicts the drive that was held out.
+    Values before and after the identification, and how well each predicts the drive that was held out.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(STYLE):
@@ -27,7 +27,7 @@ def draw(session: Session, directory: Path) -> None:
 
 
 def _parameters(session: Session) -> Figure:
-    """In standard deviations of what was known before, so that all fit on one axis."""
+    """Parameters in standard deviations of their priors, so that all fit on one axis."""
     found = session.estimate.found
     figure = Figure((WIDTH, 0.32 * len(found) + 1.4))
     axes = figure.subplots()
@@ -55,7 +55,7 @@ def _parameters(session: Session) -> Figure:
 
 
 def _prediction(session: Session) -> Figure:
-    """Mean normalised innovation squared by the second, wheels taken together."""
+    """Mean normalised innovation squared for each second, all wheels together."""
     before, after = (
         _by_kind(calc_nis_over_time(c, session.held_out)) for c in (session.before, session.after)
     )
@@ -73,7 +73,7 @@ def _prediction(session: Session) -> Figure:
 
 
 def _by_kind(surprise: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The four wheels as one."""
+    """Combine the four wheels to one kind."""
     kinds: dict[str, list[np.ndarray]] = {}
     for sensor, rows in surprise.items():
         parts = sensor.split(".")

@@ -1,4 +1,4 @@
-"""The page: plots and tables in one HTML file that needs nothing else, not even a network."""
+"""The page: plots and tables in one HTML file without further files or network."""
 
 import base64
 import html
@@ -27,9 +27,9 @@ _ASSETS = files("vehicled") / "report" / "assets"
 _UPLOT = files("vehicled") / "vendored" / "uplot"
 _MOST_RUNS = 6
 _MOST_FIXES = 20_000
-"""In the drawing of the track."""
+"""Largest number of fixes in the drawing of the track."""
 _TRACK_POINTS = 6_000
-"""Of one of its lines. The page searches all of them whenever the mouse moves."""
+"""Largest number of points of one line of the track. The page searches all of them whenever the mouse moves."""
 
 
 def write_report(
@@ -40,8 +40,9 @@ def write_report(
 ) -> list[RunData]:
     """Write the report of recordings (.mcap) or tables of estimates (.csv) to an HTML file.
 
-    Several runs are drawn over each other. `truth`: table of true values, if known. `processes`: by how many a long
-    recording is read at once. Returns what was read. Raises UsageError, RunError, OSError.
+    Several runs are drawn over each other. `truth`: table of true values, if known. `processes`: number of
+    processes that read a long recording. Returns the data that were read. Raises UsageError, RunError,
+    OSError.
     """
     if not 1 <= len(runs) <= _MOST_RUNS:
         raise UsageError(f"{len(runs)} runs: expected 1 to {_MOST_RUNS} in a report")
@@ -54,7 +55,7 @@ def write_report(
 
 
 def _with_own_names(data: list[RunData], paths: list[Path]) -> list[RunData]:
-    """Files of the same name are distinguished by their folders."""
+    """Distinguish files of the same name by their folders."""
     names = Counter(run.name for run in data)
     return [
         replace(run, name=f"{path.parent.name}/{run.name}") if names[run.name] > 1 else run
@@ -84,7 +85,7 @@ def render_page(runs: Sequence[RunData]) -> str:
     navigation = "".join(f'<a href="#{_anchor(title)}">{_text(title)}</a>' for title in titles)
     name = _text(", ".join(run.name for run in runs))
     data = {"track": track, "panels": [_pack(panel) for section in sections for panel in section.panels]}
-    # What would end the element early is not in it.
+    # Escape what would end the script element early.
     text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     style = _read(_UPLOT / "uPlot.min.css") + _read(_ASSETS / "report.css")
     return (
@@ -141,7 +142,7 @@ def _pack(panel: Panel) -> dict[str, Any]:
 
 
 def _pack_numbers(values: np.ndarray, kind: str = "<f4") -> str:
-    """Little-endian numbers, as base64: half as long as their digits."""
+    """Little-endian numbers in base64: half as long as decimal text."""
     with np.errstate(over="ignore"):
         return base64.b64encode(np.asarray(values).astype(kind).tobytes()).decode()
 
@@ -228,7 +229,7 @@ def _cards(run: RunData) -> Iterator[str]:
 
 
 def _estimator_status(run: RunData) -> dict[str, Any]:
-    """What the last status has of the estimator; nothing in recordings without one."""
+    """The estimator's part of the last status; empty in recordings without a status."""
     status = run.recorded.status.counters.get("estimator") if run.recorded.status else None
     return status if isinstance(status, dict) else {}
 
@@ -239,7 +240,7 @@ def _card(value: str, label: str, bad: bool = False) -> str:
 
 
 def _amount(value: float, unit: str) -> tuple[str, str]:
-    """A number for people: degrees for radians, and millimetres where metres are too coarse."""
+    """A number in a customary unit: degrees for radians, and millimetres if metres are too coarse."""
     factor, shown = {"rad": (DEG, "deg"), "rad/s": (DEG, "deg/s")}.get(unit, (1.0, unit))
     if unit == "m" and abs(value) < 0.1:
         factor, shown = 1000.0, "mm"
@@ -260,7 +261,7 @@ def _summary(run: RunData) -> str:
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
-    """Cells are HTML already."""
+    """A table; its cells are already HTML."""
     if not rows:
         return ""
     lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
@@ -273,7 +274,7 @@ def _scores_table(run: RunData) -> str:
 
     def row(name: str, s: Score) -> list[str]:
         rmse, unit = _amount(s.rmse, s.unit)
-        # Both numbers in the unit of the larger one, so that they can be compared.
+        # Both numbers in the unit of the larger one, to be comparable.
         largest, largest_unit = _amount(s.max, s.unit)
         if unit != largest_unit:
             rmse = f"{s.rmse:.3g}"
@@ -322,14 +323,14 @@ def _parameters_table(run: RunData) -> str:
         sigma, unit = _amount(found.sigma[name], found.unit[name])
         shown, shown_unit = _amount(value, found.unit[name])
         if unit != shown_unit:
-            # Both in the unit of the file, so that they can be compared.
+            # Both in the unit of the file, to be comparable.
             shown, sigma, unit = f"{value:.3g}", f"{found.sigma[name]:.3g}", found.unit[name]
         rows.append([_text(name), shown, f"± {sigma}", _text(unit)])
     return _table(["found at the end", "", "1 σ", ""], rows)
 
 
 def _counters_table(run: RunData) -> str:
-    """The last status, but without the many zeros."""
+    """The counters of the last status, without the many zeros."""
     if run.recorded.status is None:
         return ""
 

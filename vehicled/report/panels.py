@@ -24,13 +24,13 @@ from vehicled.report.style import (
 from vehicled.scoring.scores import SLOWEST_SLIP
 
 _DASHES: tuple[tuple[int, ...], ...] = ((), (7, 4), (2, 3), (10, 3, 2, 3))
-"""Of the runs in one report, where lines have colours of their own; elsewhere `RUN_COLORS`."""
+"""Dashes of the runs in one report, if lines have their own colours; otherwise `RUN_COLORS` distinguish runs."""
 _POINTS = 4000
-"""Of a line: enough to zoom into by a factor of ten."""
+"""Number of points of a line: enough to zoom in by a factor of ten."""
 _LONGEST_HOLE = 3.0
-"""Usual intervals between samples."""
+"""Number of usual intervals between samples above which a line has a gap."""
 _EDGE = 5.0
-"""σ: where the innovation plots end."""
+"""Limit of the innovation plots, in σ."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """What has the same times."""
+    """Lines with the same times."""
 
     t: np.ndarray
     """(n,) s since the start of the run."""
@@ -57,7 +57,7 @@ class Lines:
     """(n,) half the width of a band around zero."""
 
     def thinned(self) -> Lines:
-        """The same with no more points than are seen."""
+        """The same lines with only as many points as can be seen."""
         if not self.lines or any(line.kind != "line" for line in self.lines):
             return self
         kept = choose_points([line.y for line in self.lines], _POINTS)
@@ -73,14 +73,14 @@ class Panel:
     unit: str
     parts: list[Lines] = field(default_factory=list)
     limits: tuple[float, float] | None = None
-    """Of the vertical axis; by default all is seen."""
+    """Limits of the vertical axis; by default all values are shown."""
     note: str = ""
     is_logarithmic: bool = False
 
 
 @dataclass(frozen=True)
 class Section:
-    """Panels about one thing."""
+    """Panels on one subject."""
 
     title: str
     caption: str
@@ -88,7 +88,7 @@ class Section:
 
 
 _Group = tuple[str, str, float, list[tuple[str, str]]]
-"""Title, unit, factor, and columns with what they are called in the plot."""
+"""Title, unit, factor, and columns with their labels in the plot."""
 _MOTION: list[_Group] = [
     ("velocity", "m/s", 1.0, [("vx", "forward"), ("vy", "to the left")]),
     ("acceleration", "m/s²", 1.0, [("ax", "forward"), ("ay", "to the left")]),
@@ -176,7 +176,7 @@ def _groups(runs: Sequence[RunData], groups: Sequence[_Group]) -> Iterator[Panel
 
 
 def _without_empty(part: Lines) -> Lines:
-    """Only what is known, as some columns are recorded at a lower rate; with a hole where it is not for longer."""
+    """Only rows with values, as some columns have a lower rate; with a gap if values are missing for longer."""
     known = np.zeros(len(part.t), dtype=bool)
     for line in part.lines:
         known |= np.isfinite(line.y)
@@ -184,13 +184,13 @@ def _without_empty(part: Lines) -> Lines:
     if len(at) < 2 or len(at) == len(known):
         return part
     steps = np.diff(at)
-    # The first row of a hole stays: it is empty in all lines.
+    # The first row of a gap is kept: it is empty in all lines.
     kept = np.union1d(at, at[:-1][steps > _LONGEST_HOLE * np.median(steps)] + 1)
     return Lines(part.t[kept], [replace(line, y=line.y[kept]) for line in part.lines])
 
 
 def _read(run: RunData, column: str) -> np.ndarray:
-    """A column; the yaw without jumps, and slips without those that are quotients of noise."""
+    """A column; yaw without jumps, and slips without those that are quotients of noise."""
     values = run.estimates.columns[column]
     if column.startswith(("sideslip", "slip.")) and run.known("vx") and run.known("vy"):
         ahead, left = (run.estimates.columns[c] for c in ("vx", "vy"))
@@ -211,7 +211,7 @@ def _true_line(runs: Sequence[RunData], run: RunData, column: str, factor: float
         or any(other.comparison is not None for other in runs[: runs.index(run)])
     ):
         return []
-    # From the error, so that an angle and its truth are drawn in the same turn.
+    # Calculated from the error, so that an angle and its truth are drawn in the same turn.
     at = run.seconds(run.comparison.t)
     values = _read(run, column)
     true = np.interp(at, run.seconds(run.estimates.t), values) - run.comparison.errors[column]
@@ -232,7 +232,7 @@ def _errors(runs: Sequence[RunData]) -> Iterator[Panel]:
             sigma = run.comparison.sigmas.get(column)
             bound = None if sigma is None else 3 * sigma * factor
             line = Line(_name(runs, k, "error"), error, RUN_COLORS[k % len(RUN_COLORS)])
-            # Of several bands over each other none is seen.
+            # Several bands over each other would be indistinguishable.
             part = Lines(run.seconds(run.comparison.t), [line], bound if len(runs) == 1 else None)
             parts.append(part.thinned())
             tops.append(_find_top(error, bound))
@@ -241,7 +241,7 @@ def _errors(runs: Sequence[RunData]) -> Iterator[Panel]:
 
 
 def _find_top(error: np.ndarray, bound: np.ndarray | None) -> float:
-    """Room for the errors and for the usual band: not for the wide one before the filter has settled."""
+    """Upper limit for the errors and the usual band, ignoring the wide band before the filter has settled."""
     finite = np.abs(error[np.isfinite(error)])
     top = float(finite.max()) if len(finite) else 0.0
     if bound is not None and np.isfinite(bound).any():

@@ -1,4 +1,4 @@
-"""What a report shows of a recording, gathered while it is read: little of an hour stays in memory."""
+"""Data of a recording that a report shows, collected while it is read: little of an hour remains in memory."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class SensorHistory:
     fused: np.ndarray
     """(n,) bool."""
     reasons: Counter[str]
-    """Why the others were not."""
+    """Reasons why the others were not fused."""
 
     def score(self) -> SensorScore:
-        """Consistency of those that were fused."""
+        """Consistency of the fused observations."""
         fused = self.nis[self.fused]
         return SensorScore(
             float(np.mean(fused)) if len(fused) else float("nan"), len(fused), len(self.fused) - len(fused)
@@ -52,16 +52,16 @@ class SensorHistory:
 
 @dataclass(frozen=True)
 class Device:
-    """What one device has sent."""
+    """Data sent by one device."""
 
     measurements: int
     latency: float
-    """Median, s."""
+    """Median latency, s."""
 
 
 @dataclass(frozen=True)
 class RecordedDrive:
-    """Of a run, beside its estimates."""
+    """Data of a run, in addition to its estimates."""
 
     fixes: np.ndarray
     """(n, 2) latitude and longitude, deg."""
@@ -70,16 +70,16 @@ class RecordedDrive:
     sensors: dict[str, SensorHistory]
     """By kind of observation, in alphabetical order."""
     scores: dict[str, SensorScore]
-    """Consistency of the innovations, likewise."""
+    """Consistency of the innovations, by kind of observation."""
     status: Status | None
-    """The last one."""
+    """The last status."""
     parameters: Parameters | None
-    """What the filter has found of car and sensors, the last ones."""
+    """The last estimated parameters of car and sensors."""
     steps: np.ndarray
-    """(n, 2) int64 ns: time of each step, and how long it took; 0 where that is not known."""
+    """(n, 2) int64 ns: time of each step, and its duration; 0 if unknown."""
 
 
-# What a report shows of messages: to decode no more of them takes half of the time.
+# Fields of messages that a report shows: decoding only these takes half of the time.
 
 
 class _Place(msgspec.Struct, gc=False):
@@ -108,9 +108,9 @@ class _Residual(msgspec.Struct, gc=False):
 class _Gathered:
     fixes: list[tuple[float, float]] = field(default_factory=list)
     ages: dict[str, array[int]] = field(default_factory=dict)
-    """From measurement to arrival by device, ns."""
+    """Times from measurement to arrival by device, ns."""
     histories: defaultdict[str, list[SensorHistory]] = field(default_factory=partial(defaultdict, list))
-    """Pieces by kind of observation."""
+    """Parts of the histories by kind of observation."""
     status: Status | None = None
     parameters: Parameters | None = None
     steps: array[int] = field(default_factory=lambda: array("q"))
@@ -138,12 +138,12 @@ class _Gathered:
 
     def take_parameters(self, messages: Iterable[Parameters]) -> None:
         for parameters in messages:
-            # There are none before the start, and after a failure.
+            # They are empty before the start, and after a failure.
             if parameters.value:
                 self.parameters = parameters
 
     def extend(self, following: Self) -> None:
-        """Add what the next part of the recording has."""
+        """Add the next part of the recording."""
         self.fixes += following.fixes
         for source, ages in following.ages.items():
             self.ages.setdefault(source, array("q")).extend(ages)
@@ -170,11 +170,11 @@ class _Gathered:
 
 
 _LEAST_PART = 48 << 20
-"""Bytes, six minutes: a process takes half as long to start as to read as many."""
+"""Bytes, for six minutes: starting a process takes half as long as reading this much."""
 
 
 def read_recorded(log: McapLog, processes: int = 1) -> tuple[Table, RecordedDrive]:
-    """Estimates, and all else that a report shows, read by so many processes. OSError."""
+    """Estimates, and all other data that a report shows, read by a number of processes. OSError."""
     parts = log.find_parts(max(1, min(processes, log.path.stat().st_size // _LEAST_PART)))
     if len(parts) == 1:
         read = [_read(log, parts[0])]
@@ -199,7 +199,7 @@ class _ReadPart(NamedTuple):
 
 
 def _read(log: McapLog, part: ByteRange) -> _ReadPart:
-    with collector_off():  # a million objects that stay only for a moment
+    with collector_off():  # a million short-lived objects
         return _gather(log, part)
 
 
@@ -224,7 +224,7 @@ def _gather(log: McapLog, part: ByteRange) -> _ReadPart:
 
 
 def _shorten(records: Sequence[_Residual]) -> SensorHistory:
-    """Of one kind of observation."""
+    """Arrays from the records of one kind of observation."""
     counts = np.fromiter((len(r.innovation) for r in records), np.int64, len(records))
     normalised = np.full((len(records), counts.max()), np.nan)
     for n in set(counts.tolist()) - {0}:  # some components may be missing
@@ -244,7 +244,7 @@ def _shorten(records: Sequence[_Residual]) -> SensorHistory:
 
 
 def _join(pieces: Sequence[SensorHistory]) -> SensorHistory:
-    """One after the other, with as many components as the widest has."""
+    """Join the parts, with the largest number of components."""
     width = max(piece.normalised.shape[1] for piece in pieces)
     return SensorHistory(
         np.concatenate([piece.t for piece in pieces]),

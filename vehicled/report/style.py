@@ -1,4 +1,4 @@
-"""How figures of this program are drawn with matplotlib, and the colours that pages share with them."""
+"""Style of this program's matplotlib figures, and the colours that pages share with them."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ STYLE: Any = {
 ESTIMATE, TRUTH, GNSS, BAND, ALARM = "#1f5fa8", "#222222", "#e8963c", "#9fc1e6", "#c62f3d"
 WHEEL_COLORS = {"fl": "#1f5fa8", "fr": "#7fb2e5", "rl": "#c2561a", "rr": "#f2ae72"}
 RUN_COLORS = (ESTIMATE, "#c2561a", "#3a8f5c", "#8a56b0", "#b08a1f", "#3aa0a0")
-"""Of runs, or configurations, that are drawn over each other."""
+"""Colours of runs, or configurations, that are drawn over each other."""
 COMPONENT_COLORS = RUN_COLORS[:3]
 
 WIDTH = 10.4
-"""in."""
+"""Width of figures, inches."""
 DEG = 180 / np.pi
 
 _POINTS = 1500
-"""Of a line in a figure of this width more are not seen; the file would only grow."""
+"""Number of points of a line in a figure of this width: more cannot be seen, and would only enlarge the file."""
 
 
 def save(figure: Figure, path: Path, **options: Any) -> None:
-    """Write a figure, of the kind of the path's ending; `options` as of `savefig`. Raises OSError."""
+    """Write a figure, in the format of the path's suffix; `options` as for `savefig`. Raises OSError."""
     with writing(path), open_output(path) as file:
         figure.savefig(file, format=path.suffix[1:].lower() or None, **options)
 
@@ -68,9 +68,9 @@ def thin(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def choose_points(lines: list[np.ndarray], points: int) -> np.ndarray:
-    """Indices of some `points` per line that show all lines, each (n,), as they are.
+    """Indices of about `points` points per line that preserve the shape of all lines, each (n,).
 
-    The smallest and the largest value of each stretch stay: no peak is lost. Holes (NaN) stay holes.
+    The least and the largest value of each interval are kept: no peak is lost. Gaps (NaN) remain gaps.
     """
     n = len(lines[0])
     if n <= 2 * points:
