@@ -1,1 +1,1 @@
-"""A running daemon or a recording as a page for browsers, served by a process of its own."""
+"""A running daemon or a recording as a page for browsers, served by a separate process."""

@@ -1,4 +1,4 @@
-"""The files of the page, in memory, and the headers that they are sent with."""
+"""The files of the page, in memory, and the HTTP headers for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing but what this server itself sends is loaded or run, and nothing within the page's own text."""
+"""Only resources from this server are loaded or run, and no code within the page's own text."""
 
 HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -20,7 +20,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-"""Of every reply."""
+"""Headers of every reply."""
 
 _TYPES = {
     "html": "text/html; charset=utf-8",

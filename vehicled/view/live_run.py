@@ -17,18 +17,19 @@ from vehicled.view.messages import command_message, hello, pack_row, status_mess
 
 TOPICS = (*TOPIC_COLUMNS, "status", "command")
 _ROWS = 15_000
-"""Ten minutes, which a page that is opened later gets at once."""
+"""Ten minutes of rows, which a page that is opened later receives at once."""
 _STATUSES = 1_200
 _COMMANDS = 200
 _BACK_NS = 1_000_000_000
-"""A time so much before the newest one is of another drive. Status and estimates of one differ by less."""
+"""ns: a time older than the newest one by this much is of another drive. Status and estimates of one drive
+differ by less."""
 
 
 class LiveRun:
-    """Keeps the last ten minutes. To be closed."""
+    """Keeps the last ten minutes. Has to be closed."""
 
     def __init__(self, publication: Publication) -> None:
-        """Raises UsageError for a bad endpoint; a daemon may come later."""
+        """Raises UsageError for a bad endpoint; the daemon may start later."""
         self._feed = Feed(publication, TOPICS)
         self._endpoint = publication.endpoint
         self._begin: int | None = None
@@ -48,11 +49,11 @@ class LiveRun:
         return hello(self._endpoint, live=True)
 
     def backlog(self) -> Iterable[bytes | str]:
-        """The last ten minutes."""
+        """The messages of the last ten minutes."""
         return [self._hello(), b"".join(self._rows), *self._statuses, *self._commands]
 
     def poll(self) -> list[bytes | str]:
-        """At most one row, the latest; what came between is left out."""
+        """At most one row, the latest; those in between are omitted."""
         feed, new = self._feed, list[bytes | str]()
         feed.take_waiting()
         commands = [feed.commands.popleft() for _ in range(len(feed.commands))]
@@ -82,20 +83,20 @@ class LiveRun:
         return new
 
     def _begin_anew(self, t: int) -> None:
-        """The clock is that of another drive, or of a machine that was restarted."""
+        """Start with a new time: the clock is that of another drive, or of a machine that was restarted."""
         self._begin, self._newest = t, t
         for kept in (self._rows, self._statuses, self._commands):
             kept.clear()
 
     async def mark(self, text: str) -> None:
-        """By the daemon that publishes, whose status has the socket for commands. Raises RunError."""
+        """Send a mark to the publishing daemon, whose status names the socket for commands. Raises RunError."""
         endpoint = self._command_endpoint()
         if endpoint is None:
             raise RunError("nothing to mark: expected a daemon on this machine")
         await asyncio.to_thread(request, endpoint, {"command": "mark", "text": text})
 
     def _command_endpoint(self) -> str | None:
-        """Where the daemon takes commands; None of a replay, and where a path of its machine is none of ours."""
+        """The daemon's socket for commands; None for a replay, and if the socket is a path on another machine."""
         commands = None if self._status is None else self._status.counters.commands
         if commands is None or not is_local(self._endpoint) or not commands.endpoint.startswith("ipc:"):
             return None

@@ -1,4 +1,4 @@
-"""What the page gets: rows of an estimate as binary messages, everything else as JSON.
+"""Messages for the page: rows of an estimate in binary form, everything else as JSON.
 
 Times are seconds since `begin` of the drive, the first of its times that the server has received.
 """
@@ -20,31 +20,31 @@ COLUMNS: tuple[str, ...] = (
     *(f"tyre.{w}.{c}" for w in WHEELS for c in ("fx", "fy", "fz")),
     *(f"suspension.{w}.deflection" for w in WHEELS),
 )
-"""Of an estimate, what the page shows; a row has the time before them."""
+"""Columns of an estimate that the page shows; in a row they follow the time."""
 
 ROW_BYTES = 4 * (1 + len(COLUMNS))
 INTERVAL_NS = 40_000_000
-"""Between rows: 25 Hz, as fast as a page needs to be redrawn."""
+"""Time between rows: 25 Hz, as fast as a page needs to be redrawn."""
 
 
 def encode(message: object) -> str:
-    """As JSON."""
+    """A message as JSON."""
     return msgspec.json.encode(message).decode()
 
 
 def pack_row(seconds: float, estimate: Mapping[str, float | None]) -> bytes:
-    """A row as `ROW_BYTES` bytes of float32 in little-endian order, NaN where a value is not known."""
+    """A row as `ROW_BYTES` bytes of float32 in little-endian order, NaN for unknown values."""
     values = map(estimate.get, COLUMNS)
     return np.array([seconds, *(np.nan if v is None else v for v in values)], dtype="<f4").tobytes()
 
 
 def hello(title: str, live: bool) -> str:
-    """The first message of a drive; the page forgets what it had before."""
+    """The first message of a drive; the page deletes earlier data."""
     return encode({"type": "hello", "title": title, "live": live, "columns": ["t", *COLUMNS]})
 
 
 def status_message(begin: int, status: ShownStatus, takes_marks: bool) -> str:
-    """What the page shows of a status; begin, ns."""
+    """The part of a status that the page shows; `begin`, ns."""
     counters = status.counters
     return encode(
         {
@@ -66,7 +66,7 @@ def status_message(begin: int, status: ShownStatus, takes_marks: bool) -> str:
 
 
 def command_message(begin: int, command: ShownCommand) -> str:
-    """A mark, or another command that was executed; begin, ns."""
+    """A mark, or another executed command; `begin`, ns."""
     text = command.arguments.get("text") if command.name == "mark" else None
     t = (command.step - begin) * 1e-9
     return encode({"type": "command", "t": t, "name": command.name, "text": text})

@@ -23,17 +23,17 @@ from vehicled.view.messages import (
 )
 
 _MOST_ROWS = 180_000
-"""Two hours. Of a longer drive every second row is left out, or more: a page could not show them either."""
+"""Two hours. Of a longer drive every second row is omitted, or more: a page could not show them either."""
 _PIECE = 512 * ROW_BYTES
 _LONGEST_HOLD_NS = 1_000_000_000
-"""Columns that are recorded less often than the position are shown until they come again, at most so long."""
+"""Columns that are recorded less often than the position are shown until their next value, at most for this time."""
 
 
 class RecordedRun:
-    """A drive that is over, in memory."""
+    """A completed drive, in memory."""
 
     def __init__(self, path: Path, progress: Callable[[float], None] = lambda seconds: None) -> None:
-        """Reads the file; `progress` takes the seconds of the drive. Raises UsageError, RunError, OSError."""
+        """Read the file; `progress` receives the seconds of the drive. Raises UsageError, RunError, OSError."""
         self.path = path
         self._rows = bytearray()
         self._interval = INTERVAL_NS
@@ -42,7 +42,7 @@ class RecordedRun:
         self._messages: list[str] = []
         self._progress = progress
         self.problems: Problems
-        """Of the file."""
+        """Problems of the file."""
         if is_mcap(path):
             self._read_recording(McapLog(path))
         else:
@@ -52,22 +52,22 @@ class RecordedRun:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         return len(self._rows) // ROW_BYTES
 
     def backlog(self) -> Iterator[bytes | str]:
-        """All of it."""
+        """All messages of the drive."""
         yield hello(self.path.name, live=False)
         for k in range(0, len(self._rows), _PIECE):
             yield bytes(self._rows[k : k + _PIECE])
         yield from self._messages
 
     def poll(self) -> list[bytes | str]:
-        """Nothing: the drive is over."""
+        """Nothing new: the drive is complete."""
         return []
 
     async def mark(self, text: str) -> None:
-        """Raises UsageError: a recording stays as it is."""
+        """Raises UsageError: a recording is not changed."""
         raise UsageError("a recording cannot be marked")
 
     def _read_recording(self, log: McapLog) -> None:
@@ -86,13 +86,13 @@ class RecordedRun:
                         self._add_step(step, newest, log)
                         step = message.log_time
                     newest[message.topic] = message
-            except ValueError as error:  # msgspec's errors are ValueErrors
+            except ValueError as error:  # errors of msgspec are ValueErrors
                 _note(log, message, error)
         self._add_step(step, newest, log)
         self.problems = log.problems
 
     def _add_step(self, step: int | None, newest: dict[str, Message], log: McapLog) -> None:
-        """A row of a step that is whole, if it has a position: with what else was recorded then or shortly before."""
+        """Add a row for a complete step that has a position, with other values recorded then or shortly before."""
         position = newest.get("position")
         if position is None or position.log_time != step or not self._is_due(step - log.utc_offset_ns):
             return
@@ -117,7 +117,7 @@ class RecordedRun:
                 self._add(t, {c: float(values[k]) for c, values in columns.items()})
 
     def _since(self, t: int) -> int:
-        """When the drive began; with what comes first."""
+        """Begin of the drive: the time of its first message."""
         if self._begin is None:
             self._begin = t
         return self._begin

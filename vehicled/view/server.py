@@ -1,4 +1,4 @@
-"""Serves the page and a WebSocket for its data: in one thread, with bounds for every client."""
+"""Serves the page and a WebSocket for its data, in one thread, with limits for every client."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from vehicled.view.source import ViewSource
 
 SOCKET_PATH = "/live"
 MAX_CLIENTS = 16
-"""Pages at the same time."""
+"""Largest number of pages at the same time."""
 _MAX_MESSAGE = 4 * LONGEST_MARK + 200
-"""Bytes from a page: a mark, escaped or not in ASCII."""
+"""Largest message from a page, bytes: a mark, escaped or not in ASCII."""
 _QUEUE = 250
-"""Messages that wait for a page that does not take them: ten seconds. Then it is disconnected, and may come again."""
+"""Messages queued for a slow page: ten seconds. Then it is disconnected, and may connect again."""
 _MESSAGES_PER_S = 2.0
 _MESSAGES_AT_ONCE = 10.0
 _HANDSHAKE_WITHIN_S = 5.0
 _ALIVE_EVERY_S = 10.0
-"""Between pings; a page that does not reply within the same time again is gone."""
+"""s between pings; a page that does not reply within this time is disconnected."""
 _CLOSE_WITHIN_S = 1.0
 
 
@@ -49,10 +49,10 @@ class _Mark(msgspec.Struct, tag_field="type", tag="mark", forbid_unknown_fields=
 
 
 class ViewServer:
-    """One drive for some browsers. An asynchronous context manager."""
+    """One drive for several browsers. An asynchronous context manager."""
 
     def __init__(self, source: ViewSource, host: str, port: int) -> None:
-        """port: 0 for any that is free."""
+        """`port`: 0 for any free port."""
         self._source = source
         self._host, self._port = host, port
         self.guard = Guard(host)
@@ -63,16 +63,16 @@ class ViewServer:
 
     @property
     def port(self) -> int:
-        """That it is bound to."""
+        """Port to which the server is bound."""
         return int(next(iter(self._server.sockets)).getsockname()[1])
 
     @property
     def clients(self) -> int:
-        """Pages that are connected."""
+        """Number of connected pages."""
         return len(self._queues)
 
     async def __aenter__(self) -> ViewServer:
-        """Raises RunError where it cannot be bound."""
+        """Start the server. Raises RunError if it cannot be bound."""
         try:
             self._server = await serve(
                 self._serve_socket,
@@ -99,27 +99,27 @@ class ViewServer:
         await self._server.wait_closed()
 
     async def run(self) -> None:
-        """Send what is new, until cancelled."""
+        """Send new messages, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_NS * 1e-9)
             for message in self._source.poll():
                 for connection, queue in list(self._queues.items()):
                     if queue.full():
-                        # Its place is free at once, whatever becomes of the connection.
+                        # Its place becomes free at once, whatever happens to the connection.
                         del self._queues[connection]
                         connection.transport.abort()
                     else:
                         queue.put_nowait(message)
 
     def _reply(self, connection: ServerConnection, request: Request) -> Response | None:
-        """To a request for a file; None for that of a WebSocket, which is then opened."""
+        """Reply to a request for a file; None for a WebSocket, which is then opened."""
         headers = request.headers
         host = _one(headers, "Host")
         if not self.guard.is_host_ours(host):
             return _respond(HTTPStatus.MISDIRECTED_REQUEST, "not a name of this server: use its address")
         path = urlsplit(request.path).path
         if path == "/" and self.guard.has_token_in_address(request.path):
-            # From here on the token stands in no address that could be seen or sent on.
+            # After this redirect the token is in no address that could be seen or sent to others.
             return _respond(HTTPStatus.SEE_OTHER, "", Location="/", Set_Cookie=self.guard.cookie())
         if not self.guard.has_token_in_cookie(_one(headers, "Cookie")):
             message = "expected the address with the token that 'vehicled view' has printed"
@@ -138,7 +138,7 @@ class ViewServer:
             await connection.close(CloseCode.TRY_AGAIN_LATER, f"{MAX_CLIENTS} pages are open already")
             return
         queue = self._queues[connection] = asyncio.Queue(_QUEUE)
-        # At once, so that nothing is missing between the backlog and what follows in the queue.
+        # Start at once, so that no message is lost between the backlog and the queue.
         sender = asyncio.create_task(_send(connection, self._source.backlog(), queue))
         try:
             await self._take_marks(connection)
@@ -158,7 +158,7 @@ class ViewServer:
             try:
                 await self._source.mark(self._decode(message).text)
                 reply = {"type": "marked", "error": None}
-            except (VehicledError, ValueError) as error:  # msgspec's errors are ValueErrors
+            except (VehicledError, ValueError) as error:  # errors of msgspec are ValueErrors
                 reply = {"type": "marked", "error": str(error)}
             await connection.send(encode(reply))
 
@@ -174,7 +174,7 @@ async def _send(
 
 
 def find_url(host: str, port: int, token: str | None) -> str:
-    """Where a browser finds the page."""
+    """Address of the page for a browser."""
     address = host.strip("[]")
     if address in ("0.0.0.0", "::"):
         address = _own_address(address)
@@ -183,7 +183,7 @@ def find_url(host: str, port: int, token: str | None) -> str:
 
 
 def _own_address(every: str) -> str:
-    """Of this machine in the network that its default route leads to; nothing is sent for that."""
+    """Address of this machine in the network of its default route; nothing is sent to find it."""
     family, elsewhere = (
         (socket.AF_INET, "192.0.2.1") if every == "0.0.0.0" else (socket.AF_INET6, "2001:db8::1")
     )
@@ -196,7 +196,7 @@ def _own_address(every: str) -> str:
 
 
 def _one(headers: Headers, name: str) -> str | None:
-    """The value of a header that stands once; None for one that is absent, or there several times."""
+    """The value of a header that occurs once; None if it is missing or occurs several times."""
     values = headers.get_all(name)
     return values[0] if len(values) == 1 else None
 
@@ -214,7 +214,7 @@ def _respond(
 
 
 def _quiet() -> logging.Logger:
-    """What clients do wrong is no news: anything may connect."""
+    """Logger without messages on clients' errors: anything may connect."""
     logger = logging.getLogger("vehicled.view.connections")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False

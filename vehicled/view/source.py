@@ -1,4 +1,4 @@
-"""What a page can show: the interface of a running daemon and of a recording to the server."""
+"""Interface between the server and its data source, a running daemon or a recording."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ class ViewSource(Protocol):
     """A drive, as messages of `vehicled.view.messages`: bytes of rows, and JSON as str."""
 
     def backlog(self) -> Iterable[bytes | str]:
-        """All that a new page has to know, in large pieces."""
+        """All that a new page needs, in large pieces."""
 
     def poll(self) -> list[bytes | str]:
-        """What is new since the last call, for the pages that are there; returns at once."""
+        """Messages since the last call, for the pages that are open; returns at once."""
 
     async def mark(self, text: str) -> None:
-        """Mark this moment. Raises VehicledError where that is not possible."""
+        """Mark the present time. Raises VehicledError if that is not possible."""
