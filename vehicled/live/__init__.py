@@ -1,4 +1,4 @@
-"""Beside a running daemon: what it publishes, in the terminal and in Foxglove, and what it is asked for."""
+"""Programs for a running daemon: show its messages in the terminal and in Foxglove, and send it commands."""
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:5550"
-"""Where a daemon publishes unless its configuration names another place."""
+"""Default endpoint at which a daemon publishes."""

@@ -13,7 +13,7 @@ _REPLY_WITHIN_MS = 3000
 
 
 def request(endpoint: str, command: dict[str, Any]) -> dict[str, Any]:
-    """Have a command executed; the reply. Raises RunError where it is refused, or nobody replies."""
+    """Have a command executed; returns the reply. Raises RunError if it is refused, or without a reply."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     try:
         socket = context.socket(zmq.REQ)

@@ -1,4 +1,4 @@
-"""Estimates from the messages that carry them: one for each group of columns, in the order of `TOPIC_COLUMNS`."""
+"""Estimates from their messages: one message for each group of columns, in the order of `TOPIC_COLUMNS`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ _LAST = tuple(TOPIC_COLUMNS)[-1]
 
 
 class EstimateMessages:
-    """Those of the newest estimate that is whole. They are decoded when it is read, as few of them are shown."""
+    """Messages of the newest complete estimate. They are decoded when it is read, as few of them are shown."""
 
     def __init__(self) -> None:
         self._coming: dict[str, bytes] = {}
         self._whole: dict[str, bytes] = {}
 
     def add(self, topic: str, message: bytes) -> bool:
-        """Take a message, of a topic of `TOPIC_COLUMNS`; whether an estimate is whole with it."""
+        """Take a message of a topic of `TOPIC_COLUMNS`; returns whether it completes an estimate."""
         self._coming[topic] = message
         if topic != _LAST or len(self._coming) < len(TOPIC_COLUMNS):
             return False
@@ -28,7 +28,7 @@ class EstimateMessages:
             return None
         try:
             parts = [decode_estimate(topic, message) for topic, message in self._whole.items()]
-        except ValueError:  # msgspec's too
+        except ValueError:  # includes errors of msgspec
             return None
         (t, *others), values = zip(*parts, strict=True)
         return (

@@ -1,4 +1,4 @@
-"""What a daemon publishes, the latest of each topic."""
+"""Messages of a daemon, the latest of each topic."""
 
 from __future__ import annotations
 
@@ -24,54 +24,54 @@ from vehicled.schemas import TOPIC_COLUMNS
 
 _FIXES = "innovation.gnss.position"
 SHOWN = (*TOPIC_COLUMNS, "status", "command", _FIXES)
-"""All topics that a feed keeps something of."""
+"""All topics of which a feed keeps something."""
 _WINDOW_NS = 1_000_000_000
 _MOST_FIXES = 1_000
-"""Within that window: far more than a receiver has."""
+"""Limit within that time: far more fixes than a receiver gives."""
 _COMMANDS = 100
 
 
 class Feed:
-    """The output of a daemon or a replay. A context manager. Messages that are none of theirs are left out."""
+    """Messages of a daemon or a replay. A context manager. Other messages are ignored."""
 
     def __init__(self, publication: Publication, topics: Sequence[str] = SHOWN) -> None:
-        """Subscribes to `topics`, now or when there is a publisher. Raises UsageError for a bad endpoint."""
+        """Subscribe to `topics`, now or when there is a publisher. Raises UsageError for a bad endpoint."""
         self._subscriber = Subscriber(publication, topics)
         self._estimates = EstimateMessages()
         self._status = b"null"
         self._previous_put: tuple[int, int] | None = None
         self._last_at = -math.inf
         self.messages = 0
-        """Received so far, of all topics."""
+        """Number of messages received so far, of all topics."""
         self.status: ShownStatus | None = None
-        """The last one."""
+        """The last status."""
         self.measurement_rate: float | None = None
         """Measurements per second that reach the estimator, over the last period of status."""
         self.fixes: deque[Fix] = deque(maxlen=_MOST_FIXES)
         """GNSS positions of the last second."""
         self.commands: deque[ShownCommand] = deque(maxlen=_COMMANDS)
-        """The last that were executed."""
+        """The last executed commands."""
 
     @property
     def silent_for(self) -> float:
-        """Since the last message was received, s; infinite before the first."""
+        """Time since the last message was received, s; infinite before the first."""
         return time.monotonic() - self._last_at
 
     def take(self, seconds: float) -> None:
-        """Receive for so long."""
+        """Receive messages for this time, s."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self._subscriber.wait(left)
             self.take_waiting()
 
     def take_waiting(self) -> None:
-        """Receive what has come, and return at once."""
+        """Receive waiting messages, and return at once."""
         for topic, payload in self._subscriber.receive():
             self._last_at = time.monotonic()
             self.messages += 1
             try:
                 self._take(topic, payload)
-            except ValueError:  # msgspec's too
+            except ValueError:  # includes errors of msgspec
                 continue
 
     def _take(self, topic: str, payload: bytes) -> None:
@@ -88,7 +88,7 @@ class Feed:
             self._forget_fixes(fix.t)
 
     def _forget_fixes(self, t: int) -> None:
-        # Later ones are of another drive: a replay has begun again, or the daemon's machine.
+        # Later ones are of another drive: a replay, or the daemon's machine, was restarted.
         while self.fixes and abs(t - self.fixes[0].t) > _WINDOW_NS:
             self.fixes.popleft()
 
@@ -100,7 +100,7 @@ class Feed:
             return
         now, put = status.t, queue.put
         before, put_before = self._previous_put or (now, put)
-        if now < before or put < put_before:  # the daemon has begun again
+        if now < before or put < put_before:  # the daemon was restarted
             self.measurement_rate = None
         elif now > before:
             self.measurement_rate = (put - put_before) / ((now - before) * 1e-9)

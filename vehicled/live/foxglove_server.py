@@ -1,6 +1,6 @@
 """A running daemon, live in Foxglove: its messages and the drawing of the car, over the viewer's WebSocket protocol.
 
-It is a subscriber like any other, in a process of its own: the daemon does not notice it.
+It is a subscriber like any other, in its own process, and does not affect the daemon.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vehicled.schemas import PUBLISHED, TOPIC_COLUMNS, viewer_schema
 from vehicled.viewer_messages import VIEWER_TOPICS
 
 _CHECK_EVERY_S = 0.2
-"""Whether to stop."""
+"""s between checks whether to stop."""
 _DRAWN_EVERY_NS = 40_000_000
 
 
@@ -50,7 +50,7 @@ class FoxgloveServer:
         return foxglove.Channel(f"/{topic}", schema=described, message_encoding="json", context=self._viewers)
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Forward until `stop` returns True, or Ctrl-C."""
+        """Forward messages until `stop` returns True, or Ctrl-C."""
         while not stop():
             self._subscriber.wait(_CHECK_EVERY_S)
             for topic, payload in self._subscriber.receive():
@@ -58,7 +58,7 @@ class FoxgloveServer:
 
     def _take(self, topic: str, payload: bytes) -> None:
         channel = self._channels.get(topic)
-        if channel is None:  # of a single source, which another subscriber has asked for
+        if channel is None:  # a topic of a single source, requested by another subscriber
             return
         now = time.time_ns()
         channel.log(payload, log_time=now)
@@ -79,7 +79,7 @@ class FoxgloveServer:
             self._channels[name].log(message, log_time=now)
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._server.stop()
         self._subscriber.close()
 

@@ -1,4 +1,4 @@
-"""Lines of text that show an estimate and the daemon's health, for the pages of `vehicled demo` and `top`."""
+"""Lines of text with an estimate and the daemon's health, for the pages of `vehicled demo` and `top`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ DEG = 180 / math.pi
 _LABEL = 11
 _NAMES = {"fl": "front left", "fr": "front right", "rl": "rear left", "rr": "rear right"}
 _SMALLEST_MAP = 1.0
-"""m, either way: where the car stands still there is no area."""
+"""Least width and height, m: a car at standstill has no area."""
 
 Values = dict[str, Any]
-"""An estimate as `Feed.estimate` gives it."""
+"""An estimate as returned by `Feed.estimate`."""
 
 
 def motion_lines(e: Values) -> list[str]:
@@ -48,7 +48,7 @@ def motion_lines(e: Values) -> list[str]:
 
 
 def corner_lines(e: Values) -> list[str]:
-    """Slip and deflection of each wheel, below a heading."""
+    """Slip and deflection of each wheel, with a heading."""
     lines = [row("", *(f"{title:^21}" for title in ("slip angle", "slip ratio", "deflection")))]
     for w in WHEELS:
         angle, ratio = while_moving(e, f"slip.{w}.angle"), while_moving(e, f"slip.{w}.ratio")
@@ -65,7 +65,7 @@ def corner_lines(e: Values) -> list[str]:
 
 
 def gnss_lines(feed: Feed) -> list[str]:
-    """What became of the receiver's positions."""
+    """Whether the receiver's positions were accepted."""
     if not feed.fixes:
         return [row("GNSS", "no position in the last second")]
     accepted = sum(fix.fused for fix in feed.fixes)
@@ -77,7 +77,7 @@ def gnss_lines(feed: Feed) -> list[str]:
 
 
 def health_lines(feed: Feed) -> list[str]:
-    """Time of the filter step, deadlines, and what was received, dropped and recorded, as far as known."""
+    """Time of the filter step, deadlines, and numbers of received, dropped and recorded messages, as far as known."""
     if feed.status is None:
         return []
     counters, lines = feed.status.counters, []
@@ -95,7 +95,7 @@ def health_lines(feed: Feed) -> list[str]:
 
 
 def make_map(x: np.ndarray, y: np.ndarray, columns: int, rows: int = 7) -> Canvas:
-    """An empty map of the area that contains these points (n,), m; as small as the area's proportions allow."""
+    """An empty map of the area that contains these points (n,), m; as small as its proportions allow."""
     west, south = float(np.nanmin(x)), float(np.nanmin(y))
     width = max(float(np.nanmax(x)) - west, _SMALLEST_MAP)
     height = max(float(np.nanmax(y)) - south, _SMALLEST_MAP)
@@ -106,7 +106,7 @@ def make_map(x: np.ndarray, y: np.ndarray, columns: int, rows: int = 7) -> Canva
 
 
 def style(line: str) -> str:
-    """For a terminal: labels dim, and a line that ends with ! red."""
+    """A line with styles for a terminal: labels dim, and a line that ends with ! red."""
     if line.endswith("!"):
         return f"{RED}{line[:-1]}{PLAIN}"
     return f"{DIM}{line[:_LABEL]}{PLAIN}{line[_LABEL:]}" if line[:1].isalpha() else line
@@ -123,31 +123,31 @@ def justify(left: str, right: str) -> str:
 
 
 def number(value: float | None) -> float:
-    """NaN where it is not known."""
+    """The value, or NaN if unknown."""
     return math.nan if value is None else value
 
 
 def while_moving(e: Values, column: str) -> float | None:
-    """A slip, which means something only from walking pace on."""
+    """A slip, which is meaningful only above walking speed; None below."""
     value: float | None = e[column]
     return value if abs(number(e["vx"])) > 1.0 else None
 
 
 def format_value(value: float | None, factor: float, unit: str, width: int, decimals: int = 1) -> str:
-    """A value times `factor` with its unit, in `width` characters before that."""
-    # The sum makes −0 a plain 0.
+    """A value times `factor` with its unit; the number has `width` characters."""
+    # Adding 0.0 turns −0 into 0.
     digits = "–" if value is None else f"{round(value * factor, decimals) + 0.0:.{decimals}f}"
     return f"{digits:>{width}}{'' if unit[0] in '°%' else ' '}{unit}"
 
 
 def swing_bar(value: float | None, full: float, width: int = 13) -> str:
-    """A bar from the middle to either side, which `full` fills; to the right is positive."""
+    """A bar from the middle to either side, full at `full`; positive values to the right."""
     side = width // 2
     if value is None or not math.isfinite(value):
         return " " * side + "│" + " " * side
     halves = round(min(abs(value) / full, 1.0) * side * 2)
     whole, half = divmod(halves, 2)
-    # Left is the same turned round: half a block then is the right half of its cell.
+    # To the left the bar is mirrored: half a block is then the right half of its cell.
     if value >= 0:
         return " " * side + "│" + ("█" * whole + "▌" * half).ljust(side)
     return ("▐" * half + "█" * whole).rjust(side) + "│" + " " * side

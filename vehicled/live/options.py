@@ -1,4 +1,4 @@
-"""The command line's part of every program that shows what a daemon publishes."""
+"""Common command-line options of the programs that show a daemon's messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vehicled.errors import UsageError
 
-if TYPE_CHECKING:  # so that the command line is read soon
+if TYPE_CHECKING:  # so that the command line is parsed quickly
     from vehicled.live.subscriber import Publication
 
 
@@ -29,7 +29,7 @@ def add_key_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def make_publication(endpoint: str, args: argparse.Namespace) -> Publication:
-    """What to subscribe to. Raises UsageError for files that are no keys."""
+    """The publication to subscribe to. Raises UsageError for files that are no keys."""
     from vehicled.live.subscriber import Publication
     from vehicled.trust.curve import ClientKeys
 

@@ -1,4 +1,4 @@
-"""Messages as viewers read them: what they show, checked; everything else is left out."""
+"""Messages as viewers read them: only the fields that they show, checked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from vehicled.messages import SourceFault, State
 
 Nanoseconds = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""A time. JSON permits integers that are too large to calculate with, here and below."""
+"""A time. JSON permits integers that are too large to calculate with; the limits here and below exclude them."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Variance = Annotated[float, msgspec.Meta(ge=0.0)]
 
@@ -25,7 +25,7 @@ class Fix(msgspec.Struct):
 
     @property
     def horizontal(self) -> float | None:
-        """Its distance from what was predicted, m; None if there was no prediction."""
+        """Distance of the position from its prediction, m; None without a prediction."""
         known = [c for c in self.innovation[:2] if c is not None]
         return math.hypot(*known) if known else None
 
@@ -128,4 +128,4 @@ class ShownStatus(msgspec.Struct):
 decode_fix = msgspec.json.Decoder(Fix).decode
 decode_command = msgspec.json.Decoder(ShownCommand).decode
 decode_status = msgspec.json.Decoder(ShownStatus).decode
-"""From JSON. All raise msgspec.DecodeError or UnicodeDecodeError, both ValueErrors."""
+"""Decode a status from JSON. All decoders raise msgspec.DecodeError or UnicodeDecodeError, both ValueErrors."""

@@ -1,4 +1,4 @@
-"""A subscriber to what a daemon or a replay publishes, as any user's program would be one."""
+"""A subscriber to the messages of a daemon or a replay, as any user's program would be."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from vehicled.errors import UsageError
 from vehicled.trust.curve import ClientKeys
 
 _WATER_MARK = 10_000
-"""Messages that may wait here while something else is done: five seconds of them."""
+"""Largest number of messages waiting here while something else is done: five seconds of them."""
 _LARGEST_MESSAGE = 1 << 20
-"""Bytes; a status has some 10 kB. Whoever sends more is disconnected."""
+"""Bytes; a status has some 10 kB. A publisher of larger messages is disconnected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Where results are published."""
+    """Endpoint at which results are published."""
 
     endpoint: str
     keys: ClientKeys | None = None
-    """Where the publisher has CURVE keys."""
+    """Needed if the publisher has CURVE keys."""
 
 
 class Subscriber:
     """Receives messages of some topics. A context manager."""
 
     def __init__(self, publication: Publication, topics: Sequence[str]) -> None:
-        """Subscribes to `topics`, now or when there is a publisher. Raises UsageError for a bad endpoint."""
+        """Subscribe to `topics`, now or when there is a publisher. Raises UsageError for a bad endpoint."""
         endpoint = publication.endpoint
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = self._context.socket(zmq.SUB)
@@ -48,11 +48,11 @@ class Subscriber:
             raise UsageError(f"--endpoint {endpoint}: {error.strerror}; {expected}") from None
 
     def wait(self, seconds: float) -> None:
-        """Until there is a message, at most so long."""
+        """Wait until there is a message, at most this time, s."""
         self._socket.poll(max(1, round(seconds * 1e3)))
 
     def receive(self) -> Iterator[tuple[str, bytes]]:
-        """Topic and content of each message that has come; returns at once. Without those that have no topic."""
+        """Topic and content of each waiting message; returns at once. Messages without a topic are omitted."""
         for _ in range(_WATER_MARK):
             try:
                 frames = self._socket.recv_multipart(zmq.DONTWAIT)

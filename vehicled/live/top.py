@@ -1,4 +1,4 @@
-"""What a daemon is doing, as a page of text: redrawn in a terminal, or once."""
+"""State of a daemon as a page of text: redrawn in a terminal, or printed once."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from vehicled.terminal.canvas import Page, keys
 
 _REDRAW_S = 0.1
 _SILENT_S = 2.5
-"""There is a status each second."""
+"""s without a status: normally there is one each second."""
 _SNAPSHOT_S = 1.1
-"""Long enough for a status and a second of fixes."""
+"""s: long enough for a status and a second of fixes."""
 _TRACK = 2000
 _SPACING = 0.5
-"""m, between points of the track."""
+"""Distance between points of the track, m."""
 _SMALLEST_MAP_ROWS = 3
 
 
 class RecentTrack:
-    """Where the car has been of late."""
+    """Recent positions of the car."""
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, float]] = deque(maxlen=_TRACK)
         self._t = -math.inf
 
     def add(self, e: Values) -> None:
-        """The position of an estimate. Times that go back are another drive."""
+        """Add the position of an estimate. A time before the last one means another drive."""
         if e["t"] < self._t:
             self._points.clear()
         self._t = e["t"]
@@ -59,7 +59,7 @@ class RecentTrack:
             self._points.append((x, y))
 
     def lines(self, rows: int) -> list[str]:
-        """As a map, at most so many rows high; none before the car has moved."""
+        """Lines of a map with at most `rows` rows; none before the car has moved."""
         if len(self._points) < 2 or rows < _SMALLEST_MAP_ROWS:
             return []
         points = np.array(self._points)
@@ -71,7 +71,7 @@ class RecentTrack:
 
 
 def make_page(endpoint: str, feed: Feed, track: RecentTrack, rows: int) -> list[str]:
-    """The page, at most so many rows high."""
+    """The page, with at most `rows` rows."""
     lines = [justify(endpoint, "" if feed.status is None else feed.status.state), ""]
     if feed.silent_for > _SILENT_S:
         lines += [_silence(feed), ""]
@@ -109,7 +109,7 @@ def _uncertainty(e: Values) -> str:
 
 
 def _condition_lines(status: ShownStatus) -> list[str]:
-    """Why it is in its state, and each source that does not serve it."""
+    """Reason for the state, and each source that does not serve the estimate."""
     lines = [] if status.reason is None else [row(status.state, f"{status.reason}!")]
     for fault in status.faults:
         uncertain = f" (less certain: {', '.join(fault.less_certain)})" if fault.less_certain else ""
@@ -118,12 +118,12 @@ def _condition_lines(status: ShownStatus) -> list[str]:
 
 
 def _printable(line: str) -> str:
-    """Without what would control the terminal: reasons and marks are texts of other programs."""
+    """The line without control characters for terminals: reasons and marks are texts of other programs."""
     return "".join(c if c.isprintable() else " " for c in line)
 
 
 def watch(publication: Publication) -> None:
-    """Redraw the page in this terminal until the key q. Raises UsageError for a bad endpoint."""
+    """Redraw the page in this terminal until the key q is pressed. Raises UsageError for a bad endpoint."""
     with Feed(publication) as feed, Page(sys.stdout) as page, keys() as pressed:
         track = RecentTrack()
         while "q" not in pressed.take():
@@ -134,9 +134,9 @@ def watch(publication: Publication) -> None:
 
 
 def take_snapshot(publication: Publication, wait: float) -> Feed:
-    """What is published within about a second; waits for the first message at most `wait` seconds.
+    """Collect messages for about a second; waits for the first message at most `wait` seconds.
 
-    Raises UsageError for a bad endpoint, RunError if there is none.
+    Raises UsageError for a bad endpoint, RunError without a message.
     """
     with Feed(publication) as feed:
         waited = 0.0
@@ -152,7 +152,7 @@ def take_snapshot(publication: Publication, wait: float) -> Feed:
 
 
 def as_json(endpoint: str, feed: Feed) -> dict[str, Any]:
-    """A snapshot for programs: SI units and radians, null where a value is not known."""
+    """A snapshot for programs: SI units and radians, null for unknown values."""
     return {
         "endpoint": endpoint,
         "estimate": feed.estimate(),
