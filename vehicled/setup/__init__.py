@@ -1,1 +1,1 @@
-"""A first configuration from questions: what is asked, what is typical of a car, and the file that comes of it."""
+"""A first configuration from questions: the questions, typical values of a car, and the text of the file."""

@@ -1,6 +1,6 @@
-"""The answers that make a configuration, with their units and the range in which they are plausible.
+"""The answers from which a configuration is made, with their units and plausible ranges.
 
-The same checks hold for what is typed and for a file of answers, which has these names as keys.
+The same checks apply to typed answers and to a file of answers, which has these names as keys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Signals of a CAN bus: which of a DBC file are probably the channels of a car."""
+"""Signals of a CAN bus: those of a DBC file that are probably channels of a car."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ CHANNELS: dict[str, tuple[str, ...]] = {
     "vehicle.speed": (r"veh|ego|car|fzg|fahrzeug", r"spe?e?d|vel|geschw"),
     "brake.pressure": (r"bra?ke?|brems", r"pre?ss?|druck"),
 }
-"""What is asked for, and what is in the name of such a signal: its words, and those of its message, in lower case."""
+"""Wanted channels, and patterns in the name of such a signal: in its words and those of its message, in lower
+case."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -37,20 +38,20 @@ class Bus:
     """The signals of a DBC file."""
 
     def __init__(self, dbc: Path, front_radius: float, rear_radius: float) -> None:
-        """Read it. Radii of the wheels (m) serve those that are sent as speeds in m/s. Raises UsageError."""
+        """Read the file. Radii of the wheels (m) are for speeds of wheels in m/s. Raises UsageError."""
         self.dbc = dbc
         self._radii = {w: front_radius if w.startswith("f") else rear_radius for w in WHEELS}
         self._database: Database = load_dbc(dbc)
 
     def propose(self) -> dict[str, str]:
-        """Channel to MESSAGE.SIGNAL, where name and unit of one signal alone fit."""
+        """Channel to MESSAGE.SIGNAL, if name and unit of exactly one signal fit."""
         found = {channel: list(self._candidates(channel)) for channel in CHANNELS}
         return {channel: names[0] for channel, names in found.items() if len(names) == 1}
 
     def find(self, channel: str, name: str) -> CanSignal:
         """The signal of a channel by its name MESSAGE.SIGNAL.
 
-        Raises UsageError if there is none, or its unit is of something else.
+        Raises UsageError if there is none, or if its unit is of another quantity.
         """
         message, dot, signal = name.partition(".")
         if not dot:

@@ -28,31 +28,34 @@ _WHERE = re.compile(r"answer:\d+: (?:\w+: )?")
 
 
 class Dialogue:
-    """What has been answered, in SI units, and by whom."""
+    """Answers so far, in SI units, and their origin."""
 
     def __init__(self, given: Answers, read: Callable[[str], str] | None, say: Callable[[str], None]) -> None:
-        """`read` shows a prompt and gives the line that is typed; None: what is not given has its default."""
+        """`read` shows a prompt and returns a line of input; None: what is not given has its default."""
         self.known: dict[str, Any] = {}
         self.given: set[str] = set()
         self._answers = given
         self._read = read
         self.say = say
         self.asks = read is not None
-        """Whether there is somebody to ask."""
+        """Whether a user can be asked."""
 
     def ask(self, questions: Iterable[Question]) -> None:
-        """Ask what applies and is not known by the file of answers. Raises UsageError at the end of the input."""
+        """Ask the questions that apply and are not answered in the file.
+
+        Raises UsageError at the end of the input.
+        """
         for question in questions:
             self._ask(question)
 
     def ask_again(self, questions: Iterable[Question]) -> None:
-        """Ask once more, with the answers so far as defaults."""
+        """Ask again, with the answers so far as defaults."""
         before, kept = dict(self.known), set(self.given)
         for question in questions:
             self._ask(question, before, kept)
 
     def confirm(self, text: str, default: bool) -> bool:
-        """A question of yes or no; the default if nothing is asked."""
+        """Ask a yes/no question; returns the default if nothing is asked."""
         while self._read is not None:
             typed = self._read(f"{text} [{format_value(default, '')}]: ").strip().lower()
             if typed in (*_YES, *_NO, ""):
@@ -61,7 +64,7 @@ class Dialogue:
         return default
 
     def ask_text(self, text: str, default: str, check: Callable[[str], Any]) -> Any:
-        """What `check` makes of an answer; asked again while it raises UsageError. None for an empty one."""
+        """Result of `check` for an answer; asked again while it raises UsageError. None for an empty answer."""
         while True:
             typed = "" if self._read is None else self._read(f"{text} [{default or 'none'}]: ").strip()
             chosen = typed or default
@@ -106,7 +109,7 @@ class Dialogue:
 
 
 def read_answer(question: Question, typed: str) -> Any:
-    """The value (SI) of what was typed; numbers without a unit are in the question's. Raises UsageError."""
+    """Value (SI) of an answer as typed; numbers without a unit are in the question's unit. Raises UsageError."""
     key, text = question.key, typed.strip()
     kind = Answers.__annotations__[key]
     if kind.startswith("bool"):

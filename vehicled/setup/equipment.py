@@ -1,4 +1,4 @@
-"""The devices of a first configuration: those that are found on the ports, and the signals of the bus."""
+"""The devices of a first configuration: those found on the ports, and the signals of the bus."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vehicled.setup.dialogue import Dialogue
 from vehicled.setup.tyre_size import read_tyre
 
 _ROLES = ("imu", "gnss")
-"""Names of devices, by what they measure; the first that fits."""
+"""Names of devices, by their measurements; the first that fits is used."""
 
 
 def listen(dialogue: Dialogue, ports: Sequence[str]) -> list[ProbedPort]:
-    """What is at the serial ports of this machine and at those named; said as it is found."""
+    """Identify the devices at this machine's serial ports and at those named; each is reported when found."""
     wanted = list(dict.fromkeys((*ports, *find_ports())))
     if wanted:
         dialogue.say(f"Listening to {', '.join(wanted)} …")
@@ -36,7 +36,7 @@ def listen(dialogue: Dialogue, ports: Sequence[str]) -> list[ProbedPort]:
 
 
 def choose_devices(dialogue: Dialogue, found: Iterable[ProbedPort]) -> dict[str, DeviceAnswer]:
-    """By name, those that are to be used: the first of each kind, as far as the car is said to have one."""
+    """Devices to be used, by name: the first of each kind, if the answers include that kind."""
     devices: dict[str, DeviceAnswer] = {}
     for probed in found:
         role = next((r for r in _ROLES if any(c.startswith(f"{r}.") for c in probed.channels)), None)
@@ -50,7 +50,7 @@ def choose_devices(dialogue: Dialogue, found: Iterable[ProbedPort]) -> dict[str,
 
 
 def find_channels(found: Iterable[ProbedPort]) -> list[str]:
-    """Where CAN buses are: network interfaces, then adapters."""
+    """CAN buses: network interfaces, then adapters."""
     return [*find_can_interfaces(), *(probed.port for probed in found if probed.driver == SLCAN)]
 
 
@@ -66,7 +66,7 @@ def choose_signals(dialogue: Dialogue, dbc: Path, given: Mapping[str, str] | Non
     if dialogue.asks:
         dialogue.say("Signals of the bus as MESSAGE.SIGNAL; none: there is no such signal.")
     proposed = bus.propose()
-    if dialogue.known["steering"] == "bicycle":  # what is proposed is the angle of a steering wheel
+    if dialogue.known["steering"] == "bicycle":  # the proposed signal is the angle of a steering wheel
         proposed.pop("steer.wheel", None)
     signals: dict[str, CanSignal] = {}
     wanted = [channel for channel in CHANNELS if _is_wanted(channel, dialogue)]

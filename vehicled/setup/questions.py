@@ -1,4 +1,4 @@
-"""The questions, in their order, with what is typical where the answer is not known."""
+"""The questions, in order, with typical values if the answer is unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drivers.can import load_dbc
 from vehicled.units import parse_unit
 
 Known = Mapping[str, Any]
-"""What has been answered so far, defaults included: SI units, radians."""
+"""Answers so far, including defaults: SI units, radians."""
 
 _GRAVITY = 9.81
 
@@ -23,14 +23,14 @@ class Question:
     key: str
     text: str
     default: Callable[[Known], Any]
-    """In SI units; None: it may be left open."""
+    """In SI units; None if the question may be left unanswered."""
     why: str = ""
-    """Where the default comes from."""
+    """Origin of the default."""
     unit: str = ""
-    """In which it is asked and written."""
+    """Unit of question and answer."""
     applies: Callable[[Known], bool] = lambda _: True
     check: Callable[[Any], object] = lambda _: None
-    """Raises UsageError where the answer's type and bounds do not show that it is wrong."""
+    """Raises UsageError for wrong answers that pass the checks of type and bounds."""
 
 
 def _always(value: Any) -> Callable[[Known], Any]:
@@ -42,23 +42,23 @@ def _same(key: str) -> Callable[[Known], Any]:
 
 
 def _axle_load(known: Known, axle: str) -> float:
-    """N."""
+    """Load on an axle, N."""
     share = known["front_share"] if axle == "front" else 1.0 - known["front_share"]
     return float(known["mass"] * _GRAVITY * share)
 
 
 def _cornering_stiffness(known: Known, axle: str, per_load: float) -> float:
-    """N/rad of a tyre that reaches its greatest force at the same slip, whatever its friction; wet roads leave it."""
+    """N/rad of a tyre with its largest force at the same slip for any friction above 1; unchanged on wet roads."""
     stiffness = per_load * _axle_load(known, axle) * max(float(known["friction"]), 1.0)
     return round(stiffness, -3)
 
 
 _BESIDE_TRACK = 0.25
-"""m, by which a car without mirrors is wider than its track: the width of a tyre, and the bodywork."""
+"""m: difference between the width of a car without mirrors and its track: width of a tyre, and bodywork."""
 _FILLED = 0.82
 """Frontal area over height times width: 0.79 to 0.84 (Wong, Theory of Ground Vehicles)."""
 _DRAG_COEFFICIENTS = ((1.6, 0.30), (1.9, 0.35), (math.inf, 0.40))
-"""Up to a height in m: of cars, of those that stand higher, such as SUVs, and of vans."""
+"""Drag coefficient up to a height in m: of cars, of higher cars such as SUVs, and of vans."""
 
 
 def calc_drag_area(track: float, height: float) -> float:
@@ -180,7 +180,7 @@ VEHICLE: tuple[Question, ...] = (
         _details,
     ),
 )
-"""The figures of the car, and how its steering is measured. Those that do not apply have their defaults."""
+"""Parameters of the car, and how its steering is measured. Those that do not apply have their defaults."""
 
 SENSORS: tuple[Question, ...] = (
     Question("imu", "Is there an IMU?", _always(True)),
@@ -211,11 +211,11 @@ SENSORS: tuple[Question, ...] = (
     ),
     Question("wheels", "What do the wheels' sensors give: speeds, angles or none?", _always("speeds"), "ABS"),
 )
-"""What the car has, and where."""
+"""Sensors of the car, and their places."""
 
 
 def make_bus_questions(channels: Sequence[str]) -> tuple[Question, ...]:
-    """About the CAN bus; channels: interfaces and adapters that were found."""
+    """Questions on the CAN bus; `channels`: interfaces and adapters that were found."""
     return (
         Question("dbc", "DBC file of the CAN bus (Enter: none)", _always(None), check=load_dbc),
         Question(

@@ -1,4 +1,4 @@
-"""The text of a first configuration: every figure with its unit and where it comes from."""
+"""The text of a first configuration: every value with its unit and its origin."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ _NO_DEVICES = """\
 
 @dataclass(frozen=True)
 class Draft:
-    """All that is known when the questions have ended."""
+    """All answers at the end of the questions."""
 
     known: Mapping[str, Any]
-    """By question, SI units."""
+    """Answers by question, SI units."""
     given: frozenset[str]
-    """Questions that were answered, not left to their defaults."""
+    """Questions that were answered, without those left at their defaults."""
     devices: Mapping[str, DeviceAnswer] = field(default_factory=dict)
     signals: Mapping[str, CanSignal] = field(default_factory=dict)
 
 
 def format_value(value: Any, unit: str) -> str:
-    """A value in SI units as a configuration has it: `1400 kg`, `-1.2 0 0.35 m`, `front`."""
+    """A value in SI units as in a configuration: `1400 kg`, `-1.2 0 0.35 m`, `front`."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (int, float)):
@@ -60,7 +60,7 @@ def format_value(value: Any, unit: str) -> str:
 
 
 def make_text(draft: Draft, path: Path) -> str:
-    """The configuration that is to stand at `path`."""
+    """The configuration to be written to `path`."""
     head = _HEAD.format(title=path.stem, name=quote(path.name))
     lines = (*_vehicle(draft), "", *_sensors(draft), "", *_daemon(draft, path))
     return head + "\n".join(line.rstrip() for line in lines) + "\n"
@@ -156,7 +156,7 @@ def _sensors(draft: Draft) -> Iterator[str]:
 
 
 def _default(text: str, comment: str) -> str:
-    """A key of a sensor that is not asked for, to be edited."""
+    """A key of a sensor without a question, to be edited."""
     return _line(4, f"# {text}", f"default; {comment}")
 
 
@@ -203,7 +203,7 @@ def _daemon(draft: Draft, path: Path) -> Iterator[str]:
 
 
 def _relative(file: Path, path: Path) -> str:
-    """As seen from the configuration's folder, where it is in it."""
+    """A path relative to the configuration's folder, if it is in it."""
     folder, target = os.path.abspath(path.parent), os.path.abspath(file)
     return os.path.relpath(target, folder) if os.path.commonpath((folder, target)) == folder else target
 

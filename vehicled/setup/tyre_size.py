@@ -1,4 +1,4 @@
-"""Sizes of tyres as they stand on the sidewall, or the radius in place of one."""
+"""Sizes of tyres as given on the sidewall, or the radius instead."""
 
 import re
 from typing import NamedTuple
@@ -10,12 +10,12 @@ _METRIC = re.compile(
     r"(?:P|LT)?\s*(\d{2,3})\s*/\s*(\d{2,3})\s*(?:-?\s*Z?RF?|-)\s*(\d{1,2})(?:[\s-]*[A-Z]?\s*\d{2,3}.*)?",
     re.IGNORECASE,
 )
-"""Of cars, and with `-` of golf carts: width in mm, height in % of it, rim in inches."""
+"""Tyres of cars, and with `-` of golf carts: width in mm, height in % of it, rim in inches."""
 _INCHES = re.compile(
     r"(?:AT)?\s*(\d{1,2}(?:\.\d+)?)\s*[x×]\s*(\d{1,2}(?:\.\d+)?)\s*[-R]\s*(\d{1,2})(?:\s*[A-Z].*|\s.*)?",
     re.IGNORECASE,
 )
-"""Of golf carts, ATVs, karts and racing cars: outer diameter, width and rim."""
+"""Tyres of golf carts, ATVs, karts and racing cars: outer diameter, width and rim."""
 _INCH = 0.0254
 
 EXPECTED = (
@@ -25,12 +25,12 @@ EXPECTED = (
 
 
 class TyreSize(NamedTuple):
-    """What is known of a tyre by its size."""
+    """Data of a tyre from its size."""
 
     radius: float
-    """Undeformed, m."""
+    """Undeformed radius, m."""
     description: str
-    """The size, and how the radius follows from it; or that it is given."""
+    """The size, and how the radius follows from it; or that the radius is given."""
 
 
 def read_tyre(text: str) -> TyreSize:
@@ -54,7 +54,7 @@ def read_tyre(text: str) -> TyreSize:
 
 
 def _read_length(text: str) -> float:
-    """m."""
+    """A length, m."""
     try:
         numbers, unit = split_quantity(text)
         factor, dimension = parse_unit(unit)
