@@ -1,6 +1,6 @@
 """Real-time vehicle state estimation on a compiled multibody model.
 
-What `__all__` lists is the public interface. Each name is loaded from its home when it is first used, so that
+The names in `__all__` are the public interface. Each is loaded from its module when it is first used, so that
 `import vehicled` itself loads nothing.
 """
 
@@ -37,7 +37,7 @@ _HOMES = {
     "vehicled.symbolic.function": ("CompiledFunction",),
     "vehicled.symbolic.graph": ("Atom", "Graph"),
 }
-"""Modules and what is public of them: the imports above, for the interpreter."""
+"""Modules and their public names: the imports above, for the interpreter."""
 
 __all__ = [
     "Accelerometer",

@@ -1,4 +1,4 @@
-"""How soon something that fails again and again is started again."""
+"""Waiting times before something that fails repeatedly is started again."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import deque
 
 _MINUTE_NS = 60_000_000_000
 _AT_ONCE = 2
-"""Starts within a minute that need not wait."""
+"""Number of starts within a minute without a wait."""
 _FIRST_WAIT_NS = 2_000_000_000
 _MOST = 7
-"""Starts that are kept: the wait after so many is a minute."""
+"""Number of starts that are remembered: after this many the wait is a minute."""
 
 
 class Backoff:
@@ -19,7 +19,7 @@ class Backoff:
         self._starts: deque[int] = deque(maxlen=_MOST)
 
     def schedule(self, t_ns: int) -> int:
-        """The time (ns) of the start that is needed at `t_ns`, and counts from then on."""
+        """Time (ns) of the start that is requested at `t_ns`; the start is counted."""
         while self._starts and t_ns - self._starts[0] > _MINUTE_NS:
             self._starts.popleft()
         more = len(self._starts) - _AT_ONCE
@@ -28,5 +28,5 @@ class Backoff:
         return t_ns + wait
 
     def clear(self) -> None:
-        """Forget past starts, as after one that was asked for."""
+        """Forget past starts, as after a start that the user requested."""
         self._starts.clear()

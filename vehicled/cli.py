@@ -1,9 +1,9 @@
 """The `vehicled` command: finds the sub-command, and turns every outcome into an exit status.
 
-0 done, 1 the run failed, 2 bad usage or bad configuration; 130 after Ctrl-C and 141 when the reader of our
-output has gone, as shells expect. SIGTERM is taken as Ctrl-C, and then ends the process. Sub-commands live in
-`vehicled.commands`, one module each with `HELP` (one line), `configure(parser)` and `run(args) -> int`; only the one
-asked for gets imported, so help is instant.
+0 done, 1 the run failed, 2 bad usage or bad configuration; 130 after Ctrl-C and 141 when the reader of the
+output has gone, as shells expect. SIGTERM is handled like Ctrl-C, and then ends the process. Sub-commands are
+in `vehicled.commands`, one module each with `HELP` (one line), `configure(parser)` and `run(args) -> int`;
+only the requested one is imported, so help is instant.
 """
 
 import argparse
@@ -44,19 +44,19 @@ COMMANDS = {
     "schema": "print the JSON Schemas of the published messages",
     "completion": "print the script by which a shell completes vehicled",
 }
-"""Name and one line of every sub-command: here, so that the list of them is shown without importing any."""
+"""Name and one line of every sub-command: here, so that the list is shown without importing any of them."""
 
 _PROGRAM = "vehicled"
 
 _COLLECT_EVERY = 10_000
-"""Objects between two collections of the youngest generation. Python's own 700 costs a fifth of the start, in which
-modules and the model make 150,000 objects that all stay."""
+"""Number of objects between two collections of the youngest generation. Python's default of 700 costs a fifth
+of the start, in which modules and the model make 150,000 objects that are all kept."""
 
 _NEGATIVE = re.compile(r"-\.?\d")
-"""How values begin that argparse takes for options, such as `-1.3,0,0.1`; no option of ours does."""
+"""Beginning of values that argparse takes for options, such as `-1.3,0,0.1`; no option of this program begins so."""
 
 _MOST_MISTAKES = 50
-"""Of a settings file that are shown."""
+"""Number of mistakes of a settings file that are shown."""
 
 _DESCRIPTION = "Real-time vehicle state estimation: position, slip and suspension from a car's sensors."
 
@@ -75,10 +75,10 @@ exit status: 0 done, 1 the run failed, 2 bad usage or bad configuration.
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports an error in one line, with where to read more; takes values that begin with a minus."""
+    """Reports an error in one line, with a hint where to read more; accepts values that begin with a minus."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of any parser."""
+        """As the base class, but with negative values joined to their options."""
         self._given = _join_negative(sys.argv[1:] if args is None else args)
         return super().parse_known_args(self._given, namespace)
 
@@ -87,7 +87,7 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}{hint} (see '{self.prog} --help')")
 
     def _find_hint(self) -> str:
-        """Which argument without `--config` before it is probably the configuration."""
+        """Hint if an argument is probably the configuration, without `--config` before it."""
         own = {name for name, action in self._option_string_actions.items() if action.nargs != 0}
         follows = zip(self._given, ["", *self._given], strict=False)
         words = [word for word, before in follows if not word.startswith("-") and before not in own]
@@ -127,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_closed() -> None:
-    """What goes to a stream that the caller has closed is dropped, and into no file that is opened in its place."""
+    """Open closed standard streams on the null device, so that no file opened later takes their place."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
@@ -186,7 +186,7 @@ def _join_negative(arguments: Iterable[str]) -> list[str]:
 
 
 def _fail_settings(error: SettingsError) -> int:
-    """One line for each mistake; a file of another kind may have thousands."""
+    """Print one line for each mistake; a file of another kind may have thousands."""
     for mistake in error.mistakes[:_MOST_MISTAKES]:
         _fail(mistake, error.exit_status)
     more = len(error.mistakes) - _MOST_MISTAKES

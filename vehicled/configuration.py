@@ -1,4 +1,7 @@
-"""The configuration of an estimator: the car, its sensors, the filter. What the daemon adds stays unread here."""
+"""The configuration of an estimator: the car, its sensors, the filter.
+
+The daemon's own sections are not read here.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,15 @@ from vehicled.vehicle.handbook import AnyVehicle
 from vehicled.vehicle.parameters import Vehicle
 
 _AT = {"imu": "imu", "gnss": "antenna"}
-"""Sensor to the name of its place."""
+"""For each sensor, the name of its place."""
 
 _OTHERS = {"space": "describes a mechanism", "particles": "is for `vehicled particles`"}
-"""Keys of other kinds of files, and what these are."""
+"""Keys of other kinds of files, and a description of these."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """What stands in the YAML file."""
+    """Contents of the YAML file."""
 
     vehicle: AnyVehicle
     sensors: Sensors = field(default_factory=Sensors)
@@ -37,7 +40,7 @@ class File:
     """Devices, rate, recording: see `vehicled.daemon.configuration`."""
 
     def check(self) -> Iterable[tuple[str, str]]:
-        """Yield (key, what is wrong) for points of the output at a sensor that is left out."""
+        """Yield (key, fault) for points of the output at a sensor that is not configured."""
         points = {"point": self.output.point} | {f"points.{n}": p for n, p in self.output.points.items()}
         for key, point in points.items():
             for name, place in _AT.items():
@@ -47,24 +50,24 @@ class File:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A configuration that has been read and checked."""
+    """A configuration that was read and checked."""
 
     vehicle: Vehicle
-    """By its hard points, whatever the file gave."""
+    """The vehicle by its hard points, in whatever form the file gives it."""
     sensors: Sensors
     filter: Filter
     world: World | None
     point: Vector
-    """That position, velocity, sideslip and acceleration are given of: m, vehicle axes."""
+    """Point of position, velocity, sideslip and acceleration in estimates: m, vehicle axes."""
     points: Mapping[str, Vector] = field(hash=False)
-    """Further points by name, that these are given of beside it."""
+    """Further points by name, for which the same quantities are given."""
     loads: bool
-    """Whether estimates have the forces in the joints of the suspensions."""
+    """Whether estimates include the forces in the joints of the suspensions."""
     text: str
-    """Of the file."""
+    """Text of the file."""
 
     def locate(self, point: PointName | Vector) -> Vector | None:
-        """Place of a point of this car, m in vehicle axes; None where its sensor is left out."""
+        """Place of a point of this car, m in vehicle axes; None if its sensor is not configured."""
         return locate(point, self.vehicle, self.sensors)
 
     def noise_arguments(self) -> dict[str, Any]:
@@ -80,12 +83,12 @@ def load_configuration(name_or_path: str | Path) -> Configuration:
 
 
 def parse_configuration(text: str) -> Configuration:
-    """A configuration that was recorded. Raises SettingsError."""
+    """A recorded configuration. Raises SettingsError."""
     return configure(settings.loads(text, File, "recorded configuration"), text)
 
 
 def to_file(document: Deferred) -> File:
-    """What stands in a document. Raises SettingsError, in one line for a file of another kind."""
+    """Contents of a document. Raises SettingsError, in one line for a file of another kind."""
     keys = document.parts()
     if "vehicle" not in keys:
         for key, kind in _OTHERS.items():
@@ -95,7 +98,7 @@ def to_file(document: Deferred) -> File:
 
 
 def configure(file: File, text: str) -> Configuration:
-    """What stands in a file, with the vehicle by its hard points."""
+    """Configuration from the contents of a file, with the vehicle by its hard points."""
     vehicle = file.vehicle.to_vehicle()
     point, *others = (
         locate(point, vehicle, file.sensors) for point in (file.output.point, *file.output.points.values())

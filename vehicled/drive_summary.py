@@ -1,4 +1,4 @@
-"""What came of a drive: totals, what was not used and why, faults, restarts, and what was found of the car."""
+"""Summary of a drive: totals, unused observations with reasons, faults, restarts, and estimated parameters."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from vehicled.messages import Condition, Innovation, SlowState, SourceFault
 
 _SHOWN = 4
-"""Spans of a fault that a line names."""
+"""Number of spans of a fault in one line."""
 _STARTING = 0.01
-"""Share of the drive that passes before all inputs have come."""
+"""Share of the drive that may pass before all inputs have arrived."""
 SCREENED = ("future", "absurd", "stuck", "implausible", "mounting", "unit")
-"""Reasons for which values are left out before the filter: by channel, not by kind of observation."""
+"""Reasons for which values are rejected before the filter: by channel, not by kind of observation."""
 
 
 @dataclass(slots=True)
 class Fault:
-    """A source that did not serve the estimate for a while."""
+    """A source that did not serve the estimate for some time."""
 
     source: str
     kind: tuple[str, str]
@@ -28,7 +28,7 @@ class Fault:
     less_certain: tuple[str, ...]
     begun_ns: int
     ended_ns: int | None = None
-    """None: it lasted to the end of the drive."""
+    """None if it lasted to the end of the drive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,45 +49,45 @@ class Summary:
     measurements: int = 0
     estimates: int = 0
     errors: int = 0
-    """Commands that failed, and steps in which the estimator failed."""
+    """Number of failed commands, and of steps in which the estimator failed."""
     last_error: str = ""
     begun_ns: int = 0
     ended_ns: int = 0
-    """Of the drive."""
+    """End of the drive."""
     seconds: float = 0.0
-    """Time that the replay took, s."""
+    """Duration of the replay, s."""
     sensors: dict[str, dict[str, Any]] = field(default_factory=dict)
     restarts: int = 0
     without_steering: int = 0
-    """Steps in which the steering was not measured, or distrusted."""
+    """Number of steps in which the steering was not measured, or distrusted."""
     without_drive: int = 0
-    """Steps in which drive torque or brake pressure were not measured, or distrusted."""
+    """Number of steps in which drive torque or brake pressure were not measured, or distrusted."""
     units: dict[str, str] = field(default_factory=dict)
-    """Channels that seem to be in another unit, in words."""
+    """Channels that are probably in another unit, with a description."""
     not_used: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By reason and source: observations that did not correct the filter, and values that were left out before it."""
+    """By reason and source: observations that did not correct the filter, and values rejected before it."""
     faults: list[Fault] = field(default_factory=list)
     """In the order in which they began."""
     restarted: list[Restart] = field(default_factory=list)
-    """Restarts and failures with their reasons, in their order."""
+    """Restarts and failures with their reasons, in order."""
     parameters: dict[str, SlowState] = field(default_factory=dict)
-    """What was found of car and sensors, at the end of the drive, by name."""
+    """Parameters of car and sensors at the end of the drive, by name."""
     _condition: Condition | None = None
     _open: dict[tuple[str, str], Fault] = field(default_factory=dict)
 
     @property
     def drive_seconds(self) -> float:
-        """How long the drive lasted by the log's clock, s."""
+        """Duration of the drive by the log's clock, s."""
         return (self.ended_ns - self.begun_ns) / 1e9
 
     def take_innovations(self, innovations: Iterable[Innovation]) -> None:
-        """Count those of a step that were not used."""
+        """Count the unused observations of a step."""
         for innovation in innovations:
             if not innovation.fused:
                 self.not_used[innovation.reason, innovation.sensor] += 1
 
     def take_condition(self, t_ns: int, condition: Condition) -> None:
-        """The estimator's condition after the step at t (ns): the same object until it changes."""
+        """Take the estimator's condition after the step at t (ns): the same object until it changes."""
         before = self._condition
         if condition is before:
             return
@@ -99,7 +99,7 @@ class Summary:
             if key not in self._open:
                 self._open[key] = _begin(t_ns, fault)
                 self.faults.append(self._open[key])
-            # Numbers in it, such as the largest value, change while it lasts.
+            # Numbers in the reason, such as the largest value, change during the fault.
             self._open[key].reason = fault.reason
         has_restarted = condition.state in ("recovering", "failed")
         if has_restarted and (
@@ -108,16 +108,16 @@ class Summary:
             self.restarted.append(Restart(t_ns, condition.state, condition.reason or ""))
 
     def finish(self, status: dict[str, Any], parameters: dict[str, SlowState]) -> None:
-        """The drive is over. `status`, `parameters`: of the estimator."""
+        """Complete the summary. `status`, `parameters`: of the estimator at the end of the drive."""
         self.sensors, self.restarts, self.parameters = status["sensors"], status["restarts"], parameters
-        # Only of cars.
+        # These counters exist for cars only.
         self.without_steering, self.without_drive = (
             status.get(key, 0) for key in ("without_steering", "without_drive")
         )
         self.units = status.get("units", {})
 
     def line(self) -> str:
-        """One line for people: length, counts, speed against real time, errors."""
+        """One line of text: duration, counts, speed relative to real time, errors."""
         speed = self.drive_seconds / self.seconds if self.seconds > 0 else 0.0
         left_out = sum(n for (reason, _), n in self.not_used.items() if reason in SCREENED)
         rejected = self.not_used.total() - left_out
@@ -134,7 +134,7 @@ class Summary:
         return text + (f", {self.errors} errors (last: {self.last_error})" if self.errors else "")
 
     def lines(self) -> Iterator[str]:
-        """`line`, and below it what was not used, resets, restarts and faults; times are those of the log, s."""
+        """`line`, followed by unused observations, resets, restarts and faults; times are those of the log, s."""
         yield self.line()
         share = min(self.without_drive / max(self.estimates, 1), 1.0)
         if share > _STARTING:
@@ -162,7 +162,7 @@ class Summary:
             yield f"fault of {', '.join(sources)}: {reason}: {when}"
 
     def _describe(self, faults: list[Fault]) -> str:
-        """When a fault was present."""
+        """Times at which a fault was present."""
         spans = [
             f"{f.begun_ns * 1e-9:.2f} s to "
             + ("the end" if f.ended_ns is None else f"{f.ended_ns * 1e-9:.2f} s")
@@ -175,7 +175,7 @@ class Summary:
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        """For `--json`: SI units, times of the log in s."""
+        """Contents for `--json`: SI units, times of the log in s."""
         by_source: dict[str, dict[str, int]] = {}
         for (reason, source), n in self.not_used.items():
             by_source.setdefault(source, {})[reason] = n
@@ -216,7 +216,7 @@ def _begin(t_ns: int, fault: SourceFault) -> Fault:
 
 
 def _gather(counts: dict[str, int]) -> str:
-    """`wheel.rl.speed 28, imu.wx imu.wy imu.wz 549 each`: sources of the same number together."""
+    """`wheel.rl.speed 28, imu.wx imu.wy imu.wz 549 each`: sources with the same number in one item."""
     alike: dict[int, list[str]] = {}
     for source, n in counts.items():
         alike.setdefault(n, []).append(source)

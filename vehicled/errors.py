@@ -1,8 +1,8 @@
-"""The errors that a user may see, one line each; anything else is a bug and shows its traceback."""
+"""The errors that a user may see, one line each; any other exception is a bug and shows its traceback."""
 
 
 class VehicledError(Exception):
-    """Something went wrong that the user can understand: `str(error)` is one line with what and where."""
+    """An error that the user can understand: `str(error)` is one line with its kind and place."""
 
     exit_status = 1
 
@@ -22,7 +22,7 @@ class SettingsError(UsageError):
     def __init__(self, *mistakes: str) -> None:
         super().__init__(mistakes[0])
         self.mistakes = mistakes
-        """All that were found, in the order of the file as far as it goes."""
+        """All mistakes that were found, as far as possible in the order of the file."""
 
 
 class OptionError(UsageError):
@@ -35,8 +35,8 @@ class OptionError(UsageError):
 
 
 class RunError(VehicledError):
-    """The job was asked for correctly but failed."""
+    """A correct request that failed."""
 
 
 class NoRestError(UsageError, RunError):
-    """A car that does not come to rest: by its file, or as a trial of an identification, which goes on without it."""
+    """A car that does not come to rest: by its file, or as a trial of an identification, which then goes on."""

@@ -1,4 +1,4 @@
-"""The garbage collector kept out of what has deadlines or is timed."""
+"""Garbage collection switched off for code that has deadlines or is timed."""
 
 import gc
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Within it, nothing is collected by itself, and what was allocated before is left out of every collection.
+    """Context without automatic collection; earlier allocations are excluded from every collection.
 
-    Where the collector is off already, it stays so, also afterwards.
+    If the collector is off already, it remains off, also afterwards.
     """
     if not gc.isenabled():
         yield

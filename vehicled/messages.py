@@ -1,4 +1,4 @@
-"""What travels through the program: measurements in; estimates, innovations and status out.
+"""Messages within the program: measurements in; estimates, innovations and status out.
 
 Names, units and frames are those of the tables in docs/formats.md: SI units and radians, except latitude and
 longitude in degrees. Times are integer nanoseconds on one monotonic clock.
@@ -34,7 +34,8 @@ REFERENCE: dict[str, str] = {
     **{f"reference.{c}": "rad/s" for c in ("wx", "wy", "wz")},
     "reference.sideslip": "rad",
 }
-"""Channels of a reference, such as the solution of an INS, and their units: recorded and compared, no source."""
+"""Channels of a reference, such as the solution of an INS, and their units: recorded and compared, but not
+used by the filter."""
 
 CHANNELS: dict[str, str] = {
     "imu.ax": "m/s²",
@@ -66,7 +67,7 @@ CHANNELS: dict[str, str] = {
     },
     **REFERENCE,
 }
-"""Every channel that a measurement may carry, and its unit."""
+"""Every channel that a measurement may contain, and its unit."""
 
 
 class Measurement(msgspec.Struct, frozen=True, gc=False):
@@ -78,9 +79,9 @@ class Measurement(msgspec.Struct, frozen=True, gc=False):
     source: str
     """Name of the device in the configuration, or of the log."""
     t: int
-    """When it was measured, ns, host monotonic clock."""
+    """Time of the measurement, ns, host monotonic clock."""
     arrival: int
-    """When it arrived, ns, host monotonic clock."""
+    """Time of arrival, ns, host monotonic clock."""
     values: dict[str, float]
     """Channel (a key of `CHANNELS`) to value."""
 
@@ -122,11 +123,11 @@ ESTIMATE_INDEX = {name: i for i, name in enumerate(ESTIMATE_COLUMNS)}
 
 
 CORRELATION = "correlation.xy"
-"""Of the errors of x and y: in messages beside the columns of the position."""
+"""Correlation of the errors of x and y: in messages after the columns of the position."""
 
 
 POINT_QUANTITIES = ("x", "y", "z", "vx", "vy", "vz", "sideslip", "ax", "ay", "az")
-"""What is given of each of `output.points`, in order: columns of an estimate, of that point."""
+"""Quantities of each of `output.points`, in order: columns of an estimate, at that point."""
 
 
 CORNER_LOADS: tuple[str, ...] = (
@@ -143,7 +144,7 @@ CORNER_LOADS: tuple[str, ...] = (
 """Forces (N) and moments (N·m) in the joints of one corner; docs/formats.md has axes and signs."""
 
 LOAD_COLUMNS: tuple[str, ...] = tuple(name.replace(".", f".{w}.") for w in WHEELS for name in CORNER_LOADS)
-"""What `output.loads` adds to an estimate, in order."""
+"""Columns that `output.loads` adds to an estimate, in order."""
 
 
 class Estimate(msgspec.Struct, gc=False):
@@ -154,11 +155,11 @@ class Estimate(msgspec.Struct, gc=False):
     values: np.ndarray
     """(len(ESTIMATE_COLUMNS),) float64 in the order of `ESTIMATE_COLUMNS`; NaN where unknown."""
     points: dict[str, np.ndarray] | None = None
-    """(len(POINT_QUANTITIES),) of each of `output.points` by its name; None without any."""
+    """(len(POINT_QUANTITIES),) for each of `output.points` by its name; None without any."""
     loads: np.ndarray | None = None
     """(len(LOAD_COLUMNS),) N and N·m; None without `output.loads`."""
     correlation: float = math.nan
-    """Of the errors of x and y, −1 to 1; NaN where it is not known."""
+    """Correlation of the errors of x and y, −1 to 1; NaN if unknown."""
 
     def __getitem__(self, column: str) -> float:
         return float(self.values[ESTIMATE_INDEX[column]])
@@ -168,24 +169,24 @@ class CoordinateEstimate(msgspec.Struct, gc=False):
     """One coordinate of a mechanism, by the heaviest cluster of particles and by all of them."""
 
     unit: str
-    """`rad` or `m`, of all but the rates, which are per second."""
+    """`rad` or `m`, for all but the rates, which are per second."""
     value: float
-    """Mean of the heaviest cluster; of an angle in (−π, π]."""
+    """Mean of the heaviest cluster; for an angle in (−π, π]."""
     sigma: float
     """Standard deviation in that cluster."""
     rate: float
     rate_sigma: float
     mean: float
-    """Weighted mean of all particles, which lies between clusters while there are several."""
+    """Weighted mean of all particles, which lies between clusters if there are several."""
     deviation: float
-    """Standard deviation of all particles; circular of an angle."""
+    """Standard deviation of all particles; circular for an angle."""
 
 
 class ParticleEstimate(msgspec.Struct, gc=False):
     """The state of a mechanism by particles, when its sensors were read last."""
 
     t: int
-    """ns, host monotonic clock: when the last reading was measured."""
+    """Time of the last reading, ns, host monotonic clock."""
     coordinates: dict[str, CoordinateEstimate]
     """Angles, distances and independent coordinates of the mechanism, by name."""
     cluster: float
@@ -193,20 +194,20 @@ class ParticleEstimate(msgspec.Struct, gc=False):
     effective: float
     """Effective sample size as a share of the particles."""
     independent: list[str]
-    """The coordinates that determine the others: the order in `covariance`."""
+    """The coordinates that determine the others, in the order of `covariance`."""
     covariance: list[list[float]]
-    """Of the independent coordinates, then of their rates, in the heaviest cluster; rad, m, s."""
+    """Covariance of the independent coordinates, followed by their rates, in the heaviest cluster; rad, m, s."""
 
 
 AnyEstimate = Estimate | ParticleEstimate
-"""What an estimator may give: of a car, or of another mechanism."""
+"""Estimate of a car, or of another mechanism."""
 
 
 class Innovation(msgspec.Struct, gc=False):
     """How the filter handled one observation: one record each, accepted or rejected."""
 
     t: int
-    """When it was measured, ns."""
+    """Time of the measurement, ns."""
     step: int
     """Time of the filter step that handled it, ns."""
     sensor: str
@@ -235,7 +236,8 @@ REASONS = (
     *("fused", "weighted", "partly", "reset", "gate", "too old", "no fix", "not moving", "absurd", "stuck"),
     *("mounting", "implausible", "no baseline", "unit", "future", "not aligned", "either way"),
 )
-"""Of innovation records; a published message has the place of its reason here too, for programs that plot numbers."""
+"""Reasons in innovation records; a published message also has the index of its reason here, for programs that
+plot numbers."""
 OTHER_REASON = 99
 
 
@@ -252,7 +254,7 @@ class Parameters(msgspec.Struct):
 
     t: int
     value: dict[str, float]
-    """By name, such as `gyro_bias.z`; docs/states.md has their meanings."""
+    """Values by name, such as `gyro_bias.z`; docs/states.md has their meanings."""
     sigma: dict[str, float]
     unit: dict[str, str]
 
@@ -272,27 +274,28 @@ class SourceFault(msgspec.Struct, frozen=True):
     """A source that does not serve the estimate at present."""
 
     source: str
-    """Kind of observation, such as `imu.gyro` or `wheel.fl.angle`; `steering`, `torques`, `brakes`; channels in a
-    wrong unit, or that there are not; or a device by its name, or `gnss.corrections` of the receiver `gnss`."""
+    """Kind of observation, such as `imu.gyro` or `wheel.fl.angle`; `steering`, `torques`, `brakes`; channels
+    that are unknown or in a wrong unit; or a device by its name, or `gnss.corrections` of the receiver
+    `gnss`."""
     reason: str
-    """What is wrong with it, in words."""
+    """Description of the fault, in words."""
     less_certain: tuple[str, ...]
-    """What of the estimate is less certain without it."""
+    """Quantities of the estimate that are less certain without it."""
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Source and reason without its numbers, such as the largest value so far: the same as long as it lasts."""
+        """Source, and reason without its numbers, such as the largest value so far: constant during the fault."""
         return self.source, _NUMBER.sub("…", self.reason)
 
 
 State = Literal["waiting", "aligning", "running", "degraded", "recovering", "failed"]
-"""`waiting`: position or speed are not known yet, and there are no estimates; `aligning`: the heading is not known
-yet; `degraded`: running, but with faults; `recovering`: for a while after a restart; `failed`: no estimates until the
-next restart."""
+"""`waiting`: position or speed are not known yet, and there are no estimates; `aligning`: the heading is not
+known yet; `degraded`: running, but with faults; `recovering`: for a time after a restart; `failed`: no
+estimates until the next restart."""
 
 
 STATES: tuple[State, ...] = ("waiting", "aligning", "running", "degraded", "recovering", "failed")
-"""A published status has the place of its state here too."""
+"""A published status also has the index of its state here."""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -302,7 +305,7 @@ class Condition(msgspec.Struct, frozen=True):
     since: int | None = None
     """Step at which this condition began, ns."""
     reason: str | None = None
-    """Of a restart or a failure."""
+    """Reason of a restart or a failure."""
     faults: tuple[SourceFault, ...] = ()
 
 
@@ -310,23 +313,23 @@ class Status(msgspec.Struct):
     """State and counters of the program: about once a second, and whenever state or faults change."""
 
     t: int
-    """Of the last step, ns."""
+    """Time of the last step, ns."""
     state: State
     counters: dict[str, Any]
-    """Nested: per device, queue, loop, publisher, recorder and sensor."""
+    """Nested: by device, queue, loop, publisher, recorder and sensor."""
     since: int | None = None
-    """Step at which state, reason or faults changed last, ns."""
+    """Step of the last change of state, reason or faults, ns."""
     reason: str | None = None
-    """Of a restart or a failure."""
+    """Reason of a restart or a failure."""
     faults: tuple[SourceFault, ...] = ()
     """Sources that do not serve the estimate at present."""
     state_code: int = 0
-    """Place of the state in STATES."""
+    """Index of the state in STATES."""
 
     def __post_init__(self) -> None:
         self.state_code = STATES.index(self.state)
 
     @classmethod
     def of(cls, t: int, condition: Condition, counters: dict[str, Any]) -> Status:
-        """A condition with counters."""
+        """A status from a condition and counters."""
         return cls(t, condition.state, counters, condition.since, condition.reason, condition.faults)

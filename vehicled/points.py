@@ -1,4 +1,4 @@
-"""Motion at another point of the car: tables of estimates or truth that were made for one point, moved to another."""
+"""Motion at another point of the car: moves tables of estimates or truth from one point to another."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pymap3d
 from vehicled.units import Vector
 
 POINT_COLUMNS = ("point.x", "point.y", "point.z")
-"""Of a table, the same in all rows: the point that position, velocity, sideslip and acceleration are of, m in vehicle
-axes from the vehicle origin. Left out in estimates: the origin itself."""
+"""Columns of a table, the same in all rows: the point of position, velocity, sideslip and acceleration, m in
+vehicle axes from the vehicle origin. In estimates, missing columns mean the origin itself."""
 
 ORIGIN: Vector = (0.0, 0.0, 0.0)
 
@@ -19,7 +19,7 @@ Columns = Mapping[str, np.ndarray]
 
 
 def find_point(columns: Columns) -> Vector | None:
-    """The point that a table is of, m in vehicle axes; None where it does not say."""
+    """The point of a table, m in vehicle axes; None if it is not stated."""
     if not set(POINT_COLUMNS) <= columns.keys():
         return None
     given = np.column_stack([columns[c] for c in POINT_COLUMNS])
@@ -31,7 +31,7 @@ def find_point(columns: Columns) -> Vector | None:
 
 
 def with_point(columns: Columns, point: Vector) -> dict[str, np.ndarray]:
-    """The same columns, and that they are of this point."""
+    """The same columns, and the statement that they are of this point."""
     rows = len(next(iter(columns.values()), ()))
     return {**columns, **{c: np.full(rows, p) for c, p in zip(POINT_COLUMNS, point, strict=True)}}
 
@@ -50,11 +50,12 @@ def rotations(roll: np.ndarray, pitch: np.ndarray, yaw: np.ndarray) -> np.ndarra
 def move(
     columns: Columns, to: Vector, angular_acceleration: np.ndarray | None = None
 ) -> dict[str, np.ndarray]:
-    """The columns (n,) of a table at the point `to` (m, vehicle axes) in place of its own: v + ω × r.
+    """The columns (n,) of a table, moved from its own point to the point `to` (m, vehicle axes): v + ω × r.
 
-    What cannot be moved is left out: velocity without `wz`, position without `yaw`, acceleration without the angular
-    one, (n, 3) rad/s² in vehicle axes. Roll, pitch and their rates count as zero where the table lacks them. Standard
-    deviations stay those of the table's own point, as the errors of the rates are not in it.
+    Quantities that cannot be moved are omitted: velocity without `wz`, position without `yaw`, acceleration
+    without the angular acceleration, (n, 3) rad/s² in vehicle axes. Roll, pitch and their rates count as zero
+    if the table lacks them. Standard deviations remain those of the table's own point, as the errors of the
+    rates are unknown.
     """
     arm = np.subtract(to, find_point(columns) or ORIGIN)
     moved = with_point(columns, to)
@@ -92,5 +93,5 @@ def move(
 
 
 def format_point(point: Vector) -> str:
-    """For people."""
+    """A point as text."""
     return f"({', '.join(f'{p:.4g}' for p in point)}) m"

@@ -1,4 +1,4 @@
-"""Arguments of commands that more than one module takes: what is in them and which numbers can be."""
+"""Arguments of commands that several modules use: their contents and limits."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 from vehicled.messages import SlowState
 
 _LARGEST = 100.0
-"""No slow state or standard deviation of one is larger: m, rad, s, m/s² or relative."""
+"""Limit on slow states and their standard deviations: m, rad, s, m/s² or relative."""
 _FARTHEST, _HIGHEST = 1e7, 1e5
-"""m: half-way around the Earth, and what `sources.limits` lets an estimate have."""
+"""m: half-way around the Earth, and the limit of `sources.limits` on estimates."""
 _LEAST_SIGMA, _LEAST_YAW_SIGMA = 1e-3, 1e-4
-"""m and rad: nobody knows it better, and the filter's covariance would no longer be one."""
+"""m and rad: smaller values are not credible, and would make the filter's covariance invalid."""
 
 LONGEST_MARK = 200
-"""Characters."""
+"""Number of characters."""
 _PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 
 _Coordinate = Annotated[float, msgspec.Meta(ge=-_FARTHEST, le=_FARTHEST)]
@@ -47,7 +47,7 @@ class SetPosition(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     """rad: standard deviation of `yaw`."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError, which msgspec turns into one of its own, like those for a wrong type."""
+        """Raises ValueError, which msgspec turns into its own error, as for a wrong type."""
         geodetic = self.lat is not None and self.lon is not None
         local = self.x is not None and self.y is not None
         if geodetic == local or (geodetic and (self.x, self.y, self.z) != (None,) * 3):
@@ -60,7 +60,7 @@ class Mark(msgspec.Struct, forbid_unknown_fields=True):
     """Note in results and recording what happens now: it changes nothing else."""
 
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_MARK, pattern=_PRINTABLE)]
-    """Without control characters: it goes to terminals as well."""
+    """Without control characters: it is also shown in terminals."""
 
 
 class SetParameters(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,10 +69,10 @@ class SetParameters(msgspec.Struct, forbid_unknown_fields=True):
     parameters: dict[str, SlowState]
     """By name, as the estimator's `parameters` gave them."""
     age: float
-    """How long ago that was, s."""
+    """Time since then, s."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for numbers that cannot be."""
+        """Raises ValueError for impossible numbers."""
         if not 0.0 <= self.age < math.inf:
             raise ValueError(f"age: expected a finite number of seconds, at least 0, got {self.age:g}")
         for name, p in self.parameters.items():
@@ -85,14 +85,14 @@ class SetParameters(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class SlowBound:
-    """What a slow state can be."""
+    """Limits of a slow state."""
 
     largest: float
-    """Magnitude of its value, and its standard deviation, at most."""
+    """Largest magnitude of its value, and largest standard deviation."""
     unit: str
 
     def find_fault(self, found: SlowState) -> str | None:
-        """What is wrong with what was found, and what was expected; None if nothing is."""
+        """Fault of an estimated state, and what was expected; None if there is none."""
         if found.unit != self.unit:
             return f"expected the unit {self.unit!r}, got {found.unit!r}"
         if abs(found.value) <= self.largest and found.sigma <= self.largest:

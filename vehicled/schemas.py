@@ -1,4 +1,4 @@
-"""The messages as JSON: what every topic carries, its JSON Schema, and fast encoders.
+"""The messages as JSON: contents of every topic, its JSON Schema, and fast encoders.
 
 Publisher and recorder send the same bytes, but for the time of day, which a recording has once for all. Every message
 starts with `schema`, the schema version. Times are integer nanoseconds of the host's monotonic clock. A value that is
@@ -75,7 +75,7 @@ class ClockRecord(msgspec.Struct):
     t: int
     """Host monotonic clock, ns."""
     utc: int
-    """Since 1970-01-01 UTC, ns; 0 where the log knew no time of day."""
+    """Time since 1970-01-01 UTC, ns; 0 if the log has no time of day."""
 
 
 def unit_of(column: str) -> str:
@@ -109,7 +109,7 @@ _ESTIMATE_TOPICS = {
 
 
 def topic_of(column: str) -> str:
-    """The topic that carries a column of the estimates table."""
+    """The topic that contains a column of the estimates table."""
     head = column.split(".", 1)[0]
     if head in ("slip", "tyre", "wheel"):
         return "slip"
@@ -119,11 +119,11 @@ def topic_of(column: str) -> str:
 TOPIC_COLUMNS: dict[str, tuple[str, ...]] = {
     topic: tuple(c for c in ESTIMATE_COLUMNS if topic_of(c) == topic) for topic in _ESTIMATE_TOPICS
 }
-"""Which columns of the estimates table the topics `position`, `slip` and `suspension` carry, in order."""
+"""Columns of the estimates table in the topics `position`, `slip` and `suspension`, in order."""
 
 
 _PLACE = "position"
-"""The topic that has the correlation beside its columns."""
+"""The topic that has the correlation in addition to its columns."""
 ROW_COLUMNS = {
     **TOPIC_COLUMNS,
     _PLACE: (*TOPIC_COLUMNS[_PLACE], CORRELATION),
@@ -141,11 +141,11 @@ def _column_struct(name: str, columns: Iterable[str], meaning: str) -> type[msgs
 
 
 _DIGITS = {"m": 6, "deg": 11, "rad": 8, "m/s": 6, "rad/s": 7, "m/s²": 6, "N": 2, "N·m": 2, "": 8}
-"""Decimals of an estimate in a message, by unit: far more than what is exact of it, and half as long as all."""
+"""Decimals of an estimate in a message, by unit: far more than its accuracy, and half as long as all digits."""
 
 
 def resolution_of(column: str) -> float:
-    """What a column of the estimates table is rounded to in messages, in its unit."""
+    """Resolution to which a column of the estimates table is rounded in messages, in its unit."""
     return float(10.0 ** -_DIGITS[unit_of(column)])
 
 
@@ -211,7 +211,7 @@ TOPICS = tuple(_TYPES)
 
 
 def _plain(value: object) -> object:
-    """NumPy values in a message as plain ones."""
+    """Convert NumPy values in a message to plain ones."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise NotImplementedError
@@ -222,7 +222,7 @@ _VERSION = b'{"schema":%d,' % SCHEMA_VERSION
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """Any message but the estimate of a car as UTF-8 JSON, led by the schema version."""
+    """Any message except the estimate of a car as UTF-8 JSON, starting with the schema version."""
     return _VERSION + _encode(message)[1:]
 
 
@@ -248,7 +248,7 @@ ROW_TYPES: dict[str, type[msgspec.Struct]] = {
     )
     for topic, columns in ROW_COLUMNS.items()
 }
-"""A message of a topic as it is read: time (ns), and the columns `ROW_COLUMNS`, None where it does not have one."""
+"""Type of a topic's messages when read: time (ns), and the columns `ROW_COLUMNS`, None if missing."""
 _ROW_DECODERS: dict[str, Callable[[bytes], Any]] = {
     topic: msgspec.json.Decoder(kind).decode for topic, kind in ROW_TYPES.items()
 }
@@ -260,12 +260,12 @@ def decode_row(topic: str, message: bytes) -> tuple[Any, ...]:
     A column that the message does not have is None. Raises msgspec.DecodeError or UnicodeDecodeError (ValueErrors).
     """
     if not message.isascii():
-        message.decode()  # damaged names of fields, which the decoder would leave out
+        message.decode()  # refuses damaged names of fields, which the decoder would ignore
     return msgspec.structs.astuple(_ROW_DECODERS[topic](message))
 
 
 def decode_estimate(topic: str, message: bytes) -> tuple[int, dict[str, float | None]]:
-    """Time (ns) and columns by their names, as `decode_row` has them, which is several times faster."""
+    """Time (ns) and columns by their names; `decode_row` is several times faster."""
     t, *values = decode_row(topic, message)
     return t, dict(zip(ROW_COLUMNS[topic], values, strict=True))
 
@@ -287,7 +287,7 @@ def encode_loads(estimate: Estimate) -> bytes:
 
 
 def encode_innovation(innovation: Innovation) -> bytes:
-    """An innovation record as UTF-8 JSON, its numbers with as many digits as they are good for."""
+    """An innovation record as UTF-8 JSON, with its numbers rounded to their useful digits."""
     i, m = innovation, len(innovation.innovation)
     numbers = *i.value, *i.predicted, *i.innovation, *i.variance, i.nis, i.test_ratio
     if m and math.isfinite(sum(numbers)):
@@ -303,7 +303,7 @@ def _find_code(innovation: Innovation) -> int:
 
 @cache
 def _write_template(m: int) -> bytes:
-    """Of an innovation with m components; several times faster than to round them for an encoder."""
+    """Format of an innovation with m components; several times faster than rounding for an encoder."""
     lists = [
         b'"%b":[%b]' % (name, b",".join([digits] * m))
         for name, digits in (
@@ -320,7 +320,7 @@ def _write_template(m: int) -> bytes:
 
 
 def stamp(message: bytes, utc_ns: int) -> bytes:
-    """An encoded message as it is published: with `timestamp`, the time of day of its `t`, s since 1970 UTC."""
+    """An encoded message as published: with `timestamp`, the time of day of its `t`, s since 1970 UTC."""
     return b'%b"timestamp":%d.%06d,%b' % (
         _VERSION,
         utc_ns // 1_000_000_000,
@@ -330,14 +330,14 @@ def stamp(message: bytes, utc_ns: int) -> bytes:
 
 
 def encode_measurement(step: int | None, measurement: Measurement) -> bytes:
-    """A measurement as UTF-8 JSON, with the time (ns) of the step that consumed it, if one has."""
+    """A measurement as UTF-8 JSON, with the time (ns) of the step that used it, if any."""
     if step is None:
         return b'%b"step":null,%b' % (_VERSION, _encode(measurement)[1:])
     return b'%b"step":%d,%b' % (_VERSION, step, _encode(measurement)[1:])
 
 
 def _inline(schema: Any, definitions: dict[str, Any]) -> Any:
-    """A schema with what it refers to in place of the references."""
+    """A schema with its references replaced by the referenced schemas."""
     if isinstance(schema, dict):
         schema = definitions[schema["$ref"]] if "$ref" in schema else schema
         return {key: _inline(value, definitions) for key, value in schema.items()}
@@ -350,7 +350,7 @@ def _schema_of(kind: type[msgspec.Struct]) -> Any:
 
 
 def json_schema(topic: str) -> dict[str, Any]:
-    """JSON Schema (2020-12) of the messages of `topic`; of those that are published, as they are published."""
+    """JSON Schema (2020-12) of the messages of `topic`; for published topics, of the messages as published."""
     schema = _recorded_schema(topic)
     if topic in PUBLISHED:
         meaning = "Time of day of `t` (of `step` in commands), s since 1970 UTC"

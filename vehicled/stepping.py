@@ -14,11 +14,11 @@ from vehicled.messages import AnyEstimate, Condition, Innovation, Measurement, S
 RESET = "reset"
 """The command that resets an estimator after a failure."""
 MARK = "mark"
-"""The command that only notes a moment, with `Mark` for its arguments. The estimator does not get it."""
+"""The command that only notes a time, with `Mark` for its arguments. The estimator does not receive it."""
 
 
 E = TypeVar("E", bound=AnyEstimate)
-"""Of what: `Estimate` of a car, `ParticleEstimate` of another mechanism."""
+"""Type of the estimate: `Estimate` of a car, `ParticleEstimate` of another mechanism."""
 E_co = TypeVar("E_co", bound=AnyEstimate, covariant=True)
 
 
@@ -27,7 +27,7 @@ class SteppedEstimator(Protocol[E_co]):
 
     @property
     def condition(self) -> Condition:
-        """What it is doing; the same object until that changes."""
+        """The present condition; the same object until it changes."""
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> E_co | None:
         """Advance to `t_ns` with the measurements since the last step; None while there is no estimate.
@@ -39,10 +39,10 @@ class SteppedEstimator(Protocol[E_co]):
         """Records of the last step, which also belong to the caller."""
 
     def status(self) -> dict[str, Any]:
-        """Counters."""
+        """Counters of the estimator."""
 
     def parameters(self) -> dict[str, SlowState]:
-        """What has been found of car and sensors, by name."""
+        """Estimated parameters of car and sensors, by name."""
 
     def command(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Execute a command between two steps; `Estimator.command` has the names. Raises VehicledError."""
@@ -58,24 +58,24 @@ class StepResult(Generic[E]):
     estimate: E | None = None
     innovations: list[Innovation] = field(default_factory=list)
     error: Exception | None = None
-    """Raised by the estimator, which is reset before one of the next steps."""
+    """Error raised by the estimator, which is reset before one of the next steps."""
 
 
 class EstimatorStepper(Generic[E]):
-    """Steps an estimator. After a step in which it failed it has to be reset, and goes on.
+    """Steps an estimator. After a step in which it failed, it is reset, and continues.
 
-    An estimator that keeps failing is not stepped for a while.
+    An estimator that fails repeatedly is not stepped for some time.
     """
 
     def __init__(self, estimator: SteppedEstimator[E]) -> None:
         self._estimator = estimator
         self._backoff = Backoff()
         self._failure: Condition | None = None
-        """Since the estimator failed, until it is reset."""
+        """Condition since the estimator failed, until it is reset."""
         self._reset_due = 0
 
     def is_reset_due(self, t_ns: int) -> bool:
-        """Whether the estimator has failed, and is to be reset before the step at that time."""
+        """Whether the estimator has failed, and has to be reset before the step at that time."""
         return self._failure is not None and t_ns >= self._reset_due
 
     @property
@@ -84,7 +84,7 @@ class EstimatorStepper(Generic[E]):
         return self._estimator.condition if self._failure is None else self._failure
 
     def execute(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """A command, before the next step. Raises what the estimator raises."""
+        """Execute a command before the next step. Raises what the estimator raises."""
         if name == MARK:
             return {}
         if name == RESET:
@@ -92,7 +92,7 @@ class EstimatorStepper(Generic[E]):
         return self._estimator.command(name, arguments)
 
     def step(self, t_ns: int, measurements: list[Measurement]) -> StepResult[E]:
-        """One step. An error is in the result."""
+        """Make one step. An error is in the result."""
         # Without [E]: calling an alias of a generic class raises and catches an exception each time.
         result: StepResult[E] = StepResult(t_ns, measurements)
         if self._failure is not None:
@@ -111,7 +111,7 @@ class EstimatorStepper(Generic[E]):
 
 
 OnCommand = Callable[[int, str, dict[str, Any], Exception | None], None]
-"""Takes a command that was executed: the time of its step, what it was, and its error if it failed."""
+"""A function that receives an executed command: time of its step, name, arguments, and its error if it failed."""
 
 
 def run_steps(
@@ -120,10 +120,10 @@ def run_steps(
     on_command: OnCommand | None = None,
     raises: bool = False,
 ) -> Iterator[StepResult[E]]:
-    """Step an estimator through a drive, with the commands that were recorded.
+    """Step an estimator through a drive, with the recorded commands.
 
-    With `raises` what the estimator raises in a step is raised here; otherwise it is in the result, and the drive
-    goes on.
+    With `raises`, errors of the estimator in a step are raised here; otherwise they are in the result, and
+    the drive continues.
     """
     stepper = EstimatorStepper(estimator)
     for t, measurements, commands in steps:
@@ -144,7 +144,7 @@ def run_steps(
 
 
 Sink = Callable[[int, list[Measurement], E | None, list[Innovation]], None]
-"""Takes a step: its time, what it consumed, its estimate, its innovations."""
+"""A function that receives a step: its time, measurements, estimate, and innovations."""
 
 
 def play_back(
@@ -154,7 +154,7 @@ def play_back(
     record_command: Callable[[int, str, dict[str, Any]], None] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Summary:
-    """Step an estimator through a drive and hand the results to sinks; `progress` takes the seconds done."""
+    """Step an estimator through a drive and pass the results to sinks; `progress` receives the seconds done."""
     summary = Summary()
     sinks = tuple(sinks)
     begun = time.perf_counter()

@@ -1,8 +1,8 @@
 """Physical units: parsing text such as `kN/mm` or `(m/s²)²/Hz`, and the quantity types of the settings files.
 
-Every quantity leaves here in SI units and radians. The angle is carried as a dimension of its own, so that
-`N/rad` and `N` are distinct. `g` is the standard acceleration of free fall, and never a gram: where a mass is wanted
-its dimension is wrong.
+Every quantity is converted to SI units and radians. The angle is treated as a separate dimension, so that
+`N/rad` and `N` are distinct. `g` is the standard acceleration of free fall, never a gram: where a mass is
+expected its dimension is wrong.
 """
 
 import math
@@ -27,7 +27,7 @@ def _dimension(mass: int = 0, length: int = 0, time: int = 0, angle: int = 0) ->
 
 
 _FREE_FALL = 9.80665
-"""m/s², of the unit g."""
+"""Value of the unit g, m/s²."""
 _MICRO = dict.fromkeys("µμu", 1e-6)
 _PREFIXES = {"n": 1e-9, **_MICRO, "m": 1e-3, "c": 1e-2, "h": 1e2, "k": 1e3, "M": 1e6, "G": 1e9}
 
@@ -75,7 +75,7 @@ _NOT_TAKEN = {
     **dict.fromkeys(("tonne", "tonnes"), "1 t"),
     "kgs": "1 kg",
 }
-"""What one of a unit is that is not taken: of another system, or by another name."""
+"""Value of one unit that is not accepted: of another system, or with another name."""
 
 _SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _TOKEN = re.compile(
@@ -211,14 +211,14 @@ _ALSO_USUAL = {
     "N·m": "kN·m",
     "s": "ms",
 }
-"""By the unit of a channel: another one in which it is often measured."""
+"""For the unit of a channel: another unit in which it is often measured."""
 
 
 def calc_factor(unit: str, wanted: str, radius: float | None = None, rolls: bool = False) -> float:
-    """What a number in `unit` is multiplied by to be in `wanted`; empty texts are dimensionless.
+    """Factor that converts a number in `unit` to `wanted`; empty texts are dimensionless.
 
-    `radius`, m, turns a speed into the rate of a wheel that rolls at it; `rolls`: whether it is one of a wheel.
-    Raises UnitError, also for a radius that has no effect.
+    `radius`, m, converts a speed to the rate of a wheel that rolls at it; `rolls`: whether it is one of a
+    wheel. Raises UnitError, also for a radius that has no effect.
     """
     to_factor, to_dimension = parse_unit(wanted or "1")
     example = f", such as {_ALSO_USUAL[wanted]}" if wanted in _ALSO_USUAL else ""
@@ -277,22 +277,22 @@ def to_si(quantity: float | str, unit: str) -> float:
 
 @dataclass(frozen=True)
 class Unit:
-    """Metadata for `Annotated[float, Unit("kg")]`: what the field is measured in.
+    """Metadata for `Annotated[float, Unit("kg")]`: the unit of the field.
 
-    The value always arrives in SI. With `plain`, a bare number is accepted too and taken to be in this unit.
+    The value is always converted to SI. With `plain`, a number without a unit is also accepted, in this unit.
     """
 
     symbol: str
     plain: bool = False
     reason: str = ""
-    """Why it is this one, where something else in the file has chosen it: `as steering.source is wheel`."""
+    """Reason for this unit, if another value in the file has determined it: `as steering.source is wheel`."""
 
     def __post_init__(self) -> None:
         parse_unit(self.symbol)
 
     @property
     def factor(self) -> float:
-        """What a number in this unit is multiplied by to be in SI units."""
+        """Factor that converts a number in this unit to SI units."""
         return parse_unit(self.symbol)[0]
 
     @property
@@ -302,7 +302,7 @@ class Unit:
 
     @property
     def expectation(self) -> str:
-        """What a reader should have written: `a mass such as '1500 kg'`."""
+        """Text that was expected: `a mass such as '1500 kg'`."""
         reason = self.reason and f", {self.reason}"
         if self.factor != 1.0:
             return f"a number or a quantity such as '5 {self.symbol}'{reason}"
@@ -312,12 +312,12 @@ class Unit:
 
 @dataclass(frozen=True)
 class UnitBy:
-    """Metadata for a quantity whose unit something else in the file chooses, such as the kind of a sensor."""
+    """Metadata for a quantity whose unit depends on another value in the file, such as the kind of a sensor."""
 
     units: Mapping[str, Unit] = dataclass_field(hash=False)
-    """By what chooses; the quantity of any other is a plain number."""
+    """Units by the value that determines them; for any other value the quantity is a plain number."""
     field: str = ""
-    """The field of the same section that chooses; empty: the key under which the section stands."""
+    """The field of the same section that determines the unit; empty: the key of the section."""
 
 
 @dataclass(frozen=True)
@@ -373,7 +373,7 @@ _QUANTITIES = (
     ("rad/s²", "an angular acceleration", "1 rad/s²"),
     ("N·m/Pa", "a torque per pressure", "150 N·m/MPa"),
 )
-"""Unit in SI, what is measured in it, and an example of it as people write it."""
+"""SI unit, quantity, and an example as a user would write it."""
 _EXAMPLES: dict[Dimension, tuple[str, str]] = {
     parse_unit(symbol)[1]: (noun, example) for symbol, noun, example in _QUANTITIES
 }
@@ -381,7 +381,7 @@ _NAMES = {parse_unit(symbol)[1]: symbol for symbol, *_ in _QUANTITIES}
 
 
 def name_unit(dimension: Dimension) -> str:
-    """The unit in SI and radians of a dimension, such as `N·m`; `kg·m·s^-3` where it has no name of its own."""
+    """The unit in SI and radians of a dimension, such as `N·m`; `kg·m·s^-3` if it has no name."""
     if dimension in _NAMES:
         return _NAMES[dimension]
     powers = zip(("kg", "m", "s", "rad"), dimension, strict=True)
@@ -414,8 +414,8 @@ MetresVector = Annotated[Vector, Unit("m")]
 RadiansVector = Annotated[Vector, Unit("rad")]
 _FULL_TURN = Range(-2 * math.pi, 2 * math.pi)
 Direction = Annotated[Radians, _FULL_TURN]
-"""Up to a full turn either way; with it a number in degrees given as rad is found."""
+"""Up to a full turn in either direction; with it a number in degrees given as rad is detected."""
 Rotation = Annotated[RadiansVector, _FULL_TURN]
-"""Likewise, of three angles."""
+"""Same for three angles."""
 RadiansPerSecondVector = Annotated[Vector, Unit("rad/s")]
 KilogramSquareMetresVector = Annotated[Vector, Unit("kg·m²")]

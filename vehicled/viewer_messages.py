@@ -1,6 +1,6 @@
-"""Messages that Foxglove draws by itself, with the names and units of its published schemas (docs.foxglove.dev).
+"""Messages that Foxglove draws itself, with the names and units of its published schemas (docs.foxglove.dev).
 
-They are JSON, as are this program's own. Only the fields that are used here are declared.
+They are JSON, as are this program's own messages. Only the fields that are used here are declared.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ class SceneEntity(msgspec.Struct, gc=False):
     frame_id: str
     id: str
     lifetime: Time
-    """Zero: until it is replaced."""
+    """Zero: until the object is replaced."""
     frame_locked: bool
-    """Whether it moves with its frame."""
+    """Whether the object moves with its frame."""
     arrows: list[Arrow]
     cubes: list[Cube]
     cylinders: list[Cylinder]
@@ -135,4 +135,4 @@ VIEWER_TOPICS: dict[str, type[msgspec.Struct]] = {
     "transforms": FrameTransforms,
     "scene": SceneUpdate,
 }
-"""Topics of recordings beside those of `schemas.TOPICS`."""
+"""Topics of recordings in addition to those of `schemas.TOPICS`."""
