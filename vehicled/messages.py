@@ -260,7 +260,7 @@ class Parameters(msgspec.Struct):
 
     @classmethod
     def of(cls, t: int, parameters: Mapping[str, SlowState]) -> Parameters:
-        """From what an estimator gives."""
+        """Slow states from those of an estimator."""
         items = parameters.items()
         return cls(
             t, {n: p.value for n, p in items}, {n: p.sigma for n, p in items}, {n: p.unit for n, p in items}

@@ -67,7 +67,7 @@ class SetParameters(msgspec.Struct, forbid_unknown_fields=True):
     """Begin the next drives with slow states that an earlier drive has found."""
 
     parameters: dict[str, SlowState]
-    """By name, as the estimator's `parameters` gave them."""
+    """Slow states by name, as the estimator's `parameters` returned them."""
     age: float
     """Time since then, s."""
 

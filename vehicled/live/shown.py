@@ -45,7 +45,7 @@ class ShownCommand(msgspec.Struct):
 
 
 class StepTimes(msgspec.Struct):
-    """Of the filter step, µs; None before the first."""
+    """Times of the filter step, µs; None before the first step."""
 
     median: float | None
     p999: float | None
@@ -53,7 +53,7 @@ class StepTimes(msgspec.Struct):
 
 
 class LoopCounters(msgspec.Struct):
-    """Deadlines."""
+    """Counters of the step loop."""
 
     rate_hz: float
     steps: Count
@@ -62,14 +62,14 @@ class LoopCounters(msgspec.Struct):
 
 
 class QueueCounters(msgspec.Struct):
-    """Measurements."""
+    """Counters of the measurements in the queue."""
 
     put: Count
     dropped: dict[str, Count]
 
 
 class RecorderCounters(msgspec.Struct):
-    """What is on the disk."""
+    """State of the recorder, and bytes on the disk."""
 
     state: str
     bytes: Count
@@ -77,7 +77,7 @@ class RecorderCounters(msgspec.Struct):
 
 
 class SensorCounters(msgspec.Struct):
-    """Of one kind of observation."""
+    """Counters of one kind of observation."""
 
     state: str
     fused: Count
@@ -85,7 +85,7 @@ class SensorCounters(msgspec.Struct):
 
 
 class EstimatorCounters(msgspec.Struct):
-    """All that a replay has."""
+    """Counters of the estimator: all that a replay has."""
 
     sensors: dict[str, SensorCounters] = {}
     inputs: dict[str, str] = {}
@@ -93,13 +93,13 @@ class EstimatorCounters(msgspec.Struct):
 
 
 class DeviceCounters(msgspec.Struct):
-    """Of one device."""
+    """State of one device."""
 
     state: str
 
 
 class CommandCounters(msgspec.Struct):
-    """Where a daemon takes commands."""
+    """Address for commands to a daemon."""
 
     endpoint: str
 

@@ -238,7 +238,7 @@ class Penalty(_SecondOrder):
 
 
 _PENALTY_ITERATIONS = 20
-"""Each iteration gains as many digits of λ as the ratio of penalty to masses has."""
+"""Number of iterations; each gains as many digits of λ as the ratio of penalty to masses has."""
 
 
 def make_stepper(formulation: str, integrator: str = "trapezoidal", **options: Any) -> Stepper:

@@ -105,7 +105,7 @@ class Model:
         self.unit_vectors: set[str] = set()
         """Vectors whose length a constraint keeps at one."""
         self.sines: dict[str, tuple[Atom, Atom]] = {}
-        """By angle: |a||b| times sine and cosine of the angle between the directions."""
+        """For each angle: |a||b| times sine and cosine of the angle between the directions."""
         self.rigid_constraints = 0
         """Number of constraints of bodies, which come first."""
         self.wrenches: dict[str, tuple[Atom, ...]] = {}
@@ -118,7 +118,7 @@ class Model:
         self.met: dict[str, TreeJoint] = {}
         """Joints that the choice of coordinates satisfies; except for universal joints they have no constraints."""
         self.joint_sides: dict[str, JointSide] = {}
-        """By coordinate of such joints, and of bodies that move freely."""
+        """For each coordinate of such joints, and of bodies that move freely: what it moves."""
         self.varies = False
         """Whether the mass matrix and the maps of bodies depend on the position, as in relative coordinates."""
         self.reach = 0.0

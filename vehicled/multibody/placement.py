@@ -1,4 +1,4 @@
-"""Where points, directions and bodies are: linear maps of the coordinates, and moments of mass.
+"""Places of points, directions and bodies: linear maps of the coordinates, and moments of mass.
 
 Any point or direction of a body is x = A q + a with A and a that are constant in natural coordinates; in relative
 ones they are those of the tangent at the present position. A body is a handful of such vectors,

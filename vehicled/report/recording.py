@@ -66,9 +66,9 @@ class RecordedDrive:
     fixes: np.ndarray
     """(n, 2) latitude and longitude, deg."""
     devices: dict[str, Device]
-    """By name."""
+    """Devices by name."""
     sensors: dict[str, SensorHistory]
-    """By kind of observation, in alphabetical order."""
+    """Histories by kind of observation, in alphabetical order."""
     scores: dict[str, SensorScore]
     """Consistency of the innovations, by kind of observation."""
     status: Status | None

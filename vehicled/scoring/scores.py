@@ -71,7 +71,7 @@ class Scores:
     """Errors by quantity and consistency by sensor, over the time that estimates and truth share."""
 
     quantities: dict[str, Score]
-    """By column of the estimates table, and for `horizontal`."""
+    """Scores by column of the estimates table, and of `horizontal`."""
     sensors: dict[str, SensorScore]
     overlap: tuple[float, float]
     """First and last compared time, s on the clock of the estimates."""

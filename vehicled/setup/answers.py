@@ -69,7 +69,7 @@ class DeviceAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What is known of the car; None: not answered."""
+    """Answers about the car; None: not answered."""
 
     driven: Literal["front", "rear", "all"] | None = None
     mass: Mass | None = None
@@ -100,9 +100,9 @@ class Answers:
     wheels: Literal["speeds", "angles", "none"] | None = None
     steering: Literal["wheel", "rack", "road_wheels", "bicycle"] | None = None
     devices: dict[str, DeviceAnswer] | None = None
-    """By name. Not answered: what is found on the ports."""
+    """Devices by name. Not answered: the devices that are found on the ports."""
     dbc: Path | None = None
-    """Of the car's CAN bus."""
+    """DBC file of the car's CAN bus."""
     can_channel: str | None = None
     signals: dict[str, str] | None = None
     """Channel to MESSAGE.SIGNAL. Not answered: those whose name and unit leave no doubt."""

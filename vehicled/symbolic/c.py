@@ -70,7 +70,7 @@ def source(kernel: Kernel, layout: Layout, prefix: str) -> str:
 
 
 def _find_uses(groups: Sequence[Sequence[Assignment]]) -> dict[str, set[int]]:
-    """In which groups each word stands in an expression."""
+    """Groups in whose expressions each word occurs."""
     found: dict[str, set[int]] = defaultdict(set)
     for n, group in enumerate(groups):
         for line in group:

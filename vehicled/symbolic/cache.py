@@ -28,7 +28,7 @@ _MAGIC = b"vehicled-object-1\n"
 
 
 def directory() -> Path:
-    """Where entries are kept: the service manager's cache directory, else the user's."""
+    """Folder of the entries: the service manager's cache directory, else the user's."""
     given = os.environ.get("CACHE_DIRECTORY") or os.environ.get("VEHICLED_CACHE")
     if given:
         return Path(given.split(":")[0])

@@ -126,7 +126,7 @@ class PastMoments:
         """Restore the state before the moment at or after a time, and the state after the preceding moment.
 
         Returns the index of the former, counted from the first kept moment; LAST_MOMENT for the last one;
-        NO_MOMENT if there is none: then nothing is changed.
+        NO_MOMENT if the time is too old: then nothing is changed.
         """
         self._ask(t_ns, latency)
         return self._find()

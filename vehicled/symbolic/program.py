@@ -42,7 +42,7 @@ class RoutineHandle(NamedTuple):
 
 @dataclass(frozen=True)
 class ArrayPlace:
-    """Where an array lies in the workspace: `count` numbers of rank 0, or `count` lane vectors of rank 1."""
+    """Place of an array in the workspace: `count` numbers of rank 0, or `count` lane vectors of rank 1."""
 
     offset: int
     count: int
@@ -92,7 +92,7 @@ class Layout:
         return size if self.width == 1 else (-(-size // ALIGNMENT) | 1) * ALIGNMENT
 
     def span(self, first: str, last: str) -> Span:
-        """All numbers of the arrays from one to another. Raises KeyError."""
+        """Span of all numbers from array `first` to array `last`. Raises KeyError."""
         begin, end = self.places[first], self.places[last]
         return Span(begin.offset, end.offset + end.count * self.stride(end.rank) - begin.offset)
 
@@ -285,7 +285,7 @@ class Program:
         return handle
 
     def offset(self, symbol: Atom) -> int:
-        """Where a stored symbol lies in the workspace (of the first instance and lane). Raises KeyError."""
+        """Place of a stored symbol in the workspace (of the first instance and lane). Raises KeyError."""
         return self._offset[symbol.id]
 
     def finish(self, parameters: Iterable[Atom]) -> None:

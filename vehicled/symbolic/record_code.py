@@ -38,7 +38,7 @@ OPERATION = 5
 MOMENT = 3
 """Numbers of a moment: its time, address of its record, and index of the first visit of its observations."""
 NO_MOMENT, LAST_MOMENT = -2, -1
-"""Results of `find_moment`: no moment at or after a time, or the last one; else its index."""
+"""Results of `find_moment` instead of an index: the time is too old, or its moment is the last one."""
 
 
 class OfKind(IntEnum):

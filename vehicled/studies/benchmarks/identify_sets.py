@@ -22,7 +22,8 @@ VALID = {
     "T4 drawn, valid": "m1 Iyy1 m2 Iyy2 Izz3 Iyy4 m5 mx5 Izz5 m7 "
     "mx9 Iyy10 mz11 Ixx11 Izz11 Iyy12 m13 mx13 Izz13 m15",
 }
-"""Including the bodies to which the source transfers parameters; without `_RODS`, which are dependent in all sets."""
+"""Dependent parameters by set, named by the bodies to which the source transfers parameters; without `_RODS`,
+which are dependent in all sets."""
 REJECTED = "T5 drawn"
 _REJECTED = (
     "m3 mx3 Ixy3 Ixz3 Iyy4 Ixy5 Iyy5 Ixx6 Ixz6 Iyy6 Izz6 Ixy7 mz9 mz10 Iyy10 Ixx11 Ixz11 Izz11 m12 Ixz12 Iyy12 "

@@ -48,7 +48,7 @@ NOISE = {
     "four_bar": LiteralNoise(0.0916298, 0.733038, 0.733038, (7.615e-3, 7.615e-3), wrong_branch=False),
     "five_bar": LiteralNoise(15.2716, 1.52716, 0.0916298, (1.3e-5, 1.3e-3), wrong_branch=True),
 }
-"""By linkage, as published."""
+"""Noise for each linkage, as published."""
 
 
 def add_angle(model: Model, name: str, angle: Angle) -> None:

@@ -197,9 +197,9 @@ class SetupObservability:
     """Observability of the wrong model's state in its first second, with the sensors of a set-up."""
 
     exact: Observability
-    """By the exact dynamics."""
+    """Observability by the exact dynamics."""
     free_masses: Observability
-    """For filters that propagate errors as those of free masses."""
+    """Observability for filters that propagate errors as those of free masses."""
 
 
 @cache

@@ -115,7 +115,7 @@ class Drifting(_Fault):
 
     channel: str
     rate: float
-    """Per second, in the channel's unit."""
+    """Drift per second, in the channel's unit."""
 
     def _change(self, values: Mapping[str, float], since: float) -> dict[str, float]:
         return {c: v + self.rate * since if c == self.channel else v for c, v in values.items()}
