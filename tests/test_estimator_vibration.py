@@ -36,7 +36,7 @@ def test_an_imu_that_is_shaken_at_a_traffic_light_is_not_found_turned(seed):
 
 
 @pytest.mark.parametrize("seed", [3, 4])
-def test_nor_is_one_that_is_shaken_while_it_drives(seed):
-    """Forces of the moment correlate with the next innovations: by these it was found turned by 0.3 rad."""
+def test_an_imu_that_is_shaken_while_driving_is_not_found_turned(seed):
+    """Forces of the moment correlate with the next innovations. With these, it was found turned by 0.3 rad."""
     run = Run(prototype(), steps(shake(mixed().measurements(seed, gnss="conventional"), 27.0, seed)))
     assert abs(run.estimator.parameters()["imu_alignment.z"].value) < 0.03

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar, get_args, get_type_hints
 import numpy as np
 
 from vehicled.filter.boundary import Mounting, SensorSetup
-from vehicled.filter.states import POSITION, STEERING_OFFSET, STEERING_RATIO, Group
+from vehicled.filter.states import STEERING_OFFSET, STEERING_RATIO, Group
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.by_channels import ByChannels
@@ -283,13 +283,9 @@ class Sources:
     def explained(self) -> dict[Group, float]:
         """By parameter: error, in its unit, that another cause explains better than the parameter does.
 
-        For the antenna, m: a wrong time of the IMU's samples, or an equally uncertain position, as after a time
-        without fixes.
+        For the antenna, m: a wrong time of the IMU's samples.
         """
-        f = self._context.filter
-        x, y = (f.get_variance(POSITION, axis) for axis in "xy")
-        by_time = self._context.timing.find_offset(f.pose.item(AHEAD))
-        return {GNSS.antenna: max(by_time, math.sqrt(0.5 * (x + y)))}
+        return {GNSS.antenna: self._context.timing.find_offset(self._context.filter.pose.item(AHEAD))}
 
     def make_anew(self) -> None:
         """Replace all sources by new ones that know nothing of earlier samples; counters stay."""

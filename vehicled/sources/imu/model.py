@@ -129,8 +129,8 @@ must not correct the heading as well; else 0."""
 ROLLING = "imu.rolling"
 """Array (3,): means of the measured roll and pitch rate, rad/s, and mean square of these, rad²/s²."""
 MEAN_FORCES = "imu.mean_forces"
-"""Array (9,): means of the measured specific forces, m/s², in the IMU's configured axes; then two lagging
-means of each, from which they are calculated."""
+"""Array (6,): exponential means of the measured specific forces, m/s², in the IMU's configured axes, and the
+means of these."""
 _SMALL_TORSION = 0.025
 """rad/s: slope times yaw rate. Below it a road counts as the plane of the model; less and less up to twice
 it."""
@@ -224,7 +224,9 @@ class _AccelerometerModel:
         self._gravity = model.parts.gravity.norm()
         self._share = model.calc_free_share(models.pose[AHEAD])
         self._jacobians = models.jacobians["imu_accelerometer"]
-        self._means = program.array(MEAN_FORCES, 9)[:3]
+        # An exponential mean lags. Twice that, less the mean of it, does not while forces change steadily.
+        lagging = program.array(MEAN_FORCES, 6)
+        self._means = [2.0 * once - twice for once, twice in zip(lagging[:3], lagging[3:], strict=True)]
         # With a device that subtracts gravity, only the remainder turns with its axes.
         self._values = [
             reading + model.calc_corrected(jacobian) - self._removed * r.dot(models.up) * self._gravity

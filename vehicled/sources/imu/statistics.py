@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from vehicled.filter.boundary import ObservedFilter, UpdateLink
 from vehicled.filter.covariance import MISSING
 from vehicled.filter.factors import calc_dot
-from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY
+from vehicled.filter.states import ANGULAR_RATE, ATTITUDE, UNMODELLED, VELOCITY, Group
 from vehicled.sources.imu.innovation_excess import ExcessDensity, ExcessVariance
 from vehicled.sources.imu.lateral import OLD
 from vehicled.sources.imu.model import (
@@ -232,11 +232,14 @@ class _Builder:
         """Angular rates and specific forces in vehicle axes, without the estimated biases and misalignment."""
         free = []
         for kind, group in enumerate((GYRO_BIAS, ACCELEROMETER_BIAS)):
-            measured = value[kind * _AXES : (kind + 1) * _AXES]
-            unbiased = [v - b for v, b in zip(measured, self.model.estimates(group), strict=True)]
-            aligned = [v - misalign(self.model, unbiased, k)[0] for k, v in enumerate(unbiased)]
+            aligned = self._align(value[kind * _AXES : (kind + 1) * _AXES], group)
             free += [self._turn(aligned, direction) for direction in "xyz"]
         return free
+
+    def _align(self, measured: Sequence[Atom], bias: Group) -> list[Atom]:
+        """A vector in the configured axes of the IMU, without the estimated biases and rotation."""
+        unbiased = [v - b for v, b in zip(measured, self.model.estimates(bias), strict=True)]
+        return [v - misalign(self.model, unbiased, k)[0] for k, v in enumerate(unbiased)]
 
     def _average(self, motion: Sequence[Atom]) -> Stores:
         """Means of yaw rate, forward and lateral acceleration, without gravity, including biases."""
@@ -265,23 +268,18 @@ class _Builder:
         return [*stores, *zip(self.means, [is_over, *(s / number for s in totals)], strict=True)]
 
     def _average_forces(self, forces: Sequence[Atom]) -> Stores:
-        """Means of the specific forces, in the configured axes of the IMU, without biases.
+        """Exponential means of the specific forces, and the means of these.
 
-        The estimated rotation of the IMU is removed, so that gravity does not count as a force across a
-        rolled IMU. An exponential mean lags; twice the mean less the mean of it does not, while forces change
-        steadily.
+        Rotations that have been found are removed, so that gravity does not count as a force across a rolled IMU.
         """
         g, last = self.g, self.summed[2]
         share = g.min(g.max((self.t - last) * (1.0 / _FORCES_TIME), 0.0), 1.0)
-        means, once, twice = self.forces[:_AXES], self.forces[_AXES : 2 * _AXES], self.forces[2 * _AXES :]
-        biases = self.model.estimates(ACCELEROMETER_BIAS)
-        unbiased = [force - b for force, b in zip(forces, biases, strict=True)]
-        aligned = [v - misalign(self.model, unbiased, k)[0] for k, v in enumerate(unbiased)]
-        stores = []
+        once, twice = self.forces[:_AXES], self.forces[_AXES:]
+        aligned, stores = self._align(forces, ACCELEROMETER_BIAS), []
         for k, (force, there) in enumerate(zip(aligned, self.measured[_AXES:], strict=True)):
             first = once[k] + there * share * (force - once[k])
             second = twice[k] + there * share * (first - twice[k])
-            stores += [(once[k], first), (twice[k], second), (means[k], 2.0 * first - second)]
+            stores += [(once[k], first), (twice[k], second)]
         return stores
 
     def _turn(self, components: Sequence[Atom], direction: str) -> Atom:
