@@ -3,6 +3,8 @@
 import logging
 import sys
 import threading
+import time
+from datetime import UTC, datetime, timedelta
 
 from vehicled.daemon.log import Logging
 
@@ -17,6 +19,19 @@ def test_lines_reach_stderr_and_the_level_counts(capsys, monkeypatch):
     assert "INFO    imu: connected at 115200 baud\n" in err
     assert "detail" not in err
     assert "too late" not in err
+
+
+def test_times_are_in_utc_wherever_the_car_is(capsys, monkeypatch):
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        with Logging(logging.INFO):
+            logging.getLogger("imu").info("connected")
+    time.tzset()
+    written = datetime.fromisoformat(capsys.readouterr().err.split()[0])
+    assert written.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - written) < timedelta(minutes=10)
 
 
 def test_the_journal_gets_priorities_on_every_line(capsys, monkeypatch):

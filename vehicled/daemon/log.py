@@ -4,6 +4,7 @@ import logging
 import os
 import queue
 import sys
+import time
 from logging.handlers import QueueHandler, QueueListener
 
 _BACKLOG = 1000
@@ -44,6 +45,14 @@ class _JournalFormatter(logging.Formatter):
         return "\n".join(priority + line for line in super().format(record).splitlines())
 
 
+class _TerminalFormatter(logging.Formatter):
+    """With times in UTC, as in the names of recordings."""
+
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+
 class Logging:
     """While entered, all log records go to stderr."""
 
@@ -54,7 +63,7 @@ class Logging:
         if "JOURNAL_STREAM" in os.environ:
             output.setFormatter(_JournalFormatter("%(name)s: %(message)s"))
         else:
-            output.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+            output.setFormatter(_TerminalFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
         self._listener = _Listener(backlog, output)
         self._level = level
 

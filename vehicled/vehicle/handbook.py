@@ -158,7 +158,7 @@ class Handbook:
         for name in ("front", "rear"):
             axle = self._axle(name)
             load = self._wheel_load(name)
-            if self._unsprung(axle) >= 0.5 * load / self.gravity:
+            if self.calc_unsprung_mass(axle) >= 0.5 * load / self.gravity:
                 yield f"{name}.unsprung_mass", "more than half of what stands on that wheel"
                 return
             if load / axle.tyre_stiffness > 0.2 * axle.wheel_radius:
@@ -192,12 +192,13 @@ class Handbook:
         front = self.mass * (self.gravity * arm + deceleration * self.center_of_mass_height) / self.wheelbase
         return 0.5 * (front if name == "front" else self.mass * self.gravity - front)
 
-    def _unsprung(self, axle: HandbookAxle) -> float:
+    def calc_unsprung_mass(self, axle: HandbookAxle) -> float:
+        """Unsprung mass per wheel, given or by default, kg."""
         return 0.03 * self.mass if axle.unsprung_mass is None else axle.unsprung_mass
 
     def _sprung(self, name: str) -> float:
         """Mass that one wheel carries, kg."""
-        return self._wheel_load(name) / self.gravity - self._unsprung(self._axle(name))
+        return self._wheel_load(name) / self.gravity - self.calc_unsprung_mass(self._axle(name))
 
     def _wheel_rate(self, name: str) -> float:
         """Wheel rate of the springs, N/m."""
@@ -206,12 +207,12 @@ class Handbook:
         given = axle.wheel_rate
         return self._sprung(name) * (2 * math.pi * ride) ** 2 if given is None else given
 
-    def _roll_stiffness(self, name: str) -> float:
+    def calc_roll_stiffness(self, name: str) -> float:
         """Roll stiffness of the axle's anti-roll bar, given or by default, N·m/rad."""
         given = self._axle(name).roll_stiffness
         if given is not None:
             return given
-        missing = self._calc_roll_stiffness()
+        missing = self._calc_usual_roll_stiffness()
         loads: dict[str, float] = {}
         for n in ("front", "rear"):
             axle = self._axle(n)
@@ -220,12 +221,14 @@ class Handbook:
                 loads[n] = self._wheel_load(n)
         return max(missing, 0.0) * loads[name] / sum(loads.values())
 
-    def _calc_roll_stiffness(self) -> float:
+    def _calc_usual_roll_stiffness(self) -> float:
         """Roll stiffness of springs and bars with which the body rolls by `_ROLL_PER_G` at 1 g, N·m/rad."""
         of_body = on_tyres = 0.0
         for name in ("front", "rear"):
             axle, mass = self._axle(name), 2.0 * self._sprung(name)
-            of_body -= 2.0 * self._unsprung(axle) * axle.wheel_radius + mass * axle.roll_center_height
+            of_body -= (
+                2.0 * self.calc_unsprung_mass(axle) * axle.wheel_radius + mass * axle.roll_center_height
+            )
             on_tyres += 0.5 * axle.tyre_stiffness * axle.track**2
         # Moment of the body about its roll axis at 1 g; as the body rolls, its weight adds to the moment.
         of_car = self.mass * self.center_of_mass_height
@@ -291,7 +294,7 @@ class Handbook:
 
     def _corner(self, name: str) -> Axle:
         axle, points = self._axle(name), self._points[name]
-        load, unsprung, sprung = self._wheel_load(name), self._unsprung(axle), self._sprung(name)
+        load, unsprung, sprung = self._wheel_load(name), self.calc_unsprung_mass(axle), self._sprung(name)
         corner = Corner.of(points)
         rates = calc_rates(corner)
 
@@ -340,7 +343,7 @@ class Handbook:
             # Dampers are softer in bump than in rebound: a ratio of 2 to 3 is common.
             damper=Damper(bump=0.8 * damping, rebound=1.2 * damping),
             stops=Stops(bump=axle.bump_travel * rates.strut, droop=axle.droop_travel * rates.strut),
-            anti_roll_bar=self._roll_stiffness(name) / lift**2,
+            anti_roll_bar=self.calc_roll_stiffness(name) / lift**2,
             brake=Brake(gain=gain),
             differential=axle.differential,
             tyre=_tyre(axle, load),

@@ -384,7 +384,14 @@ def with_defaults(file: File) -> File:
             own = replace(own, damping_ratio=0.3)
         if own.relaxation_length is None:
             own = replace(own, relaxation_length=1.3 * own.wheel_radius)
-        return replace(own, brake_gain=getattr(car, name).brake.gain)
+        found = getattr(car, name)
+        return replace(
+            own,
+            roll_stiffness=v.calc_roll_stiffness(name),
+            unsprung_mass=v.calc_unsprung_mass(own),
+            wheel_inertia=found.wheel.axial_inertia,
+            brake_gain=found.brake.gain,
+        )
 
     complete = replace(v, inertia=v.calc_inertia(), front=axle("front"), rear=axle("rear"))
     return replace(file, vehicle=complete)

@@ -144,7 +144,7 @@ class FixJumps:
         if jumps or contradicts or (not accepted and self._drifts_from_estimate()):
             self._last_ns = t_ns
             if self._agreed_ns is not None and t_ns - self._agreed_ns > _AGREEING_NS:
-                self._doubtful_ns = self._doubtful_ns or t_ns
+                self._doubtful_ns = t_ns if self._doubtful_ns is None else self._doubtful_ns
                 if not self.is_contradicting(t_ns):  # so that it was used
                     drift = self._find_estimates_drift() if followed is None else followed
                     before = self._followed
