@@ -58,6 +58,7 @@ def test_processes_find_the_same(drives, here):
         assert found(drives, executor) == here
 
 
+@pytest.mark.slow
 def test_a_cluster_differentiates_the_same(drives):
     """Of which a fit is made."""
     pytest.importorskip("distributed")

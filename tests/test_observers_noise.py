@@ -257,10 +257,10 @@ def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
 @pytest.mark.parametrize(
     ("mechanism", "sensors", "name"),
     [
-        ("four_bar", "crank_gyros", "SCKF"),
+        ("four_bar", "encoders", "errorEKF"),
+        pytest.param("four_bar", "crank_gyros", "SCKF", marks=pytest.mark.slow),
         pytest.param("five_bar", "coupler_gyros", "errorEKF_AFE", marks=pytest.mark.slow),
         pytest.param("five_bar", "encoders", "DEKF", marks=pytest.mark.slow),
-        pytest.param("four_bar", "encoders", "errorEKF", marks=pytest.mark.slow),
         pytest.param("five_bar", "crank_gyros", "DIEKFpm", marks=pytest.mark.slow),
         pytest.param("five_bar", "coupler_gyros", "UKF-TR", marks=pytest.mark.slow),
     ],
