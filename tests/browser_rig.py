@@ -20,7 +20,7 @@ _WITHIN_S = 30.0
 
 
 class Tab:
-    """A page in the browser. Everything that goes wrong in it is in `errors`."""
+    """A page in the browser. `errors` collects its exceptions, error log entries and console warnings."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -65,7 +65,7 @@ class Tab:
             time.sleep(0.03)
 
     def text(self, name: str) -> str:
-        """That of the element with this id."""
+        """Text of the element with this id."""
         text: str = self.run(f"document.getElementById({name!r}).textContent")
         return text
 
@@ -98,7 +98,7 @@ def browser(folder: Path) -> Iterator[Tab]:
     assert CHROMIUM is not None
     arguments = [
         *("--headless=new", "--remote-debugging-port=0", f"--user-data-dir={folder}", "--no-first-run"),
-        # In containers there is neither a sandbox for root nor a large /dev/shm; nothing but our own page is loaded.
+        # In containers, root gets no sandbox and /dev/shm is small. Only our own page is loaded.
         *("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-extensions", "about:blank"),
         *("--disable-background-networking", "--disable-component-update", "--hide-scrollbars"),
     ]

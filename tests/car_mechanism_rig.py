@@ -1,7 +1,7 @@
-"""A car and the same car as a mechanism, and the coordinates of the one from those of the other.
+"""A car, the same car as a mechanism, and the car's coordinates computed from the mechanism.
 
-What the car's compiled program has for coordinates are points and directions of its bodies; where these are in the
-mechanism follows from poses and twists of its bodies. Natural coordinates: velocities are a constant map of q̇.
+The coordinates of the car's compiled program are points and directions of its bodies. The poses and twists of the
+mechanism's bodies give their values. The mechanism has natural coordinates: velocities are a constant map of q̇.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vehicled.vehicle.equations import EQUATIONS
 from vehicled.vehicle.parameters import Vehicle
 
 CARS = ("prototype", "compact", "live axle")
-"""Double wishbones; MacPherson struts and semi-trailing arms; a rigid axle behind."""
+"""Double wishbones; MacPherson struts and semi-trailing arms; a rigid rear axle."""
 
 
 @lru_cache
@@ -30,7 +30,7 @@ def vehicle_of(name: str) -> Vehicle:
 
 
 class Pair:
-    """A car under way and its mechanism."""
+    """A moving car and its mechanism."""
 
     def __init__(self, name: str) -> None:
         self.name, self.rig = name, Rig(vehicle_of(name))
@@ -44,7 +44,10 @@ class Pair:
         self.branch = [n[:-3] for n in names if n.endswith(" fl")]
 
     def drive(self, duration: float = 0.6) -> Forces:
-        """Steering, braking and driving, with a filter's force, on a road of different heights under the wheels."""
+        """Drive with steering, braking, an external force, and a different road height under each wheel.
+
+        Cars other than the compact have a drive torque as well. Returns the forces on the mechanism.
+        """
         self.car.workspace[:] = self.rest
         self.rig.roll(14.0)
         self.car.corner_inputs[6] = 0.012, -0.01, 0.02, 0.004
@@ -56,7 +59,7 @@ class Pair:
         return self.twin.follow()
 
     def body_of(self, coordinate: str, w: str) -> str:
-        """The mechanism's body that a basic vector of the car belongs to."""
+        """The mechanism's body to which a basic vector of the car belongs."""
         if coordinate in ("r1", "v1", "v2", "v3"):
             return "chassis"
         if coordinate == "rack" or coordinate.startswith("axle."):
@@ -69,14 +72,14 @@ class Pair:
         return next(b for b in (f"knuckle_{w}", f"arm_{w}", "axle") if b in bodies)
 
     def is_dummy(self, coordinate: str, corner: int) -> bool:
-        """Whether it is of a body that only the other axle has: without mass, it carries nothing."""
+        """Whether the coordinate belongs to a body that only the other axle has: a massless placeholder."""
         has = self.mechanism.compiled.bodies
         w = WHEELS[corner]
         lacks_upper = coordinate == "upper.normal" and f"upper_wishbone_{w}" not in has
         return lacks_upper or (coordinate == "lower.normal" and w[0] == "r" and "axle" in has)
 
     def calc_coordinates(self, order: int) -> tuple[np.ndarray, np.ndarray]:
-        """q (order 0), q̇ (1) or q̈ (2) of the car as they follow from the mechanism: root (k,) and branches (k, 4)."""
+        """q (order 0), q̇ (1) or q̈ (2) of the car, computed from the mechanism: root (k,) and branches (k, 4)."""
         car = self.car
         saved = car.workspace.copy()
         car.call(car.kernels.design)
@@ -121,14 +124,14 @@ class Pair:
         return float(sd @ turning + s @ (0.5 * np.cross(e, edd).sum(axis=0)))
 
     def give(self, *orders: int) -> None:
-        """Put rates or accelerations of the mechanism into the car; what only the other axle has keeps its own."""
+        """Copy rates or accelerations of the mechanism to the car. Placeholder coordinates keep their values."""
         for order in orders:
             for prefix, values in zip(("", "branch."), self.calc_coordinates(order), strict=True):
                 there = self.car.view(prefix + ("q", "qd", "qdd")[order])
                 there[...] = np.where(np.isnan(values), there, values)
 
     def calc_residual(self) -> tuple[np.ndarray, np.ndarray]:
-        """M q̈ − Q of the car at present, without reactions: of the root and of the branches."""
+        """M q̈ − Q in the car's present state, without constraint reactions: of the root and of the branches."""
         copy = self.equations
         copy.update()
         copy.view("integration")[0] = 0.0

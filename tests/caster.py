@@ -1,4 +1,4 @@
-"""A caster for tests, whose connections functions handle, with whatever casters do wrong; and a client of it."""
+"""An NTRIP caster for tests, and a client of it. One function handles each connection and may imitate any fault."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from drivers import corrections as module
 from drivers.corrections import CorrectionOptions, Corrections
 
 FRAME_1005 = bytes.fromhex("d300133ed7d30202980edeef34b4bd62ac0941986f33360b98")
-"""The example of the standard (RTCM 10403): station 2003."""
+"""The example message of the standard (RTCM 10403): station 2003."""
 STATION_1005 = (1114104.5999, -4850729.7108, 3975521.4643)
-"""Its antenna, m, Earth-centred."""
+"""Position of the antenna of station 2003, m, Earth-centred."""
 
 
 def make_frame(number: int, length: int = 40, fill: int = 0xD3) -> bytes:
-    """A frame with the checksum of pyrtcm; filled with preambles, which must not be taken for those of frames."""
+    """A frame with pyrtcm's checksum. Its payload is filled with preamble bytes, which start no frame."""
     payload = struct.pack(">H", number << 4) + bytes([fill]) * (length - 2)
     message = b"\xd3" + struct.pack(">H", length) + payload
     return message + crc2bytes(message)
@@ -39,7 +39,7 @@ CHUNKED = HTTP + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 class Visit:
-    """One connection, as the function that handles it gets it."""
+    """One connection, as passed to its handler function."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -49,7 +49,7 @@ class Visit:
         while b"\r\n\r\n" not in self.head:
             data = self.connection.recv(4096)
             self.head += data
-            if not self.head.startswith(b"GET "):  # perhaps the begin of TLS
+            if not self.head.startswith(b"GET "):  # perhaps a TLS handshake
                 break
         return self.head
 
@@ -60,7 +60,7 @@ class Visit:
         self.send(b"%x;ignored=1\r\n%s\r\n" % (len(data), data))
 
     def send_slowly(self, data: bytes, sizes: tuple[int, ...]) -> None:
-        """In pieces of these sizes, again and again, each as a packet."""
+        """Send the data in pieces, each as its own packet. The sequence of sizes repeats."""
         at = 0
         for i in range(len(data)):
             if at >= len(data):
@@ -70,7 +70,7 @@ class Visit:
             time.sleep(0.001)
 
     def wait(self, seconds: float = 20.0) -> bytes:
-        """What else the client sends, until it goes."""
+        """Read what the client sends until it disconnects or sends nothing for so many seconds."""
         self.connection.settimeout(seconds)
         got = b""
         with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ class Visit:
 
 
 class TestCaster:
-    """Listens on a port of this machine. The n-th function handles the n-th connection, the last one all others."""
+    """Listens on a local port. The n-th function handles the n-th connection; the last one handles all later ones."""
 
     __test__ = False
 
@@ -134,7 +134,7 @@ class TestCaster:
 
 
 def quicken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would wait half a second or a minute waits a moment."""
+    """Shorten the client's waits from seconds or minutes to milliseconds."""
     monkeypatch.setattr(module, "_REFUSED_NS", 50_000_000)
     monkeypatch.setattr("vehicled.backoff._FIRST_WAIT_NS", 10_000_000)
     monkeypatch.setattr(module, "_SUMMARY_NS", 10_000_000)

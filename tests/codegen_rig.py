@@ -1,4 +1,4 @@
-"""Generated source code beside the machine code of the same kernels, on the same numbers."""
+"""Compares generated source code with the machine code of the same kernels on the same numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 
 
 class CompiledC:
-    """A library's C, compiled, with its struct as one array of numbers."""
+    """A library's compiled C code, with its struct as one array of numbers."""
 
     def __init__(self, library: Library, files: dict[str, str], folder: Path) -> None:
         for name, text in files.items():
@@ -44,7 +44,7 @@ class CompiledC:
 
 
 def load_python(library: Library) -> ModuleType:
-    """Its Python module, written and executed."""
+    """Write the library's Python module and execute it."""
     (text,) = python_library.write(library).values()
     module = ModuleType(library.name)
     exec(text, module.__dict__)
@@ -68,7 +68,7 @@ def assert_same(found, expected, name):
 
 
 def compare_with_machine_code(library, text):
-    """Every function, from random numbers in all arrays about the start, to 1e-12 of the largest result."""
+    """Compare every function on random values near the start values, to 1e-12 of the largest result."""
     program = library.program
     (routine,) = library.routines
     code = compile_program(program, (routine,)).functions

@@ -1,4 +1,4 @@
-"""Settings of all test processes, and the order of the tests' files."""
+"""Settings of all test processes, and the order of the test files."""
 
 import gc
 import os
@@ -8,14 +8,14 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# There is a process per core, and matrices are small: threads of the linear algebra would only wait for each other.
-# Before NumPy is imported; programs that tests start inherit it.
+# One test process runs per core, and matrices are small: threads of linear algebra would only wait for each other.
+# This must precede the import of NumPy. Programs that tests start inherit it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A worker keeps the graphs of many models; the collector, at its usual rate, traverses all of them too often.
+# A worker keeps the graphs of many models. At its default rate, the garbage collector traverses them too often.
 gc.set_threshold(50_000, 20, 50)
 
-# How long an example takes depends on what else the machine does.
+# The time of an example depends on the machine's other load.
 hypothesis.settings.register_profile("tests", hypothesis.settings.default, deadline=None)
 hypothesis.settings.load_profile("tests")
 
@@ -44,8 +44,8 @@ LONG = (
     "test_robustness_plants.py",
     "test_suspension_exudyn.py",
 )
-"""These begin first, in this order: one that began last would run on when the other processes have no more to do.
-Two that run in real time do not follow each other, as they would run beside each other."""
+"""Long files, which start first and in this order. If one started last, the other processes would be idle meanwhile.
+Neighbours in this list run at the same time, so no two neighbours are files that run in real time."""
 
 
 def pytest_collection_modifyitems(items):
@@ -55,15 +55,15 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="module", autouse=True)
 def heap():
-    """What earlier files keep is left out of collections: one of all that a worker has in the end takes a second."""
+    """Exclude objects of earlier files from garbage collection: to collect all objects of a worker takes a second."""
     gc.collect()
     gc.freeze()
-    gc.unfreeze = lambda: None  # so that it stays so after a loop and a benchmark, which freeze too
+    gc.unfreeze = lambda: None  # a loop or a benchmark, which freeze too, must not undo this
 
 
 @pytest.fixture
 def socket_folder():
-    """A folder for sockets: the path of one must not be longer than 107 bytes, and that of `tmp_path` may be."""
+    """A folder for sockets. The path of a socket is limited to 107 bytes; paths in `tmp_path` may be longer."""
     with tempfile.TemporaryDirectory(prefix="v") as folder:
         yield Path(folder)
 
@@ -91,7 +91,7 @@ def connect():
 
 @pytest.fixture
 def publisher():
-    """Of results, at a port of this machine."""
+    """A publisher of results at a local port."""
     from vehicled.daemon.endpoints import Endpoints, PublishOptions
     from vehicled.daemon.publisher import Publisher
 

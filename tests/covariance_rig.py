@@ -16,7 +16,7 @@ from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.program import KernelHandle, Program, Span
 
 COMPONENTS = 3
-"""Of the largest observation."""
+"""Number of components of the largest observation."""
 
 
 class Dense:
@@ -58,11 +58,11 @@ class Dense:
         self.propagate, self._angle = self.bind(propagate), self.bind(angle)
         self.observations = [self.bind(kernel) for kernel in observations]
         self.observed = [self.address(kernel) for kernel in observations]
-        """Their addresses."""
+        """Addresses of the kernels in `observations`."""
         self.gated = [self.address(kernel) for kernel in gated]
         """Addresses of kernels that evaluate an observation and update with it if `nis` is less than `limit`."""
         self.considering = [self.address(kernel) for kernel in considering]
-        """The same, without a correction of those states."""
+        """Addresses of kernels that do the same without correcting the states in `considered`."""
         self.gate = self._layout.places["nis"].offset, self._layout.places["limit"].offset
         self.moment = place_moment(self, past_pose)
         self.errors = Covariance(n, self, kernels.updates)
@@ -88,14 +88,14 @@ class Dense:
         self.errors.matrix = random_covariance(rng, self.errors.size)
 
     def calc_by_expressions(self, kernel: KernelHandle) -> dict[int, float]:
-        """What a kernel stores, by place, as its expressions say."""
+        """Values that a kernel stores, by place, evaluated from its expressions."""
         declared = self.program.kernels[kernel]
         known = {atom: float(self.workspace[place]) for atom, place in declared.loads.items()}
         values = evaluate([e for *_, e in declared.stores], known, FLOAT)
         return {place: value for (place, *_), value in zip(declared.stores, values, strict=True)}
 
     def run(self, kernel: KernelHandle) -> np.ndarray:
-        """The workspace after a kernel's code."""
+        """Run a kernel's code; returns the workspace."""
         self.bind(kernel)()
         return self.workspace
 
@@ -109,7 +109,7 @@ class Dense:
         return self.errors.nis.item()
 
     def evaluate_angle(self, value: float, predicted: float) -> float:
-        """The innovation."""
+        """Innovation of an angle."""
         self.view("predicted")[0] = predicted
         self.errors.value[0], self.errors.noise[0], self.errors.x[:] = value, 1.0, 0.0
         self._angle()

@@ -1,4 +1,4 @@
-"""Stand-ins for what surrounds the daemon: a clock that tests move, an estimator, publisher and recorder."""
+"""Fakes of the daemon's parts: a clock that tests set, an estimator, and a publisher that is also the recorder."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class FakeClock:
         self.oversleep = 0
         self.slept: list[int] = []
         self.away = 0
-        """ns for which the machine was suspended."""
+        """Time for which the machine was suspended, ns."""
 
     def suspended(self) -> int:
         return self.away
@@ -43,7 +43,7 @@ def make_innovation(t: int, source: str = "imu") -> Innovation:
 
 
 class FakeEstimator:
-    """Counts what it is given into x; one innovation per measurement. `on_step(t)` may raise or take time."""
+    """Estimates x as the count of its measurements; one innovation for each. `on_step(t)` may raise or take time."""
 
     def __init__(self, on_step: Any = None) -> None:
         self.on_step = on_step or (lambda t: None)
@@ -81,7 +81,7 @@ class FakeEstimator:
 
 
 class Collector:
-    """Publisher and recorder in one: keeps everything in the order in which it came."""
+    """Publisher and recorder in one: keeps everything in order of arrival."""
 
     def __init__(self) -> None:
         self.published: list[Estimate | None] = []

@@ -23,12 +23,12 @@ TEXT = settings.config_path("prototype").read_text(encoding="utf-8")
 
 @lru_cache
 def prototype_file(tuning: bool = False) -> File:
-    """In the form for identification, or for tuning."""
+    """The prototype's file in the form for identification, or for tuning."""
     return with_defaults(calc_filter_form(settings.loads(TEXT, File), tuning)[0])
 
 
 def changed(**theta: float) -> File:
-    """The prototype with parameters off by what is estimated; `__` stands for a dot."""
+    """The prototype with parameters changed by these `theta`; `__` stands for a dot."""
     names = [n.replace("__", ".") for n in theta]
     return apply(prototype_file(), [PARAMETERS[n] for n in names], theta.values())
 
@@ -40,7 +40,7 @@ def drive(file: File, scenario: Scenario, seed: int = 3) -> list[Step]:
 
 
 def mixed(seconds: float) -> Scenario:
-    """With torques in true scale: a mass is known no better than they are."""
+    """The mixed drive without plant errors and without scale errors of torques, which would bias the mass."""
     given = find_scenario("mixed_drive")
     torques = SimulatedSignal(noise=5.0, bias=2.0, quantisation=0.2)
     sensors = dataclasses.replace(given.sensors, wheel_torques=torques)
@@ -48,6 +48,6 @@ def mixed(seconds: float) -> Scenario:
 
 
 def bend(seconds: float) -> Scenario:
-    """At 15 m/s from the first instant, to the left and to the right, with the wheels driven."""
+    """15 m/s from the start, bends to the left and to the right, driven wheels."""
     inputs = DriveInputs(rack=[(0.5, 0.0), (1.0, 0.012), (2.5, 0.012), (3.0, -0.01)], rear_torque=400.0)
     return Scenario(duration=seconds, initial=InitialMotion(speed=15.0), inputs=inputs)

@@ -1,4 +1,4 @@
-"""Whether two trees compute the same: replays, identification and tuning, recorded by one and compared with another.
+"""Checks that two trees compute the same results in replays, identification and tuning.
 
     python tests/equivalence.py record BEFORE        in the tree as it was
     python tests/equivalence.py record AFTER BEFORE  in the changed tree, on the same logs
@@ -6,14 +6,14 @@
     python tests/equivalence.py record ROUNDED BEFORE --perturb
     python tests/equivalence.py compare BEFORE AFTER ROUNDED
 
-Everything goes through the command line, so that the same script serves for any tree. Recorded are all estimates and
-innovation records of `mixed_drive` with either receiver by every kind of filter, of the Ferrari sample, and of a log
-with late, missing and absurd data; and what one `identify` and one `tune` find.
+All results come from the command line, so that one script serves for any tree. `record` keeps all estimates and
+innovations of `mixed_drive` with either receiver and every kind of filter, of the Ferrari sample, and of a log with
+late, missing and absurd data. It also keeps the results of one `identify` and one `tune`.
 
-`compare` requires the same innovations accepted, and numbers that are equal or differ by at most 1e-7 of their spread
-over the drive; it exits with 1 where that does not hold. Some quantities amplify rounding by more: sideslip and tyre
-damping of a car at standstill. How much, `--perturb` shows: it records the same tree with one noise figure changed in
-its last digit. With such a recording, a difference may be as large as twice that.
+`compare` requires the same innovations to be accepted, and numbers to differ by at most 1e-7 of their spread over the
+drive; otherwise it exits with 1. Some quantities amplify rounding errors by more: sideslip and tyre damping of a car
+at standstill. `--perturb` shows by how much: it records the same tree with one noise figure changed in its last
+digit. With such a recording, a difference may be twice as large as the one that the perturbation causes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from mcap.reader import make_reader
 
 KINDS = ("errorEKF", "errorEKF_EJ", "errorEKF_FE", "DEKF", "UKF")
 TOLERANCE = 1e-7
-"""Of a column's spread over the drive."""
+"""Largest permitted difference, as a share of a column's spread over the drive."""
 IDENTIFIED = 1e-4
-"""Of parameters and their deviations, relative: a search ends where a criterion hardly changes."""
+"""Largest permitted difference of parameters, in their standard deviations: a search ends once its criterion hardly
+changes."""
 TREE = Path(__file__).parent.parent
 PROGRAM = """
 import sys
@@ -46,8 +47,8 @@ Instances.tolerance = 1e-13
 from vehicled.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-"""Newton iterations go on until only rounding is left. With the tolerance of the car, rounding may decide whether one
-more iteration is made, which changes an estimate by as much as 1e-6 of a column's spread."""
+"""Newton iterations continue until only rounding errors remain. With the car's own tolerance, rounding may decide
+whether one more iteration is made, which changes an estimate by up to 1e-6 of a column's spread."""
 
 
 def vehicled(*arguments: str | Path) -> str:
@@ -60,7 +61,7 @@ def vehicled(*arguments: str | Path) -> str:
 
 
 def make_logs(folder: Path) -> None:
-    """The drives; `hostile.csv` is the conventional one with everything that goes wrong in a car."""
+    """The drives. `hostile.csv` is the conventional one with the faults of `damage`."""
     for gnss in ("rtk", "conventional"):
         log = folder / f"{gnss}.csv"
         vehicled(
@@ -82,13 +83,13 @@ def damage(source: Path, target: Path) -> None:
     for n, row in enumerate(rows):
         t = float(row["t"])
         if 12.0 < t < 12.5 or 40.0 < t < 42.6:
-            continue  # nothing at all: a short gap and one that makes the filter start anew
+            continue  # no data at all: a short gap, and one after which the filter initialises again
         if 15.0 < t < 17.0:
             row |= {c: "" for c in columns if c.startswith("imu.")}
         if 20.0 < t < 24.0:
             row |= {c: "" for c in columns if c.startswith("gnss.")}
         if 25.0 < t < 28.0 and row.get("gnss.lat"):
-            row["gnss.arrival"] = f"{t + 1.3:.6f}"  # later than the memory reaches
+            row["gnss.arrival"] = f"{t + 1.3:.6f}"  # older than the filter's history
         if 29.0 < t < 33.0 and row.get("gnss.lat"):
             row["gnss.lat"] = f"{float(row['gnss.lat']) + 2e-4:.9f}"
         if n % 997 == 0:
@@ -110,7 +111,7 @@ def damage(source: Path, target: Path) -> None:
 
 
 def make_configurations(folder: Path, perturb: bool) -> None:
-    """The prototype by every kind of filter, and with the optional states."""
+    """The prototype with every kind of filter, and with the optional states."""
     prototype = (TREE / "config" / "prototype.yaml").read_text()
     if perturb:
         (noise,) = re.findall(r"(?m)^    yaw: (\S+) rad/s²/√Hz", prototype)
@@ -122,7 +123,7 @@ def make_configurations(folder: Path, perturb: bool) -> None:
         text, count = re.subn(r"(?m)^  kind: errorEKF\w*", f"  kind: {kind}", prototype)
         assert count == 1
         (folder / f"{kind}.yaml").write_text(text)
-    # The Ferrari has the state of an unknown drive force.
+    # The Ferrari's file already has the state of an unmeasured drive force.
     optional, count = re.subn(r"(?m)^  suspension: null.*$", "  suspension: {travel: 0.5 mm}", prototype)
     assert count == 1
     (folder / "suspension.yaml").write_text(optional)
@@ -176,7 +177,7 @@ def record(folder: Path, given: Path | None, perturb: bool) -> None:
 
 
 def read(recording: Path) -> tuple[dict[str, np.ndarray], dict[str, list[str]], str]:
-    """All numbers of a recording's estimates and innovations by topic and field, all words, and a digest of both."""
+    """Numbers and words of a recording's estimates and innovations, by topic and field, and a digest of both."""
     numbers: dict[str, list[float]] = {}
     words: dict[str, list[str]] = {}
     counts: dict[str, int] = {}
@@ -202,7 +203,7 @@ def read(recording: Path) -> tuple[dict[str, np.ndarray], dict[str, list[str]], 
             topic = channel.topic[1:]
             content = json.loads(message.data)
             if topic == "innovation":
-                # By sensor: a column then holds one quantity.
+                # One topic per sensor, so that each column holds one quantity.
                 topic = f"innovation {content.get('sensor')}"
             row = counts[topic] = counts.get(topic, -1) + 1
             take(topic, row, "", content)
@@ -220,7 +221,7 @@ def read(recording: Path) -> tuple[dict[str, np.ndarray], dict[str, list[str]], 
 
 
 def compare(before: Path, after: Path, rounded: Path | None) -> bool:
-    """Prints what differs; whether all that has to be equal is."""
+    """Print all differences; true if the recordings agree within the tolerances."""
     old, new = (json.loads((folder / "digests.json").read_text()) for folder in (before, after))
     good = True
     for name in old:
@@ -258,7 +259,7 @@ def _compare_run(before: Path, after: Path, rounded: Path | None) -> tuple[bool,
 
 
 def _differences(old: dict[str, np.ndarray], folder: Path) -> dict[str, float]:
-    """By column: largest difference over the spread; infinite where other values are missing."""
+    """Largest difference of each column, divided by its spread; infinite if shapes or missing values differ."""
     shares = {}
     with np.load(folder.with_suffix(".npz")) as new:
         for name in {*old, *new}:

@@ -1,4 +1,4 @@
-"""The estimator on simulated drives: one run of the plant per drive, as many sets of sensor errors as wanted."""
+"""The estimator on simulated drives. The plant runs once per drive; sensor errors can be drawn many times."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ def prototype() -> Configuration:
 
 
 def with_sensors(**changes: Any) -> Configuration:
-    """The prototype with some of its sensors changed; None for absent."""
+    """The prototype with some of its sensors changed; None removes a sensor."""
     given = prototype()
     return dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, **changes))
 
 
 def with_known_time(configuration: Configuration | None = None) -> Configuration:
-    """Of fixes; by default of the prototype.
+    """A configuration, by default the prototype's, with a known latency of fixes.
 
-    Otherwise their latency is found while the car changes its speed, and the place along the track with it.
+    If the latency is unknown, the filter estimates it once the speed changes; until then, the position along the
+    track is uncertain.
     """
     given = configuration or prototype()
     assert given.sensors.gnss is not None
@@ -53,9 +54,9 @@ def with_known_time(configuration: Configuration | None = None) -> Configuration
 
 
 def equipped(heading: Baseline = Baseline(), **changes: Any) -> Configuration:  # noqa: B008 (frozen)
-    """The prototype with two receivers of two antennas each, and an optical sensor of its velocity.
+    """The prototype with two receivers of two antennas each, and an optical velocity sensor.
 
-    One model for all tests of these, as it takes seconds to compile.
+    All tests of these sensors share this model, which takes seconds to compile.
     """
     given = dataclasses.replace(prototype().sensors.gnss, heading=heading)
     default = {"gnss": given, "gnss2": Gnss2(heading=Baseline()), "velocity": BodyVelocity()}
@@ -63,7 +64,7 @@ def equipped(heading: Baseline = Baseline(), **changes: Any) -> Configuration:  
 
 
 class Drive:
-    """What a plant did, for any sensors; with those of the prototype where no others are given."""
+    """A simulated motion of a plant, for measurements by any sensors; by default, by the prototype's."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Drive:
         return (len(self._values) - 1) * float(STEP_NS)
 
     def begin(self, seconds: float) -> Drive:
-        """Its first part, as it would be by itself."""
+        """The first seconds of the drive, as a drive of their own."""
         part, rows = copy(self), round(seconds * SECOND / STEP_NS) + 1
         track = self._track
         part._track = Track(track.t[:rows], {c: v[:rows] for c, v in track.columns.items()}, track.gravity)
@@ -90,7 +91,7 @@ class Drive:
         return part
 
     def mounted(self, configuration: Configuration) -> Drive:
-        """The same drive of a car that has its sensors elsewhere."""
+        """The same drive with sensors at the positions of this configuration."""
         other = copy(self)
         other._mounting = find_places(configuration.sensors)
         return other
@@ -101,7 +102,7 @@ class Drive:
         return measure(self._track, chosen, self._mounting, seed, self._equipment)
 
     def truth(self, t_ns: np.ndarray, column: str) -> np.ndarray:
-        """A column of the truth at times within the drive; yaw without jumps."""
+        """A column of the truth at times within the drive; yaw is unwrapped."""
         values = self._values[:, ESTIMATE_INDEX[column]]
         if column == "yaw":
             values = np.unwrap(values)
@@ -112,8 +113,8 @@ _longest: dict[str, tuple[float, Drive]] = {}
 
 
 def _begin(name: str, scenario: Scenario, seconds: float) -> Drive:
-    """The longest drive so far begins as the shorter ones do; the first is the scenario's own, so that there is
-    seldom a longer one."""
+    """Cut the drive from the longest one simulated so far. The first one has at least the scenario's own duration, so
+    that longer ones are seldom needed."""
     if name not in _longest or _longest[name][0] < seconds:
         longest = max(seconds, scenario.duration)
         _longest[name] = longest, Drive(dataclasses.replace(scenario, duration=longest))
@@ -122,13 +123,13 @@ def _begin(name: str, scenario: Scenario, seconds: float) -> Drive:
 
 @lru_cache
 def mixed(seconds: float = 25.0) -> Drive:
-    """The first part of the mixed drive: standstill, start, corners; the plant off by the standard errors."""
+    """The first part of the mixed drive: standstill, start, corners; the plant has the standard errors."""
     return _begin("mixed", dataclasses.replace(find_scenario("mixed_drive"), duration=25.0), seconds)
 
 
 @lru_cache
 def cruise(seconds: float = 8.0) -> Drive:
-    """From the first instant at 15 m/s, with a gentle bend; the plant as the file says."""
+    """15 m/s from the start, with a gentle bend; the plant is as configured."""
     inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, 0.004), (5.0, 0.004), (6.0, 0.0)], rear_torque=90.0)
     initial = InitialMotion(speed=15.0, yaw=0.5)
     return _begin("cruise", Scenario(duration=8.0, initial=initial, inputs=inputs), seconds)
@@ -136,7 +137,7 @@ def cruise(seconds: float = 8.0) -> Drive:
 
 @lru_cache
 def bends(seconds: float = 6.5) -> Drive:
-    """From the first instant at 15 m/s through bends to both sides; the plant off by the standard errors."""
+    """15 m/s from the start, through bends to both sides; the plant has the standard errors."""
     inputs = DriveInputs(rack=[(0.5, 0.0), (1.0, 0.006), (2.5, 0.006), (3.5, -0.006)], rear_torque=150.0)
     initial = InitialMotion(speed=15.0, yaw=0.5)
     scenario = Scenario(duration=6.5, initial=initial, inputs=inputs, plant=STANDARD_ERRORS)
@@ -154,7 +155,7 @@ def steps(measurements: Iterable[Measurement], period: int = PERIOD) -> list[Ste
 
 
 class Run:
-    """An estimator after its measurements, and all that it published."""
+    """Runs an estimator on measurements and keeps all that it publishes."""
 
     def __init__(
         self,
@@ -199,7 +200,7 @@ class Run:
 
 
 class RoadRun(Run):
-    """`added`: (estimates, 20) what road and unmeasured drive have added, at ADDED_PLACES."""
+    """Also keeps `added`: (estimates, 20) additions by road and unmeasured drive, at ADDED_PLACES."""
 
     def __init__(self, configuration: Configuration, given: Iterable[Step], **more: Any):
         self._added: list[list[float]] = []
@@ -222,7 +223,7 @@ def rms(values: np.ndarray) -> float:
 
 
 def without(measurements: Iterable[Measurement], *prefixes: str) -> list[Measurement]:
-    """Measurements without the channels that begin so."""
+    """Measurements without the channels that begin with these prefixes."""
     kept = []
     for m in measurements:
         values = {c: v for c, v in m.values.items() if not c.startswith(prefixes)}
@@ -232,7 +233,7 @@ def without(measurements: Iterable[Measurement], *prefixes: str) -> list[Measure
 
 
 def only(measurements: Iterable[Measurement], *prefixes: str) -> list[Measurement]:
-    """Measurements with no channels but those that begin so."""
+    """Measurements with only the channels that begin with these prefixes."""
     kept = []
     for m in measurements:
         values = {c: v for c, v in m.values.items() if c.startswith(prefixes)}

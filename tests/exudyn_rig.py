@@ -1,7 +1,7 @@
-"""A car of any suspension in Exudyn, from its description as a mechanism: bodies and joints as Exudyn has them.
+"""A car of any suspension in Exudyn, built from the car's description as a mechanism with Exudyn's bodies and joints.
 
-Springs, dampers and tyres are this rig's own formulas, on the plain tyre law; bars, stops and air are not there. The
-rack follows its course by a very stiff spring-damper, as Exudyn has no moving constraint between bodies.
+Springs, dampers and tyres are formulas of this rig, with the plain tyre law. There are no anti-roll bars, bump stops
+or aerodynamics. A very stiff spring-damper moves the rack, as Exudyn has no moving constraint between bodies.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from vehicled.vehicle.mechanism import describe_car
 from vehicled.vehicle.parameters import Aerodynamics, Stops, Vehicle
 
 _STIFFNESS, _DAMPING = 1e9, 2e6
-"""N/m and N·s/m of what moves the rack."""
+"""N/m and N·s/m of the spring-damper that moves the rack."""
 _RADIUS = 0.8
 """Spectral radius of the generalised α method."""
 
 
 def simplify(v: Vehicle) -> Vehicle:
-    """The car as this rig has it: without bars and air, and with stops that are never met."""
+    """The car as this rig models it: without anti-roll bars and aerodynamics, with stops out of reach."""
 
     def plain(axle):
         return replace(axle, anti_roll_bar=0.0, stops=Stops(bump=0.5, droop=0.5))
@@ -39,7 +39,7 @@ def simplify(v: Vehicle) -> Vehicle:
 
 
 class ExudynCar:
-    """At the start in design position on the ground, straight on at a speed."""
+    """A car that starts in design position on the ground, straight ahead at a given speed."""
 
     def __init__(self, car: Car, speed: float) -> None:
         vars(sys)["exudynFast"] = True
@@ -92,7 +92,7 @@ class ExudynCar:
             self._axes[direction] = np.array(along) / np.linalg.norm(along)
 
     def _mark(self, point: str, axes: np.ndarray | None = None) -> Any:
-        """A frame at a point of its body, with those axes in design position."""
+        """A marker at a point of its body, with these axes in design position."""
         body = self._owner[point]
         frame = np.eye(4)
         frame[:3, :3] = np.eye(3) if axes is None else axes
@@ -150,7 +150,7 @@ class ExudynCar:
         def tyre(
             mbs: Any, t: float, item: int, place: Any, angles: Any, velocity: Any, turning: Any, *_: Any
         ) -> list[float]:
-            # The wheel's z axis, from its Tait–Bryan angles (Rxyz); what it puts on the ground.
+            # The wheel's z axis, from its Tait–Bryan angles (Rxyz). The result acts on the ground, hence the sign.
             a, b = angles[0], angles[1]
             axis = (sin(b), -sin(a) * cos(b), cos(a) * cos(b))
             height, rate = self.roads[k]
@@ -169,32 +169,32 @@ class ExudynCar:
         return self._system.AddLoad(self._items.LoadTorqueVector(markerNumber=marker, bodyFixed=True))
 
     def axis(self, w: str) -> np.ndarray:
-        """(3,) spin axis of a wheel, in axes of it and of its carrier."""
+        """(3,) spin axis of a wheel, in the axes of both the wheel and its carrier."""
         return self._axes[f"wheel_bearing_{w}_axis_on_wheel"]
 
     def carrier(self, w: str) -> str:
-        """The body that a wheel turns on."""
+        """Name of the body that carries a wheel's bearing."""
         return self._owner[self._d.joints[f"wheel_bearing_{w}"].points[0]]
 
     def turn(self, torques: dict[str, np.ndarray]) -> None:
-        """Torques (3,) on bodies in their own axes, N·m, from the step that begins."""
+        """Torques (3,) on bodies in their own axes, N·m, from the next step on."""
         for body, torque in torques.items():
             self._system.SetLoadParameter(self._torques[body], "loadVector", list(torque))
 
     def steer(self, displacement: float, rate: float) -> None:
-        """Where the rack has to be at the end of the step that begins: m, m/s."""
+        """Set position and rate of the rack at the end of the next step: m, m/s."""
         self._system.SetObjectParameter(self._drive, "offset", displacement)
         self._system.SetObjectParameter(self._drive, "velocityOffset", rate)
 
     def read_chassis(self) -> np.ndarray:
-        """(3,) of its centre of mass, m."""
+        """(3,) position of the chassis's centre of mass, m."""
         place: np.ndarray = self._system.GetNodeOutput(
             self._node("chassis"), self._exu.OutputVariableType.Position
         )
         return place
 
     def read_travels(self) -> np.ndarray:
-        """(4,) heights of the wheels' centres over the chassis, from design position, m."""
+        """(4,) heights of the wheel centres relative to the chassis, from design position, m."""
         kinds, get, chassis = self._exu.OutputVariableType, self._system.GetNodeOutput, self._node("chassis")
         up, origin = get(chassis, kinds.RotationMatrix).reshape(3, 3)[:, 2], self.read_chassis()
         design = self._places["chassis_center"][2]
@@ -207,10 +207,10 @@ class ExudynCar:
         )
 
     def read_forces(self, joints: Iterable[str]) -> dict[str, np.ndarray]:
-        """Magnitude of the force in each of some joints, N; of a rod its tension."""
+        """Magnitude of the force in each of these joints, N; for a rod, its tension."""
         kinds, found = self._exu.OutputVariableType, {}
         for name in joints:
-            # Of hinges, components in axes that turn with them.
+            # For hinges, components in axes that turn with them.
             kind = kinds.ForceLocal if isinstance(self._d.joints[name], Revolute) else kinds.Force
             force = np.atleast_1d(self._system.GetObjectOutput(self._joints[name], kind))
             found[name] = force[0] if len(force) == 1 else float(np.linalg.norm(force))
@@ -220,7 +220,7 @@ class ExudynCar:
         return self._system.GetObject(self._bodies[body])["nodeNumber"]
 
     def simulate(self, steps: int, step: float, between: Callable[[float], None]) -> None:
-        """Steps of `step` s. `between` is called before each with the time of its end."""
+        """Simulate with steps of `step` s. `between` is called before each step with the time of its end."""
         exu, system = self._exu, self._system
 
         def call(mbs: Any, t: float) -> bool:
@@ -236,13 +236,13 @@ class ExudynCar:
         integration.verboseMode = 0
         integration.newton.useModifiedNewton = True
         integration.newton.relativeTolerance = integration.newton.absoluteTolerance = 1e-6
-        # Reactions by the trapezoidal rule oscillate from step to step.
+        # With the trapezoidal rule, reactions would oscillate from step to step.
         integration.generalizedAlpha.spectralRadius = _RADIUS
         system.SolveDynamic(settings, solverType=exu.DynamicSolverType.GeneralizedAlpha)
 
 
 def _turn(axis: np.ndarray, place: int) -> np.ndarray:
-    """(3, 3) axes of which that one lies along a direction."""
+    """(3, 3) axes, of which the one at this place lies along a given direction."""
     helper = np.eye(3)[np.argmin(np.abs(axis))]
     across = np.cross(axis, helper) / np.linalg.norm(np.cross(axis, helper))
     columns = [axis, across, np.cross(axis, across)]

@@ -1,4 +1,4 @@
-"""The vehicle's filter by itself: made, driven and observed without an estimator."""
+"""The vehicle filter by itself, without an estimator: make it, drive it, update it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vehicled.vehicle.car import Car
 STEP_NS = 4_000_000
 H = 4e-3
 AT_IMU = Mounting()
-"""Everything at the vehicle origin, axes of the car."""
+"""All sensors at the vehicle origin, in the car's axes."""
 
 
 def new_filter(
@@ -31,7 +31,7 @@ def new_filter(
     sensors: Sensors = Sensors(),  # noqa: B008 (frozen)
     **settings: Any,
 ) -> VehicleFilter:
-    """Of the prototype; `settings` are fields of the section `filter`."""
+    """A filter of the prototype; `settings` are fields of the section `filter`."""
     setup = dataclasses.replace(sensors.make_setup(), mounting=mounting)
     return make_filter(vehicle("prototype"), Filter(kind=kind, **settings), setup)
 
@@ -50,40 +50,40 @@ def turn_left(f: VehicleFilter, steps: int, rack: float = 0.008) -> None:
 
 
 def kernels(f: VehicleFilter) -> FilterKernels:
-    """Of a filter with sensors of any settings; each is called by `f.car.call`."""
+    """Kernels of a filter, whatever its sensors' settings; call each by `f.car.call`."""
     observations = Sensors().make_setup().observations
     return f.car.result(make_extension(Structure(f.settings.kind, f.states.groups, observations)))
 
 
 def observe_tyres(f: VehicleFilter) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The car's tyres now: arrays `steady` (2, causes), `relaxation` (2,) and `acceleration` (3, 2), copies."""
+    """Evaluate the car's tyres: copies of arrays `steady` (2, causes), `relaxation` (2,), `acceleration` (3, 2)."""
     f.car.call(kernels(f).sensors.observe_tyres)
     return read_tyres(f.car)
 
 
 def read_tyres(car: Car) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """As `observe_tyres` has left them."""
+    """Copies of the arrays that the last `observe_tyres` computed."""
     steady = car.view("tyre_steady").reshape(2, len(TYRE_CAUSES)).copy()
     return steady, car.view("tyre_relaxation").copy(), car.view("tyre_acceleration").reshape(3, 2).copy()
 
 
 def propagate(f: VehicleFilter) -> None:
-    """The covariance one step on, at the state that the car has."""
+    """Propagate the covariance by one step, linearised at the car's present state."""
     f.car.call(kernels(f).propagate)
 
 
 def index(f: VehicleFilter, group: Group, element: str = "") -> int:
-    """Of one error state."""
+    """Index of one error state."""
     return f.states.index(group, element)
 
 
 def slow_states(f: VehicleFilter) -> np.ndarray:
-    """(n,) the estimates of the states that are none of the simulated car's; a view."""
+    """(n,) estimates of the states that are not states of the simulated car; a view."""
     return f.car.view("extra")
 
 
 def set_slow_state(f: VehicleFilter, i: int, value: float) -> None:
-    """The estimate of state i, which is none of the simulated car's."""
+    """Set the estimate of state i, which must not be a state of the simulated car."""
     slow_states(f)[i - len(f.states)] = value
 
 
@@ -94,9 +94,9 @@ def observation(kind: str, t: int, value: Sequence[float], variance: Sequence[fl
 def linearise(
     f: VehicleFilter, kind: str, t: int, m: int, measured: Sequence[float] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What an observation should read (m,), and its Jacobian (m, n).
+    """Predicted value (m,) of an observation, and its Jacobian (m, n).
 
-    `measured`: what it reads, where that matters.
+    `measured`: its measured value, where that affects the result.
     """
     value = [0.0] * m if measured is None else measured
     f.errors.x[:] = 0.0
@@ -105,13 +105,13 @@ def linearise(
 
 
 def without_noise(f: VehicleFilter) -> None:
-    """No white noise on any state; processes stay."""
+    """Set all white process noise to zero; other processes keep theirs."""
     f.car.view("density")[:] = 0.0
     f.car.view("lateral_per_speed")[:] = 0.0
 
 
 def make_moving() -> VehicleFilter:
-    """The default kind at 10 m/s, of which place and heading are known."""
+    """The default kind at 10 m/s, initialised with a known position and heading."""
     f = new_filter("errorEKF_FE")
     pose = InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, 10.0)
     f.initialise(0, pose, InitialConditions(speed=10.0, position_known=True, yaw_variance=0.04))

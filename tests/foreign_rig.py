@@ -1,4 +1,4 @@
-"""Files of other programs, written by their own libraries or by their published formats, from measurements."""
+"""Writes measurements as files of other programs, with their own libraries or to their published formats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def load() -> DaemonConfiguration:
 
 @lru_cache
 def drive(scenario: str = "slalom", duration: float = 4.0) -> list[Measurement]:
-    """Of a car with a precise receiver, in order of arrival, on the clock of a host that has run for a while."""
+    """A car with an RTK receiver, in order of arrival. The host's clock starts at 1000 s."""
     found = vehicled.simulate(scenario, load(), seed=5, gnss="rtk", duration=duration).measurements
     late = 1_000_000_000_000
     return [Measurement(m.source, m.t + late, m.arrival + late, m.values) for m in found]
@@ -42,7 +42,7 @@ def by_source(measurements: Iterable[Measurement]) -> dict[str, list[tuple[int, 
 def assert_same(
     one: Iterable[Measurement], other: Iterable[Measurement], relative: float, late_ns: int
 ) -> None:
-    """The same channels at the same times (to `late_ns`), to a relative error of their largest value."""
+    """Require the same channels at the same times (to `late_ns`); values to `relative` of each channel's largest."""
     a, b = by_source(one), by_source(other)
     assert a.keys() == b.keys()
     for source, samples in a.items():
@@ -64,7 +64,7 @@ def assert_same(
 def write_mdf(
     path: Path, measurements: Iterable[Measurement], units: dict[str, tuple[str, float]] | None = None
 ) -> None:
-    """A group for each combination of channels; `units` by channel: text, and what SI is multiplied by."""
+    """One group for each combination of channels. `units` by channel: text, and factor that converts from SI."""
     from asammdf import MDF, Signal
 
     groups: dict[tuple[str, ...], list[Measurement]] = defaultdict(list)
@@ -200,7 +200,7 @@ def ncom_packet(
     channel: int = 1,
     status: bytes = bytes(8),
 ) -> bytes:
-    """After the layout of the NCOM manual: m/s², rad/s, rad, m, m/s north east down, heading pitch roll in rad."""
+    """A packet in the NCOM manual's layout: m/s²; rad/s; rad, rad, m; m/s north-east-down; heading, pitch, roll."""
     head = bytes([0xE7]) + struct.pack("<H", ms)
     a = b"".join(round(x / 1e-4).to_bytes(3, "little", signed=True) for x in acceleration)
     w = b"".join(round(x / 1e-5).to_bytes(3, "little", signed=True) for x in rate)
@@ -217,12 +217,12 @@ def ncom_packet(
 
 
 def ncom_time(minutes: int, satellites: int = 9, mode: int = 6) -> bytes:
-    """Status of channel 0."""
+    """Content of status channel 0."""
     return struct.pack("<iBBBB", minutes, satellites, mode, mode, mode)
 
 
 def write_ncom(path: Path, seconds: float = 10.0, minutes: int = 23_000_000, first_ms: int = 55_000) -> None:
-    """A drive on a circle to the left at 10 m/s with 0.2 rad/s, beginning northwards, at 100 Hz."""
+    """A left-hand circle at 10 m/s and 0.2 rad/s, which starts northwards, at 100 Hz."""
     packets = []
     speed, turn = 10.0, 0.2
     lat, lon = math.radians(48.0), math.radians(11.0)

@@ -1,16 +1,16 @@
-"""Damaged and random bytes for all that takes bytes from outside: no exception, hang, growth or slow frame.
+"""Feeds damaged and random bytes to all readers of external data: no exception, hang, growth or slow frame.
 
     python tests/fuzz.py                                    all targets, a minute each
-    python tests/fuzz.py nmea xsens --frames 1000000        until so many frames
+    python tests/fuzz.py nmea xsens --frames 1000000        stop after so many frames
     python tests/fuzz.py --seed 7 --seconds 600             other frames, for longer
-    python tests/fuzz.py --replay tests/fuzz_corpus/*.json  what has failed before
+    python tests/fuzz.py --replay tests/fuzz_corpus/*.json  frames that failed before
 
-The frames follow from the seed. What fails is reduced to the last frames that are needed for it, and kept in
+The seed determines the frames. A failing sequence is reduced to the last frames that still make it fail, and kept in
 `tests/fuzz_corpus`, which tests/test_fuzz.py replays: commit it with the correction.
 
-Time is processor time of this process. The garbage collector is off while a frame is fed, as in the daemon, where
-it runs in idle time: with it, the slowest frame is the one that pays for a collection of this process's whole heap.
-A frame is slow if it exceeds its target's limit each time that its session is repeated.
+Time is processor time of this process. The garbage collector is off while a frame is fed, as in the daemon, which
+collects in idle time. Otherwise the slowest frame would be one during which this process's whole heap is collected.
+A frame is slow if it exceeds its target's limit in each repetition of its session.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from vehicled.garbage import collector_off
 
 CORPUS = Path(__file__).parent / "fuzz_corpus"
 SESSION = 20_000
-"""Frames from one start of a target to the next."""
+"""Number of frames after which a target is restarted."""
 HANG_S = 20.0
 GROWTH_MB = 8.0
-"""Of the process, since the session after which it was smallest: more than the allocator's own fluctuation."""
+"""Permitted growth of the process since the session after which it was smallest: exceeds allocator fluctuations."""
 REPEATS = 2
 COLLECT_EVERY = 500
 
@@ -53,25 +53,25 @@ class HangError(Exception):
 
 
 class SlowError(Exception):
-    """A frame took longer than its target permits, each time."""
+    """A frame took longer than its target permits, in each repetition."""
 
 
 @dataclass
 class Result:
-    """Of one target."""
+    """Result for one target."""
 
     frames: int = 0
     valid: int = 0
-    """Frames in which something was valid."""
+    """Frames with valid content."""
     slowest_ms: float = 0.0
     growth_mb: float = 0.0
     seconds: float = 0.0
     failure: tuple[str, list[Frame]] | None = None
-    """What was raised, and the frames that lead to it."""
+    """The error, and the frames that lead to it."""
 
 
 def make_targets() -> dict[str, Target]:
-    """All of them, by name."""
+    """All targets by name."""
     return {
         target.name: target for target in (*make_devices(), *make_ntrip(), *make_documents(), *make_logs())
     }
@@ -79,7 +79,7 @@ def make_targets() -> dict[str, Target]:
 
 @collector_off()
 def run(target: Target, frames: float, seconds: float, seed: int, session: int = SESSION) -> Result:
-    """Sessions until there were so many frames, or so many seconds are over, or one fails."""
+    """Run sessions until the number of frames or seconds is reached, or one fails."""
     result = Result()
     began = time.monotonic()
     lowest = math.inf
@@ -106,13 +106,13 @@ def run(target: Target, frames: float, seconds: float, seed: int, session: int =
 
 
 def replay(target: Target, frames: Sequence[Frame]) -> Exception | None:
-    """What the frames raise, from a start of the target."""
+    """Start the target and feed the frames; returns the error that they raise."""
     with collector_off():
         return _feed(target, iter(frames), [], Result(), math.inf)
 
 
 def _reduce(target: Target, frames: list[Frame]) -> list[Frame]:
-    """The fewest of the last frames, by powers of two, that fail as well; all, if it takes all of them."""
+    """The shortest tail of the frames, by powers of two, that still fails; all frames if no shorter tail fails."""
     count = 1
     while count < len(frames):
         if _feed(target, iter(frames[-count:]), [], Result(), math.inf) is not None:
@@ -124,7 +124,7 @@ def _reduce(target: Target, frames: list[Frame]) -> list[Frame]:
 def _feed(
     target: Target, frames: Iterator[Frame], fed: list[Frame], result: Result, until: float
 ) -> Exception | None:
-    """Feed the frames; they are appended to `fed`, the last of which is the one that raised what is returned."""
+    """Feed the frames and append them to `fed`. Returns the first error, which the last frame in `fed` caused."""
     with _alarm(), target.open() as feed:
         for frame in frames:
             fed.append(frame)
@@ -150,7 +150,7 @@ def _feed(
 
 
 def _time_last(target: Target, frames: list[Frame]) -> float:
-    """Milliseconds that the last frame takes after the others."""
+    """Processor time of the last frame after all others, ms."""
     with target.open() as feed:
         for frame in frames[:-1]:
             feed(frame)
@@ -161,7 +161,7 @@ def _time_last(target: Target, frames: list[Frame]) -> float:
 
 @contextlib.contextmanager
 def _alarm() -> Iterator[None]:
-    """What hangs is interrupted, once the timer has been set."""
+    """Interrupt a hanging frame when the timer expires, which the caller sets."""
 
     def hang(*_: object) -> None:
         raise HangError(f"no end within {HANG_S:g} s")
@@ -175,7 +175,7 @@ def _alarm() -> Iterator[None]:
 
 
 def _memory() -> int:
-    """Bytes that the process has for itself; pages of files come and go as the system likes."""
+    """Private bytes of the process, without pages of files, which the system loads and drops at will."""
     lines = Path("/proc/self/status").read_text().splitlines()
     sizes = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
     return sum(int(sizes[name][0]) for name in ("RssAnon", "VmSwap")) * 1024
@@ -186,7 +186,7 @@ def _describe(error: Exception) -> str:
 
 
 def save(target: str, what: str, frames: Sequence[Frame], folder: Path = CORPUS) -> Path:
-    """Keep frames that fail; the file says of which target, and what was raised."""
+    """Save failing frames in a file, with the name of their target and the error."""
     listed = [[frame.gap_ns, frame.data.hex()] for frame in frames]
     digest = hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:8]
     path = folder / f"{target}-{digest}.json"

@@ -1,6 +1,6 @@
 """Targets of `tests/fuzz.py`: the decoders of devices.
 
-Half of the damaged messages get a checksum that holds: otherwise hardly any damage would get beyond the checksum.
+Half of the damaged messages get a correct checksum: otherwise the checksum would reject nearly all damage.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _GNSS = {
 
 
 DECODER_BYTES = 100_000
-"""Of a decoder's state, with the longest begun message, whose bytes have arrived one by one."""
+"""Limit of a decoder's pickled state, which may hold the longest incomplete message, received byte by byte."""
 
 
 class SerialTarget:
@@ -114,7 +114,7 @@ def _seal_nmea(data: bytes) -> bytes:
 
 
 def _seal_ubx(data: bytes) -> bytes:
-    """The first message with a checksum that holds, what follows as it is; sentences as those of NMEA."""
+    """Correct the checksum of a UBX message at the beginning and keep the rest, or those of all NMEA sentences."""
     if not data.startswith(b"\xb5\x62"):
         return _seal_nmea(data)
     end = min(6 + int.from_bytes(data[4:6], "little"), len(data) - 2)
@@ -122,7 +122,7 @@ def _seal_ubx(data: bytes) -> bytes:
 
 
 class _OtherUbxEncoder:
-    """The messages that the emulated receiver does not send, whatever is in them."""
+    """Messages that the emulated receiver does not send, with random content."""
 
     _LENGTHS = (
         (0x0112, 36),
@@ -151,7 +151,7 @@ _GNSS_FIELDS, _INS_FIELDS = 0x06B2, 0x0013
 
 
 class _OtherVectorNavEncoder:
-    """A fix and the solution of the navigation filter, whatever is in them."""
+    """A fix and the solution of the navigation filter, with random content."""
 
     def encode(self, m: Measurement) -> bytes:
         rng = random.Random(m.t)
@@ -166,7 +166,7 @@ class _OtherVectorNavEncoder:
 
 
 class _OtherXsensEncoder:
-    """A fix and the solution of the navigation filter, whatever is in them."""
+    """A fix and the solution of the navigation filter, with random content."""
 
     def encode(self, m: Measurement) -> bytes:
         rng = random.Random(m.t)
@@ -194,7 +194,7 @@ _DBC = config_path("prototype").parent / "prototype.dbc"
 
 
 class CanTarget:
-    """Frames as python-can has them: identifier and kind, then the data."""
+    """CAN messages. A frame holds identifier, kind and data."""
 
     name = "can"
     limit_ms = 2.0
@@ -238,10 +238,10 @@ class CanTarget:
 
 
 class SlcanTarget:
-    """Lines of an adapter, on a pseudo-terminal."""
+    """Lines of an SLCAN adapter on a pseudo-terminal."""
 
     name = "slcan"
-    limit_ms = 20.0  # most of it is the kernel's
+    limit_ms = 20.0  # mostly spent in the kernel
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Feed]:

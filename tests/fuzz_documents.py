@@ -31,14 +31,14 @@ STEPS = 40
 
 
 class McapTarget:
-    """A recording with damage: read, recovered, read again."""
+    """A damaged recording: read it, recover it, read it again."""
 
     name = "mcap"
     limit_ms = 100.0
 
     @functools.cached_property
     def _recordings(self) -> tuple[bytes, bytes]:
-        """As this program writes it; and as one may be, in small chunks without checksums or compression."""
+        """A recording as this program writes it, and one in small chunks without checksums or compression."""
         with tempfile.TemporaryDirectory() as folder:
             ours = write_recording(Path(folder) / "whole.mcap", STEPS)
         reader, copy = make_reader(io.BytesIO(ours)), io.BytesIO()
@@ -88,7 +88,7 @@ def _read(path: Path) -> int:
 
 @contextlib.contextmanager
 def _one_line() -> Iterator[None]:
-    """An error that the user gets is no failure."""
+    """Accept an error meant for the user if it is one line."""
     try:
         yield
     except VehicledError as error:
@@ -111,7 +111,7 @@ _TOKENS = (
 
 
 class CommandsTarget:
-    """Requests through ZeroMQ to the server's thread."""
+    """Requests to the command server's thread through ZeroMQ."""
 
     name = "commands"
     limit_ms = 50.0
@@ -199,7 +199,7 @@ _WORDS = (
 
 
 class ConfigurationTarget:
-    """A shipped configuration with words exchanged, and lines moved."""
+    """A shipped configuration with replaced words and moved, repeated or damaged lines."""
 
     name = "configuration"
     limit_ms = 3000.0

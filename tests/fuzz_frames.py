@@ -1,4 +1,4 @@
-"""What is fed to a target of `tests/fuzz.py`, and how it is damaged."""
+"""Frames for the targets of `tests/fuzz.py`, and how they are damaged."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Frame(NamedTuple):
     """Bytes that arrive together."""
 
     gap_ns: int
-    """Since the ones before."""
+    """Time since the frame before."""
     data: bytes
 
 
 Feed = Callable[[Frame], bool]
-"""Takes a frame; whether something in it was valid. What it raises is a failure."""
+"""Takes a frame and returns whether it had valid content. An exception is a failure."""
 
 
 class Target(Protocol):
@@ -29,14 +29,14 @@ class Target(Protocol):
     """Processor time that a frame may take."""
 
     def open(self) -> contextlib.AbstractContextManager[Feed]:
-        """As after a start of the program."""
+        """Start the target afresh."""
 
     def frames(self, rng: Rng) -> Iterator[Frame]:
-        """Without end."""
+        """An endless sequence of frames."""
 
 
 def damage(rng: Rng, data: bytes, before: bytes, syncs: bytes) -> bytes:
-    """Bits flipped; bytes lost, doubled, inserted, overwritten; the end cut off; spliced with what came before."""
+    """Flip bits; lose, repeat, insert or overwrite bytes; cut off the end; splice with the data before."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         at = rng.randrange(len(out) + 1)
@@ -62,7 +62,7 @@ def damage(rng: Rng, data: bytes, before: bytes, syncs: bytes) -> bytes:
 
 
 def in_pieces(rng: Rng, data: bytes) -> Iterator[Frame]:
-    """The bytes at once, in a few pieces, or one by one; now and then after a long silence."""
+    """The bytes at once, in a few pieces, or one by one; sometimes after a long gap."""
     kind = rng.random()
     if kind < 0.02:
         cuts = list(range(1, len(data)))

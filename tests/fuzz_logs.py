@@ -1,4 +1,4 @@
-"""Targets of `tests/fuzz.py`: logs of devices that this program decodes itself."""
+"""Targets of `tests/fuzz.py`: logs that this program decodes without other libraries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replay.times import ISO_8601
 
 
 class LogTarget:
-    """A file with damage, read as a log."""
+    """A damaged file, read as a log."""
 
     limit_ms = 100.0
 
