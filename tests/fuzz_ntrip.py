@@ -1,4 +1,4 @@
-"""Targets of `tests/fuzz.py`: what a caster sends."""
+"""Targets of `tests/fuzz.py`: data from an NTRIP caster."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ROW = (
 
 
 class RtcmTarget:
-    """Frames, of which half of the damaged ones get a checksum that holds."""
+    """RTCM frames. Half of the damaged ones get a correct checksum."""
 
     name = "rtcm"
     limit_ms = 120.0
-    """A whole burst of preambles, each of which costs a checksum; the client leaves such a caster."""
+    """Allows for a burst of preamble bytes, each of which needs a checksum. The client leaves such casters."""
 
     @contextlib.contextmanager
     def open(self) -> Iterator[Feed]:
@@ -68,7 +68,7 @@ class RtcmTarget:
 
 
 class ResponseTarget:
-    """Heads, chunks and tables; a response that is refused is followed by another one."""
+    """Headers, chunks and source tables. After a refused response, a new response starts."""
 
     name = "ntrip"
     limit_ms = 20.0
@@ -122,7 +122,7 @@ class ResponseTarget:
             if rng.random() < 0.7:
                 data, before = damage(rng, data, before, b"\r\n:;0aF HTTP/1.1 200ICY"), data
             yield from in_pieces(rng, data)
-            if rng.random() < 0.3:  # ends every chunk that damage has made too long
+            if rng.random() < 0.3:  # long enough to end any chunk whose length was damaged
                 yield Frame(MS, b"\r\n" * 10 + rng.randbytes(20_000))
 
 

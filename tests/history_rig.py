@@ -1,4 +1,4 @@
-"""A history with its kernels compiled, of poses that are given."""
+"""A history with compiled kernels, whose poses the test gives."""
 
 import ctypes
 
@@ -14,7 +14,7 @@ from vehicled.symbolic.record_code import NO_MOMENT
 
 
 class PastPoses:
-    """A history of poses of so many numbers, with `pairs` of corrections (Δz, Δż)."""
+    """A history of poses of `size` numbers, with `pairs` of corrections (Δz, Δż)."""
 
     def __init__(self, memory: float, size: int, pairs: int):
         program = Program(Graph())
@@ -40,13 +40,13 @@ class PastPoses:
         self.history.step(t_ns)
 
     def correct(self, moved: np.ndarray, pose: np.ndarray) -> None:
-        """`moved`: of z, the drift of z that it makes, and of the rates."""
+        """`moved`: corrections of z, resulting drifts of z, and corrections of the rates."""
         self.view("now")[:], self.view("moved")[:] = pose, moved
         self._functions[self._kernels.sum_corrections](self._workspace.ctypes.data)
         self.history.correct()
 
     def at(self, t_ns: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Pose then, and the corrections (Δz, Δż) that have been made of the last step; None when too old."""
+        """Pose at that time, and the corrections (Δz, Δż) of the last step since then; None if too old."""
         if self.history.find(t_ns, 0.0) == NO_MOMENT:
             return None
         return self.view("pose").copy(), self.view("since").copy()

@@ -1,4 +1,4 @@
-"""What the tests of the identification share."""
+"""Shared by the tests of identification."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from vehicled.identification.motions import Motion, solve_motion
 from vehicled.multibody.mechanism import Mechanism
 
 SUSPENSION_REACH = np.array([0.05, 0.05, 0.8, 0.8, 0.05])
-"""m, rad: of travels, spins, rack."""
+"""Range of suspension travels (m), wheel spins (rad) and rack (m)."""
 
 
 def draw_motion(
     mechanism: Mechanism, samples: int, reach: float | np.ndarray = 0.05, seed: int = 1, speed: float = 5.0
 ) -> Motion:
-    """States at random, which no smooth motion joins, near the present position, to which it returns."""
+    """Unconnected random states near the mechanism's present position, which is restored at the end."""
     random = np.random.default_rng(seed)
     f = len(mechanism.independent)
     home = mechanism.q.copy()

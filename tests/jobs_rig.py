@@ -1,4 +1,4 @@
-"""Work for processes and workers, which import it; and a cluster of two."""
+"""Functions that worker processes import and run; and a Dask cluster of two workers."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from vehicled.errors import UsageError
 
 
 class Here(Executor):
-    """In this process and at once, where the test is not about processes: each takes seconds to begin."""
+    """Runs jobs at once in this process, for tests that need no worker processes: each takes seconds to start."""
 
     def submit(self, fn, /, *args, **kwargs):
         future = Future()
@@ -31,12 +31,12 @@ def get_n(row: dict[str, Any]) -> int:
 
 
 def die(n: int) -> None:
-    """As the system kills a process where there is no memory left."""
+    """End like a process that the system kills for lack of memory."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def die_once(folder: str, n: int) -> dict[str, int]:
-    """Number 3 does so the first time."""
+    """Number 3 dies the first time."""
     begun = Path(folder) / f"{n}-{len(list(Path(folder).glob(f'{n}-*')))}"
     begun.touch()
     if begun.name == "3-0":
@@ -45,7 +45,7 @@ def die_once(folder: str, n: int) -> dict[str, int]:
 
 
 def die_by_number(n: int) -> dict[str, int]:
-    """Odd ones each time."""
+    """Odd numbers die each time."""
     if n % 2:
         die(n)
     return square(n)
@@ -76,11 +76,11 @@ def leave_mark(folder: str, n: int) -> int:
 
 
 def start_cluster(workers: int = 2) -> Any:
-    """A context manager, with `scheduler_address`; Dask is an extra."""
+    """A cluster as a context manager, with `scheduler_address`. Dask is an optional dependency."""
     import dask
     import distributed
 
-    # Otherwise it gives up a worker that is not there, because it starts again, 15 s after it was killed first.
+    # Otherwise Dask gives up a killed worker after 15 s, although the worker is restarting.
     dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"})
     return distributed.LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50

@@ -1,4 +1,4 @@
-"""Expressions of a source, compiled as kernels of a small program."""
+"""Expressions compiled as kernels of a small program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A linear system with an error-state filter beside it, and observations of it that come late."""
+"""A linear system with an error-state filter, and late observations of the system."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ N, STEPS = 7, 60
 H_NS = 4_000_000
 COUPLING = ((0, 3), (1, 0), (2, 6), (4, 1), (3, 5))
 CONSIDERED = 4
-"""A state that moves no other."""
+"""A state that influences no other state."""
 
 
 @dataclass(frozen=True)
 class Fix:
-    """An observation H e + noise of a step, and in which step it arrives."""
+    """An observation H e + noise of the state at `step`, which arrives at the step `arrival`."""
 
     step: int
     arrival: int
@@ -26,11 +26,11 @@ class Fix:
     noise: np.ndarray
     value: np.ndarray
     corrects_all: bool = True
-    """Or else all but the state CONSIDERED; only for one that is in time."""
+    """If false, the state CONSIDERED is not corrected; only for an observation that is in time."""
 
 
 class LinearFilter:
-    """A state (n,) beside the errors: the simulation of a linear system."""
+    """An error-state filter, and the nominal state (n,), which a linear system propagates."""
 
     def __init__(self, seed: int, memory: float = 1.0):
         self._rng = rng = np.random.default_rng(seed)
@@ -50,7 +50,7 @@ class LinearFilter:
         self.states.append(self.state.copy())
 
     def predict(self, step: int) -> None:
-        """The same system for every filter of the same number of steps."""
+        """Predict one step; the system matrices depend on the step only, so they are equal for all filters."""
         rng, dense = np.random.default_rng(1000 + step), self.dense
         f = np.diag(rng.uniform(0.9, 1.0, N))
         dense.view("diagonal")[:] = np.diag(f)
@@ -62,7 +62,7 @@ class LinearFilter:
         self._keep(step)
 
     def observe(self, fix: Fix, now: int, limit: float = np.inf) -> bool:
-        """Update with it if its normalised innovation squared is less than a limit; whether it is."""
+        """Update if the normalised innovation squared (NIS) is below the limit; returns whether it is."""
         m = len(fix.rows)
         self.dense.view("limit")[0] = limit
         self._give(fix)
@@ -72,7 +72,7 @@ class LinearFilter:
         return self.late.observe(*self._find(fix))
 
     def evaluate(self, fix: Fix, now: int) -> float:
-        """Its normalised innovation squared."""
+        """Normalised innovation squared of an observation."""
         self._evaluate(fix, now)
         return self.errors.nis.item()
 
@@ -92,19 +92,19 @@ class LinearFilter:
         self.late.evaluate(*self._find(fix))
 
     def _find(self, fix: Fix) -> tuple[int, int, int]:
-        """Its step, the address of the kernel that evaluates it, and the number of its components."""
+        """Step in the history, address of the kernel that evaluates the observation, number of its components."""
         step, m = self.history.find(fix.step * H_NS, 0.0), len(fix.rows)
         assert step >= 0
         return step, self.dense.observed[m - 1], m
 
     def apply(self) -> None:
-        """The state, corrected by what has been found; a step ends with it."""
+        """Correct the state by the estimated error and reset the error, at the end of a step."""
         self.state = self.state + self.errors.x
         self.errors.x[:] = 0.0
         self.history.correct()
 
     def drive(self, fixes: list[Fix], after: Callable[[int], None] = lambda step: None) -> "LinearFilter":
-        """All steps; `after` receives each one that has ended."""
+        """Run all steps; `after` is called with the number of each completed step."""
         for step in range(1, STEPS):
             self.predict(step)
             for fix in fixes:
@@ -117,7 +117,7 @@ class LinearFilter:
 
 
 def make_fixes(seed: int, delays: list[int]) -> list[Fix]:
-    """Timely ones of 1 to 3 components, and late ones, of which the last one arrives in the last step."""
+    """Timely and late observations of 1 to 3 components; the last late one arrives in the last step."""
     rng = np.random.default_rng(seed)
 
     def make(step: int, delay: int) -> Fix:

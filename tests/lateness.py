@@ -1,11 +1,11 @@
-"""What lateness of fixes costs: errors in a slalom beside an oracle's, and the time of a step.
+"""Cost of late fixes: errors in a slalom compared with an oracle's, and the time of a step.
 
     python tests/lateness.py              fixes at 10 Hz
     python tests/lateness.py --rate 50
 
-The oracle is the same estimator with the same fixes in time. With all of them it would know those, too, that are
-still on their way. So there is one for each instant at which a late fix has just been taken in: with the fixes
-that have arrived by then, each in time, and no other.
+The oracle is the same estimator with the same fixes without delay. It must not use fixes that the late estimator
+does not have yet. So there is one oracle for each instant at which a late fix has just been fused: it gets only the
+fixes that have arrived by then, each without delay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vehicled.messages import Measurement
 from vehicled.simulation.scenario import find_scenario
 
 BEGIN = 3.0
-"""s: until then all fixes are in time."""
+"""s: until then, all fixes arrive without delay."""
 MS = 1_000_000
 DELAYS = 50, 100, 200, 300, 400, 500
 """ms"""
@@ -42,7 +42,7 @@ def is_fix(m: Measurement) -> bool:
 
 @lru_cache
 def measured(interval: float, seed: int = 0) -> list[Measurement]:
-    """With RTK, whose fixes after the beginning are at least that interval, s, apart, and arrive at once."""
+    """Measurements with RTK. After BEGIN, fixes are at least `interval` s apart and arrive without delay."""
     kept, last = [], -np.inf
     for m in slalom().measurements(seed, gnss="rtk"):
         if is_fix(m) and m.t > BEGIN * 1e9:
@@ -56,7 +56,7 @@ def measured(interval: float, seed: int = 0) -> list[Measurement]:
 
 
 def delay(given: list[Measurement], late: int) -> list[Measurement]:
-    """Fixes after the beginning arrive so many ms late."""
+    """Delay fixes after BEGIN by `late` ms."""
     return [
         msgspec.structs.replace(m, arrival=m.arrival + late * MS) if is_fix(m) and m.t > BEGIN * 1e9 else m
         for m in given
@@ -64,12 +64,12 @@ def delay(given: list[Measurement], late: int) -> list[Measurement]:
 
 
 def find_fixes(given: list[Measurement]) -> np.ndarray:
-    """Times, ns, of those after the beginning."""
+    """Times of the fixes after BEGIN, ns."""
     return np.array([m.t for m in given if is_fix(m) and m.t > BEGIN * 1e9])
 
 
 def compare(interval: float, late: int, instants: int, seed: int = 0) -> np.ndarray:
-    """(2, instants, 3) errors of x, y (m) and yaw (rad): of the late estimator, and of an oracle for each instant."""
+    """(2, instants, 3) errors of x, y (m) and yaw (rad): of the late estimator, and of the oracle of each instant."""
     drive, given = slalom(), measured(interval, seed)
     run = Run(prototype(), steps(delay(given, late)))
     fixes = find_fixes(given)
@@ -88,7 +88,7 @@ def compare(interval: float, late: int, instants: int, seed: int = 0) -> np.ndar
 
 
 def time_steps(interval: float, late: int) -> tuple[float, float]:
-    """Median processor times, s, of a step that takes in a fix, and of the others."""
+    """Median processor times of steps with a fix, and of the others, s."""
     estimator, with_fix, others = Estimator(prototype()), [], []
     gc.disable()
     for step in steps(delay(measured(interval), late)):

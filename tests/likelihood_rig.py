@@ -1,4 +1,4 @@
-"""What a filter whose noise is found by likelihood must hold."""
+"""A check of filters that estimate their noise by maximum likelihood."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +8,10 @@ import pytest
 
 
 def check_score(run: Callable[[np.ndarray], Any], logs: np.ndarray, rel: float = 1e-5) -> None:
-    """The score is the derivative of the likelihood, by central differences of whole filters.
+    """The score equals the derivative of the log-likelihood by central differences of whole runs.
 
-    `run`: a filter of the same readings by logarithms (m,) that stay as they are, with `noise` and `log_likelihood`.
+    `run`: takes logarithms (m,) of noise, which stay fixed, and returns a filter after the same readings, with
+    `noise` and `log_likelihood`.
     """
     score, information = run(logs).noise.window.calc_score()
     for k in range(len(logs)):

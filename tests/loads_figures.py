@@ -1,6 +1,6 @@
-"""Forces in the joints beside Exudyn's reactions, and what they cost: `python tests/loads_figures.py`.
+"""Compares joint forces with Exudyn's reactions and times them: `python tests/loads_figures.py`.
 
-The published drive of the reference vehicle, braked as well, at two steps; times are the best of five runs.
+The reference vehicle makes its published drive, braked in addition, with two step sizes. Times are the best of five.
 """
 
 import timeit
@@ -20,11 +20,11 @@ from vehicled.vehicle.loads import JointLoads
 
 JOINTS = ("lower_ball_joint", "upper_ball_joint", "lower_hinge", "upper_hinge", "tie_rod")
 DURATION, SETTLED = 1.0, 0.5
-"""s: the cars start in design position, which is not their equilibrium; when the wheels have ceased to oscillate."""
+"""s: end, and start of the comparison. Wheels oscillate at first: the design position is not the equilibrium."""
 TORQUE = 400.0
-"""N·m on each wheel's brake at the end."""
+"""Brake torque on each wheel at the end, N·m."""
 GAIN = 2e-4
-"""N·m/Pa"""
+"""Brake gain, N·m/Pa."""
 
 
 def braked(t: float) -> float:
@@ -32,7 +32,7 @@ def braked(t: float) -> float:
 
 
 def ours(h: float) -> np.ndarray:
-    """(steps, 4, columns) of the joints, of hinges force and magnitude of the moment."""
+    """(steps, 4, columns) joint forces of our car; for hinges, force and magnitude of the moment."""
     v = vehicle("reference_vehicle")
     car = Car(v)
     car.restart()
@@ -58,7 +58,7 @@ def ours(h: float) -> np.ndarray:
 
 
 def exudyns(h: float) -> np.ndarray:
-    """The same in Exudyn."""
+    """(steps, 4, columns) the same joint forces in Exudyn."""
     car, rows = ExudynVehicle(vehicle("reference_vehicle"), driven=True), []
 
     def read() -> None:
@@ -76,14 +76,14 @@ def exudyns(h: float) -> np.ndarray:
 
 
 def calc_rms(h: float) -> tuple[np.ndarray, np.ndarray]:
-    """By column over time and wheels once settled: of the differences, and of the forces."""
+    """RMS over time and wheels of each column, once settled: of the differences, and of our forces."""
     a, b = (run[round(SETTLED / h) :] for run in (ours(h), exudyns(h)))
     difference, forces = (np.sqrt((x**2).mean((0, 1))) for x in (a - b, a))
     return difference, forces
 
 
 def calc_time(function: Callable[[], object]) -> float:
-    """µs"""
+    """Time of a call, µs."""
     return min(timeit.repeat(function, number=5000, repeat=5)) / 5000 * 1e6
 
 
@@ -94,7 +94,7 @@ def main() -> None:
             f"{h * 1e3:g} ms: RMS difference up to {differences.max():.2f} N, of up to {forces.max():.0f} N"
         )
     loads = JointLoads(Car(vehicle("prototype")))
-    # Numbers with all their digits, as of a car under way.
+    # Random numbers have full digits, like the forces of a moving car.
     values = np.random.default_rng(1).normal(0.0, 1e3, len(LOAD_COLUMNS))
     estimate = Estimate(0, np.zeros(len(ESTIMATE_COLUMNS)), None, values)
     print(f"{calc_time(loads.calc):.1f} µs a step")

@@ -1,7 +1,7 @@
-"""Newton's and Euler's equations of every body of a car, beside which the forces in its joints are checked.
+"""Newton–Euler equations of every body of a car, to check the forces in its joints.
 
-Only accelerations, the strut's force and the tyres' forces in the wheels' axes are taken from the model; rotations,
-inertia and lever arms are those of `vehicle_rig`, in textbook formulas.
+From the model come only accelerations, strut forces, and tyre forces in wheel axes. Rotations, inertia and lever arms
+come from the textbook formulas of `vehicle_rig`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UP = np.array([0.0, 0.0, 1.0])
 
 
 def loads_of(car: Car) -> list[dict[str, np.ndarray]]:
-    """Of each corner by joint: components in chassis axes, as published."""
+    """Loads of each corner by joint: components in chassis axes, as published."""
     rows = JointLoads(car).calc().reshape(4, len(CORNER_LOADS))
     found: list[dict[str, np.ndarray]] = []
     for row in rows:
@@ -32,7 +32,7 @@ def loads_of(car: Car) -> list[dict[str, np.ndarray]]:
 
 
 def tyre_force(car: Car, axis: str) -> np.ndarray:
-    """(4,) along x or y of the wheels: of the deflection that the step has left, where the law has one."""
+    """(4,) tyre force along x or y of the wheels; from the deflection after the step if the tyre law has one."""
     if car.vehicle.tyre == "linear":
         return car.corner_output(f"tyre.f{axis}")
     stiffness, damping = (car.get_corner_parameter(f"tyre.{axis}.{p}") for p in ("stiffness", "damping"))
@@ -42,7 +42,7 @@ def tyre_force(car: Car, axis: str) -> np.ndarray:
 
 @dataclass
 class Wrench:
-    """Forces and moments about the world's origin, added up."""
+    """Sum of forces, and of moments about the world origin."""
 
     force: np.ndarray
     moment: np.ndarray
@@ -57,7 +57,7 @@ class Wrench:
 
 
 def required(moving: Motion, accelerated: Motion, gravity: np.ndarray) -> Wrench:
-    """What acts on a body beside gravity, of its motion."""
+    """The wrench other than gravity that a body's motion requires."""
     # α × = d/dt (Ṙ Rᵀ)
     turning = accelerated.rotation_rate @ moving.rotation.T + moving.rotation_rate @ moving.rotation_rate.T
     alpha = np.array([turning[2, 1], turning[0, 2], turning[1, 0]])
@@ -70,7 +70,7 @@ def required(moving: Motion, accelerated: Motion, gravity: np.ndarray) -> Wrench
 
 
 class Corner:
-    """Points of one corner now, world axes, and what each body lacks when all forces on it are counted."""
+    """Present points of one corner in world axes, and the remaining wrench of each body after all known forces."""
 
     def __init__(self, rig: Rig, n: int, bodies: tuple[list[Motion], list[Motion]]) -> None:
         car = rig.car
@@ -98,7 +98,7 @@ class Corner:
         self.down = np.cross(self.spin_axis, ahead)
         fx, fy = (tyre_force(car, axis)[n] for axis in "xy")
         self.tyre = ahead * fx + np.cross(UP, ahead) * fy + UP * car.corner_output("tyre.fz")[n]
-        # Of the linear law, the force acts at the lowest point of the undeformed wheel, else on the ground.
+        # With the linear law, the force acts at the lowest point of the undeformed wheel; otherwise on the ground.
         reach = -self.centre[2] / self.down[2]
         if rig.vehicle.tyre == "linear":
             reach = self.p["tyre.radius"]
@@ -112,21 +112,21 @@ class Corner:
         return np.array([self.p[f"{name}.{a}"] for a in "xyz"])
 
     def _on(self, body: str, point: str) -> np.ndarray:
-        """A point of a body now."""
+        """Present position of a point of a body."""
         moving = self.moving[body]
         return moving.place + moving.rotation @ (self.vector(point) - self.vector(f"{body}.com"))
 
     def required(self, body: str) -> Wrench:
-        """What must act on it beside gravity."""
+        """The wrench other than gravity that the body's motion requires."""
         wrench = required(self.moving[body], self.accelerated[body], self.gravity)
         if body == "wheel":
-            # d/dt of I φ̇ s: the part with φ̈ is in the momentum of the second derivatives.
+            # d/dt of I φ̇ s: `accelerated.spin_momentum` already has the part with φ̈.
             spinning = self.moving["knuckle"].rotation_rate @ self.vector("wheel.axis")
             wrench.moment = wrench.moment + self.p["wheel.axial"] * self.spin * spinning
         return wrench
 
     def lacks(self, loads: dict[str, np.ndarray]) -> dict[str, Wrench]:
-        """By body: what its motion requires less all forces on it."""
+        """By body: the wrench that its motion requires, minus all forces on it."""
         R = self.R_world_chassis
         rod = (self.inner - self.outer) / np.linalg.norm(self.inner - self.outer)
         brake = self.spin_axis * loads["brake"][0]
@@ -152,7 +152,7 @@ class Corner:
         return lack
 
     def on_chassis(self, loads: dict[str, np.ndarray]) -> Wrench:
-        """All that the corner exerts on chassis and rack, beside the driveline."""
+        """The corner's wrench on chassis and rack, without the driveline."""
         R = self.R_world_chassis
         rod = (self.outer - self.inner) / np.linalg.norm(self.inner - self.outer)
         wrench = Wrench(np.zeros(3), np.zeros(3))
@@ -166,7 +166,7 @@ class Corner:
 
 
 def corners(rig: Rig) -> list[Corner]:
-    """All four, with the accelerations of the model; brings the car's outputs up to date."""
+    """All four corners, with the model's accelerations; updates the car's outputs first."""
     rig.car.report()
     bodies = motions(rig), motions(rig, "qdd")
     return [Corner(rig, n, bodies) for n in range(4)]

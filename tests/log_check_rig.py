@@ -1,4 +1,4 @@
-"""Drives of a hatchback, and what `vehicled check --log` finds in them."""
+"""Drives of a hatchback, and the findings of `vehicled check --log` in them."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -10,7 +10,7 @@ from vehicled.log_check.findings import Finding
 
 CAR = "hatchback"
 load = lru_cache(vehicled.load_configuration)
-"""It takes a second, and a drive is checked many times."""
+"""Cached: loading takes a second, and a drive is checked many times."""
 
 
 @lru_cache

@@ -1,4 +1,4 @@
-"""Logs of mechanisms that a controller moves: forward dynamics, with noise of encoders and of torques."""
+"""Logs of mechanisms that a controller moves: forward dynamics, with encoder noise and force noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vehicled.multibody.mechanism import Mechanism
 
 STEP = 1e-3
 EVERY = 4
-"""Steps from one sample to the next."""
+"""Number of steps between samples."""
 
 ARM = """\
 # An arm with a return spring.
@@ -38,7 +38,7 @@ independent: [theta]
 
 
 def make_unknowns(mechanism: Mechanism) -> MechanismUnknowns:
-    """All that the file has."""
+    """All parameters of the file."""
     return MechanismUnknowns(Regressor(mechanism, spring_columns(mechanism)))
 
 
@@ -51,9 +51,9 @@ def record(
     angle_noise: float = 1e-4,
     force_noise: float = 0.02,
 ) -> Recorded:
-    """Independent coordinates follow sines by a controller with spring and damper; the mechanism is left as it was.
+    """A PD controller makes the independent coordinates follow sines; the mechanism's state is restored afterwards.
 
-    `force_noise`: share of each force's root mean square.
+    `force_noise`: as a share of each force's root mean square.
     """
     random = np.random.default_rng(seed)
     state, f = mechanism.get_state(), len(mechanism.independent)
@@ -70,7 +70,7 @@ def record(
         force = stiffness * (wanted - mechanism.z) + 0.05 * stiffness * (wanted_rate - mechanism.zd)
         mechanism.applied[mechanism.independent] = force
         stepper.step(mechanism, STEP).require("step")
-        # The force of a step acts on average in its middle.
+        # On average, a step's force acts in the middle of the step; forces of two steps are averaged below.
         rows.append((mechanism.t, mechanism.z, force))
     mechanism.applied[:] = 0.0
     mechanism.set_state(state)

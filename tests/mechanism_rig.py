@@ -1,4 +1,4 @@
-"""What the tests of the multibody library share."""
+"""Shared by the tests of the multibody library."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def describe(text: str) -> Description:
     return settings.loads(text, Description, "test.yaml")
 
 
-# To build the expressions of a mechanism takes longer than most of what tests do with it.
+# Cached: building the expressions of a mechanism takes longer than most tests.
 @lru_cache(maxsize=16)
 def _compile(text: str) -> CompiledMechanism:
     return CompiledMechanism(describe(text))
@@ -34,17 +34,17 @@ def _compile(text: str) -> CompiledMechanism:
 
 @lru_cache(maxsize=16)
 def compiled(name: str) -> CompiledMechanism:
-    """A shipped one."""
+    """A shipped mechanism, compiled."""
     return CompiledMechanism(load_description(name))
 
 
 def mechanism(text: str) -> Mechanism:
-    """A fresh one."""
+    """A new mechanism from this description."""
     return Mechanism(_compile(text))
 
 
 def shipped(name: str) -> Mechanism:
-    """A fresh one."""
+    """A new instance of a shipped mechanism."""
     return Mechanism(compiled(name))
 
 
@@ -60,7 +60,7 @@ def energy(m: Mechanism) -> float:
 
 
 def disturb(m: Mechanism, rng: np.random.Generator, size: float = 0.05) -> None:
-    """Any state near the present one, constraints met or not."""
+    """Set a random state near the present one, without regard to constraints."""
     for array in (m.q, m.qd, m.qdd):
         array += size * rng.normal(size=array.shape)
     m.multipliers[:] = rng.normal(size=m.multipliers.shape)

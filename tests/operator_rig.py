@@ -1,4 +1,4 @@
-"""Mechanisms in random states on their constraints, for the tests of operators."""
+"""Mechanisms in random states that satisfy their constraints, for the tests of operators."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SEEDS = (1, 2, 3)
 
 
 def make(name: str, seed: int = 1, size: float = 0.03) -> Mechanism:
-    """In a random state on its constraints, pushed by random forces on its bodies, with q̈ and λ of that."""
+    """A mechanism with random inputs in a random state that satisfies its constraints, and the resulting q̈ and λ."""
     m = mechanism(LOOSE[name]) if name in LOOSE else shipped(name)
     rng = np.random.default_rng(seed)
     m.t = 0.2
@@ -51,7 +51,7 @@ def make(name: str, seed: int = 1, size: float = 0.03) -> Mechanism:
 
 
 def push(m: Mechanism, rng: np.random.Generator) -> body_operators.Forces:
-    """Random forces of every kind, acting."""
+    """Apply random forces of every kind and solve for the accelerations."""
     forces = body_operators.Forces(m)
     for name, body in m.placement.bodies.items():
         if body.has_orientation:

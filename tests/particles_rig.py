@@ -1,4 +1,4 @@
-"""Mechanisms that move, and readings of them, for tests of particles that follow them."""
+"""Moving mechanisms and encoder readings of them, for tests of particle filters."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from vehicled.particles.tracker import MechanismTracker
 
 DT = 0.02
 SIGMA = float(np.radians(0.2))
-"""Of an encoder."""
+"""Standard deviation of an encoder, rad."""
 
 
 @dataclass
 class Motion:
-    """What a mechanism does, every DT."""
+    """Motion of a mechanism, sampled every DT."""
 
     q: dict[str, np.ndarray]
     qd: dict[str, np.ndarray]
@@ -33,7 +33,7 @@ class Motion:
 
 
 def move(mechanism: Mechanism, seconds: float, h: float = 5e-4) -> Motion:
-    """By another formulation than the particles'."""
+    """Simulate with another formulation than the particles use."""
     stepper = make_stepper("ali3p", "trapezoidal")
     q, qd = [], []
     for _ in range(round(seconds / DT)):
@@ -53,30 +53,30 @@ class Followed:
     motion: Motion
     estimates: list[ParticleEstimate] = field(default_factory=list)
     fused: list[list[bool]] = field(default_factory=list)
-    """Of each step."""
+    """For each step: whether each reading was fused."""
     conditions: list[Condition] = field(default_factory=list)
-    """Each once."""
+    """Successive conditions, without repetitions."""
 
     def errors(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Of an angle, rad, and in its standard deviations."""
+        """Errors of an angle: in rad, and in its standard deviations."""
         found = [e.coordinates[name] for e in self.estimates]
         off = wrap(np.array([c.value for c in found]) - self.motion.q[name][: len(found)])
         return off, off / np.array([c.sigma for c in found])
 
     def rate_errors(self, name: str) -> np.ndarray:
-        """In its standard deviations."""
+        """Errors of a rate in its standard deviations."""
         found = [e.coordinates[name] for e in self.estimates]
         off = np.array([c.rate for c in found]) - self.motion.qd[name][: len(found)]
         return off / np.maximum([c.rate_sigma for c in found], 1e-9)  # known exactly at the start
 
     @property
     def refused(self) -> float:
-        """Share of all readings."""
+        """Share of readings that were not fused."""
         return 1.0 - float(np.mean([fused for step in self.fused for fused in step]))
 
 
 def make_tracker(folder: Path, text: str, name: str) -> MechanismTracker:
-    """Of a shipped mechanism, with a configuration of this text."""
+    """A tracker of a shipped mechanism, with this text as its configuration."""
     path = folder / "devices.yaml"
     path.write_text(text)
     return MechanismTracker(shipped(name), load_particles_configuration(path))
@@ -89,7 +89,10 @@ def follow(
     seed: int,
     changed: Callable[[int, str, float], float] = lambda k, channel, reading: reading,
 ) -> Followed:
-    """Readings of encoders, channel to coordinate, with noise; `changed` by step and channel."""
+    """Track the motion from noisy encoder readings.
+
+    `sensors`: coordinate by channel. `changed`: modifies readings by step and channel.
+    """
     followed, random = Followed(tracker, motion), np.random.default_rng(seed)
     for k in range(len(motion)):
         t = 10**9 + round(k * DT * 1e9)

@@ -1,4 +1,4 @@
-"""A publisher that tests feed, in the place of a daemon."""
+"""A publisher that tests feed in place of a daemon."""
 
 import contextlib
 import math
@@ -28,7 +28,7 @@ COUNTERS: dict[str, Any] = {
         "inputs": {"steering": "measured", "drive": "measured"},
     },
 }
-"""As those of a daemon, as far as viewers show them."""
+"""The part of a daemon's counters that viewers show."""
 
 FAULT = SourceFault("gnss.position", "silent for 2.1 s", ("position", "heading"))
 
@@ -47,7 +47,7 @@ def publishing(endpoint: str) -> Iterator[Publisher]:
 
 
 def circling(t: float, t0: int = 0) -> Estimate:
-    """The estimate at t (s) of a car on a circle of 30 m radius at 10 m/s; stamped t0 (ns) later."""
+    """Estimate at time t (s) of a car on a circle of 30 m radius at 10 m/s. Its time stamp is t0 (ns) + t."""
     turn = t / 3.0
     values = np.zeros(len(ESTIMATE_COLUMNS))
     columns = {
@@ -62,6 +62,6 @@ def circling(t: float, t0: int = 0) -> Estimate:
 
 
 def status(t: int, state: Any = "degraded", counters: dict[str, Any] | None = None) -> Status:
-    """With a receiver that is silent."""
+    """A status; if degraded, with a fault of a silent receiver."""
     faults = (FAULT,) if state == "degraded" else ()
     return Status(t, state, COUNTERS if counters is None else counters, since=t, faults=faults)

@@ -1,4 +1,4 @@
-"""Steps to be recorded, and disks that fail."""
+"""Steps to record, and a simulated disk that fails or hangs."""
 
 import io
 import os
@@ -22,7 +22,7 @@ OFFSET = UTC - START
 
 
 def step(i: int) -> tuple[int, list[Measurement], Estimate | None, list[Innovation]]:
-    """A step with a late fix now and then, nothing at all sometimes, and no estimate in the beginning."""
+    """One step. Some steps have a late fix, some have no measurements, and the first ones have no estimate."""
     t = START + i * PERIOD
     rng = np.random.default_rng(i)
     measurements = [Measurement("imu", t - 1_000_000 - i, t - 500_000, {"imu.ax": rng.standard_normal()})]
@@ -41,7 +41,7 @@ def step(i: int) -> tuple[int, list[Measurement], Estimate | None, list[Innovati
 
 
 def messages(steps: int) -> int:
-    """How many messages the first steps are."""
+    """Number of recorded messages of the first steps."""
     return sum(
         1 + len(m) + len(n) + len(TOPIC_COLUMNS) * (e is not None) for _, m, e, n in map(step, range(steps))
     )
@@ -90,7 +90,7 @@ def write_recording(path: Path, steps: int = 300) -> bytes:
 
 
 def read_recording(path: Path) -> list[int]:
-    """The steps that the default reader of another program finds through the index, which must be there."""
+    """Steps that the mcap library finds through the index, which must exist."""
     with open(path, "rb") as file:
         reader = make_reader(file, validate_crcs=True)
         summary = reader.get_summary()

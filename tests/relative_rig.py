@@ -1,6 +1,6 @@
-"""Mechanisms in relative coordinates by numpy alone: rotation matrices, differences, energies.
+"""A reference for mechanisms in relative coordinates, in NumPy alone: rotation matrices, differences, energies.
 
-In extended precision, and with differences of eighth order, so that derivatives are good to 1e-13.
+Extended precision and differences of eighth order make derivatives accurate to 1e-13.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ bodies:
   lower: {kind: rigid, points: {P: 0.1 0 m, Q: 0.9 0 m}, mass: 2 kg, center_of_mass: 0.4 0 m, inertia: 0.3 kg·m²}
 independent: [upper_angle, elbow]
 """
-"""Two bars on two angles."""
+"""A double pendulum with two angles as coordinates."""
 
 Real = np.longdouble
 EXTENDED = np.finfo(Real).eps < 1e-18
@@ -42,7 +42,7 @@ def rate(f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
 
 
 def spin(rotation: np.ndarray, its_rate: np.ndarray) -> np.ndarray:
-    """Angular velocity in turned axes, (…, 3): of Rᵀ Ṙ."""
+    """Angular velocity in rotated axes, (…, 3), from Rᵀ Ṙ."""
     product = np.swapaxes(rotation, -1, -2) @ its_rate
     return np.stack([product[..., 2, 1], product[..., 0, 2], product[..., 1, 0]], -1)
 
@@ -61,7 +61,7 @@ class Pose:
         self._positions: dict[Point, np.ndarray] = {}
 
     def value(self, a: Atom) -> np.ndarray:
-        """A short formula of the description."""
+        """Value of an expression of the description."""
         if a.id in self._values:
             return self._values[a.id]
         if a.op == "const":
@@ -73,7 +73,7 @@ class Pose:
         return np.stack(np.broadcast_arrays(*map(self.value, vector), self.q[..., 0])[:3], -1)
 
     def rotation(self, base: Base) -> np.ndarray:
-        """To the world, (…, 3, 3)."""
+        """Rotation matrix from base to world, (…, 3, 3)."""
         if base.parent is None:
             return np.broadcast_to(np.eye(3, dtype=Real), (*self.q.shape[:-1], 3, 3))
         if base not in self._rotations:
@@ -92,7 +92,7 @@ class Pose:
         return (self.rotation(base) @ self.vector(vector)[..., None])[..., 0]
 
     def position(self, point: Point) -> np.ndarray:
-        """World axes, (…, 3)."""
+        """Position in world axes, (…, 3)."""
         if point.parent is None:
             return np.zeros((*self.q.shape[:-1], 3), Real)
         if point not in self._positions:
@@ -103,7 +103,7 @@ class Pose:
         return self.position(body.point) + self.turned(body.base, body.centre)
 
     def central_inertia(self, body: RelativeBody) -> np.ndarray:
-        """About the centre of mass, body axes."""
+        """Inertia about the centre of mass, in body axes."""
         (xx, yy, zz), (xy, yz, zx) = (
             np.moveaxis(self.vector(v), -1, 0) for v in (body.moments, body.products)
         )
@@ -147,7 +147,7 @@ class Numbers:
         return total
 
     def potential_energy(self, q: np.ndarray, gravity: Vector) -> np.ndarray:
-        """Of gravity, (…,)."""
+        """Potential energy of gravity, (…,)."""
         pose = self.at(q)
         g = pose.vector(gravity)
         return -sum(pose.value(body.mass) * (g * pose.centre(body)).sum(-1) for body in self.system.bodies)

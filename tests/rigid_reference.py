@@ -1,4 +1,4 @@
-"""Rigid bodies by their own formulas, from a mechanism's description and the motion of its points alone."""
+"""Rigid-body quantities by independent formulas, from a mechanism's description and the motion of its points."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class RigidBody:
     mass: float
     R: np.ndarray
     origin: np.ndarray
-    """Of the body's axes, in the world."""
+    """Origin of the body's axes, in the world."""
     centre: np.ndarray
     velocity: np.ndarray
     acceleration: np.ndarray
-    """Of the centre of mass."""
+    """`velocity` and `acceleration` are those of the centre of mass."""
     omega: np.ndarray
     alpha: np.ndarray
     inertia: np.ndarray
@@ -34,7 +34,7 @@ class RigidBody:
         return self.velocity + np.cross(self.omega, self.R @ place + self.origin - self.centre)
 
     def wrench_needed(self) -> np.ndarray:
-        """(6,) force and torque about the centre of mass that its motion takes: Newton and Euler."""
+        """(6,) force and torque about the centre of mass that the motion requires, by Newton–Euler."""
         spin = np.cross(self.omega, self.inertia @ self.omega)
         return np.concatenate([self.mass * self.acceleration, self.inertia @ self.alpha + spin])
 
@@ -44,7 +44,7 @@ def full(v) -> np.ndarray:
 
 
 def wrench_at(force: np.ndarray, place: np.ndarray, body: RigidBody) -> np.ndarray:
-    """(6,) force and torque about a body's centre of mass, of a force somewhere."""
+    """(6,) force and torque about a body's centre of mass, of a force at `place`."""
     return np.concatenate([force, np.cross(place - body.centre, force)])
 
 
@@ -53,7 +53,7 @@ def rigid_bodies(m: Mechanism) -> dict[str, RigidBody]:
 
 
 def _basic(m: Mechanism, name: str) -> np.ndarray:
-    """(3, 3) value, rate and acceleration of a point or vector, from its coordinates or as the ground has it."""
+    """(3, 3) value, rate and acceleration of a point or vector, from its coordinates or fixed to the ground."""
     d = m.description
     if name in d.ground.points or name in d.ground.vectors or name in "xyz":
         fixed = {
@@ -94,7 +94,7 @@ def _rigid_body(m: Mechanism, body: Bar | PointMass | Rigid) -> RigidBody:
         else:
             xy, yz, zx = body.products
             inertia = np.diag(body.inertia) + np.array([[0, xy, zx], [xy, 0, yz], [zx, yz, 0]])
-    # Directions from the first point, then unit vectors; in the plane the axis too.
+    # Directions from the first point, then unit vectors; in planar mechanisms also the z axis.
     arms = [p - local[0] for p in local[1:]] + local_vectors
     moved = [p - here[0] for p in here[1:]] + vectors
     if d.dimension == 2:

@@ -1,4 +1,4 @@
-"""A drive that is made from formulae, for the kinematic filter and for an independent one beside it."""
+"""A drive made from formulas, for the kinematic filter and an independent implementation of the same filter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vehicled.messages import Measurement
 ORIGIN = WorldOrigin(45.0, 7.0, 0.0)
 RATE = 100
 REAR, UNDERSTEER, RADIUS, ANTENNA = 1.3, 0.003, 0.31, 0.4
-"""Of the car, and 1 % more than its wheels have."""
+"""Parameters given to the filter. RADIUS is 1 % larger than the true radius of the wheels."""
 
 
 def truth(seconds: float = 60.0) -> dict[str, np.ndarray]:

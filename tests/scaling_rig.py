@@ -1,4 +1,4 @@
-"""A mechanism larger or smaller in length and mass, in times that keep the acceleration of gravity."""
+"""Scales a mechanism in length and mass, and in time such that the acceleration of gravity stays the same."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Scaling:
         self.length, self.time, self.mass = length, length**0.5, mass
 
     def factor(self, unit: str) -> float:
-        """What a quantity in that unit is multiplied by."""
+        """Factor of a quantity in this unit."""
         mass, length, time, _ = parse_unit(unit)[1]
         return float(self.mass**mass * self.length**length * self.time**time)
 

@@ -1,4 +1,4 @@
-"""The service under a real systemd, on emulated devices: from its first start to what it has recorded, in this order.
+"""Tests of the service under a real systemd with emulated devices, in order: from first start to recordings.
 
 `.ci/service` boots that systemd and runs this file, which pytest does not collect by itself.
 """
@@ -34,7 +34,7 @@ IMU_HZ = 100
 S = 1_000_000_000
 SPEED, WHEEL_RADIUS = 12.0, 0.3
 KILLED: list[int] = []
-"""When the process was killed, ns."""
+"""Times at which tests killed the process, ns."""
 
 
 def straight_drive():
@@ -56,7 +56,7 @@ def straight_drive():
 
 @pytest.fixture(scope="module", autouse=True)
 def emulator():
-    """Ports with the names of the udev rules, and a small disk for the state directory."""
+    """Emulated devices at ports with the names of the udev rules; a small disk for the state directory."""
     whole = yaml.safe_load(Path("/opt/tree/config/prototype.yaml").read_text())
     daemon = whole["daemon"]
     daemon["devices"]["can"]["options"] |= {"interface": "slcan", "channel": "/dev/vehicled-can"}
@@ -86,7 +86,7 @@ def main_pid():
 
 
 def journal(since):
-    """What systemd and the service have logged about it since then, seconds of the epoch."""
+    """Log lines of systemd and the service since a time, s since the epoch."""
     command = ["journalctl", "--output=cat", "--unit=vehicled", f"--since=@{since:.6f}"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -101,7 +101,7 @@ def wait_for(condition, seconds, what):
 
 
 def counters(seconds=5.0):
-    """The daemon's own, by the command socket."""
+    """The daemon's counters, by the command socket."""
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
         socket.linger = 0
         socket.connect(COMMANDS)
@@ -119,7 +119,7 @@ def wait_for_device_states(states, seconds=10.0):
 
 
 def start():
-    systemctl("reset-failed", "vehicled")  # and how often it has been started
+    systemctl("reset-failed", "vehicled")  # also resets the count of starts
     began = time.monotonic()
     done = systemctl("start", "vehicled")
     assert done.returncode == 0, done.stderr + systemctl("status", "vehicled").stdout
@@ -127,7 +127,7 @@ def start():
 
 
 def wait_for_restart(old_pid, since, result, seconds):
-    """Wait until another process is ready. result: pattern of how the old one ended, in systemd's words."""
+    """Wait until another process is ready. `result`: pattern of systemd's result for the old process."""
     ended = re.compile(f"Failed with result '{result}'")
     wait_for(lambda: ended.search(journal(since)), seconds, f"end with {result}")
     wait_for(lambda: main_pid() not in (0, old_pid) and show("SubState") == "running", 60.0, "the restart")
@@ -135,24 +135,25 @@ def wait_for_restart(old_pid, since, result, seconds):
     wait_for(lambda: counters()["loop"]["steps"] > 500, 10.0, "steps")
 
 
-def test_it_is_ready_by_notification_and_has_a_status_line():
-    start()  # with a model that is still to be compiled
+def test_the_service_notifies_systemd_when_ready_and_has_a_status_line():
+    start()  # the model is not compiled yet
     assert (show("Type"), show("ActiveState"), show("SubState")) == ("notify", "active", "running")
     status = wait_for(lambda: show("StatusText"), 10.0, "a status line")
     assert re.search(r"\d[\d,]* steps", status), status
 
 
-def test_it_has_a_user_of_its_own_without_capabilities():
+def test_the_service_runs_as_a_dynamic_user_without_capabilities():
     lines = Path(f"/proc/{main_pid()}/status").read_text().splitlines()
     fields = dict(line.split(":\t", 1) for line in lines)
-    assert 61184 <= int(fields["Uid"].split()[0]) <= 65519  # of dynamic users
+    assert 61184 <= int(fields["Uid"].split()[0]) <= 65519  # range of dynamic users
     for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
         assert int(fields[kind], 16) == 0
     assert fields["NoNewPrivs"] == "1"
     assert fields["Seccomp"] == "2"
 
 
-def test_all_its_threads_go_before_ordinary_processes_and_the_estimator_before_those():
+def test_all_threads_have_realtime_priority_and_one_of_them_a_higher_one():
+    """The thread with the higher priority is the estimator's."""
     threads = [int(thread.name) for thread in Path(f"/proc/{main_pid()}/task").iterdir()]
     assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_FIFO}
     if "Max realtime priority     40" not in Path(f"/proc/{main_pid()}/limits").read_text():
@@ -172,7 +173,7 @@ def test_all_devices_send_and_nothing_is_lost():
     assert after["queue"]["dropped"] == before["queue"]["dropped"]
 
 
-def test_reload_reads_the_noise_settings_again():
+def test_reload_rereads_noise_settings_and_refuses_an_invalid_file():
     since, pid, whole = time.time(), main_pid(), CONFIGURATION.read_text()
     assert systemctl("reload", "vehicled").returncode == 0
     wait_for(lambda: "noise settings reloaded" in journal(since), 10.0, "the reload")
@@ -183,7 +184,7 @@ def test_reload_reads_the_noise_settings_again():
     assert (main_pid(), show("SubState")) == (pid, "running")
 
 
-def test_a_device_that_is_unplugged_comes_back(emulator):
+def test_a_device_reconnects_once_it_is_plugged_in_again(emulator):
     emulator.unplug("gnss")
     wait_for_device_states({"gnss": ("disconnected",), "imu": ("connected",)})
     emulator.replug("gnss")
@@ -201,10 +202,10 @@ def test_a_stopped_process_is_restarted_by_the_watchdog():
     since, pid = time.time(), main_pid()
     KILLED.append(time.monotonic_ns())
     os.kill(pid, signal.SIGSTOP)
-    wait_for_restart(pid, since, "watchdog", 40.0)  # 5 s, and 20 s for its end
+    wait_for_restart(pid, since, "watchdog", 40.0)  # 5 s until the watchdog acts, 20 s to end
 
 
-def test_a_full_state_directory_costs_recordings_only():
+def test_a_full_state_directory_stops_only_the_recorder():
     pid = main_pid()
     wait_for(lambda: counters()["recorder"]["state"] == "recording", 10.0, "recording")
     filler = STATE / "filler"
@@ -220,13 +221,14 @@ def test_a_full_state_directory_costs_recordings_only():
 
 
 def memory_group():
-    """The unit's control group for memory: with a hierarchy of its own in the first version."""
+    """The unit's control group for memory. Version 1 of control groups has a separate hierarchy for memory."""
     mounted = Path("/sys/fs/cgroup/memory")
     return (mounted if mounted.is_dir() else mounted.parent) / show("ControlGroup").lstrip("/")
 
 
-def test_reaching_the_memory_limit_is_an_end_with_a_restart():
-    """The disk is in memory here, so what a program of the same group writes counts: the kernel ends the largest."""
+def test_the_service_restarts_after_it_reaches_the_memory_limit():
+    """The disk is a tmpfs, so data written by a process of the same control group count as memory. At the limit, the
+    kernel kills the largest process of the group: the service."""
     since, pid = time.time(), main_pid()
     limit = int(show("MemoryCurrent")) + 2_000_000
     assert systemctl("set-property", "--runtime", "vehicled", f"MemoryMax={limit}").returncode == 0
@@ -241,11 +243,11 @@ def test_reaching_the_memory_limit_is_an_end_with_a_restart():
         writer.kill()
         writer.wait()
         filler.unlink(missing_ok=True)
-    # With control groups of version 1, systemd does not know why the kernel has killed it.
+    # With control groups of version 1, systemd does not know why the kernel killed the process.
     wait_for_restart(pid, since, "(oom-kill|signal)", 10.0)
 
 
-def test_a_stop_is_an_end_in_order():
+def test_systemctl_stop_ends_the_service_cleanly():
     began = time.time()
     assert systemctl("stop", "vehicled").returncode == 0
     assert time.time() - began < 10.0
@@ -254,7 +256,7 @@ def test_a_stop_is_an_end_in_order():
     assert not Path("/run/vehicled").exists()
 
 
-def test_a_bad_configuration_fails_once_with_its_line():
+def test_a_bad_configuration_fails_without_restarts_and_names_the_line():
     whole = CONFIGURATION.read_text()
     lines = whole.splitlines()
     line = next(i for i, text in enumerate(lines, 1) if text.startswith("world:"))
@@ -267,8 +269,8 @@ def test_a_bad_configuration_fails_once_with_its_line():
     assert f"vehicled.yaml:{line}" in systemctl("status", "vehicled").stdout
 
 
-def test_the_recordings_can_be_read():
-    """Each is whole; a killed process has lost no more than its last second."""
+def test_all_recordings_are_readable():
+    """Each recording is whole; a killed process has lost at most its last two seconds."""
     runs = {path: McapLog(path).read_run() for path in sorted(STATE.glob("*.mcap"))}
     assert len(runs) > len(KILLED)
     for path, run in runs.items():
@@ -276,7 +278,7 @@ def test_the_recordings_can_be_read():
         assert {m.source for m in run.measurements} == DEVICES
         assert run.innovations
         assert run.estimates.t[0] - run.steps[0].t < S
-        assert run.estimates.columns["vx"][-1] == pytest.approx(SPEED, rel=0.1)  # wheels differ
+        assert run.estimates.columns["vx"][-1] == pytest.approx(SPEED, rel=0.1)  # wheel radii differ
         times = [step.t for step in run.steps]
         assert all(a < b for a, b in pairwise(times))
     ends = [run.steps[-1].t for run in runs.values()]

@@ -1,4 +1,4 @@
-"""A car simple enough to be checked by hand: dynamic single track with saturating tyres, rolling wheels."""
+"""A car simple enough to check by hand: a dynamic single-track model with saturating tyres and rolling wheels."""
 
 import math
 
@@ -14,7 +14,7 @@ G = 9.81
 
 
 class SingleTrack:
-    """1500 kg, evenly loaded axles, so neutral at equal cornering stiffness; friction as given."""
+    """1500 kg, evenly loaded axles of equal cornering stiffness, so neutral steering; friction as given."""
 
     def __init__(
         self, friction: float = 0.81, errors: float = 1.0, mounting: SensorPlaces | None = None

@@ -1,4 +1,4 @@
-"""Copies of shipped cars, spoilt."""
+"""Copies of shipped configurations with faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMPACT = config_path("compact").read_text(encoding="utf-8")
 
 
 def spoil(folder: Path, *changes: tuple[str, str], text: str = COMPACT) -> Path:
-    """A file `mine.yaml` of the text, in which the first lines of some keys are changed."""
+    """Write the text to `mine.yaml`, with the first match of each pattern `old` replaced by `new`."""
     for old, new in changes:
         text, count = re.subn(rf"(?m)^( +)(.*)\b{old}", rf"\1\2{new}", text, count=1)
         assert count == 1, old

@@ -1,4 +1,4 @@
-"""Measurements of the prototype along a straight line to the north, the same each time: for tests of single steps."""
+"""Deterministic measurements of the prototype on a straight line to the north, for tests of single steps."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,13 @@ from vehicled.messages import Measurement
 PERIOD = 4_000_000
 _BEGIN = 1_000_000_000
 _LATITUDE, _DEGREE = 40.0, 111035.0
-"""deg, and m of a degree of latitude there."""
+"""deg, and length of a degree of latitude there, m."""
 _PULLS_OFF = 1.0, 4.0
-"""s: a car that begins at rest gains speed in between, 2 m/s²."""
+"""Start and end of an acceleration of 2 m/s², s."""
 
 
 def _unlike(k: int, n: int) -> float:
-    """Never twice the same, within ±1e-4."""
+    """A deterministic number within ±1e-4 that differs from sample to sample."""
     return ((k * 7919 + n * 104729) % 1000 / 1000 - 0.5) * 2e-4
 
 
@@ -22,7 +22,7 @@ def drive_straight(
 ) -> Iterator[tuple[int, list[Measurement]]]:
     """Steps: time (ns) and measurements. IMU 250 Hz, speed and steering 83 Hz, an RTK receiver.
 
-    `pulls_off`: gains speed from 1 s to 4 s. `apart`: the receiver's velocity comes in a message of its own, first.
+    `pulls_off`: accelerates from 1 s to 4 s. `apart`: the receiver's velocity comes in its own message, first.
     """
     way = 0.0
     for k in range(round(seconds * 1e9 / PERIOD)):

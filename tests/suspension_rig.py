@@ -1,6 +1,6 @@
-"""Where the wheel of a corner is, from distances between its hard points alone; and what the model has there.
+"""Wheel positions of a corner, from distances between hard points alone, and the wheel positions of the model.
 
-The distances are an independent solution: no natural coordinates, no velocities, a general solver.
+The solution from distances is independent of the model: no natural coordinates, no velocities, a general solver.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Placed:
     design_center: np.ndarray
 
     def of(self, point: np.ndarray | tuple[float, ...]) -> np.ndarray:
-        """Where a point of the carrier is."""
+        """Present position of a point of the carrier."""
         return self.center + self.R @ (np.array(point) - self.design_center)
 
 
 def place(points: AnyPoints, height: float, rack: float = 0.0) -> Placed:
-    """With the wheel centre raised by `height` and the tie rod's inner end moved left by `rack`, m."""
+    """The carrier with the wheel centre raised by `height` and the tie rod's inner end moved left by `rack`, m."""
     center = np.array(points.wheel_center)
 
     def placed(x: np.ndarray) -> Placed:
@@ -64,7 +64,7 @@ def place(points: AnyPoints, height: float, rack: float = 0.0) -> Placed:
 
 
 def _links(points: AnyPoints) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rods that hold the carrier: from points of the hinge axes to points of it."""
+    """Rods that hold the carrier, from points of the hinge axes to points of the carrier."""
     if isinstance(points, SwingArmPoints):
         center = np.array(points.wheel_center)
         ends = center + 0.3 * np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0]])
@@ -93,7 +93,7 @@ def mirror(n: int) -> np.ndarray:
 
 
 class Carriers:
-    """Wheel carriers as the model has them, in axes and places of the left design, and the chassis."""
+    """Wheel carriers of the model, mirrored to the left side's design, and the chassis."""
 
     def __init__(self, rig: Rig, rates: str = "qd") -> None:
         self._rig, self.basics = rig, Basics(rig.car, rates)
@@ -116,7 +116,7 @@ class Carriers:
 
 
 class Published:
-    """Forces of one corner as published, in chassis axes and places of the design frame."""
+    """Published forces of one corner, in chassis axes, with positions in the design frame."""
 
     def __init__(self, rig: Rig, n: int, kind: str, values: dict[str, float]) -> None:
         self._rig, self._n, self._kind, self._values = rig, n, kind, values
@@ -127,7 +127,7 @@ class Published:
         return np.array([self._values[f"{name}{a}"] for a in "xyz"])
 
     def _on_arm(self, point, side: str = "lower") -> np.ndarray:
-        """Where a point of the left one is: arms have turned about their hinges as their ends have."""
+        """Present position of a point of the left arm, which has turned about its hinge as far as its end has."""
         p = self._points
         if self._kind == "swing_arm":
             return self._now.of(point)
@@ -141,7 +141,7 @@ class Published:
         return hinge + Rotation.from_rotvec(axis * np.arctan2(sine, cosine)).apply(point - hinge)
 
     def acting(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Forces of chassis and rack on the corner, and where."""
+        """Forces of chassis and rack on the corner, and their points of action."""
         p, side = self._points, self._side
         hinge = p.hinge if self._kind == "swing_arm" else p.lower_hinge
         found = [(self._vector("lower_hinge.f"), side * hinge)]

@@ -43,16 +43,17 @@ class Session:
         os.write(self._terminal, keys.encode())
 
     def kill(self):
-        """End it, where a test has failed."""
+        """Kill the program if it still runs, after a failed test."""
         if self.process:
             os.kill(self.process, signal.SIGKILL)
             os.waitpid(self.process, 0)
             os.close(self._terminal)
 
     def end(self, key=None):
-        """The exit status, and what is left to read.
+        """Wait for the end; returns the exit status and the remaining output.
 
-        A key is typed until then: a signal that comes just before the program waits for keys is seen with the next.
+        `key` is typed repeatedly: a signal that arrives just before the program waits for a key takes effect with the
+        next key.
         """
         end = time.monotonic() + 60
         with contextlib.suppress(OSError):
