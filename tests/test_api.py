@@ -1,4 +1,4 @@
-"""The public interface: what `import vehicled` offers, and what it does with what it is given."""
+"""The public interface that `import vehicled` offers."""
 
 import ast
 import importlib
@@ -37,12 +37,12 @@ def estimates(drive, configuration):
 
 
 def declared():
-    """Name → home, by what type checkers see."""
+    """Module of each public name, from the imports that type checkers see."""
     (block,) = (n for n in ast.parse(SOURCE.read_text()).body if isinstance(n, ast.If))
     return {alias.name: node.module for node in block.body for alias in node.names}
 
 
-def test_the_names_are_those_that_type_checkers_see():
+def test_public_names_match_the_imports_for_type_checkers():
     homes = declared()
     assert sorted([*homes, "__version__"]) == sorted(vehicled.__all__)
     for name, home in homes.items():
@@ -54,7 +54,7 @@ def test_every_public_name_has_a_docstring():
     assert [n for n in declared() if not getattr(vehicled, n).__doc__] == []
 
 
-def test_another_name_is_an_attribute_error():
+def test_an_unknown_name_raises_attribute_error():
     with pytest.raises(AttributeError, match="module 'vehicled' has no attribute 'nothing'"):
         vehicled.nothing  # noqa: B018
 
@@ -67,8 +67,9 @@ def test_the_documentation_names_everything_public():
 # -- drives --------------------------------------------------------------------------------------------------
 
 
-def test_estimates_are_those_of_the_command(drive, configuration, estimates, tmp_path):
-    """Also through a log, and step by step."""
+def test_estimates_equal_those_of_the_command_of_a_log_and_of_single_steps(
+    drive, configuration, estimates, tmp_path
+):
     log, table = tmp_path / "drive.mcap", tmp_path / "estimates.csv"
     drive.write(log)
     assert main(["replay", str(log), "--config", "prototype", "--fast", "--estimates", str(table)]) == 0
@@ -106,20 +107,20 @@ def test_a_recording_has_estimates_and_innovations(drive, estimates, tmp_path):
     assert main(["replay", str(log), "--config", "prototype", "--fast", "--record", str(run)]) == 0
     recorded = vehicled.Estimates.read(run)
     assert np.abs(recorded["vx"] - estimates["vx"]).max() <= 0.51 * resolution_of("vx")
-    # A recording has those of each kind at a rate of its own.
+    # A recording limits the rate of innovations of each sensor.
     kept, all_of_them = ({(i.sensor, i.step) for i in e.innovations} for e in (recorded, estimates))
     assert {sensor for sensor, _ in kept} == {sensor for sensor, _ in all_of_them}
     assert kept < all_of_them
 
 
-def test_a_drive_describes_itself_in_one_line(drive):
+def test_repr_of_a_drive_summarises_it_in_one_line(drive):
     assert repr(drive) == (
         f"<Drive: {len(drive.measurements)} measurements, "
         f"truth <Estimates: {len(drive.truth)} rows, {len(drive.truth.columns)} columns, 0.000 to 1.500 s>>"
     )
 
 
-def test_times_are_the_decimal_numbers_that_files_have():
+def test_times_in_seconds_equal_the_decimal_numbers_in_files():
     t_ns = np.arange(0, 10**9, 4_000_000)
     estimates = vehicled.Estimates(t_ns, {"x": np.zeros(len(t_ns))})
     assert estimates.t.tolist() == [k * 4 / 1000 for k in range(250)]
@@ -127,12 +128,12 @@ def test_times_are_the_decimal_numbers_that_files_have():
 
 def test_estimates_are_near_the_truth(drive, estimates):
     scores = vehicled.score(estimates, drive.truth)
-    # At constant speed the latency of the receiver is not observable, which is known to 20 ms.
+    # The receiver's latency has σ = 20 ms and is not observable at constant speed.
     assert scores.quantities["horizontal"].rmse < 0.3
     assert scores.quantities["yaw"].rmse < np.radians(0.2)
-    # In 1.5 s, over six seeds: 0.83 to 1.03; accelerometers 0.50 to 0.67, as accelerations are predicted for cars
-    # that differ more from their model; gyroscopes 0.18 to 0.24, the mean of three axes, as `model_error` is large
-    # beside the noise of two of them.
+    # NIS measured over six seeds of 1.5 s. Fixes: 0.83 to 1.03. Accelerometers: 0.50 to 0.67, as the filter assumes
+    # that cars differ more from their model. Gyroscopes, mean of three axes: 0.18 to 0.24, as `model_error` is large
+    # compared with the noise of two of them.
     for sensor, (least, greatest) in {
         "gnss.position": (0.6, 1.5),
         "imu.accel": (0.4, 1.0),
@@ -157,13 +158,13 @@ def test_scores_print_as_a_table(estimates):
     assert any(line.split()[:4] == ["yaw", "0", "0", "deg"] for line in lines)
 
 
-def test_a_parameter_that_a_mechanism_does_not_have_is_named():
+def test_an_unknown_parameter_of_a_mechanism_is_named_in_the_error():
     pendulum = vehicled.Mechanism.load("pendulum")
     with pytest.raises(vehicled.UsageError, match=r"unknown parameter 'bar.mas'; did you mean 'bar.mass'\?"):
         pendulum.set_parameters({"bar.mas": 2.0})
 
 
-def test_estimates_become_a_frame(estimates):
+def test_estimates_convert_to_a_pandas_data_frame(estimates):
     pytest.importorskip("pandas")
     frame = estimates.to_pandas()
     assert frame.index.name == "t"
@@ -177,7 +178,7 @@ def test_without_pandas_the_error_names_the_extra(estimates, monkeypatch):
         estimates.to_pandas()
 
 
-def test_the_drive_is_as_asked_for(configuration):
+def test_simulate_respects_seed_duration_and_gnss(configuration):
     one, same, other = (
         vehicled.simulate("step_steer", configuration, duration=0.1, seed=seed, gnss="none")
         for seed in (1, 1, 2)
@@ -196,12 +197,12 @@ def test_the_drive_is_as_asked_for(configuration):
         ({"seed": -1}, "seed: expected at least 0, got -1"),
     ],
 )
-def test_faults_of_a_drive_are_named(configuration, arguments, message):
+def test_simulate_names_a_bad_argument(configuration, arguments, message):
     with pytest.raises(vehicled.UsageError, match=message):
         vehicled.simulate(**{"scenario": "step_steer", "configuration": configuration} | arguments)
 
 
-def test_faults_of_logs_are_named(configuration, drive, tmp_path):
+def test_errors_name_the_log_and_its_fault(configuration, drive, tmp_path):
     with pytest.raises(vehicled.UsageError, match=r"nowhere\.csv: No such file"):
         vehicled.estimate(tmp_path / "nowhere.csv", configuration)
     with pytest.raises(vehicled.UsageError, match=r"nowhere\.csv: No such file"):
@@ -215,7 +216,7 @@ def test_faults_of_logs_are_named(configuration, drive, tmp_path):
         vehicled.estimate(few, configuration)
 
 
-def test_names_and_paths_stand_for_what_they_name(drive, configuration, estimates, tmp_path):
+def test_functions_accept_names_and_paths(drive, configuration, estimates, tmp_path):
     again = vehicled.estimate(drive, "prototype")
     assert np.array_equal(again["x"], estimates["x"], equal_nan=True)
     log, table, truth = (tmp_path / name for name in ("drive.mcap", "estimates.csv", "truth.csv"))
@@ -245,19 +246,19 @@ def test_names_and_paths_stand_for_what_they_name(drive, configuration, estimate
         ),
     ],
 )
-def test_other_things_are_usage_errors(call, message):
+def test_bad_arguments_raise_usage_errors(call, message):
     with pytest.raises(vehicled.UsageError, match=message):
         call()
 
 
-def test_damage_to_a_log_is_warned_of(configuration, tmp_path):
+def test_a_damaged_line_of_a_log_causes_a_warning(configuration, tmp_path):
     damaged = tmp_path / "damaged.csv"
     damaged.write_text("t,vehicle.speed\n0.0,10\n0.1,much\n0.2,10\n")
     with pytest.warns(UserWarning, match=r"damaged\.csv: 1 problem .*line 3"):
         assert len(list(vehicled.read_log(damaged, configuration))) > 40
 
 
-def test_truth_of_a_file_is_read(drive, tmp_path):
+def test_truth_is_read_from_a_file(drive, tmp_path):
     path = tmp_path / "truth.csv"
     row = vehicled.Estimate(2_000_000, np.arange(66.0))
     with EstimatesWriter(path) as writer:
@@ -296,7 +297,7 @@ def test_every_observer_corrects_a_wrong_start(kind):
         ("DEKF", {"euler_density": -1.0}, "euler_density: expected a number of at least 0, got -1"),
     ],
 )
-def test_faults_of_an_observer_are_named(kind, numbers, message):
+def test_make_observer_names_a_bad_argument(kind, numbers, message):
     encoder = vehicled.SensorSet([vehicled.Encoder("theta", 0.01)])
     model = vehicled.Mechanism.load("four_bar", [encoder])
     with pytest.raises(vehicled.UsageError, match=message):
@@ -304,7 +305,7 @@ def test_faults_of_an_observer_are_named(kind, numbers, message):
 
 
 def test_an_observer_needs_a_mechanism_that_was_compiled_with_its_sensors():
-    """Other sensors of the same name would be read in their place."""
+    """Otherwise the observer would read other sensors of the same name."""
     encoder, other = (vehicled.SensorSet([vehicled.Encoder("theta", 0.01)]) for _ in range(2))
     for extensions in ([], [other]):
         model = vehicled.Mechanism.load("four_bar", extensions)
@@ -315,7 +316,7 @@ def test_an_observer_needs_a_mechanism_that_was_compiled_with_its_sensors():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_readings_that_an_observer_cannot_use_leave_it_as_it_was(kind):
+def test_unusable_readings_do_not_change_an_observer(kind):
     encoder = vehicled.SensorSet([vehicled.Encoder("theta", 0.01)])
     model = vehicled.Mechanism.load("four_bar", [encoder])
     observer = vehicled.make_observer(
@@ -333,7 +334,7 @@ def test_readings_that_an_observer_cannot_use_leave_it_as_it_was(kind):
     assert np.array_equal(observer.covariance, covariance)
 
 
-def test_faults_of_a_mechanism_are_named():
+def test_errors_in_a_mechanism_description_name_the_line():
     with pytest.raises(vehicled.UsageError, match="mechanism:2: space: expected planar or spatial"):
         vehicled.Mechanism.parse("bodies: {}\nspace: curved\n")
 
@@ -358,7 +359,7 @@ def test_functions_of_one_graph_compute_values_and_jacobians():
     assert got[1] == 0.15, "results belong to the caller"
 
 
-def test_faults_of_a_function_are_named():
+def test_compiled_functions_name_bad_arguments():
     g = vehicled.Graph()
     x, y, lanes = g.symbol("x"), g.symbol("y"), g.symbol("lanes", 1)
     for inputs, outputs, message in (

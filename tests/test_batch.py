@@ -1,4 +1,4 @@
-"""`vehicled batch`: its figures, truths, errors and files; on a cluster too, while one of its workers is killed."""
+"""`vehicled batch`: results, truth files, errors and output files; also on a cluster while a worker is killed."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from vehicled.errors import UsageError
 from vehicled.scoring.scores import compare, score
 
 LENGTH = 2.0
-"""s of each drive."""
+"""Duration of each drive, s."""
 
 
 def write_truth(truth: vehicled.Estimates, path: Path) -> None:
@@ -47,7 +47,7 @@ def drives(tmp_path_factory) -> Path:
 
 
 def batch(capsys, *arguments: object, status: int = 0) -> list[dict]:
-    """The rows, made by one process: each that starts imports everything."""
+    """Rows of the command; with one worker unless on a cluster, as each worker imports everything when it starts."""
     workers = () if "--scheduler" in arguments else ("--workers", "1")
     assert main(["batch", *map(str, (*arguments, *workers)), "--json"]) == status
     return json.loads(capsys.readouterr().out)["rows"]
@@ -55,7 +55,7 @@ def batch(capsys, *arguments: object, status: int = 0) -> list[dict]:
 
 @pytest.fixture
 def here(monkeypatch):
-    """Runs in this process."""
+    """Run jobs in this process."""
     monkeypatch.setattr(command, "open_executor", lambda args, jobs: jobs_rig.Here())
 
 
@@ -74,7 +74,7 @@ def options(drives) -> list[object]:
 
 @pytest.fixture(scope="module")
 def local(options, tmp_path_factory) -> list[dict]:
-    """Rows that were made by another process of this machine."""
+    """Rows made by a worker process on this machine."""
     path = tmp_path_factory.mktemp("local") / "rows.json"
     with path.open("w") as file:
         subprocess.run(
@@ -96,7 +96,7 @@ def test_there_is_a_row_for_each_log_and_configuration(local, options, drives):
     assert local[0]["errors"] != local[1]["errors"]
 
 
-def test_figures_are_those_of_the_library(local, drives):
+def test_results_equal_those_of_the_library(local, drives):
     estimates = vehicled.estimate(drives / "a.mcap", vehicled.load_configuration("prototype"))
     table = Table(estimates.t_ns, {c: estimates[c] for c in estimates.columns}, Problems("estimates"))
     scored = score(compare(table, read_estimates(drives / "a.truth.csv")), estimates.innovations)
@@ -109,7 +109,7 @@ def test_figures_are_those_of_the_library(local, drives):
         assert local[0]["rejected"][name] == s.rejected / (s.fused + s.rejected)
 
 
-def test_a_log_that_fails_is_a_row_and_the_others_go_on(here, drives, tmp_path, capsys):
+def test_a_failed_log_has_an_error_row_and_the_other_logs_continue(here, drives, tmp_path, capsys):
     (tmp_path / "empty.mcap").touch()
     (tmp_path / "foreign.csv").write_text("hello\n")
     (tmp_path / "none.csv").write_text("t,imu.wz\n")
@@ -121,13 +121,13 @@ def test_a_log_that_fails_is_a_row_and_the_others_go_on(here, drives, tmp_path, 
     assert "no measurement" in rows[3]["error"]
 
 
-def test_the_table_has_the_errors_of_rows(here, tmp_path, capsys):
+def test_the_table_shows_errors_of_rows(here, tmp_path, capsys):
     (tmp_path / "none.csv").write_text("t,imu.wz\n")
     assert main(["batch", str(tmp_path / "none.csv"), "--config", "prototype"]) == 1
     assert "no measurement that could be used" in capsys.readouterr().out
 
 
-def test_a_truth_that_does_not_fit_leaves_the_rest_of_its_row(here, drives, tmp_path, capsys):
+def test_a_truth_without_common_times_is_an_error_and_the_row_keeps_its_nis(here, drives, tmp_path, capsys):
     truth = tmp_path / "truth.csv"
     truth.write_text("t,yaw\n1000,0\n1001,0\n")
     [row] = batch(capsys, drives / "a.mcap", "--config", "prototype", "--truth", truth, status=1)
@@ -135,7 +135,7 @@ def test_a_truth_that_does_not_fit_leaves_the_rest_of_its_row(here, drives, tmp_
     assert row["nis"]
 
 
-def test_a_truth_of_another_origin_is_in_the_notes_of_its_row(here, drives, tmp_path, capsys):
+def test_a_truth_with_another_origin_is_noted_in_its_row(here, drives, tmp_path, capsys):
     truth = tmp_path / "truth.csv"
     lines = (drives / "a.truth.csv").read_text().splitlines()
     truth.write_text("\n".join([lines[0] + ",lat,lon", *(line + ",43.4,-8.4" for line in lines[1:])]))
@@ -143,7 +143,7 @@ def test_a_truth_of_another_origin_is_in_the_notes_of_its_row(here, drives, tmp_
     assert any(note.startswith("the origins of x and y are ") for note in row["notes"])
 
 
-def test_a_run_goes_on_from_its_file_and_tries_failures_again(here, drives, tmp_path, capsys):
+def test_resume_keeps_finished_rows_and_retries_failed_ones(here, drives, tmp_path, capsys):
     log, rows = tmp_path / "late.csv", tmp_path / "rows.jsonl"
     log.write_text("t,imu.wz\n")
     options = ["--config", "prototype", "--resume", rows]
@@ -158,7 +158,7 @@ def test_a_run_goes_on_from_its_file_and_tries_failures_again(here, drives, tmp_
     assert "expected a row of `vehicled batch`" in capsys.readouterr().err
 
 
-def test_a_log_that_has_changed_is_not_taken_from_the_file(here, drives, tmp_path, capsys):
+def test_resume_runs_a_changed_log_again(here, drives, tmp_path, capsys):
     log, rows = tmp_path / "log.mcap", tmp_path / "rows.jsonl"
     log.write_bytes((drives / "c.mcap").read_bytes())
     [first] = batch(capsys, log, "--config", "prototype", "--resume", rows)
@@ -205,7 +205,7 @@ def test_parquet_has_all_figures_with_units_and_configurations(here, options, tm
         (["{a}", "--config", "prototype", "--workers", "2", "--scheduler", "tcp://x:1"], "not allowed with"),
     ],
 )
-def test_bad_usage_is_one_line(drives, capsys, arguments, expected):
+def test_bad_usage_is_reported_in_one_line(drives, capsys, arguments, expected):
     filled = [a.format(a=drives / "a.mcap", b=drives / "b.mcap") for a in arguments]
     assert main(["batch", *filled]) == 2
     message = capsys.readouterr().err
@@ -213,7 +213,7 @@ def test_bad_usage_is_one_line(drives, capsys, arguments, expected):
     assert message.count("\n") == 1
 
 
-def test_truths_are_found_beside_their_logs(tmp_path):
+def test_truth_files_are_found_beside_their_logs(tmp_path):
     for name in (
         "a.mcap",
         "a.mcap.truth.csv",
@@ -249,7 +249,7 @@ def workers():
 def test_a_cluster_gives_the_same_rows_although_a_worker_is_killed_in_mid_run(
     options, local, workers, capsys, tmp_path, monkeypatch, drives
 ):
-    monkeypatch.chdir(drives)  # which the workers are not in
+    monkeypatch.chdir(drives)  # not the working directory of the workers
     rows = tmp_path / "rows.jsonl"
 
     def kill_when_begun() -> None:
@@ -266,8 +266,8 @@ def test_a_cluster_gives_the_same_rows_although_a_worker_is_killed_in_mid_run(
     assert len(rows.read_text().splitlines()) == len(found)
 
 
-def test_a_log_that_workers_do_not_see_is_a_row(drives, tmp_path, capsys, workers, monkeypatch):
-    """It is removed after the command has read it, as if it had never been on the worker's machine."""
+def test_a_log_that_is_missing_on_the_worker_has_an_error_row(drives, tmp_path, capsys, workers, monkeypatch):
+    """The log is deleted after the command has listed its jobs, as if the worker's machine did not have it."""
     log = tmp_path / "here.mcap"
     log.write_bytes((drives / "c.mcap").read_bytes())
     list_jobs = command._list_jobs
@@ -293,7 +293,7 @@ def test_a_log_that_workers_do_not_see_is_a_row(drives, tmp_path, capsys, worker
     assert rows[1]["error"] is None
 
 
-def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(options, tmp_path):
+def test_ctrl_c_keeps_finished_rows_and_leaves_no_process(options, tmp_path):
     rows = tmp_path / "rows.jsonl"
     program = [
         sys.executable,
@@ -316,6 +316,6 @@ def test_ctrl_c_keeps_what_is_done_and_leaves_no_process(options, tmp_path):
     assert "of 6 rows are in" in message
     assert "Traceback" not in message
     deadline = time.monotonic() + 10.0
-    while running_in_group(process.pid):  # multiprocessing's own helper goes last
+    while running_in_group(process.pid):  # multiprocessing's helper process ends last
         assert time.monotonic() < deadline
         time.sleep(0.05)

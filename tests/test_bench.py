@@ -1,4 +1,4 @@
-"""`vehicled bench step`: the shape of its result, and figures that belong together."""
+"""`vehicled bench step`: the form of its result, and the consistency of its figures."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ TIMES = ("model_step_us", "filter_step_us", "filter_step_with_fix_us", "lu169_us
 
 @pytest.fixture(scope="module")
 def found():
-    """A second of the drive, and the progress that was reported."""
+    """Result for one second of the drive, and the reported progress."""
     configuration = load_daemon_configuration("prototype")
     scenario = dataclasses.replace(find_scenario("mixed_drive"), duration=1.0)
     measurements, _ = simulate(scenario, make_plant(configuration, scenario.plant), seed=1)
@@ -41,11 +41,11 @@ def test_operations_add_up(found):
     once = sum(kernels[k] for k in ("predict", "factor", "recover", "finish"))
     twice = sum(kernels[k] for k in ("project_velocity", "project_acceleration"))
     assert operations["step"] == once + n * kernels["iterate"] + 2 * twice
-    # The tangent alone: a sparse elimination of 91 coordinates, far from the 169³/3 of a dense one.
+    # `factor` is a sparse elimination of 91 coordinates, with far fewer operations than the 169³/3 of a dense one.
     assert 1_000 < kernels["factor"] < step.SIZE**3 / 30
 
 
-def test_progress_goes_through_the_drive(found):
+def test_progress_rises_from_start_to_end_of_the_drive(found):
     reported = found[1]
     assert reported == sorted(reported)
     assert reported[0] < 0.05
@@ -61,7 +61,7 @@ def test_the_command_prints_one_object_or_a_table(found, monkeypatch, capsys):
     monkeypatch.setattr(reference, "bench_reference", lambda *_: compared)
     monkeypatch.setattr(instances, "bench_instances", lambda *_: side_by_side)
     monkeypatch.setattr(drive, "simulate", lambda *_: ([], None))
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # what the command sets is gone after the test
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # restored after the test; the command sets it
     assert main(["bench", "step", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == found[0] | compared | {"instances": side_by_side}
@@ -75,7 +75,7 @@ def test_the_command_prints_one_object_or_a_table(found, monkeypatch, capsys):
     assert re.search(r"^8 +10.0 +11.0 +12.0 +1.25$", out, re.M)
 
 
-def test_cars_side_by_side(monkeypatch):
+def test_times_of_cars_side_by_side_are_consistent(monkeypatch):
     monkeypatch.setattr(instances, "WIDTHS", (1, 8))
     reported: list[float] = []
     vehicle = load_configuration("prototype").vehicle

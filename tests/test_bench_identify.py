@@ -1,4 +1,4 @@
-"""`vehicled bench identify`: the source's counts, the shape of its study, its output."""
+"""`vehicled bench identify`: counts and trends as in the publication, and output."""
 
 import json
 
@@ -41,7 +41,7 @@ def errors(row):
     return {m["count"]: m["validation_error"] for m in row["models"]}
 
 
-def test_counts_and_ranks_are_those_of_the_suspension(found):
+def test_counts_and_ranks_agree_with_the_published_suspension(found):
     assert (found["parameters"], found["with_springs"], found["null"]) == (150, 154, 35)
     assert (found["remaining"], found["base"]) == (115, 83)
     ranks = found["ranks"]
@@ -51,7 +51,7 @@ def test_counts_and_ranks_are_those_of_the_suspension(found):
     assert ranks["double"]["loose kinematics"] > 83 > ranks["double"]["any states"]
 
 
-def test_base_sets(found):
+def test_only_sets_of_full_rank_are_valid_base_sets(found):
     *valid, rejected = found["sets"]
     assert len(valid) == 4
     for row in valid:
@@ -64,18 +64,18 @@ def test_base_sets(found):
     assert "rank 74, 83 is needed" in rejected["reason"]
 
 
-def test_without_noise_every_set_predicts(found):
+def test_without_noise_every_set_predicts_the_forces(found):
     for row in rows(found, force_noise=0.0):
         assert errors(row)[83] < 1e-3
 
 
-def test_with_noise_the_few_that_matter_predict_what_all_do_not(found):
+def test_with_noise_few_essential_parameters_predict_better_than_all(found):
     noisy = rows(found, force_noise=0.05, motion="drawn", weighted=False)
     assert len(noisy) == 12
     for row in noisy:
         error = errors(row)
         assert error[3] > 1.0
-        # A prediction of zero has an error of 1. Single runs scatter; what is promised is of the medians below.
+        # A prediction of zero has an error of 1. Single runs scatter, so only the medians below have tight limits.
         assert error[25] < 0.5
         assert error[83] > 1.5 * error[25]
     means = {k: np.median([errors(row)[k] for row in noisy]) for k in (3, 25, 83)}
@@ -84,12 +84,12 @@ def test_with_noise_the_few_that_matter_predict_what_all_do_not(found):
     assert means[83] > 4 * means[25]
 
 
-def test_wrong_priors_hardly_change_the_order(found):
+def test_wrong_priors_hardly_change_the_order_of_parameters(found):
     for row in found["studies"]:
         assert row["overlap"] >= (1.0 if row["prior_error"] == 0.0 else 0.75)
 
 
-def test_motions_and_bodies(found):
+def test_motions_are_optimised_bodies_feasible_and_springs_accurate(found):
     condition = found["excitation"]["condition"]
     assert condition["optimised"] < condition["drawn"]
     for row in found["feasible"]:
@@ -100,9 +100,9 @@ def test_motions_and_bodies(found):
         assert abs(row["estimate"] - row["value"]) < 4.0 * row["deviation"]
 
 
-def test_tables_of_identified_values(found):
-    """As in the source, all parameters at once (5.9) are far from the truth, and those that matter most (5.11) nearer
-    by orders of magnitude; springs best."""
+def test_essential_parameters_are_identified_better_than_all_at_once(found):
+    """As published, all parameters identified at once (table 5.9) are far from the truth. The essential ones alone
+    (table 5.11) are closer by orders of magnitude; springs are the most accurate."""
     ten = found["table_5_9"]
     assert len(ten) == 10
     assert np.median([abs(row["estimate"] - row["true"]) / abs(row["true"]) for row in ten]) > 100.0
@@ -122,8 +122,9 @@ def test_tables_of_identified_values(found):
     assert rack["estimate"] == pytest.approx(rack["true"], rel=0.2)
 
 
-def test_fewer_than_ten_parameters_do_not_predict(found):
-    """The source has errors above 300 % for each of its sets; here for the same sets above 100 % with three."""
+def test_three_parameters_do_not_predict_the_forces(found):
+    """With three parameters, errors exceed 100 % for each set. The publication has errors above 300 % for fewer than
+    ten parameters."""
     cases = [row for row in found["studies"] if row["force_noise"] and row["prior_error"] == 0.2]
     assert {row["set"][:2] for row in cases} == {"T1", "T2", "T3", "T4"}
     for row in cases:
@@ -138,7 +139,7 @@ def test_all_plots_are_drawn(study, found, tmp_path):
 
 
 def test_motions_are_searched_in_processes():
-    """One short search per set: better than where it began, and within the conditions published."""
+    """One short search per set improves the condition number, which is in the published range."""
     with LocalProcesses(2) as executor:
         done: list[float] = []
         motions = find_motions(1, 30, executor, done.append)

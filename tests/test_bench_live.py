@@ -1,4 +1,4 @@
-"""`vehicled bench live`: its keys, figures that belong together, and how samples are followed."""
+"""`vehicled bench live`: keys and consistency of its result, and the matching of samples to their send times."""
 
 import copy
 import json
@@ -23,12 +23,12 @@ POINTS = ("median", "p99", "p999")
 
 
 SECONDS = 8
-"""On a busy machine the daemon takes some of them to begin."""
+"""Duration of the run. On a busy machine, the daemon takes part of this time to start."""
 
 
 @pytest.fixture(scope="module")
 def found():
-    """A few seconds, in processes of their own."""
+    """Result of a run of a few seconds in separate processes."""
     command = [sys.executable, "-m", "vehicled", "bench", "live", "--duration", str(SECONDS), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
@@ -36,7 +36,7 @@ def found():
     return json.loads(done.stdout)
 
 
-def test_it_has_the_keys_of_the_contract(found):
+def test_the_result_has_the_documented_keys(found):
     assert {"step_us", "latency_us", "warm_us", "missed", "steps", "cpu_share", "rss_mb", "lost"} <= set(
         found
     )
@@ -51,8 +51,8 @@ def test_it_has_the_keys_of_the_contract(found):
     assert found["warm_us"] > 0.0
 
 
-def test_its_figures_are_those_of_a_daemon_that_runs(found):
-    # From its start until the last sample has been used: a second or two more.
+def test_the_figures_are_plausible_for_a_running_daemon(found):
+    # From the daemon's start until it used the last sample: a second or two longer.
     assert found["seconds"] >= SECONDS
     assert SECONDS * 250 <= found["steps"] + found["skipped"] < 20.0 * 250
     assert 0 <= found["skipped"] <= found["missed"] <= found["steps"] + found["skipped"]
@@ -64,31 +64,31 @@ def test_its_figures_are_those_of_a_daemon_that_runs(found):
     assert found["recording_mb"] > 0.1
 
 
-def test_the_parts_of_a_step_are_no_longer_than_the_step(found):
+def test_no_part_of_a_step_takes_longer_than_the_step(found):
     for times in found["breakdown_us"].values():
         assert {*PARTS, "sources", "step", "waiting"} <= set(times)
         for part in (*PARTS, "sources", "waiting"):
             assert times[part]["median"] <= times["step"]["median"]
         assert times["step"]["median"] <= 1.1 * times["step"]["p99"]
-    # The histogram's resolution is 6 %, and the recorder measures the step from outside.
+    # The histogram's resolution is 6 %, and the step is also timed from outside.
     live = found["breakdown_us"]["live"]["step"]
     assert live["median"] < 1.1 * found["step_us"]["median"]
     assert found["step_us"]["median"] < 1.1 * found["tick_us"]["median"]
 
 
-def test_a_sample_waits_for_the_step_and_for_nothing_backwards(found):
+def test_every_latency_stage_is_positive_and_shorter_than_the_whole(found):
     for device, stages in found["latency_stages_us"].items():
         assert set(stages) == {"to_driver", "to_step", "to_subscriber"}
         for stage, times in stages.items():
-            # A sample that was late in the queue gets the time of the step after which it came.
+            # Medians only: a sample that enters the queue late is recorded with a step before its arrival.
             assert 0.0 < times["median"] <= times["p99"] <= times["p999"], stage
             assert times["median"] < found["latency_us"][device]["median"]
-        # No sample waits longer for its step than a period, unless steps are missed.
+        # Unless steps are missed, no sample waits longer than a period for its step.
         assert found["missed"] or stages["to_step"]["p999"] < 4100.0
 
 
-def test_the_table_names_what_was_measured(found, monkeypatch, capsys):
-    """And the load is as many busy processes as there are processors."""
+def test_the_table_shows_all_measurements_and_the_load(found, monkeypatch, capsys):
+    """`--load` starts as many busy processes as there are processors."""
     warm = {"warm_us": found["warm_us"], "warm_p99_us": found["warm_p99_us"]}
     measured = copy.deepcopy(found)
     warm["parts_us"] = measured["breakdown_us"].pop("warm")
@@ -115,7 +115,7 @@ def test_the_table_names_what_was_measured(found, monkeypatch, capsys):
     assert f"beside {processors} busy processes" in out
 
 
-def test_busy_processes_never_wait_and_end_with_the_measurement():
+def test_busy_processes_have_normal_priority_and_end_with_the_measurement():
     def children():
         own = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
         return {int(pid) for pid in own}
@@ -134,7 +134,7 @@ def test_busy_processes_never_wait_and_end_with_the_measurement():
 @pytest.mark.parametrize(
     "arguments", [["--duration", "1"], ["--duration", "5kg"], ["--duration", "soon"], ["--seed", "-1"]]
 )
-def test_bad_arguments_are_one_line_each(arguments, capsys):
+def test_bad_arguments_are_named(arguments, capsys):
     assert main(["bench", "live", *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"vehicled: {arguments[0]} {arguments[1]}: ")
 
@@ -145,8 +145,8 @@ MS = 1_000_000
 @given(
     st.lists(st.tuples(st.integers(0, 3 * MS), st.booleans()), min_size=1, max_size=60),
 )
-def test_samples_that_are_lost_do_not_shift_the_others(samples):
-    """Sent every 4 ms, less than that under way, some lost."""
+def test_lost_samples_do_not_shift_the_matching_of_others(samples):
+    """Samples are sent every 4 ms and arrive within less than 4 ms; some are lost."""
     sent = np.arange(len(samples), dtype=np.int64) * 4 * MS
     arrived = [k for k, (_, lost) in enumerate(samples) if not lost]
     times = np.array([sent[k] + samples[k][0] for k in arrived], dtype=np.int64)
@@ -154,8 +154,8 @@ def test_samples_that_are_lost_do_not_shift_the_others(samples):
 
 
 @given(st.lists(st.integers(0, 30 * MS), min_size=1, max_size=60))
-def test_no_sample_arrives_before_it_is_sent_or_twice(delays):
-    """Samples that a stalled reader takes together keep their order."""
+def test_no_sample_is_matched_to_a_later_send_time_or_twice(delays):
+    """Samples that a stalled reader reads together keep their order."""
     sent = np.arange(len(delays), dtype=np.int64) * 4 * MS
     times = np.maximum.accumulate(sent + np.array(delays, dtype=np.int64))
     places = pair_sent(sent, times)
@@ -163,7 +163,7 @@ def test_no_sample_arrives_before_it_is_sent_or_twice(delays):
     assert np.all(sent[places] <= times)
 
 
-def test_what_was_never_sent_has_no_place():
+def test_samples_that_were_never_sent_are_not_matched():
     assert pair_sent(np.array([10, 20]), np.array([5, 12, 13])).tolist() == [-1, -1, 0]
     assert pair_sent(np.array([], dtype=np.int64), np.array([5])).tolist() == [-1]
     assert pair_sent(np.array([5]), np.array([], dtype=np.int64)).tolist() == []

@@ -40,7 +40,7 @@ KEYS = {
     *("position_rmse", "velocity_rmse", "position_rmse_second_half", "velocity_rmse_second_half"),
     *("nis", "us_per_step", "failed_at"),
 }
-"""What scripts may rely on."""
+"""Keys on which scripts may rely."""
 COMMAND = (
     "bench",
     "observers",
@@ -57,7 +57,7 @@ COMMAND = (
 
 @pytest.fixture(scope="module")
 def short():
-    """Runs of 1 s, with what is kept for other runs of them apart from that for runs in full length."""
+    """Runs of 1 s. Their caches are separate from those for runs of full length."""
     modules = (observer_cases, observers, observer_plots)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(observer_cases, "STEPS", 200)
@@ -85,7 +85,7 @@ def rows(short):
 
 
 def changed(rows, where, **values):
-    """Rows of which those with `where` have other values."""
+    """Copies of the rows; those that match `where` get other values."""
     return [
         {**row, **values} if all(row[k] == v for k, v in where.items()) else row for row in map(dict, rows)
     ]
@@ -100,7 +100,7 @@ def check(rows):
 # -- rows ---------------------------------------------------------------------------------------------------
 
 
-def test_a_row_has_what_scripts_rely_on(rows):
+def test_a_row_has_the_documented_keys(rows):
     row = rows[0]
     assert KEYS.issubset(row)
     assert observers.get_run(row) == ObserverRun("four_bar", "encoders", 200, "L2", "errorEKF", 10)
@@ -108,7 +108,7 @@ def test_a_row_has_what_scripts_rely_on(rows):
     assert (row["readings"], row["states"], row["rank"], row["observable"]) == (1, 2, 2, True)
 
 
-def test_errors_are_those_of_the_trace(rows, short):
+def test_errors_of_a_row_equal_those_of_its_trace(rows, short):
     row = rows[0]
     trace = observers.run_filter(observers.get_run(row))
     linkage = observer_cases.get_linkage("four_bar", "encoders", False)
@@ -121,18 +121,18 @@ def test_errors_are_those_of_the_trace(rows, short):
         assert row[f"{what}_relative"] == pytest.approx(row[f"{what}_rmse"] / alone[f"{what}_rmse"])
         if order:
             before = (linkage.z, linkage.zd)[order - 1]
-            # What is taken for the truth is the derivative of what is taken for the truth before it.
+            # True velocity and acceleration are derivatives of true position and velocity.
             assert np.gradient(before[:, 0], observer_cases.H)[2:-2] == pytest.approx(
                 (linkage.zd, linkage.zdd)[order - 1][2:-2, 0], abs=1e-3 * np.abs(linkage.zdd).max()
             )
     assert list(trace.updates) == list(range(200))
     assert row["nis"] == pytest.approx(np.mean([u.nis for u in trace.updates.values()]))
-    # Errors remember each other over tens of steps: so short a run determines consistency to a factor of three.
+    # Errors are correlated over tens of steps: so short a run determines consistency only to a factor of three.
     assert 1 / 3 < np.mean((trace.position[100:] / trace.deviation[100:]) ** 2) < 3
 
 
-def test_sensors_that_observe_angles_through_gravity_alone(rows):
-    """A gyroscope on the crank: filters with the transition of free masses cannot correct the angle."""
+def test_a_crank_gyroscope_observes_the_angle_only_through_gravity(rows):
+    """Filters with the transition matrix of free masses (errorEKF, DEKF) cannot correct the angle."""
     by_filter = {r["filter"]: r for r in rows if r["sensors"] == "crank_gyros" and r["seed"] == 10}
     for row in by_filter.values():
         assert row["observable"]
@@ -145,7 +145,7 @@ def test_sensors_that_observe_angles_through_gravity_alone(rows):
 
 
 @pytest.mark.parametrize("name", ["SCKF", "errorEKF_AFE", "errorEKF_SFE"])
-def test_literal_runs_say_what_is_not_as_published(short, name):
+def test_literal_runs_report_deviations_from_the_publication(short, name):
     setup = ("four_bar", "encoders", 20, "L2", name, 10)
     literal, usual = (observers.run_case(ObserverRun(*setup, literal=flag)) for flag in (True, False))
     assert usual["notice"] is None
@@ -164,7 +164,7 @@ def test_the_filters_without_a_notice_are_those_with_published_figures():
     assert {name for *_, name in read_published()} == KINDS.keys() - NOTICES.keys()
 
 
-def test_help_says_what_is_not_as_published(capsys):
+def test_help_lists_the_filters_without_a_published_form(capsys):
     with pytest.raises(SystemExit):
         make_parser("bench").parse_args(["bench", "observers", "--help"])
     text = " ".join(capsys.readouterr().out.split())
@@ -176,13 +176,13 @@ def _run(name, literal):
     return observers.run_filter(ObserverRun("five_bar", "coupler_gyros", 20, "L2", name, 10, literal=literal))
 
 
-def test_literal_adaptive_force_estimation_is_the_one_without(short):
+def test_literal_adaptive_force_estimation_equals_the_form_without_adaptation(short):
     one, other = (_run(name, True).position for name in ("errorEKF_FE", "errorEKF_AFE"))
     assert one == pytest.approx(other, abs=1e-12)
 
 
-def test_filters_of_different_names_are_different_filters(short):
-    """Nor are the improved forms the published ones; estimates differ visibly within a second."""
+def test_filters_of_different_names_give_different_estimates(short):
+    """Improved forms differ from published ones, too. All estimates differ visibly within a second."""
     forms = [(n, literal) for n in ("CEKF", "DIEKFpm", "SCKF") for literal in (False, True)]
     runs = {form: _run(*form).position for form in forms}
     for a, b in combinations(forms, 2):
@@ -191,7 +191,7 @@ def test_filters_of_different_names_are_different_filters(short):
         assert np.abs(runs[a][:both] - runs[b][:both]).max() > 1e-3, (a, b)
 
 
-def test_published_figures_stand_beside_literal_runs_with_the_same_noise(short):
+def test_only_literal_runs_with_the_published_noise_have_published_figures(short):
     setup = ("four_bar", "encoders", 10, "L2")
     row = observers.run_case(ObserverRun(*setup, "CEKF", 10, literal=True))
     assert (row["published"]["failed_step"], row["published"]["position_rmse"]) == (1304, None)
@@ -218,7 +218,7 @@ def test_repairs_are_reported(short, monkeypatch):
     assert observers.run_case(ObserverRun("four_bar", "encoders", 50, "L1", "DEKF", 3))["repairs"] == 50
 
 
-# -- what is made of rows -----------------------------------------------------------------------------------
+# -- conclusions from rows ----------------------------------------------------------------------------------
 
 
 def test_medians_are_over_seeds(rows):
@@ -242,13 +242,13 @@ def test_in_real_runs_filters_are_better_than_the_wrong_model_alone(rows):
     assert "24 runs" in better.numbers
 
 
-def test_statements_are_decided_by_the_rows(rows):
+def test_statements_about_accuracy_follow_from_the_rows(rows):
     better = changed(rows, {"filter": "UKF-TR"}, position_rmse=1e-6, velocity_rmse=1e-6)
     assert check(better)["accurate"].held
     worse = changed(better, {"filter": "DEKF"}, position_rmse=5e-7)
     assert "2 × DEKF in position" in check(worse)["accurate"].numbers
     assert not check(worse)["accurate"].held
-    # One that estimates forces does not count among those that do not.
+    # A filter that estimates forces is compared only with other such filters.
     forces = changed(better, {"filter": "errorEKF_FE"}, position_rmse=1e-9)
     assert not check(forces)["accurate"].held
     assert check(forces)["accurate_otherwise"].held
@@ -269,7 +269,7 @@ def test_statements_are_decided_by_the_rows(rows):
     assert check(hidden)["better"].held
 
 
-def test_statements_of_cost_are_decided_by_the_rows(rows):
+def test_statements_about_cost_follow_from_the_rows(rows):
     cost = {"errorEKF": 1.0, "errorEKF_FE": 2.0, "DEKF": 1.2, "UKF-TR": 5.0}
     dear = rows
     for name, value in cost.items():
@@ -286,11 +286,11 @@ def test_statements_of_cost_are_decided_by_the_rows(rows):
     assert check(alone)["growth"].held is None
 
 
-def test_without_the_filters_there_is_no_conclusion(rows):
+def test_without_filters_no_statement_is_decided(rows):
     assert {v.held for v in check([r for r in rows if r["filter"] == "none"]).values()} == {None}
 
 
-def test_jobs_and_standings(rows):
+def test_recommendations_and_standings_follow_from_the_rows(rows):
     cheap = changed(rows, {"filter": "DEKF"}, position_rmse=0.001, velocity_rmse=0.01, cost=1.1, nis=1.0)
     cheap = changed(cheap, {"filter": "UKF-TR"}, position_rmse=0.00099, velocity_rmse=0.01, cost=5.0)
     results = conclusions.gather(cheap)
@@ -338,7 +338,7 @@ def test_the_table_names_failed_filters_with_time_and_reason(short, monkeypatch)
     assert "NOT HELD  every filter is better" in text
 
 
-def test_the_table_has_medians_jobs_and_conclusions(rows):
+def test_the_table_has_medians_recommendations_and_conclusions(rows):
     lines = observer_tables.format_linkages(rows)
     at = lines.index("four_bar, encoders, 200 Hz, L2, medians over seeds 10 11")
     cells = dict(zip(lines[at + 2].split()[1:], lines[at + 1].split(), strict=False))
@@ -405,12 +405,12 @@ def test_the_command_offers_every_choice(option, choices, capsys):
     assert set(offered.replace("'", "").split(", ")) == choices
 
 
-def test_filters_may_be_called_as_in_python():
+def test_filter_names_may_have_underscores_for_hyphens():
     args = make_parser("bench").parse_args([*COMMAND, "--filter", "UKF_TR", "UKF-FE", "errorEKF_EJ"])
     assert args.filter == ["UKF-TR", "UKF-FE", "errorEKF_EJ"]
 
 
-def test_one_list_or_a_table_and_resumption(short, monkeypatch, capsys, tmp_path):
+def test_the_command_prints_json_or_a_table_and_resumes(short, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(command, "open_executor", lambda args, jobs: Here())
     path = tmp_path / "rows.jsonl"
     some = ("--filter", "none", "DEKF", "--seed", "10", "11")
@@ -432,7 +432,7 @@ def test_one_list_or_a_table_and_resumption(short, monkeypatch, capsys, tmp_path
 
     lines = path.read_text().splitlines(keepends=True)
     assert sorted(map(json.loads, lines), key=lambda r: (r["filter"] != "none", r["seed"])) == rows
-    path.write_text("".join(lines[:3]) + lines[3][:30])  # cut off in the fourth
+    path.write_text("".join(lines[:3]) + lines[3][:30])  # cut off in the fourth line
     assert main(choice) == 0
     out, err = capsys.readouterr()
     assert "4 runs, 3 of them known" in err
@@ -447,7 +447,7 @@ def test_one_list_or_a_table_and_resumption(short, monkeypatch, capsys, tmp_path
     assert len(again) == 4
 
 
-def test_ctrl_c_leaves_a_file_to_go_on_from(tmp_path):
+def test_ctrl_c_leaves_a_file_from_which_the_run_resumes(tmp_path):
     path = tmp_path / "rows.jsonl"
     choice = [*COMMAND, "--filter", "none", "CEKF", "--seed", *map(str, range(20, 40)), "--resume", str(path)]
     with subprocess.Popen(
@@ -476,6 +476,6 @@ def test_ctrl_c_leaves_a_file_to_go_on_from(tmp_path):
     ("option", "says"),
     [("--workers 0", "--workers: expected at least 1"), ("--seed -1", "--seed: expected 0")],
 )
-def test_observers_refuses_what_it_cannot_run(option, says, capsys):
+def test_numbers_out_of_range_are_refused(option, says, capsys):
     assert main(["bench", "observers", *option.split()]) == 2
     assert says in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`vehicled bench particles`: its figures, its resumption after an interruption, its output."""
+"""`vehicled bench particles`: results, resumption after an interruption, output."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ def test_costs_are_positive_and_relative_to_the_least():
         assert row["ratio"] == pytest.approx(row["step"] / least)
 
 
-def test_counts_that_the_memory_does_not_hold_are_left_out():
+def test_counts_that_do_not_fit_into_memory_are_left_out():
     rows = particles.bench_costs(lambda _: None, counts=(8, 10**12), effort=10)
     assert [row["count"] for row in rows] == [8]
 
@@ -55,8 +55,8 @@ def test_more_particles_converge_more_often():
 
 
 @pytest.mark.slow
-def test_the_settled_filter_finds_what_the_readings_determine():
-    """At the most noise of motion that it is given; one try in twenty may be missed by chance."""
+def test_the_settled_filter_converges_where_the_readings_determine_the_state():
+    """With the largest motion noise of the sweeps. One of some twenty tries may fail by chance."""
     settled, converged = replace(SETTLED, motion=0.02), []
     for seed in range(25):
         if particle_ambiguity.find_posterior(settled, seed, per_turn=720).near > 0.999:
@@ -66,7 +66,7 @@ def test_the_settled_filter_finds_what_the_readings_determine():
 
 
 def test_the_posterior_is_calibrated():
-    """The share of starts below the true one is uniform over tries, as long as the readings leave some."""
+    """Over tries, the posterior probability of starts below the true one is uniformly distributed."""
     x = Experiment(steps=12)
     shares = []
     for seed in range(25):
@@ -78,7 +78,7 @@ def test_the_posterior_is_calibrated():
 
 
 def test_misses_are_marked_where_the_readings_are_ambiguous():
-    """Assembled either way there are starts with similar readings."""
+    """If the linkage may be assembled either way, different starts have similar readings."""
     few = replace(SETTLED, both_branches=True, steps=60)
     (row,) = sweep({"either_way": [few]}, 12)["either_way"]
     assert row["missed"]
@@ -89,12 +89,12 @@ def test_misses_are_marked_where_the_readings_are_ambiguous():
         assert miss["observable"] == (near >= particle_ambiguity.SURE)
 
 
-def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_an_interrupted_sweep_resumes_from_its_file(tmp_path, monkeypatch):
     path = tmp_path / "tries.jsonl"
     whole = sweep({"count": [SMALL]}, 4, path)
     lines = path.read_text().splitlines(keepends=True)
     assert len(lines) == 4
-    path.write_text("".join(lines[:2]) + lines[2][:30])  # cut off in the third
+    path.write_text("".join(lines[:2]) + lines[2][:30])  # cut off in the third line
     run, made = Try.run, []
     monkeypatch.setattr(Try, "run", lambda self: made.append(1) or run(self))
     resumed = sweep({"count": [SMALL]}, 4, path)
@@ -106,7 +106,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, monkeypatch):
     assert len(path.read_text().splitlines()) == 4
 
 
-def test_a_file_of_something_else_is_refused(tmp_path):
+def test_a_file_without_tries_is_refused_and_kept(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("hello\n")
     with pytest.raises(UsageError, match=r"notes.txt:1: expected a try"):
@@ -114,14 +114,14 @@ def test_a_file_of_something_else_is_refused(tmp_path):
     assert path.read_text() == "hello\n"
 
 
-def test_similar_starts_are_similar_and_end_elsewhere():
+def test_similar_starts_are_the_nearest_ones_that_end_elsewhere():
     x = Experiment(lengths=(4.0, 2.0, 3.0, 4.0), both_branches=True, steps=60)
     similar = particle_ambiguity.find_similar_starts(x, per_turn=90)
     assert similar.rates.shape == (60, 180)
     apart = similar.rates - similar.rates[:, similar.nearest]
     assert similar.distance == pytest.approx(np.sqrt(np.sum(apart**2, axis=0)) / x.gyroscope)
-    # None of those that end elsewhere is nearer, by a search of its own.
-    ends = similar.start + STEP * similar.rates.sum(axis=0)  # about
+    # An independent search finds no nearer start that ends elsewhere.
+    ends = similar.start + STEP * similar.rates.sum(axis=0)  # approximately
     for k in range(0, 180, 7):
         elsewhere = np.abs(wrap(ends - ends[k])) > np.radians(7.0)
         others = np.linalg.norm(similar.rates[:, elsewhere] - similar.rates[:, k, None], axis=0) / x.gyroscope
@@ -139,7 +139,7 @@ def test_plots_of_costs_and_sweeps_are_drawn(tmp_path):
     usual = dict.fromkeys(("count", "motion", "settled", "wandering"), few)
     sweeps = sweep({**usual, "step": both, "settings": compared}, 1)
     for name in ("count", "motion", "wandering"):
-        # Each miss has a picture of its own, one of which is enough.
+        # Each miss has its own plot; those of one sweep are enough.
         sweeps[name][0]["missed"] = []
     particle_plots.draw(
         {"costs": particles.bench_costs(lambda _: None, (8, 16), 50), "sweeps": sweeps}, tmp_path
@@ -187,8 +187,8 @@ def test_the_command_prints_one_object_or_a_table(monkeypatch, capsys, tmp_path)
     assert main(["bench", "particles", "--tries", "0"]) == 2
 
 
-def test_longer_steps_are_integrated_as_exactly_and_have_their_noise_once():
-    """The linkage is where it is with short steps, and the time between readings is that of the row."""
+def test_longer_steps_keep_the_accuracy_and_get_motion_noise_once():
+    """The linkage moves as with short steps, the row has the time between readings, and each step adds noise once."""
     short, long = (Try(replace(SMALL, step=h), 3) for h in (STEP, 10 * STEP))
     for _ in range(20):
         short.read()
@@ -208,7 +208,7 @@ def test_longer_steps_are_integrated_as_exactly_and_have_their_noise_once():
     assert np.std(moved) == pytest.approx(0.01, rel=0.05)
 
 
-def test_settings_stand_side_by_side_with_mean_and_cluster(capsys):
+def test_the_settings_table_compares_convergence_of_mean_and_cluster(capsys):
     todo = particles.experiments()
     short = [replace(x, steps=2) for x in todo["settings"][:6]]
     settings = [particles.find_setting(row) for row in sweep({"settings": short}, 1)["settings"]]
@@ -235,7 +235,7 @@ def test_settings_stand_side_by_side_with_mean_and_cluster(capsys):
     assert "1000 ms" in command._step_lines(rows)[1]
 
 
-def test_logs_have_every_particle_before_it_is_resampled(tmp_path, monkeypatch):
+def test_logs_have_all_particles_before_resampling(tmp_path, monkeypatch):
     x = replace(SETTLED, count=20, steps=12)
     monkeypatch.setattr(particles, "SETTINGS", {"as published": x})
     assert main(["bench", "particles", "--logs", str(tmp_path), "--seed", "4"]) == 0
@@ -255,6 +255,6 @@ def test_logs_have_every_particle_before_it_is_resampled(tmp_path, monkeypatch):
     mean = np.angle(np.sum(weights * np.exp(1j * angles), axis=1))
     assert column["mean"] == pytest.approx(mean, abs=1e-6)
     assert any(column["resampled"])
-    # It is the try that the sweeps make.
+    # A sweep with this seed makes the same try.
     outcome = Try(x, 4).run()
     assert wrap(column["mean"][-1] - column["truth"][-1] - outcome.error) == pytest.approx(0.0, abs=1e-6)

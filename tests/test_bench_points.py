@@ -35,8 +35,8 @@ def test_modes_are_those_of_a_wheel_on_a_relaxing_contact_patch(modes):
         assert mode.per_step == pytest.approx(abs(expected) * wheel_points.H, rel=0.05)
 
 
-def test_a_spin_that_is_given_to_a_wheel_turns_into_speed_of_the_car(modes):
-    """What the wheel loses of its angular momentum, the car gains over the wheel's radius, but for its deflection."""
+def test_angular_momentum_that_a_wheel_loses_becomes_speed_of_the_car(modes):
+    """The wheel's lost angular momentum over its radius becomes momentum of the car, except for tyre deflection."""
     vehicle = load_configuration("prototype").vehicle
     for mode in modes:
         axle = vehicle.front if mode.axle == "front" else vehicle.rear
@@ -56,7 +56,7 @@ def test_the_command_prints_modes_and_costs(capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_it_drives_with_slips_as_configured_and_as_points_would_have_them(capsys, monkeypatch):
+def test_drives_compare_configured_slips_with_slips_at_points(capsys, monkeypatch):
     short = dataclasses.replace(find_scenario("mixed_drive"), duration=6.0)
     monkeypatch.setattr(wheel_points, "find_scenario", lambda name: short)
     monkeypatch.setattr(wheel_points, "SPEEDS", (20.0,))

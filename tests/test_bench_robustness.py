@@ -1,4 +1,4 @@
-"""`vehicled bench robustness`: its yardstick, what it makes wrong, what it scores, its limits, and the command."""
+"""`vehicled bench robustness`: the kinematic filter to compare with, errors, scores, limits, and the command."""
 
 import dataclasses
 import json
@@ -32,12 +32,12 @@ SAMPLE = Path(__file__).parent.parent / "samples" / "ferrari_250lm"
 PROTOTYPE = load_configuration("prototype")
 
 
-# -- the yardstick -----------------------------------------------------------------------------------------
+# -- the kinematic filter ----------------------------------------------------------------------------------
 
 
-def test_the_kinematic_filter_gives_the_figures_of_an_independent_one():
-    # By a script of the same filter that shares no code with this project, given the same log as CSV, with
-    # --radius 0.31 --rear 1.3 --understeer 0.003 --antenna 0.4 and its defaults else; m, °, °/s, m/s, m/s, °.
+def test_the_kinematic_filter_agrees_with_an_independent_implementation():
+    # From a script of the same filter that shares no code with this project, on the same log as CSV, with
+    # --radius 0.31 --rear 1.3 --understeer 0.003 --antenna 0.4 and defaults otherwise. m, °, °/s, m/s, m/s, °.
     expected = {"horizontal": 0.74118, "yaw": 0.078123, "wz": 0.115728, "vx": 0.102661, "vy": 0.0021928}
     expected["sideslip"] = 0.0156481
     true = rig.truth()
@@ -63,8 +63,8 @@ def test_the_kinematic_filter_gives_the_figures_of_an_independent_one():
     assert measured == pytest.approx(expected, rel=0.01)
 
 
-def test_the_kinematic_filter_gives_independent_figures_on_a_recorded_drive():
-    # The same script on the sample: --rear 1.07 and its defaults else; from 5 s on, sideslip above 2 m/s.
+def test_the_kinematic_filter_agrees_with_an_independent_one_on_a_recorded_drive():
+    # From the same script on the sample: --rear 1.07 and defaults otherwise; from 5 s on, sideslip above 2 m/s.
     drive = make_drive(
         name_recorded(SAMPLE / "drive.csv", SAMPLE / "drive_truth.csv", "ferrari_250lm"), "none", 0
     )
@@ -76,19 +76,19 @@ def test_the_kinematic_filter_gives_independent_figures_on_a_recorded_drive():
     assert found["vx"] == pytest.approx(0.2007, rel=0.01)
 
 
-def test_what_the_kinematic_filter_knows_is_from_the_configuration():
+def test_settings_of_the_kinematic_filter_come_from_the_configuration():
     found = calc_settings(PROTOTYPE, quality=4)
     assert found.radius == PROTOTYPE.vehicle.rear.tyre.radius
     assert found.antenna == -0.30
     assert found.wander == 0.0
     assert calc_settings(PROTOTYPE, quality=1).wander == 0.5
-    # Half the car's load on 2 × 57 kN/rad, a little less at the load that stands on a wheel.
+    # The rear axle's share of the mass over 2 × 57 kN/rad; at the actual wheel load, the stiffness is a little lower.
     load = PROTOTYPE.vehicle.mass * 0.49
     assert found.understeer == pytest.approx(load / (2 * 57e3), rel=0.15)
     assert found.rear == pytest.approx(2.55 * 0.51, rel=0.03)
 
 
-# -- what is wrong -----------------------------------------------------------------------------------------
+# -- errors of configuration and measurements --------------------------------------------------------------
 
 SAMPLE_VALUES = {
     **{"imu.ax": 1.0, "imu.ay": 2.0, "imu.az": 9.0, "imu.wx": 0.1, "imu.wy": 0.2, "imu.wz": 0.3},
@@ -118,10 +118,10 @@ def configured(name: str):
     return wrongs.apply_wrongs([wrongs.WRONGS[name]], PROTOTYPE, [])[0]
 
 
-def test_steering_is_off_by_an_angle_of_the_road_wheels():
+def test_a_steering_offset_shifts_road_wheel_angles_and_the_rack():
     values = reached("steering offset +1°").values
     assert values["steer.fl"] - 0.1 == pytest.approx(math.radians(1))
-    # 125 mm from the kingpin to the tie rod: so much the rack moves per angle.
+    # The tie rod is 125 mm from the kingpin, so the rack moves by 125 mm/rad.
     assert values["steer.rack"] - 0.01 == pytest.approx(0.125 * math.radians(1), rel=0.1)
     assert values["imu.wz"] == 0.3
 
@@ -142,25 +142,25 @@ def test_an_early_time_stamp_does_not_advance_the_arrival():
     assert (early.t, early.arrival) == (900_000_000, 1_000_000_000)
 
 
-def test_what_is_not_measured_is_gone():
+def test_unmeasured_channels_are_removed():
     assert not [c for c in reached("no torque, no pressure").values if c.startswith(("torque", "brake"))]
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_masses_and_heights_are_those_of_the_whole_car(sign):
+def test_errors_of_mass_and_height_apply_to_the_whole_car(sign):
     true, heavy = PROTOTYPE.vehicle, configured(f"mass {20 * sign:+d} %").vehicle
     assert heavy.mass == pytest.approx(true.mass * (1 + 0.2 * sign))
     high = configured(f"height of the centre of mass {20 * sign:+d} %")
     before, after = true.center_of_mass(), high.vehicle.center_of_mass()
     assert after[2] == pytest.approx(before[2] * (1 + 0.2 * sign))
-    # Sensors are where they were, over the ground.
+    # The sensors keep their heights above the ground.
     for name in ("imu.position", "gnss.antenna"):
         sensor, place = name.split(".")
         heights = (getattr(getattr(c.sensors, sensor), place)[2] for c in (PROTOTYPE, high))
         assert next(heights) + before[2] == pytest.approx(next(heights) + after[2])
 
 
-def test_tyres_change_their_slope_or_their_greatest_force():
+def test_errors_of_tyres_change_the_slope_or_the_greatest_force():
     true = PROTOTYPE.vehicle.front.tyre.lateral
     stiff = configured("cornering stiffness +30 %").vehicle.front.tyre.lateral
     assert stiff.fm == true.fm
@@ -170,15 +170,15 @@ def test_tyres_change_their_slope_or_their_greatest_force():
     assert slippery.fm[0] / true.fm[0] == pytest.approx(0.8)
 
 
-def test_every_wrong_changes_configuration_or_measurements():
+def test_every_error_changes_configuration_or_measurements():
     for wrong in wrongs.WRONGS.values():
-        if wrong.name in (THINNED, *LATER):  # which begin later
+        if wrong.name in (THINNED, *LATER):  # these begin later
             continue
         changed = configured(wrong.name) != PROTOTYPE or reached(wrong.name).values != SAMPLE_VALUES
         assert changed or reached(wrong.name).t != 1_000_000_000, wrong.name
 
 
-def test_fixes_go_off_and_come_back():
+def test_a_fix_offset_grows_to_7_m_and_ends():
     fixes = [Measurement("log", k * 10**9, k * 10**9, {"gnss.lat": 60.0, "gnss.lon": 9.0}) for k in range(45)]
     configuration, found = wrongs.apply_wrongs([wrongs.WRONGS[OFF]], PROTOTYPE, fixes)
     assert configuration == PROTOTYPE
@@ -187,7 +187,7 @@ def test_fixes_go_off_and_come_back():
     assert max(map(abs, metres[35:])) < 1e-6
 
 
-def test_a_fix_per_second_is_what_is_left_of_ten():
+def test_thinning_keeps_one_fix_per_second():
     fixes = [Measurement("log", k * 100_000_000, k * 100_000_000, {"gnss.lat": 45.0}) for k in range(30)]
     others = [Measurement("log", m.t + 1, m.t + 1, {"imu.wz": 0.1}) for m in fixes]
     _, found = wrongs.apply_wrongs([wrongs.WRONGS[THINNED]], PROTOTYPE, [*fixes, *others])
@@ -195,7 +195,7 @@ def test_a_fix_per_second_is_what_is_left_of_ten():
     assert [m for m in found if "imu.wz" in m.values] == others
 
 
-def test_draws_combine_two_or_three_different_subjects():
+def test_draws_combine_two_or_three_errors_of_different_subjects():
     drawn = list(cases.drawn_cases(50))
     assert len({case.name for case in drawn}) == 50
     assert {len(case.wrongs) for case in drawn} == {2, 3}
@@ -205,7 +205,7 @@ def test_draws_combine_two_or_three_different_subjects():
     assert used == {w.name for w in wrongs.WRONGS.values() if w.listed and w.drawn}
 
 
-def test_drawn_cars_are_wrong_by_what_the_defaults_admit():
+def test_errors_of_drawn_cars_have_the_default_standard_deviations():
     drawn = [find_wrong(f"drawn car {k}") for k in range(1, 41)]
     radius = PROTOTYPE.vehicle.front.tyre.radius
     configurations = [wrongs.apply_wrongs([w], PROTOTYPE, [])[0] for w in drawn]
@@ -214,21 +214,21 @@ def test_drawn_cars_are_wrong_by_what_the_defaults_admit():
     axles = np.array(
         [[a.tyre.lateral.df0[0] for a in (c.vehicle.front, c.vehicle.rear)] for c in configurations]
     )
-    assert abs(np.corrcoef(axles.T)[0, 1]) < 0.5  # of each axle by itself
+    assert abs(np.corrcoef(axles.T)[0, 1]) < 0.5  # drawn for each axle separately
     given = [Measurement("log", 1_000_000_000, 1_000_000_000, dict(SAMPLE_VALUES))]
     late = [wrongs.apply_wrongs([w], PROTOTYPE, given)[1][0].t - 1_000_000_000 for w in drawn]
     assert len({w.name for w in drawn}) == len(set(late)) == 40
-    # A measurement that has channels of both devices is late by the sum.
+    # The delays of both devices add up for a measurement with channels of both.
     assert 0.018e9 < np.sqrt(np.mean(np.square(late, dtype=float))) < 0.038e9
 
 
-def test_a_drawn_car_is_the_same_for_all_counts():
+def test_a_drawn_car_does_not_depend_on_the_number_of_cars():
     assert [*cases.car_cases(3)] == [*cases.car_cases(5)][:3]
     (first, again) = (wrongs.apply_wrongs([find_wrong("drawn car 2")], PROTOTYPE, [])[0] for _ in range(2))
     assert first == again
 
 
-def test_consistency_of_drawn_cars_is_their_mean():
+def test_the_table_has_mean_and_median_nees_of_drawn_cars():
     rows = [
         {**dict.fromkeys(scores.QUANTITIES, 0.1), "case": f"drawn car {k}", "receiver": "rtk", "seed": 0}
         | {"estimator": "errorEKF_FE", "nees": {"yaw": nees}, "refused": {}, "restarts": 0}
@@ -249,7 +249,7 @@ def table(**columns: np.ndarray) -> Table:
 
 
 def straight(**off: float) -> tuple[Table, Table]:
-    """20 s at 10 m/s, and estimates that are off by so much, with σ of half that."""
+    """Estimates and truth of 20 s at 10 m/s; the estimates are off by these amounts, with σ of half of them."""
     t = np.arange(2001) * 0.01
     zero = np.zeros_like(t)
     true = {"x": 10 * t, "y": zero, "yaw": zero, "vx": zero + 10, "vy": zero, "wz": zero, "sideslip": zero}
@@ -267,7 +267,7 @@ def test_errors_and_consistency_of_constant_errors():
     assert not row["diverged"]
 
 
-def test_what_is_found_on_the_way_counts_from_the_half():
+def test_the_late_score_counts_only_the_second_half():
     found, true = straight()
     found.columns["x"][:1200] += 0.5
     row = scores.score_run(found, true, offset_known=True)
@@ -275,7 +275,7 @@ def test_what_is_found_on_the_way_counts_from_the_half():
     assert row[scores.LATE] == 0.0
 
 
-def test_the_slow_error_of_a_receiver_is_left_out_where_it_has_one():
+def test_an_unknown_offset_of_the_receiver_is_scored_separately():
     row = scores.score_run(*straight(x=0.3, y=0.4), offset_known=False)
     assert row["horizontal"] == pytest.approx(0.0, abs=1e-12)
     assert row["offset"] == pytest.approx(0.5)
@@ -292,7 +292,7 @@ def test_the_start_and_standstill_are_not_scored():
 
 
 @pytest.mark.parametrize("value", [30.0, math.nan])
-def test_a_lost_car_is_seen(value):
+def test_a_large_or_missing_position_error_counts_as_divergence(value):
     found, true = straight()
     found.columns["y"][1500:] += value
     assert scores.score_run(found, true, offset_known=True)["diverged"]
@@ -316,7 +316,7 @@ def test_rejected_shares_count_usable_observations_only():
     found = scores.calc_rejected(
         [
             *(observation("imu.gyro", True, "fused") for _ in range(3)),
-            observation("imu.wz", False, "implausible"),  # an axis that was removed, of four samples
+            observation("imu.wz", False, "implausible"),  # an axis that was removed from one of four samples
             observation("gnss.course", False, "not moving"),
             observation("wheel.fl.angle", True, "fused"),
             observation("wheel.rr.angle", False, "gate"),
@@ -350,11 +350,11 @@ def misses(**changes) -> set[tuple[str, str]]:
     return {(m.quantity, m.against) for m in found}
 
 
-def test_a_good_row_holds():
+def test_a_row_within_all_limits_has_no_misses():
     assert misses() == set()
 
 
-def test_what_is_beyond_a_limit_is_found():
+def test_values_beyond_a_limit_are_misses():
     assert misses(horizontal=0.021) == {("horizontal", "limit"), ("horizontal", "kinematic")}
     assert misses(wz=0.0022) == {("wz", "kinematic")}
     assert misses(wz=0.0021) == set()  # within 5 %
@@ -363,7 +363,7 @@ def test_what_is_beyond_a_limit_is_found():
     assert misses(diverged=True) == {("diverged", "limit")}
 
 
-def test_limits_depend_on_what_is_wrong():
+def test_limits_depend_on_the_errors_of_a_case():
     limit = {name: limits.find_limits(case, "rtk") for name, case in NOMINAL.items()}
     assert limit["nominal"]["horizontal"] == 0.02
     assert limit["antenna +0.5 m"][scores.LATE] == 0.05
@@ -374,7 +374,7 @@ def test_limits_depend_on_what_is_wrong():
     assert limits.find_limits(drawn, "conventional")["horizontal"] == 0.7
 
 
-def test_the_table_marks_what_is_missed():
+def test_the_table_marks_misses():
     rows = [GOOD | {"yaw": 0.1, "nees": {"x": 5.0}, "restarts": 2}, BESIDE]
     text = "\n".join(format_rows(rows, limits.find_all_misses(NOMINAL, rows)))
     assert "5.730!k" in text
@@ -388,7 +388,7 @@ def test_the_table_marks_what_is_missed():
 
 @pytest.fixture(scope="module")
 def short_drive():
-    """One of ten seconds with bends to both sides, and changes of speed that show the receiver's latency."""
+    """A drive of ten seconds with bends to both sides. Changes of speed make the receiver's latency observable."""
     kept = (drives.make_drive, drives._drive_own)
     inputs = DriveInputs(
         rack=[(1.0, 0.0), (2.0, 0.008), (4.0, 0.008), (5.0, -0.008), (7.0, -0.008), (8.0, 0.008)],
@@ -405,7 +405,7 @@ def short_drive():
             cached.cache_clear()
 
 
-def test_a_row_of_a_filter_and_of_the_yardstick(short_drive):
+def test_rows_of_a_filter_and_of_the_kinematic_filter(short_drive):
     jobs = list_jobs([NOMINAL["gyro scale +1 %"]], ["rtk"], ["errorEKF_FE", KINEMATIC], [3])
     ours, kinematic = (run_job(job) for job in jobs)
     for row, job in zip((ours, kinematic), jobs, strict=True):
@@ -415,8 +415,8 @@ def test_a_row_of_a_filter_and_of_the_yardstick(short_drive):
     assert ours["refused"].keys() >= {"imu.gyro", "gnss.position", "wheel.angle"}
     assert ours["nees"].keys() == {"x", "y", "yaw", "vx", "vy", "sideslip"}
     assert kinematic["refused"] == {}
-    # 1 % of the turns that this drive makes, but for their mean, which is taken for an offset; and what a gyroscope
-    # without that error leaves.
+    # 1 % of the yaw rate's deviation from its mean (the filter takes the mean for an offset), and the error with a
+    # gyroscope without scale error.
     (other,) = list_jobs([NOMINAL["nominal"]], ["rtk"], [KINEMATIC], [3])
     truth = make_drive(jobs[1].drive, "rtk", 3).truth
     turns = truth.columns["wz"][truth.t >= 5e9]
@@ -426,7 +426,7 @@ def test_a_row_of_a_filter_and_of_the_yardstick(short_drive):
 
 
 @pytest.mark.slow
-def test_an_outage_begins_after_a_minute():
+def test_an_outage_begins_after_a_minute_and_lasts_a_minute():
     case = next(iter(cases.outage_cases()))
     drive = make_drive(case.drive, "rtk", 0)
     fixes = [m.t for m in drive.measurements if "gnss.lat" in m.values]
@@ -435,7 +435,7 @@ def test_an_outage_begins_after_a_minute():
     assert max(t for t in fixes if t < 90e9) == pytest.approx(60e9, abs=0.1e9)
 
 
-def test_a_kept_row_is_taken_only_by_the_same_program(short_drive, tmp_path):
+def test_a_kept_row_is_reused_only_by_the_same_version_of_the_program(short_drive, tmp_path):
     path = tmp_path / "rows.jsonl"
     job = list_jobs([NOMINAL["nominal"]], ["rtk"], [KINEMATIC], [0])[0]
     row = run_job(job)
@@ -468,14 +468,14 @@ def test_the_command_prints_one_json_list(capsys, tmp_path):
     ferrari = rows[0]
     assert ferrari["horizontal"] is None
     assert math.degrees(ferrari["sideslip"]) < 0.6
-    # From the rows that were kept.
+    # This run reuses the kept rows.
     picture = tmp_path / "all.png"
     assert main(["bench", "robustness", *options, *resume, "--plot", str(picture)]) == 0
     assert "Ferrari 250 LM\n  none" in capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_kinds_are_those_of_the_configuration(capsys):
+def test_help_lists_the_filter_kinds_of_the_configuration(capsys):
     assert main(["bench", "robustness", "--help"]) == 0
     assert " ".join(get_args(Kind)) in " ".join(capsys.readouterr().out.split())
 
@@ -483,7 +483,7 @@ def test_the_kinds_are_those_of_the_configuration(capsys):
 @pytest.mark.parametrize(
     "options", [["--only", "nothing"], ["--workers", "0"], ["--draws", "-1"], ["--seed", "-1"]]
 )
-def test_wrong_usage_is_one_line_and_exit_status_2(options, capsys):
+def test_wrong_usage_is_reported_in_one_line_with_exit_status_2(options, capsys):
     assert main(["bench", "robustness", *options]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 

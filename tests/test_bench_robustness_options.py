@@ -1,4 +1,4 @@
-"""Options of `vehicled bench robustness` that are wrong are found before the first of its runs."""
+"""`vehicled bench robustness` checks its options before its first run."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from vehicled.cli import main
         (["--only", "rav4"], "--only: 'rav4' is a recorded drive; expected --rav4 DIR with its files"),
     ],
 )
-def test_wrong_paths_and_patterns_cost_no_run(tmp_path, capsys, monkeypatch, options, message):
+def test_wrong_paths_and_patterns_are_refused_before_any_run(tmp_path, capsys, monkeypatch, options, message):
     monkeypatch.setattr("vehicled.commands.benches.robustness._run_jobs", None)
     assert main(["bench", "robustness", *(o.replace("FOLDER", str(tmp_path)) for o in options)]) == 2
     error = capsys.readouterr().err

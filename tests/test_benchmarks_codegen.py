@@ -1,4 +1,4 @@
-"""`vehicled bench codegen`: the functions against each other, against energies, and their cost."""
+"""`vehicled bench codegen`: functions compared with each other and with energies, and their cost."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ DERIVATIONS = {
     "operators, joined": (codegen.with_operators, True),
     "atomised, joined": (codegen.atomised, True),
 }
-"""And whether sums of angles take the place of products of sines and cosines."""
+"""Derivation, and whether it replaces products of sines and cosines by functions of sums of angles."""
 
 
 class Function:
-    """One of the functions with numbers to try it on."""
+    """One of the functions, with random numbers to evaluate it."""
 
     def __init__(self, name: str):
         self.name = name
@@ -83,7 +83,7 @@ def function(request, functions) -> Function:
 
 
 def assert_equal(found: np.ndarray, expected: np.ndarray, n: int) -> None:
-    """To 1e-12 of the largest number, of matrix and forces each."""
+    """Compare to 1e-12 of the largest number, separately for mass matrix and forces."""
     for part in (slice(None, n * n), slice(n * n, None)):
         assert found[part] == pytest.approx(expected[part], abs=1e-12 * np.abs(expected[part]).max())
 
@@ -98,8 +98,8 @@ def test_back_ends_and_derivations_agree(function):
 
 
 @pytest.mark.skipif(not EXTENDED, reason="differences need extended precision")
-def test_the_functions_are_those_of_the_energies(function):
-    """−∂²T/∂q̇², and what Lagrange's equations by differences leave of −(loads) at q̈ = 0."""
+def test_functions_agree_with_lagranges_equations_from_energies(function):
+    """Outputs are −∂²T/∂q̇² and the negative generalised forces of Lagrange's equations, here by differences."""
     linkage = function.linkages["operators"]
     at = {a: function.values[n] for n, a in linkage.parameters.items()}
     numbers = Numbers(linkage.system, at)
@@ -127,7 +127,7 @@ def test_peers_derive_the_same_function(package, functions):
         run = module.Function("f", [module.vertcat(*given)], [module.vertcat(*outputs)])
         found = np.array(run(list(given.values()))).ravel()
     assert_equal(found, four_bar.by_python("operators"), four_bar.n)
-    # No search afterwards finds what the operators on the trees know beforehand.
+    # The operators on trees need fewer operations than the peers after eliminating common subexpressions.
     assert sum(four_bar.operations("operators").values()) < peer.operations(outputs)
 
 
@@ -135,7 +135,7 @@ def test_peers_derive_the_same_function(package, functions):
 
 
 def test_operations_are_those_of_the_generated_text(function):
-    """Every sign and every call in the Python text counts once, squares as multiplications."""
+    """Each operator and each call in the Python text counts once; squares count as multiplications."""
     program = function.programs["operators"]
     tree = ast.parse(python.source(program.kernels[codegen.KERNEL], program.layout))
     signs = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.USub: "neg"}
@@ -158,7 +158,7 @@ BUDGETS = {
     ("locomotive", "operators, joined"): (36_695, 13_900),
     ("locomotive", "atomised, joined"): (636_695, 56_500),
 }
-"""The published count (Plaza et al. 2017), and the one that this compiler shall not fall behind."""
+"""The published count (Plaza et al. 2017), and the largest count that this compiler may need."""
 
 
 @pytest.mark.parametrize("how", DERIVATIONS)
@@ -168,7 +168,7 @@ def test_operations_stay_below_published_counts(function, how):
 
 
 def write_out(atom: Atom) -> str:
-    """An expression in C, each operand in brackets of which the text needs them."""
+    """An expression in C, with brackets only around operands that need them."""
     if atom.op in ("symbol", "const"):
         return identifier(atom.name) if atom.op == "symbol" else repr(atom.value)
 
@@ -189,7 +189,7 @@ def write_out(atom: Atom) -> str:
 
 
 @pytest.mark.parametrize("how", ["operators", "atomised"])
-def test_what_is_written_out_is_counted_without_writing_it(how, functions):
+def test_operations_and_characters_are_counted_without_writing_the_text(how, functions):
     outputs = functions["four_bar"].outputs[how]
     texts = [write_out(e) for e in outputs]
     nodes = [node for text in texts for node in ast.walk(ast.parse(text, mode="eval"))]
@@ -197,7 +197,7 @@ def test_what_is_written_out_is_counted_without_writing_it(how, functions):
     assert measure_plain(outputs) == Plain(counted, sum(map(len, texts)))
 
 
-def test_the_locomotive_written_out_has_more_than_a_machine_holds(functions):
+def test_the_locomotive_written_out_in_full_exceeds_the_published_size(functions):
     found = measure_plain(functions["locomotive"].outputs["atomised"])
     assert found.operations > 19_899_139
     assert found.characters > 250e6
@@ -213,7 +213,7 @@ def test_the_locomotive_is_of_the_published_size(functions):
 
 def test_the_command_prints_one_object_or_a_table(monkeypatch, capsys):
     monkeypatch.setattr(algebras, "installed", dict)
-    # What the locomotive has is checked above.
+    # The size of the locomotive's functions is checked above.
     monkeypatch.setattr(codegen, "LINKAGES", dict.fromkeys(codegen.LINKAGES, codegen.LINKAGES["four_bar"]))
     assert main(["bench", "codegen", "--json"]) == 0
     out, err = capsys.readouterr()

@@ -1,8 +1,8 @@
-"""The IFToMM library of multibody benchmarks, A01 to A05: against published figures and solutions in few coordinates.
+"""The IFToMM library of multibody benchmarks, A01 to A05, compared with published figures and reference solutions.
 
 Published end values: angles of Andrews' mechanism (Bari test set for IVP solvers), B0 of the 2-four-bar mechanism
-(Exudyn's own test). Tables of the other reference motions could not be had: these are solved by other means in
-`mechanism_references`, which has to pass tests of its own.
+(Exudyn's own test). Tables of the other reference motions are not available: `mechanism_references` computes these
+motions by other methods in few coordinates, and is tested here as well.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from vehicled.studies.benchmarks.mechanisms import BENCHMARKS, HIGH_PRECISION, c
 # -- error at the steps, of every problem -------------------------------------------------------------------
 
 
-# Of forty loops: takes as long as all others.
+# Forty loops take as long as all other problems together.
 LARGE = "A02-40"
 
 
@@ -33,7 +33,7 @@ LARGE = "A02-40"
     params=[pytest.param(n, marks=pytest.mark.slow if n == LARGE else ()) for n in BENCHMARKS],
 )
 def runs(request):
-    """A problem at two steps, one half of the other, and the errors of both."""
+    """A problem, its reference, and its runs with two step sizes, the second half of the first."""
     benchmark = BENCHMARKS[request.param]
     parts = {"A01": 16, "A02": 16, "A02-40": 96, "A03": 64, "A04": 4, "A05": 4}[request.param]
     compiled = CompiledMechanism(benchmark.describe())
@@ -50,18 +50,18 @@ def test_high_precision_is_reached_and_energy_kept(runs):
         assert pair[1].drift <= benchmark.drift_limit
 
 
-def test_samples_go_to_the_reference_with_the_square_of_the_step(runs):
-    """Second order, so that what is left is the integrator's and not the model's."""
+def test_errors_decrease_with_the_square_of_the_step(runs):
+    """Second-order convergence shows that the remaining error is the integrator's and not the model's."""
     benchmark, reference, pair = runs
     coarse, fine = (np.abs(run.samples - reference).max() for run in pair)
-    # Beside the singular positions the iteration's end adds its own.
+    # Near singular positions, the termination of the iteration adds errors.
     slack = 0.5 if benchmark.name.endswith("four-bar mechanism") else 0.1
     assert np.log2(coarse / fine) == pytest.approx(2.0, abs=slack)
     if benchmark.conservative:
         assert np.log2(pair[0].drift / pair[1].drift) == pytest.approx(2.0, abs=0.1)
 
 
-def test_error_is_relative_above_the_threshold_and_against_it_below():
+def test_error_is_relative_to_the_value_but_at_least_to_the_threshold():
     reference = np.array([[2.0, -4.0], [1e-4, 0.0]])
     samples = reference + np.array([[0.2, 0.0], [3e-4, -1e-3]])
     assert calc_error(samples, reference) == pytest.approx(np.sqrt((0.1**2 + 0.3**2 + 1.0**2) / 4))
@@ -70,7 +70,7 @@ def test_error_is_relative_above_the_threshold_and_against_it_below():
 # -- A01 ----------------------------------------------------------------------------------------------------
 
 
-def test_reference_pendulum_is_back_after_the_period_of_the_elliptic_integral():
+def test_reference_pendulum_returns_after_the_period_of_the_elliptic_integral():
     period = 4 * ellipk(0.5) / np.sqrt(G)
     x, y = references.simple_pendulum(np.array([0.0, period / 4, period / 2, period]))
     assert x == pytest.approx([-1, 0, 1, -1], abs=1e-10)
@@ -88,7 +88,7 @@ EXUDYN_A02 = np.array(
 )
 
 
-def test_two_four_bars_are_where_another_engine_has_them():
+def test_two_four_bars_agree_with_exudyn():
     coarse, fine = EXUDYN_A02
     extrapolated = fine + (fine - coarse) / 3
     there = references.n_four_bar(np.array([0.0, 10.0]), 2)[:, -1]
@@ -100,7 +100,7 @@ def test_two_four_bars_are_where_another_engine_has_them():
 
 
 @pytest.mark.parametrize("loops", [2, 7])
-def test_bars_on_one_line_free_every_loop(loops):
+def test_aligned_bars_give_every_loop_a_degree_of_freedom(loops):
     m = Mechanism(CompiledMechanism(describe_n_four_bar(loops)))
     assert calc_topology(m).degrees_of_freedom == 1
     ends = m.q.reshape(-1, 2)
@@ -111,7 +111,7 @@ def test_bars_on_one_line_free_every_loop(loops):
 
 
 def test_cranks_stay_parallel_through_the_singular_position():
-    """Where they lie flat each of them could go on the other way, into an antiparallelogram."""
+    """Where all bars are aligned, each crank could turn the other way, which would make an antiparallelogram."""
     benchmark = BENCHMARKS["A02"]
     m = Mechanism(CompiledMechanism(benchmark.describe()))
     h = 1.25e-3
@@ -174,7 +174,7 @@ def test_andrews_mechanism_ends_as_published(rule, h, close):
     at_start, beta = energy(m), m.q[m.index("beta")]
     advance(m, h, 0.03, *rule)
     assert angles(m, m.q) == pytest.approx(ANDREWS_END, abs=close)
-    # All that the motor does (½ J) stays in the mechanism.
+    # All work of the motor (½ J) remains in the mechanism as energy.
     work = 0.033 * (m.q[m.index("beta")] - beta)
     assert energy(m) - at_start == pytest.approx(work, abs=1e-6)
 
@@ -188,7 +188,7 @@ def test_reference_crank_of_andrews_mechanism_ends_as_published():
 # -- A04 ----------------------------------------------------------------------------------------------------
 
 
-def test_bricards_mechanism_moves_with_one_constraint_too_many():
+def test_bricards_mechanism_moves_with_one_redundant_constraint():
     m = shipped("bricard")
     for h in (1e-3, 0.1):
         topology = calc_topology(m)
@@ -198,7 +198,7 @@ def test_bricards_mechanism_moves_with_one_constraint_too_many():
     assert np.abs(m.qd).max() > 0.1
 
 
-def test_reference_chain_of_bricards_mechanism_closes_all_round():
+def test_reference_chain_of_bricards_mechanism_closes_in_every_position():
     p = np.linspace(0.0, 4 * np.pi, 101)
     ends, along, across = references.bricard_chain(p)
     assert np.abs(ends[5] - [0, 0, 1]).max() < 1e-12
@@ -207,8 +207,8 @@ def test_reference_chain_of_bricards_mechanism_closes_all_round():
     assert np.abs(np.diff(ends, axis=1)).max() < 0.3
 
 
-def test_bricards_mechanism_by_runge_kutta():
-    """Nothing but the model in common with ALI3-P: penalties and Baumgarte do without."""
+def test_bricards_mechanism_agrees_with_the_reference_by_runge_kutta():
+    """The penalty formulation with Runge–Kutta has only the model in common with ALI3-P."""
     m = shipped("bricard")
     at_start = energy(m)
     advance(m, 10e-3, 10.0, "penalty", "runge_kutta_4")
@@ -226,7 +226,7 @@ def test_governor_keeps_momentum_and_symmetry_and_loses_energy():
     mass = m.mass[basics, basics].reshape(9, 3, 9, 3)[:, 0, :, 0]
 
     def momentum():
-        """About the shaft: what is fixed lies on it."""
+        """Angular momentum about the shaft, on which all fixed points lie."""
         q, qd = m.q[basics].reshape(-1, 3), m.qd[basics].reshape(-1, 3)
         return np.cross(q, mass @ qd)[:, 2].sum()
 
@@ -242,7 +242,7 @@ def test_governor_keeps_momentum_and_symmetry_and_loses_energy():
 
 
 def test_governor_follows_its_reference_closely():
-    """The springs give by some 1e-5 m: their stiffness is observable to some per cent, dampers to a fifth."""
+    """The springs deflect by some 1e-5 m: errors of some per cent in stiffness or a fifth in damping would show."""
     benchmark = dataclasses.replace(BENCHMARKS["A05"], duration=2.0)
     reference = benchmark.reference(benchmarks.sample_times(benchmark))
     run = benchmarks.simulate(benchmark, CompiledMechanism(benchmark.describe()), 50)
@@ -259,7 +259,7 @@ def found():
     return result, reported
 
 
-def test_longest_step_that_is_accurate_enough(found):
+def test_the_longest_step_that_is_accurate_enough_is_found(found):
     result, reported = found
     assert [row["number"] for row in result["mechanisms"]] == ["A04", "A05"]
     for row in result["mechanisms"]:
@@ -281,7 +281,7 @@ def test_a_problem_that_no_step_solves_is_marked_as_not_met():
 
 def test_the_command_prints_one_object_or_a_table(found, monkeypatch, capsys):
     monkeypatch.setattr(benchmarks, "bench_mechanisms", lambda *_: found[0])
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # what the command sets is gone after the test
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # restored after the test; the command sets it
     assert main(["bench", "mechanisms", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == found[0]

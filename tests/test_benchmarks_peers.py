@@ -1,4 +1,4 @@
-"""The reference vehicle in other engines: a yardstick only as long as it follows the published path."""
+"""The reference vehicle in other engines. Comparisons are valid only if it follows the published path there."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from vehicled.studies.benchmarks.published import STEP, calc_deviation, publishe
 from vehicled.studies.benchmarks.reference import bench_reference, reference_vehicle
 
 STEPS = 1000
-"""A whole period of the steering."""
+"""One period of the steering."""
 
 
 def test_mujoco_follows_the_published_path():
@@ -36,10 +36,10 @@ def test_exudyn_follows_the_published_path(capfd):
     assert len(record.path) == STEPS + 1
     assert len(record.times_ns) == STEPS - 1
     assert calc_deviation(np.array(record.path)) < 0.05
-    assert capfd.readouterr().out == ""  # or `--json` would not be one object
+    assert capfd.readouterr().out == ""  # other output would spoil `--json`
 
 
-def test_a_race_without_any_peer(monkeypatch):
+def test_the_benchmark_runs_without_any_peer(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     found = bench_reference(lambda t: None, duration=1.0)
     assert found["peers"] == {}
@@ -60,7 +60,7 @@ def test_peers_take_turns_on_the_same_drive():
     assert found["peers"]["mujoco"]["mj_step_us"]["median"] < found["peers"]["mujoco"]["median"]
 
 
-def test_a_path_beside_the_published_one_is_found_out():
+def test_deviation_from_the_published_path_is_measured():
     t = STEP * np.arange(1001)
     there = np.column_stack([np.interp(t, published()[:, 0], c) for c in published().T[1:]])
     # Straight lines between points of the published path, which are 1 m apart, read at our times.
@@ -77,8 +77,8 @@ def test_rates_of_the_rack_are_derivatives():
 
 
 @pytest.mark.parametrize("wheel", range(4))
-def test_the_peers_tyre_is_ours(wheel):
-    """The plain law at the wheels of our model under way, which steer, lean and are pressed unevenly."""
+def test_the_tyre_of_the_peers_agrees_with_ours(wheel):
+    """The plain tyre law at the wheels of our moving model, which are steered, cambered and unevenly loaded."""
     rig = Rig(vehicle("reference_vehicle")).roll(20.0)
     rig.drive(1.2, rack=sine(0.01, 0.5))
     basics = Basics(rig.car)
@@ -98,5 +98,5 @@ def test_the_peers_tyre_is_ours(wheel):
     assert found[3:] == pytest.approx(np.cross(arm, force), rel=1e-6, abs=1e-3)
 
 
-def test_a_wheel_in_the_air_is_not_pushed():
+def test_a_wheel_in_the_air_has_no_tyre_force():
     assert not any(make_tyre(reference_vehicle().front)(0.31, 0, 1, 0, 20, 0, 0, 0, 60, 0))

@@ -1,4 +1,4 @@
-"""How benchmarks time calls, on a clock that is set by hand."""
+"""How benchmarks time calls, on a simulated clock."""
 
 import time
 from itertools import chain
@@ -10,7 +10,7 @@ from vehicled.studies.benchmarks.timing import CallTimes
 
 @pytest.fixture
 def make_times(monkeypatch):
-    """Turns of calls that last so many ns each."""
+    """Makes the times of turns of calls that last so many ns each."""
 
     def make(turns):
         clock = iter([x for took in chain.from_iterable(turns) for x in (0, took[1])])
@@ -26,8 +26,8 @@ def make_times(monkeypatch):
 
 
 def turns(count, factor):
-    """Every tenth step has a reading and takes 100 µs, the others 10 µs, but for one of a second; the machine gets
-    three times as slow after half of them."""
+    """Every tenth call has a reading and takes 100 µs, others take 10 µs, times `factor`; one call takes a second.
+    The second half of the turns is three times as slow."""
     found = []
     for n in range(count):
         slow = factor * (1 if n < count / 2 else 3)
@@ -51,11 +51,11 @@ def test_a_machine_that_slows_down_does_not_change_the_cost(make_times):
 
 
 def test_turns_without_calls_are_left_out_of_the_cost(make_times):
-    """A reference that broke down."""
+    """The reference has no calls in a turn after it failed."""
     assert make_times(turns(2, 5)).calc_cost(make_times([turns(2, 2)[0], []])) == pytest.approx(2.5)
 
 
-def test_times_of_one_kind(make_times):
+def test_times_are_kept_by_kind_of_call(make_times):
     assert make_times(turns(1, 1)).get_us(True) == pytest.approx([100.0, 100.0])
 
 

@@ -1,4 +1,4 @@
-"""`vehicled check`: counts of the model from the model, and mistakes in one line with their place."""
+"""`vehicled check`: counts of bodies, coordinates and constraints, and one line per mistake with its position."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def car():
     return Car(load_configuration("prototype").vehicle)
 
 
-def test_a_kart_is_a_car(tmp_path, capsys):
+def test_a_kart_is_a_valid_car(tmp_path, capsys):
     answers, path = tmp_path / "answers.yaml", tmp_path / "kart.yaml"
     answers.write_text(
         "mass: 150 kg\nwheelbase: 1.05 m\nheight: 0.9 m\nfront_track: 1.05 m\nrear_track: 1.1 m\n"
@@ -41,7 +41,7 @@ def test_a_kart_is_a_car(tmp_path, capsys):
 
 @pytest.fixture
 def config(tmp_path):
-    """A copy of the prototype's configuration, to be spoilt."""
+    """Replaces text in a copy of the prototype's configuration."""
     for name in ("prototype.yaml", "prototype.dbc"):
         shutil.copy(settings.shipped_folder() / name, tmp_path)
 
@@ -77,7 +77,7 @@ def test_sensors_are_those_of_the_configuration(capsys, config):
     assert more == {f"wheel.{w}.speed" for w in ("fl", "fr", "rl", "rr")}
 
 
-def test_a_heading_is_a_sensor_where_two_antennas_are_configured(capsys, config):
+def test_heading_is_a_sensor_if_two_antennas_are_configured(capsys, config):
     path = config("heading: null", "heading: {}")
     _, before, _ = check(capsys, "prototype", "--json")
     _, after, _ = check(capsys, path, "--json")
@@ -93,7 +93,7 @@ def test_check_names_the_driven_axles(capsys, config):
     }
 
 
-def test_the_table_says_the_same(capsys):
+def test_the_table_agrees_with_the_json_output(capsys):
     _, out, _ = check(capsys, "prototype", "--json")
     found = json.loads(out)
     status, out, err = check(capsys, "prototype")
@@ -112,18 +112,18 @@ def test_rank_counts_independent_constraints_only(car):
     names = car.compiled.names
     assert jacobian.shape == (len(names.constraints), len(names.coordinates))
     values = np.linalg.svd(jacobian, compute_uv=False)
-    # Nothing hovers about the threshold: the rank is certain.
+    # No singular value is close to the threshold, so the rank is certain.
     assert values[-1] > 1e-3
     assert np.linalg.matrix_rank(np.vstack([jacobian, jacobian[:3].sum(axis=0)])) == len(values)
 
 
-def test_the_jacobian_resists_what_violates_and_lets_pass_what_moves(car):
+def test_the_jacobian_is_zero_only_for_motions_that_constraints_permit(car):
     names = car.compiled.names
     jacobian = calc_constraint_jacobian(car)
     spin = [n for n, name in enumerate(names.coordinates) if name.startswith("wheel.spin")]
     assert len(spin) == 4
     assert not jacobian[:, spin].any()
-    # A shift of everything: points move, directions stay.
+    # A shift of the whole car: points move, directions stay.
     points = ("r1", "rack", "lower.joint", "upper.joint")
     shift = np.array([float(name.split(" ")[0] in {f"{p}.z" for p in points}) for name in names.coordinates])
     assert shift.sum() == 10
@@ -133,7 +133,7 @@ def test_the_jacobian_resists_what_violates_and_lets_pass_what_moves(car):
     assert np.abs(jacobian @ one_point).max() > 0.01
 
 
-def test_counting_leaves_the_car_as_it_was(car):
+def test_counting_does_not_change_the_car(car):
     before = car.workspace.copy()
     calc_topology(car)
     assert np.array_equal(car.workspace, before)
@@ -227,7 +227,7 @@ def test_counting_leaves_the_car_as_it_was(car):
         ),
     ],
 )
-def test_a_mistake_gets_one_line_with_its_place(capsys, config, old, new, parts):
+def test_a_mistake_is_reported_in_one_line_with_its_position(capsys, config, old, new, parts):
     status, out, err = check(capsys, config(old, new))
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
@@ -246,9 +246,7 @@ def test_a_mistake_gets_one_line_with_its_place(capsys, config, old, new, parts)
         ("-0.30 -7.5 0.75 m", ["it lies 7.5 m beside the middle of the car"]),
     ],
 )
-def test_places_of_sensors_below_the_road_and_outside_of_the_car_are_doubtful(
-    capsys, config, antenna, doubts
-):
+def test_sensor_positions_below_the_road_or_outside_the_car_are_doubtful(capsys, config, antenna, doubts):
     path = config("    antenna: -0.30 0.00 0.75 m", f"    antenna: {antenna}")
     status, out, err = check(capsys, path)
     lines = [line for line in out.splitlines() if line.startswith("doubtful: ")]
@@ -291,7 +289,7 @@ def test_a_mechanism_is_counted_and_listed(capsys):
     assert rows["bodies"] == "4: left_crank, left_coupler, right_coupler, right_crank"
 
 
-def test_reactions_that_are_not_determined_are_named(capsys):
+def test_undetermined_reactions_are_named(capsys):
     assert json.loads(check(capsys, "four_bar", "--json")[1])["undetermined_reactions"] == []
     rows = {line[:20].strip(): line[20:].strip() for line in check(capsys, "four_bar")[1].splitlines()}
     assert rows["reactions"] == "determined"
@@ -304,7 +302,7 @@ def test_reactions_that_are_not_determined_are_named(capsys):
         line[:20].strip(): line[20:].strip() for line in check(capsys, "flyball_governor")[1].splitlines()
     }
     assert rows["reactions"].startswith("not determined at z (torque xy), u (torque yz), v (torque xz): ")
-    # Of a direction that bodies share, the torque about itself is none.
+    # A direction that bodies share transmits no torque about itself.
     assert json.loads(check(capsys, "flyball_governor", "--json")[1])["undetermined_components"] == {
         "z": ["torque.x", "torque.y"],
         "u": ["torque.y", "torque.z"],
@@ -312,7 +310,7 @@ def test_reactions_that_are_not_determined_are_named(capsys):
     }
 
 
-def test_a_log_is_not_described_as_a_mechanism(capsys):
+def test_a_log_cannot_be_described_as_a_mechanism(capsys):
     assert main(["check", "--log", "drive.csv", "--mechanism"]) == 2
     assert capsys.readouterr().err.count("--mechanism: expected a CONFIG") == 1
 
@@ -325,11 +323,11 @@ def test_a_log_is_not_described_as_a_mechanism(capsys):
         (["--config", "my_car.yaml", "--mapping", "m.yaml"], "--config, --mapping"),
     ],
 )
-def test_options_of_a_log_are_only_of_a_log(capsys, options, named):
+def test_options_for_logs_require_a_log(capsys, options, named):
     assert check(capsys, "my_car.yaml", *options) == (2, "", f"vehicled: {named}: only with --log LOG\n")
 
 
-def test_a_car_is_described_as_a_mechanism_too(capsys):
+def test_a_car_can_be_described_as_a_mechanism(capsys):
     status, out, err = check(capsys, "prototype", "--mechanism", "--json")
     found = json.loads(out)
     assert (status, err) == (0, "")
@@ -337,7 +335,7 @@ def test_a_car_is_described_as_a_mechanism_too(capsys):
     assert found["coordinates"] - found["rank"] == 14
     forms = found["forms"]
     assert forms["natural"]["coordinates"] == found["coordinates"]
-    # Loops of four corners (upper ball joints, tie rods), heights of wheels and ends of bars, and the rack's drive.
+    # For each corner: upper ball joint 3, tie rod 1. Heights of wheels and of bar ends: 8. Drive of the rack: 1.
     assert forms["relative"]["constraints"] == 4 * (3 + 1) + 8 + 1
     assert forms["relative"]["step"] < forms["natural"]["step"]
 
@@ -367,7 +365,7 @@ def test_a_car_is_described_as_a_mechanism_too(capsys):
         ),
     ],
 )
-def test_a_mechanism_that_is_none_gets_one_line(capsys, tmp_path, old, new, parts):
+def test_an_invalid_mechanism_is_reported_in_one_line(capsys, tmp_path, old, new, parts):
     text = (mechanisms_folder() / "four_bar.yaml").read_text()
     assert text.count(old) == 1
     path = tmp_path / "linkage.yaml"
@@ -379,7 +377,7 @@ def test_a_mechanism_that_is_none_gets_one_line(capsys, tmp_path, old, new, part
         assert part in err
 
 
-def test_no_such_configuration(capsys):
+def test_an_unknown_configuration_is_reported_with_known_names(capsys):
     status, out, err = check(capsys, "prototpye")
     assert (status, out) == (2, "")
     assert "prototpye" in err
@@ -389,7 +387,7 @@ def test_no_such_configuration(capsys):
 @pytest.mark.parametrize(
     "command", ["check fourbar", "check fourbar --mechanism", "codegen fourbar --language c"]
 )
-def test_shipped_mechanisms_are_listed_too(capsys, command):
+def test_shipped_mechanisms_are_listed_for_an_unknown_name(capsys, command):
     assert main(command.split()) == 2
     message = capsys.readouterr().err
     assert message.startswith("vehicled: fourbar: expected a file or a shipped configuration or mechanism (")
@@ -398,7 +396,7 @@ def test_shipped_mechanisms_are_listed_too(capsys, command):
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
-def test_what_is_no_regular_file_is_one_line(tmp_path, capsys, path):
+def test_a_device_or_pipe_is_refused_as_a_configuration(tmp_path, capsys, path):
     os.mkfifo(tmp_path / "pipe")
     assert main(["check", str(tmp_path / path)]) == 2
     assert "expected a regular file, got a " in capsys.readouterr().err
@@ -438,7 +436,7 @@ def test_json_has_all_mistakes_as_a_list(capsys, config):
     assert [f"vehicled: {m}" for m in json.loads(out)["mistakes"]] == err.splitlines()
 
 
-def test_thousands_of_mistakes_are_counted_and_not_all_shown(capsys, config):
+def test_only_the_first_of_thousands_of_mistakes_are_shown(capsys, config):
     path = config("wheel_speeds: null", "\n  ".join(f"key_{i}: 1" for i in range(3000)))
     status, _, err = check(capsys, path)
     assert status == 2
@@ -464,7 +462,7 @@ def test_a_configuration_of_particles_is_described(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "near"), [("joint1.angle", "joint.1.angle"), ("encoder", "joint.1.angle")])
-def test_an_unknown_channel_of_particles_is_named_and_not_its_unit(capsys, tmp_path, name, near):
+def test_an_unknown_channel_of_particles_is_the_only_mistake_reported(capsys, tmp_path, name, near):
     path = tmp_path / "devices.yaml"
     path.write_text(DEVICES.replace("joint.1.angle", name))
     assert main(["check", str(path)]) == 2
@@ -473,8 +471,8 @@ def test_an_unknown_channel_of_particles_is_named_and_not_its_unit(capsys, tmp_p
     assert near in line
 
 
-def test_devices_of_particles_are_read_by_their_drivers(capsys, tmp_path):
-    """Every mistake of the file at once, and none that only `vehicled particles` would find."""
+def test_device_options_of_particles_are_checked_by_their_drivers(capsys, tmp_path):
+    """All mistakes are reported at once, so that `vehicled particles` finds no others."""
     signals = "{joint.1.angle: {message: A, signal: B}}"
     path = tmp_path / "devices.yaml"
     path.write_text(
@@ -492,7 +490,7 @@ def test_devices_of_particles_are_read_by_their_drivers(capsys, tmp_path):
     assert "rig.dbc: cannot be read" in lines[3]
 
 
-def test_a_configuration_of_particles_is_no_car_to_describe_as_a_mechanism(capsys, tmp_path):
+def test_a_configuration_of_particles_cannot_be_described_as_a_mechanism(capsys, tmp_path):
     path = tmp_path / "devices.yaml"
     path.write_text(DEVICES)
     assert main(["check", str(path), "--mechanism"]) == 2
