@@ -1,4 +1,4 @@
-"""`vehicled check` lists the sensors that a configuration has, and apart those that are used if they are measured."""
+"""`vehicled check` lists configured sensors, and separately those that are used by default if they are measured."""
 
 import json
 
@@ -17,7 +17,9 @@ def check(capsys: pytest.CaptureFixture[str], config: object) -> tuple[set[str],
     return set(found["sensors"]), set(found["sensors_by_default"])
 
 
-def test_what_the_file_says_nothing_of_is_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sensors_that_the_file_does_not_mention_are_listed_separately(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     given, others = check(capsys, "hatchback")
     assert others == {"vehicle.speed"}
     assert given > {"imu.gyro", "gnss.position"} | FRONT | REAR
@@ -25,7 +27,9 @@ def test_what_the_file_says_nothing_of_is_apart(capsys: pytest.CaptureFixture[st
     assert "also, if measured    vehicle.speed\n" in capsys.readouterr().out
 
 
-def test_wheels_that_the_bus_does_not_send_are_apart(capsys: pytest.CaptureFixture[str], tmp_path) -> None:
+def test_wheel_speeds_that_the_bus_does_not_send_are_listed_separately(
+    capsys: pytest.CaptureFixture[str], tmp_path
+) -> None:
     signals = ", ".join(
         f"{c}: {{message: WheelSpeed, signal: Speed{c.split('.')[1].upper()}}}" for c in sorted(REAR)
     )

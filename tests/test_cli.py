@@ -1,4 +1,4 @@
-"""The command line's frame: exit statuses, one-line errors, help, and what a start costs."""
+"""The command line: exit statuses, one-line errors, output files, help, imports at start, and progress."""
 
 import fcntl
 import importlib
@@ -28,7 +28,7 @@ from vehicled.terminal.progress import Progress
 
 @pytest.fixture
 def command(monkeypatch):
-    """Puts a command of the test's own in the place of `check`, which takes FILE and `--json`."""
+    """Replaces `check` by a command of the test, which takes FILE and `--json`."""
 
     def install(run):
         module = types.ModuleType("vehicled.commands.check")
@@ -75,7 +75,7 @@ def test_a_value_may_begin_with_a_minus(command, joined):
         (BrokenPipeError(), 141, None),
     ],
 )
-def test_every_ending_has_its_status_and_at_most_one_line(command, capfd, error, status, line):
+def test_each_error_has_its_exit_status_and_at_most_one_line(command, capfd, error, status, line):
     command(raises(error))
     with open(os.dup(1), "wb") as saved:
         try:
@@ -110,7 +110,7 @@ def test_a_bug_shows_its_traceback(command):
         (["replay", "a.csv", "--mapping", "m.yaml"], "required: --config (see 'vehicled replay --help')"),
     ],
 )
-def test_bad_usage_is_one_line_and_2(command, capsys, arguments, part):
+def test_bad_usage_is_reported_in_one_line_with_status_2(command, capsys, arguments, part):
     command(lambda args: 0)
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -196,7 +196,7 @@ PARTICLES = "particles --mechanism four_bar --config mine.yaml --log p.csv"
         ("new mine.yaml --answers mine.yaml --force", "mine.yaml: expected another file than the answers"),
     ],
 )
-def test_no_command_overwrites_what_it_reads_or_writes(tmp_path, monkeypatch, capsys, line, part):
+def test_no_command_overwrites_its_input_or_another_output(tmp_path, monkeypatch, capsys, line, part):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sub").mkdir()
     for name in ("p.csv", "e.csv", "p.html", "p.parquet", "r.mcap", "mine.yaml", "map.yaml"):
@@ -210,7 +210,7 @@ def test_no_command_overwrites_what_it_reads_or_writes(tmp_path, monkeypatch, ca
     assert {path: path.read_bytes() for path in tmp_path.glob("*.*")} == before
 
 
-def test_no_command_overwrites_what_is_in_a_folder_that_it_reads(tmp_path):
+def test_no_command_overwrites_a_file_in_a_folder_that_it_reads(tmp_path):
     """A bag of ROS 2 is a folder with recordings (.mcap)."""
     bag = tmp_path / "bag"
     bag.mkdir()
@@ -248,7 +248,7 @@ def test_every_command_module_is_listed_and_has_its_three_names():
         assert callable(module.run)
 
 
-def test_help_of_a_command(command, capsys):
+def test_help_of_a_command_is_printed(command, capsys):
     command(lambda args: 0)
     assert main(["check", "--help"]) == 0
     assert "What the test says." in capsys.readouterr().out
@@ -287,8 +287,8 @@ def test_help_imports_nothing_heavy(arguments):
 @pytest.mark.parametrize(
     ("closed", "arguments", "status"), [(">&-", "schema", 0), ("2>&-", "check no.yaml", 2)]
 )
-def test_a_closed_stream_is_no_failure(closed, arguments, status):
-    """Nor does what goes to one appear on another."""
+def test_a_closed_output_stream_is_not_an_error(closed, arguments, status):
+    """Output to the closed stream does not appear on the other stream."""
     command = f'"{sys.executable}" -m vehicled {arguments} {closed}'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
@@ -318,7 +318,7 @@ def test_a_closed_pipe_and_ctrl_c_end_quietly():
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_output_of_any_encoding_has_what_it_can(monkeypatch, encoding):
+def test_characters_missing_in_the_encoding_become_question_marks(monkeypatch, encoding):
     written = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding=encoding))
     assert main(["check", "prototype"]) == 0
@@ -338,7 +338,7 @@ def test_progress_redraws_one_line_in_a_terminal():
         progress.update(10.0)
     text = stream.getvalue()
     assert text.count("\n") == 1
-    # The first state and the last, and not one for each of a thousand steps.
+    # It draws the first and the last state, but not each of a thousand steps.
     assert 2 <= text.count("\r") < 100
     assert text.rstrip("\n").split("\r")[-1].startswith("\x1b[Ksimulating: [########################] 100 %")
     assert "0 of 10 s, " in text
@@ -360,7 +360,7 @@ def test_progress_fits_into_a_line_of_the_terminal(columns):
     assert lines[-1].startswith("fitting:  19 %, 7.25 of 37.2")
 
 
-def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):
+def test_the_time_left_of_a_pass_follows_from_the_pace_of_this_pass(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -375,7 +375,7 @@ def test_the_time_left_of_a_pass_is_by_its_own_pace(monkeypatch):
     assert "1 s left of this pass" in shown[1]
 
 
-def test_the_time_left_does_not_count_what_came_before_the_first_step(monkeypatch):
+def test_the_time_left_ignores_the_time_before_the_first_step(monkeypatch):
     clock, out = iter((0.0, 160.0, 171.0, 171.0)), io.StringIO()
     monkeypatch.setattr("vehicled.terminal.progress.time.monotonic", lambda: next(clock))
     with Progress("fitting", 40, "s", stream=out, passes=True) as progress:
@@ -384,7 +384,7 @@ def test_the_time_left_does_not_count_what_came_before_the_first_step(monkeypatc
     assert "11 s left of this pass" in out.getvalue()
 
 
-def test_progress_is_sparse_elsewhere_and_silent_with_json():
+def test_progress_is_one_line_outside_of_a_terminal_and_silent_if_quiet():
     lines, nothing = io.StringIO(), io.StringIO()
     for stream, quiet in ((lines, False), (nothing, True)):
         with Progress("replaying", stream=stream, unit="steps", quiet=quiet) as progress:
@@ -418,7 +418,7 @@ PARTICLES = "particles: {count: 50}\nsensors: {imu: {imu.wz: {rate: theta, sigma
         ),
     ],
 )
-def test_a_file_of_another_kind_is_said_to_be_so_in_one_line(capsys, tmp_path, command, says):
+def test_a_configuration_of_another_kind_is_identified_in_one_line(capsys, tmp_path, command, says):
     (tmp_path / "particles.yaml").write_text(PARTICLES)
     (tmp_path / "x.csv").write_text("t,imu.wz\n0,0\n")
     places = {

@@ -1,4 +1,4 @@
-"""`vehicled codegen` on mechanisms: the text computes what the machine code does, and what mechanics requires."""
+"""`vehicled codegen` on mechanisms: the generated code agrees with the machine code and with mechanics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vehicled.symbolic.graph import Graph
 from vehicled.symbolic.text import library_name
 
 LONG = {"front_suspension", "flyball_governor"}
-"""Their code is longer than that of all others."""
+"""The mechanisms with the longest code."""
 SHIPPED = [
     pytest.param(path.stem, marks=pytest.mark.slow if path.stem in LONG else ())
     for path in sorted(mechanisms_folder().glob("*.yaml"))
@@ -40,15 +40,15 @@ def in_python(library):
 
 
 @needs_compiler
-def test_c_computes_what_the_machine_code_does(library, tmp_path):
+def test_c_agrees_with_the_machine_code(library, tmp_path):
     compare_with_machine_code(library, CompiledC(library, c_library.write(library), tmp_path))
 
 
-def test_python_computes_what_the_machine_code_does(library, in_python):
+def test_python_agrees_with_the_machine_code(library, in_python):
     compare_with_machine_code(library, LoadedPython(library, in_python))
 
 
-# -- what mechanics requires -----------------------------------------------------------------------------
+# -- mechanics -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_residual_is_zero_in_a_motion(library, text):
     assert np.abs(text.members["residual"]).max() <= 1e-8 * max(1.0, forces)
 
 
-def test_tangents_are_those_of_differences(text):
+def test_tangents_agree_with_finite_differences(text):
     random = np.random.default_rng(3)
     for name in ("q", "qd", "qdd", "lambda"):
         text.members[name][:] += 0.1 * random.normal(size=len(text.members[name]))
@@ -87,7 +87,7 @@ def test_tangents_are_those_of_differences(text):
 
 @needs_compiler
 def test_a_pendulum_in_c_swings_with_its_period(tmp_path):
-    """A point mass on a massless rod of 1 m, released at rest: against the elliptic integral by Gauss's mean."""
+    """A point mass on a massless rod of 1 m, released at rest. The arithmetic–geometric mean gives its period."""
     library = make_library("simple_pendulum")
     text = CompiledC(library, c_library.write(library), tmp_path)
     text.call("initialise")
@@ -107,7 +107,7 @@ def test_a_pendulum_in_c_swings_with_its_period(tmp_path):
 # -- the command -------------------------------------------------------------------------------------------
 
 
-def test_the_command_writes_files_and_says_what_is_in_them(tmp_path, capsys):
+def test_the_command_writes_files_and_reports_their_contents(tmp_path, capsys):
     folder = tmp_path / "new" / "folder"
     assert main(["codegen", "four_bar", "--language", "c", "--output", str(folder), "--json"]) == 0
     out, _ = capsys.readouterr()
@@ -156,7 +156,7 @@ def test_the_mechanism_itself_is_never_replaced(tmp_path, capsys):
         (("independent: [theta]", "independent: [theta, P.x]"), "degree"),
     ],
 )
-def test_what_makes_no_mechanism_is_refused_with_the_reason(tmp_path, capsys, change, reason):
+def test_an_invalid_mechanism_is_refused_with_the_reason(tmp_path, capsys, change, reason):
     path = tmp_path / "broken.yaml"
     text = (mechanisms_folder() / "four_bar.yaml").read_text()
     assert change[0] in text
@@ -170,7 +170,7 @@ def test_what_makes_no_mechanism_is_refused_with_the_reason(tmp_path, capsys, ch
 
 @needs_compiler
 def test_names_that_c_does_not_accept_are_changed(tmp_path):
-    """A mechanism whose names are words of C and Python, or not of Latin letters."""
+    """Names that are keywords or functions of C or Python, or that have letters other than Latin ones."""
     path = tmp_path / "double.yaml"
     path.write_text(
         "space: planar\ngravity: 0 -9.81 m/s²\nground: {points: {double: 0 0 m}}\n"
@@ -192,8 +192,8 @@ def test_names_of_the_libraries_of_c_and_python_are_changed(tmp_path, name):
     assert library_name("four_bar") == "four_bar"
 
 
-def test_units_of_expressions():
-    """A sum of different units has none, nor has what is made of it."""
+def test_units_of_expressions_follow_from_those_of_symbols():
+    """A sum of different units has no unit; neither has an expression that contains it."""
     g = Graph()
     m, x, v = (g.symbol(name) for name in "mxv")
     known = {m: "kg", x: "m", v: "m/s"}

@@ -47,11 +47,11 @@ def in_python(library):
 
 
 @needs_compiler
-def test_c_computes_what_the_machine_code_does(library, in_c):
+def test_c_agrees_with_the_machine_code(library, in_c):
     compare_with_machine_code(library, in_c)
 
 
-def test_python_computes_what_the_machine_code_does(library, in_python):
+def test_python_agrees_with_the_machine_code(library, in_python):
     compare_with_machine_code(library, LoadedPython(library, in_python))
 
 
@@ -90,7 +90,7 @@ def test_the_residual_is_zero_at_rest(library, vehicle, in_python):
         assert np.abs(text.members[name]).max() < 1e-5 * vehicle.mass * vehicle.gravity, name
 
 
-def test_the_tangent_is_that_of_differences(library, in_python):
+def test_the_tangent_agrees_with_finite_differences(library, in_python):
     text = LoadedPython(library, in_python)
     random = np.random.default_rng(2)
     for name in UNKNOWNS:
@@ -116,8 +116,8 @@ def test_the_tangent_is_that_of_differences(library, in_python):
 
 
 @pytest.mark.parametrize("tyre", ["tmeasy", "linear"])
-def test_units_of_parameters_make_energies_and_masses(tyre):
-    """Terms that are added have one unit only where every parameter has its own."""
+def test_units_of_parameters_give_the_units_of_the_mass_matrix(tyre):
+    """Sums of terms have a unit only if all parameters have the correct one."""
     made = build(tyre, ("double_wishbone", "double_wishbone"))
     arrays, system = made.program.arrays, made.step.system
     known = {
@@ -131,7 +131,7 @@ def test_units_of_parameters_make_energies_and_masses(tyre):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """The Python of the prototype with its sensors, and what the command prints."""
+    """Python code of the prototype with its sensors, and the command's output."""
     folder = tmp_path_factory.mktemp("codegen")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -140,8 +140,8 @@ def written(tmp_path_factory):
     return (folder / "prototype.py").read_text(), json.loads(printed.getvalue())
 
 
-def test_sensors_are_where_the_configuration_has_them(written):
-    """At rest the antenna is as high over the ground as it stands, and the accelerometers read gravity upwards."""
+def test_sensors_have_their_configured_positions(written):
+    """At rest, the antenna is at its configured height above the ground; accelerometers measure gravity upwards."""
     module = {}
     exec(written[0], module)
     m, sensors = module["State"](), load_configuration("prototype").sensors
@@ -177,7 +177,7 @@ def test_the_command_writes_a_car_as_a_mechanism(tmp_path, capsys):
     assert capsys.readouterr().err.strip().endswith("expected the configuration of a car, got a mechanism")
 
 
-def test_a_file_that_is_neither_is_refused(tmp_path, capsys):
+def test_a_file_that_is_neither_car_nor_mechanism_is_refused(tmp_path, capsys):
     path = tmp_path / "neither.yaml"
     path.write_text("speed: 3\n")
     assert main(["codegen", str(path), "--language", "c", "--output", str(tmp_path)]) == 2

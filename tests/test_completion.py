@@ -1,4 +1,4 @@
-"""Completion in real shells: keys are pressed in a terminal, and the command that then runs prints its words."""
+"""Completion in real shells: the tests type keys in a terminal, and the command that runs prints its arguments."""
 
 import argparse
 import contextlib
@@ -30,7 +30,7 @@ MAKERS = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
 def until(terminal, pattern, sent=b""):
-    """Types, and reads until the pattern is there."""
+    """Type, and read until the pattern appears."""
     os.write(terminal, sent)
     text, end = "", time.monotonic() + 30
     while (found := re.search(pattern, text)) is None:
@@ -42,11 +42,9 @@ def until(terminal, pattern, sent=b""):
 
 @pytest.fixture
 def press(tmp_path, tmp_path_factory):
-    """Presses keys in a shell that has loaded the completion, then Enter: the words of the command."""
+    """Types keys and Enter in a shell that has loaded the completion; returns the command's arguments."""
     running = []
-    dump = (
-        tmp_path_factory.getbasetemp() / "completions.zsh"
-    )  # which the first shell writes, so that others read it
+    dump = tmp_path_factory.getbasetemp() / "completions.zsh"  # the first shell writes it, the others read it
 
     def run(shell, keys, script=None):
         if not shutil.which(shell):
@@ -90,7 +88,7 @@ def press(tmp_path, tmp_path_factory):
         ("simulate slal\t --seed check --outp\t", ["simulate", "slalom", "--seed", "check", "--output"]),
     ],
 )
-def test_what_is_begun_is_completed(press, tmp_path, shell, keys, words):
+def test_a_partial_word_is_completed(press, tmp_path, shell, keys, words):
     (tmp_path / "my_car.yaml").touch()
     (tmp_path / "drive one.mcap").touch()
     typed = press(shell, f"vehicled {keys}")
@@ -121,7 +119,7 @@ def complete_in_fish(tmp_path, line):
     return {row.split("\t")[0] for row in done.stdout.splitlines()}
 
 
-def test_fish_offers_what_there_is(tmp_path):
+def test_fish_offers_commands_options_and_configurations(tmp_path):
     (tmp_path / "my_car.yaml").touch()
     assert complete_in_fish(tmp_path, "vehicled ") >= set(COMMANDS)
     assert complete_in_fish(tmp_path, "vehicled bench st") == {"step"}
@@ -131,7 +129,7 @@ def test_fish_offers_what_there_is(tmp_path):
     assert "--json" not in complete_in_fish(tmp_path, "vehicled run --")
 
 
-def test_every_command_and_option_is_known():
+def test_completion_knows_every_command_and_option():
     known = {c.path: c for c in read_commands()}
     assert {path[0] for path in known} == set(COMMANDS)
     for name in COMMANDS:
@@ -145,7 +143,7 @@ def test_every_command_and_option_is_known():
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_special_characters_of_help_do_no_harm(press, tmp_path, shell):
+def test_special_characters_in_help_are_not_interpreted(press, tmp_path, shell):
     option = Option(
         ("--odd",), """it's "a" [test]: $(touch here) `touch here` \\ %s {} *""", ArgumentValue(("one",))
     )

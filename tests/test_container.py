@@ -1,4 +1,4 @@
-"""The container file: what it copies is there and enough, nothing is installed unpinned, and nobody is root in it."""
+"""The container file: it copies all needed sources, installs only pinned packages, and does not run as root."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def instructions() -> list[tuple[str, str]]:
 FINAL = max(i for i, (word, _) in enumerate(instructions()) if word == "FROM")
 
 
-def test_the_base_is_one_release():
+def test_the_base_image_is_a_pinned_release():
     base = dict(instructions())["ARG"]
     assert re.fullmatch(
         r"BASE=docker\.io/library/python:\d+\.\d+\.\d+-slim-[a-z]+(@sha256:[0-9a-f]{64})?", base
@@ -28,7 +28,7 @@ def test_the_base_is_one_release():
     assert all(text.split()[0] == "$BASE" for word, text in instructions() if word == "FROM")
 
 
-def test_all_that_the_wheel_is_made_of_is_copied():
+def test_all_sources_of_the_wheel_are_copied():
     copied = {
         source
         for word, text in instructions()
@@ -42,7 +42,7 @@ def test_all_that_the_wheel_is_made_of_is_copied():
     assert needed | {*wheel["packages"], *wheel["force-include"]} <= copied
 
 
-def test_what_is_installed_has_its_hash_or_is_the_tree_and_leaves_no_cache():
+def test_only_hashed_packages_and_the_tree_are_installed_without_cache():
     installs = [
         text for word, text in instructions() if word == "RUN" and "pip" in text and "install " in text
     ]
@@ -54,7 +54,7 @@ def test_what_is_installed_has_its_hash_or_is_the_tree_and_leaves_no_cache():
         )
 
 
-def test_it_runs_vehicled_and_not_as_root():
+def test_the_container_runs_vehicled_as_an_ordinary_user():
     final = dict(instructions()[FINAL:])
     assert json.loads(final["ENTRYPOINT"]) == ["vehicled"]
     assert final["USER"] == "vehicled"
@@ -65,8 +65,8 @@ def test_it_runs_vehicled_and_not_as_root():
     assert documented == {f"keep-id:uid={number},gid={number}"}
 
 
-def test_to_stop_it_is_a_signal_that_python_has_a_handler_for():
-    """The first process of a container does not get one without: a recording would end without its last part."""
+def test_python_has_a_handler_for_the_stop_signal():
+    """The first process of a container gets no signal without a handler: recordings would lose their last part."""
     stop = getattr(signal, dict(instructions()[FINAL:])["STOPSIGNAL"])
     show = "import signal, sys; print(signal.getsignal(int(sys.argv[1])))"
     command = [sys.executable, "-c", show, str(int(stop))]

@@ -1,4 +1,4 @@
-"""Corrections: what a caster sends reaches the receiver's port as whole RTCM 3 frames, in order, and nothing else."""
+"""Corrections: whole RTCM 3 frames from a caster, and nothing else, reach the receiver's port in order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def soon(monkeypatch):
 
 
 class Receiver:
-    """A driver on a pseudo-terminal; the other end is the receiver's."""
+    """A driver on a pseudo-terminal, whose other end stands for the receiver."""
 
     def __init__(self):
         self._ours, self._theirs = os.openpty()
@@ -107,7 +107,7 @@ def test_frames_reach_the_port_of_the_receiver(receiver, version):
         assert b"Ntrip-Version: Ntrip/2.0\r\n" in request
 
 
-def test_chunks_of_any_size_in_packets_of_any_size(receiver):
+def test_chunks_and_packets_may_have_any_size(receiver):
     data = b"".join(EPOCH) * 5
     rng = random.Random(3)
 
@@ -141,7 +141,7 @@ def test_the_receiver_is_read_while_it_is_written_to(receiver):
     assert receiver.read() == b"".join(EPOCH) * 20
 
 
-def test_a_receiver_in_the_network_gets_them_over_its_connection():
+def test_a_network_receiver_gets_frames_over_its_connection():
     with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as closing:
         driver = Ubx("gnss", UbxOptions(port=f"socket://127.0.0.1:{server.getsockname()[1]}"), print)
         driver.start()
@@ -178,8 +178,7 @@ def test_a_receiver_in_the_network_gets_them_over_its_connection():
         (b"", "closed by the caster"),
     ],
 )
-def test_what_a_caster_does_wrong_is_said_and_outlived(response, error):
-    """The next attempt is served."""
+def test_an_error_of_the_caster_is_reported_and_the_next_attempt_succeeds(response, error):
     got = []
     with (
         TestCaster(lambda visit: visit.send(response), stream(ICY, FRAME_1005)) as caster,
@@ -192,7 +191,7 @@ def test_what_a_caster_does_wrong_is_said_and_outlived(response, error):
     assert got == [FRAME_1005]
 
 
-def test_a_caster_that_stalls_is_left(monkeypatch):
+def test_a_stalled_connection_is_replaced(monkeypatch):
     got = []
     with (
         TestCaster(stream(ICY, FRAME_1005[:10]), stream(CHUNKED), stream(ICY, *EPOCH)) as caster,
@@ -206,8 +205,8 @@ def test_a_caster_that_stalls_is_left(monkeypatch):
     assert got == list(EPOCH)
 
 
-def test_a_caster_that_dies_in_mid_frame_costs_that_frame_alone():
-    """Its begin and the next connection's bytes do not become one frame."""
+def test_a_connection_lost_in_mid_frame_loses_only_that_frame():
+    """Bytes of the next connection do not complete the frame."""
     long = make_frame(1077, 300)
 
     def die(visit):
@@ -220,8 +219,8 @@ def test_a_caster_that_dies_in_mid_frame_costs_that_frame_alone():
     assert got == [EPOCH[0], EPOCH[0], *EPOCH]
 
 
-def test_a_stream_that_is_not_rtcm_is_refused_before_it_costs_much():
-    """Each preamble that is none costs a checksum."""
+def test_a_stream_that_is_not_rtcm_is_refused_early():
+    """The decoder computes a checksum for each false preamble, which takes time."""
     with (
         TestCaster(stream(ICY, b"\xd3\x03\xff\x43\x50" * 10_000)) as caster,
         running(caster, print) as corrections,
@@ -231,7 +230,7 @@ def test_a_stream_that_is_not_rtcm_is_refused_before_it_costs_much():
         assert corrections.status()["checksum_errors"] < 3000
 
 
-def test_a_caster_that_is_not_there_is_waited_for():
+def test_the_client_keeps_trying_to_reach_an_absent_caster():
     with TestCaster(stream(ICY)) as caster:
         pass
     with running(caster, print) as corrections:
@@ -239,7 +238,7 @@ def test_a_caster_that_is_not_there_is_waited_for():
         assert corrections.status()["state"] in ("disconnected", "connecting")
 
 
-def test_a_name_that_cannot_be_one_of_a_host_ends_nothing():
+def test_an_invalid_host_name_causes_no_internal_error():
     corrections = Corrections("gnss", CorrectionOptions(caster=f"a..b{'c' * 70}.invalid", mountpoint="M"))
     corrections.start(print)
     wait_until(lambda: corrections.status()["last_error"])
@@ -247,7 +246,7 @@ def test_a_name_that_cannot_be_one_of_a_host_ends_nothing():
     assert corrections.status()["internal_errors"] == 0
 
 
-def test_a_caster_that_refuses_is_not_asked_again_at_once(monkeypatch):
+def test_a_refused_request_is_not_repeated_at_once(monkeypatch):
     monkeypatch.setattr(module, "_REFUSED_NS", 60_000_000_000)
     with (
         TestCaster(lambda visit: visit.send(b"HTTP/1.1 401 No\r\n\r\n")) as caster,
@@ -261,7 +260,7 @@ def test_a_caster_that_refuses_is_not_asked_again_at_once(monkeypatch):
 # The password
 
 
-def test_a_password_is_sent_and_shown_nowhere(tmp_path, caplog, monkeypatch):
+def test_a_password_is_sent_but_never_shown(tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.DEBUG)
     secret = "correct:horse ü"
     file = tmp_path / "password"
@@ -283,7 +282,7 @@ def test_a_password_is_sent_and_shown_nowhere(tmp_path, caplog, monkeypatch):
         assert repr(secret) not in repr(corrections._options.find_caster())
 
 
-def test_a_password_that_is_not_there_is_waited_for(tmp_path):
+def test_the_client_waits_for_a_missing_password_file(tmp_path):
     got = []
     file = tmp_path / "password"
     with (
@@ -309,7 +308,7 @@ def test_a_password_that_is_not_there_is_waited_for(tmp_path):
         ("ca_file: ca.pem", "expected tls"),
     ],
 )
-def test_mistakes_are_named_without_a_password(line, error):
+def test_errors_in_options_do_not_show_a_password(line, error):
     given = {"caster": "caster: host", "mountpoint": "mountpoint: M"} | {line.partition(":")[0]: line}
     with pytest.raises(SettingsError) as raised:
         settings.loads("\n".join(given.values()), CorrectionOptions)
@@ -331,7 +330,7 @@ def server_context(certificate):
     return context
 
 
-def test_tls_with_an_own_authority(receiver, authority, tmp_path):
+def test_tls_works_with_a_private_certificate_authority(receiver, authority, tmp_path):
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     with (
         TestCaster(
@@ -351,7 +350,7 @@ def test_tls_with_an_own_authority(receiver, authority, tmp_path):
         ("elsewhere.example", True, "certificate: IP address mismatch"),
     ],
 )
-def test_a_certificate_that_does_not_hold_gets_no_password(authority, tmp_path, name, own, error):
+def test_no_request_is_sent_if_the_certificate_is_invalid(authority, tmp_path, name, own, error):
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     file = tmp_path / "password"
     file.write_text("secret")
@@ -365,7 +364,7 @@ def test_a_certificate_that_does_not_hold_gets_no_password(authority, tmp_path, 
     assert caster.requests == []
 
 
-def test_a_caster_without_tls_and_a_ca_file_without_certificates(tmp_path):
+def test_a_caster_without_tls_and_an_invalid_ca_file_are_errors(tmp_path):
     with (
         TestCaster(lambda visit: visit.send(ICY)) as caster,
         running(caster, print, tls=True) as corrections,

@@ -1,4 +1,4 @@
-"""Corrections: state and faults; what a slow line, a receiver that is unplugged and a virtual station get."""
+"""Corrections: state and faults, unplugged receivers, slow lines, and positions for virtual stations."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def soon(monkeypatch):
     quicken(monkeypatch)
 
 
-def test_the_place_of_the_base_and_the_distance_to_it():
-    """pyrtcm reads the same antenna; the distance of two places on Earth is that of their Earth-centred places."""
+def test_position_of_the_base_station_and_distance_to_it():
+    """pyrtcm decodes the same antenna position. The distance is that between Earth-centred positions."""
     read = RTCMReader.parse(FRAME_1005)
     assert pytest.approx(STATION_1005, abs=1e-6) == [read.DF025, read.DF026, read.DF027]
     latitude, longitude, height = (
@@ -58,14 +58,14 @@ def test_the_place_of_the_base_and_the_distance_to_it():
     assert status["distance"] == pytest.approx(math.dist(STATION_1005, rover), abs=1e-3)
 
 
-def test_messages_per_minute_by_number():
+def test_messages_per_minute_are_counted_by_number():
     frames = [*EPOCH, make_frame(1077), make_frame(1077)]
     with TestCaster(stream(ICY, *frames)) as caster, running(caster, lambda _: None) as corrections:
         wait_until(lambda: sum(corrections.status()["per_minute"].values()) == 6)
         assert corrections.status()["per_minute"] == {"1005": 1, "1077": 3, "1087": 1, "1230": 1}
 
 
-def test_descriptions_of_the_base_alone_are_no_corrections():
+def test_descriptions_of_the_base_station_do_not_count_as_corrections():
     with (
         TestCaster(stream(ICY, FRAME_1005, make_frame(1230))) as caster,
         running(caster, lambda _: None, max_age=1.0) as corrections,
@@ -76,7 +76,7 @@ def test_descriptions_of_the_base_alone_are_no_corrections():
         wait_until(lambda: corrections.fault)
 
 
-def test_a_receiver_that_is_unplugged_misses_frames_and_gets_later_ones():
+def test_an_unplugged_receiver_misses_frames_and_gets_later_ones():
     got, broken = [], [True]
 
     def write(data):
@@ -104,13 +104,13 @@ def test_a_receiver_that_is_unplugged_misses_frames_and_gets_later_ones():
     assert got == [make_frame(1087)]
 
 
-def test_a_receiver_that_is_not_open_takes_nothing(tmp_path):
+def test_writing_to_a_receiver_that_is_not_open_is_an_error(tmp_path):
     driver = Nmea("gnss", NmeaOptions(port=str(tmp_path / "gnss")), print)
     with pytest.raises(OSError, match="gnss is not open"):
         driver.write(FRAME_1005)
 
 
-def test_a_position_that_is_none_is_not_kept():
+def test_an_invalid_position_is_not_used():
     got = []
     with (
         TestCaster(stream(ICY, FRAME_1005)) as caster,
@@ -127,8 +127,8 @@ def test_a_position_that_is_none_is_not_kept():
         assert corrections.status()["internal_errors"] == 0
 
 
-def test_a_line_that_is_too_slow_gets_young_frames(monkeypatch):
-    """They do not grow old in buffers: what the line has not taken in time is left out."""
+def test_late_frames_are_dropped_on_a_slow_line(monkeypatch):
+    """Frames do not age in buffers: those that the line has not taken in time are dropped."""
     monkeypatch.setattr(module, "_LATE_NS", 100_000_000)
     frames = [make_frame(1077, 100 + i) for i in range(60)]
     sent, written = {}, []
@@ -176,7 +176,7 @@ def test_a_virtual_station_gets_the_position_of_the_receiver(response, version):
     ):
         wait_until(lambda: corrections.status()["state"] == "waiting")
         time.sleep(0.1)
-        assert caster.requests == []  # such a caster ends without a position
+        assert caster.requests == []  # such casters disconnect without a position
         corrections.observe(Measurement("gnss", 0, 0, FIX))
         wait_until(lambda: got)
         assert corrections.status()["positions"] >= 2
@@ -191,7 +191,7 @@ def test_a_virtual_station_gets_the_position_of_the_receiver(response, version):
         assert (read.altitude, read.gps_qual) == (110.0, 4)
 
 
-def test_without_a_request_for_it_no_position_is_sent():
+def test_no_position_is_sent_unless_configured():
     got = []
 
     def handle(visit):

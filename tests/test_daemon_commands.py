@@ -1,4 +1,4 @@
-"""The command socket as its users see it: who may connect, what is executed, how often."""
+"""The command socket: who may connect, which commands are executed, and how often."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ from vehicled.messages import Status
 
 
 class Server:
-    """A command server whose estimator replies at once, or never (`silent`)."""
+    """A command server whose estimator replies at once."""
 
     def __init__(self, endpoint):
         self.submitted = []
@@ -132,7 +132,7 @@ def test_every_request_gets_a_reply(ask, request_):
     assert isinstance(ask(request_)["ok"], bool)
 
 
-def test_an_oversized_request_costs_only_its_sender_the_connection(server, connect, ask):
+def test_an_oversized_request_gets_no_reply_and_others_are_served(server, connect, ask):
     rude = connect(zmq.REQ, server.server.endpoint)
     rude.send(b"x" * 100_000)
     assert rude.poll(200) == 0
@@ -148,13 +148,13 @@ def test_garbage_on_the_wire_is_refused_and_the_next_request_served(server, ask)
         assert ask({"command": "status"})["ok"]
 
 
-def test_several_frames_are_refused(server, connect):
+def test_a_request_of_several_frames_is_refused(server, connect):
     client = connect(zmq.REQ, server.server.endpoint)
     client.send_multipart([b'{"command":"reset"}', b"more"])
     assert msgspec.json.decode(client.recv()) == {"ok": False, "error": "Expected one frame, got 2"}
 
 
-def test_changes_of_the_filter_are_rationed_and_everything_else_goes_on(server, ask):
+def test_commands_that_change_the_filter_are_rate_limited(server, ask):
     server.status = Status(5, "running", {})
     replies = [ask({"command": "reset"}) for _ in range(20)]
     begun = time.monotonic()
@@ -169,7 +169,7 @@ def test_changes_of_the_filter_are_rationed_and_everything_else_goes_on(server, 
         time.sleep(0.1)
 
 
-def test_requests_of_one_client_without_end_leave_others_their_turn(server, connect, ask):
+def test_endless_requests_of_one_client_do_not_block_others(server, connect, ask):
     server.status = Status(5, "running", {})
     hostile = connect(zmq.DEALER, server.server.endpoint)
     hostile.sndtimeo = 0
@@ -185,27 +185,27 @@ def test_requests_of_one_client_without_end_leave_others_their_turn(server, conn
         while hostile.poll(0):
             hostile.recv_multipart()
             served += 1
-    # What is served per second, and not what the processor could do; and of that the other one its share.
+    # The rate limit holds for both clients together, and the other client gets its share.
     assert served + asked <= 50 + 100 * (time.monotonic() - begun) + 1
     assert asked >= 10
 
 
-def test_the_socket_belongs_to_owner_and_group(server):
+def test_only_owner_and_group_may_use_the_socket(server):
     mode = os.stat(server.server.endpoint.removeprefix("ipc://")).st_mode
     assert stat.S_IMODE(mode) == 0o660
 
 
-def test_a_socket_that_is_in_use_is_not_taken_away(server, ask):
+def test_a_socket_in_use_is_not_taken_over(server, ask):
     options = PublishOptions(command_endpoint=server.server.endpoint)
     endpoints = Endpoints(options)
     with pytest.raises(RunError, match="commands: cannot be bound: Address already in use") as caught:
         endpoints.bind(zmq.ROUTER, server.server.endpoint, 1000)
-    assert caught.value.exit_status == 1  # the service tries again; after 2 it would not
+    assert caught.value.exit_status == 1  # the service restarts; with status 2 it would not
     endpoints.close()
     assert ask({"command": "reset"})["ok"]
 
 
-def test_a_path_that_is_too_long_for_a_socket_is_one_line(socket_folder):
+def test_a_path_too_long_for_a_socket_is_a_usage_error(socket_folder):
     endpoints = Endpoints(PublishOptions())
     with pytest.raises(UsageError, match="cannot be bound: AF_UNIX path too long"):
         endpoints.bind(zmq.ROUTER, f"ipc://{socket_folder}/{'x' * 120}", 1000)
@@ -216,7 +216,7 @@ def test_only_a_daemons_own_socket_is_removed_at_its_end(socket_folder):
     path = socket_folder / "commands"
     first, second = Endpoints(PublishOptions()), Endpoints(PublishOptions())
     bound = first.bind(zmq.ROUTER, f"ipc://{path}", 1000)
-    path.rename(socket_folder / "away")  # so that its inode is not used again
+    path.rename(socket_folder / "away")  # so that its inode is not reused
     other = second.bind(zmq.ROUTER, f"ipc://{path}", 1000)
     bound.close()
     first.close()
@@ -227,14 +227,14 @@ def test_only_a_daemons_own_socket_is_removed_at_its_end(socket_folder):
 
 
 @pytest.mark.parametrize("endpoint", ["tcp://a..b:5550", f"tcp://{'x' * 70}:5550", "ipc:///tmp/a\0b"])
-def test_a_name_that_none_can_be_is_one_line(endpoint):
+def test_an_invalid_endpoint_is_reported_in_one_line(endpoint):
     endpoints = Endpoints(PublishOptions(endpoint=endpoint, insecure_public_bind=True))
     with pytest.raises(UsageError, match=r"^[^\x00\n]*: cannot be bound: [^\n]+$"):
         endpoints.bind(zmq.XPUB, endpoint, 1000)
     endpoints.close()
 
 
-def test_a_file_in_the_place_of_a_socket_is_left_alone(socket_folder):
+def test_a_regular_file_at_the_path_of_the_socket_is_left_alone(socket_folder):
     path = socket_folder / "drive.mcap"
     path.write_bytes(b"a recording")
     endpoints = Endpoints(PublishOptions())
@@ -275,7 +275,7 @@ def test_commands_over_tcp_are_encrypted(tmp_path, connect):
     endpoints.close()
 
 
-def test_the_default_is_in_the_folder_of_service_session_or_user(socket_folder, monkeypatch):
+def test_the_default_endpoint_is_in_the_folder_of_service_session_or_user(socket_folder, monkeypatch):
     monkeypatch.setattr(runtime_folder, "SERVICE_FOLDER", socket_folder / "run")
     monkeypatch.setattr(runtime_folder.tempfile, "tempdir", str(socket_folder))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)

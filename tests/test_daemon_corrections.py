@@ -1,4 +1,4 @@
-"""Corrections in a whole daemon: configured, run, reported, and never with the password."""
+"""Corrections in a whole daemon: configuration, operation, status; the password is shown nowhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def port():
     os.close(theirs)
 
 
-def test_from_a_caster_to_the_receiver_and_to_status(port, tmp_path, socket_folder, caplog):
+def test_corrections_reach_the_receiver_and_the_status(port, tmp_path, socket_folder, caplog):
     caplog.set_level("DEBUG")
     ours, name = port
     password = tmp_path / "password"
@@ -75,7 +75,7 @@ def test_from_a_caster_to_the_receiver_and_to_status(port, tmp_path, socket_fold
                 return seen[-1]["counters"]["devices"]["gnss"]["corrections"]
 
             wait_until(lambda: latest()["distance"] is not None)
-            # The caster goes on without observations: the fault is named.
+            # The caster sends no more observations, which is a fault.
             wait_until(
                 lambda: latest() and any(f["source"] == "gnss.corrections" for f in seen[-1]["faults"])
             )
@@ -95,7 +95,7 @@ def test_from_a_caster_to_the_receiver_and_to_status(port, tmp_path, socket_fold
     assert SECRET not in "".join(map(str, seen)) + caplog.text
 
 
-def test_a_device_that_is_only_read_has_no_corrections():
+def test_corrections_are_refused_for_a_device_that_is_only_read():
     options = settings.loads(
         "driver: can\noptions: {dbc: x.dbc, signals: {}}\ncorrections: {caster: host, mountpoint: M}".replace(
             "x.dbc", str(config_path("prototype").parent / "prototype.dbc")
@@ -108,7 +108,7 @@ def test_a_device_that_is_only_read_has_no_corrections():
         make_driver("can", options, print)
 
 
-def test_a_rig_connects_to_no_caster(tmp_path):
+def test_a_rig_configuration_has_no_corrections(tmp_path):
     text = config_path("prototype").read_text()
     changed = text.replace(
         "      driver: nmea\n", "      driver: nmea\n      corrections: {caster: h, mountpoint: M}\n"

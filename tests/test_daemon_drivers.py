@@ -1,4 +1,4 @@
-"""Drivers of other packages that fail in what the daemon calls, or give what is no measurement."""
+"""Drivers of other packages that fail in calls from the daemon, or emit invalid measurements."""
 
 import json
 import threading
@@ -27,7 +27,7 @@ publish: {{endpoint: "tcp://127.0.0.1:*", command_endpoint: "ipc://{folder}/comm
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """None."""
+    """No options."""
 
 
 class Decoder:
@@ -67,7 +67,7 @@ def fail(*_):
 
 @pytest.fixture
 def run(monkeypatch, socket_folder):
-    """A daemon with a good driver and one of which some attributes are others; None: as the good one."""
+    """Starts a daemon with a good driver, and a bad one that differs in the given attributes."""
     opened = []
 
     def start(**attributes):
@@ -85,7 +85,7 @@ def run(monkeypatch, socket_folder):
 
 
 def wait_for(d, found):
-    """The next status of which `found` is true, after a hundred more steps."""
+    """Wait for a status after more than a hundred steps for which `found` is true."""
     wait_until(lambda: d.status is not None and d.status.counters["loop"]["steps"] > 100 and found(d.status))
     return d.status
 
@@ -94,7 +94,7 @@ def wait_for(d, found):
     "describe",
     [fail, lambda self: None, lambda self: {"connections": object()}, lambda self: {"state": object()}],
 )
-def test_a_driver_that_fails_to_describe_itself_ends_nothing(run, connect, describe):
+def test_a_driver_whose_description_fails_disturbs_nothing_else(run, connect, describe):
     d = run(describe=describe)
     status = wait_for(d, lambda s: True)
     assert status.counters["devices"]["good"]["state"] == "connected"
@@ -110,7 +110,7 @@ def test_a_driver_that_fails_to_describe_itself_ends_nothing(run, connect, descr
     assert json.loads(subscriber.recv_multipart()[1])["counters"]["devices"]["bad"] == bad
 
 
-def test_a_driver_that_hangs_in_describing_itself_is_silent_and_holds_up_nobody(run):
+def test_a_driver_whose_description_hangs_is_silent_and_blocks_nothing_else(run):
     ended = threading.Event()
     described = []
 
@@ -127,13 +127,13 @@ def test_a_driver_that_hangs_in_describing_itself_is_silent_and_holds_up_nobody(
         assert ("bad", "silent") in [(f.source, f.reason) for f in status.faults]
         line = statistics_line(status)
         assert "bad: silent" in line
-        assert "bad silent" not in line  # once is enough
+        assert "bad silent" not in line  # it is not reported twice
         assert set(described) == {"driver-bad"}
     finally:
         ended.set()
 
 
-def test_a_device_is_connecting_until_it_has_been_opened_or_could_not_be(monkeypatch):
+def test_a_device_is_connecting_until_its_opening_fails_or_takes_too_long(monkeypatch):
     opens, fails = threading.Event(), threading.Event()
 
     def open_late(driver: Driver) -> None:
@@ -147,7 +147,7 @@ def test_a_device_is_connecting_until_it_has_been_opened_or_could_not_be(monkeyp
     driver.start()
     try:
         assert driver.state == "connecting"
-        with monkeypatch.context() as later:  # where opening hangs, that is a fault after a while
+        with monkeypatch.context() as later:  # if opening hangs, that is a fault after a while
             now = time.monotonic_ns()
             later.setattr(time, "monotonic_ns", lambda: now + 3_000_000_000)
             assert driver.state == "disconnected"
@@ -160,7 +160,7 @@ def test_a_device_is_connecting_until_it_has_been_opened_or_could_not_be(monkeyp
         driver.stop()
 
 
-def test_counters_in_a_description_are_those_of_now():
+def test_counters_in_a_description_are_up_to_date():
     driver = Good("good", Options(), print)
     driver.decoder.counters["messages"] = 1
     driver.start()
@@ -172,7 +172,7 @@ def test_counters_in_a_description_are_those_of_now():
 
 
 @pytest.mark.parametrize("name", ["state", "description"])
-def test_a_driver_with_a_state_of_its_own_is_refused(name):
+def test_a_driver_class_must_not_define_state_or_description(name):
     with pytest.raises(TypeError, match=rf"^Bad\.{name} is a driver's own; expected `describe`"):
         type("Bad", (Good,), {name: property(fail)})
 
@@ -195,7 +195,7 @@ def test_a_driver_with_a_state_of_its_own_is_refused(name):
         {"values": None},
     ],
 )
-def test_what_is_no_measurement_is_an_error_of_its_driver_alone(run, wrong):
+def test_an_invalid_measurement_is_an_error_of_its_driver_only(run, wrong):
     def make(self, now):
         good = {"source": self.name, "t": now, "arrival": now, "values": {"vehicle.speed": 1.0}}
         return Measurement(**good | wrong)

@@ -1,4 +1,4 @@
-"""Clients that want to harm the daemon: its memory stays bounded, and the others are served."""
+"""Hostile clients of the daemon: its memory stays bounded, and other clients are served."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ def receive_t(subscriber):
 
 
 def handshake(endpoint, kind=b"XSUB"):
-    """A connection that speaks ZMTP 3.0 (rfc.zeromq.org/spec/23), but keeps nothing of what it sends."""
+    """A raw connection after the handshake of ZMTP 3.0 (rfc.zeromq.org/spec/23); it buffers nothing that it sends."""
     if endpoint.startswith("ipc://"):
         connection = sockets.socket(sockets.AF_UNIX)
         connection.connect(endpoint.removeprefix("ipc://"))
@@ -60,7 +60,7 @@ def frame(message):
 
 
 def send_endless(connection, megabytes, pause_s=0.0):
-    """Frames of one message that does not end; returns whether the connection was ended."""
+    """Send frames of a message without end; returns whether the connection was closed."""
     part = (b"\x03" + struct.pack(">Q", 500) + bytes(500)) * 200
     connection.settimeout(1.0)
     try:
@@ -70,13 +70,13 @@ def send_endless(connection, megabytes, pause_s=0.0):
     except (
         ConnectionError,
         TimeoutError,
-    ):  # a full TCP connection learns of its end only when it asks for room
+    ):  # a full TCP connection notices its end only when it probes for space
         return True
     return False
 
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.01])
-def test_a_message_without_an_end_costs_its_sender_the_connection(publisher, connect, pause_s):
+def test_the_sender_of_a_message_without_end_is_disconnected(publisher, connect, pause_s):
     good = connect(zmq.SUB, publisher.endpoint)
     good.subscribe("position")
     wait_until(lambda: publisher.counters()["subscribed"] == ["position"])
@@ -91,8 +91,10 @@ def test_a_message_without_an_end_costs_its_sender_the_connection(publisher, con
 
 
 @pytest.mark.parametrize("is_fast", [True, False])
-def test_over_ipc_too_and_the_others_connect_again(socket_folder, connect, is_fast, caplog, monkeypatch):
-    if not is_fast:  # as if ZeroMQ had always read everything: nobody can be named
+def test_messages_without_end_over_ipc_are_cut_off_and_other_clients_reconnect(
+    socket_folder, connect, is_fast, caplog, monkeypatch
+):
+    if not is_fast:  # as if ZeroMQ had read everything: the sender cannot be found
         monkeypatch.setattr(Received, "waiting", lambda received: 0)
     options = PublishOptions(
         endpoint=f"ipc://{socket_folder}/results", command_endpoint=f"ipc://{socket_folder}/c"
@@ -113,7 +115,7 @@ def test_over_ipc_too_and_the_others_connect_again(socket_folder, connect, is_fa
             wait_until(lambda: resident_bytes() - before < 40 * MB)
         assert publisher.counters()["refused"]
         assert server.counters()["refused"]
-        # A client's ZeroMQ asks again only while it is used.
+        # A client's ZeroMQ socket reconnects only while it is used.
         wait_until(lambda: not good.poll(1) and publisher.counters()["subscribed"] == ["position"])
         publish(publisher, 7)
         assert receive_t(good) == 7
@@ -125,20 +127,20 @@ def test_over_ipc_too_and_the_others_connect_again(socket_folder, connect, is_fa
 
 
 @pytest.mark.parametrize(("count", "size"), [(2000, 4000), (4000, 400), (50_000, 16)])
-def test_subscriptions_without_end_cost_no_memory_and_nobody_else_a_message(publisher, connect, count, size):
+def test_subscriptions_without_end_cost_no_memory_and_others_lose_no_message(publisher, connect, count, size):
     good = connect(zmq.SUB, publisher.endpoint)
     good.subscribe("position")
     wait_until(lambda: publisher.counters()["subscribed"] == ["position"])
     before = resident_bytes()
     rounds = 20
     with contextlib.ExitStack() as opened:
-        for t in range(rounds):  # whoever is disconnected comes again
+        for t in range(rounds):  # disconnected clients connect again
             with contextlib.suppress(ConnectionError):
                 hostile = opened.enter_context(handshake(publisher.endpoint))
                 hostile.sendall(b"".join(frame(b"\x01" + os.urandom(size)) for _ in range(count // rounds)))
             publish(publisher, t)
             assert receive_t(good) == t
-        time.sleep(0.2)  # for what was sent last
+        time.sleep(0.2)  # until the last data are processed
         assert resident_bytes() - before < 20 * MB
 
 
@@ -156,7 +158,7 @@ def test_a_client_with_too_many_subscriptions_is_disconnected(publisher, connect
     wait_until(lambda: publisher.counters()["refused"])
 
 
-def test_a_client_that_takes_back_what_it_asked_for_may_go_on(publisher, connect):
+def test_cancelled_subscriptions_do_not_count_against_the_limit(publisher, connect):
     client = connect(zmq.SUB, publisher.endpoint)
     for i in range(40):
         client.subscribe(f"position {i}")
@@ -166,7 +168,7 @@ def test_a_client_that_takes_back_what_it_asked_for_may_go_on(publisher, connect
     assert publisher.counters()["refused"] == 0
 
 
-def test_a_client_that_changes_its_mind_for_ever_is_disconnected(publisher, connect):
+def test_a_client_that_subscribes_and_unsubscribes_endlessly_is_disconnected(publisher, connect):
     publisher.publish_status(Status(1, "running", {}))
     client = connect(zmq.XSUB, publisher.endpoint)
     for _ in range(500):
@@ -176,7 +178,7 @@ def test_a_client_that_changes_its_mind_for_ever_is_disconnected(publisher, conn
     assert publisher.counters()["sent"]["status"] <= 100
 
 
-def test_what_a_client_wanted_is_forgotten_when_it_goes(publisher, connect):
+def test_subscriptions_end_with_the_connection_of_their_client(publisher, connect):
     client, other = (connect(zmq.SUB, publisher.endpoint) for _ in range(2))
     client.subscribe("")
     other.subscribe("slip")
@@ -185,7 +187,7 @@ def test_what_a_client_wanted_is_forgotten_when_it_goes(publisher, connect):
     wait_until(lambda: publisher.counters()["subscribed"] == ["slip"])
 
 
-def test_connections_are_bounded_and_those_that_are_there_stay(publisher, connect):
+def test_the_number_of_connections_is_limited_and_existing_ones_stay(publisher, connect):
     good = connect(zmq.SUB, publisher.endpoint)
     good.subscribe("position")
     wait_until(lambda: publisher.counters()["subscribed"] == ["position"])

@@ -1,4 +1,4 @@
-"""What was learned of a car goes on to its next drive; a file that is damaged or another car's does not."""
+"""Parameters learned of a car are used in its next drive; those of a damaged file or of another car are not."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ LEARNED = {
 MOVED = {"value": 0.05, "sigma": 0.001, "unit": "rad"}
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_saved_parameters_are_loaded(tmp_path):
     file = LearnedFile(tmp_path / "new folder" / "learned.json", CONFIGURATION)
     assert file.load() is None
     file.save({})
@@ -42,7 +42,7 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert 0.0 <= loaded["age"] < 10.0
 
 
-def test_it_is_that_of_a_vehicle_and_its_sensors(tmp_path):
+def test_a_file_is_used_only_for_the_same_vehicle_and_sensors(tmp_path):
     path = tmp_path / "learned.json"
     LearnedFile(path, CONFIGURATION).save(LEARNED)
     assert LearnedFile(path, CONFIGURATION.replace("UKF", "DEKF")).load() is not None
@@ -90,7 +90,7 @@ def test_a_file_of_something_else_is_never_replaced(tmp_path, caplog, text):
     assert caplog.text.count("what was learned is not kept: there is another file") == 1
 
 
-def test_a_folder_in_its_place_leaves_no_other_file(tmp_path, caplog):
+def test_a_folder_at_the_path_of_the_file_is_reported_and_left_alone(tmp_path, caplog):
     (tmp_path / "learned").mkdir()
     LearnedFile(tmp_path / "learned", CONFIGURATION).save(LEARNED)
     assert "is not kept: expected a regular file, got a folder" in caplog.text
@@ -118,7 +118,7 @@ def test_a_damaged_file_and_one_of_another_car_are_moved_aside(tmp_path, caplog)
     assert (tmp_path / "learned.json.old").read_text() == "something else"
 
 
-def test_what_power_loss_leaves_is_replaced(tmp_path):
+def test_an_empty_file_or_one_of_zeros_after_power_loss_is_replaced(tmp_path):
     path = tmp_path / "learned.json"
     for content in (b"", bytes(500)):
         path.write_bytes(content)
@@ -137,7 +137,7 @@ def test_one_changed_digit_is_found_by_the_checksum(tmp_path, caplog):
     assert f"{path}: what was learned before is not used: its checksum" in caplog.text
 
 
-def test_a_file_of_an_older_version_has_no_checksum(tmp_path):
+def test_a_file_of_an_older_version_without_checksum_is_loaded(tmp_path):
     path = tmp_path / "learned.json"
     file = LearnedFile(path, CONFIGURATION)
     file.save(LEARNED)
@@ -147,7 +147,7 @@ def test_a_file_of_an_older_version_has_no_checksum(tmp_path):
     assert file.load()["parameters"].keys() == LEARNED.keys()
 
 
-def test_parameters_that_cannot_be_are_left_out_with_one_message(tmp_path, caplog):
+def test_implausible_parameters_are_left_out_with_one_message(tmp_path, caplog):
     path, given = tmp_path / "learned.json", prototype()
     file = LearnedFile(path, CONFIGURATION, find_bounds(given.sensors, given.filter))
     wrong = {
@@ -176,7 +176,7 @@ def test_a_file_from_the_future_is_of_unknown_age(tmp_path, monkeypatch, caplog)
     assert "its age counts as 30 days" in caplog.text
 
 
-def test_a_restart_soon_after_the_start_is_without_them(caplog):
+def test_a_reset_soon_after_the_start_discards_learned_parameters(caplog):
     estimator, measured = Estimator(prototype()), steps(cruise().measurements()[:1500])
     estimator.command("set_parameters", {"parameters": {"imu_alignment.z": MOVED}, "age": 60.0})
     found = []
@@ -204,7 +204,7 @@ def test_a_disk_that_fails_is_reported_once_and_when_it_works_again(tmp_path, ca
     assert file.load() is not None
 
 
-def test_the_last_of_a_drive_is_on_disk_at_the_end(tmp_path):
+def test_the_last_parameters_of_a_drive_are_on_disk_after_close(tmp_path):
     path = tmp_path / "learned.json"
     keeper = LearnedKeeper(path, CONFIGURATION)
     assert keeper.load() is None
@@ -217,7 +217,7 @@ def test_the_last_of_a_drive_is_on_disk_at_the_end(tmp_path):
     assert loaded["parameters"]["gyro_scale"]["value"] == 0.1
 
 
-def test_a_disk_that_hangs_holds_up_nobody(tmp_path, monkeypatch, caplog):
+def test_a_disk_that_hangs_does_not_block_loading_saving_or_closing(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(learned, "_LOAD_WITHIN_S", 0.1)
     monkeypatch.setattr(learned, "_END_WITHIN_S", 0.1)
     responds = threading.Event()
@@ -238,7 +238,7 @@ def command(age: float) -> dict[str, object]:
     return {"parameters": given, "age": age}
 
 
-def test_a_drive_begins_with_what_was_learned():
+def test_a_drive_starts_with_learned_parameters():
     estimator = Estimator(prototype())
     assert estimator.parameters() == {}
     assert estimator.command("set_parameters", command(0.0)) == {"set": len(LEARNED)}
@@ -251,7 +251,7 @@ def test_a_drive_begins_with_what_was_learned():
     assert all(np.isfinite([p.value, p.sigma]).all() for p in found.values())
 
 
-def test_what_was_learned_is_forgotten_within_months():
+def test_learned_parameters_become_uncertain_within_months():
     sigmas = []
     for age in (0.0, 10 * 86400.0, 300 * 86400.0):
         estimator = Estimator(prototype())
@@ -261,7 +261,7 @@ def test_what_was_learned_is_forgotten_within_months():
     assert sigmas[0] < 0.0012 < sigmas[1] < sigmas[2] < 0.0101
 
 
-def test_biases_change_at_each_start_and_geometry_does_not():
+def test_learned_biases_become_uncertain_at_each_start_and_geometry_does_not():
     estimator, f = Estimator(prototype()), prototype().sensors.imu
     names = {"gyro_bias.z": "rad/s", "accelerometer_bias.x": "m/s²", "imu_alignment.z": "rad"}
     given = {name: {"value": 0.001, "sigma": 1e-4, "unit": unit} for name, unit in names.items()}
@@ -273,8 +273,9 @@ def test_biases_change_at_each_start_and_geometry_does_not():
     assert found["imu_alignment.z"].sigma < 2e-4
 
 
-def test_a_gyroscope_that_was_switched_on_again_turns_no_heading():
-    """0.006 rad/s beside what was found a minute ago; the heading was 1.5 degrees off, with NEES of 220."""
+def test_a_changed_gyroscope_bias_at_the_next_start_does_not_turn_the_heading():
+    """The bias differs by 0.006 rad/s from the one learned a minute ago. Before, the filter trusted the learned bias:
+    the heading was 1.5° off, with a NEES of 220."""
     drive, estimator = mixed(25.0), Estimator(prototype())
     bias = {"value": 0.0022, "sigma": 1e-4, "unit": "rad/s"}
     estimator.command("set_parameters", {"parameters": {"gyro_bias.z": bias}, "age": 60.0})
@@ -296,7 +297,7 @@ def test_a_gyroscope_that_was_switched_on_again_turns_no_heading():
         ({"steering_offset": {"value": 0.0, "sigma": float("nan"), "unit": "rad"}}, 0.0, "steering_offset"),
     ],
 )
-def test_parameters_that_cannot_be_are_rejected_and_change_nothing(parameters, age, message):
+def test_invalid_parameters_are_rejected_and_change_nothing(parameters, age, message):
     estimator = Estimator(prototype())
     with pytest.raises(UsageError, match=f"set_parameters: .*{message}"):
         estimator.command("set_parameters", {"parameters": parameters, "age": age})
@@ -304,7 +305,7 @@ def test_parameters_that_cannot_be_are_rejected_and_change_nothing(parameters, a
     assert len(run.t)
 
 
-def test_a_replay_says_that_it_does_not_read_the_file(tmp_path, capsys):
+def test_replay_and_batch_report_that_they_do_not_use_the_file(tmp_path, capsys):
     log, car, learned = (tmp_path / name for name in ("drive.csv", "car.yaml", "learned.json"))
     log.write_text("t,imu.wz\n" + "".join(f"{0.01 * k:.2f},0\n" for k in range(500)))
     text = config_path("hatchback").read_text()
