@@ -1,4 +1,4 @@
-"""Logging beside the estimator: complete, bounded, and in the journal's form."""
+"""The daemon's logging: complete, bounded, non-blocking, and in the journal's format."""
 
 import logging
 import sys
@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from vehicled.daemon.log import Logging
 
 
-def test_lines_reach_stderr_and_the_level_counts(capsys, monkeypatch):
+def test_lines_at_or_above_the_level_reach_stderr(capsys, monkeypatch):
     monkeypatch.delenv("JOURNAL_STREAM", raising=False)
     with Logging(logging.INFO):
         logging.getLogger("imu").info("connected at %d baud", 115200)
@@ -21,7 +21,7 @@ def test_lines_reach_stderr_and_the_level_counts(capsys, monkeypatch):
     assert "too late" not in err
 
 
-def test_times_are_in_utc_wherever_the_car_is(capsys, monkeypatch):
+def test_times_are_in_utc_in_every_time_zone(capsys, monkeypatch):
     monkeypatch.delenv("JOURNAL_STREAM", raising=False)
     with monkeypatch.context() as zone:
         zone.setenv("TZ", "Asia/Tokyo")

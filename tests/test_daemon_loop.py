@@ -98,17 +98,17 @@ def test_missed_ticks_are_skipped_without_a_burst():
     steps = [(b - a) // PERIOD for a, b in pairwise(rig.times)]
     assert steps == [1, 1, 1, 10, 1, 1, 1]
     counters = rig.loop.counters()
-    # The step that took so long, and the nine that were never done.
+    # The slow step, and the nine that were skipped.
     assert (counters["missed"], counters["skipped"]) == (10, 9)
 
 
 @given(st.lists(st.integers(0, 6 * PERIOD), min_size=1, max_size=30))
-def test_never_more_than_one_step_in_arrears(durations):
+def test_the_loop_is_never_more_than_one_step_late(durations):
     rig = Rig({i: busy(d) for i, d in enumerate(durations)})
     lateness = []
     for i, action in list(rig.during.items()):
         rig.during[i] = lambda r, a=action: (lateness.append(r.clock.time - r.times[-1]), a(r))
-    with mock.patch("gc.collect"):  # for every example
+    with mock.patch("gc.collect"):  # it would run for every example
         rig.run(len(durations) + 1)
     assert max(lateness) < PERIOD
     counters = rig.loop.counters()
@@ -116,7 +116,7 @@ def test_never_more_than_one_step_in_arrears(durations):
     assert counters["missed"] >= counters["skipped"]
 
 
-def test_each_step_gets_what_has_arrived_by_its_time():
+def test_each_step_gets_the_measurements_that_have_arrived_by_its_time():
     rig = Rig()
     start = rig.clock.time
     arrivals = [start + a for a in (1, PERIOD, PERIOD + 1, 3 * PERIOD - 1)]
@@ -144,7 +144,7 @@ def test_a_wrong_unit_is_logged_once(caplog):
     assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == ["steer.wheel: in deg"]
 
 
-def test_a_failing_estimator_is_reset_and_goes_on(caplog):
+def test_a_failing_estimator_is_reset_and_continues(caplog):
     rig = Rig({2: fail, 3: fail}).run(6)
     assert len(rig.times) == 6
     assert rig.loop.counters()["estimator_errors"] == 2
@@ -156,14 +156,14 @@ def test_a_failing_estimator_is_reset_and_goes_on(caplog):
         ("step", rig.times[3], 0),
         ("command", rig.times[4], "reset"),
     ]
-    # 250 failures a second are not 250 log entries a second.
+    # Not every failure is logged, as there may be 250 a second.
     assert [r.getMessage() for r in caplog.records] == [
         "the estimator failed and is reset: FloatingPointError: diverged"
     ]
 
 
-def test_an_estimator_that_keeps_failing_is_left_alone_for_a_while():
-    """The third failure within a minute waits 2 s, the next 4 s, and the status says so; commands still work."""
+def test_an_estimator_that_keeps_failing_is_reset_after_growing_delays():
+    """The third failure within a minute delays the reset by 2 s, the next one by 4 s; the status shows the delay."""
     rig = Rig(dict.fromkeys(range(2, 9), fail)).run(8)
     resets = [r[1] for r in rig.collector.recorded if r[:1] == ("command",)]
     waits = [(b - a) * 1e-9 for a, b in pairwise(resets)]
@@ -194,7 +194,7 @@ def test_changes_are_reported_twenty_times_a_second_at_most():
     assert 15 <= len(rig.collector.statuses) <= 22
 
 
-def test_devices_that_are_gone_are_faults():
+def test_a_disconnected_device_is_a_fault_until_it_returns():
     gone = SourceFault("gnss", "disconnected", ())
     rig = Rig({50: lambda r: r.device_faults.append(gone), 100: lambda r: r.device_faults.clear()}).run(150)
     assert [(s.t, [f.source for f in s.faults]) for s in rig.collector.statuses[1:]] == [
@@ -203,7 +203,7 @@ def test_devices_that_are_gone_are_faults():
     ]
 
 
-def test_failing_outputs_do_not_touch_the_estimator():
+def test_failing_outputs_do_not_affect_the_estimator():
     class Broken(Collector):
         def publish_step(self, *_):
             raise ValueError("cannot be encoded")
@@ -233,7 +233,7 @@ def test_commands_are_executed_before_a_step_and_recorded(caplog):
     assert rig.collector.commands == [events[0][1:]]
 
 
-def test_a_mark_is_published_and_recorded_with_its_step_and_the_estimator_does_not_get_it():
+def test_a_mark_is_published_and_recorded_but_not_passed_to_the_estimator():
     rig = Rig()
     future = rig.loop.submit("mark", {"text": "kerb"})
     rig.run(2)
@@ -258,7 +258,7 @@ def test_the_mailbox_is_bounded_and_every_future_completes():
         late.result(0)
 
 
-def test_status_once_a_second_with_all_counters():
+def test_a_status_with_all_counters_is_published_once_a_second():
     rig = Rig().run(751)
     times = [s.t for s in rig.collector.statuses]
     assert [b - a for a, b in pairwise(times)] == [1_000_000_000] * 3
@@ -271,12 +271,12 @@ def test_status_once_a_second_with_all_counters():
     assert [p.t for p in rig.collector.parameters] == times
 
 
-def test_status_after_a_long_gap_is_not_repeated_for_the_seconds_lost():
+def test_only_one_status_follows_a_long_gap():
     rig = Rig({10: busy(5_300_000_000)}).run(30)
     assert len(rig.collector.statuses) == 2
 
 
-def test_an_estimator_without_status_still_gives_one():
+def test_a_status_is_published_even_if_that_of_the_estimator_fails():
     rig = Rig()
     rig.estimator.status = lambda: 1 / 0
     rig.run(1)
@@ -284,7 +284,7 @@ def test_an_estimator_without_status_still_gives_one():
     assert rig.loop.last_status.counters["estimator"] == {}
 
 
-def test_the_collector_is_kept_out_and_let_back_in():
+def test_garbage_collector_and_switch_interval_change_only_while_the_loop_runs():
     seen = []
     rig = Rig({0: lambda r: seen.append((gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval()))})
     switch_interval, frozen = sys.getswitchinterval(), gc.get_freeze_count()
@@ -299,7 +299,7 @@ def test_the_collector_is_kept_out_and_let_back_in():
     assert sys.getswitchinterval() == pytest.approx(switch_interval)
 
 
-def test_stops_from_another_thread_on_the_real_clock():
+def test_the_loop_can_be_stopped_from_another_thread_on_the_real_clock():
     from vehicled.daemon.clock import MonotonicClock
 
     estimator, collector = FakeEstimator(), Collector()
@@ -318,7 +318,7 @@ def test_stops_from_another_thread_on_the_real_clock():
     assert f"on processors {cpu}" in loop.counters()["scheduling"]
 
 
-def test_a_processor_that_is_not_there_is_reported_and_logged(caplog):
+def test_a_missing_processor_is_reported_and_logged(caplog):
     scheduling = []
 
     def run():
@@ -345,7 +345,7 @@ def test_a_refused_priority_is_logged(monkeypatch, caplog):
 
 
 @given(st.lists(st.integers(0, 1 << 42), min_size=1, max_size=300), st.sampled_from([0.1, 0.5, 0.99, 1.0]))
-def test_percentiles_within_a_sixteenth(durations, fraction):
+def test_percentiles_are_accurate_to_a_sixteenth(durations, fraction):
     histogram = Histogram()
     for d in durations:
         histogram.add(d)
@@ -354,18 +354,18 @@ def test_percentiles_within_a_sixteenth(durations, fraction):
     assert exact <= histogram.percentile(fraction) <= exact * 17 / 16
 
 
-def test_an_empty_histogram_knows_nothing():
+def test_an_empty_histogram_has_no_percentiles():
     assert Histogram().summary_us() == {"median": None, "p99": None, "p999": None, "max": None}
 
 
-def test_the_filter_begins_anew_after_the_machine_was_suspended(caplog):
+def test_the_filter_is_reset_after_the_machine_was_suspended(caplog):
     def suspend(duration):
         def action(rig):
             rig.clock.away += duration
 
         return action
 
-    rig = Rig({2: suspend(300_000_000), 5: suspend(7_500_000_000)}).run(6)  # at first, no more than a pause
+    rig = Rig({2: suspend(300_000_000), 5: suspend(7_500_000_000)}).run(6)  # the first one is too short
     assert rig.estimator.commands == []
     rig = Rig({2: suspend(300_000_000), 5: suspend(7_500_000_000)}).run(8)
     assert [name for name, _ in rig.estimator.commands] == ["reset"]

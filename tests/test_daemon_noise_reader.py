@@ -1,4 +1,4 @@
-"""Noise settings are read again by a process of its own, whatever the file has become."""
+"""A separate process rereads the noise settings, whatever the file contains."""
 
 import os
 import shutil
@@ -19,11 +19,11 @@ RUNNING = (shipped_folder() / "prototype.yaml").read_text()
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
-    """On a machine that is busy with other tests it may take longer than in the car."""
+    """Allow more time than in the car, as the machine is busy with other tests."""
     monkeypatch.setattr(noise_reader, "_WITHIN_S", 60.0)
 
 
-def test_what_needs_a_restart_is_named(tmp_path, caplog):
+def test_changes_that_need_a_restart_are_named(tmp_path, caplog):
     path = tmp_path / "car.yaml"
     shutil.copy(shipped_folder() / "prototype.dbc", tmp_path)
     path.write_text(RUNNING.replace("memory: 1 s", "memory: 0.5 s"))
@@ -46,7 +46,7 @@ def test_a_file_that_a_restart_would_refuse_is_named(tmp_path, caplog):
     assert "daemon.loop.rate: expected" in refused
 
 
-def test_it_is_what_the_file_says(tmp_path):
+def test_noise_settings_are_those_of_the_file(tmp_path):
     path = tmp_path / "car.yaml"
     shutil.copy(shipped_folder() / "prototype.yaml", path)
     path.write_text(path.read_text().replace("memory: 1 s", "memory: 0.5 s"))
@@ -57,7 +57,7 @@ def test_it_is_what_the_file_says(tmp_path):
     assert expected.filter.memory == 0.5
 
 
-def test_what_is_no_configuration_is_one_line(tmp_path):
+def test_an_invalid_configuration_is_reported_in_one_line(tmp_path):
     path = tmp_path / "car.yaml"
     os.mkfifo(path)
     with pytest.raises(UsageError, match=r"^\S*car\.yaml: expected a regular file, got a pipe$"):
@@ -68,7 +68,7 @@ def test_what_is_no_configuration_is_one_line(tmp_path):
         read_noise(str(path), RUNNING)
 
 
-def test_a_process_that_does_not_end_is_ended(monkeypatch):
+def test_reading_that_takes_too_long_is_an_error(monkeypatch):
     monkeypatch.setattr(noise_reader, "_WITHIN_S", 0.01)
     with pytest.raises(RunError, match=r"^prototype: not read within 0\.01 s$"):
         read_noise("prototype", RUNNING)

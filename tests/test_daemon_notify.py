@@ -1,4 +1,4 @@
-"""The datagrams that a service manager gets."""
+"""The datagrams that the daemon sends to a service manager."""
 
 import os
 import socket
@@ -39,7 +39,7 @@ def test_without_a_manager_nothing_happens(monkeypatch):
     assert notifier.watchdog_period is None
 
 
-def test_a_manager_that_has_gone_is_ignored(monkeypatch, tmp_path):
+def test_a_missing_socket_of_the_manager_is_ignored(monkeypatch, tmp_path):
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
     Notifier().ready()
 
@@ -56,7 +56,9 @@ def test_a_manager_that_has_gone_is_ignored(monkeypatch, tmp_path):
         ("soon", None, None),
     ],
 )
-def test_watchdog_period_is_that_of_the_environment_for_this_process(manager, monkeypatch, usec, pid, period):
+def test_watchdog_period_comes_from_the_environment_if_meant_for_this_process(
+    manager, monkeypatch, usec, pid, period
+):
     monkeypatch.setenv("WATCHDOG_USEC", usec)
     if pid is None:
         monkeypatch.delenv("WATCHDOG_PID", raising=False)

@@ -1,4 +1,4 @@
-"""When within a period the loop steps: soon after samples arrive, whatever the sensors' rates and clocks."""
+"""The phase of the loop's steps: soon after samples arrive, whatever the sensors' rates and clocks."""
 
 from itertools import pairwise
 
@@ -33,20 +33,20 @@ def drive(arrivals, seconds=6.0):
 
 
 def sample(rate, seconds=6.0, begin=0.0, ppm=0.0, jitter=0.0, seed=0):
-    """Times of arrival, ns: of a sensor's own clock, which runs fast by ppm, and late by a random time, s."""
+    """Arrival times of samples, ns. The sensor's clock is fast by `ppm`; random delays have the mean `jitter`, s."""
     t = begin + np.arange(round(rate * seconds)) / rate / (1.0 + 1e-6 * ppm)
     return np.round((t + np.random.default_rng(seed).exponential(1.0, len(t)) * jitter) * 1e9)
 
 
 @settings(max_examples=40)
 @given(st.integers(0, PERIOD - 1))
-def test_samples_of_the_loops_rate_hardly_wait(begin):
+def test_samples_at_the_rate_of_the_loop_hardly_wait(begin):
     _, waits = drive(sample(250.0, begin=begin * 1e-9))
     settled = waits[len(waits) // 2 :]
     assert settled.max() < PERIOD // 25
 
 
-def test_deadlines_stay_behind_samples_that_come_late_now_and_then():
+def test_deadlines_stay_behind_samples_with_random_delays():
     deadlines, waits = drive(sample(250.0, begin=1.7e-3, jitter=60e-6))
     settled = waits[len(waits) // 2 :]
     assert np.median(settled) < PERIOD // 8
@@ -62,25 +62,25 @@ def test_deadlines_follow_a_sensor_whose_clock_drifts(ppm):
     assert np.mean(settled) < PERIOD // 8
 
 
-def test_the_moment_suits_several_sensors():
-    """An IMU at the loop's rate, and a bus whose frames arrive at two moments of the period in turn."""
+def test_the_phase_suits_several_sensors():
+    """An IMU at the loop's rate, and a bus whose frames alternate between two phases of the period."""
     imu, bus = sample(250.0, begin=1.0e-3), sample(100.0, begin=1.3e-3)
     _, waits = drive(np.concatenate([imu, bus]))
     settled = waits[len(waits) // 2 :]
-    # The IMU waits for the frames that follow it, or half of these for nearly a period.
+    # IMU samples wait for the frames that follow them. Otherwise half of the frames would wait for nearly a period.
     assert np.median(settled) < 0.45e6
     assert settled.max() < 2.5e6
 
 
 @settings(max_examples=20)
 @given(st.floats(20.0, 1000.0), st.floats(0.0, 1e-3), st.integers(0, 99))
-def test_steps_remain_as_good_as_even(rate, jitter, seed):
+def test_intervals_between_steps_vary_by_at_most_one_per_cent(rate, jitter, seed):
     deadlines, _ = drive(sample(rate, 4.0, jitter=jitter, seed=seed), 4.0)
     intervals = np.diff(deadlines)
     assert abs(intervals - PERIOD).max() <= PERIOD // 100
 
 
-def test_deadlines_stay_where_no_moment_is_better():
+def test_deadlines_stay_if_no_phase_is_better():
     random = np.random.default_rng(1)
     deadlines, _ = drive(np.cumsum(random.exponential(SECOND / 1000.0, 10_000)), 9.0)
     moved = np.abs(np.diff(deadlines) - PERIOD).sum()
@@ -98,7 +98,7 @@ def test_the_loop_steps_soon_after_its_samples():
     estimator = FakeEstimator(on_step)
     loop = Loop(estimator, queue, clock, LoopOptions(realtime_priority=0), collector, collector)
     for k in range(steps):
-        arrival = begin + k * PERIOD + 100_000  # else 3.9 ms before the next deadline
+        arrival = begin + k * PERIOD + 100_000  # 3.9 ms before the next deadline at first
         queue.put(Measurement("imu", arrival, arrival, {"imu.ax": 0.0}))
     loop.run()
     times = [t for t, _ in estimator.steps]

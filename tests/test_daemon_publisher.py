@@ -1,4 +1,4 @@
-"""The publishing socket as its users see it, and what endpoints are accepted."""
+"""The publishing socket as subscribers see it, and the endpoints that are accepted."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def receive(socket):
     return topic.decode(), json.loads(payload)
 
 
-def test_topics_and_payloads(publisher, connect):
+def test_each_message_has_its_topic_and_payload(publisher, connect):
     subscriber = connect(zmq.SUB, publisher.endpoint)
     subscriber.subscribe("")
     wait_until(lambda: len(publisher.counters()["subscribed"]) == len(PUBLISHED))
@@ -85,7 +85,7 @@ def test_topics_and_payloads(publisher, connect):
 
 
 @pytest.mark.parametrize("endpoint", ["ipc://{}/results", "tcp://[::1]:*"])
-def test_other_transports(endpoint, tmp_path, connect):
+def test_results_are_published_over_ipc_and_ipv6(endpoint, tmp_path, connect):
     if "::1" in endpoint:
         try:
             with sockets.socket(sockets.AF_INET6) as probe:
@@ -121,7 +121,7 @@ def test_a_late_joiner_gets_the_last_value_of_its_topics(publisher, connect):
         assert all(message["t"] == 3 for _, message in got)
 
 
-def test_a_second_subscriber_of_a_topic_gets_it_too(publisher, connect):
+def test_a_second_subscriber_of_a_topic_gets_its_last_value_too(publisher, connect):
     publisher.publish_status(Status(5, "running", {}))
     for _ in range(2):
         late = connect(zmq.SUB, publisher.endpoint)
@@ -139,7 +139,7 @@ def test_topics_without_subscribers_are_not_sent(publisher, connect):
     wait_until(lambda: publisher.counters()["subscribed"] == ["status"])
     publisher.publish_step(estimate(2), [])
     publisher.publish_status(Status(3, "running", {}))
-    receive(other)  # the publishing thread has got past the step
+    receive(other)  # the publishing thread has processed the step
     subscriber.subscribe("slip")
     assert receive(subscriber)[1]["t"] == 2
     wait_until(lambda: publisher.counters()["sent"]["slip"] == 2)
@@ -161,7 +161,7 @@ def test_unknown_subscriptions_are_ignored_and_counted(publisher, connect):
 def test_the_backlog_is_bounded_and_drops_are_counted():
     options = PublishOptions(**LOCAL)
     endpoints = Endpoints(options)
-    publisher = Publisher(endpoints, options)  # its thread not yet started: nothing is taken from the backlog
+    publisher = Publisher(endpoints, options)  # its thread has not started: nothing empties the backlog
     for t in range(1000):
         publisher.publish_step(estimate(t), [])
     assert publisher.counters()["dropped"] > 0
@@ -198,7 +198,7 @@ def test_local_binds_are_accepted(endpoint):
     assert list(PublishOptions(endpoint=endpoint).check()) == []
 
 
-def test_a_public_bind_is_accepted_when_asked_for_in_as_many_words(connect):
+def test_a_public_bind_is_accepted_if_configured_explicitly(connect):
     options = PublishOptions(endpoint="tcp://0.0.0.0:*", insecure_public_bind=True)
     endpoints = Endpoints(options)
     publisher = Publisher(endpoints, options)
@@ -210,12 +210,12 @@ def test_a_public_bind_is_accepted_when_asked_for_in_as_many_words(connect):
 @pytest.mark.parametrize(
     "endpoint", ["5550", "tcp://", "tcp://127.0.0.1", "udp://127.0.0.1:1", "ipc://", "tcp://127.0.0.1:99999"]
 )
-def test_bad_endpoints(endpoint):
+def test_malformed_endpoints_are_refused(endpoint):
     with pytest.raises(UsageError, match=r"publish\.endpoint: expected 'tcp://ADDRESS:PORT'"):
         Endpoints(PublishOptions(endpoint=endpoint))
 
 
-def test_a_port_in_use_is_one_clear_line(publisher):
+def test_a_port_in_use_is_a_run_error(publisher):
     options = PublishOptions(endpoint=publisher.endpoint)
     endpoints = Endpoints(options)
     with pytest.raises(RunError, match=r"127\.0\.0\.1.*cannot be bound"):
@@ -240,7 +240,7 @@ def start_curve(certificates, **options):
     return endpoints, publisher, zmq.auth.load_certificate(certificates)[0]
 
 
-def test_curve_round_trip(certificates, connect):
+def test_only_clients_with_the_key_of_the_server_receive_messages(certificates, connect):
     endpoints, publisher, server_key = start_curve(certificates)
     friend = connect(zmq.SUB, publisher.endpoint, server_key)
     plain = connect(zmq.SUB, publisher.endpoint)
@@ -283,7 +283,7 @@ def test_only_listed_clients_may_connect(certificates, connect):
         (lambda path: path.write_bytes(path.with_suffix(".key").read_bytes()), "with the secret key"),
     ],
 )
-def test_bad_key_files(certificates, spoil, message):
+def test_bad_key_files_are_refused(certificates, spoil, message):
     spoil(certificates)
     with pytest.raises(UsageError, match=message):
         Endpoints(PublishOptions(**LOCAL, curve_secret_key_file=certificates))

@@ -1,4 +1,4 @@
-"""The measurement queue: order, bounds, and counting what is lost."""
+"""The measurement queue: order, bounds, and counts of lost measurements."""
 
 import threading
 
@@ -20,7 +20,7 @@ arrivals = st.lists(st.tuples(st.sampled_from(SOURCES), st.integers(0, 50)), max
 
 
 @given(arrivals, st.lists(st.integers(0, 60), max_size=8))
-def test_everything_comes_out_once_in_order_and_on_time(puts, ticks):
+def test_every_measurement_comes_out_once_in_order_and_in_time(puts, ticks):
     queue = MeasurementQueue(SOURCES)
     for number, (source, arrival) in enumerate(puts):
         queue.put(sample(source, arrival, number))
@@ -60,7 +60,7 @@ def test_full_queue_drops_the_oldest_and_counts_it(puts, capacity):
         assert put == sum(m.source == source for m in out) + counters["dropped"].get(source, 0)
 
 
-def test_a_thread_held_up_before_put_gets_the_arrival_at_which_it_took_effect():
+def test_a_measurement_put_late_gets_an_arrival_after_the_last_step():
     queue = MeasurementQueue(SOURCES)
     queue.put(sample("imu", 90))
     assert [m.arrival for m in queue.drain(100)] == [90]
@@ -72,7 +72,7 @@ def test_a_thread_held_up_before_put_gets_the_arrival_at_which_it_took_effect():
     assert queue.counters()["late"] == 1
 
 
-def test_measurements_of_the_future_stay_in_the_queue():
+def test_measurements_that_arrive_later_stay_in_the_queue():
     queue = MeasurementQueue(SOURCES)
     queue.put(sample("imu", 300))
     assert queue.drain(299) == []

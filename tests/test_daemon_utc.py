@@ -1,4 +1,4 @@
-"""Time of day from a receiver's stamps, good and bad."""
+"""Time of day from a receiver's time stamps, correct and faulty, and from pulses per second."""
 
 import json
 import os
@@ -23,11 +23,11 @@ from vehicled.reading import settings
 SECOND = 1_000_000_000
 HOST = 1_790_000_000 * SECOND
 OFFSET = HOST + 2_345_678_000
-"""Of the receiver: the host's clock is wrong by seconds."""
+"""The true offset, which the receiver gives. The host's clock is wrong by seconds."""
 
 
 def run(stamps, clock=None, begin=0, period=100_000_000):
-    """Stamps, s beside the true time, or None for one that is zero."""
+    """Give the clock stamps with these errors, s; None stands for a stamp of zero."""
     clock = clock or UtcClock(lambda: HOST)
     for k, error in enumerate(stamps):
         t = begin + k * period
@@ -35,7 +35,7 @@ def run(stamps, clock=None, begin=0, period=100_000_000):
     return clock
 
 
-def test_without_stamps_it_is_the_hosts():
+def test_without_stamps_the_offset_is_that_of_the_host():
     clock = UtcClock(lambda: HOST)
     assert clock.find_offset(0) == HOST
     assert clock.describe(0)["source"] == "host"
@@ -52,7 +52,7 @@ def test_stamps_with_jitter_give_the_offset_within_its_sigma():
     assert clock.describe(1000 * SECOND)["sigma"] > 0.015  # the clocks drift apart
 
 
-def test_the_host_serves_again_long_after_the_last_stamp():
+def test_the_clock_of_the_host_is_used_again_long_after_the_last_stamp():
     clock = run([0.0] * 30)
     assert clock.find_offset(4000 * SECOND) == HOST
 
@@ -66,7 +66,7 @@ def test_zero_and_repeated_stamps_are_counted_and_not_used():
     assert clock.find_offset(10 * SECOND) == pytest.approx(OFFSET, abs=1000)
 
 
-def test_single_steps_are_not_followed_but_a_clock_that_was_set_is():
+def test_brief_jumps_of_stamps_are_ignored_and_lasting_ones_followed():
     clock = run([0.0] * 20 + [18.0] * 5 + [0.0] * 5 + [-1.0, 3.0] * 10)
     assert clock.find_offset(6 * SECOND) == pytest.approx(OFFSET, abs=1000)
     assert clock.describe(6 * SECOND)["stepping"] == 25
@@ -76,7 +76,7 @@ def test_single_steps_are_not_followed_but_a_clock_that_was_set_is():
 
 @pytest.mark.parametrize("period", [SECOND // 5, SECOND])
 def test_a_leap_second_is_followed_after_two_stamps(period):
-    """Of which at 1 Hz the first one repeats the stamp before it."""
+    """At 1 Hz, the first stamp of the leap second repeats the stamp before it."""
     clock = run([0.0] * 30 + [-1.0], period=period)
     assert clock.find_offset(30 * period) == pytest.approx(OFFSET, abs=1000)
     run([0.0, -1.0, -1.0, -1.0], clock, begin=31 * period, period=period)
@@ -84,7 +84,7 @@ def test_a_leap_second_is_followed_after_two_stamps(period):
 
 
 @pytest.mark.parametrize("stamp", [float("nan"), float("inf"), -1.0, 315964800.0])
-def test_what_is_no_time_of_day_is_zero(stamp):
+def test_an_invalid_time_of_day_counts_as_zero(stamp):
     clock = UtcClock(lambda: HOST)
     for k in range(20):
         clock.take(k, stamp)
@@ -113,7 +113,7 @@ def make_pvt(utc):
 
 @pytest.mark.parametrize(("driver", "make"), [("nmea", make_rmc), ("ubx", make_pvt)])
 def test_messages_have_the_time_of_day_of_the_receiver(driver, make, socket_folder):
-    """Which is another year than that of the host."""
+    """The receiver's time is 400 days ahead of the host's."""
     ours, theirs = os.openpty()
     for end in (ours, theirs):
         tty.setraw(end)
@@ -137,14 +137,14 @@ def test_messages_have_the_time_of_day_of_the_receiver(driver, make, socket_fold
             while published[-1]["counters"]["time"]["source"] != "gnss":
                 published.append(json.loads(subscriber.recv_multipart()[1]))
             now = time.time()
-            # Of a step before; the receiver's latency is 30 ms.
+            # The status is of an earlier step; the receiver's latency is 30 ms.
             assert now - 5.0 < published[-1]["timestamp"] - ahead < now + 0.1
     finally:
         os.close(ours)
         os.close(theirs)
 
 
-def test_pulses_give_the_time_of_day_that_stamps_only_number():
+def test_pulses_give_the_exact_time_and_stamps_only_number_the_seconds():
     random = np.random.default_rng(62)
     clock = UtcClock(lambda: HOST)
     for k in range(300):
@@ -161,7 +161,7 @@ def test_pulses_give_the_time_of_day_that_stamps_only_number():
     assert abs(clock.find_offset(45 * SECOND) - OFFSET) > 70_000_000
 
 
-def test_pulses_count_only_where_stamps_give_the_second():
+def test_pulses_are_used_only_if_stamps_determine_the_second():
     clock = UtcClock(lambda: HOST)
     for k in range(20):
         clock.take_pulse(k * SECOND)
@@ -191,7 +191,7 @@ def test_pulses_follow_stamps_to_another_second():
     assert clock.find_offset(54 * SECOND) == OFFSET + 17 * SECOND
 
 
-def test_the_kernels_pulses_are_handed_over_once_each(tmp_path, caplog):
+def test_each_pulse_of_the_kernel_is_passed_on_once(tmp_path, caplog):
     taken = []
     reader = PulseReader("pps0", taken.append, tmp_path)
     reader.read()
@@ -209,7 +209,7 @@ def test_the_kernels_pulses_are_handed_over_once_each(tmp_path, caplog):
 
     write(7)
     reader.read()
-    assert taken == []  # it may be of any age
+    assert taken == []  # the first pulse may be of any age
     at = write(8)
     reader.read()
     reader.read()
@@ -223,6 +223,6 @@ def test_the_kernels_pulses_are_handed_over_once_each(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("name", ["/dev/pps0", "../../etc", "pps"])
-def test_a_source_of_pulses_has_the_kernels_name(name):
+def test_a_pulse_source_must_have_a_name_of_the_kernel(name):
     with pytest.raises(SettingsError, match="pps"):
         settings.loads(f"devices: {{}}\npps: {name}\n", DaemonOptions)

@@ -1,4 +1,4 @@
-"""The whole daemon with a stand-in estimator, on a device that another process emulates."""
+"""The whole daemon with a fake estimator, and a device that another process emulates."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ SAMPLE = {"imu.ax": 2.5, "imu.ay": -1.25, "imu.az": 9.75, "imu.wx": 0.125, "imu.
 
 @pytest.fixture(scope="module")
 def configuration(tmp_path_factory):
-    """With a device, emulated in another process, that measures every two milliseconds."""
+    """A configuration with a device that another process emulates and that measures every two milliseconds."""
     port = tmp_path_factory.mktemp("ports") / "imu"
     sample = Measurement("imu", 0, 0, SAMPLE)
     with Emulator(
@@ -55,7 +55,7 @@ def configuration(tmp_path_factory):
 
 @pytest.fixture
 def estimator():
-    """Of the daemon that `make` makes."""
+    """The estimator of the daemon that `make` creates."""
     return FakeEstimator()
 
 
@@ -72,7 +72,7 @@ def make(tmp_path, socket_folder, estimator, configuration):
     return make
 
 
-def test_from_device_to_subscriber_and_file(make, estimator, connect, tmp_path):
+def test_measurements_reach_estimator_subscriber_and_recording(make, estimator, connect, tmp_path):
     daemon = make()
     with daemon:
         subscriber = connect(zmq.SUB, daemon.endpoint)
@@ -93,7 +93,7 @@ def test_from_device_to_subscriber_and_file(make, estimator, connect, tmp_path):
     }
     assert status["counters"]["devices"]["imu"]["state"] in ("connecting", "connected", "disconnected")
 
-    # Everything that the estimator got is in the recording, in that order, and nothing else.
+    # The recording has exactly the measurements that the estimator got, in the same order.
     (file,) = (tmp_path / "runs").iterdir()
     steps = list(McapLog(file).recorded_steps())
     assert [(s.t, s.measurements) for s in steps] == estimator.steps
@@ -105,7 +105,7 @@ def test_from_device_to_subscriber_and_file(make, estimator, connect, tmp_path):
         ("mark", {"text": "kerb"}),
     ]
 
-    # A replay hands the mark on with its step, and the estimator does not see it.
+    # A replay passes the mark on with its step, but not to the estimator.
     again, executed = FakeEstimator(), []
     for _ in run_steps(again, iter(steps), on_command=lambda *command: executed.append(command)):
         pass
@@ -114,7 +114,7 @@ def test_from_device_to_subscriber_and_file(make, estimator, connect, tmp_path):
     assert executed[-1] == (marked, "mark", {"text": "kerb"}, None)
 
 
-def test_a_device_that_floods_is_decimated_and_named_in_the_status(make, estimator):
+def test_a_flooding_device_is_decimated_and_reported_in_the_status(make, estimator):
     daemon = make(lambda text: text.replace("driver: xsens,", "driver: xsens, max_rate: 50 Hz,"))
     with daemon:
         wait_until(lambda: len(estimator.steps) > 2)
@@ -124,7 +124,7 @@ def test_a_device_that_floods_is_decimated_and_named_in_the_status(make, estimat
     assert sum(len(ms) for _, ms in estimator.steps) < device["measurements"] / 3
 
 
-def test_stops_with_everything_counted(make, estimator):
+def test_the_daemon_stops_without_lost_measurements_or_remaining_threads(make, estimator):
     daemon = make()
     with daemon:
         wait_until(lambda: len(estimator.steps) > 5)
@@ -134,7 +134,7 @@ def test_stops_with_everything_counted(make, estimator):
 
 
 def run_and_signal(daemon, estimator, actions):
-    """Runs the daemon in this, the main, thread while another one does `actions` after the first steps."""
+    """Run the daemon in the main thread. Another thread runs `actions` after the first steps, then sends SIGTERM."""
     done = []
 
     def act():
@@ -151,7 +151,9 @@ def run_and_signal(daemon, estimator, actions):
     assert len(done) == len(actions)
 
 
-def test_runs_until_a_signal_and_notifies_the_service_manager(make, estimator, monkeypatch, tmp_path):
+def test_the_daemon_runs_until_a_signal_and_notifies_the_service_manager(
+    make, estimator, monkeypatch, tmp_path
+):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
@@ -171,7 +173,7 @@ def test_runs_until_a_signal_and_notifies_the_service_manager(make, estimator, m
     assert all(line.startswith("STATUS") for line in received if "imu connected" in line)
 
 
-def test_the_watchdog_is_not_fed_by_a_loop_that_hangs(make, estimator, monkeypatch, tmp_path):
+def test_watchdog_notifications_stop_if_the_loop_hangs(make, estimator, monkeypatch, tmp_path):
     daemon = make()
     hang = threading.Event()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -190,7 +192,7 @@ def test_the_watchdog_is_not_fed_by_a_loop_that_hangs(make, estimator, monkeypat
         run_and_signal(daemon, estimator, [watch])
 
 
-def test_a_daemon_without_devices_says_that_nothing_will_be_measured(make, estimator, caplog):
+def test_a_daemon_without_devices_logs_a_warning(make, estimator, caplog):
     daemon = make(lambda text: re.sub(r"devices:\n.*\n", "devices: {}\n", text))
 
     def warned():
@@ -202,7 +204,7 @@ def test_a_daemon_without_devices_says_that_nothing_will_be_measured(make, estim
     assert "docs/devices.md" in record.getMessage()
 
 
-def test_hangup_reloads_the_noise(make, estimator, caplog):
+def test_sighup_reloads_the_noise_settings(make, estimator, caplog):
     arguments = {"imu.gyro": 0.02}
     daemon = make(read_noise=lambda: arguments)
 
@@ -214,7 +216,7 @@ def test_hangup_reloads_the_noise(make, estimator, caplog):
     assert estimator.commands == [("reload_noise", arguments)]
 
 
-def test_a_bad_configuration_at_hangup_changes_nothing(make, estimator, caplog):
+def test_a_bad_configuration_at_sighup_changes_nothing(make, estimator, caplog):
     def read_noise():
         raise UsageError("car.yaml:3: noise.imu: expected a number")
 
@@ -227,7 +229,7 @@ def test_a_bad_configuration_at_hangup_changes_nothing(make, estimator, caplog):
     assert estimator.commands == []
 
 
-def test_a_configuration_that_takes_for_ever_at_hangup_delays_nothing(make, estimator, caplog):
+def test_a_reload_that_never_ends_delays_neither_steps_nor_the_end(make, estimator, caplog):
     never, begun_to_read = threading.Event(), threading.Event()
 
     def read_noise():
@@ -250,7 +252,7 @@ def test_a_configuration_that_takes_for_ever_at_hangup_delays_nothing(make, esti
     never.set()
 
 
-def test_what_changes_while_the_configuration_is_read_is_read_once_more(make, estimator):
+def test_requests_during_a_reload_cause_one_more_reload(make, estimator):
     file, read, written = {"imu.gyro": 0.01}, threading.Event(), threading.Event()
 
     def read_noise():
@@ -273,7 +275,7 @@ def test_what_changes_while_the_configuration_is_read_is_read_once_more(make, es
     assert [arguments["imu.gyro"] for _, arguments in estimator.commands] == [0.01, 0.02]
 
 
-def test_requests_to_reload_without_end_do_not_hold_up_the_watchdog(
+def test_endless_requests_to_reload_do_not_delay_the_watchdog(
     make, estimator, caplog, socket_folder, monkeypatch
 ):
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -296,8 +298,10 @@ def test_requests_to_reload_without_end_do_not_hold_up_the_watchdog(
     assert received.count("WATCHDOG") > 3
 
 
-def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estimator, monkeypatch, capsys):
-    """`vehicled run` with a stand-in for the vehicle and its filter."""
+def test_the_command_runs_the_daemon_until_a_signal(
+    configuration, socket_folder, estimator, monkeypatch, capsys
+):
+    """`vehicled run` with a fake estimator and fakes of the modules that read the configuration."""
     text = configuration.replace("FOLDER", str(socket_folder))
     car = load_configuration("prototype")
     loaded = types.SimpleNamespace(
@@ -339,7 +343,7 @@ def test_the_command_runs_it_until_a_signal(configuration, socket_folder, estima
     assert "SIGTERM: ending" in err
 
 
-def test_signals_are_restored(make, estimator):
+def test_signal_handlers_are_restored(make, estimator):
     taken = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = [signal.getsignal(s) for s in taken]
     run_and_signal(make(), estimator, [])
@@ -357,7 +361,7 @@ def test_signals_reach_the_main_thread_from_any_other_and_none_is_lost():
         assert [signals.wait(5), signals.wait(5), signals.wait(0)] == [signal.SIGTERM, signal.SIGHUP, None]
 
 
-def test_a_flood_of_requests_to_reload_does_not_hide_the_end():
+def test_a_flood_of_requests_to_reload_does_not_hide_sigterm():
     with Signals() as signals:
         for _ in range(1000):  # more than a socket has room for
             signal.raise_signal(signal.SIGHUP)
@@ -368,22 +372,22 @@ def test_a_flood_of_requests_to_reload_does_not_hide_the_end():
 def test_a_request_to_reload_during_the_start_is_kept():
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with hold_reload():
-        signal.raise_signal(signal.SIGHUP)  # to this thread: those of the test runner do not hold it
+        signal.raise_signal(signal.SIGHUP)  # to this thread: the test runner's threads do not block it
         with Signals() as signals:
             assert [signals.wait(5), signals.wait(0)] == [signal.SIGHUP, None]
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
-def test_a_start_that_fails_leaves_nothing_open(make):
+def test_a_failed_start_leaves_no_threads(make):
     with make():
-        second = make()  # its results at a free port, its commands where those of the first are
+        second = make()  # with a free port for results, but the same command socket
         before = threading.active_count()
         with pytest.raises(RunError, match=r"commands: cannot be bound: Address already in use"):
             second.start()
         assert threading.active_count() == before
 
 
-def test_estimation_goes_on_where_nothing_can_be_recorded(make, estimator, tmp_path):
+def test_estimation_continues_if_nothing_can_be_recorded(make, estimator, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with make(lambda text: text + f"record: {{directory: {tmp_path}/file}}\n") as daemon:
         wait_until(lambda: daemon.status is not None and daemon.status.counters["recorder"]["lost"] > 0)
@@ -399,7 +403,7 @@ def test_estimation_goes_on_where_nothing_can_be_recorded(make, estimator, tmp_p
 def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
     make, estimator, connect, monkeypatch, tmp_path, since
 ):
-    """Recording and what was learned are on it."""
+    """The disk holds the recording and the learned parameters."""
     monkeypatch.setattr(live_recorder, "_STALLED_S", 0.2)
     monkeypatch.setattr(live_recorder, "_END_WITHIN_S", 0.2)
     monkeypatch.setattr(learned, "_END_WITHIN_S", 0.2)
@@ -428,14 +432,14 @@ def test_a_disk_that_hangs_delays_neither_steps_nor_status_nor_the_end(
     wait_until(lambda: not {"recorder", "learned"} & {t.name for t in threading.enumerate()})
 
 
-def test_options_of_a_device_are_checked_with_file_and_line(make):
+def test_an_error_in_device_options_names_the_line(make):
     daemon = make(lambda text: text.replace("port:", "prot:"))
     with pytest.raises(UsageError, match=r":2: devices\.imu\.options\.prot: unknown key"):
         daemon.start()
 
 
-def test_sigterm_before_the_daemon_is_up_ends_it_in_order(monkeypatch, capsys):
-    """As while the model compiles."""
+def test_sigterm_during_the_start_ends_the_daemon_cleanly(monkeypatch, capsys):
+    """For example, while the model compiles."""
     monkeypatch.setattr(
         "vehicled.daemon.configuration.load_configuration_to_run",
         lambda path: signal.raise_signal(signal.SIGTERM),
