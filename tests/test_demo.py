@@ -1,4 +1,4 @@
-"""`vehicled demo`: the whole chain in real time, and the parts of its view and its verdict."""
+"""`vehicled demo`: the whole chain in real time, its display, and its verdict."""
 
 import contextlib
 import dataclasses
@@ -29,15 +29,21 @@ from vehicled.scoring.scores import Score, Scores
 from vehicled.simulation.drive import Truth
 
 RTK_RMSE = 0.02 * math.sqrt(2)
-"""m: of the simulated receiver, horizontally."""
+"""Horizontal RMSE of the simulated receiver, m."""
 NIS = {"imu.gyro": (0.1, 0.5), "imu.accel": (0.4, 3.0), "gnss.velocity": (0.0, math.inf)} | {
     f"wheel.{w}.angle": (0.5, math.inf) for w in WHEELS
 }
-"""Where it is not 0.5 to 1.5. Measured: gyroscopes 0.23, as `model_error` is large beside the noise of two of their
-axes; accelerometers 0.8, with other load up to twice that of a replay, as samples are delayed on
-their pseudo-terminal; all others 0.60 to 0.95. Wheels turn by their standard deviation in 0.2 ms at 120 km/h, and
-nothing stamps the frames of a CAN adapter on such a terminal: 1.1 to 4.2, depending on what else the machine does.
-Velocities are used as vectors while the car is slow: half a dozen of them, which say nothing."""
+"""Limits other than 0.5 to 1.5, and the reasons.
+
+- Gyroscopes, measured 0.23: `model_error` is large compared with the noise of two of their axes.
+- Accelerometers, measured 0.8: with other load on the machine, NIS is up to twice that of a replay, as samples are
+  delayed on their pseudo-terminal.
+- Wheel angles, measured 1.1 to 4.2 depending on the load: at 120 km/h, wheels turn by their standard deviation in
+  0.2 ms, and frames of a CAN adapter on a pseudo-terminal have no time stamps.
+- Velocities of GNSS: used as vectors only while the car is slow, so there are half a dozen, too few to judge.
+
+All others, measured: 0.60 to 0.95.
+"""
 
 
 SECONDS = 7
@@ -50,8 +56,8 @@ inputs:
   brake_pressure: [[5, 0], [5.3, 2e6]]
 plant: {{mass: 5 %, inertia: 5 %, tyre_stiffness: -10 %, friction: -10 %}}
 """
-"""From walking speed, as an RTK receiver alone is better than the estimate until its latency is found, for which the
-speed has to change."""
+"""Starts at walking speed. The filter can estimate the receiver's latency only when the speed changes; until then, an
+RTK receiver alone is more accurate than the estimate."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +82,7 @@ def test_the_estimate_is_better_than_the_receiver(run):
     result, _, stderr = run
     gnss, estimate = result["gnss"], result["estimate"]
     assert 0.8 * RTK_RMSE < gnss["horizontal"]["rmse"] < 1.2 * RTK_RMSE
-    # Better than the receiver; but not so good as if the truth had been compared with itself.
+    # Better than the receiver. The lower limits would detect that the truth is compared with itself.
     assert 0.001 < estimate["horizontal"]["rmse"] < 0.02 < estimate["horizontal"]["max"] < 0.15
     assert 1e-5 < estimate["yaw"]["rmse"] < math.radians(0.3)
     assert 1e-5 < estimate["sideslip"]["rmse"] < math.radians(0.3)
@@ -91,7 +97,7 @@ def test_nothing_is_lost_between_the_devices_and_the_recording(run):
     sent, received = result["measurements"]["sent"], result["measurements"]["received"]
     assert abs(sent - SECONDS * (250 + 50 + 5 * 100)) < 15
     assert result["measurements"]["lost"] == {}
-    # On a busy machine the driver may take an epoch of the receiver for two.
+    # On a busy machine, the driver may split an epoch of the receiver into two.
     assert sent <= received <= sent + 3
     log = McapLog(folder / "run.mcap").read_run()
     assert len(log.measurements) == received
@@ -104,7 +110,7 @@ def test_nothing_is_lost_between_the_devices_and_the_recording(run):
 
 
 def running_in_group(group):
-    """Processes of a group, but those that are only still in the table."""
+    """Processes of a group, without zombies."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -136,17 +142,17 @@ def test_ctrl_c_ends_all_processes_and_leaves_no_ports(tmp_path, socket_folder, 
     assert b"Traceback" not in stderr
     assert "Traceback" not in (out / "daemon.log").read_text()
     assert list(ports.iterdir()) == []
-    while running_in_group(demo.pid):  # multiprocessing's own helper goes last
+    while running_in_group(demo.pid):  # multiprocessing's helper process ends last
         assert time.monotonic() < give_up
         time.sleep(0.05)
     (recording,) = out.glob("*.mcap")
-    assert not McapLog(recording).read_run().problems  # closed in order
+    assert not McapLog(recording).read_run().problems  # closed cleanly
 
 
 @pytest.mark.parametrize(
     "arguments", [["--duration", "24"], ["--duration", "nan"], ["--duration", "60"], ["--seed", "-1"]]
 )
-def test_bad_arguments_are_one_line_each(arguments, tmp_path, capsys):
+def test_bad_arguments_are_named_and_create_no_folder(arguments, tmp_path, capsys):
     assert main(["demo", "--output", str(tmp_path / "out"), *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"vehicled: {arguments[0]} {arguments[1]}: expected ")
     assert not (tmp_path / "out").exists()
@@ -157,13 +163,13 @@ def test_help_has_the_shortest_duration(capsys):
     assert "first S seconds of the drive, at least 25" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_file_in_the_way_is_one_line(tmp_path, capsys):
+def test_a_file_at_the_path_of_the_output_folder_is_refused(tmp_path, capsys):
     (tmp_path / "out").touch()
     assert main(["demo", "--output", str(tmp_path / "out")]) == 2
     assert "expected a folder" in capsys.readouterr().err
 
 
-def test_only_the_devices_are_exchanged(tmp_path):
+def test_the_demo_changes_only_devices_and_recording_of_a_configuration(tmp_path):
     path = tmp_path / "odd: name #1.yaml"
     write_configuration("prototype", path, tmp_path / "ports: #1", tmp_path, gnss_latency=0.08)
     ours, shipped = load_daemon_configuration(path), load_daemon_configuration("prototype")
@@ -272,7 +278,7 @@ class Terminal(io.StringIO):
         super().close()
 
 
-def test_the_view_shows_the_error_of_now_and_leaves_the_cursor():
+def test_the_display_shows_the_present_error_and_restores_the_cursor():
     truth, offset = straight_truth(), time.monotonic_ns() - 1_000_000_000
     feed = FakeFeed(
         t=offset + 1_002_000_000,  # between two rows of the truth
@@ -296,7 +302,7 @@ def test_the_view_shows_the_error_of_now_and_leaves_the_cursor():
     terminal.close()
 
 
-def test_the_last_page_is_of_the_drive():
+def test_no_true_error_is_shown_after_the_end_of_the_drive():
     truth, offset = straight_truth(), time.monotonic_ns()
     terminal = Terminal(rows=40, columns=80)
     with Screen("a drive", truth, offset, False, terminal) as screen:
@@ -314,7 +320,7 @@ def test_a_terminal_without_a_size_shows_whole_lines():
     terminal.close()
 
 
-def test_without_a_terminal_it_is_a_plain_line_every_five_seconds(monkeypatch):
+def test_without_a_terminal_a_plain_line_is_written_every_five_seconds(monkeypatch):
     truth, stream = straight_truth(), io.StringIO()
     screen = Screen("a drive", truth, time.monotonic_ns(), False, stream)
     feed = FakeFeed(t=time.monotonic_ns(), x=0.0, y=0.0, vx=10.0, yaw=0.5)
@@ -353,13 +359,13 @@ def test_the_map_shows_the_track_and_the_car():
     assert [len(line) for line in lines] == [20, 20]
     assert lines[0] == "⠄".ljust(20)
     assert lines[-1] == "●".rjust(20)
-    view.dot(1e6, -1e6)  # outside: the size of the map stays
+    view.dot(1e6, -1e6)  # outside: the map keeps its size
     view.mark(1e6, -1e6, "●")
     assert [len(line) for line in view.lines()] == [20, 20]
     assert not any("●" in line for line in view.lines())
 
 
-def test_the_map_of_a_car_that_stands_still():
+def test_the_map_shows_a_car_at_standstill():
     view = make_map(np.full(3, 7.0), np.full(3, -2.0), columns=20)
     view.mark(7.0, -2.0, "●")
     assert sum(line.count("●") for line in view.lines()) == 1

@@ -1,4 +1,4 @@
-"""The documentation says what is so: commands, links, names and tables, and its examples run."""
+"""The documentation agrees with the code: commands, links, names, tables and quoted examples."""
 
 import argparse
 import importlib
@@ -41,24 +41,24 @@ def path(request: pytest.FixtureRequest) -> Path:
 # -- commands ------------------------------------------------------------------------------------------------
 
 _COMMAND = re.compile(r"(?:^|&& |time |/bin/)vehicled((?: [^\s`#|&;]+)+)", re.MULTILINE)
-"""In a block of shell commands; elsewhere the word is a package, a service, a folder."""
+"""A command in a block of shell commands. Elsewhere, `vehicled` may be the package, the service or a folder."""
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """Those in blocks."""
+    """Commands in blocks."""
     for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
         for line in _COMMAND.findall(re.sub(r"(?m)^ +", "", block)):
             yield shlex.split(line)
 
 
 def mentions(text: str) -> Iterator[list[str]]:
-    """Those within sentences and tables, which may leave arguments out."""
+    """Commands within sentences and tables, which may omit arguments."""
     for words in re.findall(r"`vehicled ([^`\n]+)`", text):
         yield shlex.split(words)
 
 
 def find_options(parser: argparse.ArgumentParser) -> set[str]:
-    """Of a command, those of its own commands too."""
+    """Options of a command and of its subcommands."""
     found = set(parser._option_string_actions)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -105,12 +105,12 @@ def test_the_readme_is_short():
 
 
 def anchors(text: str) -> set[str]:
-    """Of the headings of a page."""
+    """Anchors of the headings of a page."""
     titles = re.findall(r"(?m)^#+ (.*)$", text)
     return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip()) for title in titles}
 
 
-def test_links_lead_to_what_is_there(path):
+def test_links_lead_to_existing_files_and_headings(path):
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
     for target, anchor in re.findall(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)", text):
         there = (path.parent / target).resolve() if target else path
@@ -131,7 +131,7 @@ def test_every_topic_is_described():
     assert {topic for topic in PUBLISHED if f"| `{topic}` |" in FORMATS} == set(PUBLISHED)
 
 
-def test_api_pages_name_modules_that_are_there():
+def test_api_pages_name_existing_modules():
     for path in (DOCS / "api").glob("*.md"):
         modules = re.findall(r"(?m)^::: (\S+)$", path.read_text())
         assert modules or path.stem == "index"
@@ -155,17 +155,17 @@ def test_tables_have_as_many_cells_in_each_row_as_in_their_heading(path):
         assert not after.strip() or after.startswith("<!--"), f"a row that is broken over lines: {after}"
 
 
-# -- what is generated or quoted -----------------------------------------------------------------------------
+# -- generated and quoted parts ------------------------------------------------------------------------------
 
 
-def test_the_tables_of_states_are_those_of_the_code():
+def test_the_tables_of_states_agree_with_the_code():
     script = runpy.run_path(str(DOCS / "states_table.py"))
     text = (DOCS / "states.md").read_text()
     assert script["renew"](text) == text, "run: python docs/states_table.py"
 
 
 @pytest.mark.parametrize("example", sorted((DOCS / "examples").glob("*.py")), ids=page)
-def test_examples_are_quoted_as_they_are(example):
+def test_examples_are_quoted_verbatim(example):
     quoted = f"```python\n{example.read_text()}```" in (DOCS / "extending.md").read_text()
     assert quoted, f"{page(example)} has changed: copy it into docs/extending.md"
 

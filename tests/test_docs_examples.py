@@ -37,7 +37,7 @@ example = load("optical")
 
 @dataclass(frozen=True, kw_only=True)
 class MoreSensors(sensors.Sensors):
-    """As if a field were added to `Sensors`."""
+    """`Sensors` with an added field."""
 
     optical: example.Optical | None = None
 
@@ -74,12 +74,11 @@ def test_the_new_sensor_finds_its_misalignment_and_keeps_sideslip(registered):
     records = run.of("velocity.y")
     assert run.fused("velocity.y") > 0.95 * len(records) > 0
     assert 0.8 < np.mean([r.nis for r in records]) < 1.25
-    # Taken for sideslip, the misalignment would be an error of 0.1 m/s; the filter knows it to 0.01 m/s without.
+    # If the filter took the misalignment for sideslip, vy would be off by 0.1 m/s; without the sensor, by 0.01 m/s.
     assert rms(run.error(drive, "vy")) < 0.01
 
 
-def test_a_state_of_a_sensor_that_is_left_out_stays_zero(registered):
-    """Nothing changes for those who do not have the sensor."""
+def test_a_run_without_the_new_sensor_has_no_errors_and_no_observations_of_it(registered):
     measurements = [m for m in mixed(12.0).measurements(seed=1) if m.arrival < 5 * SECOND]
     given = prototype()
     fields = {f.name: getattr(given.sensors, f.name) for f in dataclasses.fields(given.sensors)}
@@ -92,7 +91,7 @@ def line(text: bytes) -> bytes:
     return b"$%b*%02X\r\n" % (text, xor_checksum(text))
 
 
-def test_the_new_driver_decodes_its_lines_and_counts_what_is_damaged():
+def test_the_new_driver_decodes_its_lines_and_counts_damaged_ones():
     module = load("optical_driver")
     options = SerialOptions(port="/dev/null", latency=0.005)
     decoder = module.OpticalDecoder("optical", options)
@@ -108,7 +107,7 @@ def test_the_new_driver_decodes_its_lines_and_counts_what_is_damaged():
 
 
 @pytest.mark.parametrize("name", ["library.md", pytest.param("mechanisms.md", marks=pytest.mark.slow)])
-def test_the_python_of_a_page_runs(name, capsys):
+def test_the_python_code_of_a_page_runs(name, capsys):
     text = (EXAMPLES.parent / name).read_text()
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(block, {})

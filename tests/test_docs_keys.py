@@ -38,7 +38,7 @@ def uncomment(line: str) -> str:
 
 
 def dataclasses_of(hint: Any) -> Iterator[type]:
-    """Those that a field may hold, also within unions, annotations and dictionaries."""
+    """Dataclasses that a field may hold, also within unions, annotations and dictionaries."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         yield hint
     for argument in get_args(hint):
@@ -46,7 +46,7 @@ def dataclasses_of(hint: Any) -> Iterator[type]:
 
 
 def fits(cls: type, node: yaml.Node) -> bool:
-    """Whether a section can be one of that class, by its `kind` or `suspension` where there is one."""
+    """Whether a section can be of this class, according to its `kind` or `suspension` if it has one."""
     if not isinstance(node, yaml.MappingNode):
         return False
     for choice in ("kind", "suspension"):
@@ -58,7 +58,7 @@ def fits(cls: type, node: yaml.Node) -> bool:
 
 
 def collect(node: yaml.Node, cls: type, named: dict[type, set[str]]) -> None:
-    """By class, the keys that sections of it have anywhere in a file."""
+    """Collect by class the keys of all sections of a file."""
     if not fits(cls, node):
         return
     hints = {"daemon": DaemonOptions} if cls is File else {}
@@ -145,7 +145,7 @@ def test_the_page_names_every_key_and_kind_of_a_mechanism():
     assert not kinds.union(*map(keys_of, classes)) - named
 
 
-def test_the_mechanism_that_the_page_shows_is_one():
+def test_the_mechanism_on_the_page_settles_in_its_equilibrium():
     page = (DOCS / "mechanisms.md").read_text()
     mechanism = Mechanism(CompiledMechanism(parse_description(page.split("```yaml\n", 1)[1].split("```")[0])))
     stepper = make_stepper("ali3p")
@@ -157,7 +157,7 @@ def test_the_mechanism_that_the_page_shows_is_one():
 
 
 def without(lines: list[str]) -> list[str]:
-    """Without lines that hold a default, and then without sections that have nothing left."""
+    """Remove lines that hold a default, and then sections that are empty."""
     kept = [line for line in lines if not _IS_DEFAULT.search(line) and re.match(r" *[^ #]", line)]
     while True:
         deeper = [
@@ -174,7 +174,7 @@ def without(lines: list[str]) -> list[str]:
 
 
 def flatten(value: Any, path: str = "") -> dict[str, Any]:
-    """Leaves by their path; numbers rounded, as units convert to SI with other last digits."""
+    """Leaves by their path; numbers are rounded, as conversion to SI changes the last digits."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -183,12 +183,12 @@ def flatten(value: Any, path: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("change", ["left out", "uncommented"])
-def test_values_that_the_prototype_calls_default_are_the_defaults(change, tmp_path):
+def test_values_that_the_prototype_marks_as_default_are_the_defaults(change, tmp_path):
     lines = PROTOTYPE.read_text().splitlines()
     if change == "left out":
         changed = without(lines)
     else:
-        # Not what belongs to an alternative section, which is indented behind the `#`.
+        # Not keys of an alternative section, which are indented behind the `#`.
         changed = [
             uncomment(line) if _IS_DEFAULT.search(line) and "#   " not in line else line for line in lines
         ]

@@ -1,4 +1,4 @@
-"""CAN signals through a DBC file, and a bus of python-can that comes and goes."""
+"""CAN signals decoded and encoded with a DBC file, and checks of the driver's options."""
 
 import math
 from pathlib import Path
@@ -52,7 +52,7 @@ def frame(number, data, **kind):
     return can.Message(arbitration_id=number, data=bytes.fromhex(data), is_extended_id=False, **kind)
 
 
-def test_a_frame_that_waited_was_measured_when_it_came():
+def test_the_age_of_a_frame_is_subtracted_from_its_time_of_measurement():
     decoder = CanDecoder("car", options())
     (m,) = decoder.feed(frame(0x130, "1027"), 1_000_000_000, age_ns=7_000_000)
     assert (m.t, m.arrival) == (993_000_000, 1_000_000_000)
@@ -83,7 +83,7 @@ def test_round_trip_of_every_signal_of_the_prototype():
         assert got[channel] == pytest.approx(value, abs=resolution.get(channel, 1e-9)), channel
 
 
-def test_raw_bytes_against_the_database():
+def test_raw_bytes_are_decoded_as_the_database_defines():
     decoder = CanDecoder("can", options())
     (m,) = decoder.feed(frame(0x120, "2003 18fc 3a2c c6d3"), 0)  # 40 deg; -5 mm; +-22.644 deg
     assert m.values == pytest.approx(
@@ -109,7 +109,7 @@ def test_a_counter_that_rolls_over_is_unwrapped_both_ways():
     assert angles == pytest.approx([pulse * c for c in (65530, 65535, 65540, 65576, 65537, 65533, 65000)])
 
 
-def test_a_smaller_counter_with_a_sign():
+def test_a_counter_may_have_another_range_and_a_negative_scale():
     signal = hall("FL", roll_over=100, pulses=50, scale=-1.0)
     decoder = CanDecoder("can", options({"wheel.fl.angle": signal}))
     got = [
@@ -137,7 +137,7 @@ def test_values_outside_the_databases_range_are_dropped_and_counted(number, data
     assert decoder.counters["out_of_range"] == dropped
 
 
-def test_frames_that_are_none_of_ours_are_counted():
+def test_foreign_and_faulty_frames_are_counted():
     decoder = CanDecoder("can", options())
     assert decoder.feed(frame(0x7FF, "00"), 0) == []
     assert decoder.feed(can.Message(arbitration_id=0x100, is_extended_id=True, data=bytes(8)), 0) == []
@@ -165,7 +165,7 @@ def test_frames_that_are_none_of_ours_are_counted():
         ),
     ],
 )
-def test_a_wrong_map_is_refused_with_what_was_expected(signal, message):
+def test_a_wrong_signal_is_refused_with_the_expected_ones(signal, message):
     with pytest.raises(UsageError, match=f"signals.brake.pressure: .*{message}"):
         CanDecoder("can", options({"brake.pressure": signal}))
 
@@ -178,7 +178,7 @@ def test_a_wrong_map_is_refused_with_what_was_expected(signal, message):
         ("prototype.dbc", "nothing.dbc", 4, "dbc"),
     ],
 )
-def test_a_mistake_in_a_file_has_the_line_of_its_own_key(old, new, line, key):
+def test_a_mistake_in_a_file_is_reported_with_the_line_of_its_key(old, new, line, key):
     text = """\
 devices:
   car:
@@ -195,8 +195,8 @@ devices:
         make_driver("car", devices["car"], print)
 
 
-def test_wheel_speeds_may_be_speeds_of_the_rim():
-    """As many control units send them: 100 km/h on a radius of 0.31 m, there and back through a frame."""
+def test_wheel_speeds_may_be_circumferential_speeds():
+    """Many control units send wheel speeds in km/h. Here, 100 km/h with a radius of 0.31 m is encoded and decoded."""
     signal = CanSignal(message="Vehicle", signal="VehicleSpeed", unit="km/h", radius=0.31)
     expected = 100 / 3.6 / 0.31
     sent = Measurement("car", 0, 0, {"wheel.fl.speed": expected})
@@ -210,7 +210,7 @@ def test_wheel_speeds_may_be_speeds_of_the_rim():
         CanDecoder("car", options({"wheel.fl.speed": without}))
 
 
-def test_a_dbc_file_that_is_none_is_refused(tmp_path):
+def test_a_missing_or_invalid_dbc_file_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"x\.dbc: cannot be read: No such file"):
         CanDecoder("can", CanOptions(dbc=tmp_path / "x.dbc", signals={}))
     (tmp_path / "y.dbc").write_text("hello")
@@ -219,7 +219,7 @@ def test_a_dbc_file_that_is_none_is_refused(tmp_path):
 
 
 def test_signals_of_two_messages_with_one_identifier_are_refused(tmp_path):
-    """As in a DBC file of two buses: the second message's signals would be looked for in the first."""
+    """A DBC file of two buses may have such messages. The second's signals would be looked up in the first one."""
     dbc = tmp_path / "two.dbc"
     dbc.write_text(
         'VERSION ""\nBS_:\nBU_: A\n'
@@ -247,8 +247,8 @@ def test_the_options_are_read_from_settings_as_the_docstring_shows():
 
 
 @pytest.mark.parametrize(("radius", "fits"), [("318.4 mm", True), ("318.4 m", False), ("3 mm", False)])
-def test_a_radius_is_that_of_a_wheel(radius, fits):
-    """In mm taken for m it made speeds of a thousandth, which nothing named."""
+def test_a_radius_must_be_plausible_for_a_wheel(radius, fits):
+    """Before, a radius in m instead of mm was accepted, and speeds were a thousand times too small."""
     signal = f"{{message: Vehicle, signal: VehicleSpeed, radius: {radius}}}"
     text = f"dbc: prototype.dbc\nsignals: {{wheel.fl.speed: {signal}}}\n"
     mapping = f"channels: {{wheel.fl.speed: {{signal: v, unit: km/h, radius: {radius}}}}}\n"
@@ -290,8 +290,8 @@ def test_accelerations_may_be_sent_in_g():
 @pytest.mark.parametrize(
     ("last", "most"), [(254, "25.4"), (1023, "102.3"), (4094, "409.4"), (32767, "3276.7")]
 )
-def test_the_limits_of_a_signal_are_values_of_it(tmp_path, last, most):
-    """0.1 times 254 is a little more than 25.4, in binary."""
+def test_values_at_the_limits_of_a_signal_are_accepted(tmp_path, last, most):
+    """In binary floating point, 0.1 × 254 is slightly more than the limit of 25.4."""
     dbc = tmp_path / "x.dbc"
     dbc.write_text(
         f'VERSION ""\nBU_: X\nBO_ 304 Brake: 2 X\n SG_ Pressure : 0|16@1- (0.1,0) [-{most}|{most}] "bar" X\n'

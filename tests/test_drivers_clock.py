@@ -15,7 +15,7 @@ PERIOD_NS = 10_000_000
 def simulate(
     clock, *, seconds, tick_ns, start=0, wrap=None, skew=0.0, jitter_ns=500_000.0, stalls=0.0, t0=10**12
 ):
-    """Feeds 100 Hz samples; errors of the result against the truth, ns. The least delay is 0.
+    """Feed 100 Hz samples; returns the errors of the results, ns. The least delay is 0.
 
     Delays are exponential, plus 50 ms of stall in a share `stalls` of the samples.
     """
@@ -46,10 +46,10 @@ def test_jitter_and_stalls_are_removed_and_skew_is_found(skew):
 
 @pytest.mark.parametrize("skew", [0.01, -0.01, 0.018])
 def test_a_clock_at_a_wrong_rate_is_followed_after_a_few_seconds(skew):
-    """skew: host seconds per device second, less one; a device that is 1 % slow has 0.01."""
+    """`skew`: host seconds per device second, minus one; a device that is 1 % slow has 0.01."""
     clock = DeviceClock(tick_ns=100_000)
     errors = simulate(clock, seconds=90, tick_ns=100_000, skew=skew, stalls=0.05)
-    assert max(map(abs, errors[:500])) < abs(skew) * 5e9  # what has drifted until then
+    assert max(map(abs, errors[:500])) < abs(skew) * 5e9  # drift until then
     assert max(map(abs, errors[500:])) < 1_000_000
     assert clock.skew == pytest.approx(skew, abs=5e-5)
     assert clock.restarts == 0
@@ -65,7 +65,7 @@ def test_a_clock_set_back_a_little_is_not_taken_for_a_slow_one():
 @pytest.mark.parametrize(
     ("tick_ns", "wrap"), [(1_000, 2**32), (100_000, 2**32), (1_000_000, 2**16), (1, 86_400_000_000_000)]
 )
-def test_a_wrap_goes_unnoticed(tick_ns, wrap):
+def test_a_wrap_of_the_counter_does_not_change_the_results(tick_ns, wrap):
     start = wrap - 3_000_000_000 // tick_ns
     errors = simulate(
         DeviceClock(tick_ns=tick_ns, wrap=wrap), seconds=10, tick_ns=tick_ns, start=start, wrap=wrap
@@ -93,7 +93,7 @@ def test_a_clock_that_is_set_a_little_is_followed_at_once(shift_s):
 
 
 @pytest.mark.parametrize("period_ns", [200_000_000, 1_000_000_000])
-def test_stamps_that_go_on_after_a_step_back_by_less_than_their_interval_are_found_out(period_ns):
+def test_a_step_back_by_less_than_the_interval_of_stamps_is_detected(period_ns):
     clock = DeviceClock(tick_ns=1)
     results = []
     for i in range(40):
@@ -103,7 +103,7 @@ def test_stamps_that_go_on_after_a_step_back_by_less_than_their_interval_are_fou
     assert results[:20] + results[34:] == [0] * 26
 
 
-def test_a_stall_and_stamps_out_of_order_are_no_step():
+def test_a_stall_and_stamps_out_of_order_are_not_taken_for_a_step():
     clock = DeviceClock(tick_ns=1)
     simulate(clock, seconds=20, tick_ns=1, start=0)
     arrival = 10**12 + 24 * 10**9
@@ -114,14 +114,14 @@ def test_a_stall_and_stamps_out_of_order_are_no_step():
     assert clock.restarts == 0
 
 
-def test_results_do_not_go_back_and_latency_is_taken_off():
+def test_results_do_not_go_back_and_latency_is_subtracted():
     clock = DeviceClock(tick_ns=1, latency_ns=5_000_000)
     assert clock.to_host(0, 100_000_000) == 95_000_000
     results = [clock.to_host(i * PERIOD_NS, 100_000_000) for i in range(1, 5)]  # a backlog arrives at once
     assert results == [95_000_000] * 4
 
 
-def test_memory_is_bounded_and_an_hour_of_silence_forgets_everything():
+def test_memory_is_bounded_and_an_hour_of_silence_resets_the_clock():
     clock = DeviceClock(tick_ns=1_000, wrap=2**32)
     simulate(clock, seconds=100, tick_ns=1_000)
     size = len(pickle.dumps(clock))

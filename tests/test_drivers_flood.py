@@ -1,4 +1,4 @@
-"""Devices that send far more than they should: decimated, counted and named; real ones pass untouched."""
+"""Devices that send far too much are decimated, counted and reported; normal devices are not affected."""
 
 import contextlib
 import itertools
@@ -25,12 +25,12 @@ SECOND = 1_000_000_000
 
 
 def admitted(guard, channel, rate, seconds, begin_ns=5 * SECOND):
-    """The times of those measurements of a device at `rate` that are admitted, s."""
+    """Times of the admitted measurements of a device at `rate`, s."""
     times = [round(i / rate * SECOND) for i in range(round(rate * seconds))]
     return [t / SECOND for t in times if guard.admits(channel, channel, begin_ns + t, t)]
 
 
-def test_a_bucket_gives_no_more_than_it_is_filled_with():
+def test_a_token_bucket_gives_no_more_than_it_is_filled_with():
     bucket = TokenBucket(10.0, 5.0)
     assert [bucket.take(0) for _ in range(7)] == [True] * 5 + [False] * 2
     assert bucket.wait_s(0) == pytest.approx(0.1)
@@ -43,7 +43,7 @@ def test_a_bucket_gives_no_more_than_it_is_filled_with():
     ("channel", "rate"),
     [("imu.ax", 100), ("imu.ax", 1000), ("imu.wz", 1010), ("gnss.lat", 100), ("wheel.fl.speed", 250)],
 )
-def test_a_real_device_passes_untouched(channel, rate):
+def test_all_measurements_of_a_normal_device_are_admitted(channel, rate):
     guard = FloodGuard()
     assert len(admitted(guard, channel, rate, 20)) == rate * 20
     assert not guard.is_flooding(25 * SECOND)
@@ -52,7 +52,7 @@ def test_a_real_device_passes_untouched(channel, rate):
 def test_a_pause_of_the_reading_thread_loses_nothing():
     guard = FloodGuard()
     assert len(admitted(guard, "imu.ax", 1000, 1)) == 1000
-    # 500 ms of samples at once, then on.
+    # 500 ms of samples at once, then the usual rate.
     assert all(guard.admits("imu.ax", "imu.ax", round(6.5 * SECOND), k) for k in range(500))
     assert len(admitted(guard, "imu.ax", 1000, 1, round(6.5 * SECOND))) == 1000
 
@@ -60,7 +60,7 @@ def test_a_pause_of_the_reading_thread_loses_nothing():
 @pytest.mark.parametrize(
     ("channel", "rate", "most"), [("imu.ax", 2500, 1200), ("imu.ax", 50_000, 1200), ("gnss.lat", 500, 120)]
 )
-def test_ten_times_the_rate_is_decimated_evenly_and_named(channel, rate, most):
+def test_a_flood_is_decimated_evenly_and_reported(channel, rate, most):
     guard = FloodGuard()
     times = admitted(guard, channel, rate, 5)
     assert 5 * most <= len(times) <= 5.5 * most + 1
@@ -70,11 +70,11 @@ def test_ten_times_the_rate_is_decimated_evenly_and_named(channel, rate, most):
     assert not guard.is_flooding(13 * SECOND)
 
 
-def test_a_faster_device_is_admitted_where_the_settings_say_so():
+def test_a_faster_device_is_admitted_if_configured():
     assert len(admitted(FloodGuard(2000.0), "imu.ax", 2000, 10)) == 20_000
 
 
-def test_where_each_sample_is_sent_ten_times_the_first_ones_pass():
+def test_if_each_sample_is_sent_ten_times_the_first_of_each_ten_passes():
     guard = FloodGuard()
     firsts = []
     for i in range(5000):
@@ -86,7 +86,7 @@ def test_where_each_sample_is_sent_ten_times_the_first_ones_pass():
     assert guard.is_flooding(now)
 
 
-def test_a_flood_of_the_same_sample_is_decimated_as_any_other():
+def test_a_flood_of_equal_samples_is_decimated_like_any_other():
     guard = FloodGuard()
     passed = sum(
         guard.admits("gnss.lat", "gnss.lat", 5 * SECOND + i * SECOND // 500, 1.0) for i in range(2500)
@@ -94,7 +94,7 @@ def test_a_flood_of_the_same_sample_is_decimated_as_any_other():
     assert 5 * 120 <= passed <= 5.5 * 120 + 1
 
 
-def test_channels_do_not_take_from_each_other():
+def test_a_flood_on_one_channel_does_not_affect_another():
     guard = FloodGuard()
     admitted(guard, "wheel.fl.speed", 5000, 1)
     assert len(admitted(guard, "brake.pressure", 100, 1)) == 100
@@ -105,13 +105,13 @@ FLOOD_S = 0.3
 
 @pytest.fixture
 def forgetful(monkeypatch):
-    """`flooding` is over half a second after the flood, not two."""
+    """The state `flooding` ends half a second after the flood instead of two seconds."""
     monkeypatch.setattr(flood, "_REMEMBERED_NS", SECOND // 2)
 
 
 @pytest.fixture
 def imu(tmp_path, forgetful):
-    """(the device's end of the line, its driver, what the driver has emitted)"""
+    """(the device's end of the line, its driver, the measurements that the driver emits)"""
     device = EmulatedSerial(tmp_path / "imu", XsensEncoder())
     out: list[Measurement] = []
     driver = Xsens("imu", XsensOptions(port=str(device.link)), out.append)
@@ -122,7 +122,7 @@ def imu(tmp_path, forgetful):
     device.close()
 
 
-def test_a_flooding_device_is_counted_and_named(imu):
+def test_a_flooding_device_is_decimated_and_reported(imu):
     device, driver, out = imu
     begun = time.monotonic()
     message = b"".join(device.pack(Measurement("imu", 0, 0, IMU)))
@@ -135,7 +135,7 @@ def test_a_flooding_device_is_counted_and_named(imu):
     assert driver.counters()["internal_errors"] == 0
 
 
-def test_garbage_without_end_is_not_even_looked_at(imu):
+def test_endless_garbage_is_discarded_undecoded(imu):
     device, driver, out = imu
     begun = time.monotonic()
 
@@ -158,7 +158,7 @@ DBC = Path(__file__).parent.parent / "config" / "prototype.dbc"
 
 @pytest.fixture
 def slcan(forgetful):
-    """(adapter's end of the line, the driver at the other end, what that has emitted)"""
+    """(the adapter's end of the line, the driver at the other end, the measurements that the driver emits)"""
     ours, theirs = os.openpty()
     tty.setraw(theirs)
     os.set_blocking(ours, False)
@@ -191,7 +191,7 @@ def test_an_slcan_adapter_is_read_no_faster_than_any_bus_sends(slcan, line):
     wait_until(is_too_much)
     assert driver.state == "flooding"
     taken = written - driver.counters()["discarded_bytes"]
-    assert taken <= 250_000 * (time.monotonic() - begun + 0.1) + 100_000  # still on the line
+    assert taken <= 250_000 * (time.monotonic() - begun + 0.1) + 100_000  # bytes still on the line
     wait_until(lambda: driver.state != "flooding")
     assert not out
 
@@ -204,7 +204,7 @@ def test_an_slcan_adapter_is_read_no_faster_than_any_bus_sends(slcan, line):
     assert driver.counters()["internal_errors"] == driver.counters()["disconnects"] == 0
 
 
-def test_no_frame_is_made_of_what_stands_before_and_after_discarded_bytes(slcan):
+def test_bytes_before_and_after_discarded_ones_are_not_joined_to_a_frame(slcan):
     end, driver, out = slcan
     good, pressures = b"t1308" + b"00" * 8 + b"\r", set()
     begun = time.monotonic()
@@ -217,7 +217,7 @@ def test_no_frame_is_made_of_what_stands_before_and_after_discarded_bytes(slcan)
     assert pressures == {0.0}
 
 
-def test_frames_are_left_out_before_they_are_decoded():
+def test_excess_frames_are_dropped_before_they_are_decoded():
     options = CanOptions(dbc=DBC, signals=BRAKE, interface="virtual", channel="test_drivers_flood")
     out: list[Measurement] = []
     driver = Can("can", options, out.append)
@@ -246,7 +246,7 @@ BO_ 2147483952 Extended: 2 X
 """Both have the identifier 0x130, one with eleven bits and one with 29."""
 
 
-def test_frames_with_identifiers_of_both_kinds_do_not_take_from_each_other(tmp_path):
+def test_standard_and_extended_frames_of_one_identifier_are_limited_separately(tmp_path):
     dbc = tmp_path / "x.dbc"
     dbc.write_text(TWO_KINDS)
     signals = {
@@ -261,7 +261,7 @@ def test_frames_with_identifiers_of_both_kinds_do_not_take_from_each_other(tmp_p
         wait_until(lambda: driver.state == "connected")
         for _ in range(2):
             for extended in (False, True):
-                for _ in range(60):  # of each less than what is taken at once
+                for _ in range(60):  # fewer of each kind than are admitted at once
                     bus.send(can.Message(arbitration_id=0x130, data=bytes(2), is_extended_id=extended))
         wait_until(lambda: driver.counters()["decimated"] + len(out) == 240)
     driver.stop()

@@ -1,4 +1,4 @@
-"""Driver threads on devices that another process emulates: they come, go and misbehave."""
+"""Driver threads on devices that another process emulates, and that appear, vanish and misbehave."""
 
 import dataclasses
 import itertools
@@ -46,7 +46,7 @@ def slcan(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["imu", "can"])
-def test_a_device_is_unplugged_and_replugged_under_the_same_name(tmp_path, kind):
+def test_a_driver_reconnects_to_a_device_that_is_unplugged_and_replugged(tmp_path, kind):
     options, values, half = {
         "imu": (XsensOptions(port=str(tmp_path / "imu")), IMU, b"\xfa\xff\x36\x40half"),
         "can": (slcan(tmp_path), {"brake.pressure": 50e5}, b"t13021"),
@@ -84,7 +84,7 @@ def test_a_device_is_unplugged_and_replugged_under_the_same_name(tmp_path, kind)
     assert out == sorted(out, key=lambda m: m.arrival)
 
 
-def test_a_device_that_is_not_there_is_waited_for(tmp_path):
+def test_a_driver_waits_for_a_missing_device(tmp_path):
     out: list[Measurement] = []
     driver = VectorNav("imu", VectorNavOptions(port=str(tmp_path / "imu")), out.append)
     driver.start()
@@ -100,7 +100,7 @@ def test_a_device_that_is_not_there_is_waited_for(tmp_path):
         driver.stop()
 
 
-def test_a_receiver_that_pauses_hands_out_its_epoch(tmp_path):
+def test_a_pause_of_the_receiver_ends_its_epoch(tmp_path):
     options = NmeaOptions(port=str(tmp_path / "gnss"), pause=0.03)
     out: list[Measurement] = []
     driver = Nmea("gnss", options, out.append)
@@ -115,7 +115,7 @@ def test_a_receiver_that_pauses_hands_out_its_epoch(tmp_path):
     assert out[0].values["gnss.lat"] == pytest.approx(47.25, abs=1e-10)
 
 
-def test_an_error_of_the_receiving_end_is_outlived(tmp_path):
+def test_a_driver_continues_after_an_error_of_its_receiving_function(tmp_path):
     options = XsensOptions(port=str(tmp_path / "imu"))
     out: list[Measurement] = []
 
@@ -151,7 +151,7 @@ def test_a_refused_baud_rate_is_an_open_error(tmp_path):
 
 
 def test_a_log_is_played_on_all_devices_with_faults_and_an_outage(tmp_path):
-    """End to end: what arrives is what was sent, apart from what the faults and the outage took."""
+    """End to end: all that was sent arrives, except for the losses by the faults and the outage."""
     devices = {
         "imu": ("xsens", XsensOptions(port=str(tmp_path / "imu"))),
         "gnss": ("nmea", NmeaOptions(port=str(tmp_path / "gnss"))),
@@ -191,7 +191,7 @@ def test_a_log_is_played_on_all_devices_with_faults_and_an_outage(tmp_path):
     assert all(m.values == pytest.approx(IMU, rel=1e-6) for m in imu)
     assert all(m.t <= m.arrival for m in out)
     pressures = [m.values["brake.pressure"] for m in out if m.source == "can"]
-    # Off the bus from 0.2 s to 0.4 s, and until the driver has opened the adapter again.
+    # The adapter is unplugged from 0.2 s to 0.4 s, and sends nothing until the driver has opened it again.
     assert pressures[:20] == pytest.approx([t * 1e4 for t in range(0, 200, 10)], abs=300)
     assert pressures[20] > 399e4
     assert pressures[20:] == pytest.approx([1000e4 - k * 10e4 for k in range(len(sent) - 20, 0, -1)], abs=300)
@@ -214,7 +214,7 @@ def test_bytes_that_nobody_reads_are_lost_and_counted(tmp_path):
 
 @pytest.fixture
 def vcan():
-    """A virtual interface of SocketCAN, where this system can make one."""
+    """A virtual interface of SocketCAN, if this system can make one."""
     name = "vehicled-test"
     made = subprocess.run(["ip", "link", "add", name, "type", "vcan"], capture_output=True)
     if made.returncode:
@@ -226,7 +226,7 @@ def vcan():
         subprocess.run(["ip", "link", "delete", name], check=True)
 
 
-def test_frames_through_the_kernel(vcan):
+def test_frames_pass_through_socketcan(vcan):
     options = dataclasses.replace(BRAKE, interface="socketcan", channel=vcan)
     out: list[Measurement] = []
     driver = Can("can", options, out.append)
@@ -247,7 +247,7 @@ def test_frames_through_the_kernel(vcan):
 
 
 def test_the_live_driver_survives_bus_off_and_a_missing_bus(monkeypatch):
-    # SocketCAN alone reports the end of a bus, as an error frame; python-can's virtual bus stands in for it.
+    # Only SocketCAN reports bus-off, by an error frame. Here, python-can's virtual bus sends that frame.
     options = dataclasses.replace(BRAKE, interface="virtual", channel="test_drivers_live")
     bus = can.Bus(interface="virtual", channel=options.channel)
     out: list[Measurement] = []
@@ -307,7 +307,7 @@ def test_the_registry_knows_the_kinds_and_names_them():
 
 
 def register(monkeypatch, **loaded):
-    """Exchange the installed entry points for modules with these classes, by kind."""
+    """Replace the installed entry points by modules with these classes, by kind."""
     for kind, thing in loaded.items():
         monkeypatch.setitem(sys.modules, f"elsewhere_{kind}", types.SimpleNamespace(Other=thing))
     points = EntryPoints(EntryPoint(k, f"elsewhere_{k}:Other", GROUP) for k in loaded)
@@ -320,13 +320,13 @@ def test_a_driver_of_another_distribution_is_found(monkeypatch):
     assert known_drivers() == ["lidar"]
 
 
-def test_a_foreign_class_that_is_no_driver_is_refused(monkeypatch):
+def test_a_foreign_class_that_is_not_a_driver_is_refused(monkeypatch):
     register(monkeypatch, lidar=dict)
     with pytest.raises(UsageError, match=r"elsewhere_lidar:Other is not a subclass of drivers\.base\.Driver"):
         load_driver("lidar")
 
 
-def test_a_driver_without_its_module_is_one_line(monkeypatch):
+def test_a_driver_with_a_missing_module_is_a_usage_error(monkeypatch):
     points = EntryPoints([EntryPoint("lidar", "not_there:Lidar", GROUP)])
     monkeypatch.setattr("drivers.registry.entry_points", lambda **wanted: points.select(**wanted))
     with pytest.raises(
@@ -335,7 +335,7 @@ def test_a_driver_without_its_module_is_one_line(monkeypatch):
         load_driver("lidar")
 
 
-def test_a_driver_whose_module_fails_is_one_line(monkeypatch, tmp_path):
+def test_a_driver_whose_module_fails_is_a_usage_error(monkeypatch, tmp_path):
     (tmp_path / "broken_lidar.py").write_text("class Lidar:\n    raise KeyError('no such\\nfield')\n")
     monkeypatch.syspath_prepend(tmp_path)
     points = EntryPoints([EntryPoint("lidar", "broken_lidar:Lidar", GROUP)])
@@ -353,8 +353,8 @@ def test_two_drivers_of_one_name_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["imu", "can"])
-def test_what_a_line_has_kept_while_the_process_stood_still_is_discarded(tmp_path, kind, monkeypatch):
-    """Such as a CAN adapter's frames, which have no time of their own: old ones would count as measured now."""
+def test_data_buffered_while_the_process_stood_still_are_discarded(tmp_path, kind, monkeypatch):
+    """For example, frames of a CAN adapter have no time stamps: old ones would count as measured now."""
     options, values, plan = {
         "imu": (XsensOptions(port=str(tmp_path / "imu")), IMU, "xsens"),
         "can": (slcan(tmp_path), {"brake.pressure": 50e5}, "can"),

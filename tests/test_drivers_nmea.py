@@ -31,7 +31,7 @@ def one(*bodies, **options):
 GGA = "GPGGA,184353.07,1929.045,S,02410.506,E,1,04,2.6,100.00,M,-33.9,M,,0000"
 
 
-def test_a_known_sentence():
+def test_a_known_sentence_is_decoded():
     d = decoder()
     d.feed(b"$" + GGA.encode() + b"*6D\r\n", 0)  # the example of pynmea2
     (m,) = d.feed(b"", S)
@@ -41,7 +41,7 @@ def test_a_known_sentence():
     )
 
 
-def test_sentences_of_an_rtk_receiver():
+def test_sentences_of_an_rtk_receiver_are_decoded():
     d = decoder(altitude="as sent")
     data = (
         b"$GPRMC,112525.40,A,4020.17401738,N,11637.64492453,E,16.216,171.3,011222,7.2,W,D*13\r\n"
@@ -87,17 +87,17 @@ def rmc(time="120000.25", date="290224", status="A"):
     return f"GNRMC,{time},{status},4700.0,N,00800.0,E,1.0,2.0,{date},,,A"
 
 
-def test_rmc_has_the_date():
+def test_time_of_day_is_taken_from_rmc():
     at = datetime(2024, 2, 29, 12, 0, 0, 250_000, tzinfo=UTC).timestamp()
     assert one(rmc())["gnss.utc"] == pytest.approx(at, abs=1e-6)
     both = one(rmc(), "GNGGA,120000.25,4700.0,N,00800.0,E,4,05,1.0,10.0,M,45.0,M,,")
     assert (both["gnss.utc"], both["gnss.quality"]) == (pytest.approx(at, abs=1e-6), 4.0)
-    # A receiver that does not know it begins with the calendar of GPS.
+    # A receiver that does not know the date starts at the first day of GPS time.
     assert one(rmc(date="060180"))["gnss.utc"] == pytest.approx(315_964_800 + 43_200.25)
 
 
 @pytest.mark.parametrize("date", ["", "300224", "000000", "29022", "2902241", "abcdef", "291324"])
-def test_what_is_no_date_gives_no_time_of_day(date):
+def test_an_invalid_date_gives_no_time_of_day(date):
     values = one(rmc(date=date))
     assert "gnss.lat" in values
     assert "gnss.utc" not in values
@@ -119,7 +119,7 @@ def test_the_emulated_receiver_has_the_date_of_its_time_of_day():
     assert found == [(i * 100 * MS, pytest.approx(utc + 0.1 * i, abs=1e-6)) for i in range(3)]
 
 
-# Absent is absent
+# Missing and invalid fields
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_empty_fields_are_absent(body, absent):
         "GNGGA,1",
     ],
 )
-def test_what_says_nothing_makes_no_measurement(body):
+def test_sentences_without_data_make_no_measurement(body):
     d = decoder()
     assert d.feed(lines(body), 0) + d.feed(b"", S) == []
 
 
-def test_without_a_fix_only_that_is_reported():
+def test_without_a_fix_only_the_quality_is_reported():
     values = one(
         "GNGGA,120000.00,4700.0,N,00800.0,E,0,00,99,10.0,M,45.0,M,,", "GNGST,120000.00,,,,,9.0,9.0,9.0"
     )
@@ -198,15 +198,15 @@ def test_accuracy_per_axis_from_gst():
     assert values == {"gnss.h_acc": pytest.approx(math.sqrt((0.03**2 + 0.04**2) / 2)), "gnss.v_acc": 0.05}
 
 
-def test_an_accuracy_of_zero_is_no_accuracy():
+def test_an_accuracy_of_zero_is_ignored():
     assert one("GNGST,120000.00,,,,,0.0,0.0,0.05") == {"gnss.v_acc": 0.05}
 
 
-def test_speed_in_kilometres_per_hour_where_knots_are_missing():
+def test_speed_in_kilometres_per_hour_is_used_if_knots_are_missing():
     assert one("GNVTG,,T,,M,,N,36.0,K,A") == {"gnss.speed": pytest.approx(10.0)}
 
 
-def test_gga_has_the_last_word_on_the_position():
+def test_the_position_of_gga_takes_precedence_over_rmc():
     values = one(
         "GNRMC,120000.00,A,4700.01,N,00800.01,E,1.0,,010124,,,A",
         "GNGGA,120000.00,4700.0123456,N,00800.0123456,E,4,05,1.0,10.0,M,45.0,M,,",
@@ -259,7 +259,7 @@ def test_a_pause_ends_an_epoch_whose_cycle_is_not_known():
     assert d.feed(b"", 100 * MS) == []
 
 
-def test_a_lost_sentence_costs_its_own_channels_only():
+def test_a_lost_sentence_loses_only_its_own_channels():
     d = decoder()
     out = []
     for i in range(6):
@@ -273,7 +273,7 @@ def test_a_lost_sentence_costs_its_own_channels_only():
     assert d.counters["checksum_errors"] == 1
 
 
-def test_a_sentence_sent_more_rarely_neither_delays_nor_gets_lost():
+def test_a_less_frequent_sentence_is_not_lost_and_delays_no_others():
     d = decoder()
     out = []
     for i in range(10):
@@ -287,7 +287,7 @@ def test_a_sentence_sent_more_rarely_neither_delays_nor_gets_lost():
     assert all(m.arrival - m.t <= 40 * MS for m in out)
 
 
-def test_an_untimed_sentence_first_begins_the_next_epoch():
+def test_a_leading_sentence_without_a_time_starts_the_next_epoch():
     d = decoder()
     out = []
     for i in range(5):
@@ -306,7 +306,7 @@ def test_sentences_sent_twice_count_once():
     assert d.counters["repeated"] == 4
 
 
-def test_a_pause_within_an_epoch_splits_but_loses_nothing():
+def test_a_pause_within_an_epoch_splits_it_but_loses_nothing():
     d = decoder(pause=0.03)
     first, *rest = epoch(0)
     out = d.feed(first, 0) + d.feed(b"", 50 * MS) + d.feed(b"".join(rest), 60 * MS) + d.feed(b"", S)
@@ -333,7 +333,7 @@ def test_after_a_lost_sentence_no_channel_is_given_twice(order, lost):
 # Time
 
 
-def test_latency_and_jitter_are_taken_out_across_midnight():
+def test_latency_and_jitter_are_removed_across_midnight():
     d = decoder(latency=0.08)
     out = []
     for i in range(20):
@@ -346,7 +346,7 @@ def test_latency_and_jitter_are_taken_out_across_midnight():
 
 
 @pytest.mark.parametrize("period", [200 * MS, S])
-def test_fixes_have_their_time_through_a_leap_second(period):
+def test_fixes_keep_correct_times_through_a_leap_second(period):
     d = decoder()
     out = []
     for i in range(10 * S // period):
@@ -365,7 +365,7 @@ def test_fixes_have_their_time_through_a_leap_second(period):
     assert d.counters["clock_restarts"] == 1
 
 
-def test_without_utc_the_time_is_that_of_arrival():
+def test_without_utc_the_time_is_the_arrival_minus_latency():
     d = decoder(latency=0.08)
     d.feed(lines("GNGGA,,4700.0,N,00800.0,E,1,12,0.8,367.0,M,45.0,M,,"), 5 * S)
     (m,) = d.feed(b"", 6 * S)
@@ -375,7 +375,7 @@ def test_without_utc_the_time_is_that_of_arrival():
 @pytest.mark.parametrize(
     "time", ["250000.00", "126000.00", "120061.00", "12000", "hhmmss.ss", "120000.0000000000"]
 )
-def test_a_time_that_is_none_is_not_taken_for_one(time):
+def test_an_invalid_time_is_ignored(time):
     d = decoder(latency=0.0)
     d.feed(lines(f"GNGGA,{time},4700.0,N,00800.0,E,1,12,0.8,367.0,M,45.0,M,,"), 5 * S)
     (m,) = d.feed(b"", 6 * S)
@@ -385,7 +385,7 @@ def test_a_time_that_is_none_is_not_taken_for_one(time):
 # Lines
 
 
-def test_lines_longer_than_the_standard_and_all_line_ends_are_taken():
+def test_lines_longer_than_the_standard_and_all_line_ends_are_accepted():
     d = decoder()
     body = "GNGGA,120000.00,4700.000000000000,N,00800.000000000000,E,4,12,0.80,367.000,M,45.000,M,1.0,0001"
     line = nmea_sentence(body)
@@ -397,7 +397,7 @@ def test_lines_longer_than_the_standard_and_all_line_ends_are_taken():
     assert d.counters["garbage_bytes"] == 0
 
 
-def test_an_endless_line_is_given_up():
+def test_an_endless_line_is_discarded():
     d = decoder()
     d.feed(b"$GNGGA," + b"1" * 5000, 0)
     d.feed(lines(GGA), 0)
@@ -431,7 +431,7 @@ def test_unknown_sentences_are_counted():
 
 
 @pytest.mark.parametrize("body", ["CCGPQ,GGA", "EIGNQ,RMC", "EIGNQ,VTG", "EIGNQ,GST", "EIGNQ,HDT"])
-def test_queries_of_other_programs_are_no_data(body):
+def test_queries_of_other_programs_are_not_taken_for_data(body):
     d = decoder()
     d.feed(lines(body, GGA), 0)
     (m,) = d.feed(b"", S)
