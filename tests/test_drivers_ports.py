@@ -1,4 +1,4 @@
-"""Devices over TCP and UDP: names of ports, loss and return, other senders, more than a line carries."""
+"""Drivers on TCP, UDP and serial ports: port names, reconnection, floods, datagrams of other senders."""
 
 import contextlib
 import os
@@ -85,7 +85,7 @@ def test_a_port_is_a_path_or_a_complete_address(port):
         ),
     ],
 )
-def test_any_other_is_named_with_what_was_expected(port):
+def test_an_invalid_port_is_an_error_that_says_what_was_expected(port):
     wrong = check_port(port)
     assert wrong is not None
     assert "socket://HOST:PORT" in wrong
@@ -96,7 +96,7 @@ def test_any_other_is_named_with_what_was_expected(port):
         open_port(port, 115200)
 
 
-def test_a_tcp_device_is_lost_and_returns():
+def test_a_driver_reconnects_to_a_tcp_device():
     with socket.create_server(("127.0.0.1", 0)) as server:
         number = server.getsockname()[1]
         with running(f"socket://127.0.0.1:{number}") as (driver, out):
@@ -114,7 +114,7 @@ def test_a_tcp_device_is_lost_and_returns():
             wait_until(lambda: driver.counters()["truncated"] == 2)
 
 
-def test_a_serial_port_that_cannot_be_opened_says_why_in_a_few_words(tmp_path):
+def test_a_serial_port_that_cannot_be_opened_is_an_error_with_a_short_reason(tmp_path):
     missing = tmp_path / "ttyX"
     with pytest.raises(OSError, match=f"^{missing}: No such file or directory$"):
         open_port(str(missing), 115200)
@@ -133,7 +133,7 @@ def test_a_serial_port_that_cannot_be_opened_says_why_in_a_few_words(tmp_path):
         os.close(descriptor)
 
 
-def test_a_tcp_server_that_is_not_there_is_waited_for(caplog):
+def test_a_driver_waits_for_a_tcp_server_that_is_not_running(caplog):
     with socket.create_server(("127.0.0.1", 0)) as server:
         number = server.getsockname()[1]
     with running(f"socket://127.0.0.1:{number}") as (driver, out):
@@ -150,12 +150,12 @@ def test_a_tcp_server_that_is_not_there_is_waited_for(caplog):
 @pytest.mark.parametrize(
     ("port", "baud"), [(f"socket://{'a' * 70}:5", 9600), ("socket://a..b:5", 9600), ("/dev/ptmx", 10**10)]
 )
-def test_a_name_or_baud_rate_that_is_impossible_is_an_os_error(port, baud):
+def test_an_invalid_host_name_or_baud_rate_is_an_os_error(port, baud):
     with pytest.raises(OSError, match=port.removeprefix("socket://")):
         open_port(port, baud)
 
 
-def test_a_tcp_server_that_sends_without_end_is_read_within_bounds():
+def test_a_tcp_server_that_sends_without_end_is_read_at_a_limited_rate():
     ended = threading.Event()
 
     def flood(device):
@@ -184,7 +184,7 @@ def test_a_tcp_server_that_sends_without_end_is_read_within_bounds():
 
 
 @pytest.mark.parametrize("content", [b"", b"x"])
-def test_datagrams_without_end_are_a_flood_though_there_is_hardly_anything_in_them(content):
+def test_endless_datagrams_of_at_most_one_byte_are_a_flood(content):
     ended = threading.Event()
     number = free_udp_port()
 
@@ -206,7 +206,7 @@ def test_datagrams_without_end_are_a_flood_though_there_is_hardly_anything_in_th
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "", "[::1]"])
-def test_datagrams_are_a_stream(address):
+def test_datagrams_are_read_as_one_stream(address):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     number = free_udp_port(family)
     with (
@@ -222,7 +222,7 @@ def test_datagrams_are_a_stream(address):
         assert driver.counters()["garbage_bytes"] == 0
 
 
-def test_datagrams_of_a_second_sender_are_left_out():
+def test_datagrams_of_a_second_sender_are_ignored():
     number = free_udp_port()
     with (
         running(f"udp://127.0.0.1:{number}") as (driver, out),
@@ -240,7 +240,7 @@ def test_datagrams_of_a_second_sender_are_left_out():
         assert driver.counters()["garbage_bytes"] == 0
 
 
-def test_a_udp_device_that_has_stopped_makes_room_for_another(monkeypatch):
+def test_another_udp_device_is_read_after_the_first_has_stopped(monkeypatch):
     monkeypatch.setattr("drivers.ports._LOST_S", 0.2)
     number = free_udp_port()
     with running(f"udp://127.0.0.1:{number}") as (driver, out):
@@ -277,7 +277,7 @@ def test_a_multicast_group_is_joined():
         port.close()
 
 
-def test_a_host_writes_to_its_device():
+def test_a_port_writes_to_its_device_over_tcp_and_udp():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = open_port(f"socket://127.0.0.1:{server.getsockname()[1]}", 115200)
         device, _ = server.accept()
@@ -297,7 +297,7 @@ def test_a_host_writes_to_its_device():
     port.close()
 
 
-def test_a_can_adapter_behind_a_tcp_server():
+def test_a_can_adapter_behind_a_tcp_server_is_read():
     adapter = SlcanAdapter()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = SlcanPort(
@@ -315,6 +315,6 @@ def test_a_can_adapter_behind_a_tcp_server():
 
 
 @pytest.mark.parametrize("channel", ["udp://:5005", "socket://host", "/dev/ttyACM0@fast"])
-def test_a_can_adapter_has_a_port_that_takes_commands(channel):
+def test_a_can_adapter_on_an_unsuitable_port_is_rejected(channel):
     with pytest.raises(UsageError, match=r"channel: .*socket://HOST:PORT"):
         loads(f"dbc: x.dbc\nsignals: {{}}\ninterface: slcan\nchannel: '{channel}'\n", CanOptions)

@@ -25,7 +25,7 @@ def nmea_epochs(count, begin=0):
     return [(t // MS, [encoder.encode(Measurement("s", t, t, values))]) for t in times]
 
 
-def test_of_nmea_and_ubx_on_one_line_ubx_is_read():
+def test_ubx_is_preferred_to_nmea_on_the_same_line():
     d = decoder()
     out = []
     for (at, ubx), (_, text) in zip(epochs(20, "PVT", "HP", "RAW", "EOE"), nmea_epochs(20), strict=True):
@@ -40,7 +40,7 @@ def test_of_nmea_and_ubx_on_one_line_ubx_is_read():
     assert (c["nmea_messages"], c["ubx_messages"], c["rtcm3_messages"]) == (60, 80, 20)
 
 
-def test_a_receiver_that_changes_its_protocol_goes_on():
+def test_a_receiver_that_changes_its_protocol_is_still_read():
     d = decoder()
     out = []
     parts = [nmea_epochs(30), epochs(30, "PVT", "EOE"), nmea_epochs(30, begin=60)]
@@ -52,15 +52,15 @@ def test_a_receiver_that_changes_its_protocol_goes_on():
     assert times == sorted(times)
     assert sum(m.arrival < 3 * S for m in out) == 30
     assert sum(3 * S <= m.arrival < 6 * S for m in out) == 30
-    assert sum(m.arrival >= 6 * S for m in out) >= 18  # it waits 1.2 s for UBX to come again
+    assert sum(m.arrival >= 6 * S for m in out) >= 18  # NMEA is read after 1.2 s without UBX
     assert ["gnss.vn" in m.values for m in out] == [3 * S <= m.arrival < 6 * S for m in out]
     assert d.counters["garbage_bytes"] == 0
     assert d.in_use == "NMEA"
     assert d.protocols == ("UBX", "NMEA")
 
 
-def test_heading_of_ubx_and_position_of_nmea():
-    """A receiver that sends of UBX only the baseline."""
+def test_heading_from_ubx_and_position_from_nmea():
+    """The receiver sends only its baseline in UBX."""
     d = decoder()
     out = []
     for (at, ubx), (_, text) in zip(epochs(10, "REL", "EOE"), nmea_epochs(10), strict=True):
@@ -69,7 +69,7 @@ def test_heading_of_ubx_and_position_of_nmea():
     assert sum("gnss.heading" in m.values for m in out) == 10
 
 
-def test_the_driver_of_nmea_skips_what_is_of_other_protocols():
+def test_the_nmea_driver_skips_messages_of_other_protocols():
     d = NmeaDecoder("gnss", NmeaOptions(port="p", latency=0.0))
     out = []
     for (at, ubx), (_, text) in zip(epochs(10, "PVT", "RAW", "EOE"), nmea_epochs(10), strict=True):
@@ -94,8 +94,8 @@ def test_rtcm_messages_have_the_checksum_of_the_standard():
         b"\xb5\x62\x01\x07\x00\x02",
     ],
 )
-def test_a_stream_of_false_starts_costs_little_for_each_byte(start):
-    """Counted in bytes whose checksum is computed; afterwards good messages are read again."""
+def test_a_stream_of_false_starts_costs_little_time_per_byte(start):
+    """The cost is the number of bytes whose checksum is computed. Good messages are read again afterwards."""
     d = decoder()
     stream, checked = start * 10_000, 0
 
@@ -121,13 +121,13 @@ FIX = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 400.0, "gnss.quality": 4.
 
 @pytest.fixture
 def soon(monkeypatch):
-    """What a driver waits for a second it waits for a moment."""
+    """Shortens the driver's waits of about a second to 0.2 s."""
     monkeypatch.setattr("drivers.receiver._SETTLED_NS", 200 * MS)
     monkeypatch.setattr("drivers.ubx._NMEA_AFTER_NS", 200 * MS)
 
 
 def send_until(condition, send):
-    """Ten messages a second by their own clock, five times as fast; then goes on until the condition holds."""
+    """Send messages, stamped 0.1 s apart, every 0.02 s: ten at least, then more until the condition holds."""
     for i in range(10):
         send(i)
         time.sleep(0.02)
@@ -167,14 +167,14 @@ def test_a_driver_reports_what_its_receiver_sends(tmp_path, caplog, soon):
         finally:
             driver.stop()
     assert out[0].values["gnss.quality"] == 4.0
-    assert abs(out[0].values["gnss.utc"] - time.time()) < 60  # that of the play, not of the log
+    assert abs(out[0].values["gnss.utc"] - time.time()) < 60  # the time of the emulation, not of the log
 
 
 def _make_gga(i):
     return nmea_sentence(f"GNGGA,1000{i // 10:02d}.{i % 10}0,4700.0,N,00800.0,E,1,9,1.0,1.0,M,45.0,M,,")
 
 
-def test_a_driver_of_nmea_reports_that_its_receiver_sends_something_else(tmp_path, caplog, soon):
+def test_the_nmea_driver_reports_that_its_receiver_sends_ubx(tmp_path, caplog, soon):
     port = str(tmp_path / "gnss")
     driver = Nmea("gnss", NmeaOptions(port=port), print)
     with Emulator({"gnss": ("ubx", UbxOptions(port=port))}) as emulator:

@@ -1,4 +1,4 @@
-"""What holds for the decoder of every serial device: one contract, run on each family."""
+"""Requirements on the decoder of every serial device, tested for each family of devices."""
 
 import random
 import sys
@@ -67,7 +67,7 @@ def family(request):
 
 
 def units(encoder, values, count):
-    """Complete messages: one per measurement, or each sentence of NMEA and message of UBX by itself."""
+    """Complete messages: one per measurement; for NMEA and UBX each sentence or message separately."""
     found: list[bytes] = []
     for i in range(count):
         data = encoder.encode(Measurement("d", i * 100 * MS, i * 100 * MS, values))
@@ -120,7 +120,7 @@ def test_splitting_the_stream_changes_nothing(name, data):
     make_decoder, make_encoder, values = FAMILIES[name]
     rng = random.Random(data.draw(st.integers(0, 2**16)))
     stream = bytearray(b"".join(units(make_encoder(), values, 3)))
-    for _ in range(data.draw(st.integers(0, 4))):  # some damage, so that the way back in is split as well
+    for _ in range(data.draw(st.integers(0, 4))):  # some damage: data are split during resynchronisation too
         stream[rng.randrange(len(stream))] ^= 1 << rng.randrange(8)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=12)))
     whole, split = make_decoder(), make_decoder()
@@ -144,7 +144,7 @@ SYNCS = b"\xb5\x62\xd3\xfa\xff$V\r\n*,6\x01\x10\x20"
     )
 )
 @pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea", "ubx"])
-def test_any_bytes_are_accepted_within_bounds(name, chunks):
+def test_any_bytes_are_accepted_with_a_bounded_buffer(name, chunks):
     decoder = FAMILIES[name][0]()
     for i, chunk in enumerate(chunks):
         decoder.feed(chunk, i * MS)
@@ -166,7 +166,7 @@ def test_an_endless_stream_of_noise_keeps_the_buffer_bounded(family):
 @pytest.mark.parametrize(
     "garbage", [b"\x00", b"hello\r\n", b"\xfa\xfa\xff\xff\x36", b"$$$*", bytes(range(256)) * 2]
 )
-def test_garbage_between_messages_costs_none_of_them(family, garbage):
+def test_no_message_is_lost_by_garbage_between_messages(family, garbage):
     make_decoder, make_encoder, values = family
     decoder, good = make_decoder(), units(make_encoder(), values, 4)
     decoder.feed(garbage.join([b"", *good]), 0)
@@ -178,7 +178,7 @@ def test_garbage_between_messages_costs_none_of_them(family, garbage):
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("name", ["xsens", "vectornav", "nmea", "ubx"])
-def test_messages_around_random_garbage_survive(name, seed):
+def test_no_message_is_lost_by_random_garbage_before_it(name, seed):
     make_decoder, make_encoder, values = FAMILIES[name]
     rng = random.Random(seed)
     decoder, good = make_decoder(), units(make_encoder(), values, 3)
@@ -192,10 +192,10 @@ def test_messages_around_random_garbage_survive(name, seed):
 @settings(max_examples=150, derandomize=True)
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("name", FAMILIES)
-def test_damage_to_one_message_costs_at_most_that_one(name, seed):
-    """Bits flipped, bytes lost, doubled and inserted, the lengths in headers not spared.
+def test_damage_to_one_message_loses_at_most_that_message(name, seed):
+    """Bits are flipped, and bytes lost, doubled and inserted, also in the lengths of headers.
 
-    Derandomized: of all bytes there are, one in 256 passes for an 8-bit checksum.
+    Derandomised, because one damaged message in 256 has a valid 8-bit checksum by chance.
     """
     make_decoder, make_encoder, values = FAMILIES[name]
     rng = random.Random(seed)
@@ -217,7 +217,7 @@ def test_damage_to_one_message_costs_at_most_that_one(name, seed):
     assert decoder.counters["messages"] in (len(good) - 1, len(good))
 
 
-def test_a_flipped_bit_costs_one_message_and_is_counted(family):
+def test_a_flipped_bit_loses_one_message_and_is_counted(family):
     make_decoder, make_encoder, values = family
     decoder, good = make_decoder(), units(make_encoder(), values, 4)
     bad = bytearray(good[1])
@@ -229,7 +229,7 @@ def test_a_flipped_bit_costs_one_message_and_is_counted(family):
 
 
 @pytest.mark.parametrize("keep", [1, 4, 12])
-def test_a_truncated_message_costs_only_itself(family, keep):
+def test_a_truncated_message_loses_only_that_message(family, keep):
     make_decoder, make_encoder, values = family
     decoder, good = make_decoder(), units(make_encoder(), values, 4)
     decoder.feed(b"".join([good[0], good[1][:keep], *good[2:]]), 0)
@@ -251,7 +251,7 @@ def test_a_message_cut_off_by_silence_is_counted_as_truncated(family):
     assert c["messages"] == 2
 
 
-def test_losing_the_connection_forgets_the_begun_message(family):
+def test_a_lost_connection_discards_the_incomplete_message(family):
     make_decoder, make_encoder, values = family
     decoder, good = make_decoder(), units(make_encoder(), values, 2)
     decoder.feed(good[0][:-3], 0)
@@ -261,8 +261,8 @@ def test_losing_the_connection_forgets_the_begun_message(family):
     assert (c["messages"], c["truncated"], c["garbage_bytes"]) == (1, 1, len(good[0]) - 3)
 
 
-def test_the_work_for_a_byte_does_not_depend_on_how_many_wait():
-    """Single bytes of a false start that is full of false starts, then silence. Counted in calls of functions."""
+def test_the_work_per_byte_does_not_depend_on_the_number_of_waiting_bytes():
+    """A false start that contains further false starts arrives byte by byte. The work is the number of calls."""
     decoder = XsensDecoder("d", XsensOptions(port="p"))
     stream = b"\xfa\xff\x36\xff\x08\x00" * 340
     calls = 0
@@ -283,8 +283,8 @@ def test_the_work_for_a_byte_does_not_depend_on_how_many_wait():
     assert calls < 50 * len(stream)
 
 
-def test_what_waited_behind_damage_keeps_the_time_of_its_own_bytes():
-    """A broken length makes the decoder wait; the message inside was there all the while."""
+def test_a_message_held_back_by_damage_keeps_the_time_of_its_own_bytes():
+    """A false start with a wrong length makes the decoder wait, though a complete message follows it."""
     decoder = VectorNavDecoder("d", VectorNavOptions(port="p"))
     first, second = units(VectorNavEncoder("ascii"), IMU, 2)
     false_start = b"\xfa\x01\xff\x7f"  # asks for 195 bytes more

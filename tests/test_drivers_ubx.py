@@ -15,7 +15,7 @@ from vehicled.messages import Measurement
 
 
 def one(*messages, **options):
-    """The values of the measurement that the messages of one epoch make."""
+    """Values of the measurement that is made from the messages of one epoch."""
     d = decoder(**options)
     (m,) = d.feed(b"".join(messages), 10 * S) + d.feed(b"", 10 * S + 100 * MS)
     return m.values
@@ -37,7 +37,7 @@ unsigned = st.integers(0, 2**32 - 1)
     velocity=st.tuples(*[st.integers(-900_000, 900_000)] * 3),
     course=st.integers(0, 35_999_999),
 )
-def test_a_solution_is_what_pyubx2_reads(lon, lat, height, accuracies, velocity, course):
+def test_a_decoded_solution_agrees_with_pyubx2(lon, lat, height, accuracies, velocity, course):
     h_acc, v_acc, s_acc = accuracies
     vn, ve, vd = velocity
     speed = round(math.hypot(vn, ve))
@@ -64,7 +64,7 @@ def test_a_solution_is_what_pyubx2_reads(lon, lat, height, accuracies, velocity,
 
 @settings(max_examples=50)
 @given(payload=st.binary(min_size=92, max_size=92))
-def test_whatever_a_solution_contains_is_finite_and_possible(payload):
+def test_any_solution_payload_gives_finite_and_possible_values(payload):
     for m in (d := decoder()).feed(ubx_message(0x0107, payload), 0) + d.feed(b"", S):
         assert all(map(math.isfinite, m.values.values()))
         assert abs(m.values.get("gnss.lat", 0.0)) <= 90.0
@@ -97,15 +97,15 @@ def test_without_date_time_or_fix_there_is_no_time_of_day(fields):
     assert "gnss.utc" not in one(pvt(**fields))
 
 
-def test_the_time_of_day_is_that_of_the_first_receiver():
+def test_a_second_receiver_gives_no_time_of_day():
     d = decoder(channels="gnss2")
     (m,) = d.feed(pvt(), 0) + d.feed(b"", S)
     assert "gnss2.lat" in m.values
     assert not any(channel.endswith("utc") for channel in m.values)
 
 
-def test_the_emulated_receiver_has_the_week_and_the_date_of_its_time_of_day():
-    """2026-11-22 is a Sunday, with which a week of GPS begins, 18 s ahead of UTC."""
+def test_the_emulated_receiver_sends_date_and_time_of_week_of_its_time_of_day():
+    """2026-11-22 is a Sunday, the first day of a GPS week; GPS time is 18 s ahead of UTC."""
     utc = datetime(2026, 11, 22, 10, 5, 7, 999_600, tzinfo=UTC).timestamp()
     values = {"gnss.lat": 47.0, "gnss.lon": 8.0, "gnss.quality": 4.0, "gnss.speed": 5.0, "gnss.utc": utc}
     data = UbxEncoder().encode(Measurement("s", 5, 5, values))
@@ -117,7 +117,7 @@ def test_the_emulated_receiver_has_the_week_and_the_date_of_its_time_of_day():
     assert one(data)["gnss.utc"] == pytest.approx(utc, abs=1e-6)
 
 
-def test_what_the_emulated_receiver_sends_is_what_pyubx2_reads():
+def test_messages_of_the_emulated_receiver_agree_with_pyubx2():
     values = {
         **{"gnss.lat": -47.1234567891, "gnss.lon": 8.9999999999, "gnss.alt": 412.3456, "gnss.quality": 4.0},
         **{"gnss.h_acc": 0.0141, "gnss.v_acc": 0.02, "gnss.speed": 5.0, "gnss.course": 1.0},
@@ -165,7 +165,7 @@ def test_what_the_emulated_receiver_sends_is_what_pyubx2_reads():
         ({"carrSoln": 3}, 1),
     ],
 )
-def test_fix_and_carrier_solution_are_a_quality_of_nmea(fields, quality):
+def test_fix_type_and_carrier_solution_give_the_nmea_quality(fields, quality):
     values = one(pvt(**fields), eoe())
     assert values["gnss.quality"] == quality
     assert quality or values == {"gnss.quality": 0.0}  # without a fix nothing is measured
@@ -189,7 +189,7 @@ def test_a_fix_in_two_dimensions_has_no_height():
         ({"headAcc": 180.0}, {"gnss.course"}),
     ],
 )
-def test_what_the_receiver_does_not_know_is_absent(fields, absent):
+def test_unknown_quantities_are_absent(fields, absent):
     everything = one(pvt(), eoe()).keys()
     assert one(pvt(**fields), eoe()).keys() == everything - absent
 
@@ -228,14 +228,14 @@ def test_a_precise_position_and_covariances_replace_those_of_the_solution():
     assert one(pvt(), invalid, eoe()) == one(pvt(), eoe())
 
 
-def test_covariances_that_are_none_are_counted():
+def test_invalid_covariances_are_counted():
     d = decoder()
     d.feed(pvt() + nav("COV", iTOW=100_000, posCovValid=1, posCovNN=math.nan) + eoe(), 0)
     assert d.counters["out_of_range"] == 1
     assert d.counters["measurements"] == 1
 
 
-def test_older_messages_together_are_a_solution():
+def test_older_messages_are_combined_into_a_solution():
     status = nav("STATUS", iTOW=100_000, gpsFix=3, gpsFixOk=1, diffSoln=1, carrSoln=2)
     velocity = nav(
         "VELNED",
@@ -259,14 +259,14 @@ def test_a_moving_base_gives_the_heading_of_its_baseline():
 
 
 @pytest.mark.parametrize("flag", ["isMoving", "relPosHeadingValid", "relPosValid", "gnssFixOK"])
-def test_the_direction_to_a_base_that_stands_is_no_heading(flag):
+def test_a_baseline_without_a_moving_base_or_valid_flags_is_no_heading(flag):
     assert one(pvt(), nav("RELPOSNED", **MOVING_BASE | {flag: 0}), eoe()) == one(pvt(), eoe())
 
 
 # Epochs and their times
 
 
-def test_an_epoch_becomes_a_measurement_with_its_last_message():
+def test_an_epoch_becomes_a_measurement_when_its_last_message_arrives():
     d = decoder()
     for at, (*most, last) in epochs(5, "PVT", "HP", "EOE"):
         assert d.feed(b"".join(most), at * MS) == []
@@ -275,12 +275,12 @@ def test_an_epoch_becomes_a_measurement_with_its_last_message():
         assert {"gnss.lat", "gnss.vn"} <= m.values.keys()
 
 
-def test_without_a_mark_of_its_end_an_epoch_is_known_after_two():
+def test_without_end_messages_the_last_message_of_an_epoch_is_known_after_two_epochs():
     d = decoder()
     for at, messages in epochs(2, "PVT", "HP"):
         assert len(d.feed(b"".join(messages), at * MS)) == (at > 0)
     for at, (first, last) in epochs(8, "PVT", "HP")[2:]:
-        assert len(d.feed(first, at * MS)) == (at == 200)  # the one before
+        assert len(d.feed(first, at * MS)) == (at == 200)  # the previous epoch
         (m,) = d.feed(last, at * MS)
         assert m.t == at * MS
 
@@ -293,7 +293,7 @@ def test_a_pause_ends_an_epoch():
     assert d.feed(b"", 100 * MS) == []
 
 
-def test_a_lost_message_costs_its_own_channels_only():
+def test_a_lost_message_loses_only_its_own_channels():
     d = decoder()
     out = []
     for at, messages in epochs(6, "PVT", "HP", "EOE"):
@@ -308,7 +308,7 @@ def test_a_lost_message_costs_its_own_channels_only():
     assert d.counters["checksum_errors"] == 1
 
 
-def test_a_message_sent_more_rarely_neither_delays_nor_gets_lost():
+def test_a_less_frequent_message_is_not_lost_and_delays_no_other():
     d = decoder()
     out = []
     for (at, messages), (_, rare) in zip(epochs(12, "PVT", "HP"), epochs(12, "REL"), strict=True):
@@ -321,7 +321,7 @@ def test_a_message_sent_more_rarely_neither_delays_nor_gets_lost():
 
 
 @pytest.mark.parametrize("place", ["after its epoch", "within the next"])
-def test_a_late_heading_is_a_measurement_of_its_own_time(place):
+def test_a_late_heading_is_a_separate_measurement_with_its_own_time(place):
     d = decoder()
     d.feed(b"".join(epochs(1, "PVT", "EOE")[0][1]), 0)
     late = epochs(1, "REL")[0][1][0]
@@ -335,7 +335,7 @@ def test_a_late_heading_is_a_measurement_of_its_own_time(place):
     assert m.t == 100 * MS if place == "within the next" else m.t <= 110 * MS
 
 
-def test_the_time_of_week_goes_on_over_the_end_of_the_week():
+def test_times_continue_over_the_end_of_the_gps_week():
     d = decoder(latency=0.02)
     out = []
     for i in range(40):
@@ -347,8 +347,8 @@ def test_the_time_of_week_goes_on_over_the_end_of_the_week():
     assert d.counters["clock_restarts"] == 0
 
 
-def test_the_time_of_an_epoch_is_exact_to_more_than_its_rounded_millisecond():
-    """iTOW is rounded; the fraction is in UTC, which differs from GPS time by whole seconds."""
+def test_the_time_of_an_epoch_is_more_exact_than_its_rounded_millisecond():
+    """iTOW is rounded. UTC has the exact fraction, because it differs from GPS time by whole seconds."""
     d, unresolved = decoder(), decoder()
     for i, fraction in enumerate((0, 250_000, -400_000, 499_000)):
         itow, at = 100_000 + i * 100, S + i * 100 * MS + fraction
@@ -359,7 +359,7 @@ def test_the_time_of_an_epoch_is_exact_to_more_than_its_rounded_millisecond():
         assert m.t == pytest.approx(S + i * 100 * MS, abs=1)
 
 
-def test_a_receiver_whose_clock_is_set_is_followed():
+def test_times_continue_after_the_clock_of_the_receiver_is_set():
     d = decoder()
     out = []
     for i in range(20):
@@ -399,7 +399,7 @@ def esf(types, tag, scale):
     return ubx_message(0x1002, payload)
 
 
-def test_the_receivers_own_inertial_sensors():
+def test_inertial_sensors_of_the_receiver_are_read():
     gyro, acceleration = esf(ESF | {12: 1.0}, 500, 12), esf({16: 0.5, 17: -1.25, 18: 9.75}, 503, 10)
     oracle = UBXReader.parse(gyro)
     assert (oracle.numMeas, oracle.dataType_01, oracle.dataField_01) == (4, 14, 1.5 * 2**12)
@@ -410,5 +410,5 @@ def test_the_receivers_own_inertial_sensors():
     )
     assert b.values == {"imu.ax": 0.5, "imu.ay": -1.25, "imu.az": 9.75}
     (c,) = d.feed(esf(ESF, 523, 12), 35 * MS)
-    assert c.t - b.t == 20 * MS  # by the time tags, whatever the line does
+    assert c.t - b.t == 20 * MS  # from the time tags, not from the arrivals
     assert decoder().feed(gyro, 0) == []

@@ -138,12 +138,12 @@ ALL = {g: sum(1 << n for n, length in enumerate(FIELD_LENGTHS[g]) if length) for
         (ALL, [4, 3, 2, 1]),
     ],
 )
-def test_any_output_is_skipped_over_exactly(fields, counts):
-    """Whatever is configured beside it, the rate is found and the next message too."""
+def test_other_binary_fields_are_skipped_by_their_exact_length(fields, counts):
+    """With any other fields in the message the rates are found, and the next message too."""
     d = decoder()
     message = vectornav_binary(fields, payload_of(fields, counts))
     out = []
-    for i in range(0, 2 * len(message), 7):  # piecemeal, so that each prefix is checked
+    for i in range(0, 2 * len(message), 7):  # in pieces, so that incomplete messages are checked
         out += d.feed((message + message)[i : i + 7], 0)
     assert d.counters["messages"] == 2
     assert d.counters["garbage_bytes"] == 0
@@ -160,7 +160,7 @@ def test_headers_with_unknown_fields_or_groups_are_no_messages():
     assert d.counters["garbage_bytes"] == d.counters["bytes"]
 
 
-def test_the_device_time_is_that_of_startup_in_nanoseconds():
+def test_the_device_time_is_time_startup_in_nanoseconds():
     d = decoder(latency=0.001)
     out = []
     for i, late in enumerate([0, 3, 1, 2, 0]):
@@ -177,7 +177,7 @@ def test_ascii_and_binary_may_be_mixed():
     assert [m.values for m in out] == [RATES, ACCELERATIONS | RATES, RATES]
 
 
-def test_values_that_are_none_are_left_out():
+def test_values_that_are_not_finite_are_left_out():
     d = decoder()
     (m,) = d.feed(vectornav_binary({0: 0x0020}, struct.pack("<3f", 1.0, float("nan"), float("inf"))), 0)
     assert m == Measurement("imu", 0, 0, {"imu.wx": 1.0})
@@ -212,7 +212,7 @@ EXPECTED_FIX = {
 }
 
 
-def test_a_fix_is_given_once_and_is_as_old_as_its_time_of_week():
+def test_a_fix_is_given_once_and_its_age_follows_from_its_time_of_week():
     d = decoder()
     out = []
     for i in range(40):  # 100 Hz, with fixes of 5 Hz that are 80 ms old; over the end of a week
@@ -226,11 +226,11 @@ def test_a_fix_is_given_once_and_is_as_old_as_its_time_of_week():
     assert all(m.values == RATES for m in rates)
     assert all(m.values == pytest.approx(EXPECTED_FIX) for m in fixes)
     assert [b.t - a.t for a, b in itertools.pairwise(fixes)] == [2 * 10**8] * (len(fixes) - 1)
-    newest = fixes[1:]  # the first message does not have a fix that has just come
+    newest = fixes[1:]  # the fix in the first message may be older
     assert all(80 * 10**6 <= m.arrival - m.t < 90 * 10**6 for m in newest)
 
 
-def test_outputs_by_either_time_of_the_device_are_both_on_its_clock():
+def test_time_startup_and_time_gps_are_mapped_to_the_same_clock():
     """TimeStartup with the rates, TimeGps with the fixes, each stamped 5 to 9 ms before it arrives."""
     d = decoder()
     out = []
@@ -249,7 +249,7 @@ def test_outputs_by_either_time_of_the_device_are_both_on_its_clock():
     assert all((m.t - 5 * 10**6) % 10**7 == 0 for m in settled)
 
 
-def test_a_fix_in_text_is_given_once():
+def test_a_fix_in_ascii_output_is_given_once():
     d = decoder()
     out = []
     for i in range(80):  # 40 Hz, with fixes of 5 Hz
@@ -262,7 +262,7 @@ def test_a_fix_in_text_is_given_once():
     assert len([m for m in out if "imu.wx" in m.values]) == 80
 
 
-def test_a_fix_without_the_time_of_the_message_counts_as_measured_with_it():
+def test_a_fix_in_a_message_without_time_has_the_time_of_the_rates():
     d = decoder(latency=0.002)
     message = vectornav_binary(
         {0: 0x0020, 3: FIX}, struct.pack("<3f", *RATES.values()) + fix_payload(5 * 10**9)
@@ -279,7 +279,7 @@ def test_the_second_receiver_has_its_own_channels():
 @pytest.mark.parametrize(
     ("kind", "quality"), [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (7, 5), (8, 4), (5, None), (200, None)]
 )
-def test_the_kind_of_fix_is_a_quality_of_nmea(kind, quality):
+def test_the_kind_of_fix_gives_the_nmea_quality(kind, quality):
     d = decoder()
     out = d.feed(with_fix(10**9, WEEK, 0, kind=kind), 10**9)
     if quality is None:
@@ -309,7 +309,8 @@ def ins(mode, status=True):
 
 
 REFERENCE = {
-    # yaw from north, clockwise, with pitch up; here from east, counter-clockwise, with pitch down
+    # The device gives yaw clockwise from north, and pitch positive upwards; the channels have yaw
+    # counter-clockwise from east, and pitch positive downwards.
     **{
         "reference.yaw": math.radians(60),
         "reference.pitch": math.radians(-2),

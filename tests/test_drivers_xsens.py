@@ -1,4 +1,4 @@
-"""Xsens MTData2: captured messages of an MTi-300, and what is peculiar to the protocol."""
+"""Xsens MTData2: captured messages of an MTi-300, and details of the protocol."""
 
 import math
 import struct
@@ -64,7 +64,7 @@ def test_fixed_point_with_20_bits_of_fraction_as_captured():
     )
 
 
-def test_messages_of_other_kinds_and_without_data_are_understood_and_passed_over():
+def test_messages_of_other_kinds_or_without_data_are_counted_and_skipped():
     d = decoder()
     goto_config_ack, output_configuration = (
         bytes.fromhex("faff3100d0"),
@@ -92,7 +92,7 @@ def test_extended_length():
         "40200c" + "7f800000" * 3,  # infinite
     ],
 )
-def test_values_that_are_none_are_counted(data):
+def test_values_of_wrong_size_or_not_finite_are_counted(data):
     d = decoder()
     assert d.feed(xbus_message(MTDATA2, bytes.fromhex(data)), 0) == []
     assert d.counters["out_of_range"] == 1
@@ -114,7 +114,7 @@ def test_gaps_of_the_packet_counter_are_counted():
     assert d.counters["messages"] == 12
 
 
-def test_the_sample_time_takes_the_jitter_out():
+def test_the_sample_time_removes_the_jitter_of_arrivals():
     d, e = decoder(), XsensEncoder()
     values = {"imu.ax": 0.0, "imu.ay": 0.0, "imu.az": 9.81}
     arrivals = [i * 10_000_000 + (4_000_000 if i % 3 else 0) for i in range(30)]
@@ -158,7 +158,7 @@ FIX = {
 }
 
 
-def test_a_fix_of_the_receiver_is_as_old_as_both_times_of_day_say():
+def test_the_age_of_a_fix_is_the_difference_of_the_two_times_of_day():
     _, (m,) = fed(utc(350_000_000), gnss(nano=200_000_000))
     at = datetime(2026, 11, 22, 10, 5, 7, 200_000, tzinfo=UTC).timestamp()
     assert m.values == pytest.approx({**FIX, "gnss.utc": at})
@@ -178,12 +178,12 @@ def test_a_fix_of_the_receiver_is_as_old_as_both_times_of_day_say():
         (packet(0x1010, "IH6B", 0, 2026, 13, 22, 10, 5, 7, 7), gnss()),
     ],
 )
-def test_a_fix_of_unknown_age_counts_as_measured_with_the_message(packets):
+def test_a_fix_of_unknown_age_has_the_time_of_its_message(packets):
     _, (m,) = fed(*packets)
     assert m.t == m.arrival
 
 
-def test_without_a_fix_or_with_an_impossible_one_nothing_is_measured():
+def test_without_a_possible_fix_no_position_is_measured():
     _, (m,) = fed(gnss(fix=0, flags=0))
     assert m.values == {"gnss.quality": 0.0}
     for bad in (gnss(latitude=910_000_000), gnss()[:2] + b"\x20" + gnss()[3:35]):
@@ -194,7 +194,7 @@ def test_without_a_fix_or_with_an_impossible_one_nothing_is_measured():
 
 VALID = packet(0xE020, "I", 0b110)
 PLACE = packet(0x5040, "2f", 47.25, 8.5) + packet(0x5020, "f", 412.5)
-SYSTEMS = {  # the same: heading 30° from north, nose 2° up, rolled 1° to the left; 3 north, -4 east, 0.5 down
+SYSTEMS = {  # one motion: heading 30° from north, nose 2° up, rolled 1° to the left; 3 north, -4 east, 0.5 down
     "ENU": packet(0x2030, "3f", -1.0, -2.0, 60.0) + packet(0xD010, "3f", -4.0, 3.0, -0.5),
     "NED": packet(0x2034, "3f", -1.0, 2.0, 30.0) + packet(0xD014, "3f", 3.0, -4.0, 0.5),
     "NWU": packet(0x2038, "3f", -1.0, -2.0, -30.0) + packet(0xD018, "3f", 3.0, 4.0, -0.5),
@@ -219,5 +219,5 @@ def test_the_solution_of_the_navigation_filter_is_a_reference(system):
 @pytest.mark.parametrize(
     "packets", [(PLACE, SYSTEMS["ENU"]), (PLACE, packet(0xE020, "I", 0b100)), (SYSTEMS["ENU"][:15], VALID)]
 )
-def test_a_solution_that_is_not_valid_or_has_no_receiver_is_no_reference(packets):
+def test_a_solution_with_invalid_status_or_with_attitude_alone_is_no_reference(packets):
     assert fed(*packets)[1] == []

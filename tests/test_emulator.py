@@ -1,4 +1,4 @@
-"""The process of the emulated devices: its life, its faults, and drives without end."""
+"""Emulated devices: their process, injected faults, and drives repeated in laps."""
 
 import math
 import os
@@ -24,7 +24,7 @@ MS = 1_000_000
 
 
 def children():
-    """Processes whose parent is this one, those included that have ended and were not waited for."""
+    """Child processes of this one, including those that have ended but were not waited for."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -43,7 +43,7 @@ def imu(folder):
     return {"imu": ("xsens", XsensOptions(port=str(folder / "imu")))}
 
 
-def test_nothing_is_left_behind(tmp_path):
+def test_a_closed_emulator_leaves_no_process_terminal_or_descriptor(tmp_path):
     with Emulator(imu(tmp_path)):  # starts multiprocessing's own helper, which stays
         pass
     processes, files = children(), descriptors()
@@ -65,7 +65,7 @@ def test_nothing_is_left_behind(tmp_path):
     assert descriptors() == files
 
 
-def test_a_killed_emulator_is_an_error_here_and_a_lost_device_there(tmp_path):
+def test_a_killed_emulator_is_an_error_for_its_program_and_a_lost_device_for_the_driver(tmp_path):
     devices = imu(tmp_path)
     driver = Xsens("imu", devices["imu"][1], print)
     before = children()
@@ -99,7 +99,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_it_ends_with_the_program_that_started_it(tmp_path, number):
+def test_the_emulator_ends_with_the_program_that_started_it(tmp_path, number):
     script = tmp_path / "owner.py"
     script.write_text(OWNER)
     owner = subprocess.Popen(
@@ -116,7 +116,7 @@ def test_it_ends_with_the_program_that_started_it(tmp_path, number):
     wait_until(lambda: not os.path.lexists(tmp_path / "imu"))
 
 
-def test_ctrl_c_is_left_to_the_program(tmp_path):
+def test_the_emulator_ignores_ctrl_c(tmp_path):
     before = children()
     with Emulator(imu(tmp_path)) as emulator:
         for pid in children() - before:
@@ -124,7 +124,7 @@ def test_ctrl_c_is_left_to_the_program(tmp_path):
         assert not emulator.report().done
 
 
-def test_what_cannot_be_emulated_is_one_line(tmp_path):
+def test_unknown_kinds_of_devices_devices_and_folders_are_errors(tmp_path):
     with pytest.raises(UsageError, match="no emulation of 'lidar': expected one of can, nmea"):
         Emulator({"lidar": ("lidar", None)})
     with pytest.raises(UsageError, match="no device 'gnss' for a fault: expected one of imu"):
@@ -134,7 +134,7 @@ def test_what_cannot_be_emulated_is_one_line(tmp_path):
 
 
 class Line:
-    """A device that keeps what it sends; `time` is that of the log."""
+    """A device that keeps the messages it sends."""
 
     channels = tuple(IMU)
 
@@ -162,7 +162,7 @@ class Line:
 
 
 def play(measurements, faults=()):
-    """The device after a play that waits for nothing."""
+    """Play measurements without waiting; returns the device."""
     line = Line()
     player = Player({"imu": line}, measurements, faults, timed=["imu"])
     player.play(0, lambda _: True)
@@ -188,7 +188,7 @@ def test_without_faults_everything_is_sent():
     assert yaw_rates([]) == list(range(100))
 
 
-def test_faults_of_sensors_hold_in_their_windows():
+def test_sensor_faults_act_only_in_their_time_windows():
     window = {"channels": ["imu.wz"], "begin": 0.3, "end": 0.5}
     assert yaw_rates([Freeze(**window)]) == [*range(30), *[29] * 20, *range(50, 100)]
     assert yaw_rates([Offset(**window, by=100.0)]) == [k + 100 * (30 <= k < 50) for k in range(100)]
@@ -200,7 +200,7 @@ def test_faults_of_sensors_hold_in_their_windows():
     assert yaw_rates([Silence(**window)]) == [*range(30), *range(50, 100)]
 
 
-def test_rates_are_multiplied_in_order_of_time():
+def test_multiplied_messages_are_sent_in_order_of_time():
     line = play(LOG, [Multiply(channels=["imu."], begin=0.3, end=0.5, times=3, interval=0.0125)])
     found = [values["imu.wz"] for values in decode(line)]
     assert len(found) == 100 + 2 * 20
@@ -208,7 +208,7 @@ def test_rates_are_multiplied_in_order_of_time():
     assert found[28:36] == [28, 29, 30, 31, 30, 32, 31, 30]  # at 300, 310, 312.5, 320, 322.5, 325 ms
 
 
-def test_faults_follow_one_another_and_devices_are_unplugged():
+def test_faults_are_applied_in_order_and_devices_are_unplugged():
     faults = [
         Offset(channels=["imu.wz"], by=1.0),
         Offset(channels=["imu.wz"], by=0.0, factor=2.0),
@@ -230,7 +230,7 @@ def test_noise_is_reproducible_and_limited_to_its_window():
     assert play(LOG, [noise]).sent != play(LOG, [BadLine(device="imu", begin=0.2, end=0.8, garbage=0.3)]).sent
 
 
-def test_a_fault_of_ones_own(tmp_path):
+def test_a_user_defined_fault_is_applied(tmp_path):
     class Swap:
         def apply(self, m, t):
             yield Measurement(m.source, m.t, m.arrival, m.values | {"imu.wz": -1.0})
@@ -249,7 +249,7 @@ def test_a_measurement_goes_to_the_device_that_it_names():
     assert (len(one.sent), len(two.sent)) == (2, 2)
 
 
-def test_a_play_ends_early():
+def test_playback_can_be_ended_early():
     line, calls = Line(), iter(range(1000))
     player = Player({"imu": line}, LOG)
     player.play(0, lambda _: next(calls) < 10)
@@ -257,8 +257,8 @@ def test_a_play_ends_early():
     assert not player.report().done
 
 
-def test_laps_continue_one_another():
-    """A car on a circle: time, angles and places go on; nothing else changes."""
+def test_laps_continue_time_and_wheel_angles():
+    """From lap to lap, time and wheel angles continue; other channels repeat."""
     lap = [
         Measurement("imu", k * 100 * MS, k * 100 * MS, {"imu.wz": math.sin(k), "wheel.fl.angle": 0.5 * k})
         for k in range(10)
@@ -274,19 +274,19 @@ def test_laps_continue_one_another():
     ("sent", "ratio", "read"),
     [
         (bytes(range(256)), 1.0, bytes(range(256))),
-        (bytes(range(256)), 1.03, bytes(range(256))),  # half a bit in ten is what a port bears
+        (bytes(range(256)), 1.03, bytes(range(256))),  # a port tolerates half a bit in ten
         (b"\xff", 0.1, b"\x00"),  # the start bit alone lasts a whole byte: a break
         (b"\xff", 0.5, b"\xfe"),  # the start bit reads as start bit and lowest bit
         (b"\xff", 0.25, b"\xf8"),
-        (b"\x00", 10.0, b"\xff"),  # all of it in the port's start bit
+        (b"\x00", 10.0, b"\xff"),  # all bits within the port's start bit
         (b"\xff", 10.0, b""),  # over before the middle of the port's start bit
     ],
 )
-def test_bytes_at_another_baud_rate_are_what_a_port_samples(sent, ratio, read):
+def test_bytes_at_another_baud_rate_are_read_as_the_port_samples_them(sent, ratio, read):
     assert read_at(sent, ratio) == read
 
 
-def test_a_device_at_another_baud_rate_sends_garbage_while_it_lasts():
+def test_a_wrong_baud_rate_changes_the_bytes_of_a_device():
     fault = WrongBaud(device="imu", ratio=0.5, begin=0.2, end=0.8)
     assert play(LOG, [fault]).sent != play(LOG).sent
     assert play(LOG, [WrongBaud(device="imu", ratio=1.0)]).sent == play(LOG).sent

@@ -1,4 +1,4 @@
-"""Channels that there are not, and values that are none, are named in the condition, and do not reach the filter."""
+"""Unknown channels, and values that are not finite, are reported in the condition and do not reach the filter."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SECONDS = 3.0
 
 
 def run(spoil: Callable[[float, Values], Values]) -> tuple[list[Condition], list[bytes]]:
-    """Conditions in their order, and estimates, of a drive whose measurements are changed, given their time in s."""
+    """Conditions in order, and estimates, of a drive. `spoil` changes the values, given their time in s."""
     estimator = Estimator(vehicled.load_configuration("prototype"))
     conditions, estimates = [], []
     for t, measurements, _ in steps(cruise(SECONDS).measurements()):
@@ -33,8 +33,8 @@ def sound() -> list[bytes]:
     return run(lambda t, values: values)[1]
 
 
-def test_a_channel_that_there_is_not_is_a_fault_and_changes_nothing(sound: list[bytes]) -> None:
-    """From the first step on, as a filter that never starts for that gives no other reason."""
+def test_an_unknown_channel_is_a_fault_and_does_not_change_the_estimates(sound: list[bytes]) -> None:
+    """The fault is reported before the filter starts, too: it may be the reason why the filter does not start."""
     more = {"imu.wq": 0.1, "battery.voltage": math.nan}
     conditions, estimates = run(lambda t, values: values | (more if "imu.wz" in values else {}))
     assert estimates == sound
@@ -48,14 +48,14 @@ def test_a_channel_that_there_is_not_is_a_fault_and_changes_nothing(sound: list[
     assert len(conditions) < 10
 
 
-def test_any_number_of_them_is_named_by_the_first_ones() -> None:
+def test_of_many_unknown_channels_at_most_eight_are_reported() -> None:
     conditions, _ = run(lambda t, values: values | {f"a.{round(1e3 * t)}": 0.0})
     assert 1 <= len([f for f in conditions[-1].faults if f.source.startswith("a.")]) <= 8
 
 
 @pytest.mark.parametrize("channel", ["imu.wz", "steer.rack", "wheel.fl.angle", "gnss.lat"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_values_that_are_not_finite_are_named_as_impossible_ones(channel: str, value: float) -> None:
+def test_values_that_are_not_finite_are_reported_as_impossible(channel: str, value: float) -> None:
     conditions, estimates = run(
         lambda t, values: values | ({channel: value} if channel in values and t > 1.5 else {})
     )

@@ -24,7 +24,7 @@ DEGREES_PER_METRE = 1 / 111e3
 
 @pytest.fixture
 def run() -> Run:
-    """Of a parked car, which goes on after it."""
+    """A run of a parked car; tests continue its estimator."""
     return Run(prototype(), steps(parked(2.0).measurements()))
 
 
@@ -41,7 +41,7 @@ def step_on(run: Run, n: int = 5) -> Estimate:
     return estimate
 
 
-def test_set_position_puts_the_car_there(run, running):
+def test_set_position_moves_the_car_to_the_given_position(run, running):
     assert running.command("set_position", {"x": 12.0, "y": -7.0, "yaw": 1.2, "sigma": 0.5}) == {}
     estimate = step_on(run)
     assert (estimate["x"], estimate["y"], estimate["yaw"]) == pytest.approx((12.0, -7.0, 1.2), abs=1e-3)
@@ -50,8 +50,8 @@ def test_set_position_puts_the_car_there(run, running):
     assert running.status()["state"] == "running"
 
 
-def test_set_position_puts_a_car_there_whose_fixes_are_late():
-    """What the time of fixes makes of a place is no part of one that is given."""
+def test_set_position_does_not_depend_on_the_latency_of_fixes():
+    """The estimated latency of fixes does not shift a position that is set by command."""
     given = steps(mixed(12.5).measurements(1, gnss="rtk"))
     estimator, begin = Estimator(prototype()), 12.02 * SECOND
     for t, measurements, _ in given:
@@ -65,7 +65,7 @@ def test_set_position_puts_a_car_there_whose_fixes_are_late():
     assert np.array([estimate["x"], estimate["y"]]) - way == pytest.approx([100.0, 50.0], abs=0.003)
 
 
-def test_set_position_takes_places_on_the_earth(run, running):
+def test_set_position_accepts_latitude_and_longitude(run, running):
     running.command("set_position", {"lat": 43.33 + 100 * DEGREES_PER_METRE, "lon": -8.41})
     estimate = step_on(run)
     assert (estimate["x"], estimate["y"]) == pytest.approx((0.0, 100.0), abs=0.2)
@@ -83,7 +83,7 @@ def test_set_position_takes_places_on_the_earth(run, running):
         {"x": None, "y": 1.0},
     ],
 )
-def test_set_position_reports_what_is_wrong(run, running, arguments):
+def test_set_position_reports_invalid_arguments(run, running, arguments):
     with pytest.raises(UsageError, match="set_position: "):
         running.command("set_position", arguments)
     assert np.isfinite(step_on(run)["x"])
@@ -111,7 +111,7 @@ def test_set_position_before_the_start_and_unknown_commands_are_rejected():
         e.command("sing", {})
 
 
-def test_reset_waits_for_a_start_again(running):
+def test_reset_waits_for_a_new_start(running):
     running.command("reset", {})
     assert running.status()["state"] == "waiting"
     assert running.step(running_time := 10 * SECOND, []) is None
@@ -119,8 +119,8 @@ def test_reset_waits_for_a_start_again(running):
     assert running.status()["restarts"] == 1
 
 
-def test_reloaded_settings_of_the_start_hold_for_fixes_to_come():
-    """A filter that started without a receiver: the first fix is expected with the position's σ of now."""
+def test_reloaded_start_settings_apply_to_the_first_fix():
+    """The filter starts without a receiver; the first fix then comes after the position's σ has been reloaded."""
     given = steps(m for m in parked(5.0).measurements() if "gnss.lat" not in m.values or m.t > 4 * SECOND)
     e = Estimator(prototype())
     Run(prototype(), given[:900], estimator=e)
@@ -160,7 +160,7 @@ def test_reload_noise_changes_the_noise_and_nothing_else():
         {"sensors": {"vehicle_speed": {"noise": math.nan}}, "filter": {}},
     ],
 )
-def test_reload_noise_reports_what_is_wrong_and_changes_nothing(run, running, arguments):
+def test_reload_noise_reports_invalid_arguments_and_estimation_continues(run, running, arguments):
     with pytest.raises(UsageError, match="reload_noise: "):
         running.command("reload_noise", arguments)
     assert np.isfinite(step_on(run)["x"])

@@ -1,4 +1,4 @@
-"""What an estimator says of itself: its state, which sources it does without, and when that changed."""
+"""The condition that an estimator reports: its state, the sources at fault, and since when."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bend() -> Drive:
 def conditions(
     given: list[Measurement], during: Callable[[Estimator, float], None] = lambda *_: None
 ) -> list[Condition]:
-    """All that an estimator was in over a drive, in order."""
+    """All conditions of an estimator over a drive, in order."""
     estimator = Estimator(prototype())
     found = [estimator.condition]
     for step in steps(given):
@@ -46,7 +46,7 @@ def conditions(
 def spoilt(
     given: list[Measurement], prefix: str, change: Callable[[float], float | None]
 ) -> list[Measurement]:
-    """With the channels of that prefix changed from BEGIN to END, or missing for None."""
+    """Measurements with the channels of a prefix changed from BEGIN to END, or left out where `change` gives None."""
     found = []
     for m in given:
         values: dict[str, float] = {}
@@ -93,7 +93,7 @@ def test_a_source_that_fails_is_named_within_half_a_second(bend, prefix, change,
 
 
 def test_sources_that_never_measured_are_no_fault(bend):
-    """Only a gyroscope and wheels."""
+    """The car has only a gyroscope and wheel sensors."""
     given = without(bend.measurements(), "gnss", "imu.a", "steer", "torque", "brake", "vehicle")
     assert {c.state for c in conditions(given)} == {"waiting", "running"}
 
@@ -109,8 +109,8 @@ def test_a_source_is_active_only_while_it_is_used(bend):
     assert {s for t, s in seen if 1.0 < t < BEGIN or t > END + 1.0} == {"active"}
 
 
-def test_restarts_without_end_become_failures(bend):
-    """A filter that is thrown off the road twice a second."""
+def test_repeated_restarts_become_a_failure_and_delay_the_next_start(bend):
+    """The state of the filter is disturbed twice a second, so that it restarts each time."""
     thrown = [0.0]
 
     def throw(estimator: Estimator, t: float) -> None:
@@ -128,7 +128,7 @@ def test_restarts_without_end_become_failures(bend):
     assert (after.since - failed[0].since) * 1e-9 == pytest.approx(2.0, abs=0.01)
 
 
-def test_a_fault_whose_numbers_change_lasts_since_it_came():
+def test_a_fault_keeps_its_begin_when_only_numbers_in_its_reason_change():
     restarts, condition = Restarts(), Condition()
     for t, largest in enumerate((8, 59.5, "1e+03"), start=5):
         fault = SourceFault("steer.wheel", f"values up to {largest} seem to be in deg", ())
@@ -138,7 +138,7 @@ def test_a_fault_whose_numbers_change_lasts_since_it_came():
     assert restarts.describe(condition, 9, True, True, (silent,)).since == 9
 
 
-def test_waits_double_up_to_a_minute_and_are_forgotten():
+def test_waits_double_up_to_a_minute_and_begin_anew_after_a_pause():
     backoff, t, waits = Backoff(), 0, []
     for _ in range(10):
         due = backoff.schedule(t)
@@ -161,7 +161,7 @@ def test_impossible_estimates_are_found():
 
 
 @pytest.mark.parametrize(("speed", "is_within"), [(20.0, True), (201.0, False), (math.nan, False)])
-def test_an_estimate_is_within_bounds_only_if_no_column_is_beyond_its_own(speed, is_within):
+def test_an_estimate_is_within_bounds_only_if_every_column_is(speed, is_within):
     f = filter_rig.new_filter()
     f.set_bounds(PER_BOUND)
     filter_rig.place(f, np.array([0.0, 0.0, f.car.design_height]), 0.3, 20.0)
@@ -172,8 +172,8 @@ def test_an_estimate_is_within_bounds_only_if_no_column_is_beyond_its_own(speed,
     assert f.is_within_bounds == is_within
 
 
-def test_what_has_waited_in_a_buffer_is_no_start(bend):
-    """After a pause of the PC, lines give what they had kept: a start with that would be where the car was."""
+def test_measurements_that_waited_in_a_buffer_do_not_start_the_filter(bend):
+    """After a pause of the PC, lines deliver buffered data. A start from these would use a past position."""
     estimator = Estimator(prototype())
     for step in steps(bend.measurements()):
         if step.t > SECOND:

@@ -12,7 +12,7 @@ _runs: dict[tuple[str, int], Run] = {}
 
 
 def run(gnss: str, seed: int) -> Run:
-    """Cut to the drive."""
+    """A run on the mixed drive, without the estimates after its end."""
     if (gnss, seed) not in _runs:
         made = Run(prototype(), steps(mixed(SECONDS).measurements(seed, gnss=gnss)))
         keep = made.t <= SECONDS * 1e9
@@ -38,8 +38,8 @@ def test_errors_with_rtk_are_below_the_promised_figures(seed):
 
 
 @pytest.mark.slow
-def test_conventional_gnss_halves_its_own_error_and_keeps_sideslip():
-    """Over the seeds: 25 s say little about an error that wanders over minutes."""
+def test_conventional_gnss_keeps_sideslip_and_has_half_the_receivers_error():
+    """Evaluated over all seeds: one drive of 25 s says little about an error that wanders over minutes."""
     truth = mixed(SECONDS)
     own, horizontal, sideslip = [], [], []
     for seed in SEEDS:
@@ -47,7 +47,7 @@ def test_conventional_gnss_halves_its_own_error_and_keeps_sideslip():
         moving = truth.truth(r.t, "vx") > 1.0
         horizontal.append(rms(np.hypot(r.error(truth, "x"), r.error(truth, "y"))))
         sideslip.append(np.degrees(rms(r.error(truth, "sideslip")[moving])))
-        # What the receiver was off by: innovation against where the filter is, plus where that is off.
+        # Error of the receiver: its innovation plus the error of the estimate.
         seen = [i for i in r.of("gnss.position") if i.fused and i.t <= SECONDS * 1e9]
         there = np.array([i.t for i in seen])
         off = [np.interp(there, r.t, r.error(truth, c)) for c in ("x", "y")]
@@ -58,10 +58,13 @@ def test_conventional_gnss_halves_its_own_error_and_keeps_sideslip():
 
 
 @pytest.mark.parametrize("gnss", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
-def test_innovations_are_as_large_as_expected(gnss):
-    """Mean normalised innovation squared per degree of freedom, over the seeds: what is promised of the whole
-    drive, of its first 25 s too. Of the gyroscopes it is promised of the yaw rate: for roll and pitch the settings
-    add what suspensions differ by from the model, `model_error`, and these do not."""
+def test_innovations_agree_with_their_variances(gnss):
+    """Mean normalised innovation squared (NIS) per degree of freedom, over the seeds, is within its bounds.
+
+    The bounds promised for the whole drive also hold for its first 25 s. Of the gyroscopes only the yaw rate is
+    tested: for roll and pitch rates the settings add `model_error` for suspensions that differ from the model, and
+    the suspension simulated here does not.
+    """
     total: dict[str, list[float]] = {}
     for seed in SEEDS:
         for i in run(gnss, seed).innovations:
@@ -87,9 +90,10 @@ NIS = {
     "gnss.speed": (0.6, 1.25),
     "gnss.course": (0.5, 1.1),
 }
-"""Bounds of the sensors that do not have 0.8 to 1.25: yaw rate, accelerations, velocity and slip are predicted for
-cars that differ more from their model than this plant does, of accelerations also for cars that roll otherwise. Over
-seeds 0 to 2 and both receivers: 0.54 to 0.68, 0.49 to 0.68, 0.75 to 0.83, 0.76 to 1.02 and 0.58 to 0.98."""
+"""Bounds of NIS for sensors whose bounds are not 0.8 to 1.25. The variances of yaw rate, accelerations, velocity and
+slip allow for cars that differ more from their model than this plant, those of accelerations also for cars that roll
+differently. Measured over seeds 0 to 2 and both receivers, in this order: 0.54 to 0.68, 0.49 to 0.68, 0.75 to 0.83,
+0.76 to 1.02 and 0.58 to 0.98."""
 NEES = {
     ("place", "rtk"): (0.15, 1.0),
     ("place", "conventional"): (0.35, 2.0),
@@ -100,13 +104,13 @@ NEES = {
     ("sideslip", "rtk"): (0.07, 1.0),
     ("sideslip", "conventional"): (0.1, 1.0),
 }
-"""Least and greatest mean normalised estimation error squared per degree of freedom. An error lasts for seconds, so
-that 20 s have few independent ones: the mean of three drives (seeds 0 to 8) is 0.18 to 0.28 and 0.63 to 1.50 in the
-place, 0.47 to 0.65 and 0.47 to 0.92 in the speed, RTK and conventional. Beside RTK it is below 0.5 in the place, as
-the latency here is exactly the configured one, and may be a millisecond off. So it is in heading (0.06 to 0.14; 0.25
-to 0.34) and sideslip (0.10 to 0.15; 0.16 to 0.28): their σ begins as of cars whose tyres make other forces than the
-model, and takes longer than 20 s to become that of this plant, whose model is all but its own. More than 1 would be
-overconfident on the plant that is closest to the model."""
+"""Least and greatest mean normalised estimation error squared (NEES) per degree of freedom. An error lasts for
+seconds, so that 20 s have few independent errors. The means of three drives (seeds 0 to 8), with RTK and conventional
+GNSS, are 0.18 to 0.28 and 0.63 to 1.50 for the position, 0.47 to 0.65 and 0.47 to 0.92 for the speed. With RTK the
+NEES of the position is below 0.5, because the latency here is exactly the configured one, while the filter allows for
+a millisecond of error. NEES is also low for heading (0.06 to 0.14; 0.25 to 0.34) and sideslip (0.10 to 0.15; 0.16 to
+0.28): their initial σ allows for tyre forces that differ from the model, and takes longer than 20 s to decrease to
+the errors of this plant, which is close to its model. More than 1 would be overconfident on such a plant."""
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ overconfident on the plant that is closest to the model."""
     [pytest.param(*case, marks=pytest.mark.slow) if "conventional" in case else case for case in NEES],
 )
 def test_errors_are_as_large_as_their_standard_deviations(quantity, gnss):
-    """Mean over the seeds within its bounds; beyond 4 σ at most 0.1 s of a drive (over seeds 0 to 8: nothing)."""
+    """Mean NEES is within its bounds. Errors exceed 4 σ for at most 0.1 s of a drive (never in seeds 0 to 8)."""
     truth = mixed(SECONDS)
     squares = []
     for seed in SEEDS:
@@ -128,13 +132,13 @@ def test_errors_are_as_large_as_their_standard_deviations(quantity, gnss):
     assert (nees > 16.0).mean() < 0.005
 
 
-def test_gates_reject_hardly_anything_of_good_sensors():
+def test_gates_accept_almost_all_observations_of_good_sensors():
     for seed in SEEDS:
         evaluated = [i for i in run("rtk", seed).innovations if not np.isnan(i.nis)]
         assert np.mean([i.fused for i in evaluated]) > 0.998
 
 
-def test_one_record_for_every_observation():
+def test_every_observation_has_one_innovation_record():
     r = run("rtk", 0)
     measured = [m for m in mixed(SECONDS).measurements(0, gnss="rtk") if m.arrival > r.t[0]]
     assert len(r.of("imu.gyro")) == sum("imu.wx" in m.values for m in measured)

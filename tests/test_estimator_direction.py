@@ -1,4 +1,4 @@
-"""Cars that go backwards, and speeds that do not say so: the buses of most cars send magnitudes."""
+"""Cars that reverse while their speed sensors give magnitudes, as on the buses of most cars."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from vehicled.sources.gnss.fixes import Baseline
 from vehicled.sources.speeds.wheels import WheelSpeeds
 
 UNKNOWN = "torque.", "brake."
-"""What shows the direction, too."""
+"""Beginnings of other channels that show the direction of travel."""
 
 
 def as_magnitudes(given: Iterable[Measurement], *beginnings: str) -> list[Measurement]:
@@ -31,7 +31,7 @@ def as_magnitudes(given: Iterable[Measurement], *beginnings: str) -> list[Measur
 
 
 def find_worst(run: Run, drive: Drive, since: float) -> float:
-    """Of position, heading and velocity, in standard deviations."""
+    """Largest error of position, heading and velocity, in standard deviations."""
     later = (run.t > since * SECOND) & (run.t <= drive.end)
     return max(
         np.max(np.abs(run.error(drive, c))[later] / run[f"sigma.{c}"][later])
@@ -41,7 +41,7 @@ def find_worst(run: Run, drive: Drive, since: float) -> float:
 
 @pytest.fixture(scope="module")
 def backing() -> Drive:
-    """It stands, and goes backwards into a bend."""
+    """The car stands, then reverses into a bend."""
     inputs = DriveInputs(
         rack=[(4.0, 0.0), (5.0, 0.02)], rear_torque=[(1.5, 0.0), (1.8, -450.0), (4.0, -450.0), (4.3, -80.0)]
     )
@@ -51,14 +51,14 @@ def backing() -> Drive:
 
 @pytest.fixture(scope="module")
 def reverse() -> Drive:
-    """It goes backwards from the first instant, and into a bend after 2 s."""
+    """The car reverses from the first instant, and into a bend after 2 s."""
     inputs = DriveInputs(rack=[(2.0, 0.0), (3.0, 0.02)], rear_torque=-80.0)
     initial = InitialMotion(speed=-4.0, yaw=0.7)
     return Drive(Scenario(duration=8.0, initial=initial, inputs=inputs, plant=STANDARD_ERRORS))
 
 
 @pytest.mark.parametrize("receiver", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
-def test_a_car_that_backs_out_is_followed_where_its_speed_is_a_magnitude(backing, receiver):
+def test_a_reversing_car_is_followed_when_its_speed_is_a_magnitude(backing, receiver):
     assert backing.truth(np.array([6 * SECOND]), "vx")[0] < -2.0
     given = as_magnitudes(without(backing.measurements(5, gnss=receiver), "wheel.", *UNKNOWN), "vehicle.")
     run = Run(prototype(), steps(given))
@@ -68,7 +68,7 @@ def test_a_car_that_backs_out_is_followed_where_its_speed_is_a_magnitude(backing
 
 
 @pytest.mark.slow
-def test_so_is_one_whose_wheels_send_magnitudes_as_well(backing):
+def test_a_reversing_car_is_followed_when_wheel_speeds_are_magnitudes_too(backing):
     configuration = with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds())
     given = backing.measurements(
         5, gnss="rtk", wheel_angles=None, wheel_speeds=SimulatedSignal(rate=50.0, noise=0.05)
@@ -78,7 +78,7 @@ def test_so_is_one_whose_wheels_send_magnitudes_as_well(backing):
     assert find_worst(run, backing, since=5.5) < 4.0
 
 
-def test_counters_that_count_upwards_in_reverse_are_followed(backing):
+def test_wheel_angles_that_count_upwards_in_reverse_are_used(backing):
     given, last, counted = [], {}, {}
     for m in as_magnitudes(backing.measurements(5, gnss="rtk"), "vehicle."):
         values = dict(m.values)
@@ -94,7 +94,7 @@ def test_counters_that_count_upwards_in_reverse_are_followed(backing):
     assert find_worst(run, backing, since=5.5) < 4.0
 
 
-def test_wheels_that_turn_backwards_give_the_direction_of_a_start(reverse):
+def test_signed_wheel_angles_give_the_direction_at_the_start(reverse):
     given = [m for m in reverse.measurements(5, gnss="rtk") if m.arrival < 1.5 * SECOND]
     run = Run(prototype(), steps(as_magnitudes(given, "vehicle.")))
     assert run.t[0] < 0.15 * SECOND
@@ -102,8 +102,8 @@ def test_wheels_that_turn_backwards_give_the_direction_of_a_start(reverse):
     assert find_worst(run, reverse, since=1.0) < 4.0
 
 
-def test_a_heading_by_two_antennas_gives_the_direction_of_a_start(reverse):
-    """The course is opposite."""
+def test_a_two_antenna_heading_gives_the_direction_at_the_start(reverse):
+    """The course over ground is opposite to the heading."""
     configuration = equipped(Baseline())
     receiver = dataclasses.replace(RTK, heading=0.005)
     measured = reverse.mounted(configuration).measurements(5, gnss=receiver)
@@ -114,8 +114,8 @@ def test_a_heading_by_two_antennas_gives_the_direction_of_a_start(reverse):
 
 
 @pytest.mark.parametrize("speed", ["vehicle.", pytest.param("", marks=pytest.mark.slow)])
-def test_a_bend_shows_that_a_car_began_in_reverse(reverse, speed):
-    """Nothing that has a sign measures its speed; until then it is taken to go forwards."""
+def test_a_bend_shows_that_a_car_reversed_from_the_start(reverse, speed):
+    """No signed speed is measured. Before the bend the estimator assumes that the car goes forwards."""
     given = without(reverse.measurements(5, gnss="rtk"), "wheel.", *UNKNOWN, *([] if speed else ["vehicle."]))
     run = Run(prototype(), steps(as_magnitudes(given, "vehicle.")))
     assert run["vx"][run.t < 2 * SECOND].min() > 3.0

@@ -1,4 +1,4 @@
-"""Cars with drive at other wheels and with other differentials, simulated and estimated."""
+"""Cars with other driven wheels and other differentials, simulated and estimated."""
 
 import dataclasses
 from functools import cache
@@ -19,7 +19,7 @@ LOCKED = Differential(kind="locked")
 
 
 def car(driven: str = "rear", **differentials: Differential) -> Configuration:
-    """The prototype with that drive; differentials by axle."""
+    """The prototype with these driven wheels, and with differentials by axle."""
     vehicle = prototype().vehicle
     axles = {
         name: dataclasses.replace(getattr(vehicle, name), differential=d) for name, d in differentials.items()
@@ -44,7 +44,7 @@ def locked() -> Drive:
 
 
 def estimate(configuration: Configuration, measurements, seconds: float = SECONDS) -> Run:
-    """Cut to the drive."""
+    """A run without the estimates after the end of the drive."""
     made = Run(with_known_time(configuration), steps(measurements))
     assert made.summary.errors == 0, made.summary.last_error
     keep = made.t <= seconds * 1e9
@@ -53,7 +53,7 @@ def estimate(configuration: Configuration, measurements, seconds: float = SECOND
 
 
 def is_nominal(run: Run, truth: Drive) -> None:
-    """What is promised of the rear-driven prototype with RTK."""
+    """Assert the accuracy that is promised for the rear-driven prototype with RTK."""
     moving = truth.truth(run.t, "vx") > 1.0
     horizontal = np.hypot(run.error(truth, "x"), run.error(truth, "y"))
     assert rms(horizontal) < 0.03
@@ -78,12 +78,12 @@ def test_a_car_with_measured_torques_keeps_the_nominal_accuracy(driven, differen
     assert measured == {f"torque.{w}" for w in channels.split()}
     run = estimate(configuration, measurements)
     is_nominal(run, truth)
-    # Nothing is left for the unknown drive force.
+    # The estimate of the unknown drive force stays close to zero.
     assert abs(run.estimator.filter.slow.get(DRIVE_FORCE)[0]) < 0.02
 
 
-def test_the_unknown_force_takes_up_the_axle_that_is_not_measured():
-    """All wheels are driven, and the front ones measured: the rear share of the acceleration remains."""
+def test_the_unknown_drive_force_includes_the_axle_without_torque_sensors():
+    """All wheels are driven, only front torques are measured: the unknown force is the rear share of acceleration."""
     configuration, seconds = car("all"), 3.0  # while it accelerates
     truth = drive_of(configuration, seconds)
     run = estimate(configuration, without(truth.measurements(), "torque.r"), seconds)
@@ -100,8 +100,8 @@ def last(drive: Drive, channel: str) -> list:
     return [m for m in drive.measurements() if channel in m.values][-1:]
 
 
-def test_a_lock_that_is_known_gives_the_slip_of_its_wheels():
-    """Where no torque is measured: in bends a lock drags the inner wheel and drives the outer one."""
+def test_a_configured_differential_lock_improves_the_slip_of_its_wheels():
+    """No torque is measured. In bends a lock turns the inner wheel faster, the outer one slower than free rolling."""
     truth = locked()
     measurements = without(truth.measurements(), "torque.")
     errors = []
@@ -114,7 +114,7 @@ def test_a_lock_that_is_known_gives_the_slip_of_its_wheels():
 
 
 def test_the_torque_of_an_axle_is_shared_by_its_differential():
-    """One channel for both wheels: with the differential that the car has, slip is as true as with two."""
+    """There is one torque channel for both wheels. With the right differential, slip is as accurate as with two."""
     truth, configuration = locked(), car(rear=LOCKED)
     of_wheels, of_axle = truth.measurements(), truth.measurements()
     for m in of_axle:

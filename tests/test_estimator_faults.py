@@ -1,4 +1,4 @@
-"""Sensors that fail while the car turns: the estimate goes on from the others, and says so."""
+"""Sensors that fail while the car turns: estimation continues with the others, and the fault is reported."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ from vehicled.simulation.scenario import DriveInputs, Scenario, find_scenario
 
 FAILS, SOUND, SECONDS = 6.23, 9.73, 11.0
 Fault = Callable[[float, float], float | None]
-"""What a channel gives in place of a value, beside its last sound one; None for nothing."""
+"""The faulty value of a channel, given its true value and its last one before the fault; None for no value."""
 
 
 @pytest.fixture(scope="module")
@@ -59,19 +59,19 @@ def run_with(drive: Drive, prefix: str, fault: Fault) -> Run:
 
 
 def check(run: Run, drive: Drive, bounds: Mapping[str, float]) -> None:
-    """RMSE in degrees from the fault on, and that no restart was needed."""
+    """Assert bounds of the RMSE in degrees from the fault on, and that the filter was not restarted."""
     assert run.estimator.status()["restarts"] == 0
     for column, bound in bounds.items():
         assert rms(run.error(drive, column)[since_fault(run)]) < math.radians(bound), column
 
 
 def since_fault(run: Run) -> np.ndarray:
-    """Which of the estimates, until the drive's end."""
+    """Mask of the estimates from the fault to the end of the drive."""
     return (run.t > FAILS * SECOND) & (run.t <= SECONDS * SECOND)
 
 
 @pytest.mark.parametrize("fault", [silent, repeating, pytest.param(zero, marks=pytest.mark.slow)])
-def test_a_dead_steering_sensor_costs_little(slalom, fault):
+def test_the_estimate_stays_accurate_when_the_steering_sensor_fails(slalom, fault):
     run = run_with(slalom, "steer", fault)
     check(run, slalom, {"sideslip": 0.8, "yaw": 0.8, "wz": 0.5})
     assert all(i.fused for i in run.of("imu.gyro"))
@@ -95,7 +95,7 @@ def test_without_a_steering_sensor_the_car_is_followed(slalom):
         ),
     ],
 )
-def test_a_dead_inertial_sensor_costs_little(slalom, prefix, fault):
+def test_the_estimate_stays_accurate_when_an_inertial_sensor_fails(slalom, prefix, fault):
     run = run_with(slalom, prefix, fault)
     check(run, slalom, {"sideslip": 0.8, "yaw": 0.8, "wz": 1.0})
     stuck = run.estimator.status()["stuck"]
@@ -105,7 +105,7 @@ def test_a_dead_inertial_sensor_costs_little(slalom, prefix, fault):
 @pytest.mark.parametrize(
     "fault", [lambda v, _: v + 0.4, pytest.param(lambda v, _: v + 3.0, marks=pytest.mark.slow)]
 )
-def test_a_gyroscope_that_wheels_and_steering_contradict_is_left_out(slalom, fault):
+def test_a_gyroscope_that_wheels_and_steering_contradict_is_rejected(slalom, fault):
     run = run_with(slalom, "imu.wz", fault)
     check(run, slalom, {"sideslip": 1.5, "yaw": 1.5})
     assert run.estimator.status()["implausible"] > 0.9 * 250 * (SOUND - FAILS)
@@ -114,8 +114,8 @@ def test_a_gyroscope_that_wheels_and_steering_contradict_is_left_out(slalom, fau
 @pytest.mark.parametrize(
     ("speed", "rack"), [pytest.param(18.0, 0.010, marks=pytest.mark.slow), (25.0, 0.006)]
 )
-def test_a_gyroscope_is_not_blamed_for_wheels_that_slip(speed, rack):
-    """Braked hard in a turn the unloaded front wheel locks, and the car turns less than it is steered."""
+def test_a_gyroscope_is_not_rejected_when_wheels_slip(speed, rack):
+    """Under hard braking in a turn the unloaded front wheel locks, and the car turns less than it is steered."""
     inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, rack)], brake_pressure=[(3.0, 0.0), (3.2, 90e5)])
     scenario = Scenario(duration=5.0, initial=InitialMotion(speed=speed, yaw=0.5), inputs=inputs)
     drive = Drive(scenario)
@@ -125,8 +125,11 @@ def test_a_gyroscope_is_not_blamed_for_wheels_that_slip(speed, rack):
     assert all(i.fused for i in run.of("imu.gyro"))
 
 
-def test_a_bias_that_grows_is_estimated_anew_beside_late_fixes(slalom):
-    """By 0.2 rad/s², up to 0.15 rad/s: no step. The covariance stays definite, the healthy receiver in use."""
+def test_a_growing_gyroscope_bias_is_estimated_with_late_fixes(slalom):
+    """The bias grows by 0.2 rad/s² up to 0.15 rad/s.
+
+    The covariance stays positive definite, and the fixes of the healthy receiver are accepted.
+    """
     grown = iter(np.minimum(np.arange(10_000) * 0.004 * 0.2, 0.15).tolist())
     given = spoil(slalom.measurements(gnss="rtk"), "imu.wz", lambda v, _: v + next(grown))
     run = Run(prototype(), steps(m for m in given if m.t < (FAILS + 3.0) * SECOND))
@@ -138,15 +141,15 @@ def test_a_bias_that_grows_is_estimated_anew_beside_late_fixes(slalom):
     assert sum(not i.fused for i in run.of("gnss.position")) < 5
 
 
-def test_a_gyroscope_that_turns_the_other_way_costs_a_restart(slalom):
-    """Until it is found, the filter's yaw rate is impossible beside it."""
+def test_a_gyroscope_with_reversed_sign_causes_at_most_one_restart(slalom):
+    """Before the fault is detected, the gyroscope contradicts the filter's yaw rate, which may cause a restart."""
     run = run_with(slalom, "imu.wz", lambda v, _: -v)
     assert run.estimator.status()["restarts"] <= 1
     assert rms(run.error(slalom, "yaw")[since_fault(run)]) < math.radians(1.5)
 
 
-def test_inputs_that_cannot_be_are_not_followed(slalom):
-    """Just within the bounds of their channels: torques of 95 kN·m, brakes at 999 bar."""
+def test_impossible_torques_and_brake_pressures_are_not_used(slalom):
+    """The values are just within the bounds of their channels: torques of 95 kN·m, brakes at 999 bar."""
     for prefix, value in (("torque", 9.5e4), ("brake", 9.99e7)):
         run = run_with(slalom, prefix, lambda _, last, value=value: value)
         check(run, slalom, {"sideslip": 0.5, "yaw": 0.8, "wz": 0.5})
@@ -154,7 +157,7 @@ def test_inputs_that_cannot_be_are_not_followed(slalom):
         assert run.estimator.status()["implausible"] == 0
 
 
-def test_healthy_sensors_are_left_alone(slalom):
+def test_healthy_sensors_are_not_rejected(slalom):
     status = Run(prototype(), steps(slalom.measurements(gnss="conventional"))).estimator.status()
     assert (status["stuck"], status["implausible"], status["absurd"]) == (0, 0, 0)
     assert status["inputs"] == {"steering": "measured", "drive": "measured"}
@@ -167,8 +170,8 @@ def test_a_receiver_that_repeats_its_last_fix_is_ignored(slalom):
         assert np.abs(run[axis] - other[axis]).max() < 0.3, axis
 
 
-def test_a_car_at_rest_may_measure_the_same_again(slalom):
-    """Samples of a simulated car at rest, without noise: none of them is stuck."""
+def test_equal_samples_of_a_car_at_rest_are_not_stuck(slalom):
+    """The samples are those of a simulated car at rest, without noise."""
     given = slalom.measurements(gnss="conventional")
     first = next(m for m in given if "imu.wz" in m.values)
     still = [

@@ -1,4 +1,4 @@
-"""Samples with times in the future, as logs and devices of other clocks have them: left out, and named."""
+"""Samples with times in the future, as in logs and from devices with other clocks: left out and reported."""
 
 import msgspec
 import numpy as np
@@ -20,8 +20,8 @@ def ahead(measurements: list[Measurement], seconds: float) -> list[Measurement]:
 
 
 @pytest.mark.parametrize("seconds", [0.3, 5.0, 1e6])
-def test_one_sample_of_each_device_harms_nothing(clean: Run, seconds: float) -> None:
-    """By its time, all that come after it would be older."""
+def test_one_future_sample_of_each_device_does_no_harm(clean: Run, seconds: float) -> None:
+    """If its time were accepted, all later samples would seem older than it."""
     given = cruise().measurements(1)
     for source in SOURCES:
         n = next(n for n, m in enumerate(given) if m.source == source and m.arrival > 2_500_000_000)

@@ -1,4 +1,4 @@
-"""A car with a receiver alone, and one whose sensors are all silent for seconds."""
+"""A car with a GNSS receiver only, and a car whose sensors are all silent for seconds."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,9 @@ OTHERS = "imu", "wheel", "vehicle", "steer", "torque", "brake"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_receiver_alone_shows_heading_and_sideslip(seed):
-    # Only the way shows where the wheels point. Taken to turn as fast at 15 m/s as in a car park, they made the
-    # simulated car spin.
+def test_a_receiver_alone_gives_position_heading_and_speed(seed):
+    # Only the track of the car shows its steering angle. Before, the assumed rate of steering at 15 m/s was that of
+    # a car park, and the simulated car spun.
     drive = mixed()
     run = Run(prototype(), steps(without(drive.measurements(seed=seed), *OTHERS)))
     assert run.estimator.status()["restarts"] == 0
@@ -22,8 +22,8 @@ def test_a_receiver_alone_shows_heading_and_sideslip(seed):
         assert rms(run.error(drive, column)[known]) < bound, column
 
 
-def test_a_car_that_seems_to_race_backwards_goes_forwards():
-    # A receiver without anything else shows no direction: by chance the start may take the wrong one.
+def test_a_receiver_alone_finds_the_direction_of_travel():
+    # A receiver alone does not show the direction of travel: the start may assume the wrong one.
     drive = mixed()
     run = Run(prototype(), steps(without(drive.measurements(seed=3, gnss="conventional"), *OTHERS)))
     late = run.t > 12 * SECOND
@@ -33,8 +33,9 @@ def test_a_car_that_seems_to_race_backwards_goes_forwards():
 
 @pytest.mark.parametrize("receiver", ["rtk", "conventional"])
 @pytest.mark.parametrize("silence", [4.0, 8.0, 10.0])
-def test_after_silence_of_all_sensors_the_heading_is_found_anew(receiver, silence):
-    # It has become so uncertain that a course, as a linear correction, led it anywhere, and certainly so.
+def test_the_heading_is_found_again_after_all_sensors_were_silent(receiver, silence):
+    # The heading has become very uncertain. Before, the linear update with a course gave a wrong heading with a
+    # small σ.
     drive, begin = mixed(), 8.0
     end = begin + silence
     measurements = drive.measurements(seed=1, gnss=receiver)
@@ -48,8 +49,8 @@ def test_after_silence_of_all_sensors_the_heading_is_found_anew(receiver, silenc
     assert run.estimator.condition.state == "running"
 
 
-def test_a_receiver_alone_shows_that_the_car_goes_backwards():
-    """It stops, and backs out slowly: a speed over ground has no sign, and courses are too slow to be used alone."""
+def test_a_receiver_alone_shows_that_the_car_reverses():
+    """The car stops, then reverses at 1.3 m/s. Speed over ground has no sign; a course is not used below 2 m/s."""
     inputs = DriveInputs(
         rear_torque=[(4.5, 0.0), (5.0, -330.0), (6.5, -330.0), (7.0, -60.0)],
         brake_pressure=[(1.5, 0.0), (2.0, 20e5), (4.0, 20e5), (4.2, 0.0)],
