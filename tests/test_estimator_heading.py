@@ -1,4 +1,4 @@
-"""The heading of a rolled car: its change has a part of the pitch rate."""
+"""The heading: its rate in a rolled car, and how fixes, courses and headings of receivers determine it."""
 
 import math
 from dataclasses import replace
@@ -17,19 +17,19 @@ from vehicled.sources.imu.statistics import ImuStatistics
 from vehicled.vehicle.arrays import AHEAD, LEFT, PLACE, V2Z, YAW
 
 PITCHING = 0.06
-"""rad/s, in the mean."""
+"""Mean additional pitch rate, rad/s."""
 BEGIN, END = SECOND, 2 * SECOND
-"""In a bend to the left: the car rolls to the right."""
+"""ns: within a bend to the left, in which the car rolls to the right."""
 
 
 def pitch_more(t: np.ndarray | float) -> np.ndarray | float:
-    """rad/s, from BEGIN (ns) on and to END: no jump, which would be a fault of the sensor."""
+    """Additional pitch rate, rad/s, from BEGIN to END (ns). It has no step: a step would be a fault of the sensor."""
     return PITCHING * (1.0 - np.cos(2.0 * np.pi * (t - BEGIN) / (END - BEGIN)))
 
 
 @lru_cache
 def run(share: float = 0.0) -> Run:
-    """Without a receiver; the car pitches by `share` of `pitch_more` more than the plant, as over a crest."""
+    """A run without a receiver. `share` of `pitch_more` is added to the measured pitch rate, as over a crest."""
 
     def pitch(m: Measurement) -> Measurement:
         if "imu.wy" not in m.values or not BEGIN < m.t <= END:
@@ -38,27 +38,27 @@ def run(share: float = 0.0) -> Run:
         return Measurement(m.source, m.t, m.arrival, m.values | more)
 
     imu = prototype().sensors.imu
-    # Nothing but the motion of the car explains what is measured.
+    # Without states for sensor errors, only the motion of the car explains the measured rates.
     gyroscopes = replace(imu.gyroscopes, bias=0.0, bias_drift=0.0, scale=0.0)
     imu = replace(imu, gyroscopes=gyroscopes, rotation_sigma=0.0)
     measured = map(pitch, without(bends().measurements(3), "gnss"))
     return Run(with_sensors(gnss=None, imu=imu), steps(measured))
 
 
-def test_the_heading_follows_the_pitch_rate_that_is_measured():
-    """ψ̇ cos θ = ω_y sin φ + ω_z cos φ, though the model on its springs does not pitch like that."""
+def test_the_heading_follows_the_measured_pitch_rate():
+    """ψ̇ cos θ = ω_y sin φ + ω_z cos φ holds for the measured ω_y, though the model does not pitch like that."""
     plain, more, less = run(), run(1.0), run(-1.0)
     then = (plain.t > BEGIN) & (plain.t <= END)
     roll = plain["roll"][then]
     assert abs(roll.mean()) > 0.02
     expected = (END - BEGIN) / SECOND * float(np.mean(pitch_more(plain.t[then]) * np.sin(roll)))
     after = plain.t > END + SECOND // 2
-    # Both directions: what the pitch angle does otherwise is even.
+    # The difference of both signs cancels the other effects of the pitch angle, which are even in it.
     found = 0.5 * wrap(more["yaw"] - less["yaw"])[after].mean()
     assert found == pytest.approx(expected, rel=0.1)
 
 
-def test_a_heading_that_is_turned_leaves_the_motion_over_ground():
+def test_a_heading_correction_by_the_pitch_rate_keeps_position_and_course():
     f, interval, pitching = new_filter(), 0.01, 0.5
     place(f, np.zeros(3), 0.7, 15.0)
     turn_left(f, 100)
@@ -77,8 +77,8 @@ def test_a_heading_that_is_turned_leaves_the_motion_over_ground():
     assert course[1] - course[0] == pytest.approx(0.0, abs=0.01 * angle)
 
 
-def test_a_car_that_is_parked_finds_its_heading_by_fixes():
-    """Forwards and backwards, never as fast as courses are used at; the start is at another heading."""
+def test_a_parking_car_finds_its_heading_by_fixes():
+    """The car goes forwards and backwards, too slowly for courses to be used. The initial heading is wrong."""
     inputs = DriveInputs(
         rack=[(2.0, 0.03), (9.0, 0.03), (10.0, -0.03)],
         rear_torque=[
@@ -106,8 +106,8 @@ def test_a_car_that_is_parked_finds_its_heading_by_fixes():
     assert (np.abs(error) < 4.0 * run["sigma.yaw"])[run.t > 2 * SECOND].all()
 
 
-def test_a_car_that_is_steered_at_walking_pace_keeps_the_heading_that_fixes_have_found():
-    """It reverses out of its place, as a robot from its dock, while its wheels are turned from side to side."""
+def test_steering_at_walking_pace_does_not_spoil_a_heading_found_by_fixes():
+    """The car reverses, like a robot leaving its dock, while it steers from side to side."""
     inputs = DriveInputs(
         rack=[(1.0, 0.0), *((2.0 + k, 0.02 * (-1) ** k) for k in range(9))],
         rear_torque=[(0.5, 0.0), (0.8, -300.0), (1.8, -300.0), (2.0, -20.0)],
@@ -125,8 +125,8 @@ def test_a_car_that_is_steered_at_walking_pace_keeps_the_heading_that_fixes_have
     assert np.abs(error[found]).max() < math.radians(3.0)
 
 
-def test_a_heading_that_comes_first_as_the_course_turns_the_car_is_one_without_a_baseline():
-    """Of a receiver whose heading has not been configured, and that gives one from a speed of 2 m/s on."""
+def test_headings_of_a_receiver_without_a_configured_baseline_are_all_rejected():
+    """The receiver gives a heading above 2 m/s, so that its first one comes with the course that aligns the car."""
 
     def add_heading(m: Measurement) -> Measurement:
         if m.values.get("gnss.speed", 0.0) <= 2.0:

@@ -1,4 +1,4 @@
-"""The estimator on a hilly road, which its plane does not have."""
+"""The estimator on a hilly road, though its model assumes a plane."""
 
 from functools import lru_cache
 
@@ -24,7 +24,7 @@ def drive() -> Drive:
 
 @lru_cache
 def followed() -> Run:
-    """By a conventional receiver, and without measured torques and pressure, as in most cars."""
+    """A run with a conventional receiver, without measured torques and brake pressures, as in most cars."""
     measured = drive().measurements(3, gnss="conventional")
     return Run(prototype(), steps(without(measured, "torque", "brake")))
 
@@ -32,27 +32,27 @@ def followed() -> Run:
 @pytest.mark.parametrize(
     ("column", "most"), [("roll", 0.4), ("pitch", 0.7), ("yaw", 0.3), ("sideslip", 0.2), ("wz", 0.08)]
 )
-def test_attitude_and_heading_are_right(column, most):
+def test_attitude_sideslip_and_yaw_rate_are_accurate(column, most):
     run = followed()
     moving = run.t > 10 * SECOND
     assert np.degrees(rms(run.error(drive(), column)[moving])) < most
 
 
-def test_the_hills_are_not_taken_for_an_imu_mounted_askew():
+def test_hills_are_not_taken_for_a_misaligned_imu():
     angles = {k: v for k, v in followed().estimator.parameters().items() if k.startswith("imu_alignment")}
     assert len(angles) == 3
     for angle in angles.values():
         assert abs(angle.value) < 0.02
 
 
-def test_nor_are_the_accelerometers_blamed():
+def test_accelerometers_and_gyroscopes_stay_active_on_hills():
     states = followed().sensors
     assert states["imu.accel"]["state"] == states["imu.gyro"]["state"] == "active"
 
 
 @pytest.mark.slow
-def test_steep_hills_leave_an_rtk_drive_where_it_is():
-    """A pitch of seconds was taken for a bias of the gyroscope, which drew time of fixes and place away: 0.13 m."""
+def test_steep_hills_do_not_shift_the_position_with_rtk():
+    """Before, pitching for seconds was taken for a gyroscope bias, which shifted the position by 0.13 m."""
     gentle = Temper(lateral=(1.0, 3.5), braking=(1.0, 2.5))
     ground = Ground(hills=Hills(slope=0.12, bank=0.02, length=150.0, seed=5))
     steep = Drive(

@@ -1,4 +1,4 @@
-"""A car with IMU and receiver alone, while the receiver has no fix: what its model makes of the samples."""
+"""A car with only an IMU and a receiver, while the receiver has no fix."""
 
 import numpy as np
 import pytest
@@ -20,9 +20,10 @@ def drive() -> Drive:
 
 
 @pytest.mark.parametrize("receiver", ["rtk", "conventional"])
-def test_its_speed_does_not_drift_on_a_straight(drive, receiver):
-    # The angle that replaces the steering has the noise of the samples that the tyres' force is compared with. Where
-    # errors of the speed counted in that force, the product of both made 14 m/s of it here, and 200 m.
+def test_the_speed_does_not_drift_on_a_straight_without_fixes(drive, receiver):
+    # The estimated steering angle has the noise of the IMU samples with which the tyre forces are compared. Before,
+    # errors of the speed entered these forces too; the product of both errors made the speed drift by 14 m/s here,
+    # and the position by 200 m.
     measurements = drive.measurements(seed=3, gnss=receiver, outages={"gnss": [(BEGIN, END)]})
     run = Run(prototype(), steps(without(measurements, "steer", "wheel", "vehicle", "torque", "brake")))
     alone = run.t > BEGIN * SECOND

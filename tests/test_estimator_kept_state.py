@@ -1,4 +1,4 @@
-"""What an estimator keeps: over the end of a drive, restarts, settings that are read again, and silent sensors."""
+"""State that an estimator keeps over the end of a drive, restarts, reloaded settings and silent sensors."""
 
 import dataclasses
 import math
@@ -26,13 +26,13 @@ def _drive(estimator: Estimator, seconds: float, speed: float = 10.0) -> None:
 
 
 def _find(estimator: Estimator, place: int, value: float, variance: float) -> None:
-    """As if the drive had found that."""
+    """Set a slow state as if the drive had determined it."""
     f = estimator.filter
     f._extra[place - f._slow] = value
     f.errors.set_variance(place, variance)
 
 
-def test_a_parked_car_learns_nothing_of_what_waits_for_courses(configuration: Configuration) -> None:
+def test_a_parked_car_keeps_the_prior_sigma_of_the_gyroscope_scale(configuration: Configuration) -> None:
     parked, driven = Estimator(configuration), Estimator(configuration)
     _drive(parked, 1.0, speed=0.0)
     found = parked.parameters()
@@ -42,7 +42,7 @@ def test_a_parked_car_learns_nothing_of_what_waits_for_courses(configuration: Co
     assert driven.parameters()["gyro_scale"].sigma > 0.9 * found["gyro_scale"].sigma
 
 
-def test_a_second_restart_soon_after_the_first_keeps_what_had_been_found(
+def test_a_second_restart_soon_after_the_first_keeps_an_estimated_bias(
     configuration: Configuration,
 ) -> None:
     estimator = Estimator(configuration)
@@ -58,7 +58,7 @@ def test_a_second_restart_soon_after_the_first_keeps_what_had_been_found(
             assert bias.sigma < 2e-4
 
 
-def test_found_values_that_are_written_into_the_settings_count_once(configuration: Configuration) -> None:
+def test_estimated_values_that_are_written_into_the_settings_count_once(configuration: Configuration) -> None:
     estimator, sensors = Estimator(configuration), configuration.sensors
     found = {"antenna.x": (0.3, 0.005, "m"), "imu_latency": (0.015, 0.002, "s")}
     given = {name: dict(zip(("value", "sigma", "unit"), f, strict=True)) for name, f in found.items()}
@@ -76,7 +76,7 @@ def test_found_values_that_are_written_into_the_settings_count_once(configuratio
     assert after["imu_latency"].value == 0.0
 
 
-def test_settings_by_which_the_latency_is_known_end_what_has_been_found_of_it(
+def test_settings_with_a_known_latency_end_its_estimate(
     configuration: Configuration,
 ) -> None:
     estimator, sensors = Estimator(configuration), configuration.sensors
@@ -95,7 +95,7 @@ def test_settings_by_which_the_latency_is_known_end_what_has_been_found_of_it(
     assert {late for is_known, late in lateness if is_known} == {0}
 
 
-def test_settings_without_a_source_of_speed_are_taken_before_the_start(configuration: Configuration) -> None:
+def test_settings_without_wheel_angles_can_be_reloaded_before_the_start(configuration: Configuration) -> None:
     estimator = Estimator(configuration)
     wheels = {f"wheel.{wheel}.angle": 0.0 for wheel in ("fl", "fr", "rl", "rr")}
     without = dataclasses.replace(configuration.sensors, wheel_angles=None)
@@ -107,7 +107,7 @@ def test_settings_without_a_source_of_speed_are_taken_before_the_start(configura
         estimator.step(t, [Measurement("can", t, t, {"vehicle.speed": 0.0, **wheels})])
 
 
-def test_tyre_errors_are_open_once_steering_and_accelerometers_have_come(
+def test_tyre_errors_have_their_initial_sigma_when_steering_and_accelerometers_join(
     configuration: Configuration,
 ) -> None:
     estimator = Estimator(configuration)
@@ -125,7 +125,7 @@ def test_tyre_errors_are_open_once_steering_and_accelerometers_have_come(
 
 
 @pytest.mark.parametrize("group", [STEERING_OFFSET, STEERING_RATIO])
-def test_what_is_forgotten_while_the_steering_is_silent_stays_forgotten(
+def test_a_steering_error_reset_while_the_steering_is_silent_stays_reset(
     configuration: Configuration, group: Group
 ) -> None:
     estimator = Estimator(configuration)
@@ -144,7 +144,7 @@ def test_what_is_forgotten_while_the_steering_is_silent_stays_forgotten(
     assert found.sigma == pytest.approx(sigmas[group])
 
 
-def test_a_ratio_is_not_learnt_from_an_angle_that_replaces_a_measured_one(
+def test_the_steering_ratio_is_not_estimated_while_the_steering_is_silent(
     configuration: Configuration,
 ) -> None:
     estimator = Estimator(configuration)
@@ -161,8 +161,8 @@ def test_a_ratio_is_not_learnt_from_an_angle_that_replaces_a_measured_one(
     assert (found.value, found.sigma) == pytest.approx((-0.04, 0.01))
 
 
-def test_the_angle_of_wheels_that_nothing_measures_is_not_forgotten(configuration: Configuration) -> None:
-    """It is no parameter then: without it the simulated car would turn otherwise at once."""
+def test_an_estimated_steering_angle_is_not_reset_with_the_parameters(configuration: Configuration) -> None:
+    """Without a sensor this state is the steering angle itself: a reset would change the motion at once."""
     f = Estimator(configuration).filter
     f.set_steering_known(False, 0.1)
     f.slow.move(STEERING_OFFSET, 0.4)
@@ -173,7 +173,7 @@ def test_the_angle_of_wheels_that_nothing_measures_is_not_forgotten(configuratio
     assert f.slow.parameters()["steering_offset"].value == 0.0
 
 
-def test_an_update_that_is_not_finite_costs_one_estimate(configuration: Configuration) -> None:
+def test_an_update_that_is_not_finite_loses_only_one_estimate(configuration: Configuration) -> None:
     estimator, missing = Estimator(configuration), 0
     observe = estimator._sources.observe
 
@@ -192,10 +192,10 @@ def test_an_update_that_is_not_finite_costs_one_estimate(configuration: Configur
 
 
 @pytest.mark.parametrize("joins_after", [0.0, 0.5])
-def test_a_receiver_that_joins_later_gives_no_place_of_the_car_while_it_stands(
+def test_at_standstill_a_fix_leaves_sigma_of_at_least_the_distance_of_the_antenna(
     configuration: Configuration, joins_after: float
 ) -> None:
-    """The antenna is off the vehicle origin, in a direction that is not known before a course is."""
+    """The antenna is off the vehicle origin, in a direction that is unknown before the first course."""
     wait = configuration.filter.start.wait_for_gnss
     begins = wait + joins_after if joins_after else 0.0
     estimator, estimate = Estimator(configuration), None
@@ -208,10 +208,10 @@ def test_a_receiver_that_joins_later_gives_no_place_of_the_car_while_it_stands(
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one message", "two messages"])
-def test_position_and_velocity_may_come_in_messages_of_their_own(
+def test_position_and_velocity_may_arrive_in_separate_messages(
     configuration: Configuration, apart: bool
 ) -> None:
-    """A fix per second: the car has gone on for metres before the first course turns it."""
+    """There is one fix per second: the car moves for metres before the first course aligns it."""
     estimator, worst, way, speed = Estimator(configuration), 0.0, 0.0, 0.0
     for k, (t, given) in enumerate(drive_straight(12.0, 0.0, pulls_off=True, apart=apart, fixes_every=250)):
         speed += 0.004 * 2.0 if 1.0 < k * 0.004 < 4.0 else 0.0
@@ -220,6 +220,6 @@ def test_position_and_velocity_may_come_in_messages_of_their_own(
         if estimate is not None and estimator.world.aligned:
             error, sigma = math.hypot(estimate["x"], estimate["y"] - way), estimate["sigma.y"]
             worst = max(worst, error - 4.0 * sigma)
-    # Beside the distance of the antenna, whose first fix the world begins at.
+    # The origin is the first fix of the antenna, not the position of the vehicle origin.
     assert worst < 0.4
     assert not [f for f in estimator.condition.faults if f.source.startswith("gnss")]

@@ -1,4 +1,4 @@
-"""Lane changes of a car that sways otherwise than its model."""
+"""Lane changes of a car whose roll and yaw response differ from the model."""
 
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ SECONDS, PERIOD_OF_CHANGES = 60.0, 8.0
 
 @lru_cache
 def drive() -> Drive:
-    """To the left and back, again and again, at 22 m/s."""
+    """Repeated lane changes to the left and back at 22 m/s."""
     rack = [(0.0, 0.0)]
     for t in np.arange(3.0, SECONDS - 5.0, PERIOD_OF_CHANGES):
         for after, steer in (
@@ -39,18 +39,18 @@ def followed() -> Run:
     return Run(prototype(), steps(without(measured, "torque", "brake")))
 
 
-def test_the_drive_is_what_is_said():
+def test_the_simulated_lane_changes_reach_5_to_6_metres_per_second_squared():
     run = followed()
     assert 5.0 < np.max(np.abs(drive().truth(run.t, "ay"))) < 6.0
 
 
-def test_neither_a_scale_nor_an_alignment_is_found():
+def test_no_gyroscope_scale_or_imu_misalignment_is_estimated():
     found = followed().estimator.parameters()
     assert abs(found["gyro_scale"].value) < 0.004
     assert max(abs(found[f"imu_alignment.{a}"].value) for a in "xyz") < 0.015
 
 
 @pytest.mark.parametrize(("column", "most"), [("wz", 0.09), ("yaw", 0.2), ("sideslip", 0.15)])
-def test_the_motion_is_right(column, most):
+def test_yaw_rate_heading_and_sideslip_are_accurate(column, most):
     run = followed()
     assert np.degrees(rms(run.error(drive(), column)[run.t > 5 * SECOND])) < most

@@ -1,4 +1,4 @@
-"""Fixes that arrive late in a slalom, against an oracle: the same estimator that had them in time."""
+"""Fixes that arrive late in a slalom, compared with an oracle: the same estimator with fixes in time."""
 
 from functools import lru_cache
 
@@ -8,9 +8,9 @@ from estimator_rig import Run, prototype, rms, steps
 from lateness import DELAYS, MS, compare, delay, find_fixes, measured, slalom
 
 OFTEN = DELAYS[-1]
-"""Nearly as long as the filter remembers."""
+"""ms: nearly as long as the memory of the filter."""
 RARE = 0.7
-"""s: longer than any delay."""
+"""Interval between fixes, s: longer than any delay."""
 
 
 @lru_cache
@@ -21,14 +21,14 @@ def run(late: int) -> Run:
 @pytest.mark.parametrize(
     "late", [d if d == OFTEN else pytest.param(d, marks=pytest.mark.slow) for d in DELAYS]
 )
-def test_an_estimate_with_a_late_fix_is_that_of_the_fix_in_time(late):
-    """Just after a late fix has arrived, place and heading differ from the oracle's by 0.15 of its own error.
+def test_a_late_fix_gives_the_same_estimate_as_a_timely_one(late):
+    """Just after a late fix, the position differs from the oracle's by less than 0.15 of the oracle's error.
 
-    What is independent of that error makes it 1 % larger then. They differ because the gyroscopes are known on both
-    sides of the time of a late fix, but only before that of one in time.
+    An independent difference of that size makes the error 1 % larger. The estimates differ because gyroscope samples
+    are known on both sides of the time of a late fix, but only before the time of a timely one.
 
-    Before it arrives, the filter lacks what it says. Afterwards it has the same fixes as the oracle, as they are so
-    far apart that none has been measured since: so what differs then is what lateness costs.
+    They are compared when a late fix has arrived: the filter then has the same fixes as the oracle, because no other
+    fix has been measured since.
     """
     drive, found, oracle = slalom(), run(late), run(0)
     arrivals = find_fixes(measured(RARE)) + late * MS
@@ -50,7 +50,7 @@ def test_an_estimate_with_a_late_fix_is_that_of_the_fix_in_time(late):
 @pytest.mark.slow
 @pytest.mark.parametrize("late", DELAYS)
 def test_many_late_fixes_are_as_good_as_timely_ones(late):
-    """At 10 Hz, several are on their way at any time; `compare` says what the oracle knows of them."""
+    """At 10 Hz several fixes are under way at any time; the oracle of `compare` has the same fixes in time."""
     found, oracle = compare(0.1, late, 24)
     for columns in (slice(2), slice(2, 3)):
         assert rms(found[:, columns]) < 1.1 * rms(oracle[:, columns])

@@ -1,6 +1,6 @@
-"""Samples of the IMU whose times are wrong, and antennas that are elsewhere, beside a precise receiver.
+"""IMU samples with wrong times, and antennas at wrong positions, with a precise receiver.
 
-They are told apart in the first bends.
+Both errors are distinguished in the first bends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vehicled.messages import Measurement
 
 
 def delay_imu(measurements: list[Measurement], late: float) -> list[Measurement]:
-    """Their times are `late` (s) after those of the motion, and so is their arrival."""
+    """Measurements whose IMU samples are stamped, and arrive, `late` s after the motion."""
     shift = round(late * 1e9)
     changed = [
         Measurement(m.source, m.t + shift, m.arrival + shift, m.values) if "imu.wz" in m.values else m
@@ -25,8 +25,8 @@ def delay_imu(measurements: list[Measurement], late: float) -> list[Measurement]
 
 
 @pytest.mark.parametrize("late", [0.02, pytest.param(-0.02, marks=pytest.mark.slow)])
-def test_their_time_is_found(late):
-    """The estimated roll follows late accelerometers: by that attitude 12 of 20 ms were found."""
+def test_the_latency_of_the_imu_is_found(late):
+    """The estimated roll follows late accelerometers. Before, with that attitude, only 12 of 20 ms were found."""
     drive = mixed(25.0)
     run = Run(prototype(), steps(delay_imu(drive.measurements(gnss="rtk"), late)))
     found = run.estimator.parameters()["imu_latency"]
@@ -35,8 +35,8 @@ def test_their_time_is_found(late):
 
 
 @pytest.mark.parametrize("late", [-0.04, pytest.param(0.04, marks=pytest.mark.slow)])
-def test_until_then_an_antenna_that_seems_to_be_elsewhere_makes_the_place_uncertain(late):
-    """In a slalom at 19 m/s a late IMU is the same as an antenna 0.8 m away, which was found at a sigma of 0.04 m."""
+def test_an_imu_latency_makes_the_position_uncertain_until_it_is_found(late):
+    """In a slalom at 19 m/s a late IMU looks like an antenna 0.8 m away. Before, this was estimated at σ = 0.04 m."""
     drive = mixed(25.0)
     run = Run(prototype(), steps(delay_imu(drive.measurements(gnss="rtk"), late)))
     settled = (run.t > 5 * SECOND) & (run.t < 25 * SECOND)
@@ -49,11 +49,8 @@ def test_until_then_an_antenna_that_seems_to_be_elsewhere_makes_the_place_uncert
 
 
 @pytest.mark.parametrize("ahead", [-0.5, pytest.param(0.5, marks=pytest.mark.slow)])
-def test_an_antenna_that_is_elsewhere_is_found_where_no_torque_is_measured(ahead):
-    """A filter that knew the antenna well had fixes turn and shift the car instead, for a whole drive.
-
-    Its place then is as certain as the time of the samples.
-    """
+def test_a_wrong_antenna_position_is_found_without_measured_torques(ahead):
+    """Before, the antenna position had a small σ, and fixes turned and shifted the car instead for a whole drive."""
     drive, gnss = mixed(35.0), prototype().sensors.gnss
     x, *others = gnss.antenna
     configuration = with_sensors(gnss=replace(gnss, antenna=(x + ahead, *others)))
@@ -69,8 +66,8 @@ def test_an_antenna_that_is_elsewhere_is_found_where_no_torque_is_measured(ahead
 
 
 @pytest.mark.parametrize("ahead", [0.0, -0.5])
-def test_an_antenna_whose_place_is_known_is_not_doubted(ahead):
-    """There are no states of it, also where the windows find it elsewhere."""
+def test_a_known_antenna_position_is_not_estimated(ahead):
+    """With `antenna_sigma` zero there are no such states, even where the measurements show another position."""
     drive, gnss = mixed(25.0), prototype().sensors.gnss
     x, *others = gnss.antenna
     known = with_sensors(gnss=replace(gnss, antenna=(x + ahead, *others), antenna_sigma=0.0))
@@ -82,8 +79,8 @@ def test_an_antenna_whose_place_is_known_is_not_doubted(ahead):
 
 
 @pytest.mark.slow
-def test_without_roll_and_pitch_gyroscopes_neither_time_nor_antenna_is_doubted():
-    """Over seconds, small errors of the estimate's attitude move a path by more than fixes err by."""
+def test_without_roll_and_pitch_gyroscopes_no_latency_or_antenna_error_is_estimated():
+    """Over seconds, small errors of the attitude change an integrated path by more than the errors of fixes."""
     drive = mixed(55.0)
     measurements = without(drive.measurements(gnss="rtk"), "imu.wx", "imu.wy", "imu.az")
     run = Run(prototype(), steps(measurements))

@@ -1,4 +1,4 @@
-"""Receivers whose fixes and velocities are of different times."""
+"""Latencies of fixes, of velocities of receivers, and of wheel and vehicle speeds."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from vehicled.sources.speeds.vehicle_speed import VehicleSpeed
 from vehicled.sources.speeds.wheels import WheelSpeeds
 
 LATE = 0.06
-"""s."""
+"""Latency of velocities, s."""
 
 
 def delay_velocities(measurements, late: float):
@@ -36,7 +36,7 @@ def delay_velocities(measurements, late: float):
 
 
 @pytest.mark.parametrize("late", [pytest.param(0.0, marks=pytest.mark.slow), LATE])
-def test_velocities_that_lag_behind_their_fixes_are_found(late):
+def test_the_lag_of_velocities_behind_their_fixes_is_found(late):
     drive = mixed(20.0)
     configuration = with_sensors(gnss=replace(prototype().sensors.gnss, latency_sigma=0.05))
     run = Run(configuration, steps(delay_velocities(drive.measurements(), late)))
@@ -49,7 +49,7 @@ def test_velocities_that_lag_behind_their_fixes_are_found(late):
 
 
 def test_the_latency_of_late_fixes_settles_from_a_start_at_speed():
-    """Each corrects an earlier step, which has estimated the latency otherwise than the present one."""
+    """Each fix corrects an earlier step, at which the estimate of the latency differed from the present one."""
     configuration = with_sensors(gnss=replace(prototype().sensors.gnss, latency_sigma=0.05))
     initial = InitialMotion(speed=25.0, yaw=0.5)
     inputs = DriveInputs(rear_torque=100.0)
@@ -64,7 +64,7 @@ def test_the_latency_of_late_fixes_settles_from_a_start_at_speed():
 
 @pytest.mark.slow
 def test_a_gentle_bend_at_speed_does_not_determine_the_latency():
-    """Of 1500 m at 50 m/s. By courses that were taken as free of a latency, positions knew it to 2 ms after 4 s."""
+    """The radius is 1500 m, at 50 m/s. Before, courses were assumed to have no latency, and σ was 2 ms after 4 s."""
     initial = InitialMotion(speed=50.0, yaw=0.5)
     inputs = DriveInputs(rack=[(0.0, 0.0), (2.0, 5.3e-4)], rear_torque=250.0)
     drive = Drive(Scenario(duration=6.0, initial=initial, inputs=inputs))
@@ -76,8 +76,8 @@ def test_a_gentle_bend_at_speed_does_not_determine_the_latency():
 
 
 @pytest.mark.slow
-def test_sigma_of_the_latency_is_honest_after_gentle_braking():
-    """Speed and distance have to agree on it: eight noises, from 10 m/s on at less than 1 m/s²."""
+def test_sigma_of_the_latency_is_consistent_after_gentle_braking():
+    """Eight seeds of sensor noise, each with braking from 10 m/s at less than 1 m/s²."""
     inputs = DriveInputs(rear_torque=-220.0)
     drive = Drive(Scenario(duration=6.0, initial=InitialMotion(speed=10.0, yaw=0.5), inputs=inputs))
     ratios = []
@@ -92,8 +92,8 @@ def test_sigma_of_the_latency_is_honest_after_gentle_braking():
     ("prefix", "state"),
     [("wheel.", "wheel_latency"), pytest.param("vehicle.", "speed_latency", marks=pytest.mark.slow)],
 )
-def test_late_speeds_are_found_and_falsify_no_other_latency(prefix, state):
-    """40 ms late, as control units send them: beside a receiver and an IMU whose times are right."""
+def test_the_latency_of_speeds_is_found_and_biases_no_other_latency(prefix, state):
+    """Speeds are 40 ms late, as those of control units are; receiver and IMU have correct times."""
     drive, late = mixed(25.0), 0.04
     rates = SimulatedSignal(rate=100.0, noise=0.1)
     measured = drive.measurements(wheel_angles=None, wheel_speeds=rates)
@@ -107,7 +107,7 @@ def test_late_speeds_are_found_and_falsify_no_other_latency(prefix, state):
     sensors = {"wheel_angles": None, "wheel_speeds": WheelSpeeds(), "vehicle_speed": VehicleSpeed()}
     run = Run(with_sensors(**sensors), steps(given))
     found = run.estimator.parameters()
-    # That of wheels also takes what their tyres slip otherwise than the model's.
+    # The latency of wheels also absorbs tyre slip that differs from the model.
     assert abs(found[state].value - late) < 0.015
     assert abs(found["gnss_latency"].value) < 4.0 * found["gnss_latency"].sigma < 0.02
     later = (run.t > 15 * SECOND) & (run.t < 25 * SECOND)
@@ -116,7 +116,7 @@ def test_late_speeds_are_found_and_falsify_no_other_latency(prefix, state):
 
 
 def smooth_wheel_speeds(measurements, time: float):
-    """Each wheel's rate is that of a first-order filter."""
+    """Pass the rate of each wheel through a first-order filter with this time constant, s."""
     smoothed, before, changed = {}, 0, []
     for m in measurements:
         found = {c: v for c, v in m.values.items() if c.startswith("wheel.")}
@@ -130,8 +130,8 @@ def smooth_wheel_speeds(measurements, time: float):
     return changed
 
 
-def test_wheel_speeds_that_are_smoothed_leave_the_speed_as_uncertain_as_it_is():
-    """Over 0.15 s, where a latency of 20 ms is expected; and no lag of wheels makes the IMU late."""
+def test_sigma_of_the_speed_is_consistent_with_smoothed_wheel_speeds():
+    """They are smoothed over 0.15 s; a latency of 20 ms is expected. The lag is not taken for an IMU latency."""
     drive = mixed(25.0)
     measured = drive.measurements(
         wheel_angles=None, speed=None, wheel_speeds=SimulatedSignal(rate=50.0, noise=0.02)
@@ -140,14 +140,14 @@ def test_wheel_speeds_that_are_smoothed_leave_the_speed_as_uncertain_as_it_is():
     run = Run(with_sensors(**sensors), steps(smooth_wheel_speeds(measured, 0.15)))
     assert run.estimator.parameters()["wheel_latency"].value > 0.1
     assert run.estimator.parameters()["imu_latency"].value == 0.0
-    # Once the lag has been found, while the speed changes.
+    # After the lag has been found, while the speed changes.
     changing = (run.t > 14 * SECOND) & (run.t < 18 * SECOND)
     assert rms((run.error(drive, "vx") / run["sigma.vx"])[changing]) < 2.0
     assert rms(run.error(drive, "vx")[changing]) < 0.031
 
 
-def test_after_a_fix_its_time_is_weighed_anew():
-    """What is published at the step of a fix is what both hypotheses make of the filter's estimate then."""
+def test_an_estimate_at_a_fix_uses_latency_hypotheses_that_include_that_fix():
+    """The published estimate equals the filter's estimate after a correction with newly weighed hypotheses."""
     given = steps(bends(3.0).measurements(gnss="conventional"), 8_000_000)
     estimator, compared, moved = Estimator(prototype()), 0, []
     for t, measurements, _ in given:

@@ -1,4 +1,4 @@
-"""A filter's life: start, late and wild measurements, outages, commands, gaps, divergence."""
+"""Determinism, gaps, late and wild measurements, outages, divergence and status of the estimator."""
 
 import dataclasses
 import math
@@ -32,7 +32,7 @@ DEGREES_PER_METRE = 1 / 111e3
 
 
 def change(measurements, when, **values):
-    """Measurements of which some, for which `when` holds, have values added (`gnss__lat=...` adds to gnss.lat)."""
+    """Measurements with values added to those for which `when` holds (`gnss__lat=...` adds to gnss.lat)."""
     added = {c.replace("__", "."): v for c, v in values.items()}
     return [
         Measurement(m.source, m.t, m.arrival, {c: v + added.get(c, 0.0) for c, v in m.values.items()})
@@ -51,7 +51,7 @@ def delayed(measurements, seconds: float, channel: str = "gnss.lat"):
 
 
 def horizontal(run: Run, drive, seconds: float) -> np.ndarray:
-    """While the drive lasts."""
+    """Horizontal errors, m, until the end of the drive."""
     return np.hypot(run.error(drive, "x"), run.error(drive, "y"))[run.t <= seconds * 1e9]
 
 
@@ -67,8 +67,8 @@ def test_the_same_measurements_give_the_same_bytes():
     ]
 
 
-def test_nothing_of_a_run_is_left_after_a_reset():
-    """The car stands, pulls off and steers. What is wrong with a sensor would be left, but nothing is."""
+def test_a_reset_removes_all_effects_of_a_run():
+    """The car stands, pulls off and steers. A reset would keep known faults of sensors, but there are none."""
     given = steps(mixed(17.0).begin(9.0).measurements())
     fresh = Run(prototype(), given)
     used = Estimator(prototype())
@@ -77,15 +77,15 @@ def test_nothing_of_a_run_is_left_after_a_reset():
     assert used.filter.car.corner_inputs.any()
     used.command("reset", {})
     again = Run(prototype(), given, estimator=used)
-    # Geodetic coordinates are expanded about where they were last: the same to their rounding.
+    # Geodetic coordinates are expanded about their last values, so that they agree to rounding only.
     geodetic = [ESTIMATE_INDEX[c] for c in ("lat", "lon", "alt")]
     assert again.values[:, geodetic] == pytest.approx(fresh.values[:, geodetic], abs=1e-4)
     again.values[:, geodetic] = fresh.values[:, geodetic] = 0.0
     assert again.values.tobytes() == fresh.values.tobytes()
 
 
-def test_nor_is_where_north_was_far_from_the_origin():
-    """Of a receiver that sends its course before its first place."""
+def test_a_reset_removes_the_direction_of_north_far_from_the_origin():
+    """The receiver sends its course before its first position."""
     world = dataclasses.replace(prototype().world, longitude=prototype().world.longitude - 0.01)
     configuration = dataclasses.replace(prototype(), world=world)
     place, given = ("gnss.lat", "gnss.lon", "gnss.alt"), []
@@ -99,13 +99,15 @@ def test_nor_is_where_north_was_far_from_the_origin():
     used.command("reset", {})
     again = Run(configuration, given, estimator=used)
     assert again["yaw"].tobytes() == fresh["yaw"].tobytes()
-    assert np.degrees(abs(fresh.error(cruise(), "yaw")[-1])) > 0.1  # the plane's axes are turned there
+    assert (
+        np.degrees(abs(fresh.error(cruise(), "yaw")[-1])) > 0.1
+    )  # north is not along the plane's axis there
 
 
 # -- steps -----------------------------------------------------------------------------------------------
 
 
-def test_time_that_goes_back_is_an_error_and_the_filter_goes_on_after_it():
+def test_time_that_goes_back_is_an_error_after_which_the_filter_continues():
     e = Estimator(prototype())
     given = steps(parked().measurements()[:2000])
     for s in given:
@@ -116,7 +118,7 @@ def test_time_that_goes_back_is_an_error_and_the_filter_goes_on_after_it():
     assert e.step(given[-1].t + PERIOD, []) is not None
 
 
-def test_a_long_gap_starts_anew():
+def test_a_long_gap_causes_a_restart():
     drive = parked()
     measurements = drive.measurements()
     early = [m for m in measurements if m.arrival < 2 * SECOND]
@@ -132,8 +134,8 @@ def test_a_long_gap_starts_anew():
     assert np.abs(run["x"][-10:]).max() < 0.1
 
 
-def test_after_a_gap_or_a_failure_places_are_about_the_same_origin():
-    """The first fix of a new start as origin would move the car by 60 m without a word."""
+def test_positions_keep_their_origin_after_a_gap():
+    """If the first fix after the restart became the origin, the position would jump by 60 m without notice."""
     configuration = dataclasses.replace(with_known_time(), world=None)
     given = steps(cruise().measurements())
     throughout = Run(configuration, given)
@@ -143,7 +145,7 @@ def test_after_a_gap_or_a_failure_places_are_about_the_same_origin():
         assert run[column][-1] == pytest.approx(throughout[column][-1], abs=0.3)
 
 
-def test_a_short_gap_is_simulated_through():
+def test_the_filter_predicts_through_a_short_gap():
     drive = bends(5.0)
     given = [s for s in steps(drive.measurements()) if not 2 * SECOND < s.t < 3.5 * SECOND]
     run = Run(with_known_time(), given)
@@ -151,7 +153,7 @@ def test_a_short_gap_is_simulated_through():
     assert horizontal(run, drive, 5.0)[-250:].max() < 0.1
 
 
-def test_irregular_steps_give_nearly_the_same():
+def test_irregular_steps_give_nearly_the_same_estimates():
     drive = bends(5.0)
     measurements = drive.measurements()
     regular = Run(with_known_time(), steps(measurements))
@@ -175,27 +177,27 @@ def test_irregular_steps_give_nearly_the_same():
 
 
 @pytest.mark.slow
-def test_a_fix_that_is_80_ms_late_is_nearly_as_good():
+def test_fixes_that_are_80_ms_late_are_nearly_as_good_as_timely_ones():
     drive = mixed(10.0)
     timely = Run(prototype(), steps(drive.measurements()))
     late = Run(prototype(), steps(delayed(drive.measurements(), 0.08)))
     assert late.fused("gnss.position") > 0.97 * timely.fused("gnss.position")
-    # After a second in which the car is turned to its first course, where fixes of before cannot be used.
+    # Without the second in which the first course aligns the car: earlier fixes cannot be used then.
     settled = [rms(horizontal(r, drive, 10.0)[-1000:]) for r in (late, timely)]
     assert settled[0] < 1.1 * settled[1] + 2e-3
-    # Its latency, unknown by 20 ms at the start, has been found to 2 ms by then, at 19 m/s.
+    # The latency, with σ of 20 ms at the start, has been found to 2 ms by then, at 19 m/s.
     assert settled[1] < 0.045
     assert rms(late.error(drive, "yaw")[late["vx"] > 2]) < 5e-3
 
 
-def test_what_is_too_old_is_recorded_as_such():
+def test_fixes_that_are_too_old_are_rejected_with_this_reason():
     drive = bends(3.0)
     late = Run(prototype(), steps(delayed(drive.measurements(), 1.0)))
     found = [i for i in late.of("gnss.position") if i.step > 2.5 * SECOND]
     assert found
     assert not any(i.fused for i in found)
     reasons = [i.reason for i in found]
-    # One of them turns the car, whose heading was not known.
+    # One of them comes with the course that aligns the car.
     assert set(reasons) == {"too old", "not aligned"}
     assert reasons.count("not aligned") == 1
     assert late.sensors["gnss.position"]["reasons"]["too old"] >= len(found) - 1
@@ -209,7 +211,7 @@ def test_what_is_too_old_is_recorded_as_such():
         1000.0,
     ],
 )
-def test_memory_is_a_time_at_every_rate(rate):
+def test_fixes_half_a_second_late_are_used_at_every_rate_of_steps(rate):
     measurements = delayed(parked(2.5).measurements(), 0.5)
     run = Run(prototype(), steps(measurements, round(1e9 / rate)), estimator=Estimator(prototype()))
     found = [i for i in run.of("gnss.position") if i.step > run.t[0] + 0.7 * SECOND]
@@ -226,7 +228,7 @@ def outage_run() -> Run:
 
 
 def test_an_outage_of_20_s_keeps_the_position_within_its_sigma(outage_run):
-    """The plant's rolling radii are right, and σ is for radii that are wrong by 1 %: errors are well within it."""
+    """Errors are well within σ: the plant's rolling radii are right, while σ is for radii that are wrong by 1 %."""
     drive, run = mixed(25.0), outage_run
     outage = (run.t > 4 * SECOND) & (run.t < 24 * SECOND)
     ratios = []
@@ -238,7 +240,7 @@ def test_an_outage_of_20_s_keeps_the_position_within_its_sigma(outage_run):
 
 
 def test_an_outage_of_20_s_is_reported_and_ends(outage_run):
-    """The car has driven for a second before: σ is of radii that are known to 0.3 % over 200 m."""
+    """The car has driven for only a second before: σ is that of radii known to 0.3 % over 200 m."""
     drive, run = mixed(25.0), outage_run
     outage = (run.t > 4 * SECOND) & (run.t < 24 * SECOND)
     distance = np.hypot(run.error(drive, "x"), run.error(drive, "y"))
@@ -250,7 +252,7 @@ def test_an_outage_of_20_s_is_reported_and_ends(outage_run):
     assert distance[after].max() < 0.04
 
 
-def test_gnss_that_comes_later_joins_the_world():
+def test_gnss_that_begins_later_gives_the_position_on_the_earth():
     drive = mixed(SECONDS)
     configuration = dataclasses.replace(prototype(), world=None)
     measurements = [m for m in drive.measurements() if "gnss.quality" not in m.values or m.t > 5 * SECOND]
@@ -259,7 +261,7 @@ def test_gnss_that_comes_later_joins_the_world():
     assert np.isnan(run["lat"][begin]).all()
     assert np.isfinite(run["lat"][end]).all()
     settled = (run.t > 7 * SECOND) & (run.t < SECONDS * SECOND)
-    # Where it then is on the Earth.
+    # North and east of the true origin, m.
     latitude, longitude = math.radians(43.33), -8.41
     north = (run["lat"] - 43.33) / DEGREES_PER_METRE
     east = (run["lon"] - longitude) / DEGREES_PER_METRE * math.cos(latitude)
@@ -275,7 +277,7 @@ def test_one_wild_fix_is_rejected_and_recorded():
     wild = change(drive.measurements(), lambda m: when <= m.t < when + 15_000_000, gnss__lat=3e-5)
     run = Run(with_known_time(), steps(wild))
     (found,) = [i for i in run.of("gnss.position") if when <= i.t < when + 15_000_000]
-    # East is as expected, and corrects.
+    # The east component agrees with the prediction and is fused.
     assert (found.fused, found.reason) == (True, "partly")
     assert found.innovation[1] ** 2 > prototype().sensors.gnss.gate.reject_beyond ** 2 * found.variance[1]
     assert found.innovation[1] == pytest.approx(3e-5 / DEGREES_PER_METRE, abs=0.2)
@@ -285,7 +287,7 @@ def test_one_wild_fix_is_rejected_and_recorded():
 
 @pytest.mark.parametrize("metres", [pytest.param(10.0, marks=pytest.mark.slow), 300.0])
 def test_a_receiver_that_jumps_is_followed_only_if_it_stays_for_ten_seconds(metres):
-    """An RTK receiver with 2 cm: which of the two places is right cannot be known."""
+    """An RTK receiver with 2 cm accuracy: which of its two positions is right cannot be known."""
     drive = mixed(17.0)
     jump = metres * DEGREES_PER_METRE
     run = Run(prototype(), steps(change(drive.measurements(), lambda m: m.t > 5 * SECOND, gnss__lat=jump)))
@@ -296,7 +298,7 @@ def test_a_receiver_that_jumps_is_followed_only_if_it_stays_for_ten_seconds(metr
     assert rms(error[after] - metres) < 0.05 + 2e-3 * metres
 
 
-def test_distrust_goes_on_rejecting():
+def test_the_policy_distrust_keeps_rejecting_after_a_jump():
     drive = bends(4.0)
     gnss = prototype().sensors.gnss
     configuration = with_sensors(
@@ -310,7 +312,7 @@ def test_distrust_goes_on_rejecting():
     assert horizontal(run, drive, 4.0).max() < 0.5
 
 
-def test_a_wheel_counter_that_begins_anew_is_taken_up_again():
+def test_a_wheel_counter_that_restarts_is_reset_and_used_again():
     drive = bends(4.0)
     lost = change(drive.measurements(), lambda m: m.t > 2 * SECOND, wheel__fl__angle=-123.4)
     run = Run(prototype(), steps(lost))
@@ -319,7 +321,7 @@ def test_a_wheel_counter_that_begins_anew_is_taken_up_again():
     assert all(i.fused for i in run.of("wheel.fl.angle") if 3 * SECOND < i.t < 4 * SECOND)
 
 
-def test_a_source_that_falls_silent_is_lost_and_comes_back():
+def test_a_silent_source_is_lost_and_active_again_after_it_returns():
     drive = parked(3.5)
     run = Run(prototype(), steps([m for m in drive.measurements() if m.source != "vehicle" or m.t < SECOND]))
     assert run.sensors["vehicle.speed"]["state"] == "lost"
@@ -335,8 +337,8 @@ MORE_WILD = (math.inf, -math.inf, 1e300, -1e300)
 
 @pytest.mark.parametrize("begin", [0, 1], ids=["from the start", "under way"])
 @pytest.mark.parametrize("value", [*WILD, *(pytest.param(v, marks=pytest.mark.slow) for v in MORE_WILD)])
-def test_any_number_in_any_channel_is_survived(value, begin):
-    """Three samples of every channel, one channel after the other."""
+def test_wild_values_in_any_channel_do_not_harm_the_estimate(value, begin):
+    """Three samples of every channel are wild, one channel after the other."""
     drive = cruise(3.0)
     hit: dict[str, int] = {}
     damaged = []
@@ -358,7 +360,7 @@ def test_any_number_in_any_channel_is_survived(value, begin):
     assert np.isfinite(run.values).all()
     assert run.estimator.status()["restarts"] == 0
     end = (run.t > 2.5 * SECOND) & (run.t < 3 * SECOND)
-    # At constant speed the latency of the receiver, unknown by 20 ms, is 0.3 m along the track.
+    # At constant speed the unknown latency of the receiver (σ 20 ms) is 0.3 m along the track.
     for column in ("x", "y"):
         assert (np.abs(run.error(drive, column)) < 3 * run[f"sigma.{column}"])[end].all(), column
     assert np.hypot(run.error(drive, "x"), run.error(drive, "y"))[end].max() < 0.35
@@ -382,8 +384,8 @@ SPOIL = {
     ["covariance", "400 m/s"]
     + [pytest.param(what, marks=pytest.mark.slow) for what in ("position", "rates", "multipliers")],
 )
-def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
-    """Up to a second old, and so at another speed: it takes some seconds to converge."""
+def test_a_filter_that_has_diverged_restarts_from_its_last_good_state(what):
+    """That state is up to a second old and has another speed, so that the filter takes seconds to converge."""
     drive = mixed(10.0)
     given = steps([m for m in drive.measurements() if m.arrival < 10 * SECOND])
     e = Estimator(prototype())
@@ -402,8 +404,8 @@ def test_a_filter_that_has_diverged_goes_on_from_its_last_good_state(what):
     assert np.hypot(run.error(drive, "x"), run.error(drive, "y"))[end].max() < 0.2
 
 
-def test_noise_that_was_reloaded_outlives_a_divergence():
-    """The last good state may be older than the noise."""
+def test_reloaded_noise_is_kept_after_a_divergence():
+    """The last good state may be older than the reloaded noise."""
     given = steps(parked(2.0).measurements())
     e = Estimator(prototype())
     Run(prototype(), given[:300], estimator=e)
@@ -415,7 +417,7 @@ def test_noise_that_was_reloaded_outlives_a_divergence():
     Run(prototype(), given[300:], estimator=e)
     assert e.status()["restarts"] == 1
     density, states = e.filter.car.view("density"), e.filter.states
-    # And a little more, as consecutive innovations of the gyroscope show it.
+    # The density may be adapted a little by consecutive innovations of the gyroscope.
     assert density[states.index(ANGULAR_RATE, "yaw")] == pytest.approx(49.0, rel=0.02)
     assert density[states[GYRO_BIAS]] == pytest.approx(0.25)
 

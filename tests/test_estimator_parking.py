@@ -1,6 +1,6 @@
-"""Parking by a car whose steering is not measured: it reverses, and its wheels are turned while it stands.
+"""Parking without a steering sensor: the car reverses, and its wheels are steered at standstill.
 
-With wheels that are measured, and by IMU and receiver alone; and with a steering of another ratio.
+Also with IMU and receiver alone, and with a steering sensor of another ratio.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from vehicled.messages import Measurement
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 
 STANDING = 9.0, 10.0
-"""s: between reversing in a bend and driving on with the wheels turned the other way."""
+"""s: between reversing in a bend and driving on with the wheels steered the other way."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def run(parking) -> Run:
     return Run(prototype(), steps(without(parking.measurements(seed=5), "steer")))
 
 
-def test_the_car_parks(parking):
+def test_the_simulated_car_reverses_stands_and_drives_on(parking):
     t = np.array([6.0, *STANDING, 15.0, 24.0]) * SECOND
     speed, yaw_rate = parking.truth(t, "vx"), parking.truth(t, "wz")
     assert speed[0] < -3.0
@@ -41,19 +41,19 @@ def test_the_car_parks(parking):
     assert yaw_rate[3] > 0.3
 
 
-def test_it_is_followed_without_a_restart(run):
+def test_the_parking_car_is_followed_without_a_restart(run):
     status = run.estimator.status()
     assert status["restarts"] == 0
     assert run.estimator.condition.state == "running"
 
 
-def test_its_wheels_are_believed(run):
+def test_wheel_angles_are_accepted_while_parking(run):
     for wheel in ("fl", "fr", "rl", "rr"):
         found = run.of(f"wheel.{wheel}.angle")
         assert sum(i.fused for i in found) > 0.995 * len(found), wheel
 
 
-def test_after_it_the_car_is_where_it_says(parking, run):
+def test_errors_after_parking_are_consistent_with_sigma(parking, run):
     after = (run.t > 18 * SECOND) & (run.t < 24 * SECOND)
     for column in ("x", "y", "vx"):
         error = np.abs(run.error(parking, column))[after]
@@ -63,8 +63,8 @@ def test_after_it_the_car_is_where_it_says(parking, run):
 
 @pytest.mark.parametrize(("receiver", "place"), [("conventional", 2.5), ("rtk", 0.1)])
 @pytest.mark.parametrize("seed", [5, 6])
-def test_by_imu_and_receiver_alone(parking, receiver, place, seed):
-    # Which have no sign of the speed but that of the acceleration, and of course and heading beside each other.
+def test_parking_is_followed_with_imu_and_receiver_alone(parking, receiver, place, seed):
+    # The sign of the speed is shown only by the acceleration, and by the course compared with the heading.
     measurements = parking.measurements(seed=seed, gnss=receiver)
     run = Run(prototype(), steps(without(measurements, "steer", "wheel", "vehicle", "torque", "brake")))
     assert run.estimator.status()["restarts"] == 0
@@ -75,8 +75,9 @@ def test_by_imu_and_receiver_alone(parking, receiver, place, seed):
 
 
 @pytest.mark.parametrize("share", [-0.05, 0.05])
-def test_with_a_steering_of_another_ratio(parking, share):
-    # Without a state of it, tyres were found to be half as stiff, and the sideslip was off by 0.2 to 0.6 degrees.
+def test_a_wrong_steering_ratio_is_found_while_parking(parking, share):
+    # Before, without a state of the ratio, the tyre stiffness was estimated at half its value, and the sideslip was
+    # wrong by 0.2 to 0.6 degrees.
     def scale(m: Measurement) -> Measurement:
         values = {c: v * (1.0 + share) if c.startswith("steer.") else v for c, v in m.values.items()}
         return Measurement(m.source, m.t, m.arrival, values)

@@ -1,4 +1,4 @@
-"""Receivers whose velocities are not as they claim: smoothed, or noisier. Positions are right to 2 cm."""
+"""Receivers whose velocities are smoothed, noisier than configured, or zero at low speed."""
 
 import cmath
 import math
@@ -27,7 +27,7 @@ def play(name: str) -> tuple[Drive, Run]:
     return drive, Run(prototype(), steps(given))
 
 
-def test_a_smoothed_velocity_is_that_of_a_first_order_filter():
+def test_simulated_smoothing_of_velocities_is_a_first_order_filter():
     given = [
         Measurement("gnss", 10_000_000 * k, 0, {"gnss.speed": 10.0 if k < 5 else 12.0, "gnss.course": 1.0})
         for k in range(30)
@@ -39,7 +39,7 @@ def test_a_smoothed_velocity_is_that_of_a_first_order_filter():
 
 
 @pytest.mark.parametrize("name", [SMOOTHED, "velocity of GNSS noisier by 0.1 m/s"])
-def test_positions_go_on_being_used_and_are_right(name):
+def test_positions_are_still_accepted_and_estimates_are_accurate(name):
     drive, run = play(name)
     positions = run.of("gnss.position")
     assert sum(not i.fused for i in positions) < 0.01 * len(positions)
@@ -55,8 +55,8 @@ def test_the_lag_of_smoothed_velocities_is_found():
     assert found["gnss_latency"].value == pytest.approx(0.0, abs=0.01)
 
 
-def test_noise_that_velocities_have_shown_is_not_forgotten_while_the_car_stands():
-    """Speed and course alone: their noise is not in the velocity of zero that takes their place."""
+def test_the_estimated_noise_of_velocities_is_kept_at_standstill():
+    """The receiver gives speed and course. At standstill a velocity of zero without this noise replaces them."""
     inputs = DriveInputs(
         rear_torque=[(14.0, 60.0), (14.5, 0.0), (31.5, 0.0), (32.0, 500.0)],
         brake_pressure=[(14.0, 0.0), (14.5, 25e5), (31.0, 25e5), (31.5, 0.0)],
@@ -79,8 +79,11 @@ def test_noise_that_velocities_have_shown_is_not_forgotten_while_the_car_stands(
     assert min(sigmas) > 0.2
 
 
-def test_a_car_that_creeps_is_followed_beside_a_receiver_that_reports_zero_below_half_a_metre_per_second():
-    """IMU and receiver alone: taken as zero within their noise, speeds of zero stopped the estimate of that car."""
+def test_a_creeping_car_is_followed_though_its_receiver_reports_zero_speed():
+    """The car has only IMU and receiver, and the receiver reports zero below 0.5 m/s.
+
+    Before, these speeds of zero were fused with their usual noise, and the estimated car stopped.
+    """
     inputs = DriveInputs(
         rear_torque=[(3.0, 0.0), (7.5, 0.0), (8.0, 48.0)],
         brake_pressure=[(3.0, 0.0), (3.5, 14e5), (7.0, 14e5), (7.2, 0.0)],
@@ -99,8 +102,8 @@ def test_a_car_that_creeps_is_followed_beside_a_receiver_that_reports_zero_below
     assert (np.abs(run.error(drive, "vx")) / run["sigma.vx"])[later].max() < 3.0
 
 
-def test_a_reset_after_a_stop_expects_no_velocity_of_a_receiver_that_gives_speed_and_course():
-    """While the car stood, its velocity was made of the speed."""
+def test_after_a_reset_no_velocity_is_expected_of_a_receiver_of_speed_and_course():
+    """At standstill, before the reset, the velocity is derived from the speed."""
     inputs = DriveInputs(
         rear_torque=[(4.0, 0.0), (4.5, 500.0)],
         brake_pressure=[(0.5, 0.0), (0.8, 25e5), (3.5, 25e5), (4.0, 0.0)],

@@ -1,4 +1,4 @@
-"""A filter that has lost the car finds it again; a car that really spins is followed."""
+"""A filter with a wrong state recovers by a restart; a car that really spins is followed without one."""
 
 import cmath
 import math
@@ -29,7 +29,7 @@ def bend() -> Drive:
 
 @pytest.fixture(scope="module")
 def spin() -> Drive:
-    """Power and lock at 20 m/s: the car turns by more than a whole turn, and is braked."""
+    """High torque and a large steering angle at 20 m/s: the car spins, and is braked."""
     inputs = DriveInputs(
         rack=[(3.0, 0.0), (3.3, 0.035), (6.5, 0.035), (6.8, 0.0)],
         rear_torque=[(3.2, 100.0), (3.3, 1800.0), (5.2, 1800.0), (5.3, 0.0)],
@@ -38,7 +38,7 @@ def spin() -> Drive:
     return Drive(Scenario(duration=10.0, initial=InitialMotion(speed=20.0), inputs=inputs))
 
 
-def test_a_spin_that_the_sensors_deny_ends_within_half_a_second(bend):
+def test_an_estimated_spin_that_sensors_contradict_ends_within_half_a_second(bend):
     estimator = Estimator(prototype())
     states: list[tuple[float, str, str | None]] = []
 
@@ -64,7 +64,7 @@ def test_a_spin_that_the_sensors_deny_ends_within_half_a_second(bend):
 
 
 def lose(given: Iterable[Measurement], turn: float = 4.0, most: int = 1) -> Run:
-    """A run whose estimate spins at LOST_AT, by `turn` rad/s, and begins again, at `most` so many times."""
+    """A run whose estimate is made to spin at LOST_AT, by `turn` rad/s, and restarts up to `most` times."""
     estimator = Estimator(prototype())
 
     def spoil(given: Iterable[Step]) -> Iterator[Step]:
@@ -81,8 +81,8 @@ def lose(given: Iterable[Measurement], turn: float = 4.0, most: int = 1) -> Run:
     return run
 
 
-def test_a_car_that_reverses_does_so_after_the_filter_has_begun_again():
-    """Receivers give no sign of a speed; a start from nothing takes it as forwards."""
+def test_a_reversing_car_is_estimated_to_reverse_after_a_restart():
+    """Speeds of receivers have no sign; without the previous state a start would assume forwards."""
     inputs = DriveInputs(rear_torque=[(0.5, 0.0), (1.0, -400.0), (4.0, -400.0), (4.5, -40.0)])
     drive = Drive(Scenario(duration=9.0, initial=InitialMotion(yaw=0.8), inputs=inputs))
     run = lose(only(drive.measurements(gnss="conventional"), "imu.", "gnss.", "steer."))
@@ -92,8 +92,8 @@ def test_a_car_that_reverses_does_so_after_the_filter_has_begun_again():
     assert np.abs(run.error(drive, "yaw")[run.t > 8 * SECOND]).max() < 0.1
 
 
-def test_an_estimate_that_goes_the_other_way_is_found_by_the_receiver():
-    """No speed has a sign here: gyroscope, steering and speeds all agree with it."""
+def test_the_receiver_shows_that_the_estimate_goes_the_other_way():
+    """No measured speed has a sign here: gyroscope, steering and speeds all agree with the wrong estimate."""
     drive = Drive(
         Scenario(duration=10.0, initial=InitialMotion(speed=15.0), inputs=DriveInputs(rear_torque=90.0))
     )
@@ -120,8 +120,8 @@ def test_an_estimate_that_goes_the_other_way_is_found_by_the_receiver():
 
 
 @pytest.mark.parametrize("receiver", ["conventional", "rtk"])
-def test_a_heading_that_is_wrong_is_found_by_the_way_that_the_car_goes(bend, receiver):
-    """As after a turntable: with precise fixes, and a certain heading, everything else would be refused for ever."""
+def test_a_wrong_heading_is_detected_by_the_motion_over_ground(bend, receiver):
+    """The heading jumps, as on a turntable. Its σ is small: without a restart, fixes would be rejected for ever."""
     estimator = Estimator(prototype())
 
     def spoil(given: Iterable[Step]) -> Iterator[Step]:
@@ -139,7 +139,7 @@ def test_a_heading_that_is_wrong_is_found_by_the_way_that_the_car_goes(bend, rec
     assert np.hypot(run.error(bend, "x"), run.error(bend, "y"))[later].max() < 3.0
 
 
-def test_a_filter_that_begins_again_in_a_spin_moves_as_the_receiver_shows(spin):
+def test_a_restart_in_a_spin_takes_the_velocity_of_the_receiver(spin):
     run = lose(spin.measurements(gnss="conventional"), turn=0.0, most=2)
     true_left, soon = spin.truth(run.t, "vy"), (run.t > 6.25 * SECOND) & (run.t < 6.45 * SECOND)
     assert np.abs(true_left[soon]).min() > 4.0
@@ -148,8 +148,8 @@ def test_a_filter_that_begins_again_in_a_spin_moves_as_the_receiver_shows(spin):
     assert np.abs(run.error(spin, "yaw")[run.t > 6.2 * SECOND]).max() < math.radians(3.0)
 
 
-def test_a_filter_that_begins_again_has_the_speed_of_now_and_not_that_of_a_silent_sensor():
-    """The bus fell silent before the car slowed down; only the receiver measures the speed since."""
+def test_a_restart_has_the_present_speed_not_that_of_a_silent_sensor():
+    """The bus falls silent before the car brakes; afterwards only the receiver measures the speed."""
     brakes = [(2.0, 0.0), (2.2, 30e5), (4.2, 30e5), (4.4, 0.0)]
     inputs = DriveInputs(brake_pressure=brakes)
     drive = Drive(Scenario(duration=8.0, initial=InitialMotion(speed=20.0), inputs=inputs))
@@ -173,7 +173,7 @@ def test_a_real_spin_is_followed(spin):
 
 
 def turn(m: Measurement) -> Measurement:
-    """As an IMU measures whose x axis points to the left."""
+    """The measurement of an IMU whose x axis points to the left."""
     swapped = {
         "imu.ax": ("imu.ay", 1),
         "imu.ay": ("imu.ax", -1),
@@ -184,25 +184,23 @@ def turn(m: Measurement) -> Measurement:
     return Measurement(m.source, m.t, m.arrival, m.values | found)
 
 
-def test_what_an_imu_that_is_turned_has_falsified_is_forgotten():
-    """It is found in the first bend; half a second later the estimate is that of the other sensors."""
+def test_errors_due_to_a_rotated_imu_are_removed_by_a_restart():
+    """The mounting error is found in the first bend; half a second later the estimate has recovered."""
 
     drive = bends()
     estimator = Estimator(prototype())
     run = Run(prototype(), steps(map(turn, drive.measurements())), estimator=estimator)
     restarted = next(i.step for i in run.innovations if i.reason == "mounting") / SECOND
     assert restarted < 2.5
-    assert (
-        estimator.status()["restarts"] <= 2
-    )  # the motion that it led to may have been found impossible before
+    assert estimator.status()["restarts"] <= 2  # an impossible motion may have caused one restart before
     later = (run.t > (restarted + 0.5) * SECOND) & (run.t < 6.5 * SECOND)  # where the truth ends
     assert rms(run.error(drive, "sideslip")[later]) < math.radians(0.5)
     for column in ("x", "y"):
         assert (np.abs(run.error(drive, column)) < 4.0 * run[f"sigma.{column}"])[later].all()
 
 
-def test_what_has_been_found_beside_an_imu_that_is_turned_is_found_anew():
-    """Latencies and tyres are as uncertain as at the start, and torques and brakes are not blamed any longer."""
+def test_parameters_estimated_with_a_rotated_imu_are_reset():
+    """Latencies and tyre errors have their initial σ again, and only the IMU is reported as faulty."""
     inputs = DriveInputs(rack=[(2.5, 0.0), (3.2, 0.008)], rear_torque=150.0)
     drive = Drive(Scenario(duration=5.0, initial=InitialMotion(speed=15.0), inputs=inputs))
     estimator, initial, restarted, blamed = Estimator(prototype()), {}, math.inf, set()
@@ -219,7 +217,7 @@ def test_what_has_been_found_beside_an_imu_that_is_turned_is_found_anew():
     assert blamed == {"imu.gyro", "imu.accel"}
 
 
-def test_the_bound_follows_kinematics_and_denies_jumps():
+def test_lateral_kinematics_allow_consistent_motion_and_deny_jumps():
     lateral, speed, rate = LateralKinematics(), 15.0, 0.4
     velocity, impossible = 0.0, []
     for k in range(500):
@@ -238,8 +236,8 @@ def test_the_bound_follows_kinematics_and_denies_jumps():
 
 
 @pytest.mark.parametrize(("banked", "is_denied"), [(-7.0, False), (0.0, True)])
-def test_gravity_along_a_bank_is_no_jump(banked, is_denied):
-    """Of a test track, at 1.3 g: sideways the accelerometer measures a fifth of what turns the car."""
+def test_gravity_on_a_banked_road_is_not_taken_for_a_jump(banked, is_denied):
+    """On the bank of a test track the accelerometer measures only about a fifth of the centripetal acceleration."""
     lateral, found = LateralKinematics(), []
     for _ in range(250):
         lateral.take(0.26, 35.0 * 0.26 - 7.0)
@@ -247,7 +245,7 @@ def test_gravity_along_a_bank_is_no_jump(banked, is_denied):
     assert any(found) == is_denied
 
 
-def test_the_noise_of_a_broken_gyroscope_is_no_motion():
+def test_the_noise_of_a_broken_gyroscope_denies_no_motion():
     random, found = np.random.default_rng(1), []
     lateral = LateralKinematics()
     for _ in range(5000):
@@ -256,7 +254,7 @@ def test_the_noise_of_a_broken_gyroscope_is_no_motion():
     assert not any(found)
 
 
-def test_a_gyroscope_that_has_fallen_silent_denies_nothing():
+def test_a_silent_gyroscope_denies_no_motion():
     lateral = LateralKinematics()
     lateral.take(0.5, None)
     found = [lateral.advance(0.004, 10.0, 0.0, 0.5 + 0.01 * k) for k in range(400)]
@@ -264,8 +262,8 @@ def test_a_gyroscope_that_has_fallen_silent_denies_nothing():
     assert lateral.yaw_rate is None
 
 
-def test_a_restart_keeps_what_was_found_and_how_well_it_is_known(bend):
-    """A parameter that was given far too well must not start again from its prior with the whole variance."""
+def test_a_restart_keeps_a_parameter_and_its_sigma(bend):
+    """A parameter that was given with a small σ must not return to its prior with the full variance."""
     estimator = Estimator(prototype())
     given = {"antenna.x": {"value": -0.5, "sigma": 0.02, "unit": "m"}}
     estimator.command("set_parameters", {"parameters": given, "age": 0.0})
@@ -299,10 +297,10 @@ def test_a_restart_keeps_what_was_found_and_how_well_it_is_known(bend):
         (15.0, 14.0 + 6.0j, "turned"),
         (15.0, 15.0 + 2.0j, ""),
         (15.0, 5.0j, ""),
-        (1.0, -1.0, ""),  # slower than courses tell
+        (1.0, -1.0, ""),  # too slow for a course
     ],
 )
-def test_a_velocity_contradicts_that_lasts_in_another_direction(measured, estimated, found):
+def test_a_lasting_difference_of_direction_contradicts_the_estimate(measured, estimated, found):
     motion, east = ReceiverMotion(), cmath.rect(1.0, 0.4)
     for k in range(8):
         motion.take(0.2 * k, measured * east, estimated * east)
@@ -315,7 +313,7 @@ def test_a_velocity_contradicts_that_lasts_in_another_direction(measured, estima
     assert not motion.is_turned
 
 
-def test_a_car_that_skids_otherwise_than_the_estimate_keeps_its_heading():
+def test_a_difference_of_direction_that_changes_is_a_skid_and_no_wrong_heading():
     motion = ReceiverMotion()
     for k in range(20):
         motion.take(0.2 * k, 10.0, 10.0 * cmath.rect(1.0, 0.4 + 0.15 * k))

@@ -1,4 +1,4 @@
-"""What a rough road adds to the estimated travel of the suspensions, on simulated drives."""
+"""Suspension travel that a rough road adds to the estimate, on simulated drives."""
 
 import dataclasses
 from functools import lru_cache
@@ -47,15 +47,15 @@ def followed(roughness: str | None = "C") -> RoadRun:
 
 
 def errors(run: Run, of: Drive, what: str) -> np.ndarray:
-    """(estimates, 4) by wheel, of one column."""
+    """Errors (estimates, 4) of one suspension column, by wheel."""
     return np.stack([run.error(of, f"suspension.{w}.{what}") for w in WHEELS], axis=1)
 
 
 @pytest.mark.parametrize(
     ("k", "what", "most"), [(0, "deflection", 0.55), (1, "rate", 0.7), (2, "force", 0.7)]
 )
-def test_a_rough_road_is_followed(k, what, most):
-    """What is left of the error: more of what is fast, of which samples are late and wheels move by themselves."""
+def test_added_travel_reduces_the_errors_on_a_rough_road(k, what, most):
+    """More of the error of rates and forces remains, as samples are late for fast motion and wheels vibrate."""
     run, of = followed(), drive()
     moving = run.t > 2 * SECOND
     error = errors(run, of, what)[moving]
@@ -63,8 +63,8 @@ def test_a_rough_road_is_followed(k, what, most):
     assert rms(error) < most * rms(error - added)
 
 
-def test_joints_carry_what_a_rough_road_does_to_springs_dampers_and_bars(monkeypatch):
-    """With a share of the errors that they would have without; none becomes worse."""
+def test_joint_loads_include_forces_by_the_road_in_springs_dampers_and_bars(monkeypatch):
+    """Errors of loads decrease to these shares of the errors without the added forces; none increases."""
     with_loads = dataclasses.replace(prototype(), loads=True)
     given, truth = steps(drive().measurements(5)), TrueLoads(scenario("C"))
     run = Run(with_loads, given)
@@ -86,22 +86,22 @@ def test_joints_carry_what_a_rough_road_does_to_springs_dampers_and_bars(monkeyp
         assert errors <= most.get(column, 1.02) * before + 1e-6, column
 
 
-def test_an_even_road_stays_even():
+def test_almost_no_travel_is_added_on_an_even_road():
     run = followed(None)
     moving = run.t > 2 * SECOND
     assert rms(run.added[moving][:, :4]) < 2e-4
     assert rms(followed().added[moving][:, :4]) > 1e-3
 
 
-def test_an_imu_that_vibrates_is_no_rough_road():
-    """Its noise is 20 and 10 times that of its settings, and would be 3 mm of travel."""
+def test_a_vibrating_imu_is_not_taken_for_a_rough_road():
+    """The noise of the IMU is 20 and 10 times that of its settings, and would be taken for 3 mm of travel."""
     imu = SimulatedImu(accelerometer=Errors(noise=1.0), gyro=Errors(noise=0.02))
     run = RoadRun(prototype(), steps(drive(None).begin(5.0).measurements(5, imu=imu)))
     assert rms(run.added[run.t > 2 * SECOND][:, :4]) < 6e-4
 
 
-def test_nothing_of_it_is_in_the_filter(monkeypatch):
-    """All other columns are as they would be without."""
+def test_added_travel_does_not_change_the_filter(monkeypatch):
+    """All other columns are the same as without added travel."""
     monkeypatch.setattr(AddedTravel, "add", lambda self, t: None)
     plain = Run(prototype(), steps(drive().measurements(5)))
     others = np.setdiff1d(np.arange(len(ESTIMATE_COLUMNS)), ROAD_PLACES)
@@ -111,7 +111,7 @@ def test_nothing_of_it_is_in_the_filter(monkeypatch):
     np.testing.assert_array_equal(plain.values[:, ROAD_PLACES] + added, run.values[:, ROAD_PLACES])
 
 
-def test_the_same_rough_road_gives_the_same_bytes_and_a_reset_ends_it():
+def test_added_travel_is_deterministic_and_ends_with_a_reset():
     run = RoadRun(prototype(), steps(drive().measurements(5)))
     assert run.values.tobytes() == followed().values.tobytes()
     end = round(SECONDS * SECOND)
@@ -121,7 +121,7 @@ def test_the_same_rough_road_gives_the_same_bytes_and_a_reset_ends_it():
 
 
 @pytest.mark.parametrize("lost", ["imu.a", pytest.param("imu.", marks=pytest.mark.slow)])
-def test_it_fades_without_accelerometers(lost):
+def test_added_travel_fades_without_accelerometers(lost):
     measured = drive().begin(7.0).measurements(5)
     until = 5 * SECOND
     given = [m for m in measured if m.t < until] + without([m for m in measured if m.t >= until], lost)
@@ -131,7 +131,7 @@ def test_it_fades_without_accelerometers(lost):
     assert size[run.t > until + 1.5 * SECOND].max() < 1e-6
 
 
-def test_states_of_the_suspensions_take_its_place():
+def test_no_travel_is_added_if_the_filter_has_states_of_the_suspensions():
     settings = dataclasses.replace(prototype().filter, suspension=Suspension())
     estimator = Estimator(dataclasses.replace(prototype(), filter=settings))
     run = Run(prototype(), steps(drive().begin(3.0).measurements(5)), estimator=estimator)
@@ -139,7 +139,7 @@ def test_states_of_the_suspensions_take_its_place():
 
 
 @pytest.mark.slow
-def test_a_smoothed_drive_has_it_too():
+def test_a_smoothed_drive_includes_the_added_travel():
     with Smoother(prototype()) as smoother:
         run = RoadRun(prototype(), [], estimator=smoother.estimator)
         play_back(smoother.estimator, steps(drive().begin(4.0).measurements(5)), [smoother.take, run._take])
@@ -151,9 +151,9 @@ def test_a_smoothed_drive_has_it_too():
     assert last[8:] == pytest.approx(filtered[8:], abs=1e-2 * scale)
 
 
-def test_a_step_in_the_road_is_no_latency_of_the_receiver():
-    # As the car hits it, the antenna on the roof swings: its velocity changes within the ten milliseconds that clocks
-    # of gyroscope and receiver may differ by. At a steady speed nothing else determines the latency.
+def test_a_step_in_the_road_is_not_taken_for_a_latency_of_the_receiver():
+    # When the car hits the step, the antenna on the roof swings. Its velocity changes within ten milliseconds, as
+    # much as the clocks of gyroscope and receiver may differ. At constant speed nothing else determines the latency.
     step = Ground(edges=[Edge(at=20.0, height=0.05)])
     inputs, initial = DriveInputs(rear_torque=60.0), InitialMotion(speed=12.0)
     drive = Drive(Scenario(duration=6.0, initial=initial, inputs=inputs, ground=step, plant=STANDARD_ERRORS))

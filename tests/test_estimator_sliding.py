@@ -1,4 +1,4 @@
-"""Wheels that spin or slide on ice: what tyres do then is no fault of an accelerometer."""
+"""Wheels that spin or slide: deviations from the tyre model are then not attributed to sensors."""
 
 import pytest
 from estimator_rig import Run, cruise, prototype, steps
@@ -12,7 +12,7 @@ SPIN = 25.0
 
 
 def over_an_edge_of_ice(m: Measurement, spins: bool) -> Measurement:
-    """The rear wheels spin, and push the car by 1.5 m/s² more from one sample to the next."""
+    """The rear wheels spin if `spins`; at SNOW the acceleration steps by 1.5 m/s²."""
     if m.t < BEGINS:
         return m
     values = dict(m.values)
@@ -31,16 +31,16 @@ def find_stepped(spins: bool) -> set[str]:
     return {f.source for f in run.summary.faults if "stepped" in f.reason}
 
 
-def test_wheels_that_spin_from_ice_to_snow_step_no_bias():
+def test_a_step_of_acceleration_beside_spinning_wheels_is_no_step_of_bias():
     assert find_stepped(spins=True) == set()
 
 
-def test_beside_wheels_that_roll_the_same_is_a_step():
+def test_a_step_of_acceleration_beside_rolling_wheels_is_a_step_of_bias():
     assert find_stepped(spins=False) == {"imu.accel"}
 
 
 def drifts(m: Measurement, spins: bool) -> Measurement:
-    """The rear wheels spin, or not, and an accelerometer drifts to the left by 1 m/s³."""
+    """The rear wheels spin if `spins`; the lateral accelerometer drifts by 1 m/s³."""
     since = 1e-9 * max(m.t - BEGINS, 0)
     values = dict(m.values)
     for channel in ("wheel.rl.angle", "wheel.rr.angle") if spins else ():
@@ -52,13 +52,13 @@ def drifts(m: Measurement, spins: bool) -> Measurement:
 
 
 @pytest.mark.parametrize(("spins", "expected"), [(True, set()), (False, {"imu.accel"})])
-def test_where_tyres_slide_no_accelerometer_is_held_against_their_model(spins, expected):
+def test_accelerometers_are_not_compared_with_the_tyre_model_while_wheels_spin(spins, expected):
     given = [drifts(m, spins) for m in cruise().begin(7.5).measurements(3)]
     run = Run(prototype(), steps(given))
     assert {f.source for f in run.summary.faults if "estimated anew" in f.reason} == expected
 
 
-def test_a_car_that_goes_sideways_slides():
+def test_a_car_that_goes_sideways_counts_as_sliding():
     run = Run(prototype(), steps(cruise().begin(2.0).measurements(3)))
     estimator = run.estimator
     assert not estimator._updates.is_sliding
@@ -71,7 +71,7 @@ def test_a_car_that_goes_sideways_slides():
     assert not estimator._updates.is_sliding
 
 
-def test_what_wheels_and_steering_show_in_a_slide_is_no_offset_of_theirs(monkeypatch):
+def test_offsets_of_wheels_and_steering_are_not_updated_in_a_slide(monkeypatch):
     run = Run(prototype(), steps(cruise().begin(1.0).measurements(3)))
     screening, shown, m = run.estimator._screening, [], cruise().begin(1.0).measurements(3)[-1]
     sample = Measurement("imu", m.t, m.arrival, {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": 0.0})
@@ -92,8 +92,8 @@ def test_steering_is_not_compared_while_the_car_goes_sideways(monkeypatch):
     assert compared == [False, True]
 
 
-def test_the_speed_of_a_car_that_goes_sideways_is_not_that_of_its_positions(monkeypatch):
-    """At 25° of sideslip it is a tenth less: a healthy speed would be outvoted."""
+def test_positions_do_not_vote_on_the_speed_of_a_car_that_goes_sideways(monkeypatch):
+    """At 25° of sideslip the speed over ground is a tenth higher, and would outvote a healthy sensor."""
     run = Run(prototype(), steps(cruise().begin(1.0).measurements(3)))
     estimator, voted = run.estimator, []
     monkeypatch.setattr(estimator._screening._vote, "take", voted.append)

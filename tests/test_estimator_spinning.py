@@ -1,4 +1,4 @@
-"""A car that starts at the limit of its tyres, with torques measured too large: the simulated wheels would spin."""
+"""Acceleration at the limit of the tyres, with torques measured too large: the wheels of the model would spin."""
 
 import pytest
 from estimator_rig import Drive, Run, rms, steps, with_sensors
@@ -13,9 +13,9 @@ DRIVEN = WHEELS[2:]
 
 
 def start(gain: float, low: bool = False, late: bool = False) -> tuple[Run, Drive]:
-    """Torques as measured are `gain` times as large.
+    """A run and its drive. Measured torques are `gain` times as large as the true ones.
 
-    `low`: a driven wheel's sensor reads half of its rate; `late`: at 2 s those of all wheels are too old.
+    `low`: the sensor of a driven wheel reads half its rate; `late`: at 2 s samples of all wheels are too old.
     """
     inputs = DriveInputs(rear_torque=[(0.5, 0.0), (0.6, 1900.0)])
     drive = Drive(Scenario(duration=5.0, initial=InitialMotion(speed=3.0, yaw=0.5), inputs=inputs))
@@ -31,7 +31,7 @@ def start(gain: float, low: bool = False, late: bool = False) -> tuple[Run, Driv
 
 
 @pytest.mark.parametrize("gain", [1.0, 1.3])
-def test_wheels_that_are_measured_to_roll_do_not_spin_in_the_estimate(gain):
+def test_wheels_that_are_measured_as_rolling_do_not_spin_in_the_estimate(gain):
     found, drive = start(gain)
     late = found.t > 1.5e9
     for wheel in DRIVEN:
@@ -41,7 +41,7 @@ def test_wheels_that_are_measured_to_roll_do_not_spin_in_the_estimate(gain):
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_wheel_that_reads_too_little_is_not_followed(late):
+def test_a_wheel_speed_that_reads_half_is_rejected(late):
     found, drive = start(1.0, low=True, late=late)
     error = found["wheel.rl.speed"] - drive.truth(found.t, "wheel.rl.speed")
     assert rms(error[found.t > 1.5e9]) < 3.0
