@@ -1,4 +1,4 @@
-"""A car that stops and stands, with wheel rates that a bus brings late, and fixes good to a metre."""
+"""A car that stops and stands, with late wheel rates from a bus, and fixes accurate to a metre."""
 
 from functools import lru_cache
 
@@ -22,13 +22,13 @@ SENSORS = {"wheel_angles": None, "wheel_speeds": WheelSpeeds(noise=0.1)}
 
 @lru_cache
 def stop() -> Drive:
-    """Braked from 6 m/s; then it stands for at least 8 s."""
+    """The car brakes from 6 m/s, then stands for at least 8 s."""
     inputs = DriveInputs(brake_pressure=[(0.5, 0.0), (0.8, 25e5)])
     return Drive(Scenario(duration=13.0, initial=InitialMotion(speed=6.0, yaw=0.5), inputs=inputs))
 
 
 def report(m: Measurement) -> Measurement:
-    """As control units report rates: in steps, and none at a low speed."""
+    """Wheel rates as control units report them: in steps, and zero at low speed."""
     rates = {c: v for c, v in m.values.items() if c.endswith(".speed") and c.startswith("wheel.")}
     told = {c: 0.0 if abs(v) * 0.3 < LEAST_SPEED else round(v, 1) for c, v in rates.items()}
     return Measurement(m.source, m.t, m.arrival, {**m.values, **told})
@@ -36,7 +36,7 @@ def report(m: Measurement) -> Measurement:
 
 @lru_cache
 def run(late: float, seed: int = 0) -> Run:
-    """Rates of the wheels arrive `late` s after they were measured; nothing else measures speed or forces."""
+    """A run with wheel rates that arrive `late` s after measurement, without vehicle speed, torques and brakes."""
     given = stop().measurements(
         seed,
         gnss=CONVENTIONAL,
@@ -52,8 +52,7 @@ def run(late: float, seed: int = 0) -> Run:
     "late", [0.012, 0.02, *(pytest.param(late, marks=pytest.mark.slow) for late in (0.004, 0.008, 0.016))]
 )
 def test_wheels_stand_still_however_late_their_rates_are(late):
-    """The tyres of the simulated car are springs on which its wheels swing at some 20 Hz: what corrects a rate half a
-    period late must not drive them."""
+    """The wheels of the model oscillate on its tyres at some 20 Hz: late rates must not excite them."""
     found = run(late)
     standing = found.t > STOPPED
     for wheel in WHEELS:
@@ -64,16 +63,16 @@ def test_wheels_stand_still_however_late_their_rates_are(late):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
-def test_the_place_of_a_standing_car_is_the_mean_of_its_fixes(seed):
-    """From what is known when it stops, each fix of variance R moves a standing car by the gain P/(P + R)."""
+def test_the_position_of_a_standing_car_is_averaged_over_its_fixes(seed):
+    """After the stop each fix of variance R moves the car by the gain P/(P + R)."""
     found = run(0.0, seed)
     standing = found.t > STOPPED
     for axis in ("x", "y"):
         sigma, place = found[f"sigma.{axis}"][standing], found[axis][standing]
-        # No more is forgotten than wheels, good to 0.03 m/s in 50 samples per second, leave open in 8 s.
+        # The variance grows by no more than wheel rates of σ 0.03 m/s at 50 Hz allow in 8 s.
         forgotten = 8.0 * (0.1 * 0.3) ** 2 / 50.0
         assert sigma[-1] ** 2 < sigma[0] ** 2 + forgotten
         assert np.abs(found.error(stop(), axis)[standing] / sigma).max() < 3.0
-        # Corrections of an estimate whose variance falls from P to P' have together the variance P − P'.
+        # The sum of all corrections of an estimate whose variance falls from P to P' has the variance P − P'.
         assert abs(place[-1] - place[0]) < 3.0 * np.sqrt(max(sigma[0] ** 2 - sigma[-1] ** 2, 0.0) + forgotten)
     assert rms(found["vx"][standing]) < 0.005

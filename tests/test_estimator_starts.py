@@ -1,4 +1,4 @@
-"""An estimator that begins while the car moves: heading, sideslip and place are right soon, and σ honest."""
+"""Starts of an estimator, also while the car moves: estimates are soon accurate and consistent with σ."""
 
 import math
 from dataclasses import replace
@@ -27,7 +27,7 @@ SEED = 7
 
 
 def split_imu(m: Measurement) -> list[Measurement]:
-    """Gyroscopes and accelerometers in messages of their own."""
+    """Gyroscopes and accelerometers in separate measurements."""
     parts = [
         {c: v for c, v in m.values.items() if c.startswith("imu.w") == is_rate} for is_rate in (True, False)
     ]
@@ -45,8 +45,8 @@ def split_imu(m: Measurement) -> list[Measurement]:
         ("straight", 0.2, False),
     ],
 )
-def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float, apart: bool) -> None:
-    """`within`: s in which the first estimate comes; `apart`: rates and forces come in messages of their own."""
+def test_the_estimator_starts_with_the_motion_of_the_car(drive: str, within: float, apart: bool) -> None:
+    """`within`: s until the first estimate; `apart`: gyroscopes and accelerometers are in separate messages."""
     configuration = load_configuration("prototype")
     driven = make_drive(configuration, drive, "rtk", SEED, START + 3.1)
     estimator = Estimator(configuration)
@@ -78,19 +78,19 @@ def test_it_begins_with_the_motion_that_the_car_has(drive: str, within: float, a
         math.radians(estimate[c] - truth[ESTIMATE_INDEX[c]]) * 6.37e6 * scale
         for c, scale in (("lat", 1.0), ("lon", math.cos(math.radians(estimate["lat"]))))
     )
-    # Nor is the latency of the receiver known better than by 20 ms, at up to 25 m/s.
+    # The latency of the receiver has a σ of 20 ms, at up to 25 m/s.
     assert math.hypot(north, east) < min(0.5, 4.0 * math.hypot(estimate["sigma.x"], estimate["sigma.y"]))
 
 
 @pytest.mark.parametrize("torque", [-450.0, 450.0])
-def test_a_car_whose_wheels_are_turned_far_needs_no_longer_to_begin(torque: float) -> None:
-    """Its simulated wheels are straight before, and its first step does not converge: that is no skid."""
+def test_a_large_steering_angle_does_not_delay_the_start(torque: float) -> None:
+    """The model starts with straight wheels, and its first step does not converge. This is not taken for a skid."""
     inputs = DriveInputs(rack=[(0.0, 0.0), (1.0, -0.045)], rear_torque=torque)
     drive, begin = Drive(Scenario(duration=5.0, inputs=inputs)), 4.0
     speed, yaw_rate = (abs(drive.truth(np.array([begin]) * SECOND, c)[0]) for c in ("vx", "wz"))
     assert speed * yaw_rate > 1.0
     run = Run(prototype(), steps(m for m in drive.measurements(SEED) if m.t > begin * SECOND))
-    assert run.t[0] < (begin + 0.13) * SECOND  # until the wheels have shown which way they turn
+    assert run.t[0] < (begin + 0.13) * SECOND  # until the wheels have shown the direction of travel
     inside = run.t < 5.0 * SECOND
     for column in ("yaw", "vy"):
         assert (
@@ -98,25 +98,25 @@ def test_a_car_whose_wheels_are_turned_far_needs_no_longer_to_begin(torque: floa
         )
 
 
-def test_fixes_of_a_car_whose_heading_is_not_known_yet_are_within_their_sigma() -> None:
-    """It pulls off to the south-west, 2.3 rad from where a heading that is not known begins."""
+def test_fixes_are_accepted_while_the_heading_is_unknown() -> None:
+    """The car pulls off to the south-west, 2.3 rad from the initial heading of the filter."""
     inputs = DriveInputs(rear_torque=[(0.5, 0.0), (0.7, 900.0)])
     drive = Drive(Scenario(duration=3.5, initial=InitialMotion(yaw=-2.3), inputs=inputs))
     run = Run(prototype(), steps(drive.measurements(gnss="rtk")))
     assert run.estimator.status()["alignments"] == 1
     positions = run.of("gnss.position")
     assert len(positions) > 150
-    # The one on its way when the car is turned to its first course is too old, with a latency the next one as well.
+    # The fix under way when the first course aligns the car is too old; with a latency, the next one as well.
     assert sum(not i.fused for i in positions) <= 2
     assert np.mean([i.reason == "weighted" for i in positions]) < 0.03
 
 
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(("ahead", "sigma"), [(0.05, 0.01), (0.4, 0.0396), (3.0, 0.06)])
-def test_what_accelerometers_measure_at_the_start_may_be_a_slope(
+def test_sigma_of_the_initial_pitch_allows_for_the_measured_acceleration(
     ahead: float, sigma: float, apart: bool
 ) -> None:
-    """`ahead`: m/s², of gravity or of a car that gains speed. Roads have slopes of 0.01 rad beside that."""
+    """`ahead`: m/s², by a slope or by a car that gains speed. σ is at least 0.01 rad for the slopes of roads."""
     estimator = Estimator(prototype())
     values = {
         "gnss.lat": 43.33,
@@ -133,7 +133,7 @@ def test_what_accelerometers_measure_at_the_start_may_be_a_slope(
     assert math.sqrt(f.variances[f.states.index(ATTITUDE, "v2z")]) == pytest.approx(0.01, rel=0.02)
 
 
-def test_what_an_imu_that_may_be_askew_measures_at_the_start_is_no_slope() -> None:
+def test_with_an_uncertain_imu_alignment_lateral_acceleration_is_hardly_taken_for_a_bank() -> None:
     settings = prototype()
     imu = replace(settings.sensors.imu, rotation_sigma=math.radians(3.0))
     estimator = Estimator(replace(settings, sensors=replace(settings.sensors, imu=imu)))
@@ -146,7 +146,7 @@ def test_what_an_imu_that_may_be_askew_measures_at_the_start_is_no_slope() -> No
 
 
 def test_a_car_that_stands_on_a_bank_stays_banked() -> None:
-    """Of 10 %, for 12 s: with time, roads do not become level below a car that stands."""
+    """The bank is 10 %, for 12 s: the estimate must not become level while the car stands."""
     estimator, random, g = Estimator(prototype()), np.random.default_rng(5), 9.81
     bank = math.atan(0.1)
     for k in range(600):
@@ -162,25 +162,25 @@ def test_a_car_that_stands_on_a_bank_stays_banked() -> None:
 
 
 @pytest.mark.parametrize("rolled", ["IMU rolled +3°", "IMU rolled -3°"])
-def test_what_a_standing_car_measures_across_is_left_to_no_state_alone(rolled: str) -> None:
-    """Slope, bias and alignment share it; the simulated tyres take the load of a slope within some 0.1 s."""
+def test_lateral_acceleration_at_standstill_is_shared_by_several_states(rolled: str) -> None:
+    """Slope, bias and alignment share it. The tyres of the model take the load of a slope within some 0.1 s."""
     configuration, measurements = apply_wrongs([WRONGS[rolled]], prototype(), parked(1.5).measurements())
     run = Run(configuration, steps(measurements))
     parameters = run.estimator.filter.slow.parameters()
     found = parameters["imu_alignment.x"]
     before = prototype().sensors.imu.rotation_sigma
-    # A car that does not turn tells little of it, and that of the right sign.
+    # Without turns the alignment is hardly observable; what is found has about the right sign.
     assert 0.6 * before < found.sigma < before
     sign = 1.0 if "+" in rolled else -1.0
     assert -0.2 * before < sign * found.value < 2.0 * before
-    # It tells nothing of how the car rolls in turns.
+    # The scale describes the roll in turns, which is not observable at standstill.
     assert abs(parameters["accelerometer_scale"].value) < 0.2 * prototype().sensors.imu.accelerometers.scale
 
 
 @pytest.mark.parametrize(
     ("speed", "left", "yaw_rate"), [(12.0, -5.0, 0.8), (-6.0, 2.0, 0.4), (200.0, 200.0, 100.0)]
 )
-def test_a_motion_is_held_or_where_no_car_has_it_nothing_changes(
+def test_a_possible_motion_is_held_and_an_impossible_one_changes_nothing(
     speed: float, left: float, yaw_rate: float
 ) -> None:
     f = Estimator(load_configuration("prototype")).filter
@@ -206,10 +206,10 @@ def test_a_motion_is_held_or_where_no_car_has_it_nothing_changes(
         pytest.param("slalom", 5.3, 0.3, True, id="slalom, IMU later"),
     ],
 )
-def test_devices_that_are_connected_one_after_the_other_make_no_start_wrong(
+def test_a_start_is_consistent_if_devices_are_connected_one_after_the_other(
     drive: str, at: float, imu_after: float, steering: bool
 ) -> None:
-    """Everything begins in the middle of a manoeuvre, the IMU `imu_after` s later; without it, 4 s are scored."""
+    """All devices begin in the middle of a manoeuvre, the IMU `imu_after` s later than the others."""
     configuration = load_configuration("prototype")
     driven = make_drive(configuration, drive, "rtk", SEED, at + 4.1)
     first = driven.measurements[0].arrival
@@ -234,8 +234,8 @@ def test_devices_that_are_connected_one_after_the_other_make_no_start_wrong(
     assert worst < 4.0
 
 
-def test_a_start_by_the_imu_alone_while_the_car_drives_is_made_anew_with_the_first_speed() -> None:
-    """The receiver comes 6 s after the IMU, all others 4 s after that."""
+def test_a_start_by_the_imu_alone_is_repeated_with_the_first_speed() -> None:
+    """The car drives. The receiver begins 6 s after the IMU, all other devices 4 s after the receiver."""
     configuration = load_configuration("prototype")
     driven = make_drive(configuration, "slalom", "rtk", SEED, 16.0)
     first, estimator, states, worst = driven.measurements[0].arrival, Estimator(configuration), [], 0.0
@@ -264,8 +264,8 @@ def test_a_start_by_the_imu_alone_while_the_car_drives_is_made_anew_with_the_fir
 
 
 @pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.slow)])
-def test_the_place_of_a_car_that_creeps_before_its_heading_is_known_is_within_its_sigma(seed: int) -> None:
-    """It never is as fast as courses are used from, and goes the other way than the one that is assumed."""
+def test_the_position_of_a_creeping_car_with_unknown_heading_is_consistent_with_sigma(seed: int) -> None:
+    """The car is too slow for courses, and its heading is about opposite to the assumed one."""
     inputs = DriveInputs(rear_torque=[(2.0, 0.0), (2.5, 170.0), (5.0, 170.0), (5.5, 20.0)])
     drive = Drive(Scenario(duration=11.0, initial=InitialMotion(yaw=2.8), inputs=inputs))
     run = Run(prototype(), steps(drive.measurements(seed, gnss="conventional")))
@@ -277,10 +277,10 @@ def test_the_place_of_a_car_that_creeps_before_its_heading_is_known_is_within_it
 
 
 @pytest.mark.parametrize("receiver", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
-def test_the_place_of_a_car_whose_receiver_gives_positions_alone_is_within_its_sigma(
+def test_the_position_is_consistent_with_sigma_if_the_receiver_gives_positions_alone(
     receiver: UsualReceiver,
 ) -> None:
-    """Its fixes turn it some metres after it has pulled off, the other way than the one that is assumed."""
+    """Fixes align the car some metres after it has pulled off; its heading is about opposite to the assumed one."""
     inputs = DriveInputs(rear_torque=[(1.0, 0.0), (1.5, 500.0)])
     drive = Drive(Scenario(duration=7.0, initial=InitialMotion(yaw=2.8), inputs=inputs))
     run = Run(prototype(), steps(without(drive.measurements(5, gnss=receiver), "gnss.speed", "gnss.course")))
@@ -290,8 +290,8 @@ def test_the_place_of_a_car_whose_receiver_gives_positions_alone_is_within_its_s
     assert 0.1 < np.mean(squares) < 4.0
 
 
-def test_a_speed_in_whole_metres_per_second_that_stays_from_before_the_start_on_is_used() -> None:
-    """It repeats itself beside an estimate that was zero until the filter had started."""
+def test_a_constant_speed_in_whole_metres_per_second_is_not_stuck_at_the_start() -> None:
+    """It repeats itself while the estimate changes from zero, before the filter has started, to the speed."""
     configuration = load_configuration("prototype")
     driven = make_drive(configuration, "straight", "rtk", SEED, START + 3.1)
     waiting = []

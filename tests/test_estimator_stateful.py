@@ -1,4 +1,4 @@
-"""Any order of steps, gaps, late and absurd data and commands: what must hold of an estimator throughout its life."""
+"""Invariants of an estimator under any order of steps, gaps, late and absurd data, and commands."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ KINDS = {
     **{c: c for c in (*ANGLES, "vehicle.speed", "gnss.speed", "gnss.course")},
     "gnss.lat": "gnss.position",
 }
-"""By channel: the kind of observation that it makes. Other channels are inputs, or go with these."""
+"""The kind of observation of each channel. Other channels are inputs, or parts of these observations."""
 LONGEST_GAP = 2.0
-"""s: after a longer one the filter starts anew."""
+"""s: after a longer one the filter restarts."""
 GEODETIC = [ESTIMATE_COLUMNS.index(n) for n in ("lat", "lon", "alt")]
 SIGMAS = [k for k, n in enumerate(ESTIMATE_COLUMNS) if n.startswith("sigma.")]
 ABSURD = (math.nan, math.inf, -1e300)
@@ -49,7 +49,7 @@ Call = tuple[str, Any, Any]
 
 
 def to_bytes(estimate: Estimate | None, innovations: list[Innovation]) -> bytes:
-    """What a step has given."""
+    """Estimate and innovations of a step."""
     found = [b"-" if estimate is None else estimate.values.tobytes()]
     return b"".join(found + [np.array([i.t, i.nis, *i.innovation]).tobytes() for i in innovations])
 
@@ -66,14 +66,14 @@ def play(calls: list[Call]) -> bytes:
 
 
 class Life(RuleBasedStateMachine):
-    """A car that drives on, on a clock of its own, whatever is done to its estimator."""
+    """A car that drives on with its own clock, whatever happens to its estimator."""
 
     def __init__(self) -> None:
         super().__init__()
         self.estimator = Estimator(prototype())
         self.t, self.last, self.next = SECOND, 0, 0
         self.stepped = False
-        """Since the last reset: after one, time may be any."""
+        """Whether there was a step since the last reset. After a reset, any time is accepted."""
         self.late: list[Measurement] = []
         self.calls: list[Call] = []
         self.given: list[bytes] = []
@@ -82,7 +82,7 @@ class Life(RuleBasedStateMachine):
     # -- what happens --------------------------------------------------------------------------------------
 
     def take(self) -> list[Measurement]:
-        """Measurements of the next step of the drive, which goes round."""
+        """Measurements of the next step of the drive, which repeats itself."""
         k, self.next = self.next, (self.next + 1) % len(drive())
         return [shifted(m, self.t - drive()[k].t) for m in drive()[k].measurements]
 
@@ -212,7 +212,7 @@ class Life(RuleBasedStateMachine):
         assert status["origin"] is not None or not geodetic.any()
 
     def check_records(self, given: list[Measurement], found: list[Innovation], observed: bool) -> None:
-        """One for everything that was measured, or was none; while the filter waits, of the absurd alone."""
+        """Every measured value has a record; while the filter waits, only absurd values need one."""
         sensors = self.estimator.status()["sensors"]
         by_measurement: dict[tuple[str, int], set[str]] = {}
         for i in found:
@@ -241,7 +241,7 @@ class Life(RuleBasedStateMachine):
         self.status = status
 
     def teardown(self) -> None:
-        """Neither what was refused nor a look at the status has changed anything."""
+        """Refused calls and reading the status have not changed the results."""
         assert play(self.calls) == b"".join(self.given)
 
 

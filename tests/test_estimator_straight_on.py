@@ -1,4 +1,4 @@
-"""A minute straight on at a steady speed: place and latency of the receiver cannot be told apart."""
+"""50 s straight on at constant speed: position and latency of the receiver cannot be distinguished."""
 
 from functools import lru_cache
 
@@ -27,12 +27,12 @@ def drive() -> Drive:
 @pytest.mark.parametrize(
     "seed", [3, pytest.param(4, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
 )
-def test_the_latency_does_not_creep_away_with_the_place(seed):
-    """Each fix moves both by what they cannot be told apart by; such steps must not add up."""
+def test_latency_and_position_do_not_drift_together(seed):
+    """Each fix moves both in the direction in which they cannot be distinguished; such steps must not accumulate."""
     run = Run(prototype(), steps(drive().measurements(seed)))
     t = (run.t - run.t[0]) / SECOND
     along = run.error(drive(), "x")
     early, late = (along[(t > begin) & (t < begin + 4.0)].mean() for begin in (8.0, SECONDS - 5.0))
-    assert abs(late - early) < 0.5  # 1 to 1.6 m where rows change with the noise of the speed
+    assert abs(late - early) < 0.5  # 1 to 1.6 m if rows change with noise of the speed
     settled = (t > 8.0) & (t < SECONDS - 1.0)
     assert (np.abs(along) < 3.0 * run["sigma.x"])[settled].all()

@@ -1,4 +1,4 @@
-"""Any subset of sensors works: no error, nothing but finite numbers, and as good as what is left allows."""
+"""Any subset of sensors works: without errors, with finite estimates, as accurate as the subset allows."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def horizontal(run: Run, what) -> float:
     return rms(np.hypot(run.error(what, "x"), run.error(what, "y")))
 
 
-# What is left, and the RMS that it should keep: horizontal (m), yaw (degrees), speed (m/s).
+# Missing channels, and bounds of the RMS errors: horizontal (m), yaw (degrees), speed (m/s).
 LEFT = {
     "everything": ((), 0.02, 0.15, 0.03),
     "no imu": (("imu",), 0.02, 0.3, 0.03),
@@ -65,8 +65,8 @@ SLOW = (
     *("no accelerometers", "no gyroscopes", "no yaw gyroscope", "no lateral axis", "no height", "no wheels"),
     *("imu and speed", "speed"),
 )
-"""What others include: `no imu`, `vertical axes missing`, `no accuracy and no quality`, `only gnss and inputs`; and
-`imu, wheels, speed`."""
+"""Cases that other cases include: `no imu`, `vertical axes missing`, `no accuracy and no quality`, `only gnss and
+inputs`, and `imu, wheels, speed`."""
 
 
 def mostly_often(names):
@@ -74,9 +74,9 @@ def mostly_often(names):
 
 
 @pytest.mark.parametrize("name", mostly_often(LEFT))
-def test_with_gnss_the_rest_may_be_missing(name):
+def test_with_gnss_other_sensors_may_be_missing(name):
     missing, position, yaw, speed = LEFT[name]
-    # The first heading is that of a course, or of the way from a standstill.
+    # The first heading follows from a course, or from the way since a standstill.
     truth, seconds = (mixed(SECONDS), SECONDS) if "gnss.course" in missing else (bends(5.0), 5.0)
     run = within(drive(without(truth.measurements(), *missing), with_known_time()), seconds)
     assert horizontal(run, truth) < position
@@ -85,9 +85,9 @@ def test_with_gnss_the_rest_may_be_missing(name):
     assert rms(run.error(truth, "vx")) < speed
 
 
-# Without GNSS: RMS of speed (m/s) and of distance (m) over the 8 s from standstill to 17 m/s. Without wheels and
-# speed the speed follows from torque and mass alone, and the mass is 5 % off. Rolling radii, which are alike,
-# are known to 2 % and the vehicle's speed to 0.5 %, of which the speed has a part.
+# Without GNSS: sensors beside the inputs, and bounds of the RMS errors of speed (m/s) and position (m) over the 8 s
+# from standstill to 17 m/s. Without wheels and vehicle speed, the speed follows from torque and mass alone, and the
+# mass is 5 % off. Otherwise it has a part of the errors of rolling radii (2 %, in common) and vehicle speed (0.5 %).
 DEAD_RECKONING = {
     "imu, wheels, speed": (("imu", "wheel", "vehicle"), 0.1, 0.5),
     "imu and speed": (("imu", "vehicle"), 0.2, 0.5),
@@ -99,17 +99,17 @@ DEAD_RECKONING = {
 
 
 @pytest.mark.parametrize("name", mostly_often(DEAD_RECKONING))
-def test_without_gnss_the_rest_goes_on_in_a_frame_of_its_own(name):
+def test_without_gnss_the_estimate_is_in_a_local_frame(name):
     left, speed, distance = DEAD_RECKONING[name]
     truth = mixed(SECONDS)
     run = within(drive(only(truth.measurements(), *left, *INPUTS), with_sensors(gnss=None)), SECONDS)
     assert rms(run.error(truth, "vx")) < speed
     assert horizontal(run, truth) < distance
-    # Without a gyroscope the heading is the model's own, whose tyres are 10 % too stiff.
+    # Without a gyroscope the heading follows from the model, whose tyres are 10 % too stiff.
     assert np.degrees(rms(run.error(truth, "yaw"))) < (0.3 if "imu" in left else 0.6)
 
 
-def test_channels_that_are_no_sensors_of_this_configuration_are_left_alone():
+def test_channels_that_are_not_configured_are_ignored():
     """Wheel speeds are not configured for the prototype."""
     measurements = parked(2.0).measurements()
     for m in measurements:
@@ -120,8 +120,8 @@ def test_channels_that_are_no_sensors_of_this_configuration_are_left_alone():
     assert np.abs(run["vx"]).max() < 0.1
 
 
-def test_it_waits_for_the_first_measurement_and_then_not_for_ever():
-    """Nothing at all, then one steering sensor, from which neither place nor speed follows."""
+def test_the_start_waits_for_a_measurement_and_then_a_limited_time_for_gnss():
+    """There are no measurements, then only those of a steering sensor, which give neither position nor speed."""
     without_any = [(k * 4_000_000, [], ()) for k in range(1000)]
     assert len(Run(prototype(), without_any).t) == 0
     steering_alone = [
@@ -134,36 +134,36 @@ def test_it_waits_for_the_first_measurement_and_then_not_for_ever():
     assert rms(run["vx"]) < 1e-3
 
 
-def test_moving_start_with_every_sensor():
+def test_a_moving_start_with_all_sensors_is_accurate():
     truth = cruise()
     run = within(drive(truth.measurements()), 8.0)
     assert run.t[0] < 0.1e9
-    # At 15 m/s; the latency of the receiver is observable in the bend only, which is known to 20 ms.
+    # At 15 m/s; the latency of the receiver, with a σ of 20 ms, is observable in the bend only.
     assert horizontal(run, truth) < 0.2
     assert rms(run.error(truth, "vx")) < 0.05
     assert np.degrees(rms(run.error(truth, "yaw"))) < 0.2
 
 
-def test_moving_start_without_gnss_knows_its_speed_from_the_bus():
+def test_a_moving_start_without_gnss_takes_the_speed_from_the_bus():
     truth = cruise()
     run = within(drive(without(truth.measurements(), "gnss"), with_sensors(gnss=None)), 8.0)
     assert run.t[0] < 0.1e9
-    # Known to 0.5 % of 15 m/s by the vehicle's speed, to 1 % by each wheel.
+    # The σ of the speed is 0.5 % of 15 m/s by the vehicle speed, and 1 % by each wheel.
     assert rms(run.error(truth, "vx")) < 0.15
-    # Heading as configured: 0, in a frame of its own. What it turns by is measured, but for the gyro's bias,
-    # which a car that never stood cannot distinguish from a bend.
+    # The first heading is the configured one, 0, in a local frame. Changes are measured, except for the bias of
+    # the gyroscope: without a standstill it cannot be distinguished from a bend.
     turned = run["yaw"] - run["yaw"][0]
     true = truth.truth(run.t, "yaw") - truth.truth(run.t[:1], "yaw")
     assert np.degrees(rms(turned - true)) < 2.0
 
 
-def test_moving_start_knows_its_speed_from_wheel_angles():
+def test_a_moving_start_takes_the_speed_from_wheel_angles():
     truth = cruise()
     run = within(drive(without(truth.measurements(), "gnss", "vehicle"), with_sensors(gnss=None)), 8.0)
     assert rms(run.error(truth, "vx")[-500:]) < 0.5
 
 
-def test_standing_still_stays_put():
+def test_a_parked_car_keeps_its_position():
     truth = parked(3.0)
     run = within(drive(truth.measurements()), 3.0)
     assert horizontal(run, truth) < 0.02
@@ -173,8 +173,8 @@ def test_standing_still_stays_put():
 
 
 @pytest.mark.parametrize("missing", [("imu.wx", "imu.wy"), ("imu.wx", "imu.wy", "imu.az"), ("imu.w",)])
-def test_without_roll_and_pitch_gyroscopes_a_parked_car_does_not_swing(missing):
-    """Accelerometers know a roll only beside a lateral velocity; springs and dampers hold the body."""
+def test_without_roll_and_pitch_gyroscopes_a_parked_car_does_not_oscillate(missing):
+    """Accelerometers measure roll only together with lateral motion; springs and dampers hold the body."""
     truth = parked(4.0)
     run = within(drive(without(truth.measurements(), *missing)), 4.0)
     assert rms(run["vy"]) < 0.01
@@ -183,7 +183,7 @@ def test_without_roll_and_pitch_gyroscopes_a_parked_car_does_not_swing(missing):
 
 @pytest.mark.parametrize("missing", [("imu.wx", "imu.wy", "imu.az"), ("imu.w",)])
 def test_a_sensor_cluster_of_a_production_car_finds_sideslip(missing):
-    """Yaw rate and two accelerations; and without the yaw rate. σ is honest."""
+    """With yaw rate and two accelerations, and with three accelerations alone. σ is consistent."""
     truth = bends(6.0)
     run = within(drive(without(truth.measurements(), *missing), with_known_time()), 6.0)
     moving = run["vx"] > 2.0
@@ -192,7 +192,7 @@ def test_a_sensor_cluster_of_a_production_car_finds_sideslip(missing):
     assert np.mean((error / run["sigma.sideslip"][moving]) ** 2) < 2.0
 
 
-def test_a_receiver_of_one_fix_per_second_is_never_silent():
+def test_a_receiver_of_one_fix_per_second_is_never_reported_as_faulty():
     kept = [m for m in bends().measurements() if m.source != "gnss" or m.t % 1_000_000_000 == 0]
     estimator, blamed = Estimator(prototype()), set()
     for t, measurements, *_ in steps(kept):

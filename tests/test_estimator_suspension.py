@@ -28,7 +28,7 @@ def test_correct_suspension_changes_travel_and_rate_by_its_arguments(configurati
     assert car.corner_output("suspension.rate") == pytest.approx(rate, abs=2e-4)
 
 
-def test_what_constraints_lose_is_of_second_order_in_the_travel(configuration):
+def test_the_constraint_violation_is_of_second_order_in_the_travel(configuration):
     losses = []
     for size in (1e-3, 2e-3):
         car = Car(configuration.vehicle)
@@ -38,7 +38,7 @@ def test_what_constraints_lose_is_of_second_order_in_the_travel(configuration):
     assert losses[1] / losses[0] == pytest.approx(4.0, rel=0.1)
 
 
-def test_the_states_cannot_come_and_go_while_the_filter_runs(configuration):
+def test_states_cannot_be_added_or_removed_while_the_filter_runs(configuration):
     estimator = Estimator(configuration)
     arguments = configuration.noise_arguments()
     arguments["filter"]["suspension"] = dataclasses.asdict(Suspension())

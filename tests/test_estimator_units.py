@@ -1,4 +1,4 @@
-"""A channel that is found in another unit than its own does not reach the filter, and what it has done is undone."""
+"""A channel in a wrong unit is detected and rejected, and its effect on the estimate is removed."""
 
 import math
 from collections.abc import Iterable
@@ -17,10 +17,10 @@ from vehicled.studies.faults import drives
 
 DEGREES, KNOTS = 180.0 / math.pi, 1.94384
 OFTEN = {("skid", "conventional")}
-"""Healthy drives that are not slow tests: the one that a wrong unit is most like."""
+"""Healthy drives that are not slow tests: the one that resembles a wrong unit most."""
 BEND = [(8.0, 0.0), (9.0, 0.004), (12.0, 0.004), (13.0, 0.0)]
 FOUND = 7.0
-"""s: by then a wrong unit of a speed or a course is found on a straight road: eight half seconds, and the search."""
+"""s: time until a wrong unit of a speed or course is found on a straight road: eight half seconds, and the search."""
 
 
 @lru_cache
@@ -38,7 +38,7 @@ def with_degrees(receiver: UsualReceiver) -> Run:
 
 
 def in_unit(measurements: Iterable[Measurement], begin: str, factor: float) -> list[Measurement]:
-    """With the channels that begin so in another unit."""
+    """Measurements with the channels that start with `begin` in another unit."""
 
     def convert(values: dict[str, float]) -> dict[str, float]:
         return {c: v * factor if c.startswith(begin) else v for c, v in values.items()}
@@ -47,7 +47,7 @@ def in_unit(measurements: Iterable[Measurement], begin: str, factor: float) -> l
 
 
 @pytest.mark.parametrize("receiver", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
-def test_a_course_in_degrees_is_rejected_and_what_it_did_undone(receiver: UsualReceiver) -> None:
+def test_a_course_in_degrees_is_rejected_and_its_effect_removed(receiver: UsualReceiver) -> None:
     drive, run = northward(), with_degrees(receiver)
     courses = [i for i in run.of("gnss.course") if i.step > FOUND * SECOND]
     assert {i.reason for i in courses} == {"unit"}
@@ -73,12 +73,12 @@ def test_a_course_in_degrees_is_rejected_and_what_it_did_undone(receiver: UsualR
         pytest.param("conventional", 0.5 * math.pi, marks=pytest.mark.slow),
     ],
 )
-def test_courses_of_the_other_sense_are_rejected_and_what_they_did_undone(
+def test_counter_clockwise_courses_are_rejected_and_their_effect_removed(
     receiver: str, origin: float
 ) -> None:
-    """Counted counter-clockwise, from east and from north: found after four seconds in bends.
+    """Courses counted counter-clockwise, from east and from north, are found after four seconds in bends.
 
-    Or three seconds later, as of this seed with RTK from east, where a restart has come between.
+    With this seed, RTK and from east, it takes three seconds more, because the filter restarts before.
     """
     drive = drives.make_drive(prototype(), "slalom", receiver, 5)
 
@@ -98,7 +98,7 @@ def test_courses_of_the_other_sense_are_rejected_and_what_they_did_undone(
     assert error[run.t > 14.0 * SECOND].max() < math.radians(3.0)
 
 
-def test_positions_stay_in_the_frame_that_they_were_in() -> None:
+def test_positions_keep_their_origin_when_the_filter_restarts() -> None:
     run = with_degrees("rtk")
     assert run.estimator.status()["restarts"] >= 1
     origins = run["lat"] - run["y"] / 111_195.0
@@ -108,7 +108,9 @@ def test_positions_stay_in_the_frame_that_they_were_in() -> None:
 @pytest.mark.parametrize(
     ("begin", "factor"), [("vehicle.speed", KNOTS), pytest.param("gnss.speed", KNOTS, marks=pytest.mark.slow)]
 )
-def test_a_start_does_not_use_what_was_found_before(begin: str, factor: float) -> None:
+def test_a_start_after_a_reset_does_not_use_a_channel_found_in_a_wrong_unit(
+    begin: str, factor: float
+) -> None:
     drive, reset_at = northward(), 7 * SECOND
     given = steps(in_unit(drive.measurements(5), begin, factor))
     estimator = Estimator(prototype())
@@ -125,8 +127,8 @@ def test_a_start_does_not_use_what_was_found_before(begin: str, factor: float) -
 
 
 @pytest.mark.slow
-def test_a_unit_that_is_put_right_is_used_again() -> None:
-    """After three quarters of the intervals in which it was compared show it."""
+def test_a_channel_whose_unit_is_corrected_is_used_again() -> None:
+    """It is used when three quarters of the intervals of comparison show the right unit."""
     sound = northward(27.0).measurements(5)
     wrong = in_unit([m for m in sound if m.arrival < 5 * SECOND], "vehicle.speed", 3.6)
     run = Run(prototype(), steps([*wrong, *(m for m in sound if m.arrival >= 5 * SECOND)]))
@@ -137,7 +139,7 @@ def test_a_unit_that_is_put_right_is_used_again() -> None:
 
 
 @pytest.mark.parametrize("factor", [KNOTS / 3.6, pytest.param(0.9, marks=pytest.mark.slow)])
-def test_a_receivers_speed_in_another_scale_is_left_out_and_what_it_did_undone(factor: float) -> None:
+def test_a_receiver_speed_in_a_wrong_scale_is_rejected_and_its_effect_removed(factor: float) -> None:
     """Wheels and positions outvote it after two seconds."""
     drive = northward()
     given = without(in_unit(drive.measurements(5), "gnss.speed", factor), "vehicle.speed")
@@ -155,7 +157,7 @@ def test_a_receivers_speed_in_another_scale_is_left_out_and_what_it_did_undone(f
 
 
 @pytest.mark.slow
-def test_a_vector_of_velocity_in_another_unit_is_rejected_too() -> None:
+def test_a_velocity_vector_in_a_wrong_unit_is_rejected() -> None:
     def to_vector(m: Measurement) -> Measurement:
         if "gnss.course" not in m.values:
             return m
@@ -170,7 +172,7 @@ def test_a_vector_of_velocity_in_another_unit_is_rejected_too() -> None:
     assert not any(i.fused for i in vectors if i.sensor == "gnss.velocity")
 
 
-def test_a_receiver_without_courses_shows_the_heading_by_its_positions() -> None:
+def test_without_courses_the_heading_is_found_by_positions() -> None:
     drive = northward()
     run = Run(prototype(), steps(without(drive.measurements(5, gnss="conventional"), "gnss.course")))
     assert run.estimator.status()["alignments"] == 1
@@ -180,8 +182,8 @@ def test_a_receiver_without_courses_shows_the_heading_by_its_positions() -> None
     assert np.abs(run.error(drive, "yaw")[later]).max() < math.radians(4.0)
 
 
-def test_an_ambiguous_ratio_is_warned_of_and_used() -> None:
-    """Car in km/h, or wheels in m/s: without any third speed nobody can tell which."""
+def test_speeds_with_an_ambiguous_ratio_are_reported_and_used() -> None:
+    """Either the car's speed is in km/h or the wheels' speeds are in m/s: without a third speed this is not known."""
     configuration = with_sensors(gnss=None, imu=None)
     drive = northward()
     radius = prototype().vehicle.front.tyre.radius
@@ -221,7 +223,7 @@ def test_reading_the_status_changes_nothing() -> None:
         for receiver in ("rtk", "conventional")
     ],
 )
-def test_healthy_channels_are_never_rejected(name: str, receiver: str) -> None:
+def test_healthy_channels_are_never_rejected_for_their_unit(name: str, receiver: str) -> None:
     configuration = prototype()
     drive = drives.make_drive(configuration, name, receiver, 5)
     run = Run(configuration, steps(drive.measurements))

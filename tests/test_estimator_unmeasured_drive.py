@@ -1,4 +1,4 @@
-"""Suspensions, wheel loads and tyre forces of a car whose drive torque and brake pressure nobody measures."""
+"""Suspensions, wheel loads and tyre forces of a car whose drive torque and brake pressure are not measured."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -21,7 +21,7 @@ UNMEASURED = "torque.", "brake."
 
 
 def scenario() -> Scenario:
-    """It gains speed, then brakes at 6 m/s²; the plant is off by the standard errors."""
+    """The car gains speed, then brakes at 6 m/s²; the plant is off by the standard errors."""
     inputs = DriveInputs(
         rear_torque=[(1.0, 0.0), (1.3, 900.0), (4.0, 900.0), (4.3, 0.0)],
         brake_pressure=[(5.0, 0.0), (5.2, 60e5), (7.0, 60e5), (7.2, 0.0)],
@@ -63,16 +63,16 @@ def loads_of(run: Run, name: str, part: np.ndarray) -> tuple[np.ndarray, np.ndar
     ],
 )
 @pytest.mark.parametrize("wheel", WHEELS)
-def test_wheels_have_the_force_that_drives_and_brakes_the_car(column: str, left: float, wheel: str) -> None:
-    """`left`: error as a share of what driving and braking change."""
+def test_wheel_forces_include_unmeasured_driving_and_braking(column: str, left: float, wheel: str) -> None:
+    """`left`: bound of the error, as a share of the changes by driving and braking."""
     run, name = followed(), column.format(wheel)
     moving = (run.t > 1 * SECOND) & (run.t < SECONDS * SECOND)
     true = drive().truth(run.t[moving], name)
     assert rms(run.error(drive(), name)[moving]) < left * rms(true - np.median(true))
 
 
-def test_joints_carry_the_force_that_drives_and_brakes_the_car() -> None:
-    """Errors as shares of what driving and braking change."""
+def test_joint_loads_include_unmeasured_driving_and_braking() -> None:
+    """Errors are bounded as shares of the changes by driving and braking."""
     run = followed()
     moving = (run.t > 1 * SECOND) & (run.t < SECONDS * SECOND)
     for column, left in (
@@ -92,7 +92,7 @@ def test_joints_carry_the_force_that_drives_and_brakes_the_car() -> None:
         assert rms(found - true) < left * rms(true - np.median(true, axis=0)), column
 
 
-def test_a_measured_drive_adds_nothing_and_the_filter_is_the_same_with_it(monkeypatch) -> None:
+def test_nothing_is_added_to_a_measured_drive_and_the_filter_is_not_changed(monkeypatch) -> None:
     measured = RoadRun(with_loads(), steps(drive().begin(4.0).measurements(5)))
     assert not measured.added[:, 12:].any()
     monkeypatch.setattr(UnmeasuredDrive, "add", lambda self: None)
@@ -107,8 +107,8 @@ def test_a_measured_drive_adds_nothing_and_the_filter_is_the_same_with_it(monkey
     assert plain.values[:, others].tobytes() == run.values[:, others].tobytes()
 
 
-def test_what_replaces_torques_that_have_been_measured_is_at_the_tyres_too() -> None:
-    """Torques and pressure fail before it brakes; the filter's car pitches by itself."""
+def test_braking_forces_are_estimated_after_torques_and_brakes_fell_silent() -> None:
+    """Torques and brake pressures fall silent before the car brakes."""
     given = drive().measurements(5)
     lost = [m for m in given if m.t < 4.5 * SECOND] + without(
         [m for m in given if m.t >= 4.5 * SECOND], *UNMEASURED
@@ -123,7 +123,7 @@ def test_what_replaces_torques_that_have_been_measured_is_at_the_tyres_too() -> 
         assert rms(error) < 0.1 * rms(run[f"tyre.{w}.fx"][braking])
 
 
-def test_a_smoothed_drive_has_it_too() -> None:
+def test_a_smoothed_drive_includes_the_added_forces() -> None:
     with Smoother(prototype()) as smoother:
         run = RoadRun(prototype(), [], estimator=smoother.estimator)
         given = steps(without(drive().begin(7.0).measurements(5), *UNMEASURED))

@@ -1,4 +1,4 @@
-"""An IMU that the engine shakes, in all axes at once."""
+"""An IMU with vibration by the engine, in all axes at once."""
 
 from collections.abc import Iterable
 
@@ -10,11 +10,11 @@ from vehicled.messages import Measurement
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 
 SHAKEN = {**dict.fromkeys(ACCELEROMETERS, 0.25), **dict.fromkeys(GYROSCOPES, 0.005)}
-"""m/s² and rad/s."""
+"""Amplitudes, m/s² and rad/s."""
 
 
 def shake(measurements: Iterable[Measurement], frequency: float, seed: int) -> list[Measurement]:
-    """The axes of the IMU shaken at a frequency, Hz, each of them at a phase of its own."""
+    """Measurements with a vibration of this frequency, Hz, on each axis of the IMU, each with another phase."""
     phases = dict(zip(SHAKEN, np.random.default_rng(seed).uniform(0.0, 2.0 * np.pi, 6), strict=True))
     shaken = []
     for m in measurements:
@@ -27,16 +27,16 @@ def shake(measurements: Iterable[Measurement], frequency: float, seed: int) -> l
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_an_imu_that_is_shaken_at_a_traffic_light_is_not_found_turned(seed):
-    """Estimated forces follow the shaking a little: what they had to do with it was found as a rotation."""
+def test_vibration_at_standstill_is_not_taken_for_a_rotation_of_the_imu(seed):
+    """Estimated forces follow the vibration a little. Before, this correlation was taken for a rotation."""
     run = Run(prototype(), steps(shake(parked().measurements(seed), 27.0, seed)))
     found = run.estimator.parameters()
-    # The others share the bias that the accelerometers have.
+    # The other two angles share the bias of the accelerometers.
     assert abs(found["imu_alignment.z"].value) < 0.015
 
 
 @pytest.mark.parametrize("seed", [3, 4])
-def test_an_imu_that_is_shaken_while_driving_is_not_found_turned(seed):
-    """Forces of the moment correlate with the next innovations. With these, it was found turned by 0.3 rad."""
+def test_vibration_while_driving_is_not_taken_for_a_rotation_of_the_imu(seed):
+    """Present forces correlate with the next innovations. Before, with these, a rotation of 0.3 rad was found."""
     run = Run(prototype(), steps(shake(mixed().measurements(seed, gnss="conventional"), 27.0, seed)))
     assert abs(run.estimator.parameters()["imu_alignment.z"].value) < 0.03

@@ -1,4 +1,4 @@
-"""The examples run as they stand, and print what they promise."""
+"""The examples run unchanged, and print the expected results."""
 
 import re
 import runpy
@@ -18,7 +18,7 @@ PRINTS = {
     "simulate_and_plot": r"sideslip RMSE 0\.\d\d\d°",
     "step_an_estimator": r"gnss\.position +fused +\d+",
 }
-"""By example, without `.py`."""
+"""Expected output of each example; names without `.py`."""
 
 
 def test_every_example_is_run():
@@ -27,7 +27,7 @@ def test_every_example_is_run():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The examples beside a sample of which the first quarter is left: a whole minute takes a while to estimate."""
+    """The examples, with only the first quarter of the sample: a whole minute takes a while to estimate."""
     root = tmp_path_factory.mktemp("tree")
     sample = root / "samples" / "ferrari_250lm"
     sample.mkdir(parents=True)
@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", PRINTS)
-def test_an_example_prints_what_it_promises(name, folder, tmp_path, monkeypatch, capsys):
+def test_an_example_prints_the_expected_result(name, folder, tmp_path, monkeypatch, capsys):
     if name == "pandas_frame":
         pytest.importorskip("pandas")
     monkeypatch.setenv("MPLBACKEND", "agg")
@@ -53,7 +53,7 @@ def test_an_example_prints_what_it_promises(name, folder, tmp_path, monkeypatch,
 
 @pytest.mark.parametrize("name", PRINTS)
 def test_an_example_is_short(name):
-    """Ten lines or so, beside imports and text."""
+    """At most 16 lines without imports and docstrings."""
     text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
     code = re.sub(r'"""[\s\S]*?"""', "", text).splitlines()
     assert sum(bool(line) and not line.startswith(("import", "from")) for line in code) <= 16

@@ -1,4 +1,4 @@
-"""Faults of sensors in a drive: named in time, healthy sensors go on being used, the estimate stays within limits."""
+"""Faults of sensors in a drive are reported in time, healthy sensors remain in use, and errors stay within limits."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SHORT = (
     ("all devices silent", "slalom"),
 )
 ONE_PLACE = tuple(d for d in DRIVES if d not in PLACES[1:])
-"""For each fault; `vehicled bench faults --offline` has it at all places."""
+"""Drives for each fault; `vehicled bench faults --offline` tests it at all places."""
 DRIFTS = [row.name for row in ROWS if " drifts by " in row.name]
-"""Rows of which runs miss a limit; docs/faults.md says by how much."""
+"""Rows with runs that miss a limit; docs/faults.md says by how much."""
 
 
 @pytest.mark.parametrize(("fault", "drive"), SHORT)
-def test_a_fault_is_survived_within_the_limits_of_its_row(fault, drive):
+def test_a_run_with_a_fault_stays_within_the_limits_of_its_row(fault, drive):
     assert run_job(FaultJob(fault, drive, 0, True))["misses"] == []
 
 
@@ -44,15 +44,18 @@ def test_a_fault_is_survived_within_the_limits_of_its_row(fault, drive):
         ("lateral accelerometer drifts by 0.5 m/s³", "slalom", 0.5),
     ],
 )
-def test_a_bias_that_drifts_is_named_in_time_and_no_healthy_source_is_refused(fault, drive, degrees):
-    """In a hard bend, where a car seems to skid, and under brakes, where wheels slip. Until then it is followed."""
+def test_a_drifting_bias_is_reported_in_time_and_no_healthy_source_is_rejected(fault, drive, degrees):
+    """In a hard bend a drifting bias looks like a skid, and under braking wheels slip.
+
+    Until the drift is detected, the estimate follows it: `degrees` bounds the error of the heading.
+    """
     found = run_job(FaultJob(fault, drive, 0, True))
     assert {"named", "wrongly_refused", "lives", "error_m", "recovered_after"}.isdisjoint(found["misses"])
     assert math.degrees(found["error_yaw"]) < degrees
 
 
 def find_named(drive: FaultDrive, *faults: Fault, until: float) -> set[str]:
-    """Sources that are named at a time, s, of a drive with these faults."""
+    """Sources that are reported at the time `until`, s, in a drive with these faults."""
     observed = run_offline(load_configuration(CAR), drive.measurements, faults)
     begin = drive.measurements[0].arrival
     named = [c.faults for c in observed.conditions if ((c.since or 0) - begin) * 1e-9 <= until]
@@ -60,14 +63,14 @@ def find_named(drive: FaultDrive, *faults: Fault, until: float) -> set[str]:
 
 
 def test_a_speed_that_is_wrong_from_the_start_is_outvoted():
-    """Without wheels the filter begins with it."""
+    """Without wheels the filter starts with the wrong speed."""
     drive = make_drive(load_configuration(CAR), "corner", "rtk", 0, 6.0)
     wrong = Offset(channels=("vehicle.speed",), factor=1.1, by=0.0)
     found = find_named(drive, wrong, Silence(channels=("wheel.",)), until=3.0)
     assert (found & {"vehicle.speed", "gnss.speed"}) == {"vehicle.speed"}
 
 
-def test_a_speed_that_stays_is_named_before_the_one_that_goes_on():
+def test_a_frozen_speed_is_reported_and_no_healthy_one():
     drive = make_drive(load_configuration(CAR), "slalom", "rtk", 0, 12.0)
     found = find_named(drive, Freeze(channels=("vehicle.speed",), begin=BEGIN), until=BEGIN + 3.8)
     assert found == {"vehicle.speed"}
@@ -77,7 +80,7 @@ def test_a_speed_that_stays_is_named_before_the_one_that_goes_on():
 @pytest.mark.parametrize(
     "job", [j for j in list_jobs(ROWS, ONE_PLACE, (0,), True) if j.fault not in DRIFTS], ids=str
 )
-def test_all_faults_of_sensors_that_are_survived(job):
+def test_all_runs_with_sensor_faults_stay_within_their_limits(job):
     assert run_job(job)["misses"] == []
 
 
@@ -93,8 +96,8 @@ NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="it mounts a disk, whi
         pytest.param("disk full at start", marks=NEEDS_ROOT),
     ],
 )
-def test_the_daemon_lives_through_what_happens_to_it(fault):
-    """On a busy machine deadlines may be missed, but no more."""
+def test_the_daemon_survives_faults_of_devices_process_and_disk(fault):
+    """Missed deadlines are not tested, as the machine may be busy."""
     row = run_job(FaultJob(fault, "corner", 0, False))
     assert (row["lives"], row["died"], row["lost_samples"]) == (True, None, 0)
     assert row["unrecorded"] <= BY_NAME[fault].unrecorded
@@ -102,7 +105,7 @@ def test_the_daemon_lives_through_what_happens_to_it(fault):
         assert row["named_after"] < 0.5
 
 
-def test_a_clock_that_begins_anew_is_that_of_the_start_from_then_on():
+def test_a_clock_that_begins_anew_restarts_at_the_first_time_of_the_log():
     fault = ClockBeginsAnew(channels="imu.", begin=8.0)
     for channel, t, expected in (("imu.wz", 7.0, 107.0), ("imu.wz", 9.0, 101.0), ("gnss.lat", 9.0, 109.0)):
         ns = round((100.0 + t) * 1e9)

@@ -1,4 +1,4 @@
-"""The scores of a run with a fault, on runs that are made up."""
+"""The scores of runs with a fault, tested on synthetic runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def drive() -> FaultDrive:
 
 
 def observed(east: np.ndarray | float = 0.0, sigma: float = 0.1, **more: object) -> Observed:
-    """An estimate that is off by so much to the east, m."""
+    """Estimates with an error to the east, m."""
     values = np.full((len(T), len(ESTIMATE_COLUMNS)), 0.0)
     places = [ORIGIN.to_geodetic(np.array([x, 0.0, 0.0])) for x in 10.0 * T * 1e-9 + east]
     values[:, [ESTIMATE_INDEX[c] for c in ("lat", "lon", "alt")]] = places
@@ -57,8 +57,8 @@ def rejected(sensor: str, begin: float, end: float) -> list[Innovation]:
     return [Innovation(int(t), int(t), sensor, "a", [], [], [], [], 0.0, 0.0, False, "gate") for t in times]
 
 
-def test_an_angle_that_jumps_by_a_turn_between_two_samples_of_the_truth():
-    """A car that goes backwards: sideslip is ±π, and estimates come between samples."""
+def test_a_sideslip_that_jumps_by_a_turn_between_samples_of_the_truth_is_no_error():
+    """The car goes backwards: its sideslip is ±π, and estimates are between samples of the truth."""
     driven, given = drive(), observed()
     column = ESTIMATE_INDEX["sideslip"]
     driven.truth[:, ESTIMATE_INDEX["vx"]] = given.values[:, ESTIMATE_INDEX["vx"]] = -10.0
@@ -68,7 +68,7 @@ def test_an_angle_that_jumps_by_a_turn_between_two_samples_of_the_truth():
     assert score(ROW, driven, between)["error_sigma"] == pytest.approx(1.0, abs=0.01)  # 10 ms at 10 m/s
 
 
-def test_a_run_that_holds():
+def test_a_run_within_all_limits():
     figures = score(ROW, drive(), observed(0.2))
     assert figures["ok"]
     assert (figures["named"], figures["named_after"]) == ("gnss.position", pytest.approx(0.3))
@@ -90,13 +90,13 @@ def test_a_run_that_holds():
         ({"east": np.where(T > 6.0 * SECOND, 5.0, 0.0)}, "recovered_after"),
     ],
 )
-def test_each_limit_is_held_against_a_run(change, miss):
+def test_each_exceeded_limit_is_reported_as_a_miss(change, miss):
     figures = score(ROW, drive(), observed(**change))
     assert figures["misses"] == [miss]
     assert not figures["ok"]
 
 
-def test_what_is_in_no_recording_is_measured_between_recorded_steps():
+def test_unrecorded_time_is_measured_between_recorded_steps():
     figures = score(ROW, drive(), observed(recorded=T[(T <= 3.0 * SECOND) | (T >= 3.4 * SECOND)]))
     assert figures["unrecorded"] == pytest.approx(0.4, abs=0.021)
     assert figures["ok"]
@@ -104,27 +104,27 @@ def test_what_is_in_no_recording_is_measured_between_recorded_steps():
     assert score(ROW, drive(), observed())["unrecorded"] is None
 
 
-def test_standard_deviations_may_have_to_hold_before_the_errors_have_to():
+def test_standard_deviations_can_be_tested_before_errors_are_scored():
     given = observed(np.where(T < 3.0 * SECOND, 0.6, 0.0))
     late = dataclasses.replace(ROW, scored_from=3.5)
     assert score(late, drive(), given)["ok"]
     assert score(dataclasses.replace(late, honest_before=True), drive(), given)["misses"] == ["error_sigma"]
 
 
-def test_refusal_of_the_culprit_and_short_ones_of_others_are_allowed():
+def test_rejections_of_the_culprit_and_short_ones_of_others_are_allowed():
     given = [*rejected("gnss.position", 2.0, 4.0), *rejected("imu.gyro", 2.5, 2.8)]
     figures = score(ROW, drive(), observed(innovations=given))
     assert figures["ok"]
     assert figures["wrongly_refused"] == {"imu.gyro": pytest.approx(0.28, abs=0.03)}
 
 
-def test_what_comes_after_the_end_of_the_drive_does_not_count():
+def test_conditions_after_the_end_of_the_drive_do_not_count():
     late = Condition("degraded", 9 * SECOND, None, (SourceFault("imu.gyro", "silent", ()),))
     given = observed()
     assert score(ROW, drive(), dataclasses.replace(given, conditions=[*given.conditions, late]))["ok"]
 
 
-def test_the_table_marks_what_is_missed():
+def test_the_table_marks_missed_limits():
     figures = score(ROW, drive(), observed(0.6, 1.0)) | {
         "fault": "x",
         "drive": "corner",

@@ -1,4 +1,4 @@
-"""States that an observation does not correct, beside the update of Joseph's form with their part of the gain."""
+"""Considered states, which an observation does not correct, compared with an update in Joseph's form."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from vehicled.symbolic.program import Program
 
 N, PLACES, ALWAYS = 7, (1, 4), (3,)
 CARRIED, BY = 5, 2.5
-"""A state that errs by BY for each unit of PLACES."""
+"""A state whose error is BY per unit of each of PLACES."""
 
 
 class Filter:
@@ -42,7 +42,7 @@ class Filter:
 
 
 def prepare(m: int, share: float, limit: float = np.inf):
-    """A filter with an observation before it; and P, H, R and ν."""
+    """A filter with an observation to be used; and P, H, R and ν."""
     rng = np.random.default_rng(m)
     tested, p = Filter(m), random_covariance(rng, N)
     h, r, value = rng.normal(size=(m, N)), rng.uniform(0.1, 1.0, m), rng.normal(size=m)
@@ -55,7 +55,7 @@ def prepare(m: int, share: float, limit: float = np.inf):
 
 
 def calc_joseph(p: np.ndarray, h: np.ndarray, r: np.ndarray, value: np.ndarray, share: float):
-    """x and P with the gain of the considered states less that share, less that of CARRIED, and none of ALWAYS."""
+    """x and P with the gain of PLACES reduced by `share`, that of CARRIED accordingly, and that of ALWAYS zero."""
     gain = p @ h.T @ np.linalg.inv(h @ p @ h.T + r)
     gain[CARRIED] -= BY * share * gain[list(PLACES)].sum(axis=0)
     gain[list(PLACES)] *= 1.0 - share
@@ -67,7 +67,7 @@ def calc_joseph(p: np.ndarray, h: np.ndarray, r: np.ndarray, value: np.ndarray, 
 @pytest.mark.parametrize("way", ["update", "by_hand"])
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_update_is_that_of_josephs_form(m, share, way):
+def test_the_update_equals_that_in_josephs_form(m, share, way):
     tested, *given = prepare(m, share)
     x, p = calc_joseph(*given, share)
     getattr(tested, way)()
@@ -75,7 +75,7 @@ def test_update_is_that_of_josephs_form(m, share, way):
     assert tested.view("covariance") == pytest.approx(p[np.triu_indices(N)], abs=1e-12)
 
 
-def test_wholly_considered_states_keep_estimate_and_covariance():
+def test_fully_considered_states_keep_estimate_and_covariance():
     tested, before, *_ = prepare(2, 1.0)
     tested.update()
     after = np.zeros((N, N))
@@ -88,14 +88,14 @@ def test_wholly_considered_states_keep_estimate_and_covariance():
     assert (after.diagonal()[others] < before.diagonal()[others]).all()
 
 
-def test_what_is_kept_for_late_observations_is_the_whole_gain():
-    """What a sample says of an earlier time is independent of how much of it has been used."""
+def test_the_full_gain_is_kept_for_late_observations():
+    """The information of a sample about an earlier time does not depend on the share that was used."""
     tested, p, h, *_ = prepare(1, 0.25)
     tested.update()
     assert tested.view("white")[:N] == pytest.approx((p @ h.T)[:, 0])
 
 
-def test_beyond_the_limit_nothing_changes():
+def test_an_innovation_beyond_the_limit_changes_nothing():
     tested, p, *_ = prepare(2, 0.5, limit=0.0)
     tested.update()
     assert not tested.view("x").any()

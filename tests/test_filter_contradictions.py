@@ -1,4 +1,4 @@
-"""When measurements contradict the prior of a parameter, and what they then make of it."""
+"""Detection of parameters whose priors are contradicted by measurements, and their new priors."""
 
 import numpy as np
 import pytest
@@ -12,11 +12,11 @@ from vehicled.messages import SlowState
 from vehicled.sources.gnss.model import GNSS
 
 PRIOR, LIMIT, CALLS = 0.003, 7.0, 10
-"""m, 1 σ; of its estimate; in a row."""
+"""σ of the prior, m; limit in σ of the estimate; number of consecutive calls."""
 
 
 def find(largest: float, alone: float, sigma: float) -> dict[int, float]:
-    """After `CALLS` with the estimate of a parameter that measurements alone make `alone` ± `sigma` of."""
+    """Result of `CALLS` calls for a parameter that measurements alone estimate as `alone` ± `sigma`."""
     variance = 1.0 / (PRIOR**-2 + sigma**-2)
     estimate = alone * variance / sigma**2
     tested, found = Contradictions(np.array([largest])), {}
@@ -28,20 +28,20 @@ def find(largest: float, alone: float, sigma: float) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("sigma", [0.01, 0.05])
-def test_an_antenna_half_a_metre_off_is_found_as_what_it_is(sigma):
+def test_an_antenna_error_of_half_a_metre_is_found(sigma):
     assert find(2.0, 0.5, sigma) == {0: pytest.approx(0.5, rel=1e-3)}
 
 
-def test_what_seven_standard_deviations_do_not_exclude_is_kept():
+def test_an_error_within_seven_standard_deviations_is_no_contradiction():
     assert not find(2.0, 0.5, 0.08)
 
 
-def test_next_to_no_information_contradicts_nothing():
-    """0.5 mm of an antenna that is known to 3 mm, where measurements leave all but 0.0004 of its variance."""
+def test_measurements_with_very_little_information_contradict_nothing():
+    """The estimate is 0.5 mm, with a prior σ of 3 mm; measurements have removed 0.0004 of the variance."""
     assert not find(np.inf, 1.25, 0.15)
 
 
-def test_what_lasting_errors_of_the_model_make_of_a_place_outside_the_car_is_no_place():
+def test_an_antenna_error_beyond_the_largest_possible_one_is_no_contradiction():
     assert find(np.inf, 2.8, 0.09) == {0: pytest.approx(2.8, rel=1e-3)}
     assert not find(2.0, 2.8, 0.09)
 
@@ -52,34 +52,34 @@ def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> N
 
 
 def doubt(f: VehicleFilter) -> None:
-    """As long as a contradiction must last."""
+    """Test for contradictions for as many calls as one must last."""
     for _ in range(12):
         f.widen_parameters({})
         f.apply_corrections()
 
 
-def test_a_parameter_that_measurements_contradict_gets_the_prior_that_lets_it_be_so():
-    """Measurements that make of the prior σ² a third of that have found 1.5 times the estimate, by themselves."""
+def test_a_contradicted_parameter_gets_a_prior_that_allows_its_value():
+    """Measurements that reduce the variance σ² to a third give 1.5 times the estimate by themselves."""
     f, sigma = make_moving(), Unknowns().steering_offset
     i = index(f, STEERING_OFFSET)
     estimate(f, STEERING_OFFSET, -12.0 * sigma, sigma**2 / 3)
     others = np.arange(len(f.states)) != i
     before = f.variances
     doubt(f)
-    # Information of 2/σ², at −18 σ, beside a prior of 18 σ.
+    # Measurements have an information of 2/σ² and give −18 σ; the new prior is 18 σ.
     expected = 1.0 / (2.0 / sigma**2 + 1.0 / (18.0 * sigma) ** 2)
     assert f.variances[i] == pytest.approx(expected, rel=1e-6)
     assert f.slow.get(STEERING_OFFSET) == pytest.approx([-18.0 * sigma * 2.0 / sigma**2 * expected], rel=1e-6)
     assert f.variances[others] == pytest.approx(before[others], rel=1e-9)
-    doubt(f)  # which is not contradicted any more
+    doubt(f)  # the new prior is not contradicted
     assert f.variances[i] == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_parameter_that_may_have_been_falsified_is_not_contradicted_by_what_was_found_before():
-    """Estimates stay, and information about them is taken back: that is not a far larger error, seen vaguely.
+def test_adding_variance_to_a_parameter_does_not_contradict_its_prior():
+    """Added variance reduces the information on an estimate, which does not mean a far larger error.
 
-    False fixes that had been followed left a latency of 4.5 σ at 0.96 σ²; measurements alone seemed to say 2.3 s,
-    which moved the car by 45 m.
+    Before, false fixes had left a latency of 4.5 σ with a variance of 0.96 σ². Measurements alone seemed to give
+    2.3 s, which moved the car by 45 m.
     """
     f, sigma = make_moving(), 0.02
     estimate(f, GNSS.latency, -4.5 * sigma, 0.1 * sigma**2)
@@ -89,15 +89,15 @@ def test_a_parameter_that_may_have_been_falsified_is_not_contradicted_by_what_wa
     doubt(f)
     assert np.array_equal(f.slow.get(GNSS.latency), before)
     assert np.array_equal(f.variances, variances)
-    # A contradiction by measurements alone still is one.
+    # A contradiction by measurements is still found.
     estimate(f, GNSS.latency, -13.5 * sigma, 0.1 * sigma**2)
     doubt(f)
     assert f.variances[place] > 1.05 * 0.1 * sigma**2
 
 
 @pytest.mark.parametrize(("explained", "is_doubted"), [(17.0, True), (19.0, False)])
-def test_a_parameter_is_doubted_only_beyond_what_something_else_explains(explained, is_doubted):
-    """Measurements alone make 18 σ of it."""
+def test_a_parameter_is_doubted_only_beyond_the_error_explained_otherwise(explained, is_doubted):
+    """Measurements alone give 18 σ."""
     f, sigma = make_moving(), Unknowns().steering_offset
     estimate(f, STEERING_OFFSET, -12.0 * sigma, sigma**2 / 3)
     before = f.variances
@@ -108,7 +108,7 @@ def test_a_parameter_is_doubted_only_beyond_what_something_else_explains(explain
 
 @pytest.mark.parametrize(("element", "is_doubted"), [("x", True), ("z", False)])
 def test_the_height_of_an_antenna_is_not_doubted(element, is_doubted):
-    """It shows by roll and pitch alone, which no model of car and road knows that well."""
+    """The height is observable by roll and pitch alone, which no model of car and road predicts that accurately."""
     f = make_moving()
     i, before = f.states.index(GNSS.antenna, element), 0.9 * 0.003**2
     set_slow_state(f, i, -0.03)
@@ -118,8 +118,8 @@ def test_the_height_of_an_antenna_is_not_doubted(element, is_doubted):
 
 
 @pytest.mark.parametrize(("value", "share"), [(9.0, 0.01), (0.9, 0.99), (5.0, 1.0), (5.0, 1.2)])
-def test_what_measurements_do_not_contradict_is_not_doubted(value, share):
-    """An estimate within ten σ of what is known of it; and one that no measurement has made, of any size."""
+def test_a_parameter_without_a_contradiction_is_not_doubted(value, share):
+    """The estimate is within ten σ of its prior, or no measurement has reduced the variance."""
     f, sigma = make_moving(), Unknowns().steering_offset
     estimate(f, STEERING_OFFSET, value * sigma, share * sigma**2)
     doubt(f)
@@ -128,8 +128,8 @@ def test_what_measurements_do_not_contradict_is_not_doubted(value, share):
 
 @pytest.mark.parametrize("days", [0.0, 5.0, 1000.0])
 @pytest.mark.parametrize(("value", "sigma"), [(0.5, 0.98), (0.5, 0.1), (30.0, 0.5), (30.0, 5.0)])
-def test_what_an_earlier_drive_has_found_is_not_doubted_by_itself(value, sigma, days):
-    """In units of the initial σ; also what that drive has doubted itself, and what time has made uncertain."""
+def test_a_value_of_an_earlier_drive_is_not_doubted_without_measurements(value, sigma, days):
+    """Values are in units of the initial σ. Some exceed it, as after a doubt; some are old and uncertain."""
     f, given = make_moving(), Unknowns().steering_offset
     f.slow.set_parameters({"steering_offset": SlowState(value * given, sigma * given, "rad")}, days * 86400.0)
     i, (begin,) = index(f, STEERING_OFFSET), f.slow.get(STEERING_OFFSET)

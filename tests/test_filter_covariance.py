@@ -16,7 +16,7 @@ dense = lru_cache(Dense)
 
 
 @pytest.mark.parametrize(("n", "coupling"), KINDS)
-def test_loops_compute_what_the_expressions_of_their_kernels_say(n, coupling):
+def test_loops_compute_the_same_as_the_expressions_of_their_kernels(n, coupling):
     filter, rng = Dense(n, coupling), np.random.default_rng(n)
     assert len(filter.program.replaced) == 2 + 2 * COMPONENTS + COMPONENTS * (1 + 2 * COMPONENTS)
     for kernel in filter.program.replaced:
@@ -52,7 +52,7 @@ def test_evaluating_and_updating_are_the_textbook_update(n, coupling, m):
     filter = dense(n, coupling)
     errors, p, x = filter.errors, random_covariance(rng, n), np.zeros(n)
     errors.matrix, errors.x[:] = p, 0.0
-    for _ in range(2):  # the second time with a correction that is already gathered
+    for _ in range(2):  # the second time with a pending correction
         rows, noise, innovation = rng.normal(size=(m, n)), rng.uniform(0.1, 2, m), rng.normal(size=m)
         more = filter.view("more")[:m] = rng.uniform(0, 1, m)
         s = rows @ p @ rows.T + np.diag(noise + more)
@@ -71,7 +71,7 @@ def test_evaluating_and_updating_are_the_textbook_update(n, coupling, m):
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
-def test_a_missing_component_is_as_good_as_none(missing):
+def test_a_missing_component_has_no_effect(missing):
     rng = np.random.default_rng(missing)
     filter, there = dense(7, KINDS[1][1]), [k for k in range(3) if k != missing]
     p, rows, noise, left = random_covariance(rng, 7), rng.normal(size=(3, 7)), np.ones(3), rng.normal(size=3)

@@ -1,4 +1,4 @@
-"""How errors propagate, against two cars that are simulated side by side."""
+"""Propagation of errors, compared with the difference of two simulated cars."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def drive(kind) -> VehicleFilter:
 
 
 def step_with_error(f: VehicleFilter, saved: np.ndarray, i: int | None, size: float) -> np.ndarray:
-    """(7,) place, heading and angles of the wheels after a step from the saved state with an error in one state."""
+    """(7,) position, heading and wheel angles after a step from the saved state with an error in one state."""
     f.restore(saved)
     f.errors.x[:] = 0.0
     if i is not None:
@@ -61,7 +61,7 @@ def step_with_error(f: VehicleFilter, saved: np.ndarray, i: int | None, size: fl
 
 
 def calc_column(f: VehicleFilter, i: int) -> np.ndarray:
-    """(n,) of F, at the state that the filter has."""
+    """Column (n,) of F at the present state of the filter."""
     n = len(f.states)
     f.errors.matrix = np.zeros((n, n))
     f.errors.set_variance(i, 1.0)
@@ -71,7 +71,7 @@ def calc_column(f: VehicleFilter, i: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["errorEKF", "errorEKF_EJ"])
-def test_places_and_angles_follow_errors_as_two_cars_do(kind):
+def test_errors_propagate_to_pose_and_wheel_angles_as_between_two_cars(kind):
     f = drive(kind)
     without_noise(f)
     saved = f.save()
@@ -82,13 +82,13 @@ def test_places_and_angles_follow_errors_as_two_cars_do(kind):
         differences = [(step_with_error(f, saved, i, s) - reference) / s for s in (1e-4, -1e-4)]
         step_with_error(f, saved, None, 0.0)
         expected = calc_column(f, i)[reached]
-        # The car turns a little within a step, and tyres take back some of a speed: of second order in h.
+        # The car turns a little within a step, and tyres reduce an error of speed: of second order in h.
         assert np.mean(differences, axis=0) == pytest.approx(expected, abs=0.02 * H), source[0].name
 
 
 @pytest.mark.parametrize("speed", [0.0, SPEED])
-def test_what_is_found_of_slip_does_not_swing_the_simulated_wheels(speed):
-    """Their tyres would take it back, as springs that swing at standstill."""
+def test_a_correction_of_slip_does_not_move_the_simulated_wheels(speed):
+    """Tyres, which are springs at standstill, would oppose such a motion, and the wheels would oscillate."""
     rates = []
     for slip in (0.0, 1.0):
         f = new_filter("errorEKF_FE")
@@ -105,7 +105,7 @@ def test_what_is_found_of_slip_does_not_swing_the_simulated_wheels(speed):
 
 @pytest.mark.parametrize("left", [1e-4, 3e-3, 1e-2])
 def test_tyres_at_rest_are_springs_however_slowly_the_car_drifts(left):
-    """The ratio of two velocities that are nearly zero is no slip: forces grow by the stiffness, and do not fade."""
+    """The ratio of two velocities close to zero is no slip: forces grow by the stiffness and do not decay."""
     f = new_filter("errorEKF_FE")
     place(f, np.zeros(3), 0.0, 0.0)
     springs = np.array(f.car.get_corner_parameter("tyre.y.stiffness")).reshape(2, 2).sum(axis=1)
@@ -119,7 +119,7 @@ def test_tyres_at_rest_are_springs_however_slowly_the_car_drifts(left):
     assert (relaxation < 1.0).all()
 
 
-def test_an_unknown_drive_force_accelerates_as_its_error_says():
+def test_an_unknown_drive_force_accelerates_the_car_as_its_error_propagates():
     speeds, force = [], 0.5
     for given in (0.0, force):
         f = new_filter("errorEKF")
@@ -127,12 +127,12 @@ def test_an_unknown_drive_force_accelerates_as_its_error_says():
         slow = np.zeros(len(f.states))
         slow[index(f, DRIVE_FORCE)] = given
         for k in range(1, 126):
-            slow_states(f)[:] = slow[-len(slow_states(f)) :]  # it would fade
+            slow_states(f)[:] = slow[-len(slow_states(f)) :]  # it would decay
             f.predict(k * STEP_NS, H)
         speeds.append(f.pose[POSE.index("ahead")])
     without_noise(f)
     f.get_process(DRIVE_FORCE)[1:] = 0.0
     by_step = calc_column(f, index(f, DRIVE_FORCE))[index(f, VELOCITY, "ahead")]
     assert by_step == pytest.approx(H)
-    # Wheels that turn count as mass too: about 4 % of the prototype's.
+    # Rotating wheels act as additional mass, about 4 % of the prototype's.
     assert speeds[1] - speeds[0] == pytest.approx(125 * by_step * force * 0.96, rel=0.03)

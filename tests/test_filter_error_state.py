@@ -18,7 +18,7 @@ H = 0.05
 
 
 class Oscillator:
-    """Two coupled masses, advanced exactly; both places are read."""
+    """Two coupled masses, advanced exactly; both positions are measured."""
 
     F = np.array([[1.0, 0, H, 0], [0, 1, 0, H], [-0.4, 0.1, 0.97, 0], [0.2, -0.3, 0, 0.95]])
     Q = np.diag([1e-6, 1e-6, 4e-4, 1e-4])
@@ -42,7 +42,7 @@ class Oscillator:
 
 
 class Pendulum:
-    """By its errors of angle and rate; the state is (sin, cos, rate), which has one number more than errors. An
+    """A pendulum with errors of angle and rate; the state (sin, cos, rate) has one number more than the errors. An
     inclinometer reads the angle within half a turn."""
 
     Q = np.diag([1e-8, 2e-3])
@@ -105,7 +105,7 @@ def test_prediction_and_update_are_the_textbook_filter():
     assert np.array_equal(f.covariance, np.eye(4))
 
 
-def test_several_readings_at_once_are_the_same_one_after_the_other():
+def test_simultaneous_readings_give_the_same_as_one_after_the_other():
     rng = np.random.default_rng(2)
     p, noise = random_covariance(rng, 4), rng.uniform(0.1, 1.0, 3)
     h, value = rng.normal(size=(3, 4)), rng.normal(size=3)
@@ -142,8 +142,8 @@ def test_the_gate_is_on_the_normalised_innovation():
     assert np.mean(accepted) == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 4000))
 
 
-def test_it_is_consistent_on_a_model_of_its_own():
-    """NIS at each reading and NEES at the end of independent runs, within what chi-squared allows either way."""
+def test_the_filter_is_consistent_if_its_model_is_exact():
+    """NIS at each reading and NEES at the end of independent runs are within both bounds of chi-squared."""
     rng = np.random.default_rng(3)
     nis, nees = [], []
     start = np.diag([0.04, 0.04, 0.1, 0.1])
@@ -162,7 +162,7 @@ def test_it_is_consistent_on_a_model_of_its_own():
 
 @pytest.mark.slow
 def test_a_pendulum_that_turns_over_is_followed_consistently():
-    """Errors are fewer than the numbers of the state, and readings jump by a turn."""
+    """There are fewer errors than numbers in the state, and readings jump by a turn."""
     rng = np.random.default_rng(4)
     nees, covariance = [], np.diag([0.05, 0.05])
     for _ in range(20):
@@ -183,7 +183,7 @@ def test_a_pendulum_that_turns_over_is_followed_consistently():
     assert low < np.mean(nees) < high
 
 
-def test_a_lost_definiteness_is_repaired_and_counted():
+def test_a_covariance_that_is_not_definite_is_repaired_and_counted():
     f = ErrorStateKalmanFilter(Oscillator(np.zeros(4)), np.diag([1e-4, 4.0, 1e-8, -1e-1]))
     f.predict(H)
     assert f.repairs == 1

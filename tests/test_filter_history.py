@@ -1,4 +1,4 @@
-"""The ring of past poses: interpolation, corrections since, and its end."""
+"""The ring buffer of past poses: interpolation, later corrections, and its length."""
 
 import numpy as np
 import pytest
@@ -30,13 +30,13 @@ def test_a_time_after_the_last_step_counts_as_the_last_step():
     assert (pose[0], dz, dzd) == (70.0, 0.0, 0.0)
 
 
-def test_before_the_first_step_is_too_old():
+def test_a_time_before_the_first_step_is_too_old():
     history = filled(5)
     assert history.at(-1) is None
     assert history.at(0) is not None
 
 
-def test_what_is_older_than_the_memory_is_forgotten():
+def test_poses_older_than_the_memory_are_discarded():
     history = filled(25)
     assert history.at(15 * H - 1) is None
     assert history.at(15 * H)[0] == pytest.approx([150.0])
@@ -44,7 +44,7 @@ def test_what_is_older_than_the_memory_is_forgotten():
         assert history.at(int(t * H))[0] == pytest.approx([10.0 * t])
 
 
-def test_steps_too_many_for_the_ring_push_out_the_oldest():
+def test_more_steps_than_the_ring_holds_discard_the_oldest():
     memory, steps, h = 0.036, 1000, round(1e9 / FASTEST) // 10
     history = PastPoses(memory, 1, 1)
     for k in range(steps):
@@ -65,7 +65,7 @@ def test_at_the_highest_rate_the_memory_still_suffices():
     assert history.at(oldest * h - 1) is None
 
 
-def test_clearing_leaves_nothing_of_the_past():
+def test_clearing_discards_all_past_poses():
     history = filled(5)
     history.correct(np.ones(3), np.zeros(1))
     history.history.clear()
@@ -80,11 +80,11 @@ def test_between_steps_poses_are_interpolated_from_the_corrected_one_to_the_next
     history.correct(np.array([5.0, 0.0, 0.0]), np.array([35.0]))
     history.step(4 * H, np.array([45.0]))
     assert history.at(3 * H + H // 2)[0] == pytest.approx([40.0])
-    # At the very time of the step: the pose before its correction, past which a late observation is followed.
+    # Exactly at the step: the pose before its correction, through which a late observation is propagated.
     assert history.at(3 * H)[0] == pytest.approx([30.0])
 
 
-def test_corrections_of_the_last_step_are_added_up_with_the_drift_that_they_make():
+def test_corrections_of_the_last_step_are_added_up_with_the_drift_they_cause():
     rng = np.random.default_rng(0)
     history = PastPoses(0.4, 1, 2)
     history.step(0, np.zeros(1))
@@ -99,7 +99,7 @@ def test_corrections_of_the_last_step_are_added_up_with_the_drift_that_they_make
         assert corrected == pytest.approx(np.concatenate([dz + (t - H) * 1e-9 * drift, dzd]))
 
 
-def test_only_what_is_before_the_last_step_is_late():
+def test_only_times_up_to_the_previous_step_are_late():
     history = filled(8).history
     assert history.find(7 * H, 0.0) == LAST_MOMENT
     assert history.find(6 * H + 1, 0.0) == LAST_MOMENT

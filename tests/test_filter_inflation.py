@@ -1,4 +1,4 @@
-"""States that are opened when a source keeps failing its gate."""
+"""Inflation of variances when observations keep failing their gate."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
 from vehicled.sources.gnss.model import GNSS2
 
 NONE = (0.0, 0.0)
-"""Limits within which no innovation is."""
+"""Limits that reject every innovation."""
 CASES = {
     "gnss.speed": ([23.0], [1e-4]),
     "gnss.course": ([0.8], [1e-6]),
@@ -19,8 +19,8 @@ CASES = {
 
 @pytest.mark.parametrize("speed", [3.0, 20.0])
 @pytest.mark.parametrize("kind", CASES)
-def test_afterwards_the_innovation_is_one_standard_deviation(kind, speed):
-    """At any speed: the variance that is expected of each component has grown by about its innovation squared."""
+def test_after_inflation_the_innovation_is_about_one_standard_deviation(kind, speed):
+    """At any speed the variance of each component's innovation grows by about the innovation squared."""
     f = new_filter()
     place(f, np.zeros(3), 0.3, speed)
     value, variance = CASES[kind]
@@ -30,12 +30,12 @@ def test_afterwards_the_innovation_is_one_standard_deviation(kind, speed):
     f.inflate(observation, before)
     after = f.update(observation, NONE)
     grown = np.array(after.variance) - before.variance
-    # States that several components depend on are opened once, for the one that asks for most.
+    # A state that several components depend on is inflated once, for the component that needs most.
     assert (grown >= 0.99 * np.square(before.innovation)).all()
     assert grown == pytest.approx(np.square(before.innovation), rel=0.5)
 
 
-def test_states_that_the_observation_does_not_depend_on_stay_as_they_are():
+def test_states_that_the_observation_does_not_depend_on_are_not_inflated():
     f = new_filter()
     place(f, np.zeros(3), 0.3, 10.0)
     observation = Observation("gnss.speed", 0, [15.0], [1e-4])
@@ -49,8 +49,8 @@ def test_states_that_the_observation_does_not_depend_on_stay_as_they_are():
     )
 
 
-def test_a_state_is_opened_by_its_own_scale():
-    """The speed takes up a wrong GNSS speed, and not the heading, which counts a little through the lever arm."""
+def test_states_are_inflated_by_their_own_scale():
+    """A wrong GNSS speed inflates the speed, and not the heading, which has a small effect by the lever arm."""
     f = new_filter()
     place(f, np.zeros(3), 0.3, 10.0)
     observation = Observation("gnss.speed", 0, [15.0], [1e-4])
@@ -59,7 +59,7 @@ def test_a_state_is_opened_by_its_own_scale():
     assert f.variances[f.states.index(ATTITUDE, "yaw")] < 1e-2
 
 
-def test_what_is_no_state_of_the_filter_is_not_opened():
+def test_adding_variance_to_an_absent_state_changes_nothing():
     f = new_filter()
     place(f, np.zeros(3), 0.3, 10.0)
     before = f.variances.copy()
