@@ -1,4 +1,4 @@
-"""The other kinds of the filter on the vehicle: tyre response in the transition, forces that act, sigma points."""
+"""Other kinds of the filter on the vehicle: tyre response in the transition, estimated forces, and sigma points."""
 
 import dataclasses
 from functools import lru_cache, partial
@@ -47,17 +47,17 @@ AHEAD, LEFT, TURNING = (POSE.index(n) for n in ("ahead", "left", "wz"))
 
 
 SENSORS = Sensors(wheel_speeds=None, vehicle_speed=VehicleSpeed(latency_sigma=0.0))
-"""With the states of the prototype's: what is compiled for its drives serves here too."""
+"""Sensors with the same states as the prototype's, so that code compiled for its drives is used here as well."""
 new_filter = partial(filter_rig.new_filter, sensors=SENSORS)
 
 
 def lasting(sigma: float = 0.0) -> Unmodelled:
-    """What the model lacks, for ever."""
+    """Unmodelled accelerations that do not decay."""
     return Unmodelled(longitudinal=sigma, lateral=sigma, vertical=sigma, yaw=sigma, time=1e9)
 
 
 def driving(kind: Kind) -> VehicleFilter:
-    """At 15 m/s in a left-hand bend, one step before T; what the model lacks keeps the variance it is given."""
+    """A filter at 15 m/s in a left-hand bend, one step before T. Unmodelled accelerations keep their variance."""
     f = new_filter(kind, unmodelled=lasting())
     place(f, np.zeros(3), 0.3, 15.0)
     turn_left(f, 99)
@@ -71,12 +71,12 @@ def of_kind(kind: Kind) -> Configuration:
 
 @lru_cache
 def follow(kind: Kind, gnss: str) -> Run:
-    """The bends."""
+    """A run on the drive `bends`."""
     return Run(of_kind(kind), steps(bends(SECONDS).measurements(1, gnss=gnss)))
 
 
 def planar(f: VehicleFilter) -> list[int]:
-    """Errors of place, heading and planar speeds."""
+    """Indices of the errors of position, heading and planar velocities."""
     return [
         index(f, POSITION, "x"),
         index(f, POSITION, "y"),
@@ -86,16 +86,18 @@ def planar(f: VehicleFilter) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", ["errorEKF_EJ", "errorEKF_FE"])
-def test_errors_of_speed_propagate_as_the_equations_of_motion_say(kind):
-    """Of a car in the plane: v̇x = ax + vy r, v̇y = ay − vx r, with the tyres' part of ax, ay, α, which follow the
-    slip; implicit in vy, r and the tyres."""
+def test_velocity_errors_propagate_by_the_equations_of_motion(kind):
+    """For a car in the plane: v̇x = ax + vy r, v̇y = ay − vx r. The tyres' parts of ax, ay, α follow the slip. The
+    integration is implicit in vy, r and the tyres."""
     f = driving(kind)
     without_noise(f)
     f.get_process(DRIVE_FORCE)[1:] = 0.0
     f.car.view("h")[0] = H
     moving = [index(f, *s) for s in (*SPEEDS, *TYRES)]
     lacking = [index(f, UNMODELLED, element) for element in ("ahead", "left", "yaw")]
-    share = f.pose[AHEAD] ** 2 / (f.pose[AHEAD] ** 2 + 3.0**2)  # of a lateral force that tyres do not hold
+    share = f.pose[AHEAD] ** 2 / (
+        f.pose[AHEAD] ** 2 + 3.0**2
+    )  # share of a lateral force that tyres do not hold
     ahead, left, r = f.pose[AHEAD], f.pose[LEFT], f.pose[TURNING]
     steady, relaxation, acceleration = observe_tyres(f)
     a = np.zeros((5, 5))
@@ -124,8 +126,8 @@ def test_errors_of_speed_propagate_as_the_equations_of_motion_say(kind):
 
 @pytest.mark.parametrize("speed", [4.0, 10.0, 25.0])
 @pytest.mark.parametrize("of", [(VELOCITY, "left"), (ANGULAR_RATE, "yaw"), (UNMODELLED, "yaw")])
-def test_errors_propagate_as_the_car_moves(speed, of):
-    """Within 0.2 s of a small change, against a second simulation: tyres take centimetres to decimetres to follow."""
+def test_errors_propagate_as_the_difference_of_two_simulations(speed, of):
+    """Compared over 0.2 s after a small change, as tyres take centimetres to decimetres to follow."""
     f = new_filter("errorEKF_FE", unmodelled=lasting())
     place(f, np.zeros(3), 0.0, speed)
     turn_left(f, 100, rack=0.004)
@@ -146,14 +148,14 @@ def test_errors_propagate_as_the_car_moves(speed, of):
             path.append([f.pose[LEFT], f.pose[TURNING]])
         paths.append(path)
     found = (np.array(paths[1]) - paths[0]) / size
-    # Beside the tyres it is the body that rolls.
+    # The roll of the body causes the rest.
     error = found - np.array(expected)
     assert (
         np.sqrt(np.mean(error**2, axis=0)).max() < 0.45 * np.sqrt(np.mean(np.square(expected), axis=0)).max()
     )
 
 
-def test_a_correction_of_the_tyres_force_changes_it_at_once():
+def test_a_correction_of_a_tyre_force_changes_it_at_once():
     f = driving("errorEKF_FE")
     f.predict(T, H)
     saved, forces = f.save(), []
@@ -167,15 +169,14 @@ def test_a_correction_of_the_tyres_force_changes_it_at_once():
         forces.append(f.car.corner_output("tyre.fy").copy())
     change = forces[1] - forces[0]
     # The state is the force at the end of the step to come. The tyre alone would lose a share of it in that step.
-    # Half of that is left to the car, which gives way.
+    # The tolerance is half of that, as the car gives way.
     lost = 1.0 - np.exp(-observe_tyres(f)[1][0] * H)
     assert change[:2].sum() == pytest.approx(0.1 * f.car.vehicle.mass, rel=0.5 * lost)
     assert np.abs(change[2:]).max() < 0.02 * change[:2].sum()
 
 
-def test_points_find_how_errors_propagate():
-    """Of whole cars, without plant noise: as the equations of motion say, with tyres that take some centimetres to
-    respond."""
+def test_sigma_points_propagate_errors_by_the_equations_of_motion():
+    """Each point is a whole car, without process noise; its tyres take some centimetres to respond."""
     found = {}
     for kind in ("UKF", "errorEKF_EJ"):
         f = driving(kind)
@@ -193,13 +194,13 @@ def test_points_find_how_errors_propagate():
     for i in (left, turning):
         assert p[i, i] < 1e-6
         assert p[i, i] == pytest.approx(expected[i, i], rel=1e-3)
-    # Velocity turns against a car that turns.
+    # The velocity rotates relative to a car that turns.
     assert p[ahead, left] == pytest.approx(0.0, abs=0.2 * H * f.pose[TURNING] * 1e-6)
-    # The mean of so narrow a swarm is the car itself.
+    # The mean of such close points is the car itself.
     assert np.abs(f.errors.x).max() < 1e-5
 
 
-def test_points_give_the_rows_that_the_compiler_derives():
+def test_sigma_points_give_the_same_rows_as_the_derivatives():
     f = driving("UKF")
     f.errors.matrix = np.eye(len(f.states)) * 1e-6
     f.predict(T, H)
@@ -213,14 +214,14 @@ def test_points_give_the_rows_that_the_compiler_derives():
         assert f.evaluate(of_zero) is not None
         assert f.errors.rows[:m, columns] == pytest.approx(expected[:, columns], abs=2e-3)
         assert f.errors.innovation[:m] == pytest.approx(innovation, abs=1e-4)
-    # A state whose variance was set from outside is linearised: no points were drawn for so much.
+    # A state whose variance was set from outside is linearised: the points were drawn for a smaller variance.
     f.set_variance(POSITION, "x", 25.0)
     f.evaluate(observation("gnss.position", t, [0.0] * 3, [1.0] * 3))
     assert f.errors.rows[0, index(f, POSITION, "x")] == 1.0
 
 
-def test_rows_by_points_do_not_depend_on_what_else_is_uncertain():
-    """An unknown drive force makes most of the variance of the speed within a step; a speed reads the same speed."""
+def test_rows_by_sigma_points_do_not_depend_on_other_uncertain_states():
+    """An unknown drive force causes most of the variance of the speed; a speed still has a row of 1."""
     f = driving("UKF")
     f.errors.matrix = np.eye(len(f.states)) * 1e-6
     f.set_variance(DRIVE_FORCE, "", 30.0**2)
@@ -230,8 +231,8 @@ def test_rows_by_points_do_not_depend_on_what_else_is_uncertain():
     assert f.errors.rows[0, index(f, VELOCITY, "ahead")] == pytest.approx(1.0, abs=0.01)
 
 
-def test_curvature_moves_the_mean_and_widens():
-    """Of a speed over ground by velocities as uncertain as they are large: the mean of the norm over the points."""
+def test_curvature_shifts_the_mean_and_increases_the_variance():
+    """A speed over ground with an uncertain lateral velocity: its mean is that of the norm over the points."""
     f = driving("UKF")
     without_noise(f)
     f.errors.matrix = np.eye(len(f.states)) * 1e-8
@@ -255,7 +256,7 @@ def test_curvature_moves_the_mean_and_widens():
         *(pytest.param(*case, marks=pytest.mark.slow) for case in (("DEKF", "rtk"), ("UKF", "conventional"))),
     ],
 )
-def test_all_kinds_follow_the_drive(kind, gnss):
+def test_dekf_and_ukf_follow_the_drive(kind, gnss):
     truth, run = bends(SECONDS), follow(kind, gnss)
     assert run.summary.errors == 0
     keep = run.t <= 3.0 * 1e9
@@ -266,8 +267,8 @@ def test_all_kinds_follow_the_drive(kind, gnss):
     )
 
 
-def test_points_know_how_tyre_forces_respond():
-    """The plant's tyres are softer than the model's: without that, errors are 0.2 degrees."""
+def test_the_ukf_includes_the_response_of_tyre_forces():
+    """The plant's tyres are softer than the model's: without their response, errors of sideslip are 0.2 degrees."""
     truth = bends(SECONDS)
     run = follow("UKF", "rtk")
     error = run.error(truth, "sideslip")
@@ -275,7 +276,7 @@ def test_points_know_how_tyre_forces_respond():
     assert rms(error / run["sigma.sideslip"]) < np.sqrt(3.0)
 
 
-def test_what_the_model_lacks_acts_on_the_car():
+def test_unmodelled_accelerations_act_on_the_simulated_car():
     speeds = []
     for lack in (0.0, 0.5):
         f = new_filter("errorEKF_FE", unmodelled=lasting(0.2))
@@ -284,12 +285,12 @@ def test_what_the_model_lacks_acts_on_the_car():
         for k in range(1, 126):
             f.predict(k * STEP_NS, H)
         speeds.append(f.pose[AHEAD])
-    # Wheels that turn count as mass too: about 4 % of the prototype's.
+    # Rotating wheels act as additional mass: about 4 % of the prototype's.
     assert speeds[1] - speeds[0] == pytest.approx(0.5 * 0.5 * 0.96, rel=0.03)
 
 
 @pytest.mark.parametrize("kind", ["errorEKF", "errorEKF_EJ", "DEKF", "UKF"])
-def test_only_in_one_kind_does_what_the_model_lacks_act_on_the_car(kind):
+def test_unmodelled_accelerations_do_not_act_on_the_car_in_other_kinds(kind):
     poses = []
     for lack in (0.0, 0.5):
         f = new_filter(kind, unmodelled=lasting(0.2))
@@ -304,7 +305,7 @@ def test_only_in_one_kind_does_what_the_model_lacks_act_on_the_car(kind):
 
 @pytest.mark.parametrize("kind", ["errorEKF", "errorEKF_FE", "UKF"])
 def test_unknown_drive_force_acts_in_all_kinds(kind):
-    """Over half a second, beside a car that knows of none."""
+    """Over half a second, compared with a car without such a force."""
     speeds = []
     for force in (0.0, 1.0):
         f = new_filter(kind)
@@ -318,8 +319,8 @@ def test_unknown_drive_force_acts_in_all_kinds(kind):
 
 
 @pytest.mark.parametrize("force", [2.0, -4.0])
-def test_an_unknown_drive_force_takes_grip_from_the_wheels_that_have_it(force):
-    """Driven ones, those at the rear; all when braking, both of an axle alike."""
+def test_an_unknown_drive_force_acts_at_the_driven_or_at_the_braked_wheels(force):
+    """It drives the rear wheels and brakes all wheels, with the same force at both wheels of an axle."""
     f = new_filter("errorEKF_FE")
     place(f, np.zeros(3), 0.0, 15.0)
     set_slow_state(f, index(f, DRIVE_FORCE), force)
@@ -331,8 +332,8 @@ def test_an_unknown_drive_force_takes_grip_from_the_wheels_that_have_it(force):
     assert (along[:2] == 0.0).all() if force > 0.0 else (along[:2] < along[2:]).all()
 
 
-def test_a_car_goes_on_to_pitch_when_its_brakes_are_no_longer_measured():
-    """Brakes whose pressure is measured, and a force of the same deceleration that replaces them."""
+def test_an_estimated_force_pitches_the_car_like_the_brakes_that_it_replaces():
+    """Brakes with measured pressure are compared with an estimated force of the same deceleration."""
 
     def brake(pressure: float, force: float) -> tuple[float, float]:
         f = new_filter("errorEKF_FE")
@@ -348,15 +349,15 @@ def test_a_car_goes_on_to_pitch_when_its_brakes_are_no_longer_measured():
 
     coasting, level = brake(0.0, 0.0)
     speed, slope = brake(20e5, 0.0)
-    # Wheels that turn count as mass too: about 4 % of the prototype's.
+    # Rotating wheels act as additional mass: about 4 % of the prototype's.
     found, pitched = brake(0.0, (speed - coasting) / 0.96)
     assert found == pytest.approx(speed, abs=0.1)
     assert slope - level < -0.005
     assert pitched - level == pytest.approx(slope - level, rel=0.15)
 
 
-def test_speed_is_less_certain_where_torques_take_over_from_an_estimated_force():
-    """Tyres and wheels take 20 ms to give it."""
+def test_measured_torques_that_replace_an_estimated_force_increase_sigma_of_speed():
+    """Tyres and wheels take 20 ms to develop the force."""
     f = new_filter("errorEKF_FE")
     place(f, np.zeros(3), 0.0, 20.0)
     set_slow_state(f, index(f, DRIVE_FORCE), -3.0)
@@ -366,8 +367,8 @@ def test_speed_is_less_certain_where_torques_take_over_from_an_estimated_force()
     assert f.variances[speed] - before == pytest.approx(0.06**2)
 
 
-def test_estimated_forces_make_sideslip_better():
-    """The plant's tyres are softer and grip less than the model's: force errors."""
+def test_estimated_forces_improve_sideslip():
+    """The plant's tyres are softer and have less grip than the model's, so that the model's forces are wrong."""
     truth = bends(SECONDS)
     errors: dict[str, list[float]] = {}
     for kind in ("errorEKF", "errorEKF_EJ", "errorEKF_FE"):
@@ -380,8 +381,8 @@ def test_estimated_forces_make_sideslip_better():
     assert errors["errorEKF_FE"][0] < 0.8 * errors["errorEKF"][0]
 
 
-def test_a_filter_of_points_survives_what_is_not_finite():
-    """The estimator begins anew from its last good state; nothing raises."""
+def test_the_ukf_does_not_raise_if_its_covariance_is_not_finite():
+    """The filter is not sound then, and the estimator restarts from its last good state."""
     f = driving("UKF")
     p = f.covariance
     p[0, 5] = p[5, 0] = np.nan
@@ -392,13 +393,13 @@ def test_a_filter_of_points_survives_what_is_not_finite():
     assert not f.is_sound
 
 
-def test_before_the_first_step_points_have_propagated_nothing():
+def test_before_the_first_step_the_transition_of_the_ukf_is_the_identity():
     f = new_filter("UKF")
     assert np.array_equal(f.calc_transition(), np.eye(len(f.states)))
 
 
-def test_kernels_are_called_as_the_fields_that_hold_them():
-    """So that the kernels without derivatives are found by these fields."""
+def test_kernels_have_the_names_of_the_fields_that_hold_them():
+    """The kernels without derivatives are found by these names."""
     f = new_filter()
     for handles in (f.car.kernels, kernels(f).sensors):
         for field in dataclasses.fields(handles):

@@ -31,8 +31,8 @@ def test_late_observations_are_as_good_as_timely_ones(delays):
     assert np.abs(without.covariance - oracle.covariance).max() > 1e-7
 
 
-def test_what_others_do_not_correct_leaves_late_observations_exact():
-    """As samples of an IMU do, which do not depend on the latency of fixes: all else is that of the fix in time."""
+def test_late_observations_are_exact_if_others_do_not_correct_a_state():
+    """IMU samples, for example, do not correct the latency of fixes. All other states are as with a timely fix."""
 
     def leave_out(fix: Fix) -> Fix:
         rows = fix.rows.copy()
@@ -59,7 +59,7 @@ def test_evaluating_a_late_observation_changes_nothing():
     assert np.array_equal(filter.errors.x, before[1])
 
 
-def test_a_component_that_was_not_measured_is_as_good_as_none():
+def test_a_missing_component_of_a_late_observation_has_no_effect():
     *timely, late = make_fixes(3, [20])
     assert len(late.rows) > 1
     missing = dataclasses.replace(late, noise=np.array([MISSING, *late.noise[1:]]))
@@ -81,8 +81,8 @@ def change_after(step: int, change: Callable[[LinearFilter], None], fixes: list[
     return filter.drive(fixes, after)
 
 
-def test_what_is_learned_of_a_state_before_it_became_another_one_does_not_count():
-    """State 4 is set anew between a late observation and its arrival."""
+def test_a_late_observation_does_not_correct_a_state_that_was_set_meanwhile():
+    """The variance of state 4 is set between a late observation and its arrival."""
     *timely, late = make_fixes(6, [20])
     others = late.rows.copy()
     assert others[:, 4].any()
@@ -95,26 +95,26 @@ def test_what_is_learned_of_a_state_before_it_became_another_one_does_not_count(
 
 
 def add_error(filter: LinearFilter) -> None:
-    """State 4 becomes less certain, however it is correlated."""
+    """Add an independent error to state 4."""
     added = np.zeros(7)
     added[4] = 0.3
     filter.errors.add_variances(added)
 
 
 def remove_information(filter: LinearFilter) -> None:
-    """Of a prior that was never there."""
+    """Remove the information of a wrong prior from state 2."""
     filter.errors.remove_information(2, 0.1, -filter.state[2])
 
 
 def replace_state(filter: LinearFilter) -> None:
-    """State 4 is another one from now on, with an estimate of its own."""
+    """Replace state 4 by another one with its own estimate and variance."""
     filter.state[4] = 0.5
     filter.errors.replace(4, 0.2)
 
 
 @pytest.mark.parametrize("change", [add_error, remove_information, replace_state])
-def test_what_is_done_meanwhile_leaves_late_observations_exact(change):
-    """While an observation is on its way, the same is done as after one that was in time."""
+def test_late_observations_are_exact_if_states_are_changed_meanwhile(change):
+    """A change while an observation is under way gives the same result as after a timely observation."""
     *timely, late = make_fixes(6, [20])
     in_time = dataclasses.replace(late, arrival=late.step)
     found, expected = (change_after(late.step + 5, change, [*timely, fix]) for fix in (late, in_time))
@@ -133,8 +133,8 @@ def test_a_flood_of_observations_shortens_the_memory(monkeypatch):
     assert history.history.find(33 * H, 0.0) == NO_MOMENT
 
 
-def test_an_observation_beyond_its_limit_is_as_good_as_none():
-    """Also for a late one that arrives after it."""
+def test_an_observation_beyond_its_limit_has_no_effect():
+    """It does not change the update by a late observation that arrives after it either."""
     filter, without = LinearFilter(7), LinearFilter(7)
     late = make_fixes(6, [20])[-1]
     for each in (filter, without):
@@ -149,7 +149,7 @@ def test_an_observation_beyond_its_limit_is_as_good_as_none():
     assert np.array_equal(filter.errors.x, without.errors.x)
 
 
-def test_a_late_observation_follows_hundreds_of_others():
+def test_a_late_observation_that_arrives_after_hundreds_of_others_is_exact():
     *_, late = make_fixes(6, [20])
     others = [
         dataclasses.replace(f, step=late.step + 5, arrival=late.step + 5) for f in make_fixes(5, [1] * 10)

@@ -1,4 +1,4 @@
-"""What the filter predicts of observations, against the real thing: correct the car, and observe again."""
+"""Predicted observations and their rows, compared with observations of the car after a correction."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ SENSORS = {
     "imu_accelerometer": ("imu.accel", 3),
     "body_velocity": ("vehicle.speed", 1),
 }
-"""Sensor model to the observation that the filter makes of it, and components."""
+"""For each sensor model, the observation in the filter, and the number of its components."""
 ACCELERATIONS = slice(POSE.index("ax"), len(POSE))
 ANGLES = (0.1, -0.2, 0.4)
 AT_ANTENNA, IMU = (-0.4, 0.3, 1.1), (0.2, -0.15, 0.3)
@@ -77,7 +77,7 @@ SLOW = (
     ),
 )
 BY_OTHER_MEANS = {
-    "gnss": (GNSS.latency, GNSS.velocity_latency),  # the time of the observation is another one
+    "gnss": (GNSS.latency, GNSS.velocity_latency),  # they change the time of the observation
     "imu_gyro": (GYRO_SCALE, ALIGNMENT),  # small rates count less
     "body_velocity": (SPEED_LATENCY,),  # slow changes count less
     "imu_accelerometer": (
@@ -99,12 +99,12 @@ def turned(angles: tuple[float, float, float]) -> np.ndarray:
 
 
 def in_chart(f: VehicleFilter) -> list[int]:
-    """(12,) where the errors of the chart and of its rates stand among the states."""
+    """(12,) indices of the errors of the chart and of its rates among the states."""
     return [i for group in IN_CHART for i in f.states.places(group)]
 
 
 def calc_tyre_rows(f: VehicleFilter) -> np.ndarray:
-    """(3, n) what the tyres' response to speeds, as accelerations (ẍ, ÿ, α_z), is at the IMU."""
+    """(3, n) rows of the tyres' response to velocities, as accelerations at the IMU."""
     steady, _, acceleration = observe_tyres(f)
     damping, arm = acceleration @ steady[:, :3], IMU
     rows = np.zeros((3, len(f.states)))
@@ -146,7 +146,7 @@ def test_driving_once_more_gives_the_same_state(drive):
 
 @pytest.mark.parametrize("sensor", SENSORS)
 def test_rows_are_the_change_of_the_reading_when_the_car_is_corrected(drive, sensor):
-    """For each state in turn, with the accelerations that the car has kept as they are."""
+    """Each state is changed in turn; the accelerations of the car are kept."""
     f, (kind, m) = drive, SENSORS[sensor]
     predicted, rows = linearise(f, kind, T_NOW, m)
     car, saved, models = f.car, f.save(), kernels(f).sensors
@@ -169,11 +169,11 @@ def test_rows_are_the_change_of_the_reading_when_the_car_is_corrected(drive, sen
             seen.append(car.view("predicted")[:m].copy())
         differences[:, state] = (seen[0] - seen[1]) / (2 * step)
     f.restore(saved)
-    # Slow errors are observed as they are, tyres and drive force by accelerometers alone: tested below.
+    # Only accelerometers observe the tyres' response. Rows of slow errors and of the drive force are tested below.
     if sensor == "imu_accelerometer":
         differences += calc_tyre_rows(f)
-    # How the vertical velocity follows from slope and speed is known to first order of the slope, 0.06 here;
-    # of these sensors only the velocity in vehicle axes depends on it.
+    # Rows have the vertical velocity by slope and speed to first order of the slope, 0.06 here; of these sensors
+    # only the velocity in vehicle axes depends on it.
     tolerance = 0.06**2 if sensor == "body_velocity" else 1e-6
     fast = f.states[WHEEL_SLIP].stop
     assert rows[:, :fast] == pytest.approx(differences[:, :fast], rel=1e-5, abs=tolerance)
@@ -184,7 +184,7 @@ def test_rows_of_slow_errors_are_the_change_of_the_reading(drive, sensor):
     f, (kind, m) = drive, SENSORS[sensor]
     slow = np.random.default_rng(2).normal(size=len(slow_states(f))) * 0.1
     slow_states(f)[:] = 0.0
-    if sensor == "imu_accelerometer":  # forces that have lasted, by which the alignment is found
+    if sensor == "imu_accelerometer":  # lasting forces, by which the alignment is observed
         f.car.view(MEAN_FORCES)[:] = np.tile(linearise(f, kind, T_NOW, m)[0], 2)
     slow_states(f)[:] = slow
     before, rows = linearise(f, kind, T_NOW, m)
@@ -198,7 +198,7 @@ def test_rows_of_slow_errors_are_the_change_of_the_reading(drive, sensor):
         after, _ = linearise(f, kind, T_NOW, m)
         by = (after - before) / 1e-3
         if sensor == "imu_accelerometer" and len(f.states) - len(slow) + k in f.states.places(ALIGNMENT):
-            by *= 1 - turned(ANGLES)[:, 2] ** 2  # what points upwards does not correct the alignment
+            by *= 1 - turned(ANGLES)[:, 2] ** 2  # vertical parts do not correct the alignment
         assert by == pytest.approx(rows[:, k - len(slow)], abs=1e-9)
     ahead = turned(ANGLES)[:, 0]
     assert drive_force == pytest.approx(ahead if sensor == "imu_accelerometer" else np.zeros(m))
@@ -214,15 +214,15 @@ def test_each_slow_error_is_observed_by_its_own_sensor_alone(drive):
         "gnss.speed": {"antenna", "gnss_latency", "gnss_velocity_latency"},
         "gnss.course": {"antenna", "gnss_latency", "gnss_velocity_latency"},
         "imu.gyro": {"gyro_bias", "gyro_scale", "imu_alignment"},
-        # Steering and tyres only in the kinds whose cars follow such estimates.
+        # Errors of steering and tyres are observed only in the kinds that apply them to the simulated car.
         "imu.accel": {"accelerometer_bias", "accelerometer_scale", "imu_alignment", "unmodelled"},
         "vehicle.speed": {"speed_scale", "speed_latency"},
     }
 
 
 @pytest.mark.parametrize("kind", ["gnss.speed", "gnss.course", "gnss.velocity"])
-def test_antennas_move_with_the_roll_and_pitch_rate_that_are_measured(drive, kind):
-    """Whatever those of the model are: rows of its rates are zero, and gyroscopes are not corrected by antennas."""
+def test_antennas_move_with_the_measured_roll_and_pitch_rates(drive, kind):
+    """Rates of the model are not used: their rows are zero. Antennas do not correct errors of gyroscopes."""
     f, m = drive, 3 if kind == "gnss.velocity" else 1
     measured = np.array([0.3, -0.2, 9.0])  # the yaw rate is the model's
     f.measured_rates[:] = (1.0, *(turned(ANGLES) @ measured))
@@ -246,7 +246,7 @@ def test_antennas_move_with_the_roll_and_pitch_rate_that_are_measured(drive, kin
     f.measured_rates[:] = 0.0
 
 
-def test_accelerometers_count_the_shaking_at_their_place(drive):
+def test_accelerometers_include_angular_accelerations_at_their_position(drive):
     f = drive
     still, _ = linearise(f, "imu.accel", T_NOW, 3)
     roll, pitch = 1.5, -0.7
@@ -258,11 +258,11 @@ def test_accelerometers_count_the_shaking_at_their_place(drive):
 
 @pytest.mark.parametrize("late", [0.0, 0.2, 0.6])
 @pytest.mark.parametrize("sensor", SENSORS)
-def test_a_correction_made_now_moves_a_past_reading_by_its_rows(drive, sensor, late):
+def test_a_correction_made_now_changes_a_past_reading_by_its_rows(drive, sensor, late):
     f, (kind, m) = drive, SENSORS[sensor]
     back = round(late * STEP_NS) + (STEP_NS // 3 if late else 0)
     t = T_NOW - back
-    # Rows take speed and heading of then, corrections those of now: the difference is of second order.
+    # Rows use the past speed and heading, corrections the present ones: the difference is of second order.
     pose = f.read_state()
     tolerance = 1e-6 + abs(pose[POSE.index("ahead")] * pose[POSE.index("wz")]) * (back * 1e-9) ** 2
     tyres = calc_tyre_rows(f)
@@ -281,10 +281,10 @@ def test_a_correction_made_now_moves_a_past_reading_by_its_rows(drive, sensor, l
         assert change == pytest.approx(expected, abs=tolerance), f.states.names[j]
 
 
-def test_position_now_follows_from_errors_then_as_the_rows_say(drive):
-    """A car that is corrected, then drives on for a step: its position then, and the rows of a fix of that time.
+def test_rows_of_a_past_fix_give_its_error_by_the_present_errors(drive):
+    """A car is changed, then drives on for a step. The rows of a fix before that step apply to errors after it.
 
-    Position errors come of velocity and heading errors while it drives; the rows take that back.
+    In the step, errors of velocity and heading become errors of position; the rows subtract this.
     """
     f, states = drive, in_chart(drive)
     step = 1e-3
@@ -342,7 +342,7 @@ def test_rolling_wheels_turn_faster_outside():
 
 
 @pytest.mark.parametrize("force", [2.0, -4.0])
-def test_wheels_slip_by_a_force_that_nothing_measures_as_their_rows_say(force):
+def test_an_unmeasured_drive_force_changes_wheel_speeds_by_their_rows(force):
     by, rates = 0.1, []
     for more in (0.0, by):
         f = new_filter()
@@ -355,7 +355,7 @@ def test_wheels_slip_by_a_force_that_nothing_measures_as_their_rows_say(force):
     rows = np.array([row[0] for _, row in found])
     change = np.subtract(rates[1], rates[0]) / by
     by_force = rows[:, index(f, DRIVE_FORCE)]
-    # The body begins to pitch, by which loads, and so the radii of the wheels, change within the step.
+    # The body begins to pitch, which changes loads, and so the radii of the wheels, within the step.
     assert change == pytest.approx(by_force, rel=0.02, abs=3e-3)
     is_driven = np.array([False, False, True, True]) | (force < 0.0)
     assert np.all(by_force[is_driven] > 0.05)
@@ -388,8 +388,8 @@ def test_the_innovation_covariance_is_that_of_state_and_noise(drive):
     assert nis == pytest.approx(nu @ np.linalg.solve(s, nu))
 
 
-def test_what_is_known_of_roads_settles_at_their_standard_deviation():
-    """Without measurements: √(Qr) = σ², from above and from below."""
+def test_variances_of_road_slopes_settle_at_their_configured_value():
+    """Without measurements, from above and from below: √(Qr) = σ²."""
     f = new_filter(ground_slope=0.02, ground_slope_time=5.0)
     slopes = [index(f, ATTITUDE, "v1z"), index(f, ATTITUDE, "v2z")]
     for start in (1e-2, 1e-6):
@@ -411,8 +411,8 @@ def test_what_is_known_of_roads_settles_at_their_standard_deviation():
     ("tilt", "adaptive", "speed", "sigma"),
     [(0.1, True, 10.0, 0.1), (0.1, True, 0.0, 0.01), (0.02, True, 10.0, 0.01), (0.1, False, 10.0, 0.01)],
 )
-def test_a_road_that_contradicts_its_standard_deviation_widens_it(tilt, adaptive, speed, sigma):
-    """Slope and bank of `tilt` for a minute: 10 σ are another road, 2 σ are none; a car that stands stays on it."""
+def test_a_road_slope_beyond_its_standard_deviation_increases_it(tilt, adaptive, speed, sigma):
+    """Slope and bank are `tilt` for a minute: 10 σ increase σ, but not at standstill; 2 σ do not."""
     f = new_filter(ground_slope=0.01, unmodelled=Unmodelled(adaptive=adaptive))
     place(f, np.zeros(3), 0.0, speed)
     places = [index(f, ATTITUDE, "v1z"), index(f, ATTITUDE, "v2z")]

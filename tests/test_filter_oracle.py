@@ -58,7 +58,7 @@ TYPICAL = InitialConditions(speed=15.0, position_known=True, yaw_variance=0.03**
 
 
 class Linear:
-    """What the filter on plain matrices has to know: errors that propagate by F and Q, and are observed by rows."""
+    """Model for the filter on plain matrices: errors that propagate by F and Q and are observed by rows."""
 
     def __init__(self, transition: Transition):
         self._transition = transition
@@ -80,7 +80,7 @@ class Linear:
 
 
 class Considering(ErrorStateKalmanFilter[LinearObservation]):
-    """The filter on plain matrices, with less of the gain of some states."""
+    """The filter on plain matrices, with a reduced gain of some states."""
 
     def __init__(self, transition: Transition, covariance: np.ndarray):
         super().__init__(Linear(transition), covariance)
@@ -96,11 +96,11 @@ class Considering(ErrorStateKalmanFilter[LinearObservation]):
 
 
 def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
-    """(n, n) that times the gain of the observation evaluated last is what it does not correct.
+    """(n, n) matrix that, times the gain of the observation evaluated last, gives the gain that is left out.
 
-    A course in a turn corrects no latency, nor does a speed beside an unknown acceleration, nor a position at speed;
-    an IMU corrects none. With that of fixes goes the place at speed, by the velocity.
-    Beside a known acceleration wheels do not correct the force that they slip by.
+    A course in a turn, a speed with an unknown acceleration, a position at speed and an IMU correct no latencies.
+    If the latency of fixes is not corrected, the position is not corrected either by that latency times the velocity.
+    With a known acceleration, wheels do not correct the force that causes their slip.
     """
     left_out, late = np.zeros(len(f.states)), f.states.places(GNSS.latency)[0]
     kept = f.car.view(f"{kind}.considered")
@@ -120,7 +120,7 @@ def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
         left_out[f.states[SPEED_LATENCY]] = kept.item()
     if kind.startswith("wheel."):
         *of_latency, of_force = kept
-        for share in of_latency:  # of speeds alone
+        for share in of_latency:  # of wheel speeds only
             left_out[f.states[WHEEL_LATENCY]] = share
             assert share == 1.0 - of_force
         left_out[f.states[DRIVE_FORCE]] = of_force
@@ -137,7 +137,7 @@ def calc_left_out(f: VehicleFilter, kind: str) -> np.ndarray:
 
 
 def drive(kind: Kind, suspension: bool) -> VehicleFilter:
-    """In a bend at 20 m/s, at BEGIN, with all states estimated."""
+    """A filter in a bend at 20 m/s, at BEGIN, with all states estimated."""
     f = new_filter(kind, suspension=Suspension() if suspension else None)
     place(f, np.array([3.0, -2.0, 0.5]), 0.3, 20.0)
     turn_left(f, BEGIN // STEP_NS)
@@ -151,7 +151,7 @@ def table_of(f: VehicleFilter) -> StateTable:
 
 
 def calc_noise(f: VehicleFilter, table: StateTable) -> np.ndarray:
-    """(n,) diagonal of Q over one step, from the table: h times the density, and what processes lose in h."""
+    """(n,) diagonal of Q over one step, from the table: h times the density, and the noise of processes in h."""
     noise = table.densities()
     left = f.states.index(VELOCITY, "left")
     ahead = abs(f.pose[POSE.index("ahead")])
@@ -193,7 +193,7 @@ class Stepped:
         return f.covariance
 
     def calc_transition(self) -> np.ndarray:
-        """(n, n) F, column by column: of one uncertain state, what the covariance gains is f fᵀ."""
+        """(n, n) F, column by column: with one uncertain state, the covariance less noise is f fᵀ."""
         n = len(self.filter.states)
         f, noise = np.zeros((n, n)), self.predict(np.zeros((n, n)))
         for j in range(n):
@@ -218,7 +218,7 @@ def compared(request) -> tuple[Stepped, Transition]:
 
 
 def assert_same(found: np.ndarray, expected: np.ndarray, p: np.ndarray) -> None:
-    """Of a covariance (n, n) or a correction (n,), in units of the deviations of P."""
+    """Compare covariances (n, n) or corrections (n,) in units of the standard deviations of P."""
     sigma = np.sqrt(np.maximum(p.diagonal(), 1e-12))
     unit = sigma if found.ndim == 1 else np.outer(sigma, sigma)
     assert np.abs((found - expected) / unit).max() < 1e-9
@@ -247,7 +247,7 @@ def find_sigma(kind: str) -> float:
 
 
 def choices(m: int) -> list[tuple[int, ...]]:
-    """Of the components, those that were measured."""
+    """All possible sets of measured components."""
     return [c for k in range(1, m + 1) for c in combinations(range(m), k)]
 
 
@@ -277,10 +277,10 @@ def test_updates_of_one_step_add_up(compared):
 
 
 def run_updates(compared, rng, given, limits=(math.inf, math.inf)) -> set[str]:
-    """Both filters with the same observations of the car's present state; the reasons that occurred.
+    """Update both filters with the same observations of the car's present state; returns the reasons.
 
-    A component beyond the second limit has no weight; one beyond the first has as much noise more as makes its
-    normalised innovation squared that limit.
+    A component beyond the second limit is rejected. One beyond the first limit gets additional noise, so that its
+    normalised innovation squared equals that limit.
     """
     f, transition = compared[0].filter, compared[1]
     oracle = Considering(transition, f.covariance)
@@ -290,7 +290,7 @@ def run_updates(compared, rng, given, limits=(math.inf, math.inf)) -> set[str]:
     for kind, present, t in given:
         chosen, before = list(present), oracle.covariance
         m, sigma = OBSERVATIONS[kind], find_sigma(kind)
-        # Linearised without the corrections that are gathered: the filter on matrices subtracts these itself.
+        # Linearised without pending corrections: the filter on matrices subtracts these itself.
         gathered = f.errors.x.copy()
         f.errors.x[:] = 0.0
         f.evaluate(Observation(kind, t, [0.0] * m, [1.0] * m))
@@ -302,7 +302,7 @@ def run_updates(compared, rng, given, limits=(math.inf, math.inf)) -> set[str]:
         value = np.where(np.isin(range(m), chosen), predicted, 0.0)
         value[chosen] += difference
         variance = [sigma**2 if k in chosen else MISSING for k in range(m)]
-        # Anew, as axes of gyroscopes mix what is measured.
+        # Evaluated again, as rows of the alignment of gyroscopes depend on the measured rates.
         f.errors.x[:] = 0.0
         f.evaluate(Observation(kind, t, value.tolist(), variance))
         difference, rows = f.errors.innovation[:m][chosen].copy(), f.errors.rows[:m][chosen].copy()
@@ -339,8 +339,8 @@ def calc_course(f: VehicleFilter) -> float:
     ("rack", "at_least", "at_most"),
     [(0.0, 1.0, 1.0), (0.0022, 0.1, 0.9), (0.0032, 0.0, 0.2), (0.004, 0.1, 0.9), (0.008, 1.0, 1.0)],
 )
-def test_a_course_corrects_latencies_where_it_turns_neither_slowly_nor_fast(rack, at_least, at_most):
-    """None of the correction up to 0.05 rad/s, all at 0.1 rad/s, and none again from 0.2 rad/s on."""
+def test_a_course_corrects_latencies_at_medium_yaw_rates_only(rack, at_least, at_most):
+    """The whole correction is used at 0.1 rad/s, and none of it up to 0.05 rad/s and from 0.2 rad/s on."""
     f = new_filter()
     place(f, np.zeros(3), 0.0, 15.0)
     turn_left(f, 59, rack)
@@ -354,8 +354,8 @@ def test_a_course_corrects_latencies_where_it_turns_neither_slowly_nor_fast(rack
     assert at_least <= share <= at_most
 
 
-def test_where_a_road_pitches_the_car_gyroscopes_correct_their_biases_less():
-    """Of roll and pitch rate, that is: no road turns the car by much about the vertical."""
+def test_gyroscopes_correct_their_biases_less_where_a_road_pitches_the_car():
+    """This holds for roll and pitch rates only: roads hardly turn a car about the vertical."""
     corrections = []
     for rate in (0.0, 0.06):
         f = new_filter()
@@ -368,8 +368,8 @@ def test_where_a_road_pitches_the_car_gyroscopes_correct_their_biases_less():
     assert corrections[1] / corrections[0] == pytest.approx([kept, kept, 1.0], rel=1e-3)
 
 
-def test_at_standstill_a_velocity_of_zero_leaves_all_finite():
-    """The course has no direction there, nor a rate."""
+def test_a_velocity_of_zero_at_standstill_keeps_all_values_finite():
+    """At standstill the course has neither direction nor rate."""
     f = new_filter(sensors=Sensors(gnss=Gnss(heading=Baseline())))
     place(f, np.zeros(3), 0.3, 0.0)
     turn_left(f, 2, 0.0)
@@ -381,8 +381,8 @@ def test_at_standstill_a_velocity_of_zero_leaves_all_finite():
         assert np.isfinite(f.errors.x).all()
 
 
-def test_a_place_stays_with_its_fixes_where_their_latency_is_not_corrected():
-    """Gyroscopes correct what correlates with a latency, but not that; nor the place that it explains."""
+def test_a_position_is_not_corrected_without_the_latency_that_explains_its_error():
+    """Gyroscopes correct states that correlate with a latency, but not the latency or the position error by it."""
     f = new_filter()
     place(f, np.zeros(3), 0.0, 30.0)
     turn_left(f, 2, 0.0)

@@ -1,4 +1,4 @@
-"""The position begins anew at a fix: with the slow errors that fixes have, and as uncertain as those are."""
+"""Reset of the position at a fix: it takes over the slow errors of fixes and their uncertainty."""
 
 import numpy as np
 import pytest
@@ -11,13 +11,13 @@ from vehicled.messages import ESTIMATE_COLUMNS
 from vehicled.sources.gnss.model import GNSS
 
 NEVER = 1.0, 1.0
-"""Limits by which all is rejected."""
+"""Limits that reject every observation."""
 WHITE, WANDER = 0.4, 0.5
-"""m, 1 σ of a fix."""
+"""White and slow error of a fix, m, 1 σ."""
 
 
 def drive(kind="errorEKF") -> VehicleFilter:
-    """To the time 0.4 s at 20 m/s, with fixes until 0.32 s that have shown the slow error."""
+    """A filter after 0.4 s at 20 m/s, with fixes until 0.32 s by which it has estimated the slow error."""
     f = new_filter(kind)
     place(f, np.array([0.0, 0.0, f.car.design_height]), 0.3, 20.0)
     f.restart_process(GNSS.wander, Process(120.0, (WANDER, WANDER, WANDER)))
@@ -44,7 +44,7 @@ def places(f):
 @pytest.mark.parametrize("kind", ["errorEKF", pytest.param("UKF", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("white", [WHITE, 0.01])
 @pytest.mark.parametrize("age", [0, 15])
-def test_it_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):
+def test_a_reset_position_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):
     f = drive(kind)
     wander = f.slow.get(GNSS.wander)
     assert np.abs(wander).max() > 0.3
@@ -54,7 +54,7 @@ def test_it_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):
     moved = f.read_state()[:2] + update.innovation[:2]
     f.reset_position(away, update, update.rejected)
     f.apply_corrections()
-    # The car is where the fix says, less the slow error that is known; which stays.
+    # The car is at the fix less its estimated slow error, which does not change.
     assert f.read_state()[:2] == pytest.approx(moved, abs=1e-2)
     assert f.slow.get(GNSS.wander) == pytest.approx(wander, abs=1e-3)
     again = f.evaluate(away)
@@ -69,14 +69,14 @@ def test_it_is_as_uncertain_as_the_fix_with_all_its_errors(kind, white, age):
         assert after[np.ix_(places(f), places(f))] == pytest.approx(expected, rel=1e-2)
         same = [i for i in range(len(f.states)) if i not in places(f)]
         assert after[np.ix_(places(f), same)] == pytest.approx(-others[:, same], rel=2e-2, abs=2e-4)
-    # Of the same size where the fix comes late.
+    # With a late fix σ is about the same.
     sigma = np.sqrt(after.diagonal()[places(f)])
     least, most = (0.41, 0.5) if white == WHITE else (0.12, 0.2)
     assert ((sigma > least) & (sigma < most)).all()
     assert np.linalg.eigvalsh(after).min() > -1e-9
 
 
-def test_a_covariance_is_definite_afterwards():
+def test_the_covariance_is_definite_after_a_reset():
     f = drive()
     covariance, z = f.covariance, f.states.index(POSITION, "z")
     covariance[z, z] = -1e-4
@@ -89,7 +89,7 @@ def test_a_covariance_is_definite_afterwards():
 
 
 def drive_beside_heights(beside: float) -> VehicleFilter:
-    """As `drive`, with late fixes whose places are right and whose heights are off, m; to the last fix."""
+    """As `drive`, then with late fixes of right positions, but heights off by `beside`, m; the last one resets it."""
     f = drive()
     f.set_variance(POSITION, "z", 0.05**2)
     for k in range(101, 181):
@@ -106,10 +106,10 @@ def drive_beside_heights(beside: float) -> VehicleFilter:
     return f
 
 
-def test_a_height_alone_begins_anew_beside_places_that_late_fixes_have_corrected():
+def test_a_height_can_be_reset_alone_after_late_fixes_have_corrected_positions():
     f = drive_beside_heights(-9.0)
     assert f.repairs == 0
-    # Nor is what comes late afterwards one too much.
+    # The covariance stays definite with further late observations.
     for k in (150, 151):
         for kind, value in (("gnss.speed", 20.0), ("gnss.course", np.pi / 2 - 0.3)):
             f.update(observation(kind, k * STEP_NS, [value], [0.05**2]), (9.0, 100.0))
@@ -118,7 +118,7 @@ def test_a_height_alone_begins_anew_beside_places_that_late_fixes_have_corrected
 
 
 @pytest.mark.parametrize("point", [(0.0, 0.0, 0.0), (1.2, 0.1, 0.4)])
-def test_no_estimate_is_certain_where_the_covariance_is_not_definite(point):
+def test_no_sigma_is_zero_if_the_covariance_is_not_definite(point):
     f = drive()
     f.set_output_point(point)
     sigmas = [k for k, column in enumerate(ESTIMATE_COLUMNS) if column.startswith("sigma.")]
@@ -127,5 +127,5 @@ def test_no_estimate_is_certain_where_the_covariance_is_not_definite(point):
     f.errors.matrix = covariance
     assert (f.output()[sigmas] > 1e-3).all()
     assert f.repairs == 1
-    # What was measured before is no longer of this covariance.
+    # Earlier measurements do not belong to the repaired covariance.
     assert f.evaluate(fix(70, [0.0, 0.0, 0.0])) is None

@@ -1,4 +1,4 @@
-"""Errors of sensors and of the model in what the filter predicts, against sensors and cars that have these errors."""
+"""Estimated errors of sensors and of the model, compared with sensors and cars that have these errors."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ MOUNTED = Mounting((-0.4, 0.3, 1.1), (0.2, -0.15, 0.3))
 BEND = 125 * STEP_NS
 SIZES = {"gnss.position": 3, "gnss.speed": 1, "gnss.course": 1, "imu.gyro": 3, "imu.accel": 3}
 RATES = {"wz": 1.2, "-wy": -0.9, "wx": 0.8}
-"""rad/s, far above those at which the filter takes a gyroscope's scale and axes as visible."""
+"""rad/s, far above those from which scale and axes of gyroscopes are observable."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def whole() -> VehicleFilter:
 
 @pytest.fixture
 def bend(whole) -> VehicleFilter:
-    """At 15 m/s in a bend."""
+    """A filter at 15 m/s in a bend."""
     mount(whole, MOUNTED)
     drive(whole, BEND // STEP_NS)
     return whole
@@ -67,22 +67,22 @@ def set_slow(f: VehicleFilter, group: Group, values) -> None:
 
 
 def turned(angles: np.ndarray) -> np.ndarray:
-    """(3, 3) from the axes of a sensor to the same turned by small angles about them."""
+    """(3, 3) rotation from the axes of a sensor to axes that are turned by small angles."""
     x, y, z = angles
     return np.eye(3) - np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
 
 
 @pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("kind", ["imu.gyro", "imu.accel"])
-def test_alignment_is_that_of_a_sensor_whose_axes_are_turned(bend, kind, removed):
-    """Of one that subtracts gravity too, which knows where its own axes point."""
+def test_an_estimated_alignment_acts_like_a_sensor_with_rotated_axes(bend, kind, removed):
+    """Also for a sensor that subtracts gravity, in the true directions of its axes."""
     f = bend
     spin(f)
     angles = np.array([0.01, -0.02, 0.015])
     plain = dataclasses.replace(MOUNTED, gravity_removed=removed)
     mount(f, plain)
     nominal, _ = linearise(f, kind, BEND, 3)
-    if kind == "imu.accel":  # forces that have lasted
+    if kind == "imu.accel":  # lasting forces
         f.car.view(MEAN_FORCES)[:] = np.tile(nominal, 2)
     mount(f, dataclasses.replace(plain, R_imu_vehicle=turned(angles)))
     real, _ = linearise(f, kind, BEND, 3)
@@ -92,16 +92,16 @@ def test_alignment_is_that_of_a_sensor_whose_axes_are_turned(bend, kind, removed
     set_slow(f, ALIGNMENT, angles)
     estimated, _ = linearise(f, kind, BEND, 3, real)
     assert np.abs(real - nominal).max() > 0.01
-    # Gyroscopes mix what is measured, which is turned already: of second order in the angles.
+    # The alignment of gyroscopes applies to measured rates, which are rotated already: an error of second order.
     second = 0.027**2 * np.abs(real).max()
     assert estimated == pytest.approx(real, abs=second if kind == "imu.gyro" else 1e-6)
-    # What points upwards does not correct it: roads that curve lift cars, and the yaw rate is that of tyres.
+    # Vertical axes do not correct the alignment: curved roads lift cars, and the yaw rate depends on tyres.
     found = rows[:, f.states[ALIGNMENT]] @ angles
     assert found[:2] == pytest.approx((real - nominal)[:2], rel=0.03, abs=1e-3 + second)
     assert abs(found[2]) < 1e-9
 
 
-def test_a_car_that_sways_shows_no_alignment_and_scale_of_gyroscopes(bend):
+def test_a_swaying_car_does_not_show_alignment_and_scale_of_gyroscopes(bend):
     f = bend
     spin(f)
     swaying = f.car.view("swaying")
@@ -116,7 +116,7 @@ def test_a_car_that_sways_shows_no_alignment_and_scale_of_gyroscopes(bend):
     assert not of_rates[0.1**2].any()
 
 
-def test_scale_of_gyroscopes_is_seen_at_large_rates_only(bend):
+def test_the_scale_of_gyroscopes_is_observable_at_large_rates_only(bend):
     f, place_of = bend, index(bend, GYRO_SCALE)
     before, small = linearise(f, "imu.gyro", BEND, 3)
     assert np.abs(before[:2]).max() < 0.03 < 0.2 < before[2]
@@ -131,8 +131,8 @@ def test_scale_of_gyroscopes_is_seen_at_large_rates_only(bend):
     assert rows[:, place_of] == pytest.approx((after - before) / 0.01, rel=0.02)
 
 
-def test_a_body_that_rolls_more_reads_more_of_gravity(bend):
-    """A scale across the car is a roll in proportion to the turn; what is published is the whole roll."""
+def test_the_lateral_accelerometer_scale_acts_like_additional_roll(bend):
+    """The scale is a roll in proportion to the lateral acceleration; the published roll includes it."""
     f, scale = bend, 0.02
     before, rows = linearise(f, "imu.accel", BEND, 3)
     roll, ay = (f.output()[ESTIMATE_INDEX[name]] for name in ("roll", "ay"))
@@ -148,7 +148,7 @@ def test_a_body_that_rolls_more_reads_more_of_gravity(bend):
 
 
 @pytest.mark.parametrize("kind", ["gnss.position", "gnss.speed", "gnss.course"])
-def test_an_antenna_elsewhere_reads_what_its_estimate_says(bend, kind):
+def test_an_estimated_antenna_position_acts_like_an_antenna_at_that_position(bend, kind):
     f, m, offset = bend, SIZES[kind], np.array([0.05, -0.08, 0.04])
     nominal, rows = linearise(f, kind, BEND, m)
     set_slow(f, GNSS.antenna, offset)
@@ -156,13 +156,13 @@ def test_an_antenna_elsewhere_reads_what_its_estimate_says(bend, kind):
     set_slow(f, GNSS.antenna, 0.0)
     mount(f, dataclasses.replace(MOUNTED, antenna=tuple(np.add(MOUNTED.antenna, offset))))
     real, _ = linearise(f, kind, BEND, m)
-    # Speed and course depend on the place by the yaw rate alone, nearly linearly.
+    # Speed and course depend on the antenna position by the yaw rate only, nearly linearly.
     assert estimated == pytest.approx(real, abs=1e-5)
     assert rows[:, f.states[GNSS.antenna]] @ offset == pytest.approx(real - nominal, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["gnss.position", "gnss.speed", "gnss.course"])
-def test_latency_of_a_receiver_is_that_of_fixes_made_earlier(bend, kind):
+def test_rows_of_a_receiver_latency_agree_with_earlier_fixes(bend, kind):
     f, m, late = bend, SIZES[kind], 5 * STEP_NS
     (earlier, _), (_, rows), (later, _) = (linearise(f, kind, BEND - k * late, m) for k in (2, 1, 0))
     by_latency = (earlier - later) / (2e-9 * late)
@@ -187,9 +187,10 @@ def test_latency_of_a_receiver_is_that_of_fixes_made_earlier(bend, kind):
         ("wheel.fr.speed", WHEEL_LATENCY),
     ],
 )
-def test_latency_of_speeds_is_that_of_readings_made_earlier(bend, kind, group):
-    """While the car speeds up; a steady speed shows none. Of wheels that are not driven: what else changes their rate
-    is the change of the yaw rate.
+def test_an_estimated_latency_of_speeds_acts_like_earlier_readings(bend, kind, group):
+    """The car accelerates: a constant speed shows no latency. The wheels are not driven.
+
+    Their rates then change only with the speed and the yaw rate.
     """
     f, late = bend, 0.01
     _, steady = linearise(f, kind, BEND, 1)
@@ -208,13 +209,13 @@ def test_latency_of_speeds_is_that_of_readings_made_earlier(bend, kind, group):
     assert abs(steady[0, index(f, group)]) < 0.5 * abs(rows[0, index(f, group)])
 
 
-# -- what the model lacks ------------------------------------------------------------------------------------
+# -- unmodelled accelerations --------------------------------------------------------------------------------
 
 LACKING = [(UNMODELLED, "ahead", 0), (UNMODELLED, "left", 1), (UNMODELLED, "yaw", None), (DRIVE_FORCE, "", 0)]
 
 
 @pytest.mark.parametrize(("group", "element", "axis"), LACKING)
-def test_a_late_sample_counts_a_force_that_was_found_since_once(bend, group, element, axis):
+def test_a_late_sample_includes_a_force_that_was_estimated_since_once(bend, group, element, axis):
     f, size = bend, 0.3
     place_of = index(f, group, element)
     f.errors.matrix = np.zeros((len(f.states),) * 2)
@@ -224,7 +225,7 @@ def test_a_late_sample_counts_a_force_that_was_found_since_once(bend, group, ele
     value = before + rows[:, place_of] * size
     f.update(observation("imu.accel", BEND, value, [1e-12] * 3), (np.inf, np.inf))
     f.apply_corrections()
-    # Some steps on the force acts by itself.
+    # After some steps the force acts on the simulated car.
     for k in (1, 2):
         f.predict(BEND + k * STEP_NS, H)
     assert linearise(f, "imu.accel", BEND, 3)[0] == pytest.approx(value, abs=1e-6)
@@ -232,8 +233,8 @@ def test_a_late_sample_counts_a_force_that_was_found_since_once(bend, group, ele
 
 @pytest.mark.parametrize("late", [0.0, 0.4])
 @pytest.mark.parametrize(("group", "element", "axis"), LACKING)
-def test_a_force_found_now_was_there_in_past_samples(bend, group, element, axis, late):
-    """A sample of before the correction: as of a car on which the force had acted all along, and by its row."""
+def test_a_force_estimated_now_is_included_in_past_samples(bend, group, element, axis, late):
+    """A sample before the correction is that of a car on which the force has acted all along, and follows its row."""
     f, size = bend, 0.3
     place_of, t = index(f, group, element), BEND - round(late * STEP_NS)
     start = BEND - STEP_NS
@@ -257,13 +258,13 @@ def test_a_force_found_now_was_there_in_past_samples(bend, group, element, axis,
         arm = np.array(MOUNTED.imu)
         axis, real_size = (0, -arm[1] * size) if abs(arm[1]) > abs(arm[0]) else (1, arm[0] * size)
         assert changed[axis] == pytest.approx(real_size, rel=0.1)
-    # Wheels that turn count as mass too, 4 %; the tyres take a little back within a step; the rest of a body's
-    # motion on its springs is not in the row: an unmeasured drive force makes it begin to pitch.
+    # Rotating wheels act as 4 % more mass, and tyres reduce the change a little within a step. The motion of the body
+    # on its springs is not in the row: with an unmeasured drive force it begins to pitch.
     assert real[axis] == pytest.approx(changed[axis], rel=0.16 if group is DRIVE_FORCE else 0.12)
 
 
-def test_an_observation_of_later_than_the_last_step_is_extrapolated(bend):
-    """As a latency below zero makes it: where it changed nothing, its estimate would grow without end."""
+def test_an_observation_later_than_the_last_step_is_extrapolated(bend):
+    """A negative latency requires this: if it changed no prediction, its estimate would grow without limit."""
     lead = 0.02
     now, _ = linearise(bend, "gnss.position", BEND, 3)
     ahead, _ = linearise(bend, "gnss.position", BEND + round(lead * 1e9), 3)
@@ -277,7 +278,7 @@ def test_an_observation_of_later_than_the_last_step_is_extrapolated(bend):
 
 
 def test_past_samples_after_the_correction_have_the_force_once(bend):
-    """The force acts on the car from the next step on; a correction of before a sample is in the sample's reading."""
+    """The force acts on the car from the next step on, and must not be added again to later samples."""
     f, place_of = bend, index(bend, UNMODELLED, "ahead")
     saved = f.save()
     readings = []
@@ -295,7 +296,7 @@ def test_past_samples_after_the_correction_have_the_force_once(bend):
     assert changes == pytest.approx(0.4 * fading, rel=0.08)
 
 
-def test_accelerometers_see_what_tyres_are_wrong_by_through_their_forces(bend):
+def test_accelerometers_observe_tyre_errors_through_tyre_forces(bend):
     _, rows = linearise(bend, "imu.accel", BEND, 3)
     assert rows[1, bend.states[TYRE_FORCE]].all()
     assert not rows[:, bend.states[TYRE_ERROR]].any()

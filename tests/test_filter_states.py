@@ -113,7 +113,7 @@ def test_rates_follow_their_coordinates_element_by_element():
         assert rate.unit == f"{coordinate.unit}/s"
 
 
-def test_optional_states_come_last_and_only_where_asked_for():
+def test_optional_states_come_last_and_only_if_configured():
     plain, with_suspension = (StateVector(t.groups) for t in (EVERY["default"], EVERY["suspensions"]))
     assert with_suspension.names[: len(plain)] == plain.names
     assert with_suspension.names[len(plain) :] == tuple(n for g in SUSPENSION for n in g.names)
@@ -121,7 +121,7 @@ def test_optional_states_come_last_and_only_where_asked_for():
 
 
 def test_sensors_that_are_left_out_keep_their_states_without_variance():
-    """The structure stays, so that sensors may come and go without other code."""
+    """The state vector stays the same, so that sensors can be added or removed without new code."""
     none, some = EVERY["no sensors"], EVERY["default"]
     assert [g.name for g in none.groups] == [g.name for g in some.groups]
     states, initial = StateVector(none.groups), none.initial(INITIAL)
@@ -133,7 +133,7 @@ def test_sensors_that_are_left_out_keep_their_states_without_variance():
     assert EVERY["default"].initial(INITIAL)[states[GYRO_BIAS]] == pytest.approx(Gyroscopes().bias ** 2)
 
 
-def test_the_start_says_how_large_the_first_errors_are():
+def test_initial_variances_depend_on_the_initial_conditions():
     t = table()
     states = StateVector(t.groups)
     known, unknown = (t.initial(dataclasses.replace(INITIAL, position_known=k)) for k in (True, False))
@@ -165,13 +165,13 @@ def test_a_filter_is_initialised_with_the_table():
 
 
 def calc_surprise(f: VehicleFilter, errors: np.ndarray) -> float:
-    """Normalised square of errors of the four radii, over four: 1 where they are as expected."""
+    """Normalised square of errors of the four radii, over four: 1 if they are as expected."""
     radii = f.states[ROLLING_RADIUS]
     return float(errors @ np.linalg.solve(f.covariance[radii, radii], errors)) / 4
 
 
-def test_wheels_that_are_all_of_another_size_are_likelier_than_one():
-    """A configuration has the tyres' size wrong, where one tyre differs from the others little."""
+def test_a_common_error_of_all_wheel_radii_is_likelier_than_one_of_a_single_wheel():
+    """A wrong tyre size in a configuration concerns all wheels; single tyres differ little from the others."""
     f = new_filter("errorEKF_FE")
     all_of_them, one = np.full(4, 0.02), np.array([0.02, 0.0, 0.0, 0.0])
     assert calc_surprise(f, all_of_them) < 0.3
@@ -187,8 +187,8 @@ def test_wheels_that_are_all_of_another_size_are_likelier_than_one():
 
 
 @pytest.mark.parametrize(("speed", "learns"), [(0.0, False), (2.0, False), (10.0, True)])
-def test_tyres_are_learnt_of_where_they_slip(speed, learns):
-    """Below walking pace they stick: there the errors' model would ascribe to them whatever does not fit."""
+def test_tyre_errors_affect_forces_only_where_tyres_slip(speed, learns):
+    """At low speed tyres stick: any misfit would then be attributed to their errors."""
     f = new_filter("errorEKF_FE")
     initial = dataclasses.replace(INITIAL, speed=speed)
     f.initialise(0, InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, speed), initial)
@@ -202,7 +202,7 @@ NEEDING = [g for g in table().groups if g.needs]
 
 
 def test_states_that_need_another_sensor_wait_for_it():
-    """Without variance and without process noise; then with those of the table."""
+    """They have neither variance nor process noise, and then those of the table."""
     f = make_moving()
     assert set(NEEDING) == {GYRO_SCALE, ACCELEROMETER_SCALE, ALIGNMENT, TYRE_ERROR}
     closed = [i for g in NEEDING for i in f.states.places(g)]
@@ -219,14 +219,14 @@ def test_states_that_need_another_sensor_wait_for_it():
     assert f.get_process(TYRE_ERROR)[1:] == pytest.approx(
         [Unknowns().cornering_stiffness] * 2 + [Unknowns().friction]
     )
-    # Once open they stay so, and are not opened anew.
+    # Open states stay open, and are not initialised again.
     f.set_variance(GYRO_SCALE, "", 1e-8)
     f.open_states(lambda kind: True)
     assert f.variances[f.states[GYRO_SCALE]] == 1e-8
     assert f.variances[f.states[ALIGNMENT]] == pytest.approx(initial[f.states[ALIGNMENT]])
 
 
-def test_waiting_states_stay_closed_when_settings_change_or_other_states_are_opened():
+def test_waiting_states_stay_closed_when_settings_change_or_others_are_inflated():
     f = make_moving()
     closed = [i for g in NEEDING for i in f.states.places(g)]
     f.configure(f.settings, Sensors().make_setup())
@@ -236,7 +236,7 @@ def test_waiting_states_stay_closed_when_settings_change_or_other_states_are_ope
     assert not f.covariance[closed].any()
 
 
-def test_a_filter_brought_back_to_a_time_before_waits_again():
+def test_states_of_a_restored_filter_wait_again():
     f = make_moving()
     saved = f.save()
     f.open_states(lambda kind: True)
@@ -246,7 +246,7 @@ def test_a_filter_brought_back_to_a_time_before_waits_again():
         assert f.variances[f.states[group]] == pytest.approx(table().initial(INITIAL)[f.states[group]])
 
 
-def test_other_noise_of_the_unknown_drive_force_takes_effect_at_once():
+def test_changed_noise_of_the_unknown_drive_force_takes_effect_at_once():
     f = make_moving()
     f.configure(dataclasses.replace(f.settings, drive_force=DriveForce(noise=3.0)), Sensors().make_setup())
     assert f.get_process(DRIVE_FORCE)[1] == pytest.approx(3.0)  # √(τ/2) = 1 √s
@@ -256,7 +256,7 @@ def test_other_noise_of_the_unknown_drive_force_takes_effect_at_once():
     assert f.get_process(DRIVE_FORCE)[1] == 0.0
 
 
-def test_a_drive_force_that_is_measured_again_is_not_estimated_beside_that():
+def test_the_unknown_drive_force_is_zero_while_torques_are_measured():
     f = make_moving()
     set_slow_state(f, index(f, DRIVE_FORCE), 1.5)
     f.set_drive_known(True)
@@ -266,8 +266,8 @@ def test_a_drive_force_that_is_measured_again_is_not_estimated_beside_that():
     assert f.slow.get(DRIVE_FORCE) == [1.5]
 
 
-def test_a_drive_force_that_is_measured_again_explains_nothing_from_before():
-    """What the speed has gained by the unknown force stays; the next speeds do not find that force again."""
+def test_measured_torques_end_the_correlations_of_the_unknown_drive_force():
+    """The variance that the speed has by the unknown force stays, but later speeds do not correct that force."""
     f = make_moving()
     i, ahead = index(f, DRIVE_FORCE), index(f, VELOCITY, "ahead")
     for k in range(1, 51):
@@ -279,8 +279,8 @@ def test_a_drive_force_that_is_measured_again_explains_nothing_from_before():
     assert f.variances[ahead] == before[ahead]
 
 
-def test_forgotten_parameters_leave_late_observations_sound():
-    """In a bend accelerometers correlate rotation and bias; then samples that are 20 ms old come."""
+def test_late_observations_keep_the_covariance_definite_after_a_reset_of_parameters():
+    """In a bend accelerometers correlate alignment and bias. After the reset, samples arrive 20 ms late."""
     f = new_filter("errorEKF_FE")
     f.place(InitialPose(np.array([0.0, 0.0, f.car.design_height]), 0.0, 15.0))
     f.restart_history(0)
@@ -305,7 +305,7 @@ def test_forgotten_parameters_leave_late_observations_sound():
         assert is_definite(f.covariance[np.ix_(uncertain, uncertain)])
 
 
-def test_a_steering_that_is_not_measured_is_as_uncertain_as_what_replaces_it():
+def test_the_noise_of_an_unmeasured_steering_angle_is_as_given():
     f, grown = make_moving(), []
     i = index(f, STEERING_OFFSET)
     for known, noise in ((False, 0.03), (False, 0.1), (True, 0.0)):
@@ -318,7 +318,7 @@ def test_a_steering_that_is_not_measured_is_as_uncertain_as_what_replaces_it():
 
 
 def test_a_late_fix_from_before_the_steering_is_measured_again_leaves_the_covariance_definite():
-    """The car has moved by the unknown steering meanwhile, which the fix depends on."""
+    """Meanwhile the car has moved by the unknown steering angle, on which the fix depends."""
     f = make_moving()
     f.set_steering_known(False, 0.3)
     steps = 500
@@ -335,7 +335,7 @@ def test_a_late_fix_from_before_the_steering_is_measured_again_leaves_the_covari
     assert np.linalg.eigvalsh(correlation).min() > 0.0
 
 
-def test_what_is_no_parameter_and_what_is_given_as_certain_is_never_doubted():
+def test_states_that_are_no_parameters_and_certain_parameters_are_never_doubted():
     known = table(unknowns=Unknowns(steering_offset=0.0))
     assert STEERING_OFFSET not in known.groups
     f = new_filter("errorEKF_FE")
@@ -364,9 +364,9 @@ def test_estimates_of_tyres_and_latencies_stay_within_their_limits():
     assert f.slow.get(GYRO_BIAS) == pytest.approx([5.0] * 3)
 
 
-def test_a_fading_state_settles_at_its_stationary_variance():
-    """From above and from below. Half of a step's noise is added before it, where it fades with the state: what is
-    lacking is h/τ of the variance."""
+def test_a_decaying_state_settles_at_its_stationary_variance():
+    """From above and from below. Half of a step's noise is added before the step and decays with the state, so that
+    the variance is less by its share h/τ."""
     f = new_filter()
     f.car.view("h")[0] = H
     process = Process(0.2, (0.3, 0.2, 0.1, 0.4))
@@ -386,8 +386,8 @@ def test_biases_are_published_by_the_name_of_their_group():
         assert status[group.name] == [0.0] * len(group.elements)
 
 
-def test_noise_of_the_model_follows_what_is_found():
-    """σ² goes to x² + P within tens of seconds, for lateral force and yaw moment alone, and within bounds."""
+def test_noise_of_the_model_adapts_to_estimated_accelerations():
+    """σ² tends to x² + P within tens of seconds, for lateral force and yaw moment only, and within bounds."""
     f = make_moving()
     places, process = f.states.places(UNMODELLED), f.get_process(UNMODELLED)[1:]
     given = process.copy()

@@ -1,4 +1,4 @@
-"""How lateral velocity and yaw rate follow what the model lacks and errors of tyres and steering: two cars."""
+"""Effect of unmodelled accelerations, tyre errors and steering errors on lateral motion, compared with two cars."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ CAUSES = {
 
 @pytest.fixture(scope="module")
 def bend() -> tuple[VehicleFilter, np.ndarray]:
-    """Of 5 to 6 m/s², where the tyres slip by more than 0.04, and its state."""
+    """A filter in a bend of 5 to 6 m/s², where the tyres slip by more than 0.04, and its saved state."""
     return drive_bend(SPEED, 0.011)
 
 
@@ -70,20 +70,20 @@ def run(
 
 @pytest.mark.parametrize("steps", [50, 75])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_lateral_motion_follows_as_two_cars_do(bend, cause, steps):
+def test_errors_propagate_to_lateral_motion_as_two_cars_differ(bend, cause, steps):
     group, element, size = CAUSES[cause]
     check(*bend, index(bend[0], group, element), size, steps)
 
 
 @pytest.mark.parametrize("steps", [25, 50])
 @pytest.mark.parametrize("rack", [0.04, -0.04])
-def test_at_large_lock_another_ratio_acts_as_it_does_on_two_cars(rack, steps):
+def test_an_error_of_steering_ratio_at_large_angles_propagates_as_two_cars_differ(rack, steps):
     f, saved = drive_bend(5.0, rack)
     check(f, saved, index(f, STEERING_RATIO), 0.03, steps)
 
 
 def check(f: VehicleFilter, saved: np.ndarray, i: int, size: float, steps: int) -> None:
-    """That errors grow by a small change of a slow state as two cars differ."""
+    """Assert that errors propagate from a slow state as two cars with a small change of it differ."""
     (plus, _), (minus, _) = run(f, saved, i, size, steps), run(f, saved, i, -size, steps)
     _, expected = run(f, saved, i, 0.0, steps)
     found = (plus - minus) / (2 * size)
@@ -91,4 +91,4 @@ def check(f: VehicleFilter, saved: np.ndarray, i: int, size: float, steps: int) 
     # loads stay as they are, and small slip counts less.
     unit = np.array([1.0, LENGTH])
     assert np.linalg.norm(unit * (found - expected)) < 0.2 * np.linalg.norm(unit * found)
-    assert np.linalg.norm(unit * found) * size > 0.003  # m/s: far above what the solver leaves
+    assert np.linalg.norm(unit * found) * size > 0.003  # m/s: far above residuals of the solver

@@ -1,4 +1,4 @@
-"""The unscented transform, against the weights of the textbooks and where its result is known."""
+"""The unscented transform, compared with textbook weights and with known results."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ MEAN = np.array([0.3, -0.2, 0.5])
 
 
 def bend(x: np.ndarray) -> np.ndarray:
-    """(2, points) of (3, points)."""
+    """A nonlinear function: (2, points) from (3, points)."""
     return np.stack([np.sin(x[0]) + x[1] * x[2], np.exp(0.2 * x[1]) - x[0] ** 3])
 
 

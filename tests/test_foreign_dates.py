@@ -54,7 +54,7 @@ def test_a_date_is_read_exactly(text: str, after_noon: int) -> None:
         ),
     ],
 )
-def test_what_is_no_date_is_refused(text: str) -> None:
+def test_text_that_is_no_date_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_date(text)
 
@@ -66,7 +66,7 @@ def write(folder: Path, rows: list[str], mapping: str, header: str = "Time,Speed
     return table, file
 
 
-def test_a_table_with_dates(tmp_path: Path) -> None:
+def test_a_table_with_dates_is_read(tmp_path: Path) -> None:
     rows = [
         "2026-05-01T12:00:00.000Z,1",
         "2026-05-01T12:00:00.250Z,2",
@@ -81,14 +81,16 @@ def test_a_table_with_dates(tmp_path: Path) -> None:
     assert detail.startswith("line 4: bad time: Time = 'yesterday': not a date and time such as 2026-05-01T")
 
 
-def test_without_a_signal_the_column_t_has_them(tmp_path: Path) -> None:
+def test_without_a_signal_dates_are_read_from_column_t(tmp_path: Path) -> None:
     table, mapping = write(tmp_path, ["2026-05-01 12:00:00.5;1,5"], "time: {unit: iso8601}", "t;Speed")
     (found,) = open_log(table, mapping=load_mapping(mapping)).measurements()
     assert (found.t, found.values["vehicle.speed"]) == (NOON + 500_000_000, 1.5)
 
 
 @pytest.mark.parametrize(("header", "mapping"), [("Time,Speed", "time: Time"), ("t,Speed", "")])
-def test_dates_in_a_column_of_numbers_are_named(tmp_path: Path, header: str, mapping: str) -> None:
+def test_dates_in_a_column_of_numbers_are_reported_with_the_right_setting(
+    tmp_path: Path, header: str, mapping: str
+) -> None:
     table, file = write(tmp_path, ["2026-05-01T12:00:00Z,1"], mapping, header)
     log = open_log(table, mapping=load_mapping(file))
     assert list(log.measurements()) == []
@@ -99,7 +101,7 @@ def test_dates_in_a_column_of_numbers_are_named(tmp_path: Path, header: str, map
     )
 
 
-def test_dates_in_a_log_of_this_program_are_named(tmp_path: Path) -> None:
+def test_dates_in_a_log_with_channel_names_are_reported_with_the_right_setting(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("t,vehicle.speed\n2026-05-01T12:00:00Z,1\n")
     log = open_log(table)
@@ -108,7 +110,7 @@ def test_dates_in_a_log_of_this_program_are_named(tmp_path: Path) -> None:
     assert "`time: {signal: t, unit: iso8601}`" in log.problems.details[0]
 
 
-def test_other_units_and_other_formats(tmp_path: Path) -> None:
+def test_unknown_units_missing_columns_and_other_formats_are_errors(tmp_path: Path) -> None:
     table, mapping = write(tmp_path, ["1,1"], "time: {signal: Time, unit: iso}")
     with pytest.raises(SettingsError, match=r"time\.unit.*iso8601"):
         load_mapping(mapping)
@@ -122,7 +124,7 @@ def test_other_units_and_other_formats(tmp_path: Path) -> None:
         open_log(vbo, mapping=load_mapping(mapping))
 
 
-def test_the_times_of_a_conversion_are_of_1970(tmp_path: Path) -> None:
+def test_times_of_a_converted_table_count_from_1970(tmp_path: Path) -> None:
     rows = [f"2026-05-01T12:00:{k:02d}Z,{k}" for k in range(3)]
     table, mapping = write(tmp_path, rows, "time: {signal: Time, unit: iso8601}")
     out = tmp_path / "out.csv"
@@ -133,7 +135,7 @@ def test_the_times_of_a_conversion_are_of_1970(tmp_path: Path) -> None:
 @pytest.mark.parametrize("resolution", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "Europe/Madrid"])
 @pytest.mark.parametrize("mapping", [None, "time: {signal: Time, unit: iso8601}", "time: Time"])
-def test_timestamps_of_parquet_are_times(
+def test_timestamps_of_parquet_are_read_as_times(
     tmp_path: Path, resolution: str, zone: str | None, mapping: str | None
 ) -> None:
     arrow = pytest.importorskip("pyarrow")
@@ -153,7 +155,7 @@ def test_timestamps_of_parquet_are_times(
     assert log.problems.counts == {"no time": 1}
 
 
-def test_numbers_of_parquet_are_no_dates(tmp_path: Path) -> None:
+def test_numbers_of_parquet_are_refused_as_dates(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table({"Time": [0.0], "vehicle.speed": [1.0]}), tmp_path / "a.parquet")
@@ -172,14 +174,14 @@ def test_numbers_of_parquet_are_no_dates(tmp_path: Path) -> None:
         ("Time, s;Speed", "0;3,5"),
     ],
 )
-def test_commas_in_names_and_numbers_do_not_part_columns(tmp_path: Path, header: str, row: str) -> None:
+def test_commas_in_names_and_numbers_do_not_separate_columns(tmp_path: Path, header: str, row: str) -> None:
     table, file = write(tmp_path, [row], "time: {signal: 'Time, s', unit: s}", header)
     (found,) = open_log(table, mapping=load_mapping(file)).measurements()
     assert found.values["vehicle.speed"] == 3.5
 
 
 @pytest.mark.parametrize("cell", ["", "NaN", "NA", "#NV", "-"])
-def test_cells_of_tables_without_a_value(tmp_path: Path, cell: str) -> None:
+def test_table_cells_without_a_value_are_skipped(tmp_path: Path, cell: str) -> None:
     table, file = write(tmp_path, [f"0,{cell}", "1,2"], "time: Time")
     log = open_log(table, mapping=load_mapping(file))
     assert [m.values["vehicle.speed"] for m in log.measurements()] == [2.0]

@@ -1,4 +1,4 @@
-"""VBOX, NCOM and comma2k19 by facts of their formats that others publish; references as truth."""
+"""VBOX, NCOM and comma2k19 logs, tested against published facts of their formats; references as truth."""
 
 import math
 import struct
@@ -29,7 +29,7 @@ def write_vbo(path: Path, lines: str, **head) -> Path:
     return path
 
 
-def test_vbo_as_the_guide_has_it(tmp_path: Path) -> None:
+def test_vbo_lines_of_the_guide_are_read(tmp_path: Path) -> None:
     log = open_log(write_vbo(tmp_path / "a.vbo", GUIDE, velocity="knots", climb="m/s"))
     fixes = [m for m in log.measurements() if m.source == "gnss"]
     v = fixes[0].values
@@ -86,7 +86,7 @@ def test_the_type_of_solution_is_the_quality_where_it_is_logged(tmp_path: Path) 
     ]  # the last two are by an unknown type, and by the satellites
 
 
-def test_vbo_goes_on_over_midnight_in_kilometres_per_hour(tmp_path: Path) -> None:
+def test_vbo_times_continue_over_midnight_and_speeds_are_in_km_per_hour(tmp_path: Path) -> None:
     rest = "+03119.0 +00058.4 036.00 090.00 +00152.58 +000.000\n"
     log = open_log(write_vbo(tmp_path / "a.vbo", f"9 235959.95 {rest}9 000000.05 {rest}"))
     one, other = [m for m in log.measurements() if m.source == "gnss"]
@@ -112,8 +112,8 @@ def test_speeds_of_vbo_have_the_unit_behind_their_title(tmp_path: Path, title: s
     assert fix["gnss.vd"] == pytest.approx(0.22 * 0.44704)
 
 
-def test_titles_of_vbo_are_not_found_by_their_place(tmp_path: Path) -> None:
-    """A title that is missing moves all that follow."""
+def test_columns_of_vbo_are_read_though_a_title_is_missing(tmp_path: Path) -> None:
+    """A missing title shifts the titles that follow."""
     text = vbo_head(velocity="m/s").replace("longitude\n", "").replace("height\n", "height feet\n") + GUIDE
     (tmp_path / "a.vbo").write_text(text)
     fix = next(m.values for m in open_log(tmp_path / "a.vbo").measurements() if m.source == "gnss")
@@ -139,7 +139,7 @@ def test_an_unknown_unit_of_a_speed_of_vbo_is_refused(
     ("times", "left_out"),
     [
         (("000000.00", "000000.00", "000000.00"), 3),
-        (("000000.00", "000000.05", "000000.10"), 3),  # a clock that begins with the power
+        (("000000.00", "000000.05", "000000.10"), 3),  # a clock that starts at power-on
         (("162234.85", "162234.90", "162234.95"), 0),
     ],
 )
@@ -164,7 +164,7 @@ def test_vbo_without_any_fix_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", ["utf-8", "latin-1", "utf-8-sig"])
-def test_vbo_of_other_programs_and_countries(tmp_path: Path, written: str) -> None:
+def test_vbo_of_other_programs_and_countries_is_read(tmp_path: Path, written: str) -> None:
     """Decimal commas, capitals in the names of standard columns, units in either encoding."""
     line = "9 120000.00 +03119.5 +00058.4 036.00 090.00 +00152.58 +000.000 -9.0E+00\n"
     text = vbo_head(extra=[("YawRate", "°/s")]) + line.replace(".", ",")
@@ -260,7 +260,7 @@ def test_ncom_of_a_circle_is_the_truth_of_a_circle(tmp_path: Path, capsys) -> No
     assert c["y"] == pytest.approx(50.0 * np.sin(0.2 * seconds), abs=0.5)
 
 
-def test_what_is_damaged_in_ncom_is_skipped_and_said(tmp_path: Path) -> None:
+def test_damaged_ncom_packets_are_skipped_and_reported(tmp_path: Path) -> None:
     write_ncom(tmp_path / "a.ncom", seconds=2.0)
     data = bytearray((tmp_path / "a.ncom").read_bytes())
     whole = len([m for m in open_log(tmp_path / "a.ncom").measurements() if m.source == "imu"])
@@ -272,7 +272,7 @@ def test_what_is_damaged_in_ncom_is_skipped_and_said(tmp_path: Path) -> None:
     assert log.problems.counts == {"damaged": 2, "truncated": 1}
 
 
-def test_ncom_before_it_is_locked_has_the_imu_alone(tmp_path: Path) -> None:
+def test_ncom_before_lock_gives_imu_measurements_only(tmp_path: Path) -> None:
     packets = [
         ncom_packet(10 * i, navigation=1, channel=0, status=ncom_time(23_000_000, mode=0)) for i in range(3)
     ]
@@ -307,7 +307,7 @@ def test_ncom_packets_out_of_order_and_of_events_do_not_change_the_minute(tmp_pa
 
 
 def test_packets_for_internal_use_are_left_out(tmp_path: Path) -> None:
-    """They have another structure: where others have the time, they have anything."""
+    """They have another structure, with other data in place of the time."""
     packets = [
         ncom_packet(1000, channel=0, status=ncom_time(23_000_000)),
         ncom_packet(1010),
@@ -370,7 +370,7 @@ def write_segment(folder: Path, seconds: float = 10.0) -> None:
             np.save(file, array)
 
 
-def test_a_segment_of_comma2k19(tmp_path: Path, capsys) -> None:
+def test_a_segment_of_comma2k19_is_read(tmp_path: Path, capsys) -> None:
     write_segment(tmp_path / "segment")
     (tmp_path / "m.yaml").write_text("channels: {wheel.rl.speed: {signal: wheel_speed.rl, radius: 0.4 m}}\n")
     log = open_log(tmp_path / "segment", mapping=load_mapping(tmp_path / "m.yaml"))
@@ -391,7 +391,7 @@ def test_a_segment_of_comma2k19(tmp_path: Path, capsys) -> None:
     assert c["yaw"] == pytest.approx(0.0, abs=1e-4)
 
 
-def test_truth_is_in_the_world_of_the_configuration(tmp_path: Path, capsys) -> None:
+def test_truth_is_in_the_world_frame_of_the_configuration(tmp_path: Path, capsys) -> None:
     write_segment(tmp_path / "segment", seconds=1.0)
     (tmp_path / "car.yaml").write_text(
         config_path("hatchback").read_text()
@@ -412,7 +412,7 @@ def test_truth_is_in_the_world_of_the_configuration(tmp_path: Path, capsys) -> N
     assert c["z"][0] == pytest.approx(10.0, abs=0.01)
 
 
-def test_a_reference_in_vehicle_axes_by_a_mapping(tmp_path: Path) -> None:
+def test_a_reference_in_vehicle_axes_is_read_by_a_mapping(tmp_path: Path) -> None:
     (tmp_path / "optical.csv").write_text("t,Vl,Vq\n0,36,3.6\n0.01,72,-7.2\n")
     (tmp_path / "m.yaml").write_text(
         "channels:\n  reference.vx: {signal: Vl, unit: km/h}\n  reference.vy: {signal: Vq, unit: km/h}\n"

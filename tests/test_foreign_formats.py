@@ -1,4 +1,4 @@
-"""Logs that the official libraries of other formats wrote are read as the measurements that went into them."""
+"""Logs written by the official libraries of other formats give the measurements that were written."""
 
 import json
 import math
@@ -29,7 +29,7 @@ def write(path: Path, measurements: list[Measurement]) -> Path:
 
 @pytest.fixture(scope="module")
 def of_csv(tmp_path_factory) -> Path:
-    """Folder with the drive, `a.csv`, what a replay of it recorded, `run.mcap`, and its `estimates.csv`."""
+    """Folder with the drive, `a.csv`, the recording of its replay, `run.mcap`, and its `estimates.csv`."""
     folder = tmp_path_factory.mktemp("csv")
     write(folder / "a.csv", drive())
     results = ["--estimates", str(folder / "estimates.csv"), "--record", str(folder / "run.mcap")]
@@ -49,7 +49,7 @@ def test_mdf_gives_the_measurements_that_were_written(tmp_path: Path) -> None:
     assert [m.arrival for m in fixes] == pytest.approx([m.arrival for m in there], abs=1000)
 
 
-def test_mdf_with_units_and_names_of_its_own_by_a_mapping(tmp_path: Path) -> None:
+def test_mdf_with_other_units_and_names_is_read_by_a_mapping(tmp_path: Path) -> None:
     units = {"vehicle.speed": ("km/h", 3.6), "imu.wz": ("deg/s", -DEGREES), "steer.wheel": ("°", DEGREES)}
     wanted = [m for m in drive() if not units.keys().isdisjoint(m.values)]
     wanted = [
@@ -67,8 +67,8 @@ def test_mdf_with_units_and_names_of_its_own_by_a_mapping(tmp_path: Path) -> Non
     assert_same(later, log.measurements(), 1e-12, 1000)
 
 
-def test_mdf_with_groups_of_other_times_names_twice_and_units_of_other_spellings(tmp_path: Path) -> None:
-    """As a logger writes that has a group for each message on CAN, with raw integers and a conversion."""
+def test_mdf_with_groups_of_other_times_duplicate_names_and_other_spellings_of_units(tmp_path: Path) -> None:
+    """As written by a logger with a group for each CAN message, with raw integers and a conversion."""
     from asammdf import MDF, Signal
 
     fast, slow = np.arange(100) * 0.01, 0.003 + np.arange(50) * 0.02
@@ -105,8 +105,8 @@ def test_mdf_with_groups_of_other_times_names_twice_and_units_of_other_spellings
         open_log(tmp_path / "a.mf4", mapping=load_mapping(tmp_path / "m.yaml"))
 
 
-def test_signals_of_one_sensor_in_groups_of_their_own_are_one_measurement(tmp_path: Path) -> None:
-    """Latitude and longitude that come one by one are no fix."""
+def test_signals_of_one_sensor_in_separate_groups_are_one_measurement(tmp_path: Path) -> None:
+    """Latitude and longitude in separate measurements would be no fix."""
     from asammdf import MDF, Signal
 
     times = np.arange(10) * 0.2
@@ -120,14 +120,14 @@ def test_signals_of_one_sensor_in_groups_of_their_own_are_one_measurement(tmp_pa
 
 
 def test_channels_of_a_log_come_in_the_order_of_the_file(tmp_path: Path) -> None:
-    """In that of a set, messages and tables would be different ones with each run."""
+    """In the order of a set, messages and tables would differ between runs."""
     write_mdf(tmp_path / "a.mf4", drive())
     written = next(list(m.values) for m in drive() if "imu.ax" in m.values)
     found = open_log(tmp_path / "a.mf4").measurements()
     assert next(list(m.values) for m in found if "imu.ax" in m.values) == written
 
 
-def test_samples_that_mdf_marks_as_invalid_are_none(tmp_path: Path) -> None:
+def test_samples_that_mdf_marks_as_invalid_are_skipped(tmp_path: Path) -> None:
     from asammdf import MDF, Signal
 
     times = np.arange(10) * 0.01
@@ -171,7 +171,7 @@ def test_bags_of_ros_give_the_measurements_that_were_written(tmp_path: Path, ver
     assert fixes == [m.arrival for m in wanted if "gnss.lat" in m.values]
 
 
-def test_a_bag_is_recognised_as_a_single_mcap_file_too(tmp_path: Path) -> None:
+def test_a_bag_that_is_a_single_mcap_file_is_recognised(tmp_path: Path) -> None:
     from rosbags.rosbag2 import StoragePlugin, Writer
     from rosbags.typesys import Stores, get_typestore
 
@@ -189,7 +189,7 @@ def test_a_bag_is_recognised_as_a_single_mcap_file_too(tmp_path: Path) -> None:
         assert found == [(i * 10**7, i / 2) for i in range(5)]
 
 
-def test_a_message_stamped_by_another_clock_counts_from_its_arrival(tmp_path: Path) -> None:
+def test_a_message_stamped_by_another_clock_has_the_time_of_its_arrival(tmp_path: Path) -> None:
     hours_ago = [
         Measurement("", m.t - 7200 * 10**9 + 10**13, m.arrival + 10**13, m.values)
         for m in drive()[:300]
@@ -203,7 +203,9 @@ def test_a_message_stamped_by_another_clock_counts_from_its_arrival(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("name", "version"), [("a.bag", 1), ("a", 2)])
-def test_a_message_without_a_stamp_counts_from_its_arrival(tmp_path: Path, name: str, version: int) -> None:
+def test_a_message_without_a_stamp_has_the_time_of_its_arrival(
+    tmp_path: Path, name: str, version: int
+) -> None:
     samples = [m for m in drive()[:300] if "imu.ax" in m.values]
     unset = {m.arrival for m in samples[10:20]}
     written = [Measurement("", 0, m.arrival, m.values) if m.arrival in unset else m for m in samples]
@@ -216,7 +218,9 @@ def test_a_message_without_a_stamp_counts_from_its_arrival(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".mcap"])
-def test_there_and_back_gives_the_same_estimates(of_csv: Path, tmp_path: Path, suffix: str, capsys) -> None:
+def test_a_log_converted_and_converted_back_gives_the_same_estimates(
+    of_csv: Path, tmp_path: Path, suffix: str, capsys
+) -> None:
     middle, back, out = tmp_path / f"b{suffix}", tmp_path / "c.csv", tmp_path / "c.estimates.csv"
     assert main(["convert", str(of_csv / "a.csv"), str(middle)]) == 0
     assert main(["convert", str(middle), str(back)]) == 0
@@ -239,7 +243,7 @@ def test_mdf_gives_the_same_estimates_to_rounding(of_csv: Path, tmp_path: Path, 
         assert np.nanmax(np.abs(one.columns[column][:n] - other.columns[column][:n])) < 4e-3, column
 
 
-def test_parquet_has_units_and_the_configuration(of_csv: Path, tmp_path: Path) -> None:
+def test_parquet_files_contain_units_and_the_configuration(of_csv: Path, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     out = str(tmp_path / "a.parquet")
@@ -254,7 +258,7 @@ def test_parquet_has_units_and_the_configuration(of_csv: Path, tmp_path: Path) -
     assert table["gnss.lat"].dropna().tolist() == lat
 
 
-def test_estimates_as_parquet_and_gpx(of_csv: Path, tmp_path: Path, capsys) -> None:
+def test_estimates_are_converted_to_parquet_and_gpx(of_csv: Path, tmp_path: Path, capsys) -> None:
     import pyarrow.parquet as pq
 
     for kind in ("csv", "parquet", "gpx"):

@@ -50,20 +50,22 @@ def convert(path: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[
 
 
 @pytest.mark.parametrize("name", [*(f"drive.{f}" for f in FORMATS), *FOLDERS])
-def test_the_good_ones_are_read(good: Path, tmp_path: Path, capsys, name: str) -> None:
+def test_undamaged_logs_are_read(good: Path, tmp_path: Path, capsys, name: str) -> None:
     assert convert(good / name, tmp_path / "out.csv", capsys)[0] == 0
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.7, 0.999])
-def test_truncated_files(good: Path, tmp_path: Path, capsys, kind: str, share: float) -> None:
+def test_truncated_files_are_errors_or_reported(
+    good: Path, tmp_path: Path, capsys, kind: str, share: float
+) -> None:
     data = (good / f"drive.{kind}").read_bytes()
     path = tmp_path / f"cut.{kind}"
     path.write_bytes(data[: max(int(share * len(data)) - 1, 0)])
     status, lines = convert(path, tmp_path / "out.mcap", capsys)
     assert status in (0, 1, 2)
-    # What was lost is said: by one error, or by problems and what remains.
-    # A number that is cut off may still be one, and after the last chunk of MCAP there is but an index.
+    # The loss is reported by an error, or by problems beside the remaining measurements. Exceptions: a truncated
+    # number may still be a number, and after the last chunk of MCAP there is only an index.
     assert lines or kind == "vbo" or (kind, share) == ("mcap", 0.999)
     assert all(len(line) < 1000 for line in lines)
     if status:
@@ -73,7 +75,9 @@ def test_truncated_files(good: Path, tmp_path: Path, capsys, kind: str, share: f
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("renamed", [*FORMATS, "asc", "blf", "log", "txt", "db3", "mdf"])
-def test_renamed_files(good: Path, tmp_path: Path, capsys, kind: str, renamed: str) -> None:
+def test_renamed_files_are_recognised_or_errors(
+    good: Path, tmp_path: Path, capsys, kind: str, renamed: str
+) -> None:
     path = tmp_path / f"drive.{renamed}"
     shutil.copy(good / f"drive.{kind}", path)
     status, lines = convert(path, tmp_path / "out.mcap", capsys)
@@ -85,7 +89,7 @@ def test_renamed_files(good: Path, tmp_path: Path, capsys, kind: str, renamed: s
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_other_content(tmp_path: Path, capsys, kind: str) -> None:
+def test_files_with_foreign_content_are_errors(tmp_path: Path, capsys, kind: str) -> None:
     for i, content in enumerate((b"\0" * 5000, b"<!DOCTYPE html><html>\n" * 50, bytes(range(256)) * 40)):
         path = tmp_path / f"{i}.{kind}"
         path.write_bytes(content)
@@ -95,7 +99,7 @@ def test_other_content(tmp_path: Path, capsys, kind: str) -> None:
 
 
 @pytest.mark.parametrize("mark", [b"MDF     ", b"#ROSBAG V2.0\n", b"PAR1", b"SQLite format 3\0"])
-def test_only_the_mark_of_a_format(tmp_path: Path, capsys, mark: bytes) -> None:
+def test_files_with_only_the_mark_of_a_format_are_errors(tmp_path: Path, capsys, mark: bytes) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(mark + bytes(2000))
     status, lines = convert(path, tmp_path / "out.mcap", capsys)
@@ -103,7 +107,7 @@ def test_only_the_mark_of_a_format(tmp_path: Path, capsys, mark: bytes) -> None:
     assert len(lines) == 1
 
 
-def test_folders(good: Path, tmp_path: Path, capsys) -> None:
+def test_unknown_and_damaged_folders_are_errors(good: Path, tmp_path: Path, capsys) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "bag").mkdir()
     (tmp_path / "bag/metadata.yaml").write_text("rosbag2_bagfile_information: [")
@@ -131,7 +135,7 @@ def test_folders(good: Path, tmp_path: Path, capsys) -> None:
         ("pyarrow", "parquet", "drive.parquet"),
     ],
 )
-def test_a_library_that_is_not_installed_is_one_line(
+def test_a_library_that_is_not_installed_is_an_error_of_one_line(
     good: Path, tmp_path: Path, capsys, monkeypatch, module: str, extra: str, name: str
 ) -> None:
     for loaded in [m for m in sys.modules if m.partition(".")[0] == module]:
@@ -166,7 +170,7 @@ MAPPINGS = {
 
 
 @pytest.mark.parametrize("text", MAPPINGS)
-def test_mistakes_in_mapping_files_are_one_line(tmp_path: Path, capsys, text: str) -> None:
+def test_mistakes_in_mapping_files_are_errors_of_one_line(tmp_path: Path, capsys, text: str) -> None:
     (tmp_path / "m.yaml").write_text(text)
     (tmp_path / "a.csv").write_text("Zeit,Yaw_Rte,v\n0,1,2\n1,1,2\n")
     arguments = [str(tmp_path / "a.csv"), str(tmp_path / "out.mcap"), "--mapping", str(tmp_path / "m.yaml")]
@@ -176,7 +180,7 @@ def test_mistakes_in_mapping_files_are_one_line(tmp_path: Path, capsys, text: st
     assert len(shown.splitlines()) == 1
 
 
-def test_all_signals_that_are_not_there_are_shown_at_once(tmp_path: Path, capsys) -> None:
+def test_all_missing_signals_are_reported_at_once(tmp_path: Path, capsys) -> None:
     mapping, table = tmp_path / "m.yaml", tmp_path / "a.csv"
     mapping.write_text("channels: {imu.wx: Yaw, imu.wz: Yaw_Rte, vehicle.speed: Speed}\ntime: Clock\n")
     table.write_text("Zeit,Yaw_Rte,v\n0,1,2\n")
@@ -189,7 +193,7 @@ def test_all_signals_that_are_not_there_are_shown_at_once(tmp_path: Path, capsys
     ]
 
 
-def test_all_mistakes_of_a_mapping_are_shown_at_once(tmp_path: Path, capsys) -> None:
+def test_all_mistakes_of_a_mapping_are_reported_at_once(tmp_path: Path, capsys) -> None:
     mapping = tmp_path / "m.yaml"
     mapping.write_text(
         "channels:\n  imu.q: x\n  imu.wz: {signal: v, unit: bar}\n  vehicle.speed: {signal: v, unit: kph}\n"
@@ -205,8 +209,8 @@ def test_all_mistakes_of_a_mapping_are_shown_at_once(tmp_path: Path, capsys) -> 
     ]
 
 
-def test_a_table_of_another_program_by_a_mapping(tmp_path: Path) -> None:
-    """Semicolons, a decimal comma, milliseconds, and a row of units under the header."""
+def test_a_table_of_another_program_is_read_by_a_mapping(tmp_path: Path) -> None:
+    """The table has semicolons, decimal commas, milliseconds, and a row of units under the header."""
     (tmp_path / "a.csv").write_text(
         "Zeit;Geschwindigkeit;Gierrate;Radzahl\nms;km/h;°/s;1/min\n1000;36,0;-9;60\n1010;72,0;;60\n1020;x;-18;60\n"
     )
@@ -242,7 +246,7 @@ def test_a_table_of_another_program_by_a_mapping(tmp_path: Path) -> None:
         '"Zeit"\t"Drehrate (°/s)"\n1.5\t-9\n2,5\t18\n',
     ],
 )
-def test_tables_as_spreadsheets_write_them(tmp_path: Path, text: str, encoding: str) -> None:
+def test_tables_written_by_spreadsheets_are_read(tmp_path: Path, text: str, encoding: str) -> None:
     (tmp_path / "a.csv").write_bytes(text.encode(encoding))
     (tmp_path / "m.yaml").write_text(
         "time: Zeit\nchannels: {imu.wz: {signal: Drehrate (°/s), unit: deg/s}}\n", encoding="utf-8"
@@ -253,7 +257,7 @@ def test_tables_as_spreadsheets_write_them(tmp_path: Path, text: str, encoding: 
     assert not log.problems.counts
 
 
-def test_a_stray_quote_or_carriage_return_costs_one_line(tmp_path: Path) -> None:
+def test_a_stray_quote_or_carriage_return_loses_only_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b'Zeit,v\n1,5\n2,"6\r,7\n3,8\n4,"9\n5,10\n')
     (tmp_path / "m.yaml").write_text("time: Zeit\nchannels: {vehicle.speed: v}\n")
     log = open_log(tmp_path / "a.csv", mapping=load_mapping(tmp_path / "m.yaml"))
@@ -262,7 +266,7 @@ def test_a_stray_quote_or_carriage_return_costs_one_line(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("mapping", ["channels: {imu.wz: x}", "time: {signal: x}", "time: {unit: ms}"])
-def test_logs_with_names_of_their_own_take_no_mapping_of_signals(
+def test_logs_with_channel_names_accept_no_mapping_of_signals(
     good: Path, tmp_path: Path, mapping: str
 ) -> None:
     (tmp_path / "m.yaml").write_text(f"{mapping}\n")
@@ -280,8 +284,7 @@ def test_the_sample_mapping_shows_every_key() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".mcap", ".parquet", ".gpx"])
-def test_times_that_no_file_can_hold_are_skipped(tmp_path: Path, capsys, suffix: str) -> None:
-    """Nanoseconds in 64 bits; the year of the last one good enough for any calendar."""
+def test_times_beyond_64_bits_of_nanoseconds_are_skipped(tmp_path: Path, capsys, suffix: str) -> None:
     times = ("1.5", "999999999999.5", "-999999999999", "9223372037", "2.5")
     (tmp_path / "a.csv").write_text("t,gnss.lat,gnss.lon\n" + "".join(f"{t},43.0,8.0\n" for t in times))
     out = tmp_path / f"out{suffix}"
@@ -291,7 +294,7 @@ def test_times_that_no_file_can_hold_are_skipped(tmp_path: Path, capsys, suffix:
         assert [m.t for m in open_log(out).measurements()] == [1_500_000_000, 2_500_000_000]
 
 
-def test_parquet_has_times_of_day_in_seconds_and_none_that_is_too_long(tmp_path: Path) -> None:
+def test_parquet_times_are_seconds_or_nanoseconds_and_invalid_ones_are_skipped(tmp_path: Path) -> None:
     seconds = [1.7e9, 1.7e9 + 0.5, math.nan, 1e11, 1.7e9 + 1.0]
     kinds = {
         "seconds": pyarrow.array(seconds),
@@ -330,7 +333,7 @@ def test_a_compression_bomb_in_a_bag_is_not_decompressed(tmp_path: Path, declare
     mapping = LogMapping(channels={"vehicle.speed": MappedSignal(signal="/speed:data")})
     log = open_log(file, mapping=mapping)
     assert not list(log.measurements())
-    # Of the library itself: nothing at all, or what it says once it has all of it.
+    # Either the declared size is refused, or the library reports that there is more than declared.
     assert re.search("expected at most|more than the 1000 bytes", log.problems.details[0])
 
 

@@ -1,4 +1,4 @@
-"""A radius turns a speed into the rate of a wheel, and is refused where it would have no effect."""
+"""A radius converts a speed to the rate of a wheel, and is refused where it would have no effect."""
 
 import pytest
 
@@ -43,12 +43,12 @@ def test_a_speed_with_a_radius_is_the_rate_of_a_wheel(tmp_path):
         ("wheel.fl.speed: {signal: WFL, unit: m/s}", "or a speed with a radius, got 'm/s'"),
     ],
 )
-def test_a_mapping_that_has_no_effect_is_refused(tmp_path, mapping, message):
+def test_an_invalid_radius_scale_or_unit_of_a_mapping_is_refused(tmp_path, mapping, message):
     with pytest.raises(SettingsError, match=message):
         convert(tmp_path, f"{{{mapping}}}")
 
 
-def test_so_is_one_of_a_can_signal():
+def test_an_invalid_radius_or_scale_of_a_can_signal_is_refused():
     with pytest.raises(OptionError, match="a unit like m/s or km/h beside `radius`, got 'rad/s'"):
         unit_factor("wheel.fl.speed", CanSignal(message="M", signal="S", radius=0.3), "rad/s")
     text = "{dbc: a.dbc, signals: {CHANNEL: {message: M, signal: S, KEY}}}"

@@ -1,4 +1,4 @@
-"""What Foxglove gets: messages of its published schemas, true to the estimate; live and in recordings."""
+"""Messages for Foxglove: they follow its published schemas and show the estimate, live and in recordings."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ def scene() -> Scene:
 
 
 def make_estimate(t: int = 0, **values: float) -> Estimate:
-    """At rest, but for these columns, with `_` for the dots."""
+    """An estimate at rest, except for these columns, whose names have `_` for dots."""
     array = np.zeros(len(ESTIMATE_COLUMNS))
     for name, value in values.items():
         array[ESTIMATE_INDEX[name.replace("_", ".")]] = value
@@ -49,7 +49,7 @@ def draw(scene: Scene, estimate: Estimate) -> dict[str, Any]:
 
 
 def as_protobuf(value: Any) -> Any:
-    """JSON with Foxglove's times as protobuf's JSON has them."""
+    """JSON with Foxglove's times in the form of protobuf's JSON."""
     if isinstance(value, dict):
         if value.keys() == {"sec", "nsec"}:
             return f"{value['sec']}.{value['nsec']:09d}s"
@@ -76,7 +76,7 @@ def rotate(q: dict[str, float]) -> np.ndarray:
     return np.eye(3) + 2 * w * cross + 2 * cross @ cross
 
 
-def test_the_frame_of_the_car_is_its_attitude(scene: Scene) -> None:
+def test_the_rotation_of_the_car_frame_is_the_attitude(scene: Scene) -> None:
     roll, pitch, yaw = 0.1, -0.2, 2.5
     (cr, cp, cy), (sr, sp, sy) = ([f(a) for a in (roll, pitch, yaw)] for f in (np.cos, np.sin))
     about_z, about_y = (
@@ -90,7 +90,8 @@ def test_the_frame_of_the_car_is_its_attitude(scene: Scene) -> None:
 
 @pytest.mark.parametrize("ahead", [20.0, -5.0])
 def test_a_wheel_points_where_it_rolls_less_its_slip_angle(scene: Scene, ahead: float) -> None:
-    # About a point on the rear axle's line the rear wheels roll straight on, the front ones at Ackermann's angles.
+    # The car turns about a point on the line of the rear axle: rear wheels are straight, front wheels have Ackermann
+    # angles.
     vehicle = load_configuration("prototype").vehicle
     rear = vehicle.rear.hard_points.wheel_center[0] - vehicle.center_of_mass()[0]
     wz = 0.3
@@ -109,7 +110,7 @@ def test_a_wheel_points_where_it_rolls_less_its_slip_angle(scene: Scene, ahead: 
     )
 
 
-def test_arrows_point_along_the_forces_and_are_as_long(scene: Scene) -> None:
+def test_arrows_have_the_direction_and_length_of_the_forces(scene: Scene) -> None:
     entities = draw(scene, make_estimate(tyre_fl_fx=-2000.0, tyre_fl_fy=1000.0, tyre_fl_fz=4000.0))["scene"][
         "entities"
     ]
@@ -123,7 +124,7 @@ def test_arrows_point_along_the_forces_and_are_as_long(scene: Scene) -> None:
     assert next(e for e in entities if e["id"] == "forces.rr")["arrows"] == []
 
 
-def test_without_a_place_on_earth_there_is_no_fix(scene: Scene) -> None:
+def test_without_a_geodetic_position_there_is_no_location(scene: Scene) -> None:
     assert "location" not in draw(scene, make_estimate(lat=np.nan, lon=np.nan, alt=np.nan))
 
 
@@ -139,7 +140,7 @@ def record(path: Path, scene: Scene, seconds: float, **rates: Any) -> RecordingF
     return recording
 
 
-def test_topics_are_recorded_at_their_rates_and_every_step_is_there(tmp_path: Path, scene: Scene) -> None:
+def test_topics_are_recorded_at_their_rates_and_every_step_is_recorded(tmp_path: Path, scene: Scene) -> None:
     record(
         tmp_path / "a.mcap", scene, 2.0, position=None, slip=50.0, suspension=0.0, innovation=25.0
     ).writer.close()
@@ -169,7 +170,7 @@ def test_a_repaired_recording_keeps_configuration_and_metadata(tmp_path: Path, s
     assert metadata.metadata["schema"] == "1"
 
 
-def test_the_layout_shows_what_recordings_have(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_layout_shows_only_topics_and_fields_of_recordings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["foxglove", "--layout"]) == 0
     layout = capsys.readouterr().out
     panels = json.loads(layout)["configById"]
@@ -183,7 +184,7 @@ def test_the_layout_shows_what_recordings_have(capsys: pytest.CaptureFixture[str
             assert topic.startswith("innovation{sensor==")
 
 
-def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
+def test_a_viewer_receives_the_scene_of_a_running_daemon(scene: Scene) -> None:
     pytest.importorskip("foxglove")
     websockets = pytest.importorskip("websockets.sync.client")
     from vehicled.live.foxglove_server import FoxgloveServer
@@ -232,12 +233,12 @@ def test_a_viewer_gets_the_car_of_a_running_daemon(scene: Scene) -> None:
             context.destroy(linger=0)
 
 
-def test_an_address_in_the_network_is_served_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_beyond_the_loopback_is_refused_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["foxglove", "--config", "prototype", "--host", "0.0.0.0"]) == 2
     assert "loopback" in capsys.readouterr().err
 
 
-def test_without_the_extra_it_says_what_to_install(
+def test_without_the_live_extra_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "foxglove", None)
@@ -245,6 +246,6 @@ def test_without_the_extra_it_says_what_to_install(
     assert "pip install 'vehicled[live]'" in capsys.readouterr().err
 
 
-def test_turning_by_nothing_is_the_identity() -> None:
+def test_a_rotation_by_zero_angles_is_the_identity() -> None:
     q = turn(0.0, 0.0, 0.0)
     assert (q.x, q.y, q.z, q.w) == (0.0, 0.0, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Bytes that are nearly right, a little of what `tests/fuzz.py` does; what it has found before; and that it finds."""
+"""A short run of the fuzzer, `tests/fuzz.py`, a repetition of its earlier findings, and tests of the fuzzer."""
 
 import contextlib
 import mmap
@@ -24,7 +24,7 @@ def test_no_frame_fails(name, monkeypatch):
 
 
 @pytest.mark.parametrize("path", KEPT, ids=[path.stem for path in KEPT])
-def test_what_has_failed_before_does_not_fail_again(path):
+def test_an_earlier_finding_does_not_fail_again(path):
     name, frames = load(path)
     assert replay(TARGETS[name], frames) is None
 
@@ -92,7 +92,7 @@ def test_growth_is_a_failure(monkeypatch):
     kept = []
 
     def keep(_):
-        # Pages of its own: the allocator may have enough left from other tests.
+        # New pages, because the allocator may have free memory left from other tests.
         kept.append(mmap.mmap(-1, 10_000_000, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         kept[-1].write(b"1" * 10_000_000)
 

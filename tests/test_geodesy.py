@@ -1,4 +1,4 @@
-"""Between world and geodetic coordinates: round trips, and the expansion near a point."""
+"""Conversion between world and geodetic coordinates: round trips, and the expansion near a point."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_round_trip_along_a_drive_is_within_a_tenth_of_a_millimetre(place):
 
 
 @pytest.mark.parametrize("latitude", [0.0, 43.33, -75.0])
-def test_the_expansion_is_as_exact_as_promised_up_to_its_rim(latitude):
+def test_the_expansion_is_as_exact_as_promised_up_to_its_limit(latitude):
     """The Earth falls away by d²/2R, 8 µm at 10 m; meridians converge by d² tan φ / 2R, 29 µm at 75°."""
     origin = WorldOrigin(latitude, -8.41, 100.0)
     centre = np.array([1000.0, 1000.0, 0.0])
@@ -54,7 +54,7 @@ def test_the_expansion_is_as_exact_as_promised_up_to_its_rim(latitude):
         assert np.linalg.norm(back - position) < 5e-5
 
 
-def test_what_was_returned_does_not_change_later():
+def test_returned_coordinates_do_not_change_later():
     origin = WorldOrigin(43.33, -8.41, 100.0)
     first = origin.to_geodetic(np.zeros(3))
     kept = first.copy()
@@ -63,7 +63,7 @@ def test_what_was_returned_does_not_change_later():
     assert np.array_equal(first, kept)
 
 
-def test_not_a_number_stays_one_and_does_not_last():
+def test_nan_gives_nan_and_does_not_affect_later_results():
     origin = WorldOrigin(43.33, -8.41, 100.0)
     assert np.isnan(origin.to_geodetic(np.full(3, np.nan))).all()
     assert np.isfinite(origin.to_geodetic(np.zeros(3))).all()
