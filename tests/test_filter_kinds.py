@@ -95,9 +95,8 @@ def test_velocity_errors_propagate_by_the_equations_of_motion(kind):
     f.car.view("h")[0] = H
     moving = [index(f, *s) for s in (*SPEEDS, *TYRES)]
     lacking = [index(f, UNMODELLED, element) for element in ("ahead", "left", "yaw")]
-    share = f.pose[AHEAD] ** 2 / (
-        f.pose[AHEAD] ** 2 + 3.0**2
-    )  # share of a lateral force that tyres do not hold
+    # Share of a lateral force that tyres do not hold.
+    share = f.pose[AHEAD] ** 2 / (f.pose[AHEAD] ** 2 + 3.0**2)
     ahead, left, r = f.pose[AHEAD], f.pose[LEFT], f.pose[TURNING]
     steady, relaxation, acceleration = observe_tyres(f)
     a = np.zeros((5, 5))

@@ -1,4 +1,4 @@
-"""Base parameters: by numbers, by transfers, and in extended precision."""
+"""Base parameters: numerically, symbolically by transfers, and in extended precision."""
 
 from decimal import Decimal, localcontext
 from math import comb
@@ -35,7 +35,7 @@ def extended_equations(m: Mechanism, samples: int, reach: float | np.ndarray, di
     return np.concatenate(blocks)
 
 
-# -- by numbers ---------------------------------------------------------------------------------------------------
+# -- numerically --------------------------------------------------------------------------------------------------
 
 
 def known_dependence(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +68,7 @@ def test_svd_and_qr_find_the_same_space():
     assert base.calc_space_distance(base.find_base_by_svd(known_dependence()[0]), other) > 1e-7
 
 
-def test_nothing_depends():
+def test_independent_columns_have_no_dependences():
     w = np.random.default_rng(0).normal(size=(10, 4))
     for find in (base.find_base_by_svd, base.find_base_by_qr):
         found = find(w)
@@ -77,7 +77,7 @@ def test_nothing_depends():
         assert found.calc_null_space().shape == (4, 0)
 
 
-def test_change_of_set():
+def test_a_base_set_can_be_changed():
     w, values = known_dependence()
     found = base.find_base_by_svd(w)
     other = found.change([1, 3, 4, 6, 8])
@@ -92,14 +92,14 @@ def test_change_of_set():
 def test_choices_that_are_no_set_are_rejected():
     found = base.find_base_by_svd(known_dependence()[0])
     with pytest.raises(UsageError, match="the choice has rank 4, 5 is needed"):
-        found.change([0, 3, 5, 6, 8])  # 5 and 6 say the same
+        found.change([0, 3, 5, 6, 8])  # 5 and 6 are equal
     with pytest.raises(UsageError, match="expected 5 parameters"):
         found.change([0, 1, 3, 8])
     with pytest.raises(UsageError, match="not null"):
         found.change([0, 1, 2, 3, 5])
 
 
-def test_parameters_with_given_base_values():
+def test_distributed_parameters_have_the_given_base_values():
     w, values = known_dependence()
     found = base.find_base_by_qr(w)
     prior = np.random.default_rng(1).normal(size=9)
@@ -108,7 +108,7 @@ def test_parameters_with_given_base_values():
     assert distributed[found.dependent] == pytest.approx(prior[found.dependent])
 
 
-def test_description_in_words():
+def test_base_parameters_are_described_as_text():
     # The second depends on the others: W₁ = W₀ · 0.5 + W₂ · (−1).
     found = base.BaseSet(np.array([0, 2]), np.array([1]), np.array([], dtype=int), np.array([[0.5], [-1.0]]))
     assert found.describe(["a", "b", "c"]) == ["a + 0.5 b", "c - b"]
@@ -118,7 +118,7 @@ def test_description_in_words():
 
 
 def two_bodies(points: str, vectors: str, joints: str) -> Mechanism:
-    """Two bodies in space without weight, joined to each other alone."""
+    """Two bodies in space without weight, joined only to each other."""
     return mechanism(
         f"""
 space: spatial
@@ -146,11 +146,11 @@ RULES = {
     "prismatic": ("kind: prismatic, points: [J, K], axes: [u, p], normals: [v, r]", (0, 0, 6)),
     "rigid": ("kind: rigid, points: [J, K], axes: [u, p], normals: [v, r]", (1, 3, 6)),
 }
-"""Monopoles, dipoles and quadrupoles between bodies (Mejía Calderón 2016, table 4.1)."""
+"""Joints, and numbers of monopoles, dipoles and quadrupoles between bodies (Mejía Calderón 2016, table 4.1)."""
 
 
 @pytest.mark.parametrize("kind", RULES)
-def test_rules_between_bodies(kind):
+def test_transfers_between_bodies_have_the_known_numbers(kind):
     joint, counts = RULES[kind]
     m = two_bodies(POINTS, VECTORS, f"j: {{{joint}}}")
     found = transfers.find_transfers(m)
@@ -159,7 +159,7 @@ def test_rules_between_bodies(kind):
     symbolic = find_symbolic_base(m).base
     assert len(symbolic.dependent) == sum(counts)
     assert len(symbolic.null) == 0
-    # Nothing of them shows in any motion, and nothing else: the numeric rank says the same.
+    # Transfers have no effect on any motion, and there are no others: the numerical rank agrees.
     w = observations(m, 20, 0.3)
     assert w @ symbolic.calc_null_space() == pytest.approx(np.zeros((len(w), sum(counts))), abs=1e-9)
     numeric = base.find_base_by_svd(w)
@@ -176,13 +176,13 @@ GROUND_RULES = {
     "cylindrical": ("kind: cylindrical, points: [O, K], axes: [z, p]", 4),
     "upright cylindrical": ("kind: cylindrical, points: [O, K], axes: [y, p]", 2),
 }
-"""Base parameters of a body on the ground, with weight along −y: all but the monopole at a fixed point; m x, m y and
-Izz about an axis, of which gravity along the axis leaves Izz alone; the mass of what does not turn; m, m x, m y and
-Izz of what slides along its axis."""
+"""Joints, and numbers of base parameters of a body on the ground, with weight along −y. At a fixed point: all but the
+monopole. About an axis: m x, m y and Izz, or Izz alone if gravity is along the axis. Without rotation: the mass. With
+sliding along the axis: the mass as well as those about the axis."""
 
 
 @pytest.mark.parametrize("kind", GROUND_RULES)
-def test_rules_on_the_ground(kind):
+def test_a_body_on_the_ground_has_the_known_number_of_base_parameters(kind):
     joint, count = GROUND_RULES[kind]
     axis = "0 1 0" if "upright" in kind else "0 0 1"
     m = mechanism(
@@ -206,8 +206,8 @@ joints: {{j: {{{joint}}}}}
     assert len(base.find_base_by_svd(w).independent) == count
 
 
-def test_an_upright_hinge_of_two_points():
-    """Gravity along the axis through two fixed points leaves the moment of inertia about it alone."""
+def test_an_upright_hinge_of_two_points_has_one_base_parameter():
+    """With gravity along the axis through two fixed points, only the moment of inertia about it has an effect."""
     m = mechanism(
         """
 space: spatial
@@ -228,8 +228,8 @@ bodies:
     assert w @ symbolic.calc_null_space() == pytest.approx(np.zeros((len(w), 9)), abs=1e-9)
 
 
-def test_axes_that_point_against_each_other():
-    """Parallel is parallel either way; a dipole along such an axis changes its sign."""
+def test_opposite_axes_count_as_parallel():
+    """A dipole along such an axis changes its sign."""
     m = two_bodies(POINTS, VECTORS.replace("p: 0 0 1", "p: 0 0 -1"), "j: {" + RULES["revolute"][0] + "}")
     symbolic = find_symbolic_base(m).base
     w = observations(m, 20, 0.3)
@@ -239,7 +239,7 @@ def test_axes_that_point_against_each_other():
 @pytest.mark.parametrize(
     "name", ["pendulum", "four_bar", "five_bar", "slider_crank", "squeezer", "flyball_governor"]
 )
-def test_transfers_and_numbers_agree_on_shipped_mechanisms(name):
+def test_symbolic_and_numerical_bases_agree_on_shipped_mechanisms(name):
     m = shipped(name)
     symbolic = find_symbolic_base(m).base
     samples = -(-symbolic.size // len(m.independent)) + 3
@@ -251,7 +251,7 @@ def test_transfers_and_numbers_agree_on_shipped_mechanisms(name):
 
 @pytest.mark.parametrize("name", ["pendulum", "four_bar", "five_bar", "slider_crank"])
 @pytest.mark.parametrize("find", [base.find_base_by_svd, base.find_base_by_qr])
-def test_double_precision_does_for_simple_mechanisms(name, find):
+def test_double_precision_suffices_for_simple_mechanisms(name, find):
     m = shipped(name)
     symbolic = find_symbolic_base(m).base
     numeric = find(observations(m, 60, 0.2))
@@ -259,7 +259,7 @@ def test_double_precision_does_for_simple_mechanisms(name, find):
     assert base.calc_space_distance(symbolic, numeric) < 1e-8
 
 
-def test_a_pendulum_has_what_textbooks_say():
+def test_a_pendulum_has_the_base_parameters_of_textbooks():
     m = shipped("pendulum")
     symbolic = find_symbolic_base(m)
     assert symbolic.describe(Regressor(m).names) == ["bar.mx", "bar.my", "bar.Izz"]
@@ -275,9 +275,9 @@ bodies:
 """
 
 
-def test_a_double_pendulum_has_what_textbooks_say():
-    """The lower bar's mass counts at the joint only: in the upper one's moment of inertia (Craig, *Introduction to
-    Robotics*, and others); without weight, first moments of the upper bar do not matter."""
+def test_a_double_pendulum_has_the_base_parameters_of_textbooks():
+    """The lower bar's mass acts at the joint only, in the upper bar's moment of inertia (Craig, *Introduction to
+    Robotics*, and others). Without weight, first moments of the upper bar have no effect."""
     m = mechanism(HINGED)
     symbolic = find_symbolic_base(m, ["upper"])
     length = "upper.length"
@@ -290,7 +290,7 @@ def test_a_double_pendulum_has_what_textbooks_say():
     assert symbolic.base.beta[0] == pytest.approx([1.21])
 
 
-def test_symbols_follow_the_geometry():
+def test_symbolic_expressions_follow_the_geometry():
     m = mechanism(HINGED)
     symbolic = find_symbolic_base(m, ["upper"])
     m.set_parameters({"upper.length": 2.0})
@@ -318,7 +318,7 @@ def by_transfers(suspension):
 
 @pytest.fixture(scope="module")
 def equations(suspension):
-    """(125, 150) decimals of 50 digits: more rows than the parameters that matter."""
+    """(125, 150) decimals of 50 digits: more rows than base parameters."""
     return extended_equations(suspension, 25, SUSPENSION_REACH, 50)
 
 
@@ -327,7 +327,7 @@ def by_elimination(equations):
     return extended.find_extended_base(equations, 50)
 
 
-def test_counts_of_the_source(suspension, by_transfers):
+def test_the_suspension_has_the_counts_of_the_source(suspension, by_transfers):
     found = by_transfers.base
     assert (found.size, len(found.null), len(found.dependent), len(found.independent)) == (150, 35, 32, 83)
     assert f"{comb(115, 83):.1e}" == "2.8e+28"
@@ -345,7 +345,7 @@ def test_counts_of_the_source(suspension, by_transfers):
 def test_extended_precision_finds_the_rank_that_double_precision_misses(suspension, by_elimination):
     found = by_elimination
     assert found.rank == 83
-    # A cliff, where double precision has a slope.
+    # The pivots drop abruptly, while those in double precision decrease gradually.
     assert found.pivots[82] > 1e-18
     assert found.pivots[83] < 1e-35
     doubles = base.calc_double_rank(
@@ -363,8 +363,8 @@ def test_symbolic_and_numeric_sets_span_the_same_space(by_transfers, by_eliminat
     assert numeric.change(symbolic.independent).beta == pytest.approx(symbolic.beta, abs=1e-10)
 
 
-def test_identities_are_exact(by_transfers, equations):
-    """W₂ = W₁ β to forty digits, by expressions of the geometry."""
+def test_dependences_by_expressions_are_exact(by_transfers, equations):
+    """W₂ = W₁ β holds to 1e-35, with β by expressions of the geometry."""
     found = by_transfers.base
     with localcontext() as context:
         context.prec = 50
@@ -374,29 +374,29 @@ def test_identities_are_exact(by_transfers, equations):
     assert max(abs(x) for x in equations[:, found.null].ravel()) < Decimal("1e-35")
 
 
-def test_extended_equations_are_those_in_double_precision():
+def test_extended_equations_agree_with_those_in_double_precision():
     m = shipped("front_suspension")
     exact = extended_equations(m, 1, SUSPENSION_REACH, 30).astype(float)
     w, _ = observe(Regressor(m), draw_motion(m, 1, SUSPENSION_REACH)).on_coordinates()
     assert w[0] == pytest.approx(exact, abs=1e-9)
 
 
-def test_other_sets_of_the_suspension(suspension, by_transfers):
+def test_other_base_sets_of_the_suspension_span_the_same_space(suspension, by_transfers):
     first = by_transfers.base
     other = find_symbolic_base(suspension, LOWER).base
     assert other.independent.tolist() != first.independent.tolist()
     assert base.calc_space_distance(first, other) < 1e-12
     assert first.change(other.independent).beta == pytest.approx(other.beta, abs=1e-10)
-    # What the source calls T5: taken at random, of too small a rank.
+    # A random choice, like T5 of the source, has too small a rank.
     pool = np.concatenate([first.independent, first.dependent])
     chosen = np.random.default_rng(0).choice(pool, 83, replace=False)
     with pytest.raises(UsageError, match=r"the choice has rank \d\d, 83 is needed"):
         first.change(chosen)
 
 
-def test_expressions_of_the_suspension_read_as_in_the_source(suspension, by_transfers):
-    """Table 5.3 of the source: masses gather in the knuckle, the damper's rods share their second moments, a
-    wheel has the difference of two and gives its knuckle mass, axial first and second moment."""
+def test_expressions_of_the_suspension_are_those_of_the_source(suspension, by_transfers):
+    """Table 5.3 of the source: the knuckle has the sum of masses, and a damper rod the sum of second moments. A wheel
+    has the difference of two second moments; its mass and axial moments are added to the knuckle's."""
     lines = by_transfers.describe(Regressor(suspension).names)
     assert len(lines) == 83
     by_name = {line.split()[0]: line for line in lines}
@@ -413,12 +413,12 @@ def test_expressions_of_the_suspension_read_as_in_the_source(suspension, by_tran
     )
 
 
-def test_extended_precision_of_a_mechanism_with_redundant_constraints():
+def test_transfers_hold_for_a_mechanism_with_redundant_constraints():
     m = shipped("bricard")
     w = extended_equations(m, 54, 0.3, 40)
     found = extended.find_extended_base(w, 40)
     generic = find_symbolic_base(m).base
-    # Its special geometry ties more than transfers know of; none of theirs is wrong.
+    # The special geometry causes more dependences than the transfers do, but all of the transfers hold.
     assert found.rank < len(generic.independent)
     with localcontext() as context:
         context.prec = 40

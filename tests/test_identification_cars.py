@@ -1,4 +1,4 @@
-"""A car with ten parameters off by 10 to 20 %, found from one drive with all errors of its sensors."""
+"""Identification of ten parameters that are off by 10 to 20 %, from one drive with all sensor errors."""
 
 import pytest
 
@@ -22,12 +22,12 @@ def test_every_parameter_is_found(car):
         assert p["identified"], p["name"]
         assert abs(error) <= 3.0 * p["sigma"], p["name"]
         assert abs(error) <= 0.02 * p["true"], p["name"]
-        # It was far off, and is known well; the centre of mass was off by no more than 3 %.
+        # The prior was far off, and σ is small; the prior of the centre of mass was off by 3 % only.
         assert abs(p["prior"] - p["true"]) > 2.0 * abs(error)
         assert p["sigma"] < 0.02 * p["true"]
 
 
-def test_a_table_of_cars(car):
+def test_the_table_of_cars_has_parameters_and_a_summary(car):
     other = car | {"parameters": [p | {"identified": False, "value": p["prior"]} for p in car["parameters"]]}
     lines = car_lines([car, other])
     assert len([line for line in lines if line.startswith(("mass", "front.", "rear."))]) == 7
@@ -37,7 +37,7 @@ def test_a_table_of_cars(car):
     assert "(" in mass
 
 
-def test_a_picture_of_cars(car, tmp_path):
+def test_a_picture_of_cars_is_written(car, tmp_path):
     draw_cars([car, car], tmp_path / "pictures")
     assert (tmp_path / "pictures" / "cars.png").stat().st_size > 5000
 
@@ -52,7 +52,7 @@ def test_a_picture_of_cars(car, tmp_path):
         (["--mechanism", "vehicle", "--parameters", "front.tire_stiffness"], "did you mean"),
     ],
 )
-def test_what_cannot_be_is_one_line(arguments, word, capsys):
+def test_invalid_arguments_are_errors_of_one_line(arguments, word, capsys):
     assert main(["bench", "identify", *arguments]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert word in line

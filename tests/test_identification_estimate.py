@@ -1,4 +1,4 @@
-"""Parameters from drives: found where they can be identified, named where not."""
+"""Estimation of parameters from drives: identifiable parameters are found, others are named."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ def found(steps, *names, considered=()):
 
 @pytest.fixture(scope="module")
 def corners():
-    """A drive with corners of a car that is heavier and has other tyres than thought."""
+    """A drive with corners of a car that is heavier and has other tyres than configured."""
     truth = changed(mass=0.12, front__tyre_stiffness=-0.15, rear__tyre_stiffness=0.1)
     return truth, drive(truth, mixed(16.0))
 
@@ -46,26 +46,26 @@ def fitted(corners):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mass", "front.tyre_stiffness", "rear.tyre_stiffness"])
-def test_a_perturbed_car_is_found(fitted, name):
+def test_parameters_of_a_perturbed_car_are_found(fitted, name):
     truth, _, parameters = fitted
     one, true = parameters[name], PARAMETERS[name].get(truth)
     assert one.identified
-    # Three would be 99.7 %, but σ lacks what the filter's approximations make of the parameters: 0.5 % of the mass.
+    # 4 σ, not 3 σ, as σ does not include errors by the filter's approximations: 0.5 % of the mass.
     assert abs(one.value - true) < 4 * one.sigma
-    # Sixteen seconds, the first of them straight on.
+    # The drive has only 16 s, and begins straight on.
     assert one.value == pytest.approx(true, rel=0.02)
     assert one.sigma < 0.25 * one.parameter.sigma * one.prior
 
 
 @pytest.mark.slow
-def test_a_model_that_is_right_is_trusted(fitted):
+def test_a_right_model_gives_a_small_plant_noise(fitted):
     _, estimate, _ = fitted
     assert estimate.plant_noise < 0.5
 
 
 @pytest.mark.slow
-def test_forces_are_known_no_better_than_the_torques(corners, fitted):
-    """Twice the mass with twice the forces would move alike, but for the springs."""
+def test_an_uncertain_torque_gain_increases_sigma_of_mass_and_tyres(corners, fitted):
+    """A car with twice the mass and twice the forces would move in the same way, except for its springs."""
     _, steps = corners
     alone = fitted[2]
     names = ("mass", "front.tyre_stiffness", "rear.tyre_stiffness")
@@ -89,7 +89,7 @@ def test_another_drive_is_predicted_better(fitted):
         drive(truth, Scenario(duration=8.0, initial=InitialMotion(speed=SPEED), inputs=inputs), seed=9)
     )
     before, after = (measure(configure(f, TEXT), other) for f in (prototype_file(), estimate.file))
-    # By far more than a few units of chance, which three free numbers could make.
+    # By far more than the few units that three free parameters can gain by chance.
     assert after.criterion < before.criterion - 50.0
 
 
@@ -108,14 +108,14 @@ def test_friction_is_not_identified_when_driving_straight_on():
 @pytest.mark.slow
 def test_parameters_identified_only_in_combination_are_named(corners):
     _, steps = corners
-    # The same number twice.
+    # The same parameter twice.
     doubled = dataclasses.replace(PARAMETERS["front.tyre_stiffness"], name="again")
     both = [PARAMETERS["front.tyre_stiffness"], doubled]
     estimate = fit(prototype_file(), TEXT, both, [kept(steps)], silent)
     (left,) = [f for f in estimate.found if not f.identified]
     (kept_one,) = [f for f in estimate.found if f.identified]
     assert "only together" in left.reason
-    assert left.value == pytest.approx(kept_one.value)  # it is the same number, found through the other
+    assert left.value == pytest.approx(kept_one.value)  # it is the same parameter, found through the other
     (combination,) = estimate.combinations
     assert set(combination.weights) == {"front.tyre_stiffness", "again"}
     first, second = combination.weights.values()

@@ -1,4 +1,4 @@
-"""Trajectories that excite, and models of the few parameters that matter."""
+"""Exciting trajectories, and models that are reduced to the relevant parameters."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def drawn(seed: int = 0) -> FourierTrajectory:
     return FourierTrajectory.draw(0.5, 4, RANGES, np.random.default_rng(seed))
 
 
-def test_rates_are_the_derivatives():
+def test_rates_and_accelerations_are_derivatives():
     trajectory = drawn()
     t = np.linspace(0.0, 2.0, 9)
     h = 1e-5
@@ -49,7 +49,7 @@ def test_trajectories_keep_their_ranges():
     assert np.all(np.abs(zdd).max(axis=0) < RANGES.acceleration * 1.001)
 
 
-def test_ranges_have_two_ends():
+def test_a_range_without_width_is_refused():
     with pytest.raises(UsageError, match="lower end"):
         Ranges(np.array([1.0]), np.array([1.0]))
 
@@ -89,8 +89,8 @@ def test_optimised_motions_of_a_mechanism_excite_more(criterion):
 
 
 def test_a_closed_form_optimum_is_found():
-    """One coordinate, W = [z̈, ż] over a period: its condition is one where the two are equally large, which they are
-    when all energy lies in the harmonic of ω = 1 rad/s."""
+    """One coordinate, W = [z̈, ż] over a period: its condition is one if both columns are equally large, that is, if
+    all energy is in the harmonic of ω = 1 rad/s."""
     ranges = Ranges(np.array([-1.0]), np.array([1.0]))
     start = FourierTrajectory(0.5 / (2 * np.pi), np.zeros(1), np.array([[[0.2, 0.1]], [[0.1, 0.05]]]))
 
@@ -105,7 +105,7 @@ def test_a_closed_form_optimum_is_found():
     assert power[0] < 1e-3 * power[1]
 
 
-def test_starts_that_are_no_good_are_refused():
+def test_starts_beyond_ranges_or_without_excitation_are_refused():
     start = drawn()
     wide = FourierTrajectory(start.frequency, start.centre, 2.0 * start.coefficients)
     with pytest.raises(RunError, match="leaves its ranges"):
@@ -118,7 +118,7 @@ def test_starts_that_are_no_good_are_refused():
 
 
 def example(seed: int = 0) -> tuple[Equations, Equations, np.ndarray]:
-    """Two motions with two forces and six parameters, and their values, each matters less than the one before."""
+    """Equations of two motions with two forces and six parameters, and the values; each one matters less."""
     random = np.random.default_rng(seed)
     values = np.array([1.0, -0.5, 0.2, 0.05, 0.01, 1e-4])
     both = [random.normal(size=(80, 2, 6)) for _ in range(2)]
@@ -135,7 +135,7 @@ def test_contributions_are_shares_of_the_forces():
 
 
 @pytest.mark.parametrize("deviations", [None, np.array([0.1, 2.0])])
-def test_reduced_models_are_least_squares_of_what_is_kept(deviations):
+def test_reduced_models_are_least_squares_of_the_kept_parameters(deviations):
     fitted, validation, _ = example()
     order = np.array([0, 2, 1, 4, 3, 5])
     models = reduce_models(order, [1, 3, 6], fitted, validation, deviations)

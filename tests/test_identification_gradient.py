@@ -15,9 +15,9 @@ NAMES = (
     *("mass", "center_of_mass.z", "front.tyre_stiffness", "rear.wheel_radius"),
     *("imu.yaw", "gyro_offset.z", "gyro.noise", "plant.yaw"),
 )
-"""As many as the narrowest code for derivatives takes, which other tests compile too."""
+"""As many parameters as the narrowest code for derivatives has room for; other tests use the same code."""
 SLOW = ("center_of_mass.z", "rear.wheel_radius", "gyro_offset.z", "plant.yaw")
-"""Beside another of their kind: of a body, of wheels, of a sensor's place, of noise."""
+"""Parameters of kinds of which another is not slow: of a body, of wheels, of a sensor's position, of noise."""
 
 
 def configuration(name: str, theta: float):
@@ -26,7 +26,7 @@ def configuration(name: str, theta: float):
 
 @pytest.fixture(scope="module")
 def pass_of_all():
-    """A drive, and gradient and information on it at the prototype."""
+    """A drive, its prediction error, and gradient and information at the prototype's values."""
     steps = drive(changed(front__tyre_stiffness=-0.1), bend(3.5), seed=7)
     file = configure(prototype_file(), TEXT)
     kept = ScoredDrive.of(file, steps)
@@ -50,15 +50,15 @@ def test_gradient_is_that_of_central_differences(pass_of_all, name):
     assert derivatives.gradient[k] == pytest.approx(difference, rel=2e-3, abs=2e-3 * scale)
 
 
-def test_the_differentiated_estimator_predicts_what_the_plain_one_does(pass_of_all):
+def test_the_differentiated_estimator_predicts_the_same_as_the_plain_one(pass_of_all):
     kept, error, _ = pass_of_all
     plain = measure(configure(prototype_file(), TEXT), kept)
     assert error.criterion == pytest.approx(plain.criterion, rel=1e-9)
     assert {n: s.count for n, s in error.sensors.items()} == {n: s.count for n, s in plain.sensors.items()}
 
 
-def test_blocks_add_up(pass_of_all):
+def test_blocks_of_the_gradient_add_up(pass_of_all):
     _, _, derivatives = pass_of_all
     np.testing.assert_allclose(derivatives.blocks.sum(axis=0), derivatives.gradient, rtol=1e-9)
-    # A second each, from the second one on.
+    # Each block is a second; the first second is left out.
     assert len(derivatives.blocks) >= 3

@@ -1,4 +1,4 @@
-"""Inputs as they were between their samples."""
+"""Interpolation of recorded inputs between their samples."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ SMOOTHING = 0.02
 
 
 def recording(seconds: float, signals, every: int = 3, noise: float = 0.0) -> list[Step]:
-    """Steps with samples of the inputs now and then, which arrive a step after they were measured."""
+    """Steps with a sample of the inputs in every `every`-th one, which arrives a step after its measurement."""
     rng = np.random.default_rng(0)
     steps = []
     for k in range(round(seconds * 1e9 / PERIOD)):
@@ -38,7 +38,7 @@ def inputs_of(steps: list[Step], channel: str) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.array(x) for x in zip(*found, strict=True))
 
 
-def test_what_was_between_samples_is_found_without_delay():
+def test_inputs_between_samples_are_interpolated_without_delay():
     signals = {"steer.rack": lambda t: 0.02 * np.sin(6.0 * t), "torque.rl": lambda t: 300.0 * t}
     steps = interpolate_inputs(recording(2.0, signals), SMOOTHING)
     for channel, signal in signals.items():
@@ -70,13 +70,13 @@ def test_without_inputs_nothing_changes():
     assert interpolate_inputs(given, SMOOTHING) == given
 
 
-def test_what_no_sensor_can_give_is_left_out():
+def test_values_that_no_sensor_can_give_are_left_out():
     steps = recording(1.0, {"brake.pressure": lambda t: 1e30 if t > 0.5 else 1e5})
     _, found = inputs_of(interpolate_inputs(steps, SMOOTHING), "brake.pressure")
     assert set(found) == {1e5}
 
 
-def test_the_model_takes_them_for_what_they_are():
+def test_interpolated_inputs_reach_the_model_without_smoothing():
     file = without_smoothing(prototype_file())
     sensors = configure(file, TEXT).sensors
     car = Car(file.vehicle)

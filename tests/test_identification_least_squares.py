@@ -1,4 +1,4 @@
-"""Estimates: closed forms, their spread over many noises, and bounds that bodies set."""
+"""Least squares: closed forms, spread over many samples of noise, and physical bounds of bodies."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_a_straight_line_has_the_textbook_estimate():
 
 
 def test_weighted_least_squares_are_the_best():
-    """Deviations that differ tenfold: the covariance is (WᵀV⁻¹W)⁻¹, and the spread of many estimates is the same."""
+    """With deviations that differ tenfold, (WᵀV⁻¹W)⁻¹ is the covariance and the spread of many estimates."""
     random = np.random.default_rng(1)
     w, true = random.normal(size=(40, 3)), np.array([1.0, -2.0, 0.5])
     sigma = np.where(np.arange(40) % 2, 0.1, 1.0)
@@ -54,7 +54,7 @@ def test_weighted_least_squares_are_the_best():
     assert np.all(np.std(plain, axis=0) > 1.5 * np.std(estimates, axis=0))
 
 
-def test_compressed_rows_say_the_same():
+def test_compressed_rows_give_the_same_estimate():
     random = np.random.default_rng(2)
     w, y = random.normal(size=(200, 4)), random.normal(size=200)
     whole, small = estimate(w, y), estimate(*compress(w, y), equations=200)
@@ -88,7 +88,7 @@ def test_prediction_error_adds_up_over_coordinates():
 
 
 def body(mass: float, centre: list[float], central: list[float]) -> np.ndarray:
-    """(10,) of principal central moments along the axes."""
+    """(10,) parameters of a body with principal central moments along the axes."""
     r = np.array(centre)
     inertia = np.diag(central) + mass * (r @ r * np.eye(3) - np.outer(r, r))
     return np.array([mass, *(mass * r), *inertia[np.triu_indices(3)]])
@@ -124,7 +124,7 @@ def test_inactive_bounds_do_not_change_the_estimate():
     assert found.deviation < 1e-5
 
 
-def test_where_data_say_nothing_the_prior_does():
+def test_parameters_without_data_keep_the_prior():
     w, _, values = measured()
     w[:, 4:] = 0.0
     prior = body(3.0, [0.0, 0.1, 0.0], [1.0, 1.1, 1.2])
@@ -133,8 +133,8 @@ def test_where_data_say_nothing_the_prior_does():
     assert found.values[4:] == pytest.approx(prior[4:], abs=1e-3)
 
 
-def test_beyond_the_bounds_the_nearest_point_on_them():
-    """Forces of a body that violates the triangle inequality; the optimum by another way, on Cholesky factors."""
+def test_an_infeasible_optimum_gives_the_nearest_point_on_the_bounds():
+    """The body violates the triangle inequality. The optimum is compared with a search over Cholesky factors."""
     w, _, _ = measured()
     impossible = body(2.0, [0.1, 0.0, 0.0], [1.0, 1.0, 3.0])
     forces = w @ impossible
@@ -158,7 +158,7 @@ def test_beyond_the_bounds_the_nearest_point_on_them():
     assert np.sum((w @ found.values - forces) ** 2) == pytest.approx(2.0 * other.cost, rel=1e-4)
 
 
-def test_all_kinds_of_bodies_and_springs():
+def test_feasible_estimates_of_all_kinds_of_bodies_and_springs():
     """Planar bodies, whose priors lie on the border, point masses, and springs."""
     for name, reach in (("four_bar", 0.3), ("flyball_governor", 0.2), ("slider_crank", 0.3)):
         m = shipped(name)
@@ -176,8 +176,8 @@ def test_all_kinds_of_bodies_and_springs():
         assert found.deviation == pytest.approx(1.0, abs=0.3)
 
 
-def test_equations_far_beyond_the_prior():
-    """Beside them its curvature is lost in rounding, and theirs is none where they are alike."""
+def test_equations_much_larger_than_the_prior_converge_or_are_an_error():
+    """The curvature of the prior is lost in rounding, and equal equations have curvature in one direction only."""
     values = body(2.0, [0.1, 0.2, -0.3], [1.0, 1.2, 1.9])
     w = np.outer(np.ones(3), np.arange(1.0, 11.0)) * 1e7
     found = estimate_feasible(w, 1.1 * w @ values, [4], values, prior_weight=10.0 / 3.0)
@@ -187,7 +187,7 @@ def test_equations_far_beyond_the_prior():
         estimate_feasible(100.0 * w, 110.0 * w @ values, [4], values, prior_weight=10.0 / 3.0)
 
 
-def test_feasible_estimates_refuse_what_makes_no_sense():
+def test_feasible_estimates_refuse_invalid_priors_and_weights():
     w, forces, values = measured()
     with pytest.raises(UsageError, match=r"a prior \(10,\)"):
         estimate_feasible(w, forces, [4], values[:9])

@@ -1,4 +1,4 @@
-"""Motions, and equations freed of constraint forces."""
+"""Motions, and equations without constraint forces."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def suspension():
     return shipped("front_suspension")
 
 
-def test_the_basis_is_orthonormal_and_lets_no_constraint_force_pass(suspension):
+def test_the_basis_is_orthonormal_and_eliminates_constraint_forces(suspension):
     basis = calc_motion_basis(suspension)
     assert basis.matrix.shape == (98, 5)
     assert basis.matrix.T @ basis.matrix == pytest.approx(np.eye(5), abs=1e-13)
@@ -29,7 +29,7 @@ def test_the_basis_is_orthonormal_and_lets_no_constraint_force_pass(suspension):
     assert basis.condition == pytest.approx(singular[0] / singular[-1])
 
 
-def test_redundant_constraints_are_welcome():
+def test_redundant_constraints_are_allowed():
     m = shipped("bricard")
     basis = calc_motion_basis(m)
     assert basis.matrix.shape == (len(m.q), 1)
@@ -50,7 +50,7 @@ joints: {guide: {kind: point_on_line, points: [A, Q], axis: x}}
 
 
 def test_a_singular_configuration_is_refused():
-    """Crank and rod of one length, the slider over the crank's pivot: from there it may stay while both turn."""
+    """Crank and rod have the same length, with the slider at the crank's pivot: it may stay there while both turn."""
     m = mechanism(SLIDER)
     assert calc_motion_basis(m).condition < 10.0
     for name, value in {"P.x": 0.0, "P.y": 1.0, "Q.x": 0.0, "Q.y": 0.0}.items():
@@ -63,7 +63,7 @@ def test_a_singular_configuration_is_refused():
 @pytest.mark.parametrize("form", ["natural", "relative"])
 @pytest.mark.parametrize("move", [-4.5, -1.5, 2.25, 5.5])
 def test_a_motion_that_begins_far_away_keeps_the_assembly(form, move):
-    """A crank turned by so much: as if it had been turned there in small steps."""
+    """A crank that is turned by `move` at once reaches the same state as in small steps."""
     m = Mechanism.load("four_bar", form=form)
     home, z = m.get_state(), m.z
     for part in np.linspace(0.0, 1.0, 301):
@@ -82,8 +82,8 @@ def test_constraints_that_contradict_each_other_are_refused():
         calc_motion_basis(m)
 
 
-def test_forces_of_the_equations_make_the_motion(suspension):
-    """Forward dynamics of the compiled model under the forces that the regressor asks for."""
+def test_forces_by_the_regressor_cause_the_motion(suspension):
+    """Forward dynamics of the compiled model under these forces give the same accelerations."""
     m = suspension
     motion = draw_motion(m, 4, SUSPENSION_REACH)
     regressor = Regressor(m, spring_columns(m))
@@ -98,9 +98,8 @@ def test_forces_of_the_equations_make_the_motion(suspension):
 
 
 @pytest.mark.parametrize("name", ["suspension_corner", "slider_crank", "squeezer"])
-def test_forces_by_expressions_and_drives(name):
-    """With nothing measured, the accelerations of forward dynamics balance: tyres, friction, torques and driven
-    coordinates of the description included."""
+def test_accelerations_of_forward_dynamics_satisfy_the_equations(name):
+    """No drives are measured. Tyres, friction, torques and driven coordinates of the description are included."""
     m = shipped(name)
     m.inputs[:] = 0.01
     random = np.random.default_rng(6)
@@ -114,7 +113,7 @@ def test_forces_by_expressions_and_drives(name):
     assert np.abs(observed.forces).max() > 1e-3
 
 
-def test_measured_drives_come_in_by_their_levers(suspension):
+def test_measured_drives_are_included_as_generalised_forces(suspension):
     regressor = Regressor(suspension, spring_columns(suspension))
     motion = draw_motion(suspension, 3, SUSPENSION_REACH)
     own = observe(regressor, motion)
@@ -125,7 +124,7 @@ def test_measured_drives_come_in_by_their_levers(suspension):
         observe(regressor, motion, needed[:2])
 
 
-def test_a_motion_meets_the_constraints_and_its_own_rates():
+def test_rates_and_accelerations_of_a_solved_motion_are_derivatives():
     m = shipped("five_bar")
     t = np.linspace(0.0, 1.0, 401)
     home = m.z
@@ -147,7 +146,7 @@ def test_a_motion_that_cannot_be_followed_is_refused():
         solve_motion(m, np.zeros(1), far, 0.0 * far, 0.0 * far)
 
 
-def test_loose_kinematics_raise_the_rank_and_projection_puts_it_right(suspension):
+def test_inexact_kinematics_raise_the_rank_and_projection_corrects_it(suspension):
     m = suspension
     motion = draw_motion(m, 34, SUSPENSION_REACH)
     random = np.random.default_rng(5)

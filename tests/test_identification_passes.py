@@ -1,4 +1,4 @@
-"""Identification from several drives: here, in processes, on a cluster, with the same results."""
+"""Identification from several drives: in this process, in others, and on a cluster, with the same results."""
 
 from functools import partial
 
@@ -53,14 +53,14 @@ def here(drives):
 
 
 @pytest.mark.slow
-def test_processes_find_the_same(drives, here):
+def test_local_processes_find_the_same_noise(drives, here):
     with LocalProcesses(2) as executor:
         assert found(drives, executor) == here
 
 
 @pytest.mark.slow
-def test_a_cluster_differentiates_the_same(drives):
-    """Of which a fit is made."""
+def test_a_cluster_gives_the_same_derivatives(drives):
+    """A fit consists of such passes."""
     pytest.importorskip("distributed")
     file, one = prototype_file(), NOISE["gyro.noise"]
     change = Change(configure(apply(file, [one], [one.step]), TEXT), one.step)
@@ -73,7 +73,7 @@ def test_a_cluster_differentiates_the_same(drives):
             assert getattr(derivatives, name).tolist() == getattr(others, name).tolist()
 
 
-def test_processes_that_are_killed_are_not_taken_for_a_filter_that_diverges(drives):
+def test_a_killed_process_is_not_taken_for_a_filter_that_diverges(drives):
     assert not issubclass(WorkerLostError, RunError)
     with LocalProcesses(1) as executor, pytest.raises(WorkerLostError):
         Passes(drives[:1], executor).run(jobs_rig.die, lambda _: None)

@@ -1,4 +1,4 @@
-"""Logs that cannot be right are reported before anything is computed."""
+"""Faults of logs that are reported before identification."""
 
 import dataclasses
 from functools import lru_cache
@@ -31,7 +31,7 @@ def faults(steps, file=None, names=()):
     return list(find_faults(Channels(steps), file or prototype_file(), [PARAMETERS[n] for n in names]))
 
 
-def test_a_sound_log_has_none():
+def test_a_sound_log_has_no_faults():
     assert faults(sound(), names=["mass", "brake_gain", "antenna.x", "gyro_offset.z"]) == []
 
 
@@ -63,7 +63,7 @@ def test_wrong_units_are_named(channel, factor, words):
         (("imu_wz", "imu_ay", "gnss_course"), (), "how the car turns"),
     ],
 )
-def test_missing_channels(channels, names, word):
+def test_missing_channels_are_named(channels, names, word):
     assert word in "; ".join(faults(altered(**dict.fromkeys(channels)), names=names))
 
 

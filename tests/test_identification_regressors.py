@@ -18,13 +18,13 @@ from vehicled.identification.regressors import (
 )
 from vehicled.multibody.body_operators import calc_center_place, calc_pose, calc_twist_map
 
-# Those whose forces are weight, springs and dampers alone, of all kinds of bodies: rigid, bars, point masses.
+# Mechanisms whose only forces are weight, springs and dampers, with all kinds of bodies: rigid, bars, point masses.
 PURE = ("front_suspension", "four_bar", "five_bar", "bricard", "flyball_governor", "simple_pendulum")
 
 
 @pytest.mark.parametrize("name", PURE)
 def test_regressor_times_parameters_is_the_equations_of_motion(name):
-    """At any q, q̇, q̈, constraints met or not: the mass matrix and forces are the compiled model's."""
+    """For any q, q̇, q̈, also if constraints are not met. Mass matrix and forces are those of the compiled model."""
     m = shipped(name)
     disturb(m, np.random.default_rng(2), 0.1)
     regressor = Regressor(m, spring_columns(m))
@@ -33,7 +33,7 @@ def test_regressor_times_parameters_is_the_equations_of_motion(name):
     assert left == pytest.approx(right, abs=1e-12 * max(1.0, np.abs(right).max()))
 
 
-def test_counts_of_the_suspension():
+def test_the_suspension_has_150_inertial_parameters_and_4_of_springs():
     m = shipped("front_suspension")
     regressor = Regressor(m, spring_columns(m))
     assert (regressor.inertial, len(regressor.names)) == (150, 154)
@@ -44,8 +44,8 @@ def test_counts_of_the_suspension():
 
 
 @pytest.mark.parametrize("name", ["front_suspension", "bricard"])
-def test_newton_and_euler_say_the_same(name):
-    """Σ Jᵀ (I α + ω × I ω, m (a − g)) of the bodies' own twists, in the directions that the constraints let pass."""
+def test_the_regressor_agrees_with_newton_and_euler(name):
+    """Σ Jᵀ (I α + ω × I ω, m (a − g)) of the bodies' twists, in the directions that the constraints allow."""
     m = shipped(name)
     motion = draw_motion(m, 3, 0.03)
     regressor = Regressor(m)
@@ -69,7 +69,7 @@ def test_newton_and_euler_say_the_same(name):
         assert regressor.calc(basis) @ regressor.values == pytest.approx(basis.T @ total, abs=1e-9)
 
 
-def test_projected_regressor_is_the_projection():
+def test_a_regressor_on_a_basis_is_the_projected_regressor():
     m = shipped("five_bar")
     disturb(m, np.random.default_rng(0))
     regressor = Regressor(m, spring_columns(m))
@@ -77,7 +77,7 @@ def test_projected_regressor_is_the_projection():
     assert regressor.calc(basis) == pytest.approx(basis.T @ regressor.calc(), abs=1e-12)
 
 
-def test_moments_and_parameters_are_each_others_inverse():
+def test_conversions_of_moments_and_parameters_are_inverse():
     values = np.random.default_rng(3).normal(size=10)
     assert parameters.to_parameters(parameters.to_moments(values, 4)) == pytest.approx(values)
     assert parameters.to_parameters(parameters.to_moments(values[:3], 2)) == pytest.approx(values[:3])
@@ -130,7 +130,7 @@ def test_friction_and_springs_are_the_forces_of_the_description():
     values[10:13] = 0.7, 1.3, 0.4
     right = m.mass @ m.qdd - m.calc_forces()
     assert regressor.calc() @ values == pytest.approx(right, abs=1e-12)
-    # What is no column is known: friction by expressions here, when only springs are asked for.
+    # Forces without a column count as known: here friction by expressions, if only springs have columns.
     regressor = Regressor(m, spring_columns(m))
     left = regressor.calc() @ regressor.values - regressor.calc_known_forces()
     assert left == pytest.approx(right, abs=1e-12)
@@ -159,7 +159,7 @@ def test_a_spring_column_is_the_gradient_of_its_energy():
     m.q[:] = home
     assert Stiffness("strut_left").calc(m) @ direction == pytest.approx(slope, abs=1e-9)
     m.qd[:] = direction
-    # The power of a damper of one: −ṡ².
+    # The power of a damper with a coefficient of 1 is −ṡ².
     rate = Damping("strut_left").calc(m) @ direction
     assert rate > 0.0
     stretch = Stiffness("strut_left").calc(m) @ direction

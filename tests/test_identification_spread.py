@@ -1,8 +1,8 @@
-"""Monte Carlo of what `identify` finds: errors beside their standard deviations.
+"""Monte Carlo study of `identify`: errors compared with their standard deviations.
 
-To search in each drive takes minutes. Near the truth the criterion is quadratic: one step of Gauss and Newton leads
-to the estimate, and from the derivatives there the standard deviations follow that a fit reports. Those at the truth
-are twice as wide: a bias of the steering that is not estimated pulls at all parameters, in each bend the other way.
+A search in each drive takes minutes. Near the truth the criterion is quadratic: Gauss–Newton steps lead to the
+estimate, and the derivatives there give the standard deviations that a fit reports. Those at the truth would be twice
+as large: a bias of the steering that is not estimated affects all parameters, with the opposite sign in each bend.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SEEDS = range(12)
 PLANT_NOISE = 0.03
-"""That `identify` finds on such drives, of a plant without errors of its own."""
+"""Plant noise that `identify` finds on such drives of a plant without errors."""
 
 
 def winding() -> Scenario:
@@ -47,9 +47,9 @@ def winding() -> Scenario:
 
 
 def calc_errors(search: Search, seed: int) -> np.ndarray:
-    """(p,) errors of the estimates in their standard deviations, the file's values off by their own.
+    """(p,) errors of the estimates in standard deviations. The file's values have random errors of their own σ.
 
-    Of all but the steering's offset, whose true value is the drawn bias.
+    Without the offset of the steering, whose true value is the drawn bias.
     """
     free = np.ones(len(search.parameters), bool)
     precision = np.diag(1.0 / search.sigma**2)
@@ -66,8 +66,8 @@ def calc_errors(search: Search, seed: int) -> np.ndarray:
     return search.theta[kept] / [found[k].sigma / found[k].value for k in kept]
 
 
-def test_parameters_of_cars() -> None:
-    """Standard deviations are right to a fifth; of one parameter, twelve drives show it to another fifth only."""
+def test_errors_of_identified_parameters_are_consistent_with_sigma() -> None:
+    """σ is right to a quarter over all parameters; twelve drives allow only wider bounds for a single parameter."""
     file = without_smoothing(prototype_file())
     names = "mass", "inertia.yaw", "front.tyre_stiffness", "rear.tyre_stiffness"
     errors = []

@@ -1,4 +1,4 @@
-"""New values into the text of a configuration."""
+"""Writing new values into the text of a configuration."""
 
 import dataclasses
 import re
@@ -20,7 +20,7 @@ def changes_of(parameters):
 
 
 @pytest.mark.parametrize("text", [TEXT, FERRARI], ids=["hard points", "handbook"])
-def test_what_is_written_is_read_again(text):
+def test_written_values_are_read_again(text):
     file = with_defaults(settings.loads(text, File))
     parameters = choose("*", file)
     new = apply(file, parameters, changes_of(parameters))
@@ -30,7 +30,7 @@ def test_what_is_written_is_read_again(text):
         assert p.get(read) == pytest.approx(p.get(new), rel=1e-5), p.name
 
 
-def test_everything_else_stays():
+def test_writing_a_value_changes_no_other_line():
     file = prototype_file()
     new = apply(file, [PARAMETERS["front.spring"]], [0.1])
     before, after = TEXT.splitlines(), edit(TEXT, list(find_edits(file, new))).splitlines()
@@ -38,7 +38,7 @@ def test_everything_else_stays():
     assert different == [("    spring: {stiffness: 52 kN/m}", "    spring: {stiffness: 57.4689 kN/m}")]
 
 
-def test_an_offset_of_the_steering_keeps_its_unit():
+def test_the_steering_offset_keeps_its_unit():
     text = TEXT.replace("offset: 0      ", "offset: 2 mm   ", 1)
     file = settings.loads(text, File)
     new = apply(file, [PARAMETERS["steering.offset"]], [1e-3])
@@ -62,7 +62,7 @@ def test_a_comment_keeps_its_column():
         ("c: 1 m\n", "a: {b: 2 m}\nc: 1 m\n"),
     ],
 )
-def test_what_is_missing_is_added(text, wanted):
+def test_missing_keys_are_added(text, wanted):
     assert edit(text, [Edit(("a", "b"), (2.0,), "m")]) == wanted
 
 
@@ -71,7 +71,7 @@ def test_several_numbers_keep_their_unit():
     assert edit("a: [1 m, 2 m]\n", [Edit(("a",), (3.0, 4.0), "")]).startswith("a: [3")
 
 
-def test_what_a_handbook_leaves_to_its_defaults_is_as_it_was_found():
+def test_default_values_of_a_handbook_car_are_written_as_identified():
     left_out = r"^ +(inertia|roll_stiffness|wheel_inertia|unsprung_mass):.*\n"
     text = re.sub(left_out, "", FERRARI, flags=re.MULTILINE)
     assert text.count("\n") == FERRARI.count("\n") - 5

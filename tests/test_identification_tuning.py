@@ -1,4 +1,4 @@
-"""Tuning begins with what drives show, leaves what they do not excite, and keeps only what holds elsewhere."""
+"""Tuning starts from the noise that samples show, leaves unexcited parameters, and keeps only validated values."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ from vehicled.simulation.scenario import DriveInputs, Scenario
 
 SPEED = SETTINGS["vehicle_speed.noise"]
 TRUE = {"gyro.noise": 0.002, "accel.noise": 0.05, "vehicle_speed.noise": 0.03}
-"""Of the simulated sensors."""
+"""Noise of the simulated sensors."""
 
 
 def samples(values, period: float = 0.01, channel: str = "vehicle.speed") -> Channels:
@@ -47,18 +47,18 @@ def braking(count: int) -> np.ndarray:
     return 20.0 + 3.0 * np.sin(2.0 * t)
 
 
-def test_samples_show_their_noise_beside_what_the_car_does():
+def test_noise_of_samples_is_separated_from_the_motion_of_the_car():
     noise = 0.03 * np.random.default_rng(0).standard_normal(3000)
     assert calc_sample_variance([samples(braking(3000) + noise)], SPEED) == pytest.approx(0.03**2, rel=0.1)
-    noise[::500] += 30.0  # a few that are no noise
+    noise[::500] += 30.0  # a few outliers
     assert calc_sample_variance([samples(braking(3000) + noise)], SPEED) == pytest.approx(0.03**2, rel=0.2)
 
 
-def test_samples_that_do_not_show_noise_are_no_start():
+def test_samples_without_visible_noise_give_no_start():
     assert calc_sample_variance([samples(np.full(3000, 7.0))], SPEED) is None
     assert calc_sample_variance([samples(braking(50))], SPEED) is None
     assert calc_sample_variance([samples(braking(3000), channel="imu.ax")], SPEED) is None
-    # The teeth of a ring are no white noise.
+    # Errors by the teeth of a ring are not white.
     assert SETTINGS["wheel_angles.noise"].channels == ()
 
 
@@ -69,7 +69,7 @@ def motion(speed, yaw_rate) -> DriveMotion:
     return DriveMotion(t, *as_array, np.ones((count, 4)))
 
 
-def test_what_a_drive_does_not_excite_is_named():
+def test_parameters_that_a_drive_does_not_excite_are_named():
     parameters = list(NOISE.values())
     straight = find_unexcited(parameters, [motion(20.0, 0.001)])
     assert {"plant.yaw", "plant.roll", "unmodelled.lateral", "unmodelled.yaw"} <= straight.keys()
@@ -87,7 +87,7 @@ def test_what_a_drive_does_not_excite_is_named():
 
 
 class HeldOut:
-    """A drive on which the noise of sensors and model, in multiples of the right one, is worth so much."""
+    """A held-out drive on which each change of noise improves the prediction by its `worth`."""
 
     def __init__(self, **worth: float) -> None:
         self.file = prototype_file(tuning=True)
@@ -103,7 +103,7 @@ class HeldOut:
 
     def validate(self, file) -> PredictionError:
         gained = sum(w for n, w in self.worth.items() if NOISE[n].get(file) != NOISE[n].get(self.file))
-        # The few positions get worse by what changes of the model make of them.
+        # Changes of the model's noise make the prediction of the few positions worse.
         model = any(NOISE[n].get(file) != NOISE[n].get(self.file) for n in self.worth if n not in OF_SENSORS)
         return PredictionError(
             {
@@ -120,7 +120,7 @@ def identified(estimate: FitResult) -> set[str]:
     return {f.parameter.name for f in estimate.found if f.identified}
 
 
-def test_noise_that_holds_is_kept():
+def test_noise_that_improves_the_prediction_is_kept():
     held_out = HeldOut(gyro__noise=0.1, plant__yaw=0.1)
     estimate, before, after, choices = held_out.keep()
     assert (choices, identified(estimate)) == (0, {"gyro.noise", "plant.yaw"})
@@ -130,7 +130,7 @@ def test_noise_that_holds_is_kept():
 
 @pytest.mark.parametrize("yaw", [-0.2, 2.0])
 def test_noise_of_sensors_is_kept_without_that_of_the_model(yaw):
-    """Which makes all of it worse, or only positions, which are few."""
+    """The noise of the model makes the whole prediction worse, or only that of the few positions."""
     held_out = HeldOut(gyro__noise=0.1, plant__yaw=yaw)
     estimate, before, after, choices = held_out.keep()
     assert (choices, identified(estimate)) == (1, {"gyro.noise"})
@@ -149,7 +149,7 @@ def test_nothing_is_kept_that_makes_another_drive_worse():
     assert dataclasses.asdict(after) == dataclasses.asdict(before)
 
 
-def test_noise_at_the_least_that_is_chosen_is_said():
+def test_noise_at_its_lower_bound_is_reported():
     file = prototype_file()
 
     def found(name: str, factor: float) -> FoundParameter:
@@ -170,7 +170,7 @@ def turns():
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [5.0, 0.2])
 @pytest.mark.parametrize("name", TRUE)
-def test_noise_that_is_given_wrongly_by_far_is_found(turns, name, factor):
+def test_noise_is_found_from_values_that_are_far_off(turns, name, factor):
     parameters = choose("*.noise,plant.yaw,plant.roll,unmodelled.lateral", prototype_file(tuning=True), NOISE)
     wrong = apply(prototype_file(tuning=True), [NOISE[name]], [np.log(factor)])
     seen = observe(configure(wrong, TEXT), ScoredDrive(turns, frozenset()))
@@ -188,7 +188,7 @@ def test_noise_that_is_given_wrongly_by_far_is_found(turns, name, factor):
 
 
 @pytest.mark.slow
-def test_what_is_not_excited_keeps_its_value():
+def test_a_parameter_that_is_not_excited_keeps_its_value():
     steps = drive(
         prototype_file(), Scenario(duration=6.0, initial=InitialMotion(speed=20.0), inputs=DriveInputs())
     )
@@ -206,8 +206,8 @@ def test_what_is_not_excited_keeps_its_value():
 
 
 @pytest.mark.slow
-def test_the_same_noise_is_found_wherever_the_file_begins():
-    """From a third and from three times what samples show."""
+def test_the_same_noise_is_found_from_different_values_of_the_file():
+    """The files have a third of the prototype's noise, and three times as much."""
     steps = drive(prototype_file(), mixed(14.0))
     values = []
     for factor in (1 / 3, 3.0):

@@ -16,7 +16,7 @@ FITTED = {"mass": 0.1, "front.friction": -0.1, "rear.friction": -0.2, UNKNOWN: 0
 
 
 class Bench:
-    """Fits that always find the same, and a held-out drive of a known car."""
+    """Fits with fixed results, and a held-out drive of a known car."""
 
     def __init__(self, truth: dict[str, float]):
         self.file = prototype_file()
@@ -42,7 +42,7 @@ class Bench:
     def validate(self, file) -> PredictionError | None:
         off = [PARAMETERS[n].get(file) / PARAMETERS[n].get(self.truth) - 1.0 for n in NAMES]
         if off[NAMES.index("rear.friction")] < -0.25:
-            return None  # it spins
+            return None  # the car spins
         return PredictionError({"imu.gyro": SensorError(count=10, likelihood=sum(x * x for x in off))})
 
     def run(self):
@@ -53,7 +53,7 @@ def identified(estimate: FitResult) -> set[str]:
     return {f.parameter.name for f in estimate.found if f.identified}
 
 
-def test_what_is_better_is_kept():
+def test_estimates_that_improve_the_prediction_are_kept():
     bench = Bench({"mass": 0.1, "front.friction": -0.1, "rear.friction": -0.2})
     estimate, before, after, choices = bench.run()
     assert choices == 0
@@ -63,8 +63,8 @@ def test_what_is_better_is_kept():
 
 
 @pytest.mark.parametrize("rear", [0.05, 0.2])
-def test_the_one_to_blame_is_left_and_said(rear):
-    """Also when the filter gets lost with it."""
+def test_a_parameter_that_makes_the_prediction_worse_is_left_and_reported(rear):
+    """Also if the filter diverges with it."""
     bench = Bench({"mass": 0.1, "front.friction": -0.1, "rear.friction": rear})
     estimate, before, after, choices = bench.run()
     assert choices == 1
@@ -80,7 +80,7 @@ def test_the_one_to_blame_is_left_and_said(rear):
     assert estimate.passes == 6
 
 
-def test_nothing_may_be_left_over():
+def test_all_parameters_may_be_left():
     bench = Bench({"mass": -0.2, "front.friction": 0.2, "rear.friction": 0.1})
     estimate, before, after, choices = bench.run()
     assert choices == 3

@@ -1,4 +1,4 @@
-"""From forces to parameters: a mechanism is driven, its motion recorded, and its parameters identified from that."""
+"""Whole identification: a mechanism is driven, its motion is recorded, and its parameters are identified."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ FRICTION = """
 
 @pytest.fixture(scope="module")
 def recorded():
-    """A motion by forward dynamics under torques at both joints, and these."""
+    """A motion by forward dynamics under torques at both joints, and these torques."""
     m = mechanism(ARM.replace("FRICTION", FRICTION))
     stepper = make_stepper("matrix_r", "runge_kutta_4")
     joints = [m.index("shoulder"), m.index("elbow")]
@@ -51,8 +51,8 @@ def recorded():
     return Motion(t, q, qd, qdd), np.array(drives)
 
 
-def test_inertia_springs_and_friction_of_a_driven_arm(recorded):
-    """The mechanism that identifies them has no friction."""
+def test_inertia_springs_and_friction_of_a_driven_arm_are_identified(recorded):
+    """The description used for identification has no friction."""
     motion, drives = recorded
     m = mechanism(ARM.replace("FRICTION", ""))
     columns = [ViscousFriction("shoulder"), CoulombFriction("elbow"), *spring_columns(m)]
@@ -70,7 +70,7 @@ def test_inertia_springs_and_friction_of_a_driven_arm(recorded):
     assert others == pytest.approx([0.8, 0.5, 90.0, 3.0], rel=1e-6)
 
 
-def test_noise_spreads_as_the_covariance_says(recorded):
+def test_the_spread_of_estimates_by_noise_agrees_with_their_covariance(recorded):
     motion, drives = recorded
     m = mechanism(ARM.replace("FRICTION", ""))
     regressor = Regressor(m, [ViscousFriction("shoulder"), CoulombFriction("elbow"), *spring_columns(m)])

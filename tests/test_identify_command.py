@@ -51,7 +51,7 @@ def other(folder) -> Path:
 
 @pytest.fixture(scope="module")
 def logs(folder) -> dict[str, Path]:
-    """Of which nothing is identified."""
+    """Logs for tests of checks, from which nothing is identified."""
     inputs = DriveInputs(rack=[(1.0, 0.0), (2.0, 0.004)], rear_torque=90.0)
     moving = Scenario(duration=10.5, initial=InitialMotion(speed=15.0), inputs=inputs)
     steps = drive(changed(), moving)
@@ -66,7 +66,7 @@ def logs(folder) -> dict[str, Path]:
 
 
 @pytest.mark.slow
-def test_a_file_with_what_was_found(sound, tmp_path, capsys):
+def test_identify_writes_a_file_with_the_identified_mass(sound, tmp_path, capsys):
     out = tmp_path / "found.yaml"
     arguments = ["--config", "prototype", "--parameters", "mass", "--output", str(out), "--json"]
     arguments += ["--plots", str(tmp_path / "plots")]
@@ -83,7 +83,7 @@ def test_a_file_with_what_was_found(sound, tmp_path, capsys):
     assert validation["left_because_of_it"] == 0
     for name in ("parameters", "prediction"):
         assert (tmp_path / "plots" / f"{name}.png").stat().st_size > 5000
-    # All else is as it was, comments too.
+    # All other lines are unchanged, comments included.
     shipped = settings.config_path("prototype").read_text(encoding="utf-8").splitlines()
     different = [
         b for a, b in zip(shipped, out.read_text(encoding="utf-8").splitlines(), strict=True) if a != b
@@ -104,7 +104,7 @@ def test_a_file_with_what_was_found(sound, tmp_path, capsys):
         ("sound", ["--output", "/nowhere/at/all.yaml"], ["no such folder"]),
     ],
 )
-def test_bad_input_is_one_line(logs, capsys, log, arguments, words):
+def test_bad_input_is_an_error_of_one_line(logs, capsys, log, arguments, words):
     arguments = [str(logs.get(a, a)) for a in arguments]
     assert main(["identify", str(logs[log]), "--config", "prototype", *arguments]) == 2
     *_, line = capsys.readouterr().err.splitlines()
@@ -130,7 +130,7 @@ def test_signals_are_mapped_to_channels(logs, folder, capsys):
 
 
 @pytest.mark.slow
-def test_a_table_for_people_from_two_logs_and_another_to_compare_on(sound, again, other, tmp_path, capsys):
+def test_identify_prints_a_table_for_two_logs_and_one_for_validation(sound, again, other, tmp_path, capsys):
     out = tmp_path / "found.yaml"
     arguments = ["--validate", str(other), "--parameters", "mass,antenna.z", "--output", str(out)]
     assert main(["identify", str(sound), str(again), "--config", "prototype", *arguments]) == 0
@@ -144,7 +144,7 @@ def test_a_table_for_people_from_two_logs_and_another_to_compare_on(sound, again
 
 
 @pytest.mark.slow
-def test_noise_is_written_where_it_was(again, tmp_path, capsys):
+def test_tune_writes_noise_in_its_place(again, tmp_path, capsys):
     out, given = tmp_path / "tuned.yaml", tmp_path / "given.yaml"
     text = settings.config_path("prototype").read_text(encoding="utf-8")
     assert text.count("noise: 0.0023 rad/s") == 1
@@ -155,13 +155,13 @@ def test_noise_is_written_where_it_was(again, tmp_path, capsys):
     assert "after: better" in said
     assert "plant noise, which stays" not in said
     noise = settings.load(out, File).sensors.imu.gyroscopes.noise
-    assert noise == pytest.approx(0.002, rel=0.4)  # the sensor's; with what a wrong mass adds
+    assert noise == pytest.approx(0.002, rel=0.4)  # that of the sensor, and more by a wrong mass
     (row,) = (line.split() for line in said.splitlines() if line.startswith("gyro.noise"))
     assert float(row[2]) == pytest.approx(noise, rel=1e-4)
 
 
 @pytest.mark.slow
-def test_noise_of_a_log(sound, tmp_path, capsys):
+def test_tune_finds_the_noise_of_a_log(sound, tmp_path, capsys):
     out = tmp_path / "tuned.yaml"
     arguments = [
         "--parameters",
@@ -173,10 +173,10 @@ def test_noise_of_a_log(sound, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "after: better" in said
     noise = settings.load(out, File).sensors.imu.gyroscopes.noise
-    assert noise == pytest.approx(0.002, rel=0.25)  # with what a wrong mass adds
+    assert noise == pytest.approx(0.002, rel=0.25)  # and more by a wrong mass
 
 
-def test_no_log_and_no_such_log(capsys):
+def test_a_missing_argument_or_log_is_an_error(capsys):
     assert main(["identify", "--config", "prototype"]) == 2
     assert "LOG" in capsys.readouterr().err
     assert main(["tune", "nowhere.csv", "--config", "prototype"]) == 2
@@ -192,20 +192,20 @@ def test_parameters_are_listed_with_their_deviations(capsys, command, name):
 
 
 def test_figures_of_a_handbook_car_are_listed_with_their_keys_and_units(capsys):
-    """A ride frequency was a spring rate without a unit, a cornering stiffness a slip stiffness in N."""
+    """Before, a ride frequency was listed as a spring rate without a unit, a cornering stiffness as one in N."""
     assert main(["identify", "--config", "hatchback", "--list"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     listed = {words[0]: (words[1], words[3]) for words in lines if words[1].startswith("(")}
     assert {name: found for name, found in listed.items() if name.startswith("rear.")} == {
         "rear.spring": ("(ride_frequency)", "Hz"),
-        "rear.damper": ("(damping_ratio)", "rear"),  # none, so that the meaning follows
+        "rear.damper": ("(damping_ratio)", "rear"),  # no unit: the next word is the meaning
         "rear.anti_roll_bar": ("(roll_stiffness)", "N·m/rad"),
         "rear.tyre_stiffness": ("(cornering_stiffness)", "N/rad"),
     }
 
 
 @pytest.mark.parametrize(("car", "unit"), [("hatchback", "rad"), ("prototype", "m")])
-def test_the_unit_of_the_steering_offset_is_that_of_what_is_measured(car, unit, capsys):
+def test_the_unit_of_the_steering_offset_is_that_of_the_measured_quantity(car, unit, capsys):
     assert main(["identify", "--config", car, "--list"]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("steering.offset")]
     assert line.split()[2] == unit

@@ -47,7 +47,7 @@ def arm() -> Mechanism:
 @pytest.mark.parametrize(
     ("noise", "rate_error", "acceleration_error"), [(0.0, 1e-5, 1e-3), (1e-4, 0.005, 0.03)]
 )
-def test_rates_and_accelerations_of_noisy_samples(noise, rate_error, acceleration_error):
+def test_rates_and_accelerations_of_noisy_samples_are_accurate(noise, rate_error, acceleration_error):
     random = np.random.default_rng(0)
     t = np.linspace(0.0, 5.0, 1001) + 1e-4 * random.uniform(-1.0, 1.0, 1001)
     w = np.array([6.0, 9.0])
@@ -65,11 +65,11 @@ def test_a_coordinate_at_rest_has_no_rate():
     assert found.zd == pytest.approx(0.0, abs=1e-12)
 
 
-def test_pieces_of_a_run_are_smoothed_by_themselves():
-    """Without samples for half of the time, knots of one spline would be as far apart as the pause is long."""
+def test_pieces_of_a_run_are_smoothed_separately():
+    """With one spline over a pause, its knots would be as far apart as the pause is long."""
     t = np.arange(0.0, 8.0, 0.004)
     t = t[(t < 2.0) | (t > 6.0)]
-    t = t[(t < 1.0) | (t > 1.2) | (np.abs(t - 1.1) < 0.02)]  # a piece of ten samples counts for nothing
+    t = t[(t < 1.0) | (t > 1.2) | (np.abs(t - 1.1) < 0.02)]  # a piece of ten samples is not used
     found = smooth(t, np.sin(6.0 * t)[:, None])
     there = t[found.used]
     assert len(there) > 800
@@ -81,7 +81,7 @@ def test_pieces_of_a_run_are_smoothed_by_themselves():
     ("t", "words"),
     [(np.arange(10.0), "at least 20"), (np.array([*range(30), 28.0]), "increasing.*28 s after 29 s")],
 )
-def test_samples_that_cannot_be_smoothed(t, words):
+def test_samples_that_cannot_be_smoothed_are_refused(t, words):
     with pytest.raises(UsageError, match=words):
         smooth(t, np.zeros((len(t), 1)))
 
@@ -103,7 +103,7 @@ def test_the_numbers_of_the_file_follow_from_the_unknowns(name):
 
 
 def test_estimates_are_within_their_standard_deviations():
-    """Masses of a five-bar linkage, moved by a controller in forward dynamics, each run with masses of its own."""
+    """Masses of a five-bar linkage, moved by a controller in forward dynamics; each run has other masses."""
     mechanism = shipped("five_bar")
     unknowns = make_unknowns(mechanism)
     random = np.random.default_rng(7)
@@ -123,7 +123,7 @@ def test_estimates_are_within_their_standard_deviations():
     assert np.abs(errors).max() < 4.0
 
 
-def test_a_pause_in_a_log_leaves_what_is_found_as_it_was():
+def test_estimates_from_a_log_with_a_pause_are_accurate():
     mechanism = shipped("five_bar")
     unknowns = make_unknowns(mechanism)
     run = record(mechanism, 0, duration=9.0)
@@ -152,7 +152,7 @@ PENDULUM_TRUTH = np.array([1.0, 1.3, 0.1])
 
 
 def swing(seed: int, duration: float = 4.0) -> Recorded:
-    """By Lagrange's equations of two uniform bars of 1 m, a torque at the upper one; encoders at both."""
+    """A run by Lagrange's equations of two uniform bars of 1 m, with torque at the upper one and encoders at both."""
     random = np.random.default_rng(seed)
     upper, lower, damping = PENDULUM_TRUTH
     sizes, rates, phases = (
@@ -182,10 +182,10 @@ def swing(seed: int, duration: float = 4.0) -> Recorded:
     return Recorded(f"seed {seed}", t, motion + 1e-4 * random.normal(size=motion.shape), forces)
 
 
-def test_a_double_pendulum_has_its_masses():
-    """They came out 3 to 9 % too small: noise of accelerations was taken for motion.
+def test_the_masses_of_a_double_pendulum_are_found():
+    """Before, they were 3 to 9 % too small, because noise of accelerations was taken for motion.
 
-    Nor does the equation of the lower bar, which nothing drives and a bar without mass meets best, take it to zero.
+    The lower bar is not driven: its equation is met best without mass, but must not reduce its mass to zero.
     """
     unknowns = make_unknowns(Mechanism.parse(PENDULUM))
     found = estimate(unknowns, [calc_equations(unknowns, swing(0))])
@@ -197,8 +197,8 @@ def test_a_double_pendulum_has_its_masses():
     assert not any(note.startswith("b: ") for note in found.notes)
 
 
-def test_at_rest_a_coordinate_without_forces_says_nothing():
-    """The lower bar hangs, and rounding in its equation took its mass to 12 g."""
+def test_a_coordinate_without_forces_at_rest_determines_nothing():
+    """The lower bar hangs. Before, rounding in its equation reduced its mass to 12 g."""
     unknowns, t = make_unknowns(Mechanism.parse(PENDULUM)), np.arange(0.0, 1.0, 0.01)
     runs = []
     for angle in np.radians([-30.0, -60.0, -10.0]):
@@ -206,7 +206,7 @@ def test_at_rest_a_coordinate_without_forces_says_nothing():
         forces[:, 0] = (0.5 + 1.3) * 9.81 * np.cos(angle)
         runs.append(calc_equations(unknowns, Recorded("rest", t, z, forces)))
     found = {row.quantity.name: row for row in estimate(unknowns, runs).quantities}
-    # Known is what half of the upper and all of the lower weigh, and with it the lower better than the upper.
+    # The sum of half the upper and the whole lower mass is determined, and by this the lower better than the upper.
     assert found["upper.mass"].value == 1.0
     assert found["lower.mass"].value == pytest.approx(1.3, abs=0.01)
     assert found["lower.mass"].sigma == pytest.approx(0.5 * 0.3, abs=0.01)
@@ -225,8 +225,8 @@ def test_errors_of_double_pendulums_are_as_large_as_their_standard_deviations():
     assert np.abs(np.mean(errors, axis=0)).max() < 3.0 / np.sqrt(24.0)
 
 
-def test_errors_that_last_count_as_less_information():
-    """Of forces: the same for eight samples each, they leave standard deviations √8 as large."""
+def test_lasting_errors_count_as_less_information():
+    """Errors of forces that last for eight samples make standard deviations √8 times as large."""
     mechanism, random = shipped("five_bar"), np.random.default_rng(3)
     unknowns = make_unknowns(mechanism)
     run = calc_equations(unknowns, record(mechanism, 0, duration=6.0, force_noise=0.0))
@@ -242,8 +242,8 @@ def test_errors_that_last_count_as_less_information():
     assert np.mean(long / brief) == pytest.approx(np.sqrt(8.0), rel=0.3)
 
 
-def test_what_cannot_be_identified_is_named(arm):
-    """Of an arm about a fixed axis only its first moments and its inertia about the axis matter."""
+def test_parameters_that_cannot_be_identified_are_named(arm):
+    """Only the first moments and the inertia about the axis of an arm on a fixed axis affect its motion."""
     unknowns = make_unknowns(arm)
     found = estimate(unknowns, [calc_equations(unknowns, record(arm, 3, reach=0.8, stiffness=100.0))])
     rows = {row.quantity.name: row for row in found.quantities}
@@ -262,7 +262,7 @@ def test_what_cannot_be_identified_is_named(arm):
         assert abs(c.value - c.prior) < 4.0 * c.sigma, c.text  # the file is the truth
 
 
-def test_an_arm_on_a_vertical_axis_has_no_weight():
+def test_without_gravity_no_motion_determines_the_centre_of_mass_of_an_arm():
     unknowns = make_unknowns(level := Mechanism.parse(ARM.replace("gravity: 0 -9.81 m/s²\n", "")))
     found = estimate(unknowns, [calc_equations(unknowns, record(level, 3, reach=0.8, stiffness=100.0))])
     rows = {row.quantity.name: row for row in found.quantities}
@@ -285,7 +285,7 @@ independent: [theta]
 
 
 def test_dry_friction_is_identified_beside_a_damper_and_written():
-    """The file has half of it."""
+    """The file has half of the true friction."""
     mechanism = Mechanism.parse(RUBBING)
     run = record(mechanism, 2, reach=0.8, stiffness=100.0)
     text = RUBBING.replace("friction: 0.8", "friction: 0.4").replace("damping: 0.3", "damping: 0.4")
@@ -312,7 +312,7 @@ def test_a_motion_that_is_too_small_determines_less_than_the_file():
     assert all(row.reason == "the motion does not determine it better than the file" for row in left)
 
 
-def test_what_is_written_keeps_units_and_comments(arm):
+def test_the_written_file_keeps_units_and_comments(arm):
     unknowns = make_unknowns(arm)
     found = estimate(unknowns, [calc_equations(unknowns, record(arm, 4, reach=0.8, stiffness=100.0))])
     text = write(ARM, found.quantities, "a.csv")
@@ -335,7 +335,7 @@ def test_what_is_written_keeps_units_and_comments(arm):
 
 @pytest.mark.parametrize("thin", [(0.0, 0.0, 0.3), (0.0, 0.2, 0.7)], ids=["rod", "plate"])
 def test_thin_bodies_are_written_and_read_again(thin):
-    """Rounded to six digits, their moments of inertia are a little beyond what bodies have as often as not."""
+    """Rounded to six digits, their moments of inertia are often slightly infeasible."""
     random = np.random.default_rng(5)
     for _ in range(3):
         axes = np.linalg.qr(random.normal(size=(3, 3)))[0]
@@ -365,7 +365,7 @@ def logs(tmp_path_factory):
     return [write_log(folder / f"{k}.csv", mechanism, record(mechanism, k)) for k in (1, 2)]
 
 
-def test_a_new_file_with_standard_deviations(logs, tmp_path, capsys):
+def test_identify_writes_a_file_with_standard_deviations(logs, tmp_path, capsys):
     out = tmp_path / "found.yaml"
     arguments = ["--mechanism", "five_bar", "--output", str(out)]
     assert main(["identify", str(logs[0]), *arguments, "--validate", str(logs[1]), "--json"]) == 0
@@ -412,7 +412,7 @@ T = [f"{0.01 * k:.2f}" for k in range(40)]
         ("t,theta1,theta2,theta1.force", "0,3.1,1", ["--output", "/no/such/a.yaml"], ["no such folder"]),
     ],
 )
-def test_bad_logs_are_one_line(tmp_path, capsys, header, row, arguments, words):
+def test_bad_logs_are_errors_of_one_line(tmp_path, capsys, header, row, arguments, words):
     log = tmp_path / "log.csv"
     timed = header.startswith("t,")
     log.write_text("\n".join([header, *(f"{t},{row}" if timed else f"{row}" for t in T)]) + "\n")
@@ -422,7 +422,7 @@ def test_bad_logs_are_one_line(tmp_path, capsys, header, row, arguments, words):
         assert word in line
 
 
-def test_mechanisms_that_cannot_be_identified(logs, capsys):
+def test_mechanisms_that_cannot_be_identified_are_errors(logs, capsys):
     assert main(["identify", "--mechanism", "five_bar"]) == 2
     assert "LOG is missing" in capsys.readouterr().err
     assert main(["identify", str(logs[0]), "--mechanism", "suspension_corner"]) == 2
@@ -442,7 +442,7 @@ def test_a_mechanism_that_cannot_move_has_nothing_to_identify(tmp_path, capsys):
     assert f"vehicled: {path}: no degree of freedom: expected" in capsys.readouterr().err
 
 
-def test_a_log_of_a_header_alone_has_no_samples(tmp_path, capsys):
+def test_a_log_with_only_a_header_is_an_error(tmp_path, capsys):
     log = tmp_path / "log.csv"
     log.write_text("t,theta,theta.force\n")
     assert main(["identify", str(log), "--mechanism", "four_bar"]) == 2
@@ -459,7 +459,7 @@ def test_a_coordinate_without_a_force_is_not_driven(tmp_path, capsys):
 
 
 def test_a_value_that_no_sensor_can_have_is_named_and_left_out(logs, tmp_path, capsys):
-    """Its square is infinite, and there was no spline through it."""
+    """Its square is infinite. Before, no spline could be fitted to it."""
     lines = logs[0].read_text(encoding="utf-8").splitlines()
     t, _, *rest = lines[100].split(",")
     lines[100] = ",".join([t, "1e300", *rest])
@@ -472,8 +472,8 @@ def test_a_value_that_no_sensor_can_have_is_named_and_left_out(logs, tmp_path, c
     assert f"{log}: 1 of {len(whole.t)} rows have no number in theta1 (1), and are left out\n" in shown
 
 
-def test_a_log_counts_once(logs, tmp_path, capsys):
-    """Twice, it would make standard deviations √2 too small, and it validates whatever was found from it."""
+def test_a_log_that_is_given_twice_is_refused(logs, tmp_path, capsys):
+    """Twice the same log would make standard deviations too small by √2, or would validate its own estimates."""
     again = tmp_path / "again.csv"
     again.symlink_to(logs[0])
     for arguments in ([logs[0], again], [logs[0], logs[1], "--validate", logs[1]]):
@@ -481,7 +481,7 @@ def test_a_log_counts_once(logs, tmp_path, capsys):
         assert f"{arguments[-1]}: given twice; expected each log once" in capsys.readouterr().err
 
 
-def test_a_log_for_comparison_has_forces(logs, tmp_path, capsys):
+def test_a_log_for_validation_needs_forces(logs, tmp_path, capsys):
     mechanism, still = shipped("five_bar"), tmp_path / "still.csv"
     run = read_motion(logs[1], mechanism)
     write_log(still, mechanism, replace(run, forces=0.0 * run.forces))

@@ -1,4 +1,4 @@
-"""`vehicled identify --mechanism`: rigid bodies, wherever the drawing has its origin, and what of them stays."""
+"""`vehicled identify --mechanism`: rigid bodies with any origin of their axes, and parameters not determined."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ PLACES = {"": (0.0, 0.0), "p": (0.3, -0.4), "q": (0.75, -0.6), "u": (0.16, -0.19
 
 
 def draw_plates(origin: tuple[float, float]) -> Mechanism:
-    """Two plates, one hinged to the other, drawn with the ground's hinge at this place, m."""
+    """Two plates, one hinged to the other, drawn with the ground's hinge at `origin`, m."""
     places = {
         f"{name}{axis}": value + shift
         for name, place in PLACES.items()
@@ -64,14 +64,14 @@ def draw_plates(origin: tuple[float, float]) -> Mechanism:
 
 
 def find_changed(truth: Mechanism, changed: Mechanism, **options: float) -> UnknownsEstimate:
-    """By the file of another mechanism from a run of the true one."""
+    """Estimate from a run of the true mechanism, with the file of a changed one."""
     unknowns = make_unknowns(changed)
     return estimate(unknowns, [calc_equations(unknowns, record(truth, 3, **options))])
 
 
 @pytest.mark.parametrize("centre", ["0 0", "0.2 0.4", "7 -3"])
-def test_the_mass_of_a_body_that_only_translates_is_found_wherever_its_centre_is(centre):
-    """Where that is and its inertia have no effect, and neither does it on what is known of the mass."""
+def test_the_mass_of_a_body_that_only_translates_is_found_for_any_centre_of_mass(centre):
+    """Centre of mass and inertia have no effect on the motion, and must not affect the prior of the mass."""
     text = PARALLELOGRAM.format(centre=centre)
     heavy = Mechanism.parse(text.replace("mass: 2 kg", "mass: 2.4 kg"))
     found = find_changed(Mechanism.parse(text), heavy, stiffness=300.0)
@@ -85,8 +85,8 @@ def test_the_mass_of_a_body_that_only_translates_is_found_wherever_its_centre_is
     assert found.after < 0.3 * found.before
 
 
-def test_a_body_without_inertia_is_known_alike_wherever_its_centre_is():
-    """What is left of its moments about the origin is rounding, and no size that its centre is known by."""
+def test_prior_deviations_of_a_body_without_inertia_do_not_depend_on_its_centre():
+    """Its central moments are rounding errors, and must not determine the prior deviation of its centre."""
     deviations = []
     for centre in ("0 0", "0.2 0.4", "7 -3"):
         text = PARALLELOGRAM.format(centre=centre).replace("0.1 kg·m²", "0 kg·m²")
@@ -96,8 +96,8 @@ def test_a_body_without_inertia_is_known_alike_wherever_its_centre_is():
     assert deviations[2] == pytest.approx(deviations[0])
 
 
-def test_what_no_motion_determines_keeps_the_values_of_the_file():
-    """Of carts on a rail all but their masses, which the file has 20 % too large and 10 % too small."""
+def test_parameters_that_no_motion_determines_keep_the_values_of_the_file():
+    """For carts on a rail these are all but the masses, which the file has 20 % too large and 8 % too small."""
     text = CARTS.replace("mass: 3 kg", "mass: 3.6 kg").replace("mass: 2.5 kg", "mass: 2.3 kg")
     found = find_changed(Mechanism.parse(CARTS), Mechanism.parse(text))
     rows = {row.quantity.name: row for row in found.quantities}
@@ -113,7 +113,7 @@ def test_what_no_motion_determines_keeps_the_values_of_the_file():
 
 
 @pytest.mark.parametrize("origin", [(30.0, -20.0), (-100.0, 60.0)])
-def test_what_is_found_does_not_depend_on_the_origin(origin):
+def test_estimates_do_not_depend_on_the_origin(origin):
     run = record(draw_plates((0.0, 0.0)), 3, stiffness=300.0)
     found = []
     for mechanism in (draw_plates((0.0, 0.0)), draw_plates(origin)):
@@ -136,7 +136,7 @@ def test_what_is_found_does_not_depend_on_the_origin(origin):
 
 
 def test_the_values_of_the_file_count_as_known_to_30_percent():
-    """Also the inertia of a body that is far from its axes' origin, which is no part of that about its centre."""
+    """Also the central inertia of a body that is far from the origin of its axes."""
     found = find_changed(draw_plates((0.0, 0.0)), draw_plates((5.0, 3.0)), stiffness=300.0)
     for row in found.quantities:
         if "center_of_mass" not in row.quantity.name:
@@ -146,7 +146,7 @@ def test_the_values_of_the_file_count_as_known_to_30_percent():
 
 @pytest.mark.slow
 def test_errors_of_plates_are_as_large_as_their_standard_deviations():
-    """Of base parameters, with masses and a spring that are not those of the file."""
+    """Errors of base parameters; the file has other masses and another spring than the truth."""
     truth, errors = draw_plates((0.0, 0.0)), []
     random = np.random.default_rng(5)
     for seed in range(6):

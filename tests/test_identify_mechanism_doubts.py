@@ -53,7 +53,7 @@ def identify(*arguments) -> int:
     ],
 )
 def test_a_log_in_other_units_is_refused(arm, arm_file, swing, tmp_path, capsys, time, angle, force, seems):
-    """The file's values predict its forces to 2 % where it is read in these units."""
+    """Read in the right units, its forces are predicted by the file's values to a few per cent."""
     log = tmp_path / "log.csv"
     write_log(log, arm, replace(swing, t=time * swing.t, z=angle * swing.z, forces=force * swing.forces))
     out = tmp_path / "out.yaml"
@@ -83,8 +83,8 @@ def test_one_coordinate_in_another_unit_is_named(tmp_path, capsys):
     assert f"{log}: theta1 seems to be in degrees: " in capsys.readouterr().err
 
 
-def test_times_in_another_unit_are_found_where_forces_do_not_show_it(arm, arm_file, swing, tmp_path, capsys):
-    """A slow motion's forces are those of its positions."""
+def test_times_in_another_unit_are_found_though_forces_do_not_show_it(arm, arm_file, swing, tmp_path, capsys):
+    """The forces of a slow motion depend on its positions only."""
     log = tmp_path / "log.csv"
     slow = replace(record(arm, 0, reach=0.1, stiffness=100.0))
     write_log(log, arm, replace(slow, t=1e3 * slow.t))
@@ -92,7 +92,7 @@ def test_times_in_another_unit_are_found_where_forces_do_not_show_it(arm, arm_fi
     assert "t seems to be in another unit than s: samples are 4 s apart" in capsys.readouterr().err
 
 
-def test_doubtful_logs_are_used_anyway(arm, arm_file, swing, tmp_path, capsys):
+def test_doubtful_logs_are_used_with_the_option_anyway(arm, arm_file, swing, tmp_path, capsys):
     log, out = tmp_path / "log.csv", tmp_path / "out.yaml"
     write_log(log, arm, replace(swing, z=np.degrees(swing.z)))
     assert identify(log, "--mechanism", arm_file, "--output", out, "--anyway", "--json") == 0
@@ -106,7 +106,7 @@ def test_doubtful_logs_are_used_anyway(arm, arm_file, swing, tmp_path, capsys):
 
 
 def test_forces_that_are_not_explained_are_refused(tmp_path, capsys):
-    """Friction as large as the forces, which the file does not have."""
+    """The log has friction as large as the other forces, and the file has none."""
     mechanism, log, out = shipped("five_bar"), tmp_path / "log.csv", tmp_path / "out.yaml"
     run = record(mechanism, 1)
     size = np.sqrt(np.mean(run.forces**2, axis=0))
@@ -123,8 +123,8 @@ def test_forces_that_are_not_explained_are_refused(tmp_path, capsys):
     assert re.search(r"theta1: 7\d % of its force is not explained", capsys.readouterr().out)
 
 
-def test_noise_of_the_forces_is_none_that_is_not_explained():
-    """As much noise as force leaves estimates that are uncertain, and right."""
+def test_noise_of_forces_does_not_count_as_unexplained_force():
+    """With as much noise as force, estimates are uncertain, but right."""
     mechanism = shipped("five_bar")
     found = estimate(
         make_unknowns(mechanism),
@@ -134,10 +134,10 @@ def test_noise_of_the_forces_is_none_that_is_not_explained():
     assert found.unexplained.max() < 0.1
 
 
-# -- what is not determined ---------------------------------------------------------------------------------------
+# -- parameters that are not determined ---------------------------------------------------------------------------
 
 
-def test_a_log_that_determines_nothing_leaves_the_file_as_it_is(arm, arm_file, swing, tmp_path, capsys):
+def test_a_log_that_determines_nothing_leaves_the_file_unchanged(arm, arm_file, swing, tmp_path, capsys):
     log, out = tmp_path / "log.csv", tmp_path / "out.yaml"
     write_log(log, arm, replace(swing, z=np.full_like(swing.z, 0.3), forces=np.ones_like(swing.forces)))
     assert identify(log, "--mechanism", arm_file, "--output", out) == 0
@@ -149,8 +149,8 @@ def test_a_log_that_determines_nothing_leaves_the_file_as_it_is(arm, arm_file, s
     assert out.read_text(encoding="utf-8") == ARM
 
 
-def test_a_mass_that_is_not_determined_keeps_its_value_and_its_error_counts():
-    """Masses are as far from the file as it says they may be, so that the crank's makes the others uncertain."""
+def test_a_mass_that_is_not_determined_keeps_its_value_and_adds_to_sigma_of_others():
+    """True masses differ from the file by up to 1.7 σ. The uncertain mass of the crank makes the others uncertain."""
     mechanism = shipped("four_bar")
     unknowns, random = make_unknowns(mechanism), np.random.default_rng(5)
     errors = []
@@ -174,7 +174,7 @@ def test_a_mass_that_is_not_determined_keeps_its_value_and_its_error_counts():
 
 @pytest.fixture(scope="module")
 def four_bars(tmp_path_factory) -> tuple[Path, Path, Path]:
-    """Two logs of a four-bar linkage that is lighter than its file says, and one of one that is as its file says."""
+    """Two logs of a four-bar linkage that is lighter than in its file, and one of a linkage as in its file."""
     folder, mechanism = tmp_path_factory.mktemp("logs"), shipped("four_bar")
     own = write_log(folder / "own.csv", mechanism, record(mechanism, 2))
     mechanism.set_parameters({"coupler.mass": 6.0, "rocker.mass": 4.0})
@@ -183,7 +183,7 @@ def four_bars(tmp_path_factory) -> tuple[Path, Path, Path]:
     return *lights, own
 
 
-def test_what_does_not_hold_on_another_log_keeps_the_values_of_the_file(four_bars, tmp_path, capsys):
+def test_estimates_that_do_not_hold_on_another_log_are_not_used(four_bars, tmp_path, capsys):
     light, another, own = four_bars
     out = tmp_path / "out.yaml"
     arguments = [light, "--mechanism", "four_bar", "--output", out]
@@ -204,6 +204,6 @@ def test_what_does_not_hold_on_another_log_keeps_the_values_of_the_file(four_bar
     assert out.read_bytes() != mechanism_path("four_bar").read_bytes()
 
 
-def test_a_missing_log_is_bad_usage(tmp_path, capsys):
+def test_a_missing_log_is_an_error(tmp_path, capsys):
     assert identify(tmp_path / "none.csv", "--mechanism", "four_bar") == 2
     assert f"{tmp_path / 'none.csv'}: No such file or directory" in capsys.readouterr().err

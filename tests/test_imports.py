@@ -1,4 +1,4 @@
-"""Who imports whom: the layers of the architecture, and what is in the memory of the daemon in the car."""
+"""Imports between modules: the layers of the architecture, and the modules that the daemon loads."""
 
 import ast
 import subprocess
@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("vehicled", "drivers", "replay")
 
 FACADE = "vehicled"
-"""Offers names of any row, each loaded when a user first asks for it. Itself it loads nothing, and within the project
-only its version is used: so it stands beside the rows, and every module may have it for a parent."""
+"""The package that offers names of any row to users, each loaded at its first use. It loads nothing by itself, and
+within the project only its version is used. So it belongs to no row, and every module may have it as a parent."""
 
 PLAIN = {
     FACADE,
@@ -70,7 +70,7 @@ ROWS = (
     "vehicled.cli",
     "vehicled.__main__",
 )
-"""Each may import what stands before it."""
+"""Each row may import the rows before it."""
 
 ONLY: dict[str, set[str]] = {
     "vehicled.symbolic": {"vehicled.trust"},
@@ -82,13 +82,13 @@ ONLY: dict[str, set[str]] = {
 
 WITHOUT_IO = ROWS[: ROWS.index("vehicled.estimator") + 1]
 IO = {"can", "mcap", "multiprocessing", "select", "serial", "signal", "socket", "threading", "time", "zmq"}
-"""What reads clocks or talks to anything outside the process."""
+"""Modules that read clocks or communicate with anything outside the process."""
 MEASURES_COMPILATION = ("vehicled.symbolic.cache", "time")
 
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """All of the project, read when the first test needs them: each worker imports this file."""
+    """All modules of the project, read only when a test needs them, because each worker imports this file."""
     found = {}
     for path in (p for package in PACKAGES for p in (ROOT / package).rglob("*.py")):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -135,16 +135,16 @@ def allowed(importing: str, imported: str) -> bool:
     return imported in PLAIN or ROWS.index(imported) < ROWS.index(importing)
 
 
-def test_every_module_has_its_row():
+def test_every_module_belongs_to_a_row():
     assert {row_of(module) for module in modules()} <= PLAIN | set(ROWS)
 
 
-def test_imports_only_point_to_rows_before():
+def test_modules_import_only_earlier_rows():
     assert {arrow: who for arrow, who in arrows().items() if not allowed(*arrow)} == {}
 
 
-def test_what_determines_the_code_of_a_car_is_in_its_hash():
-    """All rows up to the sources; they import each other and plain folders and modules, which are in it too."""
+def test_modules_that_determine_the_code_of_a_car_are_in_its_hash():
+    """These are all rows up to the sources, and the plain folders and modules that they import."""
     assert ROWS[: len(FOLDERS)] == tuple(f"vehicled.{folder}" for folder in FOLDERS)
     files = {path.stem for path in (ROOT / "vehicled").glob("*.py")}
     plain = {name.removeprefix("vehicled.") for name in PLAIN - {FACADE}}
@@ -166,7 +166,7 @@ def test_a_configuration_is_read_without_machine_code():
     assert {"llvmlite", "vehicled.vehicle.car"} & set(done.stdout.split()) == set()
 
 
-def test_within_the_project_names_come_from_their_homes():
+def test_modules_of_the_project_import_only_the_version_from_the_facade():
     asked = {
         alias.name
         for tree in modules().values()
@@ -178,7 +178,7 @@ def test_within_the_project_names_come_from_their_homes():
     assert asked == {"__version__"}
 
 
-def test_what_the_estimator_consists_of_has_no_input_or_output_and_no_clock():
+def test_modules_of_the_estimator_have_no_input_or_output_and_no_clock():
     found = {
         (module, imported.split(".")[0])
         for module, tree in modules().items()
@@ -202,17 +202,17 @@ def run(daemon):
 Daemon.run = run
 sys.exit(main(["run", "--config", sys.argv[1]]))
 """
-"""`vehicled run` up to its first status; its devices are not there."""
+"""`vehicled run` up to its first status, without devices."""
 
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory) -> set[str]:
-    """What `vehicled run` has imported once it runs."""
+    """Modules that `vehicled run` has imported at its first status."""
     folder = tmp_path_factory.mktemp("run")
     configuration = folder / "prototype.yaml"
     write_configuration("prototype", configuration, folder, folder, gnss_latency=0.0)
     command = [sys.executable, "-c", SHOW_MODULES, configuration]
-    for _ in range(2):  # the first may have to build the car
+    for _ in range(2):  # the first run may have to build the car
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
@@ -234,7 +234,7 @@ def test_the_daemon_imports_no_large_library_that_it_does_not_need(loaded):
     assert large & loaded == set()
 
 
-def test_a_public_class_name_stands_once() -> None:
+def test_every_public_class_name_is_defined_once() -> None:
     places = defaultdict(list)
     for module, tree in modules().items():
         for node in tree.body:
@@ -249,7 +249,7 @@ def test_no_file_is_longer_than_500_lines() -> None:
     assert long == {}
 
 
-def test_the_daemon_imports_nothing_that_builds_a_car_once_it_has_been_kept(loaded):
+def test_the_daemon_imports_nothing_that_builds_a_car_if_the_car_is_cached(loaded):
     builders = {
         *("vehicled.symbolic.graph", "vehicled.symbolic.llvm", "vehicled.symbolic.tangent"),
         *("vehicled.multibody.system", "vehicled.multibody.ali3p"),

@@ -33,11 +33,11 @@ def test_results_are_in_order_and_equal_jobs_are_run_once(executor):
     assert os.getpid() not in {row["process"] for row in rows}
 
 
-def test_no_jobs_are_no_results(executor):
+def test_no_jobs_give_no_results(executor):
     assert run_jobs(square, [], executor, print) == []
 
 
-def test_a_run_goes_on_from_its_file(tmp_path, executor):
+def test_a_run_is_resumed_from_its_file(tmp_path, executor):
     path = tmp_path / "rows.jsonl"
     first = run_resumable(square, [1, 2], executor, lambda _: None, Ledger(path, get_n, "a square"))
     path.write_text(path.read_text() + '{"n": 3, "squ')  # interrupted while it was written
@@ -53,13 +53,13 @@ def test_a_run_goes_on_from_its_file(tmp_path, executor):
 
 
 @pytest.mark.parametrize("name", ["Übung", "a\u2028b", "a\x85b", os.fsdecode(b"a\xff")])
-def test_any_name_of_a_file_can_be_in_a_row(tmp_path, name):
+def test_any_file_name_can_be_in_a_row(tmp_path, name):
     path = tmp_path / "rows.jsonl"
     Ledger(path, lambda row: row["log"], "a row").enter({"log": name})
     assert Ledger(path, lambda row: row["log"], "a row").missing([name]) == []
 
 
-def test_the_job_of_a_process_that_is_killed_is_done_by_another(tmp_path, executor):
+def test_the_job_of_a_killed_process_is_done_by_another(tmp_path, executor):
     rows = run_jobs(partial(jobs_rig.die_once, str(tmp_path)), range(8), executor, lambda _: None)
     assert [row["square"] for row in rows] == [n * n for n in range(8)]
     assert sorted(p.name for p in tmp_path.glob("3-*")) == ["3-0", "3-1"]
@@ -73,7 +73,7 @@ def test_a_job_that_kills_each_of_its_processes_is_an_error_after_the_others_are
     assert sorted(map(get_n, done)) == [0, 2]
 
 
-def test_a_job_that_is_lost_can_have_a_row_of_its_own(executor):
+def test_a_lost_job_can_have_its_own_row(executor):
     rows = run_jobs(
         jobs_rig.die_by_number, [1, 2], executor, print, lost=lambda n, e: {"n": n, "error": str(e)}
     )
@@ -81,17 +81,17 @@ def test_a_job_that_is_lost_can_have_a_row_of_its_own(executor):
     assert rows[1]["square"] == 4
 
 
-def test_an_error_of_a_job_is_that_of_the_run(executor):
+def test_an_error_of_a_job_is_raised_by_the_run(executor):
     with pytest.raises(UsageError, match="not 7"):
         run_jobs(jobs_rig.refuse, [7], executor, print)
 
 
-def test_an_error_that_cannot_be_sent_is_named(executor):
+def test_an_error_that_cannot_be_pickled_is_described(executor):
     with pytest.raises(RuntimeError, match=r"UnpicklableError\('5 5'\)"):
         run_jobs(jobs_rig.fail_oddly, [5], executor, print)
 
 
-def test_leaving_the_executor_ends_its_processes():
+def test_closing_the_executor_ends_its_processes():
     with LocalProcesses(2) as executor:
         futures = [executor.submit(time.sleep, 600) for _ in range(5)]
         while sum(f.running() for f in futures) < 2 or len(multiprocessing.active_children()) < 2:
@@ -105,7 +105,7 @@ def test_leaving_the_executor_ends_its_processes():
 
 
 @pytest.mark.parametrize("text", ["hello\n", '{"seed": 1}\n', "[1]\n", "half a line"])
-def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, text):
+def test_a_file_with_other_content_is_refused_and_not_changed(tmp_path, text):
     path = tmp_path / "notes.txt"
     path.write_text(text)
     with pytest.raises(UsageError, match=r"notes.txt:1: expected a square"):
