@@ -138,7 +138,7 @@ def test_a_fault_keeps_its_begin_when_only_numbers_in_its_reason_change():
     assert restarts.describe(condition, 9, True, True, (silent,)).since == 9
 
 
-def test_waits_double_up_to_a_minute_and_begin_anew_after_a_pause():
+def test_waits_double_up_to_a_minute_and_are_reset_after_a_pause():
     backoff, t, waits = Backoff(), 0, []
     for _ in range(10):
         due = backoff.schedule(t)

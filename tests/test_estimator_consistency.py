@@ -38,7 +38,7 @@ def test_errors_with_rtk_are_below_the_promised_figures(seed):
 
 
 @pytest.mark.slow
-def test_conventional_gnss_keeps_sideslip_and_has_half_the_receivers_error():
+def test_conventional_gnss_keeps_sideslip_and_about_halves_the_receivers_error():
     """Evaluated over all seeds: one drive of 25 s says little about an error that wanders over minutes."""
     truth = mixed(SECONDS)
     own, horizontal, sideslip = [], [], []

@@ -99,9 +99,8 @@ def test_a_reset_removes_the_direction_of_north_far_from_the_origin():
     used.command("reset", {})
     again = Run(configuration, given, estimator=used)
     assert again["yaw"].tobytes() == fresh["yaw"].tobytes()
-    assert (
-        np.degrees(abs(fresh.error(cruise(), "yaw")[-1])) > 0.1
-    )  # north is not along the plane's axis there
+    # North is not along the plane's axis there.
+    assert np.degrees(abs(fresh.error(cruise(), "yaw")[-1])) > 0.1
 
 
 # -- steps -----------------------------------------------------------------------------------------------

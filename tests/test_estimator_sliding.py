@@ -31,11 +31,11 @@ def find_stepped(spins: bool) -> set[str]:
     return {f.source for f in run.summary.faults if "stepped" in f.reason}
 
 
-def test_a_step_of_acceleration_beside_spinning_wheels_is_no_step_of_bias():
+def test_a_step_of_acceleration_with_spinning_wheels_is_no_step_of_bias():
     assert find_stepped(spins=True) == set()
 
 
-def test_a_step_of_acceleration_beside_rolling_wheels_is_a_step_of_bias():
+def test_a_step_of_acceleration_with_rolling_wheels_is_a_step_of_bias():
     assert find_stepped(spins=False) == {"imu.accel"}
 
 

@@ -169,7 +169,7 @@ def test_lateral_acceleration_at_standstill_is_shared_by_several_states(rolled: 
     parameters = run.estimator.filter.slow.parameters()
     found = parameters["imu_alignment.x"]
     before = prototype().sensors.imu.rotation_sigma
-    # Without turns the alignment is hardly observable; what is found has about the right sign.
+    # Without turns the alignment is hardly observable: its estimate is small or has the right sign.
     assert 0.6 * before < found.sigma < before
     sign = 1.0 if "+" in rolled else -1.0
     assert -0.2 * before < sign * found.value < 2.0 * before

@@ -79,7 +79,7 @@ class Life(RuleBasedStateMachine):
         self.given: list[bytes] = []
         self.status = self.estimator.status()
 
-    # -- what happens --------------------------------------------------------------------------------------
+    # -- rules ---------------------------------------------------------------------------------------------
 
     def take(self) -> list[Measurement]:
         """Measurements of the next step of the drive, which repeats itself."""
@@ -195,7 +195,7 @@ class Life(RuleBasedStateMachine):
         with pytest.raises(UsageError, match="set_parameters: "):
             self.estimator.command("set_parameters", arguments)
 
-    # -- what must hold ------------------------------------------------------------------------------------
+    # -- invariants ----------------------------------------------------------------------------------------
 
     def check_estimate(self, estimate: Estimate | None) -> None:
         status = self.estimator.status()

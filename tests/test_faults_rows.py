@@ -105,7 +105,7 @@ def test_the_daemon_survives_faults_of_devices_process_and_disk(fault):
         assert row["named_after"] < 0.5
 
 
-def test_a_clock_that_begins_anew_restarts_at_the_first_time_of_the_log():
+def test_a_restarted_clock_begins_at_the_start_time_of_the_log():
     fault = ClockBeginsAnew(channels="imu.", begin=8.0)
     for channel, t, expected in (("imu.wz", 7.0, 107.0), ("imu.wz", 9.0, 101.0), ("gnss.lat", 9.0, 109.0)):
         ns = round((100.0 + t) * 1e9)

@@ -9,7 +9,7 @@ from covariance_rig import COMPONENTS, Dense, random_covariance
 from vehicled.filter.covariance import MISSING
 
 KINDS = [(2, ()), (7, ((0, 3), (1, 0), (2, 6))), (9, ((0, 4), (3, 4), (7, 8)))]
-"""Numbers of states, and places of F beside its diagonal."""
+"""Numbers of states, and places of off-diagonal elements of F."""
 
 
 dense = lru_cache(Dense)

@@ -124,7 +124,7 @@ def test_forces_that_are_not_explained_are_refused(tmp_path, capsys):
 
 
 def test_noise_of_forces_does_not_count_as_unexplained_force():
-    """With as much noise as force, estimates are uncertain, but right."""
+    """The noise is as large as the forces."""
     mechanism = shipped("five_bar")
     found = estimate(
         make_unknowns(mechanism),

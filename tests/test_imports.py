@@ -34,7 +34,7 @@ PLAIN = {
     "vehicled.units",
     "vehicled.viewer_messages",
 }
-"""Folders and modules that any other may import, and that import none but each other."""
+"""Folders and modules that any other may import, and that import only each other."""
 
 ROWS = (
     "vehicled.symbolic",
