@@ -1,4 +1,4 @@
-"""Jobs on a Dask cluster of two worker processes of this machine: the same results, workers that are killed."""
+"""Jobs on a Dask cluster of two local workers: results, errors, killed workers and missing schedulers."""
 
 import os
 import signal
@@ -39,12 +39,12 @@ def test_results_are_in_order_and_made_by_both_workers(executor):
     assert len({row["process"] for row in rows} - {os.getpid()}) == 2
 
 
-def test_an_error_of_a_job_is_that_of_the_run(executor):
+def test_an_error_in_a_job_is_raised_by_the_run(executor):
     with pytest.raises(UsageError, match="not 7"):
         run_jobs(jobs_rig.refuse, [7], executor, print)
 
 
-def test_a_worker_that_is_killed_between_costs_no_result(executor, workers):
+def test_killing_a_worker_during_the_run_loses_no_result(executor, workers):
     def kill(n):
         if n == 2:
             first = next(iter(workers.workers.values()))
@@ -54,23 +54,23 @@ def test_a_worker_that_is_killed_between_costs_no_result(executor, workers):
     assert [row["square"] for row in rows] == [n * n for n in range(12)]
 
 
-def test_the_job_of_a_worker_that_is_killed_is_done_by_another(tmp_path, executor):
+def test_the_job_of_a_killed_worker_is_run_again(tmp_path, executor):
     rows = run_jobs(partial(jobs_rig.die_once, str(tmp_path)), range(6), executor, lambda _: None)
     assert [row["square"] for row in rows] == [n * n for n in range(6)]
     assert (tmp_path / "3-1").exists()
 
 
-def test_a_job_that_kills_each_of_its_workers_is_an_error_after_the_others_are_done(
+def test_a_job_that_kills_its_worker_each_time_is_an_error_after_all_others_are_done(
     executor, workers, monkeypatch
 ):
-    monkeypatch.setattr(workers.scheduler, "allowed_failures", 1)  # of 3: each worker takes a second to begin
+    monkeypatch.setattr(workers.scheduler, "allowed_failures", 1)  # not 3: a worker takes a second to start
     done = []
     with pytest.raises(ExecutorError, match="its process was killed each time"):
         run_jobs(jobs_rig.die_by_number, [2, 3, 4, 6], executor, lambda _: None, done.append)
     assert sorted(row["n"] for row in done) == [2, 4, 6]
 
 
-def test_a_shared_value_reaches_its_jobs_also_after_its_worker_was_killed(executor, workers):
+def test_a_shared_value_reaches_its_jobs_after_all_workers_were_killed(executor, workers):
     shared = executor.share(list(range(1000)))
     assert executor.submit(sum, shared, 1).result(60) == 499501
     for worker in tuple(workers.workers.values()):
@@ -78,7 +78,7 @@ def test_a_shared_value_reaches_its_jobs_also_after_its_worker_was_killed(execut
     assert executor.submit(sum, shared, 2).result(60) == 499502
 
 
-def test_leaving_cancels_what_has_not_begun(tmp_path, workers):
+def test_leaving_the_context_cancels_jobs_that_have_not_started(tmp_path, workers):
     def interrupt(n):
         raise KeyboardInterrupt
 
@@ -91,7 +91,7 @@ def test_leaving_cancels_what_has_not_begun(tmp_path, workers):
         assert executor.submit(square, 3).result(30)["square"] == 9
 
 
-def test_another_version_is_said_in_one_line(monkeypatch, workers):
+def test_different_package_versions_are_reported_in_one_line(monkeypatch, workers):
     here = jobs_cluster.describe_installation()
     older = tuple((n, "1.0" if n == "numpy" else v) for n, v in here.versions)
     monkeypatch.setattr(jobs_cluster, "describe_installation", lambda: here._replace(versions=older))
@@ -101,20 +101,20 @@ def test_another_version_is_said_in_one_line(monkeypatch, workers):
             run_jobs(square, [1], executor, print)
 
 
-def test_a_scheduler_that_is_not_there_is_said_in_one_line(monkeypatch):
+def test_an_unreachable_scheduler_is_reported_in_one_line(monkeypatch):
     monkeypatch.setattr(jobs_cluster, "_CONNECT_S", 0.5)
     with pytest.raises(ExecutorError, match=r"^tcp://127.0.0.1:9: no Dask scheduler: [^\n]+$"):
         Cluster("tcp://127.0.0.1:9")
 
 
-def test_tls_without_certificates_is_said_in_one_line():
+def test_tls_without_certificates_is_reported():
     with pytest.raises(
         UsageError, match=r"^--scheduler tls://127.0.0.1:9: expected certificates in Dask's settings"
     ):
         Cluster("tls://127.0.0.1:9")
 
 
-def test_a_scheduler_without_workers_is_said_in_one_line(monkeypatch):
+def test_a_scheduler_without_workers_is_reported(monkeypatch):
     monkeypatch.setattr(jobs_cluster, "_CONNECT_S", 2.0)
     with (
         jobs_rig.start_cluster(0) as empty,
@@ -123,7 +123,7 @@ def test_a_scheduler_without_workers_is_said_in_one_line(monkeypatch):
         Cluster(empty.scheduler_address)
 
 
-def test_a_scheduler_that_goes_ends_the_run():
+def test_unfinished_jobs_fail_when_the_scheduler_shuts_down():
     with jobs_rig.start_cluster(1) as cluster, Cluster(cluster.scheduler_address) as executor:
         assert executor.submit(square, 2).result(60)["square"] == 4
         futures = [executor.submit(time.sleep, 60) for _ in range(2)]

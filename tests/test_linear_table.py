@@ -1,11 +1,11 @@
-"""Values between points, against `numpy.interp`."""
+"""Linear interpolation in a table, against `numpy.interp`."""
 
 import numpy as np
 
 from vehicled.maths.linear_table import LinearTable
 
 
-def test_values_are_those_of_interp_inside_outside_and_at_the_points():
+def test_values_equal_numpy_interp_inside_outside_and_at_the_points():
     rng = np.random.default_rng(0)
     x, y = np.cumsum(rng.uniform(0.01, 1.0, 50)), rng.normal(size=50)
     table = LinearTable(x, y)

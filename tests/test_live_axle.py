@@ -1,4 +1,4 @@
-"""A rigid axle on rods: closed forms, distances, statics, what mechanics keeps, and the same axle as a mechanism."""
+"""A live axle on rods: closed forms, rod lengths, statics, conservation laws, and the same axle as a mechanism."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vehicled.vehicle.topology import calc_topology
 MIRROR = np.array([1.0, -1.0, 1.0])
 PROTOTYPE = settings.config_path("prototype").read_text(encoding="utf-8")
 EXAMPLE = re.search(r"^  # rear:\n  #   suspension: live_axle\n(?:  #   .*\n)+", PROTOTYPE, re.MULTILINE)[0]
-"""As the shipped file shows it."""
+"""The live axle that the shipped file has as a comment."""
 VEHICLE = re.search(r"^vehicle:\n(?:(?:[ #].*)?\n)*", PROTOTYPE, re.MULTILINE)[0]
 _, OWN = re.split(r"^  rear:\n", VEHICLE, flags=re.MULTILINE)
 KEPT = "".join(re.findall(r"^    (?:wheel|spring|damper|brake|tyre):.*\n(?:      .*\n)*", OWN, re.MULTILINE))
@@ -37,7 +37,7 @@ FILE = VEHICLE.replace(OWN, "") + re.sub("^  # ", "  ", EXAMPLE.partition("\n")[
 
 @lru_cache
 def example() -> Vehicle:
-    """The prototype with that axle, on the reference vehicle's tyre law."""
+    """The prototype with the axle of EXAMPLE and the tyre law of the reference vehicle."""
     v = settings.loads(FILE, vehicle_rig._Part, "example").vehicle
     tyre = vehicle("reference_vehicle").rear.tyre
     front, rear = (replace(a, tyre=replace(tyre, radius=a.tyre.radius)) for a in (v.front, v.rear))
@@ -50,19 +50,19 @@ def with_points(**points) -> Vehicle:
 
 
 def rig_of(v: Vehicle) -> Rig:
-    """Of the code that finds the forces in joints too: then all tests share one program."""
+    """A rig whose code also computes joint loads, so that all tests share one compiled program."""
     return Rig(v, (_LOADS,))
 
 
 def rods_of(p: LiveAxlePoints) -> np.ndarray:
-    """(4, 2, 3) both ends of all rods, that on the chassis first: left and right link, upper link, Panhard rod."""
+    """(4, 2, 3) both ends of each rod, on the chassis first: left and right link, upper link, Panhard rod."""
     link = np.array([p.link_chassis, p.link_axle])
     upper, panhard = (p.upper_link_chassis, p.upper_link_axle), (p.panhard_chassis, p.panhard_axle)
     return np.array([link, link * MIRROR, upper, panhard])
 
 
 class Axle:
-    """Where the model has the axle: x = turned (x0 − origin) + moved, in chassis axes and places of the design."""
+    """Pose of the model's axle in chassis axes; `of` turns a point's design position into its present one."""
 
     def __init__(self, rig: Rig) -> None:
         basics = Basics(rig.car)
@@ -80,8 +80,8 @@ class Axle:
 # -- geometry ------------------------------------------------------------------------------------------------
 
 
-def test_the_axle_is_where_distances_between_hard_points_put_it():
-    """Bouncing and rolling."""
+def test_the_axle_pose_agrees_with_rod_lengths_and_wheel_travel():
+    """While the car bounces and rolls."""
     rig = rig_of(example()).set(stop__stiffness=0.0).roll(12.0)
     points = rig.vehicle.rear.hard_points
     change = np.zeros(12)
@@ -112,7 +112,7 @@ def test_the_axle_is_where_distances_between_hard_points_put_it():
 
 
 def lift(rig: Rig, travel: np.ndarray, steps: int = 100) -> None:
-    """Move the wheels along with their travel from design position, by the midpoint rule; the chassis stays."""
+    """Integrate the wheels' travel from design position by the midpoint rule, with the chassis at rest."""
     car, by = rig.car, np.asarray(travel) / steps
     car.restart()
     places = [car.view(name) for name in ("q", "branch.q")]
@@ -129,8 +129,8 @@ SYMMETRIC = {"upper_link_chassis": (-2.08, 0.0, 0.44), "upper_link_axle": (-2.5,
 
 
 @pytest.mark.parametrize("height", [0.07, -0.05])
-def test_in_heave_the_axle_moves_sideways_along_the_arc_of_the_rod(height):
-    """Links lie along the car, so that the axle keeps its heading, and the rod ends on the wheels' axis."""
+def test_in_heave_the_axle_moves_sideways_along_the_arc_of_the_panhard_rod(height):
+    """The links lie along the car, so that the axle does not steer; the rod ends on the wheels' axis."""
     p = example().rear.hard_points
     x, _, z = p.wheel_center
     link, rise = (-2.0, 0.47, 0.27), 0.03
@@ -139,15 +139,15 @@ def test_in_heave_the_axle_moves_sideways_along_the_arc_of_the_rod(height):
     lift(rig, [0.0, 0.0, height, height])
     axle = Axle(rig)
     moved = axle.of(rod["panhard_axle"]) - rod["panhard_axle"]
-    # From the chassis' end to the axle's, which is to the right and has moved ahead with the links.
+    # From the rod's chassis end to its axle end, which is on the right and has moved forward with the links.
     arc = np.sqrt(0.92**2 + rise**2 - (height - rise) ** 2 - moved[0] ** 2) - 0.92
     assert moved[1:] == pytest.approx([-arc, height], abs=2e-7)
     assert axle.R[1] == pytest.approx([0.0, 1.0, 0.0], abs=1e-7)
     assert abs(arc) > 3e-4
 
 
-def test_in_roll_the_axle_turns_about_the_rods_crossing_of_the_middle_plane():
-    """About an axis along the links: the roll centre lies at that crossing, and the axle steers with their slope."""
+def test_in_roll_the_axle_turns_about_the_panhard_rods_point_in_the_centre_plane():
+    """The roll axis passes through that point, parallel to the links; their slope gives the roll steer."""
     p = example().rear.hard_points
     x, half, _ = p.wheel_center
     link = SYMMETRIC | {"link_chassis": (-2.0, 0.47, 0.29), "link_axle": (-2.52, 0.47, 0.24)}
@@ -156,7 +156,7 @@ def test_in_roll_the_axle_turns_about_the_rods_crossing_of_the_middle_plane():
     crossing = 0.30 + 0.06 * 0.4 / 0.9
     motion = rig.car.calc_travel_motion().axle @ np.array([0.0, 0.0, half, -half])
     centre, forward, left, _ = motion.reshape(4, 3)
-    # 1 rad/s of roll: up on the left.
+    # 1 rad/s of roll, left side up.
     turning = np.array([left[2], -forward[2], forward[1]])
     assert turning == pytest.approx([1.0, 0.0, 0.05 / 0.52], abs=1e-9)
     place = np.array(rig.vehicle.rear.axle.center_of_mass)
@@ -176,7 +176,7 @@ def test_the_motion_ratio_is_that_of_small_heave():
 # -- statics and dynamics ------------------------------------------------------------------------------------
 
 
-def test_it_has_14_degrees_of_freedom_and_one_body_for_both_wheels():
+def test_the_car_has_14_degrees_of_freedom_and_one_axle_body_for_both_rear_wheels():
     found = calc_topology(rig_of(example()).car)
     assert found.degrees_of_freedom == 14
     assert found.rank == len(found.constraints) == len(set(found.constraints))
@@ -186,7 +186,7 @@ def test_it_has_14_degrees_of_freedom_and_one_body_for_both_wheels():
 
 
 @pytest.mark.parametrize("moving", [False, True], ids=["on a cross slope", "steered and braked"])
-def test_rods_springs_and_tyres_carry_and_move_the_axle(moving):
+def test_forces_of_rods_springs_and_tyres_balance_weight_and_inertia_of_the_axle(moving):
     rig = rig_of(replace(example(), rear=replace(example().rear, anti_roll_bar=8e3)))
     if moving:
         rig.roll(15.0).drive(0.4, rack=sine(0.01, 2.0), brake=lambda t: 30e5 * t)
@@ -237,8 +237,8 @@ def test_rods_springs_and_tyres_carry_and_move_the_axle(moving):
     assert hinge == pytest.approx(joint, abs=1e-3)
 
 
-def test_rods_carry_forces_beside_those_of_the_model():
-    """Of the road on the tyres and of the bar, which rods and springs balance together: six equations of the axle."""
+def test_added_tyre_and_bar_forces_load_the_rods_as_the_axles_equilibrium_requires():
+    """Six equilibrium equations of the axle give the added loads in four rods and two springs."""
     rig = rig_of(example()).slope(0.1, np.pi / 2)
     rig.drive(3.0)
     car, axle, points = rig.car, Axle(rig), rig.vehicle.rear.hard_points
@@ -258,7 +258,7 @@ def test_rods_carry_forces_beside_those_of_the_model():
         foot = axle.of(mirror * points.spring_axle)
         strut = foot - mirror * points.spring_chassis
         struts.append(wrench(strut / np.linalg.norm(strut), foot))
-    for (_, outer), bar in zip(rods_of(points), bars, strict=False):  # it ends where the links do
+    for (_, outer), bar in zip(rods_of(points), bars, strict=False):  # the bar acts where the links end
         needed -= wrench(np.array([0.0, 0.0, -bar]), axle.of(outer))
     for inner, outer in rods_of(points):
         rod = inner - axle.of(outer)
@@ -284,8 +284,8 @@ def test_energy_is_conserved_without_dampers():
     assert fine < coarse / 3
 
 
-def test_momentum_in_flight_changes_by_gravity_alone_whatever_the_engine_does():
-    """The final drive's torques, those of the propeller shaft among them, are internal."""
+def test_momentum_in_flight_changes_by_gravity_alone_under_engine_torque():
+    """The torques of the final drive and the propeller shaft are internal to the car."""
     rig = rig_of(example()).set(stop__stiffness=0.0, spring__preload=600.0)
     rig.set({"aero.drag_area": 0.0, "aero.front_lift_area": 0.0, "aero.rear_lift_area": 0.0})
     rig.car.ground[3] = -1e3
@@ -313,8 +313,8 @@ def test_momentum_in_flight_changes_by_gravity_alone_whatever_the_engine_does():
     assert spin_after == pytest.approx(spin_before, rel=1e-4, abs=0.2)
 
 
-def test_the_propeller_shaft_loads_the_left_wheel():
-    """Accelerating, it turns the axle against the chassis, which leans on the front axle the other way."""
+def test_propeller_shaft_torque_loads_the_left_rear_wheel():
+    """Under acceleration it rolls the axle against the chassis; the front axle takes the opposite moment."""
     rig = rig_of(example()).roll(10.0)
     rig.drive(2.0, torque=lambda t: min(t, 1.0) * 500.0)
     left, right = rig.car.corner_output("tyre.fz").reshape(2, 2).T
@@ -360,7 +360,7 @@ def test_the_propeller_shaft_loads_the_left_wheel():
         (r"    axle: .*\n", "", "vehicle.rear.axle: missing"),
     ],
 )
-def test_mistakes_name_part_key_and_reason(old, new, error):
+def test_mistakes_in_the_file_are_reported_with_part_key_and_reason(old, new, error):
     text, count = re.subn(old, new, FILE)
     assert count == 1
     with pytest.raises(vehicled.UsageError) as found:
@@ -369,7 +369,7 @@ def test_mistakes_name_part_key_and_reason(old, new, error):
     assert "\n" not in str(found.value)
 
 
-def test_it_cannot_be_steered():
+def test_a_live_axle_cannot_be_steered():
     v = example()
     mistakes = dict(replace(v, front=v.rear).check())
     assert (
@@ -379,7 +379,7 @@ def test_it_cannot_be_steered():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["errorEKF", "DEKF", "UKF"])
-def test_an_estimator_follows_its_twin_through_a_slalom(tmp_path, kind):
+def test_an_estimator_follows_the_simulated_car_through_a_slalom(tmp_path, kind):
     path = tmp_path / "car.yaml"
     path.write_text(FILE, encoding="utf-8")
     configuration = vehicled.load_configuration(path)
@@ -400,7 +400,7 @@ STIFFNESS, DAMPING = 30e3, 900.0
 
 
 def describe(v: Vehicle, mass: float, inertia: tuple[float, ...], free: list[float]) -> str:
-    """A chassis and the axle with its wheels in space, without gravity; `free` lengths of the springs, m."""
+    """Chassis and axle with wheels as a mechanism without gravity; `free`: free lengths of the springs, m."""
     rear, p = v.rear, v.rear.hard_points
     strut = np.array([p.spring_chassis, p.spring_axle])
     ends = [*rods_of(p), strut, strut * MIRROR]
@@ -458,8 +458,8 @@ def describe(v: Vehicle, mass: float, inertia: tuple[float, ...], free: list[flo
     return yaml.safe_dump(description, allow_unicode=True)
 
 
-def test_the_same_axle_as_a_mechanism_moves_alike():
-    """Released from unequal springs, on a chassis so heavy that what else is fixed to it hardly matters."""
+def test_the_axle_described_as_a_mechanism_moves_the_same():
+    """Released with unequal spring preload; the chassis is so heavy that its other parts hardly matter."""
     v, mass, inertia = example(), 2e4, (5e3, 1e4, 1e4)
     preload = {"rl": 1800.0, "rr": 600.0}
     p = v.rear.hard_points

@@ -1,4 +1,4 @@
-"""The daemon's recorder: whatever the disk does, nobody waits for it, losses are counted, and it goes on."""
+"""The daemon's recorder on failing and slow disks: it does not block, counts losses and resumes recording."""
 
 import errno
 import logging
@@ -30,7 +30,7 @@ HEAD = len(["configuration", "clock"])
 
 @pytest.fixture
 def start(tmp_path, request, monkeypatch):
-    """Starts a recorder in `tmp_path`, which is quicker to try again and to report a disk that hangs."""
+    """A function that starts a recorder, with shorter times until a retry and until a hanging disk is reported."""
     monkeypatch.setattr(live_recorder, "_SHORTEST_PAUSE_S", 0.05)
     monkeypatch.setattr(live_recorder, "_STALLED_S", 0.3)
 
@@ -47,7 +47,7 @@ def start(tmp_path, request, monkeypatch):
 
 
 def steps_of(path: Path) -> list[int]:
-    """Which steps are in a file; each has exactly what was recorded."""
+    """Indices of the steps in a file, whose measurements are compared with those that were recorded."""
     found = list(McapLog(path).recorded_steps())
     indices = [(s.t - START) // PERIOD for s in found]
     assert [s.measurements for s in found] == [step(i)[1] for i in indices]
@@ -55,7 +55,7 @@ def steps_of(path: Path) -> list[int]:
 
 
 def feed(recorder: LiveRecorder, until: Callable[[], object], at_once: int = 1) -> int:
-    """Record steps until something has happened; returns how many. `at_once`: steps without a pause between."""
+    """Record steps until `until()` is true; return their number. `at_once`: steps recorded without a pause."""
     count = 0
 
     def some() -> bool:
@@ -89,7 +89,7 @@ def test_each_file_is_complete_by_itself_and_none_is_overwritten(tmp_path, start
     assert len(list_recordings(tmp_path)) == len(list(tmp_path.iterdir())) == 3
 
 
-def test_everything_is_on_disk_soon_though_nothing_else_comes(start):
+def test_a_step_reaches_the_disk_soon_without_further_steps(start):
     recorder = start()
     wait_until(lambda: recorder.counters()["state"] == "recording")
     path = Path(recorder.counters()["path"])
@@ -111,7 +111,7 @@ def test_a_message_that_cannot_be_encoded_is_counted_and_the_rest_written(start,
     assert steps_of(Path(counters["path"])) == [0]
 
 
-def test_a_new_file_goes_on_with_the_next_step(tmp_path, start):
+def test_at_the_size_limit_a_new_file_continues_with_the_next_step(tmp_path, start):
     recorder = start(file_size_mb=1)
     written = feed(recorder, lambda: len(list_recordings(tmp_path)) == 3, at_once=20)
     recorder.close()
@@ -127,7 +127,7 @@ def test_a_new_file_goes_on_with_the_next_step(tmp_path, start):
             assert make_reader(file).get_summary() is not None
 
 
-def test_a_new_file_begins_after_a_time(tmp_path, start, monkeypatch):
+def test_a_new_file_begins_after_the_duration_limit(tmp_path, start, monkeypatch):
     recorder = start(file_duration=10.0)
     feed(recorder, lambda: recorder.counters()["written"] > HEAD)
     now = time.monotonic
@@ -184,7 +184,7 @@ def test_a_full_disk_is_reported_once_and_recording_resumes_in_a_new_file(
     ]
 
 
-def test_everything_is_counted_once_on_a_disk_that_fails(start, monkeypatch):
+def test_each_message_is_counted_once_when_the_disk_fails(start, monkeypatch):
     disk = Disk(monkeypatch)
     recorder = start()
     wait_until(lambda: recorder.counters()["state"] == "recording")
@@ -197,7 +197,7 @@ def test_everything_is_counted_once_on_a_disk_that_fails(start, monkeypatch):
     assert counters["written"] == HEAD
 
 
-def test_a_folder_that_is_not_there_at_the_start_is_used_once_it_is(tmp_path, start):
+def test_recording_starts_once_a_missing_folder_can_be_created(tmp_path, start):
     (tmp_path / "stick").write_text("in the way")
     recorder = start(tmp_path / "stick" / "runs")
     feed(recorder, lambda: recorder.counters()["state"] == "failed")
@@ -209,7 +209,7 @@ def test_a_folder_that_is_not_there_at_the_start_is_used_once_it_is(tmp_path, st
     assert len(list_recordings(tmp_path / "stick" / "runs")) == 1
 
 
-def test_a_folder_that_disappears_is_noticed(tmp_path, start):
+def test_recording_resumes_after_its_folder_disappeared(tmp_path, start):
     folder = tmp_path / "runs"
     recorder = start(folder)
     feed(recorder, lambda: recorder.counters()["written"] > HEAD)
@@ -220,7 +220,9 @@ def test_a_folder_that_disappears_is_noticed(tmp_path, start):
     assert steps_of(path)
 
 
-def test_a_disk_that_hangs_holds_up_nobody_and_the_gap_is_seen(tmp_path, start, monkeypatch, caplog):
+def test_a_hanging_disk_does_not_block_the_caller_and_the_gap_is_reported(
+    tmp_path, start, monkeypatch, caplog
+):
     disk = Disk(monkeypatch)
     recorder = start(limit=50)
     before = feed(recorder, lambda: recorder.counters()["written"] > HEAD)
@@ -245,8 +247,8 @@ def test_a_disk_that_hangs_holds_up_nobody_and_the_gap_is_seen(tmp_path, start, 
     assert caplog.text.count("too slow") == 1
 
 
-def test_what_has_waited_for_a_slow_disk_is_written_together(tmp_path, start, monkeypatch):
-    """A disk that takes longer for each chunk than a chunk lasts would otherwise get one for each step."""
+def test_steps_queued_for_a_slow_disk_are_written_together(tmp_path, start, monkeypatch):
+    """With one chunk per step, 60 steps would take 6 s, longer than `close` waits for the disk."""
     sync = McapWriter.sync
 
     def sync_slowly(writer: McapWriter) -> None:
@@ -264,7 +266,7 @@ def test_what_has_waited_for_a_slow_disk_is_written_together(tmp_path, start, mo
 
 
 @pytest.mark.parametrize("opened", [False, True], ids=["while opening", "while writing"])
-def test_the_end_does_not_wait_for_a_disk_that_hangs(start, monkeypatch, caplog, opened):
+def test_close_does_not_wait_for_a_hanging_disk(start, monkeypatch, caplog, opened):
     monkeypatch.setattr(live_recorder, "_END_WITHIN_S", 0.1)
     disk = Disk(monkeypatch)
     if not opened:
@@ -302,7 +304,7 @@ for i in range(100_000):
 
 
 def run_until(folder: Path, done: Any, before: Any = None) -> int:
-    """Run RECORD until a line of it satisfies `done`, kill it with SIGKILL, and return its last step."""
+    """Run RECORD until a line of its output satisfies `done`, kill it with SIGKILL, and return its last step."""
     command = [sys.executable, "-c", RECORD, str(Path(__file__).parent), str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=before) as process:
         assert process.stdout is not None
@@ -320,13 +322,13 @@ def run_until(folder: Path, done: Any, before: Any = None) -> int:
     return last
 
 
-def test_what_a_killed_process_has_recorded_opens_in_the_default_reader(tmp_path):
+def test_the_recording_of_a_killed_process_opens_in_the_default_reader(tmp_path):
     last = run_until(tmp_path, lambda i, *_: i == 350)
     (path,) = list_recordings(tmp_path)
     with open(path, "rb") as file:
         found = list(make_reader(file, validate_crcs=True).iter_messages("/step"))
     assert steps_of(path) == list(range(len(found)))
-    # Steps come every 2 ms at the fastest: this many are half a second at the most.
+    # Half a second of steps may be missing: at most 250, as steps are at least 2 ms apart.
     assert last - len(found) < 250
 
 
@@ -345,16 +347,16 @@ recorder.start()
 recorder.close()
 print("closed")
 """
-"""A process whose disk hangs: nobody reads the pipe that it opens for writing."""
+"""A process whose disk hangs: opening the pipe for writing blocks, because nothing reads it."""
 
 
-def test_a_process_ends_though_its_disk_hangs(tmp_path):
+def test_a_process_ends_while_its_disk_hangs(tmp_path):
     done = subprocess.run([sys.executable, "-c", HANG, tmp_path], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "closed\n")
     assert "the disk does not respond" in done.stderr
 
 
-def test_a_real_limit_of_the_file_system_costs_a_file_and_nothing_else(tmp_path):
+def test_recording_resumes_in_a_new_file_at_the_file_size_limit_of_the_system(tmp_path):
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))
@@ -369,7 +371,7 @@ def test_a_real_limit_of_the_file_system_costs_a_file_and_nothing_else(tmp_path)
             assert list(make_reader(file).iter_messages("/step"))
 
 
-def test_the_time_of_day_is_not_off_by_what_the_disk_takes(start, monkeypatch):
+def test_the_offset_to_utc_does_not_contain_the_delay_of_a_slow_disk(start, monkeypatch):
     offsets, opened, limited = [], live_recorder.open_recording, live_recorder.size_limit
 
     def open_recording(*arguments):

@@ -1,4 +1,4 @@
-"""`vehicled check --log`: faults that are put into a healthy drive are found, with their figures, and no others."""
+"""`vehicled check --log`: faults put into a healthy drive are found, with their size, and no others."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ from vehicled.messages import WHEELS
 SAMPLE = Path(__file__).parent.parent / "samples" / "ferrari_250lm" / "drive.csv"
 DEGREES = 180.0 / math.pi
 SELDOM_UNKNOWN = [CAR, pytest.param(None, marks=pytest.mark.slow)]
-"""Cars of the faults that have many variants."""
+"""For faults with many variants: the unknown car is checked only in slow tests."""
 
 
 @pytest.fixture(autouse=True)
@@ -55,11 +55,11 @@ def leave_out(begin: str, measurements: Iterable[Measurement]) -> list[Measureme
 @pytest.mark.parametrize(
     ("scenario", "duration"), [("mixed_drive", None), ("slalom", 12.0), ("double_lane_change", None)]
 )
-def test_a_healthy_drive_has_nothing_wrong(scenario: str, duration: float | None, car: str | None) -> None:
+def test_a_healthy_drive_has_no_findings(scenario: str, duration: float | None, car: str | None) -> None:
     assert check(simulate(scenario, duration), car) == []
 
 
-def test_a_recorded_drive_has_nothing_wrong() -> None:
+def test_a_recorded_drive_has_no_findings() -> None:
     assert check(open_log(SAMPLE).measurements(), "ferrari_250lm") == []
 
 
@@ -74,7 +74,7 @@ def test_a_recorded_drive_has_nothing_wrong() -> None:
         ("imu.a", 1 / 9.80665, "in g, not in m/s²"),
     ],
 )
-def test_wrong_units(begin: str, factor: float, expected: str, car: str | None) -> None:
+def test_wrong_units_are_found(begin: str, factor: float, expected: str, car: str | None) -> None:
     measurements = times(factor, begin)
     (found,) = [f for f in check(measurements, car) if f.kind == "unit"]
     assert all(c.startswith(begin) for c in found.channels)
@@ -88,9 +88,9 @@ def test_the_channel_with_the_wrong_sign_is_named(channel: str) -> None:
     assert found.value < -0.6
 
 
-# Without a gyroscope a wheel is what all are compared with, and is outvoted.
+# Without a gyroscope, channels are compared with a wheel speed, which the others outvote.
 @pytest.mark.parametrize(("axles", "without"), [("r", "nothing"), ("f", "imu."), ("fr", "imu.")])
-def test_wheels_that_are_exchanged_left_and_right(axles: str, without: str) -> None:
+def test_wheels_exchanged_left_and_right_are_found(axles: str, without: str) -> None:
     names = {f"wheel.{a}{s}.speed": f"wheel.{a}{t}.speed" for a in axles for s, t in ("lr", "rl")}
     found = [f for f in check(leave_out(without, renamed(names))) if f.kind in ("wheels", "sign")]
     assert {f.kind for f in found} == {"wheels"}
@@ -100,8 +100,8 @@ def test_wheels_that_are_exchanged_left_and_right(axles: str, without: str) -> N
 
 
 @pytest.mark.parametrize("car", [CAR, None])
-def test_wheels_that_are_exchanged_on_both_axles_do_not_outvote_the_gyroscope(car: str | None) -> None:
-    """All four have the other sign; steering, lateral acceleration and course have that of the gyroscope."""
+def test_wheels_exchanged_on_both_axles_do_not_outvote_the_gyroscope(car: str | None) -> None:
+    """All four wheels have the wrong sign; steering, lateral acceleration and course agree with the gyroscope."""
     sides = {"l": "r", "r": "l"}
     names = {f"wheel.{w}.speed": f"wheel.{w[0]}{sides[w[1]]}.speed" for w in WHEELS}
     (found,) = check(renamed(names), car)
@@ -110,7 +110,7 @@ def test_wheels_that_are_exchanged_on_both_axles_do_not_outvote_the_gyroscope(ca
     assert "against imu.wz, steer.wheel, imu.ay, gnss.course" in found.text
 
 
-def test_wheels_alone_against_a_gyroscope_leave_open_which_of_them_is_wrong() -> None:
+def test_wheels_and_gyroscope_alone_leave_open_which_of_them_is_wrong() -> None:
     kept = ("wheel.", "imu.wz")
     values = [(m, {c: v for c, v in m.values.items() if c.startswith(kept)}) for m in times(-1.0, "imu.wz")]
     (found,) = check([Measurement(m.source, m.t, m.arrival, v) for m, v in values if v])
@@ -119,14 +119,14 @@ def test_wheels_alone_against_a_gyroscope_leave_open_which_of_them_is_wrong() ->
     assert "or wheels are exchanged" in found.text
 
 
-def test_a_z_axis_that_points_down_is_not_named_as_turned_about_it() -> None:
+def test_a_z_axis_that_points_down_is_reported_as_half_a_turn_of_roll() -> None:
     (found,) = check(times(-1.0, "imu.az"))
     assert found.kind == "mounting"
     assert "does the z axis point down?" in found.text
     assert "`180 0 0 deg`" in found.text
 
 
-def test_an_imu_that_points_to_the_side_is_found_by_its_angle() -> None:
+def test_an_imu_that_points_to_the_side_is_found_with_its_angle() -> None:
     def turn(values: dict[str, float]) -> dict[str, float]:
         if "imu.ax" not in values:
             return values
@@ -138,7 +138,7 @@ def test_an_imu_that_points_to_the_side_is_found_by_its_angle() -> None:
 
 
 def straight(seconds: float = 60.0, course: float = 0.4) -> list[Measurement]:
-    """At speeds that change, with small corrections of the steering, as on a motorway: no turns."""
+    """A drive without turns, with changing speed and small steering corrections, as on a motorway."""
     found = []
     x = 0.0
     for k in range(int(seconds * 100)):
@@ -159,7 +159,7 @@ def straight(seconds: float = 60.0, course: float = 0.4) -> list[Measurement]:
     return found
 
 
-def test_what_a_straight_drive_cannot_show_is_named() -> None:
+def test_channels_that_a_straight_drive_cannot_compare_are_listed() -> None:
     checker = LogChecker(load(CAR))
     for m in straight():
         checker.take(m)
@@ -190,7 +190,7 @@ def test_what_a_straight_drive_cannot_show_is_named() -> None:
         (lambda c, v: 0.05 * math.sin(50.0 * v) if c == "imu.ax" else v, "mounting", {"imu.ax"}),
     ],
 )
-def test_mistakes_that_a_straight_drive_shows(
+def test_mistakes_are_found_in_a_straight_drive(
     change: Callable[[str, float], float], kind: str, channels: set[str]
 ) -> None:
     found, *others = check(changed(change, straight()))
@@ -205,8 +205,8 @@ SPEEDS = {f"wheel.{w}.speed" for w in WHEELS}
 @pytest.mark.parametrize("car", SELDOM_UNKNOWN)
 @pytest.mark.parametrize("without", ["none", "gnss."])
 @pytest.mark.parametrize("factor", [1e-3, 0.05])
-def test_wheel_speeds_that_are_far_too_small(factor: float, without: str, car: str | None) -> None:
-    """As with a radius in mm taken for m; found by positions, and without them by the accelerometer."""
+def test_wheel_speeds_that_are_far_too_small_are_found(factor: float, without: str, car: str | None) -> None:
+    """As with a radius in mm taken for m. Positions show it, or without them the accelerometer."""
     (found,) = [f for f in check(leave_out(without, times(factor, "wheel.")), car) if f.kind == "scale"]
     assert set(found.channels) == SPEEDS
     assert found.value == pytest.approx(factor, rel=0.15)
@@ -215,7 +215,7 @@ def test_wheel_speeds_that_are_far_too_small(factor: float, without: str, car: s
 @pytest.mark.parametrize("car", SELDOM_UNKNOWN)
 @pytest.mark.parametrize("without", ["none", "gnss.", "wheel."])
 @pytest.mark.parametrize("axis", ["imu.ax", "imu.ay"])
-def test_a_single_accelerometer_axis_in_g(axis: str, without: str, car: str | None) -> None:
+def test_a_single_accelerometer_axis_in_g_is_found(axis: str, without: str, car: str | None) -> None:
     found, *others = check(leave_out(without, times(1 / 9.80665, axis)), car)
     assert not others
     assert found.kind == "unit"
@@ -223,8 +223,8 @@ def test_a_single_accelerometer_axis_in_g(axis: str, without: str, car: str | No
     assert "in g, not in m/s²" in found.text
 
 
-def test_a_speed_whose_changes_are_too_small_for_the_accelerometer() -> None:
-    """In km/h taken for m/s, in a log of which the accelerometer is all that it can be compared with."""
+def test_a_speed_whose_changes_are_too_small_for_the_accelerometer_is_found() -> None:
+    """A speed in m/s taken for km/h, in a log that has only the accelerometer to compare it with."""
     measurements = open_log(SAMPLE).measurements()
     slow = changed(lambda c, v: v / 3.6 if c == "vehicle.speed" else v, measurements)
     (found,) = check(slow, "ferrari_250lm")
@@ -232,19 +232,19 @@ def test_a_speed_whose_changes_are_too_small_for_the_accelerometer() -> None:
     assert found.value == pytest.approx(1 / 3.6, rel=0.1)
 
 
-def test_courses_in_degrees_that_are_no_larger_than_radians() -> None:
+def test_courses_in_degrees_are_found_even_if_they_are_no_larger_than_radians() -> None:
     (found,) = check(changed(lambda c, v: v * DEGREES if c == "gnss.course" else v, straight(course=0.02)))
     assert (found.kind, found.channels) == ("unit", ("gnss.course",))
 
 
-def test_courses_in_degrees_in_bends() -> None:
-    """Of a receiver with 5 Hz, whose course changes by more than π degrees from one fix to the next."""
+def test_courses_in_degrees_are_found_in_bends() -> None:
+    """The receiver has 5 Hz, so that the course changes by more than π degrees from one fix to the next."""
     slow = [m for m in times(DEGREES, "gnss.course") if "gnss.lat" not in m.values or m.t % 200_000_000 == 0]
     found = [f for f in check(slow) if f.kind != "range"]
     assert [(f.kind, f.channels) for f in found] == [("unit", ("gnss.course",))]
 
 
-def test_that_a_sensor_has_none_to_be_compared_with_is_no_lack_of_turns() -> None:
+def test_a_lone_sensor_is_distinguished_from_a_lack_of_turns() -> None:
     checker = LogChecker(load(CAR))
     for m in drive():
         if "gnss.lat" in m.values:
@@ -261,19 +261,19 @@ def test_that_a_sensor_has_none_to_be_compared_with_is_no_lack_of_turns() -> Non
         ({}, -1.0, "sign"),
     ],
 )
-def test_places_that_are_exchanged_or_of_the_other_sign(
+def test_exchanged_coordinates_and_longitudes_of_the_wrong_sign_are_found(
     names: dict[str, str], change: float, kind: str
 ) -> None:
-    """In a drive with bends; latitude and longitude are such that both may be either."""
+    """In a drive with bends, at coordinates that are valid when exchanged, too."""
     measurements = renamed(names) if names else times(change, "gnss.lon")
     found = [f for f in check(measurements) if "gnss.lon" in f.channels]
     assert [f.kind for f in found] == [kind]
-    assert "gnss.course" not in found[0].channels  # it turns as the gyroscope does
+    assert "gnss.course" not in found[0].channels  # the course agrees with the gyroscope
 
 
 @pytest.mark.parametrize(("origin", "words"), [(math.pi / 2, "from east"), (0.0, "from north, counter-")])
-def test_courses_of_the_other_sense(origin: float, words: str) -> None:
-    """To the positions they are the same as exchanged coordinates, or a longitude of the other sign."""
+def test_courses_counted_in_the_opposite_sense_are_found(origin: float, words: str) -> None:
+    """Against positions alone, they look like exchanged coordinates or a longitude of opposite sign."""
     turned = changed(lambda c, v: (origin - v) % math.tau if c == "gnss.course" else v, drive())
     named = [f for f in check(turned) if f.kind == "course" or "gnss.lon" in f.channels]
     assert [f.channels for f in named] == [("gnss.course",)]
@@ -282,7 +282,7 @@ def test_courses_of_the_other_sense(origin: float, words: str) -> None:
 
 
 @pytest.mark.parametrize("factor", [1000.0, 0.001])
-def test_times_in_another_unit(factor: float) -> None:
+def test_times_in_another_unit_are_found(factor: float) -> None:
     stamps = [round(m.t * factor) for m in straight(30.0)]
     measurements = [
         Measurement(m.source, t, t, m.values) for t, m in zip(stamps, straight(30.0), strict=True)
@@ -290,7 +290,7 @@ def test_times_in_another_unit(factor: float) -> None:
     assert check(measurements)[0].kind == "time unit"
 
 
-def test_samples_that_a_logger_repeats() -> None:
+def test_samples_that_a_logger_repeats_are_found() -> None:
     last: dict[str, float] = {}
     held = []
     for m in straight(30.0):
@@ -302,7 +302,7 @@ def test_samples_that_a_logger_repeats() -> None:
     assert found.value == pytest.approx(10.0, rel=0.01)
 
 
-def test_pauses_and_rates() -> None:
+def test_pauses_and_rates_are_reported() -> None:
     begin = drive()[0].t + 10_000_000_000
     with_pause = [m for m in drive() if not (begin < m.t < begin + 700_000_000 and "imu.ax" in m.values)]
     checker = LogChecker(load(CAR))
@@ -320,7 +320,9 @@ def test_pauses_and_rates() -> None:
         assert rate.rate == pytest.approx(1e9 / usual, rel=0.06), source
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_findings_and_refuses_unusable_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "drive.csv"
     measurements = times(-1.0, "imu.wz")
     with create_log(path, {c for m in measurements for c in m.values}) as log:
@@ -348,10 +350,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("mapped", [True, False])
-def test_values_that_reading_leaves_out_are_a_finding(
+def test_values_left_out_on_reading_are_a_finding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mapped: bool
 ) -> None:
-    """Latitudes in minutes: most are beyond what is read as degrees, one is beyond a latitude alone."""
+    """Latitudes in minutes: most are too large for any angle in degrees, one only for a latitude."""
     path, mapping = tmp_path / "minutes.csv", tmp_path / "mapping.yaml"
     rows = [f"{t},{120.5 if t == 4 else 2482.63},1\n" for t in range(9)]
     path.write_text(("t,north,east\n" if mapped else "t,gnss.lat,gnss.lon\n") + "".join(rows))

@@ -1,4 +1,4 @@
-"""Clocks of loggers that are seconds apart: found where the drive shows it; nothing is said where it does not."""
+"""Clocks of loggers that are seconds apart are found where the drive shows the difference, and only there."""
 
 import math
 from functools import lru_cache
@@ -44,7 +44,7 @@ def check(measurements: list[Measurement]) -> list[Finding]:
 
 @pytest.mark.parametrize("late", [3.0, 20.0, -20.0])
 @pytest.mark.parametrize("begins", [("gnss.",), ("wheel.", "vehicle.", "steer.", "brake.", "torque.")])
-def test_the_clock_of_another_logger_is_found_by_how_much(late: float, begins: tuple[str, ...]) -> None:
+def test_the_offset_of_another_loggers_clock_is_found(late: float, begins: tuple[str, ...]) -> None:
     found = check(delayed(round(late * 1e9), *begins))
     assert {f.kind for f in found} == {"clock"}, "what is compared at the wrong time is not reported"
     for finding in found:
@@ -54,7 +54,7 @@ def test_the_clock_of_another_logger_is_found_by_how_much(late: float, begins: t
         assert "(± 0." in finding.text
 
 
-def test_clocks_that_differ_little_are_left_to_the_finer_comparison() -> None:
+def test_a_small_difference_of_clocks_is_reported_as_a_time_offset() -> None:
     checker = LogChecker(load(CAR))
     for m in delayed(50_000_000, "gnss."):
         checker.take(m)
@@ -66,8 +66,10 @@ def test_clocks_that_differ_little_are_left_to_the_finer_comparison() -> None:
 
 @pytest.mark.parametrize("late", [3.0, 20.0])
 @pytest.mark.parametrize("scenario", ["straight", "weave", "noise"])
-def test_no_clock_is_named_where_the_drive_does_not_show_it(scenario: str, late: float) -> None:
-    """Steady, repeating itself every few seconds, and standing."""
+def test_no_clock_is_reported_where_the_drive_does_not_show_the_difference(
+    scenario: str, late: float
+) -> None:
+    """Straight at constant speed, or in a weave that repeats itself every 4 s."""
     rng = np.random.default_rng(3)
     finder = ClockFinder()
     swing = {"straight": 0.0, "weave": 0.3, "noise": 0.0}[scenario]
@@ -85,7 +87,7 @@ def test_no_clock_is_named_where_the_drive_does_not_show_it(scenario: str, late:
 
 
 def test_a_clock_is_not_found_from_a_single_event() -> None:
-    """One braking in ten minutes looks like any other one."""
+    """The drive has one braking in ten minutes, which could coincide by chance."""
     rng = np.random.default_rng(4)
     finder = ClockFinder()
     for k in range(6000):
@@ -98,7 +100,7 @@ def test_a_clock_is_not_found_from_a_single_event() -> None:
     assert finder.find() == []
 
 
-def test_a_clock_is_found_beside_a_pause_of_an_hour() -> None:
+def test_a_clock_is_found_despite_a_pause_of_an_hour() -> None:
     measurements = delayed(3 * 10**9, "gnss.")
     middle = measurements[len(measurements) // 2].arrival
     hour = 3600 * 10**9
@@ -109,7 +111,7 @@ def test_a_clock_is_found_beside_a_pause_of_an_hour() -> None:
     assert "clock" in {f.kind for f in checker.find().findings}
 
 
-def test_convert_says_by_how_much_the_clocks_of_its_logs_differ(
+def test_convert_reports_by_how_much_the_clocks_of_its_logs_differ(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = [tmp_path / "gnss.csv", tmp_path / "car.csv"]
@@ -128,7 +130,7 @@ def test_convert_says_by_how_much_the_clocks_of_its_logs_differ(
     assert "clock" in {f.kind for f in check(list(open_log(merged).measurements()))}
 
 
-def test_a_clock_that_was_set_back_is_named_and_nothing_else() -> None:
+def test_a_clock_that_was_set_back_is_the_only_finding() -> None:
     measurements = drive()
     begin = len(measurements) // 2
     after = [
@@ -139,7 +141,7 @@ def test_a_clock_that_was_set_back_is_named_and_nothing_else() -> None:
     assert all(f.value == pytest.approx(-5.0, abs=0.1) and "goes back" in f.text for f in found)
 
 
-def test_a_single_row_with_an_early_time_is_no_clock() -> None:
+def test_a_single_row_with_an_early_time_is_not_reported() -> None:
     measurements = list(drive())
     stray = measurements[len(measurements) // 2]
     measurements.insert(len(measurements) // 2, Measurement(stray.source, 0, 0, stray.values))

@@ -1,4 +1,4 @@
-"""`vehicled check --log`: channels that are late are found by how much; dynamics of the car are no time offset."""
+"""`vehicled check --log`: delays of channels are found, and vehicle dynamics are not taken for delays."""
 
 import math
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ def usual_car_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def delayed(ns: int, *begins: str) -> list[Measurement]:
-    """Of the whole drive: that accelerations come late shows where it brakes hard, at its end."""
+    """The whole drive, because only hard braking at its end shows a delay of accelerations."""
     return delay(simulate("mixed_drive", None), ns, *begins)
 
 
@@ -40,7 +40,7 @@ def delay(measurements: Iterable[Measurement], ns: int, *begins: str) -> list[Me
 
 
 @pytest.mark.parametrize("late", [0.15, pytest.param(0.3, marks=pytest.mark.slow)])
-def test_a_channel_that_is_late_is_found_by_how_much(late: float) -> None:
+def test_the_delay_of_a_channel_is_found(late: float) -> None:
     measurements = delayed(round(late * 1e9), "vehicle.", "wheel.")
     found = {f.channels[0]: f.value for f in check(measurements) if f.kind == "time offset"}
     assert found, "something is late"
@@ -48,7 +48,7 @@ def test_a_channel_that_is_late_is_found_by_how_much(late: float) -> None:
     assert list(found.values()) == pytest.approx([late] * len(found), abs=0.05)
 
 
-def test_a_latency_that_the_configuration_has_is_no_fault() -> None:
+def test_a_latency_in_the_configuration_is_not_reported() -> None:
     configuration = load(CAR)
     late = replace(configuration.sensors.imu, latency=0.2)
     checker = LogChecker(replace(configuration, sensors=replace(configuration.sensors, imu=late)))
@@ -58,7 +58,7 @@ def test_a_latency_that_the_configuration_has_is_no_fault() -> None:
 
 
 @pytest.mark.parametrize("late", [0.15, pytest.param(0.3, marks=pytest.mark.slow)])
-def test_fixes_that_are_late_are_found_by_how_much(late: float) -> None:
+def test_the_delay_of_fixes_is_found(late: float) -> None:
     late_ones = [f for f in check(delayed(round(late * 1e9), "gnss.lat")) if f.kind == "time offset"]
     (found,) = [f for f in late_ones if "gnss.lat" in f.channels]
     assert found.value == pytest.approx(late + 0.02, abs=0.03)  # the receiver's own latency is 20 ms
@@ -66,7 +66,7 @@ def test_fixes_that_are_late_are_found_by_how_much(late: float) -> None:
 
 
 def test_fixes_are_compared_with_the_earliest_speed() -> None:
-    """That of the bus is smoothed, and late as well."""
+    """The vehicle speed on the bus is late as well, so that wheel speeds are the reference."""
     late = delay(delayed(150_000_000, "gnss.lat"), 80_000_000, "vehicle.")
     (found,) = [f for f in check(late) if "gnss.lat" in f.channels]
     assert found.value == pytest.approx(0.17, abs=0.03)
@@ -91,7 +91,7 @@ plant: {tyre_stiffness: -20 %}
 
 @lru_cache
 def drive_off_centre(scenario: str) -> tuple[list[Measurement], Configuration]:
-    """IMU before and antenna behind the centre of mass by a metre."""
+    """A drive with the IMU a metre ahead of the centre of mass, and the antenna more than a metre behind it."""
     car = load(CAR)
     imu = replace(car.sensors.imu, position=(1.0, 0.0, 0.0))
     gnss = replace(car.sensors.gnss, antenna=(-1.2, 0, 1))
@@ -104,8 +104,8 @@ def drive_off_centre(scenario: str) -> tuple[list[Measurement], Configuration]:
 
 @pytest.mark.parametrize("scenario", [pytest.param(SLOW, marks=pytest.mark.slow), FAST])
 @pytest.mark.parametrize("known", [True, False])
-def test_dynamics_of_the_car_are_no_time_offsets(scenario: str, known: bool) -> None:
-    """Slip of driven wheels, sideslip at speed and places of sensors were: of 0.1 to 0.4 s in these drives."""
+def test_vehicle_dynamics_are_not_reported_as_time_offsets(scenario: str, known: bool) -> None:
+    """Before, wheel slip, sideslip and sensor positions were reported as offsets of 0.1 to 0.4 s in these drives."""
     measurements, car = drive_off_centre(scenario)
     checker = LogChecker(car if known else None)
     for m in measurements:
@@ -119,7 +119,7 @@ def test_dynamics_of_the_car_are_no_time_offsets(scenario: str, known: bool) -> 
 
 
 @pytest.mark.parametrize("begin", ["gnss.", "vehicle."])
-def test_a_channel_that_is_late_at_speed_is_found_beside_slip(begin: str) -> None:
+def test_the_delay_of_a_channel_is_found_at_high_speed_despite_wheel_slip(begin: str) -> None:
     measurements, car = drive_off_centre(FAST)
     checker = LogChecker(car)
     for m in delay(measurements, 250_000_000, begin):
@@ -132,7 +132,7 @@ def test_a_channel_that_is_late_at_speed_is_found_beside_slip(begin: str) -> Non
 
 @pytest.mark.slow
 def test_a_weave_at_steady_speed_shows_no_time_offset_of_fixes() -> None:
-    """Speeds at different places of the car differ by some parts in a thousand in bends: that looked like 0.1 s."""
+    """Before, the different speeds of points of the car in bends, some ‰, were taken for a delay of 0.1 s."""
     assert (
         check(vehicled.simulate(str(WEAVE), load(CAR), seed=7, gnss="rtk", duration=120.0).measurements) == []
     )

@@ -1,4 +1,4 @@
-"""How often sensors measure, as `vehicled check --log` shows it."""
+"""Sample rates that `vehicled check --log` shows."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from vehicled.log_check.check import LogChecker
 from vehicled.messages import Measurement
 
 
-def test_the_rate_of_channels_that_come_in_two_messages_is_that_of_their_samples() -> None:
-    """Of front and rear wheels, each 100 times per second and 3 ms apart; half a second of them is missing."""
+def test_the_rate_of_a_sensor_with_two_messages_counts_the_samples_of_both() -> None:
+    """Front and rear wheels have messages of their own at 100 Hz, 3 ms apart; half a second of both is missing."""
     checker = LogChecker(None)
     for k in range(2000):
         for late, wheel in ((0, "fl"), (3_000_000, "rl")):

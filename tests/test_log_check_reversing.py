@@ -1,4 +1,4 @@
-"""`vehicled check --log`: speeds without a sign are named where the accelerometer shows that the car reverses."""
+"""`vehicled check --log`: speeds without a sign are reported if the accelerometer shows that the car reverses."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,13 @@ from vehicled.log_check.findings import Finding
 RADIUS = 0.316
 WHEELS = ("wheel.rl.speed", "wheel.rr.speed")
 SHUTTLE = (2.0, -1.5, 2.0, -1.0, 1.2)
-"""m/s, that the car departs to, one after the other."""
+"""Speeds that the car reaches from standstill, one after the other, m/s."""
 
 
 def check(
     change: Callable[[float], float], speeds: tuple[float, ...] = SHUTTLE, channels: tuple[str, ...] = WHEELS
 ) -> list[Finding]:
-    """Of a car that departs, drives and stops, on a slope of 2 %, whose speeds are changed."""
+    """Findings for a car that starts, drives and stops on a slope of 2 %; `change` alters the logged speeds."""
     t, v = [0.0], [0.0]
     for speed in speeds:
         t += [t[-1] + after for after in (3.0, 5.0, 8.0, 10.0)]
@@ -38,21 +38,21 @@ def check(
 
 
 @pytest.mark.parametrize("channels", [WHEELS, ("vehicle.speed",)])
-def test_magnitudes_of_a_car_that_reverses_are_named(channels: tuple[str, ...]) -> None:
+def test_speeds_without_a_sign_are_reported_if_the_car_reverses(channels: tuple[str, ...]) -> None:
     (found,) = check(abs, channels=channels)
     assert found.channels == channels
     assert "never negative, though by imu.ax the car departs backwards (2 times)" in found.text
 
 
-def test_speeds_with_a_sign_are_not() -> None:
+def test_speeds_with_a_sign_are_not_reported() -> None:
     assert check(lambda v: v) == []
 
 
-def test_magnitudes_of_a_car_that_only_goes_forwards_are_not() -> None:
+def test_speeds_without_a_sign_are_not_reported_if_the_car_only_drives_forwards() -> None:
     assert check(abs, tuple(map(abs, SHUTTLE))) == []
 
 
-def test_a_drive_that_is_all_backwards_is_one_of_opposite_signs() -> None:
-    """As of an accelerometer the other way round, which it may be."""
+def test_speeds_without_a_sign_are_not_reported_if_the_car_only_reverses() -> None:
+    """The same log would result from an accelerometer mounted the other way round."""
     found = check(abs, tuple(-abs(v) for v in SHUTTLE))
     assert all("without a sign" not in f.text for f in found)

@@ -1,4 +1,4 @@
-"""Recordings that were cut off anywhere are repaired: any reader then opens them, and finds all that was complete."""
+"""Recordings cut off at any place are repaired: any reader then opens them and finds all complete chunks."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ from vehicled.cli import main
 from vehicled.errors import UsageError
 
 
-def test_a_recording_is_recovered_from_wherever_it_was_cut(tmp_path):
+def test_a_recording_cut_off_at_any_place_is_recovered(tmp_path):
     path = tmp_path / "run.mcap"
     whole = write_recording(path)
     with open(path, "rb") as file:
@@ -46,7 +46,7 @@ def test_a_recording_is_recovered_from_wherever_it_was_cut(tmp_path):
 @pytest.mark.parametrize(
     "tail", [bytes(5000), b"\x06" + b"\xff" * 200, MAGIC], ids=["zeros", "ones", "magic"]
 )
-def test_what_a_file_system_leaves_at_the_end_is_removed(tmp_path, tail):
+def test_garbage_that_a_file_system_leaves_at_the_end_is_removed(tmp_path, tail):
     path = tmp_path / "run.mcap"
     whole = write_recording(path)
     path.write_bytes(whole[: len(whole) * 2 // 3] + tail)
@@ -54,7 +54,7 @@ def test_what_a_file_system_leaves_at_the_end_is_removed(tmp_path, tail):
     assert read_recording(path)
 
 
-def test_a_last_chunk_of_which_the_disk_has_only_the_length_is_left_out(tmp_path):
+def test_a_last_chunk_with_content_missing_on_the_disk_is_removed(tmp_path):
     path = tmp_path / "run.mcap"
     whole = bytearray(write_recording(path))
     with open(path, "rb") as file:
@@ -70,7 +70,7 @@ def test_a_last_chunk_of_which_the_disk_has_only_the_length_is_left_out(tmp_path
     assert 0 < len(read_recording(path)) < 300
 
 
-def test_a_damaged_chunk_in_the_middle_is_left_out_and_other_files_go_on(tmp_path, capsys):
+def test_a_damaged_chunk_is_left_out_of_the_index_and_unusable_files_do_not_end_the_command(tmp_path, capsys):
     path, pipe, text = tmp_path / "run.mcap", tmp_path / "pipe.mcap", tmp_path / "text.mcap"
     whole = bytearray(write_recording(path))
     with open(path, "rb") as file:
@@ -123,7 +123,7 @@ def test_a_repair_that_was_interrupted_is_repeated(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"hello", MAGIC, MAGIC + bytes(100)], ids=["empty", "text", "magic", "zeros"]
 )
-def test_what_is_no_recording_is_not_changed(tmp_path, content):
+def test_a_file_that_is_no_recording_is_not_changed(tmp_path, content):
     path = tmp_path / "run.mcap"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=r"run\.mcap: expected a recording"):
@@ -131,7 +131,7 @@ def test_what_is_no_recording_is_not_changed(tmp_path, content):
     assert path.read_bytes() == content
 
 
-def test_the_command_reports_what_it_did(tmp_path, capsys):
+def test_the_command_reports_its_result(tmp_path, capsys):
     path = tmp_path / "run.mcap"
     whole = write_recording(path, 100)
     path.write_bytes(whole[:-10])
@@ -148,7 +148,7 @@ def test_the_command_reports_what_it_did(tmp_path, capsys):
 
 
 def test_the_index_of_a_long_run_is_complete_and_takes_little_memory(tmp_path):
-    """Five minutes of chunks, each with a message of every second topic."""
+    """Five minutes of chunks, each with one message of every second topic."""
     path, chunks, topics = tmp_path / "run.mcap", 1200, range(1, 17, 2)
     writer = McapWriter(path)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Rigid bodies from points and vectors in every usual combination are one and the same body."""
+"""A rigid body moves the same, whichever points and vectors describe it."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ CENTRE, MARKER = np.array([0.1, 0.2, 0.3]), np.array([0.7, -0.6, 0.2])
 
 
 @pytest.mark.parametrize("names", SPATIAL)
-def test_spatial_body_moves_as_newton_and_euler_say(names):
+def test_spatial_body_obeys_the_newton_euler_equations(names):
     m = mechanism(spatial(names))
     topology = calc_topology(m)
     assert topology.degrees_of_freedom == 6
     assert topology.redundant == []
-    # Its motion at angular velocity w, with the constraints' share in q̈.
+    # Angular velocity w, velocity v of the centre of mass.
     w, v = np.array([0.5, -1.0, 2.0]), np.array([0.3, 0.1, -0.2])
     for k, name in enumerate(m.coordinate_names[::3]):
         basic, part = name[:-2], slice(3 * k, 3 * k + 3)
@@ -71,8 +71,8 @@ def test_spatial_body_moves_as_newton_and_euler_say(names):
 
 
 @pytest.mark.parametrize("names", ["P", "PQ", "PQR", "Pu", "Puv", "PQu"])
-def test_planar_body_moves_as_newton_and_euler_say(names):
-    """Points and vectors in the plane, centre of mass off all of them."""
+def test_planar_body_obeys_the_newton_euler_equations(names):
+    """The centre of mass is at none of the points."""
     points = {n: PLACES[n].rsplit(" ", 1)[0] for n in names if n.isupper()}
     vectors = {n: VECTORS[n].rsplit(" ", 1)[0] for n in names if n.islower()}
     text = f"""
@@ -128,8 +128,8 @@ bodies: {{bar: {{kind: bar, points: [P, Q], length: 1 m, mass: 6 kg}}}}
         assert mechanism(text).mass == pytest.approx(expected, abs=1e-12)
 
 
-def test_fixed_points_carry_their_share_of_the_weight():
-    """A body that hangs on the ground by two points of three: gravity on the third by hand."""
+def test_a_body_hinged_to_the_ground_accelerates_as_a_physical_pendulum():
+    """One of its two points is fixed to the ground; the other's acceleration is calculated by hand."""
     text = """
 space: planar
 gravity: 0 -9.81 m/s²
@@ -144,7 +144,7 @@ bodies:
 
 
 def test_geometry_in_the_bodys_axes_needs_only_rough_positions():
-    """A body given in its own axes, lying turned and shifted in space, from positions off by decimetres."""
+    """Points in the body's axes are exact; the start positions in the ground's axes are off by decimetres."""
     rng = np.random.default_rng(8)
     rotation, _ = np.linalg.qr(rng.normal(size=(3, 3)))
     rotation *= np.linalg.det(rotation)
@@ -175,7 +175,7 @@ bodies:
 
 
 def test_hinges_shared_by_bodies_need_no_constraints_of_their_own():
-    """A double pendulum in space with skew hinges: points and unit vectors shared, nothing redundant."""
+    """A spatial double pendulum with skew hinges: bodies share points and vectors, no constraint is redundant."""
     text = """
 space: spatial
 gravity: 0 0 -9.81 m/s²

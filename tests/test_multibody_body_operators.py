@@ -71,7 +71,7 @@ def test_spatial_acceleration_is_the_rate_of_the_twist(oriented):
     assert found == pytest.approx((ends[0] - ends[1]) / (2 * e), rel=1e-6, abs=1e-6 * np.abs(found).max())
 
 
-def test_accelerations_are_those_of_the_independent_coordinates_and_of_the_rates(oriented):
+def test_acceleration_is_the_sum_of_the_independent_coordinates_and_coriolis_parts(oriented):
     m = oriented
     body = [name for name, b in m.placement.bodies.items() if b.has_orientation][-1]
     place = np.array([0.2, 0.1, 0.0])
@@ -82,8 +82,8 @@ def test_accelerations_are_those_of_the_independent_coordinates_and_of_the_rates
     assert direct + by_rates == pytest.approx(whole, abs=1e-9 * np.abs(whole).max())
 
 
-def test_what_bodies_require_does_the_work_of_the_mass_matrix(oriented):
-    """d'Alembert: in every motion that the constraints permit, gyroscopic torques with it."""
+def test_required_wrenches_do_the_virtual_work_of_the_inertia_forces(oriented):
+    """d'Alembert's principle in every motion that the constraints permit, gyroscopic torques included."""
     m = oriented
     motions = problems.nullspace(m.calc_jacobian())
     total = np.zeros(len(m.q))
@@ -97,7 +97,7 @@ def test_what_bodies_require_does_the_work_of_the_mass_matrix(oriented):
     assert motions.T @ total == pytest.approx(inertial, abs=1e-9 * np.abs(m.mass @ m.qdd).max())
 
 
-def test_a_body_that_only_its_weight_acts_on_turns_by_its_gyroscopic_torque():
+def test_the_gyroscopic_torque_alone_turns_a_body_under_its_own_weight():
     m = make("free")
     turning = body_operators.calc_spatial_acceleration(m, "body")[:3]
     gyroscopic = body_operators.calc_gyroscopic_wrench(m, "body")
@@ -108,7 +108,7 @@ def test_a_body_that_only_its_weight_acts_on_turns_by_its_gyroscopic_torque():
 
 
 def test_wrench_and_twist_are_dual(oriented):
-    """(Jᵀ w)·q̇ = w·(J q̇) for any q̇, and the power of a wrench is that of forces at three points which make it up."""
+    """(Jᵀ w)·q̇ = w·(J q̇) for any q̇, and a wrench has the power of the three point forces it sums."""
     m, rng = oriented, np.random.default_rng(8)
     for name, b in rigid_bodies(m).items():
         if not m.placement.bodies[name].has_orientation:
@@ -141,7 +141,7 @@ def test_point_map_gives_velocity_and_acceleration(m):
         body_operators.calc_twist(m, "nobody")
 
 
-def test_forces_do_what_the_same_loads_of_a_description_do():
+def test_forces_act_like_the_same_loads_in_a_description():
     text = (
         FREE
         + """

@@ -1,4 +1,4 @@
-"""Mistakes in a mechanism's file: one line each, with the body, joint or key that it is about."""
+"""Mistakes in a mechanism's file are reported in one line that names the body, joint or key."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ joints:
 """
 
 
-def test_the_sound_ones_are_sound():
+def test_the_descriptions_without_mistakes_have_one_degree_of_freedom():
     assert calc_topology(mechanism(SOUND)).degrees_of_freedom == 1
     assert calc_topology(mechanism(SPATIAL)).degrees_of_freedom == 1
 
@@ -215,7 +215,7 @@ def test_a_mistake_in_a_spatial_file_is_reported(old, new, says):
 
 
 NO_MECHANISM = [
-    # What the file says instead, and what is wrong with that.
+    # Description, text to replace, its replacement, and the message.
     (
         SOUND,
         "length: 1 m, mass: 1 kg}\n  middle",
@@ -314,7 +314,7 @@ NO_MECHANISM = [
 
 
 @pytest.mark.parametrize(("text", "old", "new", "says"), NO_MECHANISM)
-def test_what_makes_no_mechanism_is_refused_with_a_name(text, old, new, says):
+def test_a_description_of_no_possible_mechanism_is_refused_with_the_part_named(text, old, new, says):
     description = describe(text.replace(old, new))
     with pytest.raises(UsageError) as error:
         Mechanism(CompiledMechanism(description))
@@ -322,13 +322,13 @@ def test_what_makes_no_mechanism_is_refused_with_a_name(text, old, new, says):
     assert "\n" not in str(error.value)
 
 
-def test_a_joint_that_holds_by_itself_is_no_constraint():
+def test_a_joint_between_fixed_points_adds_no_constraint():
     m = mechanism(PLANAR)
     assert "rod: length" not in m.constraint_names
     assert calc_topology(m).redundant == []
 
 
-def test_motion_without_mass_is_refused_with_the_body_that_makes_it():
+def test_motion_without_mass_is_refused_with_the_body_named():
     text = SOUND.replace("P: 0 1 m, Q: 3 1 m", "P: 0 1 m, Q: 3 1 m, L: 4 0 m")
     text = text.replace("independent: [theta]\n", "")
     loose = "  loose: {kind: bar, points: [B, L], length: 1 m, mass: 0 kg}\n  right"
@@ -378,12 +378,12 @@ def test_a_stroke_does_not_determine_a_crank_at_dead_centre():
 
 
 @pytest.mark.parametrize("place", ["1e308", "-2e9"])
-def test_a_place_beyond_any_machine_is_refused_before_anything_is_computed(place):
+def test_a_position_beyond_1e9_m_is_refused_before_anything_is_computed(place):
     with pytest.raises(SettingsError, match=r"points\.Q: expected at least -1e\+09 m and at most 1e\+09 m"):
         describe(SOUND.replace("Q: 3 1 m", f"Q: {place} 1 m"))
 
 
-def test_descriptions_made_in_a_program_are_looked_at_too():
+def test_descriptions_made_in_a_program_are_checked_too():
     sound = Description(
         space="planar",
         ground=GroundBody(points={"A": (0.0, 0.0)}),
@@ -405,7 +405,7 @@ def test_descriptions_made_in_a_program_are_looked_at_too():
 
 
 @pytest.mark.parametrize("form", ["Relative", "polar", "auto"])
-def test_a_form_that_there_is_not_is_refused(form):
+def test_an_unknown_form_is_refused(form):
     with pytest.raises(UsageError, match=f"^form: expected natural or relative, got '{form}'$"):
         Mechanism.load("four_bar", form=form)
 
@@ -413,7 +413,7 @@ def test_a_form_that_there_is_not_is_refused(form):
 @pytest.mark.parametrize(
     ("value", "says"), [(float("nan"), "a finite number"), (-1.0, "a mass of at least 0 kg")]
 )
-def test_a_parameter_that_no_mechanism_has_is_refused_and_nothing_written(value, says):
+def test_an_impossible_parameter_value_is_refused_and_nothing_is_written(value, says):
     m = mechanism(SOUND)
     with pytest.raises(UsageError, match=rf"^parameter 'left\.mass': expected {says}, got"):
         m.set_parameters({"right.mass": 2.0, "left.mass": value})
@@ -424,29 +424,29 @@ def test_a_parameter_that_no_mechanism_has_is_refused_and_nothing_written(value,
 
 @pytest.mark.parametrize("formulation", ["ali3p", "penalty"])
 @pytest.mark.parametrize("h", [0.0, float("nan")])
-def test_a_step_of_no_time_is_refused(formulation, h):
+def test_a_time_step_of_zero_or_nan_is_refused(formulation, h):
     with pytest.raises(UsageError, match=r"^step: expected a time step other than 0 s, got"):
         make_stepper(formulation, "trapezoidal").step(mechanism(SOUND), h)
 
 
-def test_a_file_with_bodies_is_a_mechanism_that_lacks_its_space(tmp_path, capsys):
+def test_a_file_with_bodies_is_checked_as_a_mechanism_even_without_its_space(tmp_path, capsys):
     path = tmp_path / "bodies.yaml"
     path.write_text(SOUND.replace("space: planar\n", ""))
     assert main(["check", str(path)]) == 2
     assert capsys.readouterr().err == f"vehicled: {path}:2: space: missing; expected planar or spatial\n"
 
 
-def test_an_expression_of_thousands_of_terms_is_said_to_be_too_long():
+def test_an_expression_of_thousands_of_terms_is_refused_as_too_long():
     with pytest.raises(UsageError, match=r"^forces\.push\.force: .* is too long, or nested too deeply"):
         mechanism(SOUND.replace("-k*theta", "+".join(["theta"] * 5000)))
 
 
-def test_shipped_mechanisms_are_known_by_name():
+def test_an_unknown_name_is_refused_with_the_names_of_shipped_mechanisms():
     with pytest.raises(SettingsError, match=r"shipped .*five_bar, .*four_bar, .*pendulum, .*slider_crank"):
         load_description("fourbar")
 
 
-def test_a_distance_of_markers_needs_its_length(tmp_path):
+def test_a_distance_joint_between_markers_needs_a_length(tmp_path):
     text = """
 space: planar
 gravity: 0 -9.81 m/s²

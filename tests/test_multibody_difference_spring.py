@@ -1,4 +1,4 @@
-"""A spring against the difference of two distances: closed form, energy, reactions, and mistakes."""
+"""A spring on the difference of two distances: closed form, energy, reactions, and mistakes."""
 
 import numpy as np
 import pytest
@@ -30,8 +30,8 @@ independent: [a, b]
 """
 
 
-def test_masses_against_each_other_swing_as_fast_as_both_springs_make_them():
-    """Alike, they would swing by their own springs; in opposition, by k + 2 k_bar."""
+def test_masses_in_opposite_phase_swing_at_the_frequency_of_both_springs():
+    """In phase only their own springs act; in opposite phase the stiffness is k + 2 k_bar."""
     m = mechanism(TEXT)
     start = energy(m)
     advance(m, 1e-4, 0.3)
@@ -41,7 +41,7 @@ def test_masses_against_each_other_swing_as_fast_as_both_springs_make_them():
     assert energy(m) == pytest.approx(start, rel=1e-7)
 
 
-def test_what_holds_one_mass_bears_spring_and_bar():
+def test_the_lock_of_one_mass_carries_the_forces_of_spring_and_bar():
     m = mechanism(TEXT)
     switches.lock(m, "a")
     advance(m, 1e-4, 0.05)
@@ -50,12 +50,12 @@ def test_what_holds_one_mass_bears_spring_and_bar():
     a, b = (m.q[m.index(s)] for s in "ab")
     assert held == pytest.approx(SPRING * (a - 1.1) + BAR * (a - b), abs=1e-9)
     found = {r.joint: r for r in calc_reactions(m)}
-    # Guides bear nothing: all acts along them.
+    # The guides carry no load, because all forces act along them.
     assert found["low"].force == pytest.approx(np.zeros(3), abs=1e-6)
     assert found["high"].force == pytest.approx(np.zeros(3), abs=1e-6)
 
 
-def test_it_takes_distances():
+def test_an_unknown_distance_is_refused():
     with pytest.raises(
         SettingsError, match=r"forces\.bar\.distances: unknown distance 'c'; known here: a, b"
     ):

@@ -1,4 +1,4 @@
-"""The small language of force laws: what it computes, and that it does nothing else."""
+"""Expressions of force laws: their values, and the refusal of any other text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_expressions_have_the_value_of_the_text(graph, text, value):
     assert parse(text, graph, names).value == pytest.approx(value, rel=1e-15)
 
 
-def test_rate_is_what_it_is_given(graph):
+def test_rate_is_calculated_by_the_given_function(graph):
     x, v = graph.symbol("x"), graph.symbol("v")
     rate = parse("rate(x**2)", graph, {"x": x}, lambda e: graph.directional([e], {x: v})[0])
     assert rate is graph.add(v * x, x * v)

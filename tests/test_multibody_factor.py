@@ -1,4 +1,4 @@
-"""The written-out factorisation against numpy, on plain systems and on stars of branches."""
+"""The symbolic factorisation against numpy, for plain systems and for a root with branches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vehicled.symbolic.program import Program
 
 
 def star(root: int, branch: int, lanes: int, density: float, seed: int):
-    """A random pattern: coordinates, pairs within branches and of branch with root, pairs of the root."""
+    """A system with random sparsity. `outer`: pairs with one value per lane; `inner`: pairs of the root."""
     g = Graph()
     system = System(g, lanes)
     for n in range(root):
@@ -27,7 +27,7 @@ def star(root: int, branch: int, lanes: int, density: float, seed: int):
         for b in coordinates[i:]:
             if a is not b and rng.random() > density:
                 continue
-            # What branches put on the root is a lane vector too.
+            # What branches add to entries of the root also has one value per lane.
             if a.rank or b.rank or rng.random() < 0.5:
                 outer.append((a, b))
             else:
@@ -57,7 +57,7 @@ def test_solution_agrees_with_numpy(root, branch, lanes, seed):
         rhs = dict(zip(system.branch, program.array("branch_rhs", branch, 1), strict=True))
         rhs |= dict(zip(system.root, program.array("shared", root, 1), strict=True))
 
-    # Through storage, as the integrator uses it.
+    # Stored and read back, as the integrator does.
     stored = factor.entries()
     stores = [iter(program.array(f"factor{r}", sum(1 for k, _ in stored if k == r), r)) for r in (0, 1)]
     slots = [next(stores[r]) for r, _ in stored]
@@ -74,7 +74,7 @@ def test_solution_agrees_with_numpy(root, branch, lanes, seed):
     )
     program.finish([])
 
-    # Numbers: symmetric and positive definite by a strong diagonal.
+    # Random values; the strong diagonal makes the matrix positive definite.
     rng = np.random.default_rng(seed + 100)
     w = program.layout.allocate()
     view = lambda name: program.layout.view(w, name)  # noqa: E731
@@ -113,8 +113,8 @@ def test_solution_agrees_with_numpy(root, branch, lanes, seed):
         assert view("bx").ravel() == pytest.approx(expected[root:], rel=1e-11, abs=1e-12)
 
 
-def test_elimination_takes_what_fills_least_first():
-    """An arrow: with the hub last nothing fills in; with the hub first everything does."""
+def test_elimination_order_avoids_fill_in():
+    """An arrow matrix has no fill-in with the hub last, and full fill-in with the hub first."""
     g = Graph()
     system = System(g)
     hub, *spokes = (system.coordinate(n, 0, g.zero) for n in "habcde")

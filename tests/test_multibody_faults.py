@@ -1,4 +1,4 @@
-"""Mistakes in a mechanism's file that show when its equations are made: where they are, and what they would do."""
+"""Mistakes in a mechanism's file that are found only when its equations are built are reported with their line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vehicled.multibody.model import MechanismError
         ),
     ],
 )
-def test_a_mistake_that_shows_when_it_is_built_has_its_line_too(old, new, says):
+def test_a_mistake_found_when_the_equations_are_built_is_reported_with_its_line(old, new, says):
     text = SOUND.replace(old, new)
     line = text[: text.index(new) + len(new)].count("\n") + 1
     with pytest.raises(SettingsError) as error:
@@ -32,7 +32,7 @@ def test_a_mistake_that_shows_when_it_is_built_has_its_line_too(old, new, says):
 
 
 def test_a_name_that_would_give_a_parameter_two_values_is_refused():
-    """A marker took the place of the centre of mass."""
+    """Before, a marker named center_of_mass replaced the centre of mass."""
     text = SPATIAL.replace(
         "center_of_mass: 1 0 0 m", "center_of_mass: 1 0 0 m\n    markers: {center_of_mass: 2 0 0 m}"
     )
@@ -44,8 +44,8 @@ def test_a_name_that_would_give_a_parameter_two_values_is_refused():
         Mechanism.parse(text)
 
 
-def test_the_line_is_that_of_the_part_whose_name_it_is():
-    """A body named as what places are kept under, with a point elsewhere in its own axes."""
+def test_a_name_clash_is_reported_with_the_line_of_the_part_that_has_the_name():
+    """A body named `design`, the prefix of design positions, has a point with other coordinates in its own axes."""
     text = SPATIAL.replace("  arm:", "  other: {kind: bar, points: [A, P], mass: 1 kg}\n  design:")
     text = text.replace("points: [P]", "points: {P: 2 0 0 m}").replace(
         "vectors: [u, n]", "vectors: {u: 0 0 1, n: 0 1 0}"
@@ -58,7 +58,7 @@ def test_the_line_is_that_of_the_part_whose_name_it_is():
 
 
 @pytest.mark.parametrize("expression", ["1/P.x", "sqrt(P.y - 2)", "exp(1e6*Q.x)"])
-def test_an_equation_without_a_finite_value_is_said_to_have_none(expression):
+def test_an_equation_without_a_finite_value_is_refused(expression):
     text = SOUND.replace(
         "independent", f"joints: {{odd: {{kind: equation, expression: {expression}}}}}\nindependent"
     )
@@ -69,8 +69,8 @@ def test_an_equation_without_a_finite_value_is_said_to_have_none(expression):
 
 
 @pytest.mark.parametrize(("apart", "fits"), [(1e-15, True), (1e-8, False)])
-def test_what_cannot_move_has_to_fit_as_well_as_the_mechanism_is_large(apart, fits):
-    """Ten nanometres are a hundredth of a micrometre."""
+def test_the_tolerance_for_parts_that_cannot_move_scales_with_the_mechanisms_size(apart, fits):
+    """The mechanism is 1 µm large, so that a gap of 10 nm is a hundredth of its size."""
     text = f"""
 space: planar
 ground: {{points: {{A: 0 0 m, B: {apart} 0 m}}}}
@@ -86,8 +86,8 @@ joints: {{weld: {{kind: spherical, points: [A, B]}}}}
 
 
 @pytest.mark.parametrize("mass", [1e-4, 1e-7, 1e-13])
-def test_a_body_too_light_beside_others_is_refused_and_falls_otherwise(mass):
-    """Equations solved to 1e-12 of the largest mass would let a lighter one hang in the air."""
+def test_a_body_far_lighter_than_others_falls_correctly_or_is_refused(mass):
+    """Solving the equations to 1e-12 of the largest mass would leave a lighter body without acceleration."""
     text = f"""
 space: planar
 gravity: 0 -9.81 m/s²

@@ -17,7 +17,7 @@ from vehicled.multibody.problems import solve_dynamics
 
 @pytest.mark.parametrize(("formulation", "integrator", "order"), FITTING)
 def test_error_falls_with_the_order_of_the_integrator(formulation, integrator, order):
-    """Against the angle alone: θ̈ = −(3 g / 2 l) cos θ of a uniform bar."""
+    """Against the solution of θ̈ = −(3 g / 2 l) cos θ for a uniform bar."""
     duration = 0.5
     truth = solve_ivp(
         lambda t, y: [y[1], -1.5 * G * np.cos(y[0])], (0, duration), [0.0, 0.0], rtol=1e-12, atol=1e-13
@@ -27,7 +27,7 @@ def test_error_falls_with_the_order_of_the_integrator(formulation, integrator, o
         m = shipped("pendulum")
         errors.append(abs(advance(m, h, duration, formulation, integrator).z[0] - truth.y[0, -1]))
         assert np.abs(m.calc_constraints()).max() < (10 * h) ** order
-    # The stabilisation's share is not a pure power of h.
+    # The part of the error from stabilisation is not a pure power of h.
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.35)
 
 
@@ -56,8 +56,8 @@ bodies:
 
 
 @pytest.mark.parametrize(("formulation", "integrator", "order"), FITTING)
-def test_energy_of_a_double_pendulum_stays(formulation, integrator, order):
-    """What is lost or gained falls with the step."""
+def test_energy_of_a_double_pendulum_is_conserved(formulation, integrator, order):
+    """The energy error falls with the step."""
     lost = []
     for h in (4e-3, 2e-3):
         m = mechanism(DOUBLE_PENDULUM)
@@ -70,12 +70,12 @@ def test_energy_of_a_double_pendulum_stays(formulation, integrator, order):
 
 @pytest.mark.parametrize("name", [n for n in SHIPPED if n != "pendulum"])
 def test_formulations_agree(name):
-    """At small steps they solve the same equations, λ included."""
+    """At small steps they give the same motion and the same constraint forces."""
     h, duration = 2.5e-4, 0.05
 
     def start():
         m = shipped(name)
-        if name == "suspension_corner":  # which rests at its start
+        if name == "suspension_corner":  # at rest at its start
             m.set_independent_state(m.z + 0.02, np.array([0.5])).require("start")
         return m
 
@@ -110,7 +110,7 @@ bodies:
 
 @pytest.mark.parametrize(("formulation", "integrator", "order"), FITTING)
 def test_redundant_constraints_change_nothing(formulation, integrator, order):
-    """Three parallel cranks: the third repeats what two say. φ̈ of the equivalent bar in closed form."""
+    """One of three parallel cranks is redundant. φ̈ of the equivalent bar is known in closed form."""
     m = mechanism(PARALLELOGRAM)
     jacobian = m.calc_jacobian()
     assert np.linalg.matrix_rank(jacobian) == len(jacobian) - 1 == len(m.q) - 1
@@ -126,8 +126,8 @@ def test_redundant_constraints_change_nothing(formulation, integrator, order):
     )
 
 
-def test_other_coordinates_are_taken_where_the_given_ones_fail():
-    """Past the turning points of its x the position of a pendulum does not follow from x."""
+def test_other_independent_coordinates_are_chosen_where_the_given_ones_fail():
+    """At the turning points of x, x does not determine the position of a pendulum."""
     text = """
 space: planar
 gravity: 0 -9.81 m/s²
@@ -165,8 +165,8 @@ bodies:
 @pytest.mark.parametrize(
     ("formulation", "integrator"), [("ali3p", "trapezoidal"), ("lagrange", "runge_kutta_4")]
 )
-def test_torque_free_body_keeps_energy_and_momentum(formulation, integrator):
-    """Against Euler's equations in the body's axes; angular and linear momentum in the ground's."""
+def test_torque_free_body_conserves_energy_and_momentum(formulation, integrator):
+    """Against Euler's equations in the body's axes; momentum is compared in the ground's axes."""
     m = mechanism(FREE_BODY)
     inertia = np.array([[0.4, 0.05, 0.03], [0.05, 0.7, -0.02], [0.03, -0.02, 0.9]])
     w = np.array([0.3, 4.0, 0.2])
@@ -193,7 +193,7 @@ def test_torque_free_body_keeps_energy_and_momentum(formulation, integrator):
     assert centre == pytest.approx([1.0, 0.0, -0.5], abs=close)
 
 
-def test_springs_between_bodies_keep_their_momentum():
+def test_springs_between_bodies_conserve_momentum():
     text = """
 space: planar
 points: {P: 0 0 m, Q: 1 0 m, R: 2 0.5 m}
@@ -232,15 +232,15 @@ forces:
         ("matrix_r", "heun", "integrator: expected trapezoidal, forward_euler, runge_kutta_4, got 'heun'"),
     ],
 )
-def test_what_does_not_fit_is_refused(formulation, integrator, says):
+def test_unknown_or_incompatible_formulations_and_integrators_are_refused(formulation, integrator, says):
     with pytest.raises(UsageError) as error:
         make_stepper(formulation, integrator)
     assert str(error.value).startswith(says)
 
 
 @pytest.mark.parametrize("formulation", ["ali3p", "matrix_r", "penalty", "lagrange"])
-def test_a_step_that_does_not_converge_says_so(formulation):
-    """A crank that is driven beyond what the linkage allows, or a step much longer than the motion."""
+def test_a_step_that_does_not_converge_is_reported(formulation):
+    """The rates are so high that the step is far too long for the motion."""
     m = shipped("slider_crank")
     m.qd *= 1e4
     solution = make_stepper(formulation).step(m, 0.1)
@@ -249,8 +249,8 @@ def test_a_step_that_does_not_converge_says_so(formulation):
 
 
 @pytest.mark.parametrize(("formulation", "integrator", "order"), FITTING)
-def test_without_constraints_and_without_freedom(formulation, integrator, order):
-    """A thrown mass; and a bar that is wholly driven."""
+def test_mechanisms_without_constraints_and_without_freedom(formulation, integrator, order):
+    """A thrown mass, and a bar whose motion is fully prescribed."""
     thrown = mechanism("""
 space: planar
 gravity: 0 -9.81 m/s²
@@ -273,8 +273,8 @@ drives: {theta: sin(2*t)}
     assert driven.q == pytest.approx([np.cos(angle), np.sin(angle), angle], abs=1e-3 if order == 1 else 1e-6)
 
 
-def test_further_kernels_see_the_same_state():
-    """A gyroscope on a coupler as an extension, with its row of the Jacobian by the compiler."""
+def test_kernels_of_extensions_see_the_same_state():
+    """The extension is a gyroscope on the coupler, with its symbolic row of the Jacobian."""
     description = load_description("four_bar")
 
     def gyroscope(program, model):
@@ -305,10 +305,10 @@ def test_further_kernels_see_the_same_state():
 
 @pytest.mark.parametrize("coordinates", ["natural", "relative"])
 @pytest.mark.parametrize("size", [100.0, 1.0, 0.01])
-def test_a_linkage_passes_dead_centres_by_other_coordinates_whatever_its_size(size, coordinates):
-    """Watt's linkage falls and swings from end to end, where in turn one of its bars stands still for a moment.
+def test_a_linkage_of_any_size_passes_dead_centres_by_changing_coordinates(size, coordinates):
+    """Watt's linkage falls and swings between end positions, at which one of its bars is at rest for a moment.
 
-    With gravity in proportion, it does so at any size in the same time, and keeps its energy.
+    Gravity is proportional to the size, so that the motion takes the same time at any size.
     """
     lengths = {"A": (0.0, 0.0), "D": (0.5, 0.1), "B": (0.24, 0.01), "C": (0.26, 0.09)}
     a, d, b, c = (f"{size * x:.9g} {size * y:.9g} m" for x, y in lengths.values())
@@ -324,7 +324,7 @@ bodies:
   right_bar: {{kind: bar, points: [D, C], mass: 0.5 kg}}
   coupler: {{kind: bar, points: [B, C], mass: 0.2 kg}}
 """)
-    whole = 1.2 * 9.81 * size * 0.1 * size  # J, of a fall as far as the hinges are apart in height
+    whole = 1.2 * 9.81 * size * 0.1 * size  # J, for a fall by the height difference of the ground hinges
     for integrator in ("runge_kutta_4", "trapezoidal"):
         start = m.get_state()
         before = energy(m)
@@ -334,8 +334,8 @@ bodies:
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
-def test_steps_that_explode_fail_without_a_word_on_standard_output(capfd):
-    """Springs too stiff for the explicit rule; LAPACK writes there about what is not finite."""
+def test_diverging_steps_fail_without_output_on_standard_output(capfd):
+    """The springs are too stiff for the explicit rule; LAPACK prints to standard output if values are not finite."""
     m, stepper = shipped("squeezer"), make_stepper("lagrange", "runge_kutta_4")
     assert not all(stepper.step(m, 0.01).converged for _ in range(10))
     assert capfd.readouterr().out == ""
