@@ -1,4 +1,4 @@
-"""Dry friction of springs: oscillations that it ends, against their closed form."""
+"""Oscillations damped by dry friction of springs, against their closed form."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ FRICTION_RATE = 0.01
 
 
 def spring_kinds():
-    """And the coordinate where the spring has no force."""
+    """Descriptions, each with the coordinate at which its spring has no force."""
     return pytest.mark.parametrize(
         ("text", "free"),
         [
@@ -52,7 +52,7 @@ def spring_kinds():
 
 @spring_kinds()
 def test_steps_converge_while_friction_changes_the_rate_by_less_than_friction_rate(text, free):
-    """In half a step, until it sticks; without friction in the tangent some steps would not."""
+    """Within half a step, up to sticking. Without friction in the tangent, some steps would not converge."""
     mechanism = Mechanism.parse(text)
     stepper = make_stepper("ali3p", "trapezoidal")
     step = 0.9 * 2.0 * FRICTION_RATE * 0.05 / 0.4
@@ -62,8 +62,8 @@ def test_steps_converge_while_friction_changes_the_rate_by_less_than_friction_ra
 
 
 @spring_kinds()
-def test_amplitudes_fall_by_twice_the_friction_over_the_stiffness_until_it_sticks(text, free):
-    """In each half period π √(I/k); it stays where the spring is weaker than the friction."""
+def test_amplitudes_fall_by_twice_the_friction_over_the_stiffness_until_sticking(text, free):
+    """In each half period π √(I/k); sticking begins where the spring is weaker than the friction."""
     mechanism = Mechanism.parse(text)
     stepper = make_stepper("ali3p", "trapezoidal")
     half = np.pi * np.sqrt(0.05 / 8.0)
@@ -73,7 +73,7 @@ def test_amplitudes_fall_by_twice_the_friction_over_the_stiffness_until_it_stick
         stepper.step(mechanism, step).require("step")
         places.append(mechanism.q[k] - free)
     places = np.array(places)
-    # Turning points 0.5, 0.4, 0.3 …, alternately on both sides; in the band ±0.05 it sticks.
+    # Turning points 0.5, 0.4, 0.3 …, alternately on both sides; sticking within ±0.05.
     turns = places[::400][:5]
     assert np.abs(turns) == pytest.approx([0.5, 0.4, 0.3, 0.2, 0.1], abs=3e-3)
     assert abs(places[-1]) < 0.05

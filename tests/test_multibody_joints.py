@@ -1,4 +1,4 @@
-"""Joints: how much they hold, what they let pass, and in which direction they push back."""
+"""Joints: their constraints, the motions they permit, and their reactions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mechanism_rig import G, advance, mechanism, shipped
 from vehicled.multibody import problems
 from vehicled.multibody.checks import calc_topology
 
-# A body with skew axes of its own, held by one joint at P; u and n lie along the joint in its start.
+# A body with skew axes, held by one joint at P; at the start, u and n lie along the joint's directions.
 SPATIAL = """
 space: spatial
 gravity: 0 0 -9.81 m/s²
@@ -37,7 +37,7 @@ def held(joint, u="1 2 2"):
 
 
 def twists(m):
-    """(f, 6) velocity of P and angular velocity of each motion that the constraints let pass."""
+    """(f, 6) velocity of P and angular velocity of each motion that the constraints permit."""
     motions = problems.nullspace(m.calc_jacobian())
     result = []
     for motion in motions.T:
@@ -85,13 +85,13 @@ JOINTS = {
         "kind: point_on_line, points: [O, P], axis: a",
         [shift(AXIS), *(turn(e) for e in np.eye(3))],
     ),
-    # u along a, and square to c: turns about both, not about a × c.
+    # u lies along a, at right angles to c: the body turns about both, but not about a × c.
     "universal": ("kind: universal, points: [O, P], axes: [c, u]", [turn(AXIS), turn(CROSS)]),
 }
 
 
 @pytest.mark.parametrize("name", JOINTS)
-def test_joint_lets_pass_what_it_should_and_no_more(name):
+def test_joint_permits_exactly_the_motions_of_its_kind(name):
     joint, allowed = JOINTS[name]
     m = held(joint)
     topology = calc_topology(m)
@@ -105,7 +105,7 @@ def test_joint_lets_pass_what_it_should_and_no_more(name):
 
 
 @pytest.mark.parametrize("name", JOINTS)
-def test_reaction_does_no_work_on_what_the_joint_lets_pass(name):
+def test_reaction_does_no_work_in_motions_that_the_joint_permits(name):
     """Force and moment on the body at P, from λ of the joint alone."""
     joint, allowed = JOINTS[name]
     m = held(joint)
@@ -116,7 +116,7 @@ def test_reaction_does_no_work_on_what_the_joint_lets_pass(name):
 
 
 def reaction(m):
-    """Generalised force of the joint into force and moment at P, through the virtual power of rigid motions."""
+    """Force and moment of the joint on the body at P, from their virtual power in rigid motions."""
     rows = [k for k, n in enumerate(m.constraint_names) if n.startswith("joint")]
     generalised = -m.calc_jacobian()[rows].T @ m.multipliers[rows]
     wrench = []
@@ -127,7 +127,7 @@ def reaction(m):
     return np.array(wrench[:3]), np.array(wrench[3:])
 
 
-def test_clamped_body_is_carried_by_force_and_moment():
+def test_reaction_of_a_clamped_body_balances_its_weight():
     m = held(JOINTS["rigid"][0])
     force, moment = reaction(m)
     weight = np.array([0.0, 0.0, -2 * G])
@@ -136,8 +136,8 @@ def test_clamped_body_is_carried_by_force_and_moment():
     assert m.qdd == pytest.approx(0.0, abs=1e-9)
 
 
-def test_body_on_a_hinge_falls_as_a_pendulum_about_it():
-    """(I + m d²) φ̈ = m g-moment about the axis."""
+def test_body_on_a_hinge_accelerates_as_a_pendulum():
+    """(I + m d²) φ̈ is the moment of the weight about the axis."""
     m = held(JOINTS["revolute"][0])
     inertia = np.diag([0.2, 0.3, 0.4]) + 2 * (ARM @ ARM * np.eye(3) - np.outer(ARM, ARM))
     about = AXIS @ np.cross(ARM, [0.0, 0.0, -2 * G]) / (AXIS @ inertia @ AXIS)
@@ -146,7 +146,7 @@ def test_body_on_a_hinge_falls_as_a_pendulum_about_it():
     assert centre == pytest.approx(about * np.cross(AXIS, NORMAL), abs=1e-9)
 
 
-def test_universal_joint_passes_rotation_on_unevenly():
+def test_universal_joint_transmits_rotation_unevenly():
     """tan θ₂ = tan θ₁ cos β of a Cardan joint between shafts at β = 30°, and its rate."""
     text = """
 space: spatial
@@ -207,7 +207,7 @@ joints:
         ("kind: equation, expression: P.x + 2*P.y", 2),
     ],
 )
-def test_planar_joint(joint, dof):
+def test_planar_joint_leaves_the_degrees_of_freedom_of_its_kind(joint, dof):
     m = mechanism(PLANAR.format(joint=joint))
     topology = calc_topology(m)
     assert (topology.degrees_of_freedom, topology.redundant) == (dof, [])
@@ -251,8 +251,7 @@ drives: {theta: 0.5*sin(pace*t) + more}
 
 
 def test_rack_steers_the_suspension_corner():
-    """The rod's outer end follows the inner one, which the rack moves along y, and the wheel turns about its
-    ball joints."""
+    """The rack moves the tie rod's inner end along y; the outer end follows, and the lower ball joint stays."""
     m = shipped("suspension_corner")
     before = m.calc_point_positions()
     places = {n: p.copy() for n, p in before.items()}
@@ -267,8 +266,8 @@ def test_rack_steers_the_suspension_corner():
 
 
 @pytest.mark.parametrize("kind", ["prismatic", "cylindrical"])
-def test_a_body_may_slide_by_one_of_its_markers(kind):
-    """Down a slope of 3 in 5; the joint's point on the body is 0.25 m up the slope from its start."""
+def test_a_body_may_slide_on_one_of_its_markers(kind):
+    """On a slope of 3 in 5; the marker is 0.25 m up the slope from the joint's point on the ground."""
     normals = ", normals: [n, m]" if kind == "prismatic" else ""
     m = mechanism(f"""
 space: spatial

@@ -89,7 +89,7 @@ def test_error_falls_with_the_square_of_the_step():
 
 
 def test_multiplier_is_the_force_in_the_rod():
-    """At the lowest point, with speed v: tension m (g + v²/l); the constraint's gradient is twice the rod."""
+    """At the lowest point, with speed v: tension m (g + v²/l); the constraint's gradient is twice the rod vector."""
     m = Mechanism(pendulum)
     m.view("q")[:] = (0.0, 0.0, -1.0)
     m.view("qd")[:] = (1.5, 0.0, 0.0)
@@ -102,7 +102,7 @@ MOMENTS = (0.4, 0.7, 0.9)
 
 
 def rigid(g: Graph, system: System) -> list:
-    """A free body: its centre of mass off the frame's origin, no gravity."""
+    """A free body without gravity, with its centre of mass away from the frame's origin."""
     e = [[g.one if i == j else g.zero for j in range(3)] for i in range(3)]
     origin = system.vector("r", Vector(g.zero, g.zero, g.zero), point=True)
     axes = [system.vector(f"v{i}", Vector.of(e[i]), point=False) for i in range(3)]
@@ -140,13 +140,13 @@ def test_free_body_follows_eulers_equations():
     axes, rates = q[1:], qd[1:]
     body = np.array([rates[1] @ axes[2], rates[2] @ axes[0], rates[0] @ axes[1]])
     assert body == pytest.approx(w, abs=2e-4 * np.linalg.norm(w0))
-    # The centre of mass stays, and so does the angular momentum in world axes.
+    # The centre of mass and the angular momentum in world axes are constant.
     assert q[0] + com @ axes == pytest.approx(0.0, abs=1e-6)
     assert (inertia * body) @ axes == pytest.approx(inertia * w0, rel=1e-4, abs=1e-4)
 
 
 def test_mass_matrix_gives_the_kinetic_energy_of_a_rigid_body():
-    """Any skew frame, any inertia with products: ½ q̇ᵀ M q̇ = ½ m v² + ½ ωᵀ I ω."""
+    """For a skew frame and an inertia with products, ½ q̇ᵀ M q̇ = ½ m v² + ½ ωᵀ I ω."""
     rng = np.random.default_rng(4)
     spread = rng.normal(size=(3, 3))
     inertia = spread @ spread.T

@@ -1,4 +1,4 @@
-"""What keeps a mechanism from being assembled: counts and conflicts first, then the parts in each other's way."""
+"""Why a mechanism cannot be assembled: wrong counts and conflicts first, then the parts that do not fit."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ def refuse(text: str) -> str:
         ),
     ],
 )
-def test_what_cannot_be_assembled_says_why(text, old, new, says):
+def test_a_mechanism_that_cannot_be_assembled_is_refused_with_the_reason(text, old, new, says):
     assert text.count(old) == 1
     text = text.replace("start: 60 deg", "start: 90 deg") if "angles.theta.start" in says else text
     assert refuse(text.replace(old, new)).startswith(says)
 
 
-def test_a_conflict_of_one_side_does_not_name_the_other():
-    """A second pair of swings, which are sound, in the same file."""
+def test_a_conflict_does_not_name_unconnected_parts():
+    """A second pair of swings in the same file has no conflict."""
     both = SWINGS.replace("B: 1 0 m", "B: 1 0 m, C: 9 0 m, D: 10 0 m").replace(
         "Q: 1 1 m", "Q: 1 1 m, R: 9 1 m, S: 10 1 m"
     )

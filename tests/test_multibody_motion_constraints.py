@@ -25,18 +25,18 @@ bodies:
     inertia: 0.4 kg·m²
 independent: [P.x, P.y, Q.y]
 """
-"""On a slope along x, turning; its edge lies along P–Q, under its centre of mass."""
+"""A turning skate on a slope along x; its edge lies along P–Q, below its centre of mass."""
 
 
 def across(m: Mechanism) -> np.ndarray:
-    """(1, n) of the velocity of P across the edge."""
+    """(1, n) row that gives the velocity of P across the edge."""
     first, second = calc_point_map(m, "P"), calc_point_map(m, "Q")
     along = (second - first) @ m.q
     return np.array([-along[1], along[0], 0.0])[None] @ first
 
 
-def test_a_skate_on_a_slope_makes_cycloids():
-    """It turns at a constant rate w, slides at g/w sin wt, and comes down no further than g/2w²."""
+def test_a_skate_on_a_slope_moves_along_cycloids():
+    """The skate turns at a constant rate w, slides at g/w sin wt, and descends no further than g/2w²."""
     m = mechanism(SKATE)
     constraints = MotionConstraints(m)
     constraints.add_velocity(across)
@@ -59,7 +59,7 @@ def test_a_skate_on_a_slope_makes_cycloids():
     expected = [size * np.sin(turned) ** 2, size * (turned - 0.5 * np.sin(2.0 * turned)), 0.0]
     assert place == pytest.approx(expected, abs=1e-7)
     assert constraints.calc_violation() == pytest.approx([0.0], abs=1e-7)
-    # Across the edge: the slope's share of the weight, and what the turning takes.
+    # The force across the edge takes the weight's component across it and the centripetal force.
     force = constraints.calc_accelerations().forces
     assert force == pytest.approx([-MASS * G * -2.0 * np.sin(turned)], abs=1e-6)
 
@@ -78,8 +78,8 @@ def test_the_force_of_a_prescribed_acceleration_is_that_of_inverse_dynamics(name
     assert found.forces[0] == pytest.approx(-m.multipliers[-1], rel=1e-8)
 
 
-def test_a_velocity_that_changes_is_followed():
-    """A value with its rate: the crank turns faster and faster."""
+def test_a_velocity_constraint_takes_a_velocity_and_its_rate():
+    """The crank has 0.7 rad/s and 0.2 rad/s²."""
     m = make("four_bar")
     k = m.index("theta")
     row = np.eye(len(m.q))[k : k + 1]
@@ -91,8 +91,8 @@ def test_a_velocity_that_changes_is_followed():
 
 
 @pytest.mark.parametrize("rate", [1.0, 1e3, 1e5])
-def test_rows_change_as_fast_as_the_mechanism_turns(rate):
-    """cos θ · θ̇ is kept: θ̈ = tan θ θ̇², at any rate; a mechanism of micrometres turns 1e5 times a second."""
+def test_the_rate_of_a_constraints_row_is_accurate_at_any_speed(rate):
+    """If cos θ · θ̇ is constant, θ̈ = tan θ θ̇². A mechanism of micrometres reaches 1e5 rad/s."""
     m = Mechanism.load("pendulum", form="relative")
     m.q[0], m.qd[0] = 0.5, rate
     constraints = MotionConstraints(m)

@@ -1,4 +1,4 @@
-"""Operators of a whole mechanism against computations that know nothing of natural coordinates."""
+"""Operators of a whole mechanism against computations for rigid bodies, without natural coordinates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def m(request) -> Mechanism:
     return make(*request.param)
 
 
-# -- the whole ---------------------------------------------------------------------------------------------
+# -- whole mechanism ---------------------------------------------------------------------------------------
 
 
 def test_counts_are_those_of_the_topology(m):
@@ -85,7 +85,7 @@ def test_kinetic_and_potential_energy(m):
     assert m.calc_potential_energy() == pytest.approx(potential, rel=1e-8)
 
 
-def test_momentum_of_a_free_body_grows_by_its_weight_and_what_pushes_it():
+def test_momentum_of_a_free_body_changes_by_its_weight_and_applied_forces():
     m = make("free")
     forces = push(m, np.random.default_rng(0))
     before = operators.calc_momentum(m)
@@ -96,7 +96,7 @@ def test_momentum_of_a_free_body_grows_by_its_weight_and_what_pushes_it():
     force = wrench[3:] + pushed + weight
     torque = wrench[:3] + np.cross(at, pushed) + np.cross(operators.calc_center_of_mass(m), weight)
     k = int(m.independent[0])
-    m.applied[k] -= 7.0  # the force on a coordinate is no force at a place
+    m.applied[k] -= 7.0  # a force on a coordinate has no point of application
     problems.solve_dynamics(m)
     h = 1e-5
     make_stepper("matrix_r", "runge_kutta_4").step(m, h).require("step")
@@ -105,7 +105,7 @@ def test_momentum_of_a_free_body_grows_by_its_weight_and_what_pushes_it():
     assert (after.angular - before.angular) / h == pytest.approx(torque, rel=1e-3, abs=5e-2)
 
 
-def test_mechanism_without_mass_has_no_centre():
+def test_mechanism_without_mass_has_no_centre_of_mass():
     text = """
 space: planar
 points: {P: 1 0 m}
@@ -120,7 +120,7 @@ bodies: {ball: {kind: point_mass, point: P, mass: 1 kg}}
 # -- accelerations -----------------------------------------------------------------------------------------
 
 
-def test_accelerations_meet_the_equations_of_motion_and_change_nothing(m):
+def test_accelerations_satisfy_the_equations_of_motion_and_leave_the_state_unchanged(m):
     push(m, np.random.default_rng(5))
     before = m.workspace.copy()
     qdd, multipliers = operators.calc_accelerations(m)
@@ -133,7 +133,7 @@ def test_accelerations_meet_the_equations_of_motion_and_change_nothing(m):
         assert np.array_equal(before[inside], m.workspace[inside])
 
 
-def test_bodies_without_joints_fall_and_spin_freely():
+def test_unconstrained_bodies_fall_and_spin_freely():
     m = chain("revolute")
     m.qdd[:] = operators.calc_unconstrained_accelerations(m)
     for b in rigid_bodies(m).values():
@@ -141,7 +141,7 @@ def test_bodies_without_joints_fall_and_spin_freely():
         assert b.wrench_needed()[3:] == pytest.approx(0.0, abs=1e-8)
 
 
-def test_ignored_joint_is_as_if_it_were_not_there():
+def test_accelerations_without_a_joint_equal_those_of_a_description_without_it():
     m = chain("revolute", seed=4)
     qdd, multipliers = operators.calc_accelerations(m, without=["elbow"])
     rows = [k for k, name in enumerate(m.constraint_names) if name.startswith("elbow: ")]
@@ -156,7 +156,7 @@ def test_ignored_joint_is_as_if_it_were_not_there():
         operators.calc_accelerations(m, without=["knee"])
 
 
-def test_mass_is_solved_without_its_inverse(m):
+def test_mass_factorisation_solves_as_the_dense_matrix(m):
     solver = operators.MassFactorisation(m)
     rng = np.random.default_rng(0)
     massive = m.mass.any(axis=1)
@@ -200,12 +200,12 @@ def test_maps_between_independent_and_all_coordinates(m):
     assert maps.b == pytest.approx(slope, rel=1e-5, abs=1e-7)
 
 
-def test_driven_coordinates_move_by_themselves():
+def test_driven_coordinates_contribute_to_the_velocities():
     maps = operators.calc_coordinate_maps(make("suspension_corner"))
     assert np.abs(maps.b).max() > 1e-3
 
 
-def test_forces_reach_the_independent_coordinates_by_their_power():
+def test_independent_forces_have_the_power_of_the_generalised_forces():
     m = make("five_bar")
     maps = operators.calc_coordinate_maps(m)
     forces = np.random.default_rng(3).normal(size=len(m.q))

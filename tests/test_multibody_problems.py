@@ -1,4 +1,4 @@
-"""Position, velocity, acceleration, assembly and equilibrium; what is evaluated, against finite differences."""
+"""Position, velocity, acceleration, assembly and equilibrium problems; derivatives by finite differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vehicled.multibody import problems
 from vehicled.multibody.formulations import make_stepper
 
 SLOPES = [
-    # What is differentiated, by what, the result, and what belongs to it by hand.
+    # Differentiated quantity, variable, and derivative.
     ("constraints", "q", "jacobian"),
     ("forces", "q", "forces_by_q"),
     ("forces", "qd", "forces_by_qd"),
@@ -153,8 +153,8 @@ def test_power_of_expressions_is_that_of_force_times_velocity():
     assert m.calc_forces() @ m.qd == pytest.approx(power, rel=1e-9)
 
 
-def test_power_of_all_forces_is_the_gain_of_energy():
-    """d(T + V)/dt along the motion of a mechanism whose springs have a potential and whose damper takes power."""
+def test_energy_changes_by_the_power_of_forces_without_potential():
+    """d(T + V)/dt is the power of damper and tyre; the spring's energy is part of V."""
     m = shipped("suspension_corner")
     problems.solve_velocity(m, np.array([0.4]))
     problems.solve_dynamics(m)
@@ -206,7 +206,7 @@ def test_four_bar_meets_freudensteins_equation():
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_velocity_map_carries_independent_rates_to_all(name):
+def test_velocity_map_gives_all_rates_from_the_independent_ones(name):
     m = shipped(name)
     rng = np.random.default_rng(0)
     zd, zdd = rng.normal(size=(2, len(m.independent)))
@@ -220,7 +220,7 @@ def test_velocity_map_carries_independent_rates_to_all(name):
 
 
 @pytest.mark.parametrize("name", [*SHIPPED, "loaded"])
-def test_accelerations_jacobians_are_exact(name):
+def test_jacobians_of_accelerations_are_those_of_central_differences(name):
     m = make(name)
     z, zd, e = m.z, m.zd + 0.3, 1e-6
 
@@ -246,8 +246,8 @@ def test_accelerations_jacobians_are_exact(name):
 # -- assembly -----------------------------------------------------------------------------------------------
 
 
-def test_assembly_moves_as_little_as_it_can():
-    """A point on a circle, from a guess off it: the nearest one is along the radius."""
+def test_assembly_moves_coordinates_as_little_as_possible():
+    """The point of a circle nearest to a guess lies on the radius through the guess."""
     text = """
 space: planar
 ground: {points: {A: 0 0 m}}
@@ -256,7 +256,7 @@ bodies: {bar: {kind: bar, points: [A, P], length: 2 m, mass: 1 kg}}
 """
     m = mechanism(text)
     assert m.q == pytest.approx([1.2, 1.6], abs=1e-10)
-    # What weighs more moves less: minimise w (x − 3)² + (y − 4)² on the circle, in polar form.
+    # A larger weight means less motion: minimise 100 (x − 1.9)² + (y − 0.1)² on the circle, in polar form.
     weights = np.array([100.0, 1.0])
     problems.assemble(m, np.array([1.9, 0.1]), weights=weights).require("assembly")
     angles = np.linspace(-np.pi, np.pi, 2_000_001)
@@ -275,14 +275,14 @@ def test_assembly_keeps_fixed_coordinates():
     assert m.q[:2] == pytest.approx([2 * np.cos(1.4), 2 * np.sin(1.4)], abs=1e-12)
 
 
-def test_far_positions_are_reached_on_the_side_that_the_angle_says():
+def test_far_positions_of_a_pendulum_are_reached_at_the_given_angle():
     m = shipped("pendulum")
     for theta in (3.0, -3.0, 40.0, 0.5):
         problems.solve_position(m, np.array([theta])).require("position")
         assert m.q[:2] == pytest.approx([np.cos(theta), np.sin(theta)], abs=1e-11)
 
 
-def test_a_crank_that_is_turned_far_keeps_the_assembly():
+def test_a_crank_that_is_turned_far_stays_in_the_same_assembly():
     m = shipped("four_bar")
     home, z = m.get_state(), m.z
     for move in np.linspace(-6.0, 6.0, 17):
@@ -312,7 +312,7 @@ def test_a_position_that_cannot_be_reached_is_reported():
 
 
 def test_equilibrium_of_a_bar_on_a_torsion_spring():
-    """k θ = m g l/2 cos θ about the horizontal, by bisection."""
+    """k θ + m g l/2 cos θ = 0 for the angle θ from the horizontal, by bisection."""
     text = """
 space: planar
 gravity: 0 -9.81 m/s²
@@ -330,24 +330,24 @@ forces: {spring: {kind: torsion_spring, angle: theta, stiffness: 20 N·m/rad}}
         low, high = (middle, high) if 20 * middle + G * np.cos(middle) < 0 else (low, middle)
     assert m.q[m.index("theta")] == pytest.approx(low, abs=1e-10)
     assert problems.is_stable(m)
-    # At rest there it stays.
+    # The bar stays at rest there.
     problems.solve_dynamics(m)
     assert m.qdd == pytest.approx(0.0, abs=1e-9)
 
 
-def test_equilibrium_of_a_pendulum_stands_or_hangs():
+def test_equilibrium_of_a_pendulum_is_stable_hanging_and_unstable_upright():
     m = shipped("pendulum")
     for start, end, stable in ((-1.3, -np.pi / 2, True), (1.3, np.pi / 2, False)):
         problems.solve_position(m, np.array([start])).require("position")
         problems.solve_equilibrium(m).require("equilibrium")
         assert m.z[0] == pytest.approx(end, abs=1e-9)
         assert problems.is_stable(m) is stable
-    tension = m.multipliers[0] * 2.0 * 1.0  # the gradient of |AP|² is twice the bar
+    tension = m.multipliers[0] * 2.0 * 1.0  # the gradient of |AP|² is twice the vector AP
     assert abs(tension) == pytest.approx(0.5 * G, rel=1e-9)
 
 
 def test_suspension_stands_at_design_height():
-    """Vertical balance by virtual work: tyre, strut and weights over the travel of a small displacement."""
+    """The virtual power of tyre, strut and weights is zero."""
     m = shipped("suspension_corner")
     problems.solve_equilibrium(m).require("equilibrium")
     assert problems.is_stable(m)
@@ -368,7 +368,7 @@ def test_suspension_stands_at_design_height():
 
 
 def centre_rate(m, body):
-    """Vertical velocity of a centre of mass, from the gradient of the weight's own power."""
+    """Vertical velocity of a body's centre of mass, from the power of its weight for an additional 1 kg."""
     before = m.get_parameter(f"{body}.mass")
     power = m.calc_forces() @ m.qd
     m.set_parameters({f"{body}.mass": before + 1.0})
@@ -389,7 +389,7 @@ forces: {push: {kind: force, point: P, force: [1 + P.x**2, 0]}}
     assert solution.residual > 0.1
 
 
-def test_applied_forces_are_part_of_the_motion():
+def test_applied_forces_act_in_dynamics_and_steps():
     m = shipped("pendulum")
     m.applied[m.index("theta")] = 0.5 * G
     problems.solve_dynamics(m)
@@ -411,7 +411,7 @@ def test_parameters_change_the_compiled_mechanism():
 
 
 @pytest.mark.parametrize(("z", "zd"), [([0.1], [0.0, 0.0]), ([0.1, 0.2], [0.0]), ([[0.1, 0.2]], [0.0, 0.0])])
-def test_a_state_of_other_size_is_refused_and_changes_nothing(z, zd):
+def test_a_state_of_wrong_size_is_refused_and_changes_nothing(z, zd):
     m = shipped("five_bar")
     before = m.q.copy()
     with pytest.raises(UsageError, match=r"expected 2 \(theta1, theta2\), got shape"):
@@ -436,8 +436,8 @@ coordinates: {form}
 @pytest.mark.parametrize("form", ["natural", "relative"])
 @pytest.mark.parametrize("along", [", along: x", ""])
 @pytest.mark.parametrize("rod", [0.6, 1.0, 1.7])
-def test_a_slide_moved_far_stays_on_its_side_of_the_dead_centres(form, along, rod):
-    """The crank is above the line at one place of the slide as at any other: it cannot pass through the line."""
+def test_a_slider_moved_far_stays_on_its_side_of_the_dead_centres(form, along, rod):
+    """The crank stays above the line of the guide, which it can cross only at dead centres."""
     shortest, longest = abs(1.0 - rod) + 0.005, 1.0 + rod - 0.005
     for start in np.linspace(shortest, longest, 4):
         cosine = (1.0 + start**2 - rod**2) / (2.0 * start)

@@ -18,7 +18,7 @@ def metrics(n: int) -> list[np.ndarray | None]:
 @pytest.mark.parametrize("kind", range(3))
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_projected_position_is_the_nearest(name, kind):
-    """Where the distance stands at right angles to every motion, and smaller than that of its neighbours."""
+    """The correction is orthogonal to every permitted motion, and all neighbouring positions are farther away."""
     m = make(name)
     weights = metrics(len(m.q))[kind]
     metric = np.eye(len(m.q)) if weights is None else np.diag(weights) if weights.ndim == 1 else weights
@@ -41,7 +41,7 @@ def test_projected_position_is_the_nearest(name, kind):
             assert distance(m.q) > nearest
 
 
-def test_projection_goes_as_far_as_it_is_asked_to():
+def test_projection_reaches_the_requested_accuracy_and_refuses_bad_weights():
     m = make("four_bar")
     off = m.q + 0.05 * np.random.default_rng(0).normal(size=m.q.shape)
     counts = []
@@ -88,7 +88,7 @@ def test_projected_covariance_is_that_of_a_perfect_measurement_of_the_constraint
     projected = projections.calc_projected_covariance(m, p, np.linalg.inv(p))
     assert projected == pytest.approx(kalman, abs=1e-9 * np.abs(p).max())
     assert jacobian @ projected == pytest.approx(0.0, abs=1e-10)
-    # In any metric: what projecting samples of velocities does to their covariance.
+    # In another metric: the covariance of projected samples of velocities.
     rng, weights = np.random.default_rng(4), metrics(len(m.q))[1]
     there, samples, after = m.qd.copy(), [], []
     for deviation in 0.1 * rng.normal(size=(30, len(m.q))):
@@ -98,7 +98,7 @@ def test_projected_covariance_is_that_of_a_perfect_measurement_of_the_constraint
         after.append(m.qd.copy())
     result = projections.calc_projected_covariance(m, np.cov(np.array(samples).T), weights)
     assert result == pytest.approx(np.cov(np.array(after).T), abs=1e-10)
-    # On the constraints z says all: R D P_q Dᵀ Rᵀ is P_q again.
+    # On the constraints z determines q, so that R D P_q Dᵀ Rᵀ is P_q again.
     maps = operators.calc_coordinate_maps(m)
     round_trip = maps.calc_covariance(maps.calc_independent_covariance(result))
     assert round_trip == pytest.approx(result, abs=1e-10)

@@ -1,4 +1,4 @@
-"""Reactions against free-body diagrams by Newton and Euler, and closed forms."""
+"""Reactions against the Newton-Euler equations of free bodies, and against closed forms."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from vehicled.multibody.reactions import (
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("joint", JOINTS)
-def test_joint_gives_each_body_what_its_motion_takes(joint, seed):
-    """Newton and Euler on free-body diagrams of both bodies."""
+def test_joint_reactions_satisfy_the_newton_euler_equations_of_each_body(joint, seed):
+    """With random forces of every kind on both bodies."""
     m = chain(joint, seed)
     forces = push(m, np.random.default_rng(seed))
     k = int(m.independent[0])
@@ -49,7 +49,7 @@ def test_joint_gives_each_body_what_its_motion_takes(joint, seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ["four_bar", "five_bar"])
-def test_shared_points_give_each_bar_what_its_motion_takes(name, seed):
+def test_reactions_at_shared_points_satisfy_the_newton_euler_equations_of_each_bar(name, seed):
     m = make(name, seed)
     forces = push(m, np.random.default_rng(seed))
     point = next(iter(forces.on_points))
@@ -90,7 +90,7 @@ def test_force_on_a_points_coordinate_acts_on_the_pin(as_generalised):
     assert sum(r.force for r in reactions if r.point == "Q") == pytest.approx(0.0, abs=1e-8)
 
 
-def test_shared_point_and_joint_carry_the_same():
+def test_shared_points_and_explicit_joints_have_the_same_reactions():
     """The four-bar with points of its own for the rocker and explicit joints."""
     text = """
 space: planar
@@ -128,8 +128,8 @@ independent: [theta]
         assert by_joint[joint].torque == pytest.approx(0.0, abs=1e-12)
 
 
-def test_pendulums_pin_in_closed_form():
-    """Along the bar its share of the weight less m θ̇² l/2; across it, a quarter of its share of the weight."""
+def test_pin_force_of_a_pendulum_in_closed_form():
+    """Along the bar, the weight's component less m θ̇² l/2; across it, a quarter of the weight's component."""
     m = shipped("pendulum")
     theta, rate = 0.4, 3.0
     m.set_independent_state(np.array([theta]), np.array([rate])).require("state")
@@ -141,7 +141,7 @@ def test_pendulums_pin_in_closed_form():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_suspension_corner_is_in_balance_part_by_part(seed):
+def test_each_part_of_the_suspension_corner_is_in_balance(seed):
     m = make("suspension_corner", seed, size=0.005)
     bodies, places, rates = rigid_bodies(m), m.calc_point_positions(), m.calc_point_velocities()
     reactions = calc_reactions(m)
@@ -152,7 +152,7 @@ def test_suspension_corner_is_in_balance_part_by_part(seed):
             found[r.body][3:] += r.torque
         else:
             found[r.body] += wrench_at(r.force, places[r.point], bodies[r.body])
-    # A shared direction passes on no torque about itself, and the tie rod only pulls along itself.
+    # A shared direction transmits no torque about itself; the tie rod's force acts along the rod.
     assert by_name["x", "lower_wishbone"].torque[0] == pytest.approx(0.0, abs=1e-9)
     rod, tension = by_name["tie_rod", "knuckle"], places["tie_outer"] - places["tie_inner"]
     assert np.cross(rod.force, tension) == pytest.approx(0.0, abs=1e-7)
@@ -196,7 +196,7 @@ def test_reaction_on_a_pin_names_the_pin():
     assert on["piston"] == pytest.approx(0.5 * (piston.acceleration + np.array([0, G, 0])), rel=1e-8)
 
 
-def test_generalised_reactions_balance_the_motion():
+def test_generalised_reactions_balance_inertia_and_other_forces():
     m = chain("revolute")
     joints = sum(calc_generalised_reaction(m, name) for name in ("base", "elbow", "first", "second"))
     assert m.mass @ m.qdd - m.calc_forces() == pytest.approx(joints, abs=1e-7)
@@ -231,7 +231,7 @@ forces:
 
 @pytest.mark.parametrize("locked", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_relative_coordinates_act_on_the_bodies_that_they_lie_between(seed, locked):
+def test_forces_on_angles_and_distances_act_on_the_bodies_that_they_connect(seed, locked):
     """A torque between two bars that share a point, a cable from that point to a slider on the second."""
     m, rng = mechanism(REACHER), np.random.default_rng(seed)
     problems.assemble(m, m.q + 0.05 * rng.normal(size=m.q.shape)).require("start")
@@ -263,7 +263,7 @@ def test_relative_coordinates_act_on_the_bodies_that_they_lie_between(seed, lock
     assert at_pin == pytest.approx(-cable, abs=1e-8)
 
 
-def test_torque_about_an_angle_in_space_is_no_part_of_its_hinge():
+def test_torque_on_a_spatial_angle_is_not_part_of_its_hinges_reaction():
     text = (
         CHAIN.format(joint=JOINTS["spherical"], v="0 1 0", w="0 0 1")
         + """
@@ -308,8 +308,8 @@ drives: {crank: 20*t}
         for _ in range(100):
             stepper.step(m, 1e-3).require("crank")
         theta, sine = 20.0 * m.t, 0.1 * np.sin(20.0 * m.t)
-        along = np.sqrt(0.5**2 - sine**2)  # of the rod
-        slope = -sine - sine * 0.1 * np.cos(theta) / along  # of the stroke, by the angle
+        along = np.sqrt(0.5**2 - sine**2)  # the rod's extent along the stroke
+        slope = -sine - sine * 0.1 * np.cos(theta) / along  # derivative of the stroke by the angle
         bend = -0.1 * np.cos(theta) - (
             0.01 * np.cos(2 * theta) * along**2 + (0.1 * np.cos(theta) * sine) ** 2
         ) / (along**3)
@@ -324,11 +324,11 @@ drives: {crank: 20*t}
 @pytest.mark.parametrize(("about", "share"), [("z", 1.0), ("f", 0.0)])
 @pytest.mark.parametrize("coordinates", ["natural", "relative"])
 def test_torque_about_the_azimuth_of_an_oblique_direction(coordinates, about, share, between, per_turn):
-    """A nut of 2 kg and 0.02 kg·m² falls on a screw of 0.05 m/rad; `e`, oblique on the nut, measures its angle.
+    """A nut of 2 kg and 0.02 kg·m² falls on a screw of 0.05 m/rad; its angle is that of the oblique direction `e`.
 
-    The azimuth of (1, 0, 1) about the ground's z also changes by −1 with a turn about x: what the screw exerts by it,
-    I α about z, is the torque I α (−1, 0, 1), and the joint takes the part about x. About the nut's own axis it does
-    not, as x is at right angles to that.
+    The azimuth of e = (1, 0, 1) about the ground's z also changes by −1 rad per rad of turn about x. The screw's
+    force on this angle is therefore the torque I α (−1, 0, 1), of which the joint takes the part about x. An angle
+    about the nut's own axis `f` does not change with a turn about x, so that the joint takes no torque.
     """
     m = mechanism(f"""
 space: spatial
@@ -382,9 +382,9 @@ joints:
 """
 
 
-def test_reactions_of_three_parallel_cranks_are_not_determined_that_of_what_hangs_on_them_is():
-    """Forces along three parallel cranks balance each other: two equations, of force and of moment. Natural and
-    relative coordinates have other ones, and the same where they are unique."""
+def test_reactions_of_three_parallel_cranks_are_undetermined_unlike_that_of_a_hung_body():
+    """Three forces along parallel cranks have only two equations, of force and of moment. Natural and relative
+    coordinates give different forces there, and the same forces where these are unique."""
     found = []
     for form in ("natural", "relative"):
         m = mechanism(CRANKS.replace("FORM", form))
@@ -421,8 +421,10 @@ joints:
         ("{kind: point_on_line, points: [B, B1], axis: z}", []),
     ],
 )
-def test_a_door_between_two_ball_joints_and_one_whose_upper_end_is_guided(form, joint, undetermined):
-    """Weight on two ball joints is on either or both; a guide takes none of it."""
+def test_the_weight_of_a_door_is_undetermined_on_two_ball_joints_but_not_with_a_guide(
+    form, joint, undetermined
+):
+    """Two ball joints can share the weight in any ratio; a guide along z takes none of it."""
     m = mechanism(DOOR.replace("FORM", form).replace("JOINT", joint))
     assert find_undetermined(m) == undetermined
     forces = {r.joint: r.force for r in calc_reactions(m)}
@@ -433,7 +435,7 @@ def test_a_door_between_two_ball_joints_and_one_whose_upper_end_is_guided(form, 
 
 
 def rotate(text: str, degrees: float) -> str:
-    """The door with its hinges in a line that leans in the plane of x and z."""
+    """The description of a door whose line of hinges leans by an angle in the plane of x and z."""
     sine, cosine = np.sin(np.radians(degrees)), np.cos(np.radians(degrees))
     top, away = f"{2 * sine} 0 {2 * cosine} m", f"{cosine + sine} 0 {cosine - sine} m"
     text = (
@@ -454,8 +456,8 @@ def test_of_two_ball_joints_only_the_force_along_their_line_is_undetermined(form
     assert find_undetermined_components(m) == {"lower": forces, "upper": forces}
 
 
-def test_a_component_that_is_not_named_is_the_same_in_both_forms():
-    """Both solve the same equations, by other unknowns: what they agree in is what the mechanism determines."""
+def test_components_not_listed_as_undetermined_are_the_same_in_both_forms():
+    """Both forms solve the same equations for different unknowns, and agree in all determined components."""
     differ = 0
     for text in (DOOR.replace("JOINT", "{kind: spherical, points: [B, B1]}"), CRANKS):
         reactions, named = [], []
@@ -475,8 +477,8 @@ def test_a_component_that_is_not_named_is_the_same_in_both_forms():
     assert differ, "the mechanisms have nothing undetermined"
 
 
-def test_two_guides_of_one_block_share_what_holds_it_across():
-    """A block in two guides along x: both hold it across and against turning, neither along."""
+def test_lateral_force_and_torque_of_two_guides_of_a_block_are_undetermined():
+    """Both guides along x take lateral force and torque; neither takes force along x."""
     m = mechanism(BLOCK)
     held = ["force.y", "torque.z"]
     assert find_undetermined_components(m) == {"front": held, "rear": held}

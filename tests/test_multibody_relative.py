@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not EXTENDED, reason="differences need extended 
 
 
 class Tree:
-    """A tree that has everything: branches, sliding along several axes, a fixed turn, two bodies and two places
+    """A tree with every kind of element: branches, sliding along several axes, a fixed turn, bodies and points
     that share a base, massless points, loads in foreign axes, springs between branches and to the ground."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Tree:
         self.gravity = self.vector("g")
         random = np.random.default_rng(3)
         self.values = dict(zip(self.parameters, random.uniform(0.5, 2.0, len(self.parameters)), strict=True))
-        for body in system.bodies:  # enough for the rest to be possible
+        for body in system.bodies:  # large enough for any products of inertia
             self.values |= {x: self.values[x] + 20.0 for x in body.moments}
         self.numbers = Numbers(system, self.values)
         self.q, self.qd, self.qdd = random.uniform(-1.0, 1.0, (3, self.numbers.n))
@@ -70,7 +70,7 @@ class Tree:
         return Vector.of([self.parameter(f"{name}.{a}") for a in AXES])
 
     def evaluate(self, outputs: list[Atom]) -> np.ndarray:
-        """Of parameters, q, q̇, q̈; by the Python back end."""
+        """Values of `outputs` at the parameters, q, q̇ and q̈ of the tree, by the Python back end."""
         given = dict(self.values)
         for c in self.system.coordinates:
             given |= {c.q: self.q[c.index], c.qd: self.qd[c.index], c.qdd: self.qdd[c.index]}
@@ -184,7 +184,7 @@ def test_mass_matrix_is_the_hessian_of_the_kinetic_energy(tree):
     assert np.linalg.eigvalsh(found).min() > 0
 
 
-def test_generalised_forces_are_those_of_lagrange(tree):
+def test_generalised_forces_are_those_of_lagranges_equations(tree):
     found = tree.evaluate(Dynamics(tree.system, tree.gravity).generalised_forces())
     at = (tree.q.astype(Real), tree.qd.astype(Real))
     expected = tree.numbers.generalised_forces(*at, tree.gravity).astype(float)
@@ -210,7 +210,7 @@ def test_a_point_on_a_base_of_another_branch_is_refused():
         system.body("block", at, other, system.graph.one, system.none)
 
 
-def test_a_coordinate_is_used_once():
+def test_a_coordinate_cannot_be_used_twice():
     system = RelativeSystem(Graph())
     c = system.coordinate("c")
     base = system.base("base", system.world, "x", c)

@@ -79,7 +79,7 @@ forces:
   jack: {kind: actuator, points: [P2, S], force: "5*length"}
   ram: {kind: on_coordinate, coordinate: height, force: 2}
 """
-"""All of a planar mechanism at once: joints of two points and a shared one, a slide, loads of every kind."""
+"""Every kind of planar element: joints between two points and at a shared one, a slide, loads of all kinds."""
 
 SPATIAL = """
 space: spatial
@@ -125,7 +125,7 @@ def relative(name: str) -> Mechanism:
 
 
 def copy_state(there: Mechanism, here: Mechanism) -> None:
-    """Bring a mechanism in natural coordinates to the position and motion of one in relative coordinates."""
+    """Set `there`, in natural coordinates, to the position and velocity of `here`, in relative coordinates."""
     positions, velocities, placement = (
         here.calc_point_positions(),
         here.calc_point_velocities(),
@@ -155,7 +155,7 @@ def copy_state(there: Mechanism, here: Mechanism) -> None:
 
 
 def pair(name: str, duration: float = 0.025) -> tuple[Mechanism, Mechanism]:
-    """In natural and in relative coordinates, each simulated by itself from the same state."""
+    """A mechanism in natural and in relative coordinates, both simulated from the same state."""
     here, there = relative(name), Mechanism(compiled(name, "natural"))
     copy_state(there, here)
     for m in (there, here):
@@ -210,8 +210,8 @@ def test_error_of_ali3p_falls_with_the_square_of_the_step(name):
     assert errors[0] / errors[1] == pytest.approx(4.0, rel=0.15)
 
 
-def test_a_double_pendulum_moves_as_in_textbooks():
-    """Lagrange's equations with the absolute angle of the upper and the relative one of the lower body."""
+def test_a_double_pendulum_obeys_lagranges_equations():
+    """In the absolute angle of the upper body and the relative angle of the lower one."""
     m = rig.mechanism(DOUBLE)
     assert m.coordinate_names == ["upper_angle", "elbow"]
     assert m.constraint_names == []
@@ -229,8 +229,8 @@ def test_a_double_pendulum_moves_as_in_textbooks():
         assert m.qdd == pytest.approx(np.linalg.solve(mass, forces), rel=1e-10)
 
 
-def test_a_free_body_keeps_its_momentum():
-    """In space, thrown and tumbling; and what the weight adds to it."""
+def test_a_free_body_conserves_energy_and_angular_momentum():
+    """A thrown, tumbling body; its linear momentum changes by its weight."""
     m = Mechanism(CompiledMechanism(replace(rig.describe(FREE), coordinates="relative")))
     assert m.coordinate_names == [f"body.{c}" for c in ("x", "y", "z", "angle_x", "angle_y", "angle_z")]
     m.set_independent_state(m.z, np.array([1.0, -2.0, 0.5, 3.0, 1.0, -2.0])).require("state")
@@ -243,7 +243,7 @@ def test_a_free_body_keeps_its_momentum():
 
 
 @pytest.mark.parametrize("name", ["four_bar", "planar", "spatial"])
-def test_derivatives_of_the_accelerations_and_equations_linear_in_the_parameters(name):
+def test_regressor_and_jacobians_of_the_accelerations_in_relative_coordinates(name):
     m = relative(name)
     rig.advance(m, 1e-3, 0.02, "matrix_r")
     problems.solve_dynamics(m)
@@ -277,7 +277,7 @@ def test_far_positions_are_reached_in_the_same_assembly():
         assert m.qd[k] == pytest.approx((-r * sin - r * r * sin * cos / root) * 40.0, abs=1e-10)
 
 
-def test_several_instances_are_as_one():
+def test_instances_of_a_batch_accelerate_as_each_alone():
     m = relative("four_bar")
     batch = MechanismBatch(m, 2)
     z, zd = np.array([[1.1], [1.4]]), np.array([[0.5], [-2.0]])
@@ -343,7 +343,7 @@ def test_a_joint_can_be_held_and_driven():
     assert m.q[m.index("knee")] == pytest.approx(start + 0.006, abs=1e-12)
     k = m.constraint_names.index("hold knee")
     problems.solve_dynamics(m)
-    # The same torque, applied by the caller, moves it the same.
+    # The same torque as an applied force gives the same acceleration.
     torque, qdd = -m.multipliers[k], m.qdd.copy()
     switches.release(m, "knee")
     m.applied[m.index("knee")] = torque
@@ -375,7 +375,7 @@ def test_forces_at_places_of_bodies_do_the_same_work():
     assert here.zdd == pytest.approx(there.zdd, rel=1e-9)
 
 
-def test_the_cheaper_form_is_taken_and_both_are_shown(tmp_path, capsys):
+def test_auto_takes_the_cheaper_form_and_check_shows_both(tmp_path, capsys):
     path = tmp_path / "double.yaml"
     path.write_text(DOUBLE.replace("coordinates: relative", "coordinates: auto"))
     counts = count_forms(load_description(path))
@@ -407,8 +407,8 @@ def test_the_cheaper_form_is_taken_and_both_are_shown(tmp_path, capsys):
         ("slider_crank", "relative"),
     ],
 )
-def test_check_says_what_auto_takes_and_by_which_count(capsys, name, form):
-    """Fewest operations, a function as 20: not those without weights, of which the four-bar has fewer in relative."""
+def test_check_shows_the_form_that_auto_takes_and_its_cost(capsys, name, form):
+    """The cost counts a function as 20 operations; unweighted, relative would be cheaper for the four-bar."""
     description = load_description(name)
     assert choose_form(description) == form
     assert main(["check", name, "--json"]) == 0
@@ -421,13 +421,13 @@ def test_check_says_what_auto_takes_and_by_which_count(capsys, name, form):
 
 
 def test_a_caller_can_ask_for_a_form(tmp_path):
-    """Particles are in natural coordinates, whatever the file says."""
+    """Particles need natural coordinates, whatever the file says."""
     path = tmp_path / "double.yaml"
     path.write_text(DOUBLE)
     assert "Q.y" in Mechanism.load(path, form="natural").coordinate_names
 
 
-def test_natural_coordinates_are_the_default_and_taken_where_relative_ones_do_not_exist():
+def test_natural_coordinates_are_the_default_and_replace_impossible_relative_ones():
     assert load_description("four_bar").coordinates == "natural"
     bar = rig.describe(DUMBBELL)
     counts = count_forms(bar)

@@ -1,4 +1,4 @@
-"""What has no relative coordinates is refused, with the name of the part and the reason."""
+"""Descriptions for which there are no relative coordinates are refused, with the part and the reason."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ PLATE = {"plate": Rigid(kind="rigid", points=["P", "Q"], mass=1.0, center_of_mas
         ),
     ],
 )
-def test_what_has_no_relative_coordinates_is_refused_with_a_name(name, changes, message):
+def test_a_description_without_relative_coordinates_is_refused_with_the_part_named(name, changes, message):
     with pytest.raises(MechanismError, match=message):
         build_model(replace(load_description(name), coordinates="relative", **changes))
 
 
-def test_what_cannot_move_has_natural_coordinates_only():
+def test_a_mechanism_that_cannot_move_has_natural_coordinates_only():
     welded = """
 space: planar
 coordinates: relative
@@ -88,7 +88,7 @@ bodies:
 
 
 @pytest.mark.parametrize("formulation", ["ali3p", "matrix_r"])
-def test_a_ball_joint_that_turns_to_where_it_is_singular_is_named(formulation):
+def test_a_ball_joint_that_reaches_a_singularity_of_its_angles_is_named(formulation):
     m = rig.mechanism(TUMBLING)
     m.set_independent_state(np.array([0.3, 1.5707963, 0.2]), np.array([2.0, 1.0, 1.0]))
     solution = make_stepper(formulation, "trapezoidal").step(m, 5e-3)
@@ -98,14 +98,14 @@ def test_a_ball_joint_that_turns_to_where_it_is_singular_is_named(formulation):
         solution.require("step")
 
 
-def test_auto_takes_no_ball_joint_although_its_step_costs_less():
+def test_auto_takes_natural_coordinates_for_a_ball_joint_although_they_cost_more():
     counts = count_forms(rig.describe(TUMBLING))
     assert counts["relative"].cost < counts["natural"].cost
     assert (counts["relative"].singular, counts["natural"].singular) == (["top"], [])
     assert choose_form(rig.describe(TUMBLING)) == "natural"
 
 
-def test_what_can_move_is_named_by_its_body():
+def test_an_undeclared_degree_of_freedom_is_reported_with_the_body_that_can_move():
     with pytest.raises(
         MechanismError, match=r"under-determined: 2 degrees of freedom, 1 declared by .*; .*lower can move"
     ):

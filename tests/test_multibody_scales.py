@@ -1,7 +1,7 @@
-"""A mechanism of micrometres and one of kilometres do what the same one of metres does.
+"""A mechanism of micrometres or kilometres behaves as the same mechanism of metres.
 
-Lengths are scaled, and times by the root of that, so that gravity stays as it is; masses on their own. All that has
-no unit is then the same: angles, places in sizes of the mechanism, iterations, which constraints are redundant.
+Times are scaled by the square root of lengths, so that gravity is unchanged; masses are scaled independently. All
+quantities without unit are then the same: angles, positions relative to the size, iterations, redundant constraints.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def places(m: Mechanism, length: float) -> np.ndarray:
 def move(
     name: str, form: str, length: float, mass: float, formulation: str, rule: str, steps: int = STEPS
 ) -> tuple[np.ndarray, int, float]:
-    """Places at the end and iterations, without unit; the change of energy over the weight times the size."""
+    """Positions at the end over the scale, iterations, and the change of energy in scaled units."""
     m, scaling = Mechanism(build(name, form, length, mass)), Scaling(length, mass)
     stepper, start, count = make_stepper(formulation, rule), energy(m), 0
     for _ in range(steps):
@@ -89,7 +89,7 @@ def move(
 @pytest.mark.parametrize(("formulation", "rule"), [(f, r) for f, r, _ in FITTING])
 @pytest.mark.parametrize("form", ["natural", "relative"])
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_a_mechanism_of_any_size_does_the_same(name, form, formulation, rule):
+def test_a_mechanism_of_any_size_moves_the_same(name, form, formulation, rule):
     expected, iterations, gain = move(name, form, 1.0, 1.0, formulation, rule)
     for length in SCALES:
         found, count, its_gain = move(name, form, length, 1.0, formulation, rule)
@@ -99,7 +99,7 @@ def test_a_mechanism_of_any_size_does_the_same(name, form, formulation, rule):
 
 
 @pytest.mark.parametrize("formulation", ["ali3p", "matrix_r", "penalty", "lagrange"])
-def test_and_of_any_mass(formulation):
+def test_a_mechanism_of_any_mass_moves_the_same(formulation):
     expected, iterations, _ = move("four_bar", "natural", 1.0, 1.0, formulation, "trapezoidal")
     for mass in (1e-15, 1e9):
         for length in SCALES:
@@ -116,7 +116,7 @@ def test_and_of_any_mass(formulation):
     mass=st.floats(-12.0, 9.0).map(lambda power: 10.0**power),
     formulation=st.sampled_from(["ali3p", "matrix_r", "penalty", "lagrange"]),
 )
-def test_between_these_as_well(name, form, length, mass, formulation):
+def test_mechanisms_of_random_size_and_mass_move_the_same(name, form, length, mass, formulation):
     expected, _, _ = move(name, form, 1.0, 1.0, formulation, "trapezoidal", 20)
     found, _, _ = move(name, form, length, mass, formulation, "trapezoidal", 20)
     assert np.abs(found - expected).max() <= 1e-8 * np.abs(expected).max()
@@ -125,7 +125,7 @@ def test_between_these_as_well(name, form, length, mass, formulation):
 @pytest.mark.parametrize("length", SCALES)
 @pytest.mark.parametrize("form", ["natural", "relative"])
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_topology_is_that_of_any_size(name, form, length):
+def test_topology_is_the_same_at_any_size(name, form, length):
     one, other = (calc_topology(Mechanism(build(name, form, s))) for s in (1.0, length))
     assert one == other
 
@@ -133,7 +133,7 @@ def test_topology_is_that_of_any_size(name, form, length):
 @pytest.mark.parametrize("length", SCALES)
 @pytest.mark.parametrize("form", ["natural", "relative"])
 def test_a_car_settles_by_its_weight_over_its_stiffness(form, length):
-    """m g / k, of which both are in the same ratio to the mechanism's size, from where springs exert nothing too."""
+    """At any scale the springs are compressed by m g / k, relative to the size."""
     m = Mechanism(build("quarter_car", form, length))
     assert problems.solve_equilibrium(m).require("equilibrium").iterations <= 20
     wheel, body = m.q[m.index("wheel")] / length, m.q[m.index("body")] / length
@@ -144,8 +144,8 @@ def test_a_car_settles_by_its_weight_over_its_stiffness(form, length):
 
 @pytest.mark.parametrize("length", SCALES)
 @pytest.mark.parametrize("name", ["four_bar", "suspension_corner"])
-def test_reactions_grow_with_weights_alone(name, length):
-    """Forces as masses, torques as masses times lengths."""
+def test_reactions_scale_with_weights_and_lengths(name, length):
+    """With the same masses, forces are unchanged and torques are proportional to lengths."""
     ones, others = (calc_reactions(Mechanism(build(name, "natural", s))) for s in (1.0, length))
     most = max(np.abs(r.force).max() for r in ones)
     for one, other in zip(ones, others, strict=True):
@@ -155,29 +155,29 @@ def test_reactions_grow_with_weights_alone(name, length):
 
 
 @pytest.mark.parametrize("length", [1.0, *SCALES])
-def test_what_is_undetermined_is_so_at_any_size(length):
-    """A door on two ball joints, which carry any part of its weight, each."""
+def test_undetermined_reactions_are_the_same_at_any_size(length):
+    """Two ball joints can share the weight of a door in any ratio."""
     assert find_undetermined(Mechanism(build("door", "natural", length))) == ["A", "B"]
     assert find_undetermined(Mechanism(build("four_bar", "natural", length))) == []
 
 
 @pytest.mark.parametrize("length", [1.0, *SCALES])
-def test_a_projection_meets_constraints_as_well_as_the_size_asks_for(length):
+def test_the_accuracy_of_a_projection_is_relative_to_the_size(length):
     m = Mechanism(build("four_bar", "natural", length))
     expected = places(m, length)
     m.q *= 1.0 + 1e-3 * np.random.default_rng(1).normal(size=len(m.q))
     projections.project_positions(m).require("projection")
     assert problems.calc_violation(m) <= 1e-10
     assert np.abs(places(m, length) - expected).max() < 0.1
-    # To rounding, where that is asked for.
+    # Assembly converges to rounding.
     assert problems.assemble(m, m.q.copy()).converged
 
 
 @pytest.mark.parametrize("formulation", ["ali3p", "matrix_r", "penalty", "lagrange"])
 @pytest.mark.parametrize("form", ["natural", "relative"])
 @pytest.mark.parametrize("name", ["four_bar", "slider_crank"])
-def test_a_mechanism_far_from_the_origin_does_the_same(name, form, formulation):
-    """In coordinates of a map: as far as the rounding of these lets it, some 1e-10 of the mechanism's size here."""
+def test_a_mechanism_far_from_the_origin_moves_the_same(name, form, formulation):
+    """As in map coordinates, to their rounding, which is here about 1e-10 of the mechanism's size."""
     ends = []
     for away in (0.0, 1e5):
         described = replace(load_description(name), coordinates=form)

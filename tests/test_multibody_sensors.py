@@ -37,7 +37,7 @@ def test_readings_are_those_of_plane_geometry():
     assert sensors.sigma == pytest.approx([0.02, 1e-3, 0.01, 0.01, 0.1])
 
 
-def test_an_accelerometer_at_rest_reads_what_holds_it_up():
+def test_an_accelerometer_at_rest_reads_the_reaction_to_gravity():
     m, sensors = instrumented("pendulum", [Accelerometer("P", ("A", "P"), 0.1)])
     m.set_independent_state(np.array([-np.pi / 2]), np.zeros(1))
     assert sensors.calc_readings(m) == pytest.approx([-rig.G])
@@ -68,7 +68,7 @@ def test_jacobians_are_the_derivatives_of_the_readings():
         ("four_bar", Accelerometer("P", ("P", "S"), 1.0), "accelerometer: expected one of the points"),
     ],
 )
-def test_what_a_mechanism_does_not_have_cannot_be_read(name, sensor, says):
+def test_sensors_that_do_not_fit_the_mechanism_are_refused(name, sensor, says):
     with pytest.raises(UsageError, match=says):
         instrumented(name, [sensor])
 
@@ -83,13 +83,13 @@ def test_what_a_mechanism_does_not_have_cannot_be_read(name, sensor, says):
         (lambda sigma: Accelerometer("P", ("P", "Q"), sigma), "accelerometer at P along P–Q"),
     ],
 )
-def test_a_standard_deviation_is_above_zero(make, name, sigma):
+def test_a_standard_deviation_must_be_above_zero(make, name, sigma):
     with pytest.raises(UsageError, match=f"^{name}: sigma: expected a number above 0, got {sigma!r}$"):
         SensorSet([make(sigma)])
 
 
 @pytest.mark.parametrize("points", ["a", "PQ", ("P",), ("P", "P"), ("P", "Q", "R"), ("P", 1), None])
-def test_a_line_is_between_two_points(points):
+def test_the_line_of_a_sensor_needs_two_different_points(points):
     for who, make in (
         ("gyroscope", lambda: Gyroscope(points, 1.0)),
         ("accelerometer", lambda: Accelerometer("P", points, 1.0)),
@@ -132,8 +132,8 @@ def test_a_set_without_sensors_is_refused():
 
 
 @pytest.mark.parametrize("name", ["four_bar", "five_bar", "slider_crank", "suspension_corner"])
-def test_instances_side_by_side_are_where_each_would_be_alone(name):
-    """Also with driven coordinates, and with parameters, inputs and forces taken over."""
+def test_instances_of_a_batch_have_the_same_state_as_each_alone(name):
+    """Also with driven coordinates; inputs and applied forces are those of the mechanism."""
     m, sensors = instrumented(name, [Position(load_points(name), 0.01)])
     rng = np.random.default_rng(2)
     if "rack" in m.description.inputs:

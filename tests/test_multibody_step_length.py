@@ -1,4 +1,4 @@
-"""A step that is too long for a stiff spring is said to be, and does what is said of it."""
+"""Reports of steps that are too long for a stiff spring, and whether such steps behave as reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ forces:
 independent: [a, b]
 """
 STORED = 0.5 * 5000.0 * 0.02**2
-"""J, by the elbow at the start."""
+"""Energy of the elbow's spring at the start, J."""
 SHIPPED = (
     *("bricard", "five_bar", "flyball_governor", "four_bar", "front_suspension", "pendulum"),
     *("simple_pendulum", "slider_crank", "squeezer", "suspension_corner"),
@@ -49,7 +49,7 @@ def lose(h: float, formulation: str, rule: str, periods: float = 10.0) -> float:
 
 
 def test_the_fastest_motion_is_that_of_the_stiff_spring():
-    """Of two bars on hinges, by the masses reduced to their angles in line."""
+    """Its rate follows from the mass matrix of two hinged bars in line."""
     # T = ½ ż M z; the spring acts on b alone, so that ω² = k (M⁻¹)_bb; gravity and shoulder add less than 1e-3.
     one, two = 1.0, 0.5
     mass = np.array([[one / 3 + two * (1 + 1 / 3 + 1), two * (1 / 3 + 0.5)], [two * (1 / 3 + 0.5), two / 3]])
@@ -64,19 +64,19 @@ def test_the_fastest_motion_is_that_of_the_stiff_spring():
 
 @pytest.mark.parametrize("turn", [0.8, 1.0, 1.2])
 @pytest.mark.parametrize("formulation", ["matrix_r", "lagrange"])
-def test_a_step_loses_what_is_said(formulation, turn):
+def test_a_step_loses_the_reported_share_of_energy(formulation, turn):
     h = turn / find_rate()
     fast = find_fast_motion(mechanism(ELBOW), h, formulation, "runge_kutta_4")
     said = float(fast.why.split()[2]) / 100.0
     assert fast.why == f"it loses {100 * said:.2g} % of its energy per period"
     assert lose(h, formulation, "runge_kutta_4") == pytest.approx(said, rel=0.1)
-    # What is advised loses about a hundredth, not far less: steps as long as possible.
+    # The advised step is as long as possible: it loses about 1 %, and not far less.
     assert 0.005 < lose(fast.longest, formulation, "runge_kutta_4") < 0.011
     assert find_fast_motion(mechanism(ELBOW), fast.longest, formulation, "runge_kutta_4") is None
 
 
-def test_where_no_energy_is_lost_nothing_is_said():
-    """The trapezoidal rule loses none, until a period has hardly two steps."""
+def test_a_step_that_loses_no_energy_is_not_reported():
+    """The trapezoidal rule loses none; it is reported at about two steps per period."""
     for turn in (0.5, 1.0, 2.0):
         h = turn / find_rate()
         assert find_fast_motion(mechanism(ELBOW), h) is None
@@ -84,7 +84,7 @@ def test_where_no_energy_is_lost_nothing_is_said():
     assert find_fast_motion(mechanism(ELBOW), 3.2 / find_rate()).why == "it has 2 steps per period"
 
 
-def test_what_does_not_converge_or_diverges_is_said_to():
+def test_steps_that_diverge_or_do_not_converge_are_reported():
     rate = find_rate()
     assert "not converge" in find_fast_motion(mechanism(ELBOW), 1.7 / rate, "penalty").why
     m, stepper = mechanism(ELBOW), make_stepper("penalty")
@@ -96,8 +96,8 @@ def test_what_does_not_converge_or_diverges_is_said_to():
 
 @pytest.mark.parametrize("formulation", ["matrix_r", "penalty", "lagrange"])
 @pytest.mark.parametrize("rule", ["runge_kutta_4", "forward_euler"])
-def test_a_step_to_what_is_no_number_has_not_converged(formulation, rule):
-    """Rules without iterations said that it had."""
+def test_a_step_to_a_state_that_is_not_finite_has_not_converged(formulation, rule):
+    """Before, rules without iterations reported convergence."""
     m, stepper = mechanism(ELBOW), make_stepper(formulation, rule)
     with np.errstate(all="ignore"):
         for _ in range(200):
@@ -109,8 +109,8 @@ def test_a_step_to_what_is_no_number_has_not_converged(formulation, rule):
 @pytest.mark.parametrize(
     ("damping", "says"), [(0.1, "it loses"), (1.0, None), (20.0, None), (100.0, "its steps diverge")]
 )
-def test_a_loss_counts_beside_that_by_a_damper(damping, says):
-    """2 % per period hardly beside a fifth of the energy; a heavy damper is too stiff itself."""
+def test_a_loss_is_reported_only_if_it_matters_beside_that_of_a_damper(damping, says):
+    """2 % per period is negligible if the damper takes a fifth; a heavy damper is too stiff itself."""
     text = ELBOW.replace(
         "stiffness: 5000 N·m/rad}", f"stiffness: 5000 N·m/rad, damping: {damping} N·m·s/rad}}"
     )
@@ -119,7 +119,7 @@ def test_a_loss_counts_beside_that_by_a_damper(damping, says):
     assert (fast is None) if says is None else fast.why.startswith(says)
 
 
-def test_a_mechanism_is_left_as_it_was():
+def test_state_and_parameters_of_the_mechanism_are_left_unchanged():
     m = mechanism(ELBOW)
     make_stepper("ali3p").step(m, 1e-3)
     before, values = m.get_state(), m.view("parameters").copy()
@@ -135,7 +135,7 @@ def test_shipped_mechanisms_have_a_default_step_that_is_short_enough(name):
     assert find_fast_motion(shipped(name), 1e-3) is None
 
 
-def test_check_says_it(tmp_path, capsys):
+def test_check_reports_a_step_that_is_too_long(tmp_path, capsys):
     path = tmp_path / "elbow.yaml"
     path.write_text(ELBOW)
     step = ["--step", "0.003", "--integrator", "runge_kutta_4"]
@@ -155,6 +155,6 @@ def test_check_says_it(tmp_path, capsys):
 @pytest.mark.parametrize("steps", [1e2, 1e4, 1e6])
 @pytest.mark.parametrize("rule", ["runge_kutta_4", "forward_euler"])
 def test_steps_far_too_long_diverge(rule, steps):
-    """Of a period they see nothing."""
+    """The step is much longer than a period."""
     fast = find_fast_motion(mechanism(ELBOW), steps / find_rate(), "matrix_r", rule)
     assert fast.why == "its steps diverge"

@@ -1,4 +1,4 @@
-"""Coordinates held and constraints disabled, against mechanisms that are described so."""
+"""Held coordinates and disabled constraints, against mechanisms whose descriptions say the same."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FORMULATIONS += [("penalty", "trapezoidal"), ("matrix_r", "runge_kutta_4")]
 
 
 def five_bars(drive: str) -> tuple[Mechanism, Mechanism]:
-    """One with a switch, one with the same as a drive of its description."""
+    """A mechanism to be switched, and one whose description drives the coordinate."""
     m = shipped("five_bar")
     driven = dataclasses.replace(m.description, drives={"theta2": drive}, independent=["theta1"])
     return m, Mechanism(CompiledMechanism(driven))
 
 
 @pytest.mark.parametrize(("formulation", "integrator"), FORMULATIONS)
-def test_locked_coordinate_moves_as_if_it_were_driven_to_stay(formulation, integrator):
+def test_locked_coordinate_is_the_same_as_one_driven_to_a_constant(formulation, integrator):
     m, driven = five_bars("pi")
     switches.lock(m, "theta2")
     assert operators.get_counts(m).degrees_of_freedom == 1
@@ -43,7 +43,7 @@ def test_locked_coordinate_moves_as_if_it_were_driven_to_stay(formulation, integ
         for stepper, x in zip(steppers, (m, driven), strict=True):
             stepper.step(x, 2e-3).require(formulation)
     assert abs(m.z[0] - driven.guess[m.index("theta1")]) > 0.1
-    # Both within what each formulation leaves of its constraints.
+    # To the violation of constraints that each formulation permits.
     assert m.q == pytest.approx(driven.q, abs=2e-4)
     assert m.q[m.index("theta2")] == pytest.approx(np.pi, abs=1e-5)
     assert m.qd == pytest.approx(driven.qd, abs=2e-3)
@@ -51,7 +51,7 @@ def test_locked_coordinate_moves_as_if_it_were_driven_to_stay(formulation, integ
 
 
 def test_prescribed_coordinate_follows_and_reports_its_torque():
-    """Compiled ALI3-P against the same as a drive, and the motion against a finer integrator."""
+    """Against a drive in the description, and against a more accurate integrator."""
     m, driven = five_bars("pi + 0.3*sin(4*t)")
     drive = driven.constraint_names.index("drive theta2")
     exact, h = Mechanism(driven.compiled), 1e-3
@@ -76,14 +76,14 @@ def test_prescribed_coordinate_follows_and_reports_its_torque():
     )
 
 
-def test_independent_coordinates_stay_as_far_as_they_can():
+def test_locking_keeps_the_other_independent_coordinates():
     m = shipped("five_bar")
     m.set_independent(np.array([m.index("Q.x"), m.index("theta2")]))
     switches.lock(m, "theta2")
     assert [m.coordinate_names[k] for k in m.independent] == ["Q.x"]
 
 
-def test_coordinate_held_again_starts_without_its_old_force():
+def test_coordinate_locked_again_starts_with_a_multiplier_of_zero():
     m = shipped("five_bar")
     switches.lock(m, "theta2")
     problems.solve_dynamics(m)
@@ -164,7 +164,7 @@ def test_switches_belong_to_the_state():
         switches.lock(m, "theta3")
 
 
-def test_held_coordinate_needs_a_place_that_can_be_reached():
+def test_a_prescribed_value_that_cannot_be_reached_does_not_converge():
     m = shipped("four_bar")
     switches.prescribe(m, "Q.x", 20.0)
     assert not problems.solve_position(m, m.z).converged

@@ -1,4 +1,4 @@
-"""Descriptions as text: what is read back is the same."""
+"""Descriptions written as text are read back unchanged."""
 
 import pytest
 from car_mechanism_rig import CARS, vehicle_of
@@ -13,13 +13,13 @@ SHIPPED = sorted(path.stem for path in mechanisms_folder().glob("*.yaml"))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_mechanism_is_read_back_as_it_was(name):
+def test_a_shipped_mechanism_is_read_back_unchanged(name):
     description = load_description(name)
     assert parse_description(write_description(description)) == description
 
 
 @pytest.mark.parametrize("name", CARS)
-def test_a_car_is_read_back_as_it_was(name):
+def test_a_car_is_read_back_unchanged(name):
     description = describe_car(Car(vehicle_of(name)))
     assert parse_description(write_description(description)) == description
 

@@ -1,4 +1,4 @@
-"""`vehicled new`: what it asks, writes and leaves alone; by files, and in a terminal whose keys are pressed here."""
+"""`vehicled new`: its questions and the files it writes, with a file of answers and in an emulated terminal."""
 
 import math
 import os
@@ -57,7 +57,7 @@ def test_a_typical_car_passes_the_check(tmp_path, capsys):
         ("all", 2600, 3.0, 1.8, "275/50 R20"),
     ],
 )
-def test_typical_cars_of_all_sizes_are_cars(tmp_path, driven, mass, wheelbase, height, tyre):
+def test_typical_cars_of_all_sizes_are_valid(tmp_path, driven, mass, wheelbase, height, tyre):
     answers = f"driven: {driven}\nmass: {mass} kg\nwheelbase: {wheelbase} m\nheight: {height} m\nfront_tyre: {tyre}\n"
     status, path = make(tmp_path, answers)
     assert status == 0
@@ -66,7 +66,7 @@ def test_typical_cars_of_all_sizes_are_cars(tmp_path, driven, mass, wheelbase, h
     assert vehicle.driven == driven
 
 
-def test_the_command_to_go_on_with_can_be_copied_for_a_name_with_spaces(tmp_path, capsys):
+def test_the_next_command_is_quoted_for_a_name_with_spaces(tmp_path, capsys):
     path = tmp_path / "my car.yaml"
     assert main(["new", str(path), "--yes", "--no-probe"]) == 0
     command = capsys.readouterr().out.strip().partition("by: vehicled ")[2]
@@ -74,7 +74,7 @@ def test_the_command_to_go_on_with_can_be_copied_for_a_name_with_spaces(tmp_path
     assert "vehicled check 'my car.yaml'" in path.read_text()
 
 
-def test_what_is_given_arrives(tmp_path):
+def test_given_answers_are_in_the_configuration(tmp_path):
     status, path = make(
         tmp_path,
         "driven: rear\nmass: 1.2 t\nwheelbase: 2500 mm\nfront_share: 48 %\ncenter_of_mass_height: 0.5 m\n"
@@ -93,7 +93,7 @@ def test_what_is_given_arrives(tmp_path):
     assert "differential" not in vehicle["front"]
     assert vehicle["rear"]["differential"] == "limited_slip"
     assert vehicle["rear"]["track"] == "1.5 m"
-    # From the front axle and the ground to the centre of mass: 1.3 m behind, 0.5 m up.
+    # The centre of mass is 1.3 m behind the front axle and 0.5 m above the ground.
     assert imu == {"position": "0.100 0.100 -0.200 m", "rotation": "0 0 90 deg"}
     assert file["sensors"]["gnss"] is None
     configuration = load_daemon_configuration(path)
@@ -106,7 +106,7 @@ def test_what_is_given_arrives(tmp_path):
     assert str(configuration.daemon.record.directory) == "/tmp"
 
 
-def test_every_line_says_where_its_figure_comes_from(tmp_path):
+def test_every_line_states_the_source_of_its_figure(tmp_path):
     _, path = make(tmp_path, "mass: 1500 kg\nfront_tyre: 195/65 R15\n")
     lines = {line.split(":")[0].strip(): line for line in path.read_text().splitlines() if ": " in line}
     assert lines["mass"].endswith("# given")
@@ -116,7 +116,7 @@ def test_every_line_says_where_its_figure_comes_from(tmp_path):
     assert "# typical: as in front; 195/65 R15" in radii[1]
 
 
-def test_keys_that_are_not_asked_for_stand_there_with_their_defaults(tmp_path):
+def test_keys_without_a_question_are_written_as_comments_with_their_defaults(tmp_path):
     _, path = make(tmp_path)
     text = path.read_text()
     before = load_daemon_configuration(path).sensors
@@ -135,14 +135,14 @@ def test_keys_that_are_not_asked_for_stand_there_with_their_defaults(tmp_path):
     [(1.48, 1.54, (0.60, 0.72)), (1.70, 1.60, (0.75, 1.0)), (2.4, 1.71, (1.3, 1.8))],
 )
 def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
-    """Of a compact car, an SUV and a van."""
+    """For a compact car, an SUV and a van."""
     _, path = make(tmp_path, f"height: {height} m\nfront_track: {track} m\n")
     low, high = area
     assert low < load_daemon_configuration(path).vehicle.aerodynamics.drag_area < high
 
 
 def test_tyres_of_more_friction_are_stiffer(tmp_path):
-    """Slicks of a racing car; wet asphalt does not make tyres softer."""
+    """Racing slicks are stiffer; wet asphalt does not make tyres softer."""
     stiffnesses = []
     for friction in (0.5, 1.0, 1.6):
         status, path = make(tmp_path, f"mass: 800 kg\nfriction: {friction}\n", "--force")
@@ -200,7 +200,7 @@ def test_tyres_of_more_friction_are_stiffer(tmp_path):
         (f"dbc: {DBC}\nsignals: {{brake.pressure: Brake.Nothing}}\n", "no signal 'Nothing' in Brake"),
     ],
 )
-def test_an_answer_that_cannot_be_is_one_line_and_nothing_is_written(tmp_path, capsys, answers, message):
+def test_an_impossible_answer_is_reported_and_nothing_is_written(tmp_path, capsys, answers, message):
     status, _ = make(tmp_path, answers)
     error = capsys.readouterr().err
     assert status == 2
@@ -223,7 +223,7 @@ def test_a_file_is_replaced_only_by_force(tmp_path, capsys):
 # -- units, tyres, signals -----------------------------------------------------------------------------------
 
 
-def test_every_question_is_an_answer_and_every_default_is_plausible():
+def test_every_question_has_an_answer_key_and_a_default():
     assert {q.key for q in ASKED} == set(Answers.__annotations__) - {"devices", "signals"}
     known = {}
     for question in ASKED:
@@ -254,12 +254,12 @@ def test_answers_are_read_with_and_without_units(key, typed, value):
 @pytest.mark.parametrize(
     "typed", ["", "many", "1350 m", "nan", "-3", "13,50 kg", "{a: b}", '"', "1e9", "é # x: y"]
 )
-def test_nonsense_is_an_error_in_words(typed):
+def test_nonsense_is_refused_with_what_is_expected(typed):
     with pytest.raises(UsageError, match=r"^expected"):
         read_answer(VEHICLE[1], typed)
 
 
-def test_signals_of_a_bus_are_proposed_where_name_and_unit_leave_no_doubt(tmp_path):
+def test_signals_of_a_bus_are_proposed_where_name_and_unit_are_unambiguous(tmp_path):
     proposed = Bus(DBC, 0.3, 0.3).propose()
     assert proposed["wheel.fl.speed"] == "WheelSpeed.SpeedFL"
     assert proposed["wheel.rr.speed"] == "WheelSpeed.SpeedRR"
@@ -268,7 +268,7 @@ def test_signals_of_a_bus_are_proposed_where_name_and_unit_leave_no_doubt(tmp_pa
     assert proposed["brake.pressure"] == "Brake.BrakePressure"
 
 
-def test_german_names_are_understood_and_what_is_in_doubt_is_said(tmp_path, capsys):
+def test_german_names_are_understood_and_missing_signals_are_reported(tmp_path, capsys):
     dbc = tmp_path / "auto.dbc"
     signals = ("Fzg_Geschw", "km/h"), ("LRW_Winkel", "deg"), ("LRW_Geschw", "deg/s"), ("Druck_1", "bar")
     dbc.write_text(
@@ -317,7 +317,7 @@ def test_wheel_speeds_in_kilometres_per_hour_get_the_radius(tmp_path):
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts the program in the folder of the test; ends it with the test."""
+    """A function that starts the program in `tmp_path`; the program ends with the test."""
     sessions = []
 
     def run(*arguments):
@@ -330,12 +330,12 @@ def start(tmp_path):
 
 
 def enter_until(session, last):
-    """Enter for every question up to one."""
+    """Press Enter at every question before `last`."""
     while session.expect(rf"{last}|\]: |none\): |recorded\): ")[0] != last:
         session.type("\r")
 
 
-def test_questions_are_asked_again_until_they_are_plausible(tmp_path, start):
+def test_questions_are_repeated_until_the_answers_are_plausible(tmp_path, start):
     session = start("--no-probe")
     session.expect(r"drive: front, rear or all\? \[front\]: ", "sideways")
     session.expect(r"expected front, rear or all, got 'sideways'")
@@ -371,7 +371,7 @@ def test_questions_are_asked_again_until_they_are_plausible(tmp_path, start):
     assert file["sensors"]["imu"] is None
 
 
-def test_figures_that_do_not_fit_together_are_asked_again_with_the_answers_as_defaults(tmp_path, start):
+def test_questions_are_repeated_with_the_answers_as_defaults_if_these_do_not_fit_together(tmp_path, start):
     (tmp_path / "answers.yaml").write_text("details: false\n")
     session = start("--no-probe")
     session.expect(r"\[front\]: ", "all")
@@ -392,7 +392,7 @@ def test_figures_that_do_not_fit_together_are_asked_again_with_the_answers_as_de
     assert status == 0, text
 
 
-def test_ctrl_c_and_the_end_of_the_input_leave_nothing(tmp_path, start):
+def test_ctrl_c_and_the_end_of_the_input_leave_no_file(tmp_path, start):
     session = start("--no-probe")
     session.expect(r"Mass|\]: ", "")
     session.expect(r"\[1400 kg\]: ")
@@ -409,7 +409,7 @@ def test_ctrl_c_and_the_end_of_the_input_leave_nothing(tmp_path, start):
 
 @pytest.fixture
 def devices(tmp_path):
-    """An IMU and a receiver, as links of ports, and a port on which nothing is."""
+    """Options for the ports of an emulated IMU, an emulated GNSS receiver, and a silent device."""
     imu, gnss = XsensEncoder(), NmeaEncoder()
     fix = {"gnss.lat": 47.25, "gnss.lon": 8.5, "gnss.alt": 412.5, "gnss.quality": 4.0}
     folder = tmp_path / "dev"
@@ -463,7 +463,7 @@ def test_devices_that_are_found_are_in_the_configuration(tmp_path, start, device
     assert "brake.pressure" not in channels
 
 
-def test_without_questions_what_is_found_is_used(tmp_path, devices, capsys):
+def test_without_questions_the_devices_found_are_used(tmp_path, devices, capsys):
     path = tmp_path / "my_car.yaml"
     assert main(["new", str(path), "--yes", *devices]) == 0
     file = yaml.safe_load(path.read_text())
@@ -484,7 +484,7 @@ def test_ctrl_c_while_listening_writes_nothing(tmp_path, start, devices):
     assert not (tmp_path / "my_car.yaml").exists()
 
 
-def test_the_documented_answers_are_all_that_there_are(tmp_path):
+def test_the_documentation_lists_all_answers(tmp_path):
     page = (Path(__file__).parent.parent / "docs" / "first_configuration.md").read_text()
     keys = set(re.findall(r"(?m)^\| `(\w+)`", page))
     assert keys == set(Answers.__annotations__)
