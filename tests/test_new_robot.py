@@ -1,4 +1,4 @@
-"""`vehicled new` for what is no usual car: tyres of golf carts and karts, and one steering angle as of robots."""
+"""`vehicled new` for carts and robots: tyre sizes of golf carts and karts, and a single steering angle."""
 
 import re
 
@@ -67,12 +67,12 @@ def test_the_radius_of_a_tyre(size, radius):
         "",
     ],
 )
-def test_what_is_no_tyre_is_an_error_in_words(size):
+def test_an_invalid_tyre_size_is_refused_with_what_is_expected(size):
     with pytest.raises(ValueError, match=r"^expected a size such as '205/55 R16'.*18x8\.50-8.*0\.23 m"):
         read_tyre(size)
 
 
-def test_the_file_says_which_size_was_given(tmp_path):
+def test_the_file_contains_the_given_tyre_size(tmp_path):
     status, path = make(tmp_path, GOLF_CART)
     assert status == 0
     front, rear = (line for line in path.read_text().splitlines() if "wheel_radius" in line)
@@ -80,7 +80,7 @@ def test_the_file_says_which_size_was_given(tmp_path):
     assert re.sub(" +", " ", rear) == " wheel_radius: 0.23 m # given; the radius itself"
 
 
-def test_one_angle_of_the_road_wheels(tmp_path):
+def test_a_single_steering_angle_has_a_steering_ratio_of_1(tmp_path):
     status, path = make(tmp_path, GOLF_CART)
     assert status == 0
     configuration = load_daemon_configuration(path)
@@ -91,14 +91,14 @@ def test_one_angle_of_the_road_wheels(tmp_path):
     assert main(["check", str(path)]) == 0
 
 
-def test_one_angle_has_no_other_ratio(tmp_path, capsys):
+def test_another_ratio_for_a_single_steering_angle_is_refused(tmp_path, capsys):
     status, _ = make(tmp_path, GOLF_CART + "steering_ratio: 15\n")
     assert status == 2
     assert "answers.yaml:11: steering_ratio: expected 1, or none" in capsys.readouterr().err
     assert make(tmp_path, GOLF_CART + "steering_ratio: 1\n")[0] == 0
 
 
-def test_a_steering_wheel_of_the_bus_is_not_taken_for_that_angle(tmp_path, capsys):
+def test_a_steering_wheel_angle_on_the_bus_is_not_taken_for_the_road_wheel_angle(tmp_path, capsys):
     status, path = make(tmp_path, GOLF_CART + f"dbc: {shipped_folder() / 'prototype.dbc'}\n")
     assert status == 0
     assert "steer.wheel" not in load_daemon_configuration(path).find_signals()

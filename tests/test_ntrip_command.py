@@ -1,4 +1,4 @@
-"""`vehicled ntrip`: source tables of casters of both versions, whatever they contain."""
+"""`vehicled ntrip`: source tables of casters of both protocol versions, also with malformed rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ V2 = b"HTTP/1.1 200 OK\r\nContent-Type: gnss/sourcetable\r\n"
 
 
 def lasting(*pieces):
-    """Without closing the connection."""
+    """Send the pieces and keep the connection open."""
 
     def handle(visit):
         for piece in pieces:
@@ -55,7 +55,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_table_comes_over_every_version(way, capsys):
+def test_a_table_is_read_over_every_protocol_version(way, capsys):
     with TestCaster(WAYS[way]) as caster:
         assert main(["ntrip", caster.address, "--json", *["--v1"] * way.startswith("v1")]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -85,7 +85,7 @@ def test_a_table_comes_over_every_version(way, capsys):
     assert caster.requests[0].startswith(b"GET / HTTP/1.")
 
 
-def test_the_nearest_stands_first_with_its_distance(capsys):
+def test_the_nearest_mountpoint_is_first_and_has_its_distance(capsys):
     with TestCaster(WAYS["v1"]) as caster:
         assert main(["ntrip", caster.address, "--json", "--near", "43.33,-8.41"]) == 0
     found = json.loads(capsys.readouterr().out)["mountpoints"]
@@ -99,7 +99,7 @@ def test_the_nearest_stands_first_with_its_distance(capsys):
     assert found[2]["distance"] is None
 
 
-def test_the_table_for_people(capsys):
+def test_without_json_a_table_is_printed(capsys):
     with TestCaster(WAYS["v2"]) as caster:
         assert main(["ntrip", caster.address, "--near", "43.33,-8.41", "--mountpoint", "r"]) == 0
     out, err = capsys.readouterr()
@@ -112,7 +112,7 @@ def test_the_table_for_people(capsys):
     assert "\x1b" not in out + err
 
 
-def test_a_table_without_its_end_is_shown_as_far_as_it_came(capsys):
+def test_an_incomplete_table_is_shown_with_a_warning(capsys):
     with TestCaster(lambda visit: visit.send(V1 + TABLE[:400])) as caster:
         assert main(["ntrip", caster.address]) == 0
     out, err = capsys.readouterr()
@@ -120,7 +120,7 @@ def test_a_table_without_its_end_is_shown_as_far_as_it_came(capsys):
     assert "ends early" in err
 
 
-def test_a_caster_that_stalls_or_sends_without_end_is_left(monkeypatch, capsys):
+def test_the_command_gives_up_on_a_caster_that_stalls_or_never_ends(monkeypatch, capsys):
     monkeypatch.setattr(source_table, "_WITHIN_S", 0.3)
     with TestCaster(lasting(V1)) as caster:
         assert main(["ntrip", caster.address]) == 1
@@ -147,7 +147,7 @@ def test_a_caster_that_stalls_or_sends_without_end_is_left(monkeypatch, capsys):
         (b"", "closed by the caster"),
     ],
 )
-def test_what_is_no_caster_is_named_in_one_line(response, error, capsys):
+def test_a_server_that_is_no_caster_is_reported_in_one_line(response, error, capsys):
     with TestCaster(lambda visit: visit.send(response)) as caster:
         assert main(["ntrip", caster.address]) == 1
     out, err = capsys.readouterr()
@@ -170,10 +170,10 @@ def test_what_is_no_caster_is_named_in_one_line(response, error, capsys):
         ),
     ],
 )
-def test_mistakes_in_arguments(arguments, error, capsys):
+def test_mistakes_in_arguments_are_refused(arguments, error, capsys):
     assert main(["ntrip", *arguments]) == 2
     assert error in capsys.readouterr().err
 
 
-def test_bytes_of_any_kind_are_a_table():
+def test_a_row_after_arbitrary_bytes_is_read():
     assert parse_table(bytes(range(256)) * 10 + b"\nSTR;A;b;c;d\n").mountpoints[0].mountpoint == "A"

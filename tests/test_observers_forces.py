@@ -42,7 +42,7 @@ def make(kind, *sensors):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_observation_is_the_derivative_of_readings_with_all_that_dynamics_make_of_the_state(kind):
+def test_observation_is_the_derivative_of_readings_through_the_dynamics(kind):
     o = make(kind, ENCODER, ACCELEROMETER, Gyroscope(("P", "Q"), 1e-3))
     m = o.mechanism
     for _ in range(40):
@@ -71,8 +71,8 @@ def test_observation_is_the_derivative_of_readings_with_all_that_dynamics_make_o
 
 
 def shake(o, seconds=3.0):
-    """Run an observer beside a four-bar with a force that its model lacks: errors of z, ż, z̈ and of the force (as
-    acceleration) at each step, and the innovations' NIS."""
+    """Run an observer on a four-bar with a force that its model lacks. Return the errors of z, ż, z̈ and force (as
+    acceleration) at each step, and the NIS of the innovations."""
     true, stepper, rng = Mechanism(o.mechanism.compiled), Ali3p(), np.random.default_rng(3)
     errors, nis = [], []
     for k in range(round(seconds / H)):
@@ -91,12 +91,12 @@ def shake(o, seconds=3.0):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_accelerometers_make_forces_known(kind):
+def test_an_accelerometer_improves_the_estimates_of_state_and_force(kind):
     without, _ = shake(make(kind, ENCODER))
     errors, nis = shake(make(kind, ENCODER, ACCELEROMETER))
     better = np.sqrt(np.mean(errors[200:] ** 2, axis=0) / np.mean(without[200:] ** 2, axis=0))
     assert (better < [0.8, 0.6, 0.6, 0.6]).all()
-    # The force makes 1 to 5 rad/s²; its noise is not known beforehand.
+    # The force causes 1 to 5 rad/s²; its noise density is not known beforehand.
     assert np.sqrt(np.mean(errors[200:, 3] ** 2)) < 0.6
     assert 1.4 < np.mean(nis[200:]) < 2.8
 
@@ -104,7 +104,7 @@ def test_accelerometers_make_forces_known(kind):
 @pytest.mark.parametrize(
     ("mechanism", "sensors", "rate"), [("four_bar", "crank_gyros", 10), ("five_bar", "coupler_gyros", 20)]
 )
-def test_on_linkages_force_estimation_is_better_where_forces_are_wrong(mechanism, sensors, rate):
+def test_force_estimation_is_better_on_linkages_with_wrong_forces(mechanism, sensors, rate):
     plain, *forces = (
         bench.run_case(ObserverRun(mechanism, sensors, rate, "L2", name, 3))
         for name in ("errorEKF", "errorEKF_FE", "errorEKF_AFE", "errorEKF_SFE")

@@ -50,7 +50,7 @@ def observer(kind, name="five_bar", sensors=ENCODERS, **options):
 
 
 def test_sensitivity_is_the_derivative_along_the_constraints():
-    """By z and ż, with all that follows from them, and by z̈."""
+    """With respect to z and ż, dependent coordinates and rates included, and to z̈."""
     sensors = (
         Gyroscope(("P", "Q"), 1e-3),
         Position("Q", 0.01),
@@ -80,8 +80,8 @@ def test_sensitivity_is_the_derivative_along_the_constraints():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_sure_reading_moves_the_estimate_to_it(kind):
-    """Encoders so good that the filter follows them; the mechanism stays in one piece."""
+def test_a_precise_reading_moves_the_estimate_to_it(kind):
+    """The filter follows precise encoders, and the constraints stay satisfied."""
     sensors = (Encoder("theta1", 1e-6), Encoder("theta2", 1e-6))
     o = observer(kind, sensors=sensors)
     assert o.step(None) is None
@@ -100,19 +100,19 @@ def test_a_sure_reading_moves_the_estimate_to_it(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_filter_without_readings_is_the_simulation(kind):
+def test_a_filter_without_readings_follows_the_simulation(kind):
     o = observer(kind)
     alone = rig.advance(Mechanism.load("five_bar"), H, 0.2)
     for _ in range(40):
         o.step(None)
-    # The trapezoidal rule on z alone, forward Euler, and the mean over wide sigma points stray a little.
+    # The trapezoidal rule on z alone, forward Euler, and the mean over wide sigma points deviate a little.
     strays = {EulerLinkageErrors: 0.1, UnscentedKF: 0.1, LinkageErrors: 1e-9, ExactLinkageErrors: 1e-9}
     assert o.z == pytest.approx(alone.z, abs=strays.get(kind, 1e-3))
     assert o.mechanism.t == pytest.approx(0.2)
 
 
 def test_exact_transition_is_that_of_the_simulation():
-    """Its columns against runs of one step from displaced states, which free masses are far from."""
+    """Its columns against single steps from displaced states; the transition of free masses is far less accurate."""
     o = observer(ExactLinkageErrors)
     m = rig.advance(o.mechanism, H, 0.3)
     z, zd = m.z, m.zd
@@ -146,7 +146,7 @@ def test_a_lost_definiteness_is_repaired_and_counted(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_filter_that_cannot_go_on_says_when(kind):
+def test_a_filter_that_fails_reports_the_time(kind):
     o = observer(kind)
     o.step(None)
     o.mechanism.qd[:] = np.nan
@@ -154,7 +154,7 @@ def test_a_filter_that_cannot_go_on_says_when(kind):
         o.step(np.zeros(2))
 
 
-def test_an_unscented_filter_takes_two_rules():
+def test_an_unscented_filter_refuses_unknown_integrators():
     with pytest.raises(UsageError, match="integrator: expected trapezoidal or forward_euler, got 'heun'"):
         observer(UnscentedKF, integrator="heun")
 
@@ -176,7 +176,7 @@ def test_the_benchmark_goes_on_after_a_filter_has_failed(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [PerfectMeasurementEKF, SmoothlyConstrainedKF])
-def test_uncertainty_lives_where_the_constraints_let_the_mechanism_move(kind):
+def test_uncertainty_is_limited_to_motions_that_the_constraints_permit(kind):
     o = observer(kind)
     m = o.mechanism
     rng = np.random.default_rng(5)
@@ -201,22 +201,22 @@ def test_uncertainty_lives_where_the_constraints_let_the_mechanism_move(kind):
         ("five_bar", "coupler_gyros", 10),
     ],
 )
-def test_filters_hold_where_their_published_forms_broke_down(name, mechanism, sensors, rate):
+def test_filters_work_where_their_published_forms_broke_down(name, mechanism, sensors, rate):
     row = bench.run_case(ObserverRun(mechanism, sensors, rate, "L2", name, 10))
     assert row["failed_at"] is None
     assert row["repairs"] == 0
     assert row["position_relative"] < 0.05
     assert row["velocity_relative"] < 0.1
-    # What is left of the 11° by which the model starts wrongly, after half of the time.
+    # The model starts with an error of 11°, of which less than a quarter is left in the second half.
     assert row["position_rmse_second_half"] < 0.25 * np.pi / 16
-    # By the factor that counts as consistent in the benchmark.
+    # Within the factor that counts as consistent in the benchmark.
     assert 1 / CONSISTENT < row["nis"] / row["readings"] < CONSISTENT
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reading", [1e3, -1e6, 1e300])
 def test_an_encoder_many_turns_away_is_refused_by_name(kind, reading):
-    """Before the step; the observer goes on with the next readings."""
+    """The reading is refused before the step; the observer continues with the next readings."""
     o = observer(kind)
     good = o.mechanism.q[[o.mechanism.index(name) for name in ("theta1", "theta2")]]
     t = o.mechanism.t
@@ -227,7 +227,7 @@ def test_an_encoder_many_turns_away_is_refused_by_name(kind, reading):
 
 
 def test_a_move_of_a_million_radians_is_not_made():
-    """It took minutes, and longer the further it was."""
+    """Before, it took minutes, and more for larger angles."""
     m = rig.shipped("five_bar")
     q, begun = m.q.copy(), time.perf_counter()
     assert not problems.solve_position(m, m.z + 1e6).converged

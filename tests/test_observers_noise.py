@@ -1,4 +1,4 @@
-"""Plant noise: discretised along the slope, and adapted to innovations, by statistics."""
+"""Plant noise: its discretisation along the slope, and its adaptation to innovations, by statistics."""
 
 from functools import cache
 
@@ -27,7 +27,7 @@ from vehicled.studies.observers.unscented import UnscentedKF
 
 H = 5e-3
 SLOPE = np.array([[0.0, 0, 1, 0], [0, 0, 0, 1], [-60, 25, -2, 0.5], [30, -90, 0.5, -3]])
-"""Of two masses on springs and dampers."""
+"""System matrix of two masses on springs and dampers."""
 UNITS = make_units(4, (2, 3))
 
 
@@ -38,7 +38,7 @@ def test_noise_of_free_masses_is_known_in_closed_form():
     assert found == pytest.approx(np.kron(block, np.eye(2)), rel=1e-12, abs=1e-18)
 
 
-def test_noise_along_a_slope_is_what_its_covariance_grows_by():
+def test_noise_along_a_slope_is_the_growth_of_the_covariance():
     """Ṗ = A P + P Aᵀ + U from zero, by a numerical integrator."""
     h, density = 0.1, 0.7 * UNITS[0] + 0.1 * UNITS[1]
 
@@ -60,7 +60,7 @@ def test_noise_is_that_of_randomly_driven_masses():
     for _ in range(parts):
         kicks = np.zeros_like(x)
         kicks[2:] = rng.normal(size=(2, count)) * np.sqrt(h / parts)
-        # The middle of each part, so that its length hardly matters.
+        # The midpoint rule, so that the length of a part hardly matters.
         x = x + h / parts * SLOPE @ (x + 0.5 * kicks) + kicks
     expected = discretise(SLOPE, UNITS.sum(axis=0), h)
     root = np.linalg.cholesky(expected)
@@ -76,7 +76,7 @@ def test_noise_is_that_of_randomly_driven_masses():
 
 
 class Linear:
-    """A textbook Kalman filter of the two masses, both places read."""
+    """A textbook Kalman filter of the two masses, with readings of both positions."""
 
     H = np.eye(2, 4)
     STEP = 0.02
@@ -115,7 +115,7 @@ def drive(densities: list[np.ndarray], seed: int, start=(0.0, 0.0, 0.0, 0.0)) ->
 
 
 def test_score_is_the_derivative_of_the_likelihood(monkeypatch):
-    """By the logarithm of each density."""
+    """With respect to the logarithm of each density."""
     monkeypatch.setattr(LikelihoodWindow, "improve", lambda self: None)
     readings = drive([np.array([0.5, 2.0])] * 60, 0, start=[0.3, 0, 0, 1])
     logs = np.log([0.2, 3.0])
@@ -130,7 +130,7 @@ def test_score_is_the_derivative_of_the_likelihood(monkeypatch):
 
 
 def test_score_is_zero_in_the_mean_where_the_density_is_right():
-    """Over many runs, within what Fisher's information allows."""
+    """Over many runs, within the bound from the Fisher information."""
     true = np.array([0.5, 2.0])
     scores, informations = [], []
     for seed in range(30):
@@ -167,8 +167,8 @@ def test_densities_are_found_from_wrong_ones(first):
     assert low * 0.97 < np.mean(late) < high * 1.03
 
 
-def test_the_window_forgets():
-    """Noise that becomes less, and a start far from the filter's."""
+def test_the_window_forgets_earlier_noise():
+    """The noise decreases, and the initial state is far from the filter's."""
     loud, quiet = np.array([5.0, 20.0]), np.array([0.05, 0.2])
     readings = drive([loud] * 300 + [quiet] * 600, 7, start=[5.0, 0, -3.0, 0])
     filter = Linear(AdaptedNoise(UNITS, loud, window=500))
@@ -178,7 +178,7 @@ def test_the_window_forgets():
 
 
 def test_readings_without_information_change_nothing():
-    """Readings too coarse for the noise to matter leave the densities where they were."""
+    """The readings are too coarse for the plant noise to matter."""
     noise = AdaptedNoise(UNITS, np.array([0.5, 2.0]))
     filter = Linear(noise)
     filter.r = 1e6 * np.eye(2)
@@ -214,7 +214,7 @@ def shake_four_bar(steps: int) -> tuple[np.ndarray, np.ndarray]:
     m, stepper, rng = Mechanism(compiled), Ali3p(), np.random.default_rng(12)
     states, readings = [], []
     for _ in range(steps):
-        # What the simulation does not do in a step is done after it.
+        # A random acceleration that is constant during the step.
         r, _ = problems.calc_velocity_map(m)
         kick = rng.normal() * np.sqrt(TRUE_DENSITY / H)
         m.applied[m.independent] = r.T @ m.mass @ r @ [kick]
@@ -226,7 +226,7 @@ def shake_four_bar(steps: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
-    """A right model but for white accelerations of a density that the filter takes for fifty times as much."""
+    """The model lacks only white accelerations, whose density the filter assumes fifty times too large at first."""
     steps = 600
     states, readings = shake_four_bar(steps)
     instruments, compiled = compile_four_bar()
@@ -244,12 +244,12 @@ def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
         nees.append(error @ np.linalg.solve(o.covariance[np.ix_(first, first)], error))
         errors.append(error)
     assert o.repairs == 0
-    # Free masses are not quite this plant: to them its slope is noise too.
+    # Filters with free masses take the slope of the plant for noise as well.
     assert np.log(noise.densities[0] / TRUE_DENSITY) == pytest.approx(0.0, abs=0.45)
     late = nis[300:]
     low, high = chi2.ppf([1e-4, 1 - 1e-4], 2 * len(late)) / len(late)
     assert low < np.mean(late) < high
-    # Errors remember each other for about thirty steps, so that 300 are worth as many as 10 independent ones.
+    # Errors are correlated over about 30 steps, so that 300 of them count as 10 independent ones.
     low, high = chi2.ppf([0.005, 0.995], 2 * 10) / 10
     assert low < np.mean(nees[300:]) < high
 
@@ -265,8 +265,8 @@ def test_an_observer_finds_the_noise_of_its_plant_and_is_consistent(kind):
         pytest.param("five_bar", "coupler_gyros", "UKF-TR", marks=pytest.mark.slow),
     ],
 )
-def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, sensors, name):
-    """Published ones are off by factors of up to 100,000."""
+def test_on_linkages_innovations_agree_with_their_covariance(mechanism, sensors, name):
+    """The NIS of published filters is wrong by factors of up to 100,000."""
     row = bench.run_case(ObserverRun(mechanism, sensors, 20, "L2", name, 5))
     expected = 1.0 if mechanism == "four_bar" else 2.0
     assert 0.7 < row["nis"] / expected < 1.4
@@ -274,7 +274,8 @@ def test_on_linkages_innovations_are_as_large_as_they_should_be(mechanism, senso
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["DEKF", "UKF-FE"])
-def test_eulers_filters_find_the_five_bar_where_they_followed_a_wrong_motion(name):
+def test_filters_with_forward_euler_follow_the_five_bar(name):
+    """Before, they followed a wrong motion."""
     row = bench.run_case(ObserverRun("five_bar", "coupler_gyros", 200, "L2", name, 1))
     assert row["position_relative"] < 0.1
     assert row["velocity_relative"] < 0.1

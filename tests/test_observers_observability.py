@@ -1,4 +1,4 @@
-"""What sensors see of a state: closed forms, finite differences of simulated readings, sensors that see nothing."""
+"""Observability: closed forms, finite differences of simulated readings, and sensors without information."""
 
 from dataclasses import dataclass, fields
 
@@ -52,8 +52,8 @@ def five_bar(*sensors) -> tuple[Mechanism, SensorSet]:
     return Mechanism(CompiledMechanism(load_description("five_bar"), (instruments,))), instruments
 
 
-def test_an_encoder_on_a_free_bar_is_the_closed_form():
-    """Angle and rate of a bar that nothing turns: readings at 2, 4, … of 20 steps see theta + t rate."""
+def test_observability_of_a_free_bar_with_an_encoder_is_the_closed_form():
+    """Angle and rate of a bar without forces: the readings at 2, 4, … of 20 steps are theta + t rate."""
     m, sensors = bar(Encoder("theta", 0.02))
     found = calc_observability(m, sensors, H, 0.1**2 * np.eye(2), 20, every=2)
     t = H * np.arange(2, 21, 2)
@@ -62,19 +62,19 @@ def test_an_encoder_on_a_free_bar_is_the_closed_form():
     assert found.names == ("theta", "rate of theta")
     assert expected[1] < 1.0 < expected[0]
     assert found.rank == 1
-    # Hardly seen is the rate, with the angle such that the readings stay the same in the mean.
+    # Least observable is the rate, together with the angle that leaves the mean reading unchanged.
     angle, rate = directions[1]
     assert angle / rate == pytest.approx(-t.mean(), rel=0.05)
     assert found.unobservable == [f"−{-angle / rate:.2g} theta + rate of theta"]
 
 
-def test_what_is_better_known_from_the_start_counts_as_unseen():
+def test_a_state_that_readings_do_not_improve_counts_as_unobservable():
     m, sensors = bar(Encoder("theta", 0.02))
     ranks = [calc_observability(m, sensors, H, s**2 * np.eye(2), 20).rank for s in (1e-4, 0.1, 10.0)]
     assert ranks == [0, 1, 2]
 
 
-def test_a_gyroscope_sees_an_angle_only_where_gravity_depends_on_it():
+def test_a_gyroscope_determines_an_angle_only_if_gravity_depends_on_it():
     gyroscope, p = Gyroscope(("A", "P"), 1e-3), 0.1**2 * np.eye(2)
     free = calc_observability(*bar(gyroscope), H, p, 100)
     assert free.rank == 1
@@ -89,7 +89,7 @@ def test_a_gyroscope_sees_an_angle_only_where_gravity_depends_on_it():
 
 
 def test_singular_values_are_those_of_readings_from_displaced_starts():
-    """Finite differences of whole simulations, which know of no linearisation."""
+    """Finite differences of whole simulations, without linearisation."""
     instruments = (Gyroscope(("P", "Q"), 1e-3), Accelerometer("Q", ("Q", "R"), 0.2), Encoder("theta2", 0.02))
     m, sensors = five_bar(*instruments)
     start, steps, every, h = m.get_state(), 200, 20, 1e-3
@@ -114,15 +114,15 @@ def test_singular_values_are_those_of_readings_from_displaced_starts():
     assert m.t == pytest.approx(steps * h)
 
 
-def test_a_sensor_that_sees_nothing_has_rank_zero():
+def test_a_sensor_without_information_has_rank_zero():
     found = calc_observability(*five_bar(Sum({})), H, 0.01 * np.eye(4), 20)
     assert found.rank == 0
     assert not found.values.any()
     assert found.unobservable == ["theta1", "theta2", "rate of theta1", "rate of theta2"]
 
 
-def test_a_combination_that_is_not_seen_is_named():
-    """A single reading of θ1 + θ2 says nothing of their difference, nor of the rates."""
+def test_an_unobservable_combination_is_named():
+    """A single reading of θ1 + θ2 depends neither on their difference nor on the rates."""
     found = calc_observability(*five_bar(Sum({"theta1": 1.0, "theta2": 1.0}, 0.01)), H, np.eye(4), 1)
     assert found.rank == 1
     hidden = set(found.unobservable)
@@ -130,8 +130,8 @@ def test_a_combination_that_is_not_seen_is_named():
     assert {"rate of theta1", "rate of theta2"} < hidden
 
 
-def test_what_no_reading_depends_on_is_found_whatever_the_noise():
-    """The start does not count, nor do sensors that are much worse than others."""
+def test_states_on_which_no_reading_depends_are_found_whatever_the_noise():
+    """Neither the initial uncertainty matters nor that one sensor has much more noise than another."""
     assert find_hidden(*bar(Encoder("theta", 1e3)), H) == []
     assert find_hidden(*five_bar(Encoder("theta1", 1e-9), Encoder("theta2", 1.0)), H) == []
     gyroscope = Gyroscope(("A", "P"), 1e-3)
@@ -141,8 +141,8 @@ def test_what_no_reading_depends_on_is_found_whatever_the_noise():
     assert find_hidden(*five_bar(Sum({})), H) == ["theta1", "theta2", "rate of theta1", "rate of theta2"]
 
 
-def test_what_a_motion_would_show_is_not_hidden_at_rest():
-    """At rest, gyroscopes on couplers say nothing of the angles on which their readings depend, nor does gravity."""
+def test_states_that_a_motion_would_show_are_not_hidden_at_rest():
+    """At rest and without gravity, gyroscopes on couplers do not show the angles; in motion they do."""
     m, sensors = five_bar(Gyroscope(("P", "Q"), 1e-3), Gyroscope(("Q", "R"), 1e-3))
     m.set_parameters({"gravity.y": 0.0})
     m.set_independent_state(m.z, m.zd).require("rest")
@@ -157,7 +157,7 @@ def test_what_a_motion_would_show_is_not_hidden_at_rest():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_observer_that_cannot_determine_its_state_is_refused(kind):
-    """A free bar whose angle no gyroscope shows."""
+    """A gyroscope does not show the angle of a free bar."""
     m, sensors = bar(Gyroscope(("A", "P"), 1e-3))
     settings = {"start_sigma": 0.1, "density": 0.1, "euler_density": 4e-5}
     says = f"^{kind}: gyroscope on A–P cannot determine theta: expected further sensors, or allow_unobservable=True$"
@@ -168,7 +168,7 @@ def test_an_observer_that_cannot_determine_its_state_is_refused(kind):
 
 
 @pytest.mark.parametrize("kind", ["errorEKF", "DEKF"])
-def test_kinds_that_do_not_know_the_forces_are_refused_where_only_these_show_a_state(kind):
+def test_kinds_without_forces_are_refused_if_a_state_is_observable_only_by_forces(kind):
     m, sensors = bar(Gyroscope(("A", "P"), 1e-3), gravity=True)
     says = f"^{kind}: .* cannot determine theta: expected a kind that knows .* such as errorEKF_EJ, or allow_"
     with pytest.raises(UsageError, match=says):
@@ -176,7 +176,7 @@ def test_kinds_that_do_not_know_the_forces_are_refused_where_only_these_show_a_s
     make_observer("errorEKF_EJ", m, sensors, H, start_sigma=0.1, density=0.1)
 
 
-def test_a_mechanism_that_its_drive_moves_has_no_state_to_observe():
+def test_an_observer_of_a_fully_driven_mechanism_is_refused():
     sensors = SensorSet([Encoder("theta", 1e-3)])
     description = rig.describe(BAR.format(gravity="").replace("independent: [theta]", "drives: {theta: t}"))
     m = Mechanism(CompiledMechanism(description, (sensors,)))

@@ -1,4 +1,4 @@
-"""Observers on linkages give the figures of a published toolbox: same algorithm, same noise, same options."""
+"""Observers on linkages reproduce the figures of a published toolbox with the same algorithm, noise and options."""
 
 from decimal import Decimal
 
@@ -16,17 +16,17 @@ BROKEN = {
     ("five_bar", "crank_gyros", 10, "DIEKFpm"),
     ("five_bar", "coupler_gyros", 200, "CEKF"),
 }
-"""Published runs that reached the end with a covariance that had long lost its definiteness: rounding decides."""
+"""Published runs that ended with an indefinite covariance, so that their figures depend on rounding."""
 QUICK = {
     *(("four_bar", "encoders", "errorEKF"), ("four_bar", "coupler_gyros", "errorEKF_FE")),
     *(("four_bar", "crank_gyros", "DEKF"), ("five_bar", "encoders", "errorEKF_EJ")),
     ("four_bar", "coupler_gyros", "SCKF"),
 }
-"""Each of these filters, mechanisms and sets of sensors; the others differ in how they are combined."""
+"""Quick cases; the others are other combinations of filter, mechanism and sensors."""
 
 
 def is_slow(mechanism, sensors, rate, name):
-    """Those of few readings take as long as those of many, and differ from them in the number of updates alone."""
+    """Cases with few readings take as long as those with many, and differ only in the number of updates."""
     return rate == 10 or (mechanism, sensors, name) not in QUICK
 
 
@@ -51,14 +51,14 @@ def test_filters_give_the_published_figures(mechanism, sensors, rate, name, publ
 @pytest.mark.slow
 @pytest.mark.parametrize(("setup", "published"), LOST)
 def test_filters_break_down_where_the_published_ones_did(setup, published):
-    """As there, the covariance loses its definiteness first."""
+    """As in the published runs, the covariance loses its definiteness first."""
     mechanism, sensors, rate, name = setup
     row = run_case(ObserverRun(mechanism, sensors, rate, "L2", name, 10, literal=True))
     assert row["repairs"] > 0
     if published["failed_step"]:
         assert row["failed_at"] is not None
     if name == "CEKF" and published["indefinite_steps"]:
-        # From the same step on: that of the first reading.
+        # Indefinite from the same step on, that of the first reading.
         assert round(row["failed_at"] / H) - row["repairs"] == STEPS - published["indefinite_steps"] + 1
 
 
@@ -71,7 +71,7 @@ def test_filters_break_down_where_the_published_ones_did(setup, published):
         ("five_bar", "L1", [1.01, 0.70]),
     ],
 )
-def test_the_wrong_model_alone_goes_as_far_wrong_as_published(mechanism, level, figures):
+def test_the_wrong_model_without_a_filter_has_the_published_error(mechanism, level, figures):
     trace = run_filter(ObserverRun(mechanism, "encoders", 10, level, "none", 10))
     assert calc_rmse(trace.position) == pytest.approx(np.mean(figures), rel=0.01)
     assert not trace.updates

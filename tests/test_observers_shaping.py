@@ -1,4 +1,4 @@
-"""The shaping filter of errorEKF_SFE: derivatives by its memory, and a known memory that is found."""
+"""The shaping filter of errorEKF_SFE: derivatives with respect to its memory, and estimates of the memory."""
 
 from functools import cache
 
@@ -24,14 +24,14 @@ UNITS = make_units(4, (2, 3))
 
 
 def calc_slope(memory: float) -> np.ndarray:
-    """Of a mass on a spring and a damper, the force's error on it, and the coloured part of its rate."""
+    """System matrix: mass on a spring and a damper, error of the force on it, coloured part of that error's rate."""
     slope = np.diag([1.0, 1.0, 1.0], k=1)
     slope[1, :2], slope[3, 3] = (-40.0, -1.0), -1.0 / memory
     return slope
 
 
 class Linear:
-    """A textbook Kalman filter of that mass, whose place and force are read."""
+    """A textbook Kalman filter of that mass, with readings of position and force."""
 
     H = np.eye(4)[[0, 2]]
     STEP = 0.02
@@ -56,7 +56,7 @@ class Linear:
 
 
 def drive(memory: float, white: float, coloured: float, steps: int) -> np.ndarray:
-    """(steps, 2) readings of a mass that is driven by noise of that memory."""
+    """(steps, 2) readings of a mass that is driven by noise of the given memory."""
     rng = np.random.default_rng(8)
     slope, h = calc_slope(memory), Linear.STEP
     density = white * UNITS[0] + coloured / memory**2 * UNITS[1]
@@ -69,7 +69,7 @@ def drive(memory: float, white: float, coloured: float, steps: int) -> np.ndarra
 
 
 def test_score_is_the_derivative_of_the_likelihood(monkeypatch):
-    """By each logarithm, that of the memory included."""
+    """With respect to the logarithm of each parameter, the memory included."""
     monkeypatch.setattr(LikelihoodWindow, "improve", lambda self: None)
     readings = drive(0.5, 0.1, 4.0, 60)
     logs = np.log([0.2, 3.0, 0.3])
@@ -122,7 +122,7 @@ def shake_four_bar(memory: float, white: float, coloured: float, steps: int, h: 
 
 
 def test_on_a_mechanism_the_score_is_the_derivative_of_the_likelihood(monkeypatch):
-    """As far as the mechanism is linear."""
+    """Less accurately, because the mechanism is not linear."""
     monkeypatch.setattr(LikelihoodWindow, "improve", lambda self: None)
     h, (instruments, compiled) = 5e-3, compile_four_bar()
     readings = shake_four_bar(0.05, 0.02, 2.0, 100, h)
@@ -139,8 +139,8 @@ def test_on_a_mechanism_the_score_is_the_derivative_of_the_likelihood(monkeypatc
     check_score(run, np.log([0.005, 0.3, 0.3]), rel=0.03)
 
 
-def test_on_a_mechanism_the_memory_of_what_acts_on_it_is_found():
-    """A four-bar with a force that its model lacks, of a quarter of the memory that the observer starts with."""
+def test_on_a_mechanism_the_memory_of_an_unknown_force_is_found():
+    """A four-bar with a force that its model lacks. The observer starts with four times the memory of that force."""
     h, memory, white, coloured = 5e-3, 0.05, 0.02, 2.0
     instruments, compiled = compile_four_bar()
     observer = make_observer(

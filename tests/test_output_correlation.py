@@ -1,4 +1,4 @@
-"""The correlation of the errors of x and y: of the covariance, in messages, and in the ellipse of the page."""
+"""Correlation of the errors of x and y: against the covariance, in messages, and in the ellipse of the page."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 
 OUTAGE = 2 * SECOND
-"""From then on there is no receiver."""
+"""Time from which there are no fixes."""
 
 
 @lru_cache
@@ -29,13 +29,13 @@ def run(yaw: float, point: tuple[float, float, float] = (0.0, 0.0, 0.0)) -> Run:
         duration=5.0, initial=InitialMotion(speed=15.0, yaw=yaw), inputs=DriveInputs(rear_torque=90.0)
     )
     given = [m for m in Drive(scenario).measurements(5) if m.t < OUTAGE or not m.source.startswith("gnss")]
-    # Of a receiver whose latency is known: else the estimate is a mean over two hypotheses (`fix_time`).
+    # The latency of the receiver is known: else the estimate is a mean over two hypotheses (`fix_time`).
     gnss = dataclasses.replace(prototype().sensors.gnss, latency_sigma=0.0)
     configuration = dataclasses.replace(with_sensors(gnss=gnss), point=point)
     return Run(configuration, steps(given), estimator=Estimator(configuration))
 
 
-def test_it_is_that_of_the_covariance() -> None:
+def test_the_correlation_is_that_of_the_covariance() -> None:
     found = run(0.25 * math.pi)
     f, last = found.estimator.filter, found.estimates[-1]
     x, y, _ = f.states.places(POSITION)
@@ -46,16 +46,16 @@ def test_it_is_that_of_the_covariance() -> None:
     assert message["correlation.xy"] == pytest.approx(last.correlation, abs=1e-8)
 
 
-def test_it_turns_with_the_way() -> None:
-    """A car without a receiver is less certain along its way than across, or the other way round."""
+def test_the_correlation_changes_sign_with_the_heading() -> None:
+    """Without fixes, the position is less certain along the path than across it, or the reverse."""
     north_east, north_west = run(0.25 * math.pi), run(0.75 * math.pi)
     one, other = north_east.estimates[-1].correlation, north_west.estimates[-1].correlation
     assert one == pytest.approx(-other, abs=0.1)
     assert abs(one) > 0.05
 
 
-def test_of_another_point() -> None:
-    """Far ahead of the car the error of the heading is most of the error: across the way."""
+def test_the_correlation_at_a_point_far_ahead_comes_from_the_heading() -> None:
+    """Far ahead of the car, most of the error is lateral and comes from the heading."""
     assert run(0.25 * math.pi, (300.0, 0.0, 0.0)).estimates[-1].correlation < -0.5
 
 

@@ -1,4 +1,4 @@
-"""A file that cannot be written to its end: a line that names it, and nothing that looks like a whole file."""
+"""An output file that cannot be completed is named in one line and set aside."""
 
 import errno
 import os
@@ -17,13 +17,13 @@ from vehicled.cli import main
 from vehicled.terminal.output_files import open_output, write_output, writing
 
 LIMIT = 20_000
-"""Bytes that a file may have."""
+"""Largest size of a file, bytes."""
 TOO_LARGE = os.strerror(errno.EFBIG)
 
 
 @pytest.fixture
 def small_files():
-    """No file of this process grows beyond `LIMIT`: the error comes where a full disk's does."""
+    """Limit files of this process to `LIMIT` bytes; the error occurs where that of a full disk would."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, hard))
     yield
@@ -80,7 +80,7 @@ def test_a_device_is_not_renamed(tmp_path):
     assert link.is_symlink()
 
 
-def test_what_is_written_is_what_was_given(tmp_path):
+def test_bytes_are_written_and_appended_unchanged(tmp_path):
     path = tmp_path / "a.bin"
     write_output(path, b"one")
     with open_output(path, "ab") as file:
@@ -88,7 +88,7 @@ def test_what_is_written_is_what_was_given(tmp_path):
     assert path.read_bytes() == b"one, two"
 
 
-def test_ctrl_c_sets_what_is_incomplete_aside(tmp_path):
+def test_ctrl_c_sets_incomplete_files_aside(tmp_path):
     paths = [tmp_path / "estimates.csv", tmp_path / "run.mcap"]
 
     def write():
@@ -103,7 +103,7 @@ def test_ctrl_c_sets_what_is_incomplete_aside(tmp_path):
     assert stopped.value.args == tuple(f"the incomplete file is {path}.part" for path in reversed(paths))
 
 
-def test_sigterm_sets_what_is_incomplete_aside_and_ends_the_process(tmp_path):
+def test_sigterm_sets_an_incomplete_file_aside_and_ends_the_process(tmp_path):
     out = tmp_path / "table.csv"
     script = (
         "import sys, time, types\nfrom vehicled.terminal.output_files import writing\n"

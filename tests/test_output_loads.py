@@ -31,7 +31,7 @@ def column(estimates, name: str) -> np.ndarray:
     return np.array([e.loads[LOAD_COLUMNS.index(name)] for e in estimates])
 
 
-def test_it_is_off_unless_asked_for_and_changes_no_estimate():
+def test_loads_are_off_by_default_and_change_no_estimate():
     assert parse_configuration(prototype().text).loads is False
     assert parse_configuration(prototype().text.replace("  loads: false", "  loads: true")).loads is True
     assert {e.loads is None for e in run(False).estimates} == {True}
@@ -48,7 +48,7 @@ def test_loads_of_an_estimate_fit_its_tyre_and_suspension_forces():
         parts = (f"{part}.{w}.force" for part in ("spring", "damper", "stops"))
         strut = sum(column(result.estimates, part) for part in parts)
         assert strut == pytest.approx(result[f"suspension.{w}.force"], abs=1e-6)
-        # A bearing carries the wheel's load less its weight, in the mean over the road.
+        # In the mean over the road, a bearing carries the tyre's load less the wheel's weight.
         bearing = column(result.estimates, f"wheel_bearing.{w}.fz")[settled].mean()
         axle = prototype().vehicle.axle(w)
         weight = axle.wheel.mass * prototype().vehicle.gravity
@@ -67,7 +67,7 @@ def test_the_message_has_every_column_and_fits_its_schema():
     assert schemas.decode_estimate("loads", schemas.encode_loads(last))[1] == dict(list(message.items())[2:])
 
 
-def test_recordings_have_them_at_their_rate_and_give_them_back(tmp_path):
+def test_recordings_contain_loads_at_the_configured_rate(tmp_path):
     path = tmp_path / "run.mcap"
     estimates = run(True).estimates[:250]
     with Recorder(path, "", estimates[0].t, 0, contents=Contents(RecordRates(loads=50.0))) as recorder:
@@ -81,14 +81,14 @@ def test_recordings_have_them_at_their_rate_and_give_them_back(tmp_path):
     assert values[recorded] == pytest.approx(expected[recorded], abs=0.0051)
     read = vehicled.Estimates.read(path)
     assert read.columns == (*ESTIMATE_COLUMNS, *LOAD_COLUMNS)
-    # And so does a table that is made of it.
+    # A table converted from the recording has the same loads.
     table = tmp_path / "estimates.csv"
     assert main(["convert", str(path), str(table), "--estimates"]) == 0
     converted = read_estimates(table).columns["tie_rod.fl.force"]
     assert np.array_equal(converted, found["tie_rod.fl.force"], equal_nan=True)
 
 
-def test_tables_have_them_behind_the_estimate(tmp_path):
+def test_tables_have_columns_of_loads_after_the_estimate(tmp_path):
     path = tmp_path / "estimates.csv"
     estimates = run(True).estimates[:20]
     with EstimatesWriter(path, (0.1, 0.0, 0.0), loads=True) as writer:

@@ -46,7 +46,7 @@ def place(point: str, text: str = TEXT) -> tuple[float, float, float]:
     return configure(loads(text.replace(DEFAULT, f"  point: {point} "), File), "").point
 
 
-def test_points_by_name_and_by_place():
+def test_points_are_given_by_name_or_coordinates():
     """The prototype: wheel centres at 0 and −2.55 m of the design frame, 0.294 and 0.3005 m high."""
     front, rear = place("front_axle"), place("rear_axle")
     assert np.subtract(front, rear) == pytest.approx((2.55, 0.0, 0.294 - 0.3005), abs=1e-12)
@@ -70,12 +70,12 @@ def test_points_by_name_and_by_place():
         ("1 2 m", "got '1 2 m'"),
     ],
 )
-def test_what_is_no_point_is_refused(point, message):
+def test_an_invalid_point_is_refused(point, message):
     with pytest.raises(SettingsError, match=rf"^<text>:\d+: output\.point: .*{message}$"):
         place(point)
 
 
-def test_a_point_of_a_sensor_that_is_left_out_is_refused():
+def test_the_point_of_a_sensor_that_is_not_configured_is_refused():
     vehicle = TEXT[TEXT.index("vehicle:") : TEXT.index("\nsensors:")]
     for sensor, name in (("imu", "imu"), ("gnss", "antenna")):
         with pytest.raises(
@@ -93,7 +93,7 @@ def test_a_point_of_a_sensor_that_is_left_out_is_refused():
         ("1, 2, 3 m", (1.0, 2.0, 3.0)),
     ],
 )
-def test_points_on_the_command_line(text, expected):
+def test_points_on_the_command_line_are_read(text, expected):
     point = parse_point(text)
     assert point == expected if isinstance(expected, str) else point == pytest.approx(expected)
 
@@ -101,7 +101,7 @@ def test_points_on_the_command_line(text, expected):
 @pytest.mark.parametrize(
     "text", ["", "rear", "1,2", "1,2,3,4", "1,2,3 s", "1,2,3 furlong", "1e999,0,0", "-1300mm,0,0"]
 )
-def test_what_is_no_point_on_the_command_line_is_refused(text):
+def test_an_invalid_point_on_the_command_line_is_refused(text):
     with pytest.raises(
         UsageError,
         match=r"expected one of center_of_mass, .*, or x,y,z from .*: in m, or with one unit behind all three",
@@ -128,7 +128,7 @@ def of_point(measured):
     return Run(at(ARM), measured, estimator=Estimator(at(ARM)))
 
 
-def test_what_is_of_the_point_moves_and_all_else_stays(of_origin, of_point):
+def test_only_quantities_of_the_point_change(of_origin, of_point):
     assert of_point.t.tolist() == of_origin.t.tolist()
     stay = [c for c in ESTIMATE_COLUMNS if c not in (*MOVED, *(f"sigma.{s}" for s in SIGMAS))]
     for column in stay:
@@ -141,7 +141,7 @@ def test_what_is_of_the_point_moves_and_all_else_stays(of_origin, of_point):
 
 
 def test_acceleration_is_that_of_a_rigid_body(of_origin, of_point):
-    """The last estimate, by the angular acceleration that the simulated car has then."""
+    """For the last estimate, with the angular acceleration of the filter's car."""
     alpha = of_point.estimator.filter.pose[[POSE.index(f"alpha.{a}") for a in "xyz"]]
     w, before, after = (
         np.array([run[f"{name}{a}"][-1] for a in "xyz"])
@@ -151,29 +151,29 @@ def test_acceleration_is_that_of_a_rigid_body(of_origin, of_point):
     assert after - before == pytest.approx(np.cross(alpha, ARM) + np.cross(w, np.cross(w, ARM)), abs=1e-9)
 
 
-def test_a_point_next_to_the_origin_has_its_standard_deviations(of_origin, measured):
+def test_a_point_next_to_the_origin_has_the_origins_standard_deviations(of_origin, measured):
     near = Run(at((0.0, 0.0, 1e-9)), measured)
     for name in SIGMAS:
         assert near[f"sigma.{name}"] == pytest.approx(of_origin[f"sigma.{name}"], rel=1e-6), name
 
 
 def test_standard_deviations_are_those_of_drawn_errors(of_point):
-    """Errors of chart and rates drawn from the covariance, and the motion of the point recalculated for each."""
+    """Errors of pose and rates are drawn from the covariance, and the point's motion is recalculated for each."""
     f = of_point.estimator.filter
-    f.set_output_point((-8.0, 1.5, 2.0))  # far, so that turning counts
+    f.set_output_point((-8.0, 1.5, 2.0))  # far away, so that rotation matters
     values = f.output()
-    pairs = f.states[ATTITUDE].stop + 4  # position, attitude, wheels: then their rates
+    pairs = f.states[ATTITUDE].stop + 4  # rates come after position, attitude and wheels
     places = [*range(6), *range(pairs, pairs + 6)]
     root = np.linalg.cholesky(f.covariance[np.ix_(places, places)] + 1e-18 * np.eye(12))
     drawn = root @ np.random.default_rng(5).standard_normal((12, 200_000))
-    # A car that moves along the ground climbs with its slope.
+    # A car that moves along the ground has the vertical velocity of its slope.
     pose = f.pose[:12]
     ahead, left = pose[6], pose[7]
     drawn[8] += drawn[4] * ahead + drawn[5] * left
     x, y, z, yaw, v1z, v2z, ahead, left, up, wz, minus_wy, wx = pose[:, None] + drawn
     pitch = np.arcsin(-v1z)
     roll = np.arcsin(v2z / np.cos(pitch))
-    # What it rolls beside the model is published, and moves the point.
+    # The published roll has a part beside the model's, which moves the point as well.
     more = values[ESTIMATE_INDEX["roll"]] - math.asin(pose[5] / math.sqrt(1.0 - pose[4] ** 2))
     R = rotations(roll + more, pitch, yaw)
     shift = R @ np.array([-8.0, 1.5, 2.0])
@@ -197,14 +197,14 @@ def test_standard_deviations_are_those_of_drawn_errors(of_point):
     assert values[ESTIMATE_INDEX["sigma.vy"]] > 1.05 * f.output()[ESTIMATE_INDEX["sigma.vy"]]
 
 
-def test_the_status_says_the_point(of_point, of_origin):
+def test_the_status_contains_the_point(of_point, of_origin):
     assert of_point.estimator.status()["point"] == list(ARM)
     assert of_origin.estimator.status()["point"] == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("smooth", [False, True])
-def test_the_library_scores_like_with_like(smooth):
-    """Errors of a rigid body differ little between its points; those of two points of it do not."""
+def test_estimates_and_truth_are_scored_at_the_same_point(smooth):
+    """Errors at one point are small; estimates at one point and truth at another differ much more."""
     given = dataclasses.replace(vehicled.load_configuration("prototype"), point=ARM)
     inputs = DriveInputs(rack=[(0.5, 0.0), (1.0, 0.006)], rear_torque=90.0)
     scenario = Scenario(duration=2.5, initial=InitialMotion(speed=15.0), inputs=inputs)
@@ -223,7 +223,7 @@ def test_the_library_scores_like_with_like(smooth):
     assert "ay" not in moved.quantities
 
 
-def test_truth_of_a_simulation_moves_with_its_accelerations():
+def test_truth_of_a_simulation_is_moved_with_its_accelerations():
     drive = cruise(4.0)
     t = np.arange(len(drive._values), dtype=np.int64) * 1_000_000
     truth = Truth(t, drive._values)
@@ -273,7 +273,7 @@ def header(path: str) -> list[str]:
         return next(csv.reader(file))
 
 
-def test_the_point_stands_in_tables_that_are_not_of_the_origin(files, capsys):
+def test_tables_of_another_point_than_the_origin_contain_the_point(files, capsys):
     plain = ["t", *ESTIMATE_COLUMNS]
     assert Path(files["origin.drive.mcap"]).read_bytes() == Path(files["rear.drive.mcap"]).read_bytes()
     converted = str(Path(files["folder"]) / "converted.csv")
@@ -313,7 +313,7 @@ def test_score_moves_estimates_to_the_point_of_the_truth(files, capsys):
     assert "or of another point (--truth-point)?" in err
     assert given["vy"]["rmse"] > 0.1, "the truth is not of that point"
     named = ("--truth-point", "rear_axle")
-    # Truth of the rear axle without its own columns, as reference systems give it.
+    # Truth of the rear axle without the columns of its point, as reference systems give it.
     bare = Path(files["folder"]) / "bare.csv"
     with open(files["rear.truth.csv"]) as file, open(bare, "w") as written:
         for row in csv.reader(file):
@@ -352,13 +352,13 @@ def test_the_receiver_is_scored_at_its_antenna_wherever_the_truth_is(files, caps
     assert receivers[0]["rmse"] == pytest.approx(receivers[1]["rmse"], rel=1e-6)
 
 
-def test_the_table_says_the_point(files, capsys):
+def test_the_printed_table_states_the_point(files, capsys):
     capsys.readouterr()
     assert main(["score", files["rear.run.mcap"], files["rear.truth.csv"]]) == 0
     assert ", at the point (-1.302, 0, -0.173) m\n" in capsys.readouterr().out
 
 
-def test_a_point_that_contradicts_the_truths_own_replaces_it(files, capsys):
+def test_a_given_point_replaces_that_of_the_truth_with_a_warning(files, capsys):
     _, err = scored(capsys, files["rear.run.mcap"], files["rear.truth.csv"], "--truth-point", "imu")
     assert "warning: rear-truth.csv is of the point" in err
 
@@ -371,7 +371,7 @@ def test_a_point_that_contradicts_the_truths_own_replaces_it(files, capsys):
         ("1,2", "expected one of"),
     ],
 )
-def test_a_point_that_cannot_be_found_is_one_line(files, capsys, point, message):
+def test_an_unknown_truth_point_is_reported_in_one_line(files, capsys, point, message):
     capsys.readouterr()
     assert (
         main(["score", files["origin.estimates.csv"], files["origin.truth.csv"], "--truth-point", point]) == 2

@@ -1,4 +1,4 @@
-"""Further points of the car: rigid-body motion, against differences of positions and against `output.point`."""
+"""Further points of the car: their motion against `output.point`, their message, and invalid points."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ def run(**changes) -> Run:
 @pytest.mark.parametrize(
     ("name", "of"), [("driver", (0.0, 0.0, 0.0)), ("driver", (-1.3, 0.2, 0.1)), ("hitch", (-1.3, 0.2, 0.1))]
 )
-def test_a_further_point_moves_as_if_the_estimate_were_of_it(name, of):
+def test_a_further_point_moves_as_an_estimate_of_that_point(name, of):
     whole = run(point=PLACES[name])
     both = run(point=of, points=PLACES)
     columns = [ESTIMATE_INDEX[q] for q in POINT_QUANTITIES]
@@ -53,7 +53,7 @@ def test_the_message_has_every_point_and_fits_its_schema():
         ({"a": "nowhere"}, "nowhere"),
     ],
 )
-def test_points_that_cannot_be_are_errors(points, wrong):
+def test_invalid_points_are_refused(points, wrong):
     text = prototype().text.replace("  point: center_of_mass", f"  points: {json.dumps(points)}")
     begin, end = text.index("  gnss:\n"), text.index("  gnss2: null")
     with pytest.raises(SettingsError, match=wrong):

@@ -1,4 +1,4 @@
-"""The wheel carries all that a user needs, and declares what it imports."""
+"""The wheel contains all that a user needs, and declares what it imports."""
 
 import ast
 import re
@@ -41,7 +41,7 @@ def test_every_import_is_declared_and_every_declaration_is_needed():
                 imported.add(node.module.split(".")[0])
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "require":
                 imported.add(ast.literal_eval(node.args[0]).split(".")[0])  # of an extra
-    imported |= set(PEERS)  # by their names, if they are there
+    imported |= set(PEERS)  # imported by name, if installed
     extras = PROJECT["optional-dependencies"]
     listed = [
         *PROJECT["dependencies"],
@@ -66,7 +66,7 @@ def test_drivers_are_entry_points():
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The wheel, unpacked where nothing else is."""
+    """The wheel, unpacked in a folder of its own."""
     pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
@@ -87,10 +87,10 @@ for name in sys.argv[2:]:
     assert main(["check", name]) == 0, name
 sys.exit(main(["check", "nothing"]))
 """
-"""`vehicled check` of the wheel, one model after the other, in one process; at last of one that is not there."""
+"""Runs `vehicled check` of the wheel for each model in one process, and finally for an unknown name."""
 
 
-def test_the_wheel_carries_configurations_and_units(installed):
+def test_the_wheel_contains_configurations_and_units(installed):
     shipped = installed / "vehicled" / "shipped"
     for folder in ("config", "systemd"):
         assert {p.name for p in (shipped / folder).iterdir()} == {p.name for p in (ROOT / folder).iterdir()}
@@ -98,15 +98,15 @@ def test_the_wheel_carries_configurations_and_units(installed):
     assert names == {*PACKAGES, f"vehicled-{__version__}.dist-info"}
 
 
-def test_the_wheel_brings_all_files_of_the_packages(installed):
-    """Also those that no import finds: drives, pages, schemas, units of measurement systems."""
+def test_the_wheel_contains_all_files_of_the_packages(installed):
+    """Also files that are not imported: drives, pages, schemas, units of measurement systems."""
     for package in PACKAGES:
         there = {p.relative_to(installed) for p in (installed / package).rglob("*") if p.is_file()}
         here = {p.relative_to(ROOT) for p in (ROOT / package).rglob("*") if p.is_file()}
         assert {p for p in here if p.suffix not in (".pyc", ".pyo")} <= there
 
 
-def test_what_is_vendored_has_its_licence_and_version(installed):
+def test_vendored_code_has_its_licence_and_version(installed):
     folder = installed / "vehicled" / "vendored"
     for part in folder.iterdir():
         assert "Copyright" in (part / "LICENSE").read_text()
@@ -119,7 +119,7 @@ def test_the_wheel_is_typed(installed):
 
 
 def test_the_wheel_works_from_any_folder(installed, tmp_path):
-    """Which knows nothing of the source tree."""
+    """Without access to the source tree."""
     cars = ("prototype", "reference_vehicle", "ferrari_250lm", "rav4", "hatchback", "saloon")
     command = [sys.executable, "-P", "-c", CHECK, installed, *cars, "suspension_corner"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -127,6 +127,6 @@ def test_the_wheel_works_from_any_folder(installed, tmp_path):
     assert len(checked) == len(cars), done.stderr
     assert all("degrees of freedom   14" in text for text in checked)
     assert "degrees of freedom   1 = 23 − 22" in corner
-    # A name that no shipped file has: the message lists those of the wheel.
+    # For an unknown name the message lists the files of the wheel.
     assert done.returncode == 2
     assert "prototype" in done.stderr

@@ -1,4 +1,4 @@
-"""`vehicled particles`: a mechanism followed from emulated devices and from logs, and what is refused."""
+"""`vehicled particles`: a mechanism followed from emulated devices and from logs, and refused input."""
 
 import csv
 import json
@@ -93,8 +93,8 @@ def off(row, truth):
 # -- SIGTERM -----------------------------------------------------------------------------------------------
 
 
-def test_sigterm_before_the_daemon_is_up_ends_it_in_order(monkeypatch, capsys, tmp_path):
-    """As `vehicled run`: 0, while the particles of the mechanism compile."""
+def test_sigterm_before_the_daemon_runs_ends_it_with_status_0(monkeypatch, capsys, tmp_path):
+    """As with `vehicled run`, while the particles of the mechanism are compiled."""
     monkeypatch.setattr(
         "vehicled.particles.tracker.MechanismTracker", lambda *_: signal.raise_signal(signal.SIGTERM)
     )
@@ -105,7 +105,7 @@ def test_sigterm_before_the_daemon_is_up_ends_it_in_order(monkeypatch, capsys, t
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_sets_the_incomplete_table_of_a_log_aside(tmp_path, truth, number):
-    """What is written until then is whole, as after Ctrl-C; the status says which signal it was."""
+    """Rows written until then are complete, as after Ctrl-C; the exit status is that of the signal."""
     write_log(tmp_path / "log.csv", truth)
     (tmp_path / "devices.yaml").write_text(SENSORS)
     out = tmp_path / "out.csv"
@@ -144,13 +144,13 @@ def test_a_log_becomes_a_table_of_estimates(tmp_path, truth, capsys):
         assert off(row, truth) < np.radians(1.0)
         assert row["theta.rate"] == pytest.approx(np.interp(row["t"], truth[:, 0], truth[:, 2]), abs=0.05)
         assert row["cluster"] > 0.95
-    # At the start it may be anywhere.
+    # At the start the crank may be anywhere.
     assert rows[0]["theta.deviation"] > 1.0
     assert "theta" in capsys.readouterr().out
 
 
-def test_a_precise_encoder_is_found_although_no_particle_is_near(tmp_path, truth):
-    """Of 200 particles around the circle hardly one is within 10 σ of the first reading, at a rate of its own."""
+def test_a_precise_encoder_is_followed_although_no_particle_is_near_at_first(tmp_path, truth):
+    """Of 200 particles around the circle with random rates, hardly one is within 10 σ of the first reading."""
     write_log(tmp_path / "log.csv", truth, ["joint.1.angle"], sigma=0.001)
     text = "particles: {count: 200, coordinates: {theta: {rate: 5 rad/s}}}\nsensors:\n"
     text += ENCODER.replace("0.01 rad, multiplier: 2", "0.001 rad")
@@ -163,7 +163,7 @@ def test_a_precise_encoder_is_found_although_no_particle_is_near(tmp_path, truth
     assert np.abs(errors).max() < 0.1
 
 
-def test_what_does_not_fit_is_left_out_with_a_record_and_does_not_move_the_estimate(tmp_path, truth):
+def test_readings_that_do_not_fit_are_rejected_and_recorded_and_do_not_move_the_estimate(tmp_path, truth):
     follower = tracker(tmp_path, SENSORS)
     reasons = []
     for k, (t, _, rate) in enumerate(truth):
@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_left_out_with_a_record_and_does_not_move_the_estim
 
 
 def test_a_mechanism_that_is_moved_by_hand_is_found_again(tmp_path, truth):
-    """The readings go on from another place: nothing fits, the particles begin anew."""
+    """The readings continue from another position: no particle fits, so that the filter restarts."""
     text = "particles: {restart_after: 0.3 s, coordinates: {theta: {rate: 5 rad/s}}}\n" + SENSORS
     follower, states, again = tracker(tmp_path, text), [], simulate(2.0)
     moved = np.vstack([truth[:150], again[:, :] + [1.5, 0.0, 0.0]])
@@ -198,7 +198,7 @@ def test_a_mechanism_that_is_moved_by_hand_is_found_again(tmp_path, truth):
 
 
 def test_devices_of_different_latency_are_used_in_the_order_of_measurement(tmp_path, truth):
-    """The encoder arrives 30 ms late: held, nothing is lost; not held, it is late and recorded as such."""
+    """The encoder is 30 ms late. With a wait of 30 ms nothing is lost; without, its readings are too old."""
     for wait, late in (("0.03 s", 0), ("0 s", 99)):
         follower = tracker(tmp_path, f"particles: {{wait: {wait}}}\n" + SENSORS + ENCODER)
         records, times = [], []
@@ -218,7 +218,7 @@ def test_devices_of_different_latency_are_used_in_the_order_of_measurement(tmp_p
             assert times[-1] == round(truth[96, 0] * 1e9)
 
 
-def test_a_reset_begins_anew_and_the_same_log_gives_the_same(tmp_path, truth):
+def test_a_reset_restarts_the_filter_and_the_same_log_gives_the_same_result(tmp_path, truth):
     runs = []
     for _ in range(2):
         follower, estimates = tracker(tmp_path, SENSORS), []
@@ -272,7 +272,7 @@ def test_a_reset_begins_anew_and_the_same_log_gives_the_same(tmp_path, truth):
         ),
     ],
 )
-def test_a_wrong_configuration_is_refused_by_its_place(tmp_path, truth, capsys, text, message):
+def test_a_wrong_configuration_is_refused_in_one_line(tmp_path, truth, capsys, text, message):
     write_log(tmp_path / "log.csv", truth[:3])
     assert follow(tmp_path, text, "--log", str(tmp_path / "log.csv"), "--fast") == 2
     error = capsys.readouterr().err
@@ -281,7 +281,7 @@ def test_a_wrong_configuration_is_refused_by_its_place(tmp_path, truth, capsys, 
 
 
 def test_a_state_that_no_sensor_determines_is_refused_by_its_name(tmp_path, capsys):
-    """A balanced bar without gravity: its gyroscope reads the same wherever it is."""
+    """A bar without gravity: its gyroscope reads the same at any angle."""
     bar = """\
 space: planar
 ground: {points: {A: 0 0 m}}
@@ -296,13 +296,13 @@ independent: [theta]
     path.write_text(bar)
     assert main(command) == 2
     assert "their readings do not determine theta\n" in capsys.readouterr().err
-    # With gravity it swings, and is determined: the next thing that is wrong is the log.
+    # With gravity the angle is determined; the next error is the missing log.
     path.write_text(bar + "gravity: 0 -9.81 m/s²\n")
     assert main(command) == 2
     assert "none.csv" in capsys.readouterr().err
 
 
-def test_drives_and_live_options_are_refused(tmp_path, capsys):
+def test_drives_and_missing_options_are_refused(tmp_path, capsys):
     config = tmp_path / "devices.yaml"
     config.write_text(SENSORS)
     assert (
@@ -316,7 +316,7 @@ def test_drives_and_live_options_are_refused(tmp_path, capsys):
     assert "daemon.devices: expected at least one" in capsys.readouterr().err
 
 
-def test_a_sensor_that_the_log_lacks_is_said(tmp_path, truth, capsys):
+def test_a_sensor_that_the_log_lacks_is_reported(tmp_path, truth, capsys):
     write_log(tmp_path / "log.csv", truth[:50])
     log = str(tmp_path / "log.csv")
     assert follow(tmp_path, SENSORS + ENCODER, "--log", log, "--fast") == 0
@@ -328,20 +328,20 @@ def test_a_sensor_that_the_log_lacks_is_said(tmp_path, truth, capsys):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_readings_that_no_particle_can_fit_are_not_said_to_be_missing(tmp_path, truth, capsys):
+def test_readings_that_no_particle_fits_are_not_reported_as_missing(tmp_path, truth, capsys):
     write_log(tmp_path / "log.csv", truth[:50])
     text = SENSORS.replace("sigma: 0.01 rad/s", "sigma: 1e-300 rad/s")
     assert follow(tmp_path, text, "--log", str(tmp_path / "log.csv"), "--fast") == 2
     assert "no particle fits its readings; expected sigma, scale and offset" in capsys.readouterr().err
 
 
-def test_one_particle_has_no_deviation_and_is_refused(tmp_path, capsys):
+def test_a_single_particle_is_refused(tmp_path, capsys):
     assert follow(tmp_path, "particles: {count: 1}\n" + SENSORS, "--log", "x.csv") == 2
     assert "particles.count: expected a whole number at least 2" in capsys.readouterr().err
 
 
-def test_a_step_too_long_for_a_stiff_spring_is_said(tmp_path, truth, capsys):
-    """Particles are stepped by the rule of Runge and Kutta, which takes energy from them without a sign."""
+def test_a_step_too_long_for_a_stiff_spring_is_reported(tmp_path, truth, capsys):
+    """Particles are integrated by the Runge-Kutta rule, which would lose energy unnoticed."""
     rig, (log, devices) = tmp_path / "rig.yaml", (tmp_path / "log.csv", tmp_path / "devices.yaml")
     spring = (
         "forces: {bush: {kind: torsion_spring, angle: theta, stiffness: 1 MN·m/rad, free_angle: 60 deg}}\n"
@@ -385,7 +385,9 @@ def devices_of(folder):
     }, text
 
 
-def test_live_from_emulated_devices_and_the_same_from_its_recording(tmp_path, socket_folder, connect, truth):
+def test_a_live_run_on_emulated_devices_is_reproduced_from_its_recording(
+    tmp_path, socket_folder, connect, truth
+):
     """A gyroscope on a pseudo-terminal and an encoder on a CAN adapter, while a linkage moves."""
     plan, can = devices_of(tmp_path)
     text = f"""\
@@ -436,7 +438,7 @@ particles: {{count: 300, longest_step: 10 ms, wait: 50 ms}}
     assert set(status["counters"]["estimator"]["sensors"]) == {"imu.imu.wz", "can.joint.1.angle"}
     for m in messages:
         theta = m["coordinates"]["theta"]
-        # The time of a sample on this machine is known to a few milliseconds, in which it moves by 1°.
+        # The time of a sample on this machine is known to a few milliseconds, in which theta moves by 1°.
         errors.append(
             abs(wrap(theta["value"] - np.interp((m["t"] - begun) * 1e-9, truth[:, 0], truth[:, 1])))
         )

@@ -1,4 +1,4 @@
-"""The particle filter: what it weighs, what it draws, that runs are reproduced, and that it finds the crank."""
+"""The particle filter: weights, noise, reproducible runs, and finding a crank."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_weights_are_the_product_of_all_instruments_normal_densities():
     assert pf.log_weights.max() == 0.0
 
 
-def test_a_multiplier_changed_while_running_counts_from_then_on():
+def test_a_changed_multiplier_applies_from_the_next_reading_on():
     swarm, random = start(2, speeds=np.array([0.0, 1.0]))
     gyroscope = RateInstrument("crank", 0.5)
     pf = ParticleFilter(swarm, [gyroscope], MotionNoise(), random)
@@ -52,7 +52,7 @@ def test_a_multiplier_changed_while_running_counts_from_then_on():
     assert np.log(pf.weights[1] / pf.weights[0]) == pytest.approx(-2.02)
 
 
-def test_without_a_reading_the_weights_stay():
+def test_without_a_reading_the_weights_stay_equal():
     swarm, random = start(20)
     pf = ParticleFilter(swarm, [RateInstrument("crank", 0.1)], MotionNoise(motion=0.01), random)
     for _ in range(5):
@@ -64,7 +64,7 @@ def test_without_a_reading_the_weights_stay():
         pf.step(H, [])
 
 
-def test_a_particle_that_is_lost_weighs_nothing():
+def test_a_lost_particle_has_no_weight():
     swarm, random = start(9)
     q, qd = swarm.get_q(), swarm.get_qd()
     q[:, 4] = np.nan
@@ -81,8 +81,8 @@ def test_a_particle_that_is_lost_weighs_nothing():
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.3])
-def test_noise_of_motion_has_the_size_that_is_asked(sigma):
-    # The mean crank angle of particles that are alike; a large move is made in parts.
+def test_noise_of_motion_has_the_given_size(sigma):
+    # All particles start at the same crank angle; a large move is made in parts.
     count = 4000
     swarm = Swarm(four_bar.describe(LENGTHS), count, ["crank"])
     swarm.set_states(*four_bar.assemble(LENGTHS, np.full(count, 0.9), np.ones(count)))
@@ -94,7 +94,7 @@ def test_noise_of_motion_has_the_size_that_is_asked(sigma):
     assert abs(moved.mean()) < 0.1 * sigma + 4 * sigma / np.sqrt(count)
 
 
-def test_an_unknown_resampler():
+def test_an_unknown_resampler_is_refused():
     swarm, random = start(2)
     with pytest.raises(ValueError, match="expected one of systematic"):
         ParticleFilter(swarm, [], MotionNoise(), random, resampler="comb")
@@ -113,7 +113,7 @@ def run(resampler, seed):
 
 
 @pytest.mark.parametrize("resampler", RESAMPLERS)
-def test_it_finds_a_crank_that_may_be_anywhere(resampler):
+def test_the_filter_finds_a_crank_that_may_be_anywhere(resampler):
     pf, error = run(resampler, 2)
     assert abs(error) < np.radians(5.0)
     assert pf.resamplings > 3

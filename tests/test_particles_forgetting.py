@@ -1,4 +1,4 @@
-"""The memory of a filter follows its innovations: white ones lengthen it, ones of the same sign shorten it."""
+"""The memory of a filter: white innovations lengthen it, innovations of one sign shorten it."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ SIGMA = 0.01
 
 
 def feed(forgetting, seconds, interval, bias, seed=1, scale=1.0, acceleration=1.0):
-    """Innovations of one encoder, with a mean; the memory after each."""
+    """Take innovations of one encoder whose mean is `bias`; return the memory after each."""
     random, memories = np.random.default_rng(seed), []
     for _ in range(round(seconds / interval)):
         off = scale * random.standard_normal() + bias
@@ -20,7 +20,7 @@ def feed(forgetting, seconds, interval, bias, seed=1, scale=1.0, acceleration=1.
 
 @pytest.mark.parametrize("interval", [0.002, 0.02])
 @pytest.mark.parametrize("scale", [0.6, 1.0, 2.0])
-def test_white_innovations_lengthen_it_whatever_their_size(interval, scale):
+def test_white_innovations_lengthen_the_memory_whatever_their_size(interval, scale):
     """A sensor may be better or worse than its configured deviation."""
     memories = feed(Forgetting(1.0, [SIGMA], [False]), 60.0, interval, 0.0, scale=scale)
     assert memories[0] < 0.15
@@ -28,14 +28,14 @@ def test_white_innovations_lengthen_it_whatever_their_size(interval, scale):
 
 
 @pytest.mark.parametrize("interval", [0.002, 0.02])
-def test_innovations_of_one_sign_shorten_it_as_far_as_readings_allow(interval):
+def test_innovations_of_one_sign_shorten_the_memory_to_its_limit(interval):
     forgetting = Forgetting(1.0, [SIGMA], [False])
     assert feed(forgetting, 5.0, interval, 3.0)[-1] == pytest.approx(0.5 * interval)
     assert forgetting.density == pytest.approx(SIGMA * interval**0.5 / (0.5 * interval) ** 2)
     assert not forgetting.explains
 
 
-def test_large_accelerations_are_explained_but_for_a_small_share():
+def test_a_small_unexplained_share_of_large_accelerations_is_accepted():
     forgetting = Forgetting(1.0, [SIGMA], [False])
     feed(forgetting, 5.0, 0.02, 3.0, acceleration=1e5)
     assert forgetting.explains

@@ -1,4 +1,4 @@
-"""The particle filter fed by a thread, and what is shown of it."""
+"""The particle filter fed by a thread, and its display."""
 
 import io
 import queue
@@ -18,7 +18,7 @@ STEP_NS = round(STEP * 1e9)
 SMALL = Experiment(count=60, keeps_covariance=True, motion=0.01)
 
 
-def test_it_waits_for_a_thread_s_readings_and_is_never_ahead():
+def test_the_filter_waits_for_the_readings_of_a_thread_and_is_never_ahead():
     trial, alone = Try(SMALL, 4), Try(SMALL, 4)
     # Samples at uneven times; one is older than the one before it.
     times = np.cumsum([0, 1, 1, 3, 0, 2, 1, 5]) * STEP_NS
@@ -29,7 +29,7 @@ def test_it_waits_for_a_thread_s_readings_and_is_never_ahead():
 
     def feed():
         for n, sample in enumerate(samples):
-            taken.wait(10.0)  # the next one comes only when the last has been dealt with
+            taken.wait(10.0)  # the next sample comes only after the last was processed
             taken.clear()
             if n == 3:
                 trial.filter.instruments[0].multiplier = 30.0
@@ -49,7 +49,7 @@ def test_it_waits_for_a_thread_s_readings_and_is_never_ahead():
         taken.set()
     feeder.join()
     assert (follower.taken, follower.late) == (8, 1)
-    # The same as without threads, bit by bit.
+    # The same as without threads.
     pf, before = alone.filter, 0
     for n, sample in enumerate(s for s in samples if s is not samples[5]):
         if n == 3:
@@ -62,7 +62,7 @@ def test_it_waits_for_a_thread_s_readings_and_is_never_ahead():
     assert pf.weights == pytest.approx(trial.filter.weights, rel=1e-6)
 
 
-def test_a_long_gap_is_made_in_steps():
+def test_a_long_gap_is_divided_into_steps():
     trial = Try(SMALL, 1)
     steps = []
     predict = trial.filter.predict
@@ -71,7 +71,7 @@ def test_a_long_gap_is_made_in_steps():
     for t in (0, STEP_NS, STEP_NS, round(3.5 * STEP_NS)):
         assert follower.take(Sample(t, [None]))
     assert [h for h, _ in steps] == pytest.approx([STEP] + [2.5 * STEP / 3] * 3)
-    # Noise comes once in the length of a step.
+    # Noise is added once per STEP of time.
     assert [disturbed for _, disturbed in steps] == [True, False, True, True]
 
 
@@ -104,7 +104,7 @@ def test_keys_change_the_session_while_it_runs():
         assert session.frame().multiplier == pytest.approx(2.0 * first)
         assert session.press("-")
         assert session.frame().multiplier == pytest.approx(2.0**0.5 * first)
-        assert session.press(" ")  # the linkage is held: after what is on its way nothing comes
+        assert session.press(" ")  # the linkage is held: only readings already sent arrive
         session.follow(time.monotonic() + 0.2)
         held = session.frame().t
         session.follow(time.monotonic() + 0.3)
@@ -118,14 +118,14 @@ def test_keys_change_the_session_while_it_runs():
         session.close()
 
 
-def test_without_a_terminal_it_says_a_line_at_a_time(monkeypatch):
+def test_without_a_terminal_single_lines_are_printed(monkeypatch):
     monkeypatch.setattr(particle_live, "_SPARSE_S", 0.05)
     now, later = time.monotonic, [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now() + later[0])
     written = []
 
     class Stream(io.StringIO):
-        """After a line of a swarm that has moved, the time is over."""
+        """Lets the time run out after a line of a swarm that has moved."""
 
         def write(self, text):
             written.append(text)

@@ -1,4 +1,4 @@
-"""Particles of mechanisms that are no four-bars: their motion, how they are disturbed, how they are found."""
+"""Particles of mechanisms other than four-bars: their motion, their noise, and finding the state."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ H = 2e-3
 
 
 def swarm_of(name, count, seed=1, rate=0.0):
-    """Particles anywhere, and the mechanism."""
+    """Particles at random positions, and their mechanism."""
     description = load_description(name)
     mechanism = Mechanism(CompiledMechanism(description))
     swarm = Swarm(description, count, description.independent)
@@ -36,8 +36,8 @@ def swarm_of(name, count, seed=1, rate=0.0):
 
 
 @pytest.mark.parametrize(("name", "rate", "h"), [("five_bar", 0.5, 1e-3), ("slider_crank", 20.0, 2e-4)])
-def test_the_same_motion_as_the_mechanism(name, rate, h):
-    """By another formulation; the slider has friction, a force on a distance."""
+def test_particles_move_as_the_mechanism(name, rate, h):
+    """The mechanism uses another formulation; the slider's friction is a force on a distance."""
     swarm, mechanism = swarm_of(name, 3, rate=rate)
     q, qd = swarm.get_q(), swarm.get_qd()
     own = [mechanism.index(c) for c in swarm.coordinates]
@@ -84,7 +84,7 @@ def test_a_force_on_an_angle_swings_a_bar_at_its_natural_frequency():
     assert swarm.get_angles("theta") == pytest.approx(start * np.cos(frequency * 400 * H), abs=1e-5)
 
 
-def test_noise_on_a_distance_and_on_several_coordinates_has_the_size_that_is_asked():
+def test_noise_on_a_distance_and_on_several_coordinates_has_the_given_size():
     description = load_description("slider_crank")
     mechanism = Mechanism(CompiledMechanism(description))
     swarm = Swarm(description, 4000, ["stroke"])
@@ -109,8 +109,8 @@ def test_noise_on_a_distance_and_on_several_coordinates_has_the_size_that_is_ask
 
 @pytest.mark.parametrize("name", ["five_bar", "slider_crank"])
 def test_a_mechanism_that_may_be_anywhere_is_found(name):
-    """By a gyroscope on one crank and, of the five-bar, the place of a joint in two coordinates: trusted little, as
-    otherwise the first reading would leave the one particle next to it."""
+    """By a gyroscope on one crank and, on the five-bar, the position of a joint. The position has a large multiplier,
+    because otherwise its first reading would leave only the nearest particle."""
     swarm, mechanism = swarm_of(name, 1500, seed=2)
     truth = Swarm(swarm.description, 1, swarm.noisy)
     assemble(truth, mechanism, np.full((len(swarm.noisy), 1), 0.7))
@@ -135,8 +135,8 @@ def test_drives_are_refused():
 
 
 @pytest.mark.parametrize("away", [0.0, 1000.0])
-def test_the_size_of_a_mechanism_is_not_where_it_stands_nor_that_of_its_unit_vectors(away):
-    """A nut that slides along 20 mm of a rail: as wide as its way, wherever the rail is."""
+def test_the_size_of_a_mechanism_depends_neither_on_its_place_nor_on_unit_vectors(away):
+    """A nut that slides along 20 mm of a rail has a size of 20 mm, wherever the rail is."""
     description = describe(f"""
 space: spatial
 ground: {{points: {{O: {away} 0 0 m}}}}
@@ -161,5 +161,5 @@ independent: [s]
     start = ParticleStart(swarm, m, [way], np.random.default_rng(0))
     assert start.size == pytest.approx(0.02, rel=0.05)
     start.begin(swarm, {"s": (2.0, 0.0)})
-    # 2 m/s are 100 sizes in a second: 0.6 in 6 ms, which is six times as far as particles go in a step.
+    # 2 m/s are 100 sizes per second: 0.6 in 6 ms, which is six times the limit per step.
     assert Pace(swarm, start.size).divide(6e-3, np.full(200, 1 / 200)) in (6, 7)

@@ -24,13 +24,13 @@ def counts(name, weights, tries, seed=3):
 
 
 @pytest.mark.parametrize("name", RESAMPLERS)
-def test_each_is_drawn_as_often_as_it_weighs(name):
+def test_each_particle_is_drawn_in_proportion_to_its_weight(name):
     drawn = counts(name, WEIGHTS, 3000)
     assert np.all(drawn.sum(axis=1) == len(WEIGHTS))
     expected = 3000 * len(WEIGHTS) * WEIGHTS
     some = expected > 0.0
     assert not drawn[:, ~some].any()
-    # Multinomial counts have the variance of Pearson's statistic, the other schemes less: the bound is for all.
+    # The bound is that of multinomial counts; counts of the other schemes spread less.
     statistic = np.sum((drawn.sum(axis=0) - expected)[some] ** 2 / expected[some])
     assert statistic < chi2.ppf(0.999, some.sum() - 1)
 
@@ -44,7 +44,7 @@ def test_schemes_spread_less_than_independent_draws():
     )
 
 
-def test_the_comb_takes_the_whole_part_of_each_share_at_least():
+def test_systematic_resampling_rounds_each_share_down_or_up():
     drawn = counts("systematic", WEIGHTS, 500)
     shares = len(WEIGHTS) * WEIGHTS
     assert np.all(drawn >= np.floor(shares))
@@ -58,7 +58,7 @@ def test_equal_weights_keep_every_particle(name):
 
 
 @pytest.mark.parametrize("name", RESAMPLERS)
-def test_one_particle_with_all_the_weight(name):
+def test_a_particle_with_all_the_weight_is_always_drawn(name):
     assert set(RESAMPLERS[name](np.array([0.0, 0.0, 1.0, 0.0]), np.random.default_rng(1))) == {2}
 
 
@@ -69,14 +69,14 @@ def test_effective_sample_size_by_hand():
     assert effective_fraction(np.array([3.0, 1.0])) == pytest.approx(0.8)
 
 
-def test_logarithms_of_any_size():
+def test_log_weights_of_any_size_are_normalised():
     assert normalised(np.array([-5000.0, -5000.0 + np.log(3.0)])) == pytest.approx([0.25, 0.75])
     assert normalised(np.array([-np.inf, 900.0])).tolist() == [0.0, 1.0]
     with pytest.raises(FloatingPointError):
         normalised(np.full(3, -np.inf))
 
 
-def test_angles_on_both_sides_of_half_a_turn():
+def test_circular_mean_of_angles_on_both_sides_of_half_a_turn():
     angles = np.radians([170.0, -170.0, -150.0])
     equal = np.full(3, 1.0 / 3.0)
     assert abs(np.degrees(wrap(circular_mean(angles[:2], np.full(2, 0.5)) - np.pi))) < 1e-9
@@ -89,7 +89,7 @@ def test_circular_deviation_of_a_wrapped_normal():
     assert circular_deviation(wrap(angles), np.full(20_000, 1.0)) == pytest.approx(0.4, rel=0.02)
 
 
-def test_the_peak_is_the_larger_of_two_clusters_and_the_mean_neither():
+def test_the_mode_is_at_the_larger_of_two_clusters_and_the_mean_at_neither():
     random = np.random.default_rng(2)
     angles = wrap(
         np.concatenate((np.pi + 0.05 * random.standard_normal(700), 1.0 + 0.05 * random.standard_normal(300)))

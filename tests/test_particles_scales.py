@@ -1,4 +1,4 @@
-"""Particles of a mechanism of micrometres or kilometres find what those of one of metres find."""
+"""Particles give the same estimates for a mechanism of micrometres, metres or kilometres."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from vehicled.particles.swarm import Swarm
 from vehicled.particles.tracker import MechanismTracker
 
 SCALES = (2.0**-20, 2.0**-10, 1.0, 2.0**10)
-"""m, powers of two: with others rounding chooses other particles once in a while."""
+"""Lengths, m: powers of two, because with others rounding sometimes selects other particles."""
 RATE = np.sqrt(20.0)
-"""rad/s, of 1 kg on 20 N/m, whatever the lengths are."""
+"""Natural frequency of 1 kg on 20 N/m, whatever the lengths are, rad/s."""
 
 
 def slide(length: float) -> str:
-    """A mass on a spring along a line, and a rod from it to a crank that it turns."""
+    """A mass on a spring along a line, which turns a crank by a rod."""
     return f"""
 space: planar
 ground: {{points: {{O: 0 0 m, A: {2 * length} 0 m}}}}
@@ -38,13 +38,13 @@ independent: [s]
 
 
 @pytest.mark.parametrize("length", SCALES)
-def test_particles_are_put_where_they_are_wanted(length):
-    """Where the rods can reach, and no others are said to have been."""
+def test_particles_are_assembled_at_the_given_positions(length):
+    """Positions that the rods cannot reach are reported."""
     m = mechanism(slide(length))
     swarm = Swarm(m.description, 64, ["s"])
     wanted = length * np.linspace(0.5, 2.5, 64)[None]
     reached = assemble(swarm, m, wanted)
-    # Rods of 1.2 and 0.6 about a pivot at 2: between 0.2 and 1.4 on its near side.
+    # With a rod of 1.2 and a crank of 0.6 about a pivot at 2, positions from 0.2 to 1.4 can be reached.
     assert np.array_equal(reached, wanted[0] < 1.4 * length)
     assert np.abs(swarm.get("s") - wanted[0])[reached].max() < 2e-6 * length
     ends = swarm.get_q()
@@ -54,7 +54,7 @@ def test_particles_are_put_where_they_are_wanted(length):
 
 
 def find(folder, length: float) -> tuple[float, float]:
-    """The last estimate of place and its standard deviation, in lengths, of 2 s of noisy readings."""
+    """The last position and its standard deviation, as multiples of `length`, after 2 s of noisy readings."""
     path = folder / "devices.yaml"
     path.write_text(
         f"particles:\n  count: 300\n  coordinates:\n    s: {{low: {0.7 * length}, high: {1.3 * length}, "
@@ -72,7 +72,7 @@ def find(folder, length: float) -> tuple[float, float]:
     return s.value / length, s.sigma / length
 
 
-def test_a_mechanism_of_any_size_is_followed_as_well(tmp_path):
+def test_a_mechanism_of_any_size_is_followed_equally_well(tmp_path):
     truth = 1.0 + 0.2 * np.sin(RATE * 1.99)
     found = {length: find(tmp_path, length) for length in SCALES}
     for length, (value, sigma) in found.items():

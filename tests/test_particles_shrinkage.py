@@ -1,4 +1,4 @@
-"""MotionNoise that renews particles: the swarm stays as it is, though none of its particles does."""
+"""Noise that keeps the covariance: each particle moves, but mean and covariance of the swarm do not change."""
 
 import numpy as np
 import pytest
@@ -42,12 +42,12 @@ def test_mean_and_covariance_stay_where_a_random_walk_would_spread(centre):
         assert covariance[0, 0] == pytest.approx(4e-3 + growth, rel=0.15)
         assert covariance[1, 1] == pytest.approx(9e-2, rel=0.1)
         assert covariance[0, 1] == pytest.approx(1.5e-2, rel=0.15)
-    # And yet hardly a particle is where it was: after as many steps it has nearly forgotten.
+    # Single particles nevertheless move far from their initial angles.
     moved = wrap(states(kept)[0] - before[0])
     assert moved.std() > 0.05
 
 
-def test_noise_is_as_large_as_asked_and_no_larger_than_half_the_spread():
+def test_noise_has_the_given_size_but_at_most_half_the_spread():
     random = np.random.default_rng(3)
     for spread, expected in ((0.2, 0.01), (0.004, 0.002)):
         pf = filter_of(0.5 + spread * random.standard_normal(COUNT), 0.0)
@@ -73,19 +73,19 @@ def test_clusters_stay_apart():
         assert part.std() == pytest.approx(0.01, rel=0.2)
 
 
-def test_particles_assembled_otherwise_stay_apart():
-    """Those of one way of assembly turn forwards, those of the other backwards, at the same crank angles."""
+def test_particles_of_different_assemblies_stay_apart():
+    """At the same crank angles, those of one assembly turn forwards and those of the other backwards."""
     random = np.random.default_rng(5)
     branches = np.where(np.arange(COUNT) % 2, 1.0, -1.0)
     pf = filter_of(1.0 + 0.05 * random.standard_normal(COUNT), branches, branches)
     for _ in range(100):
         pf.predict(0.0)
     _, rates = states(pf)
-    # But for few, on the fringe, where one cannot know.
+    # Except for few at the edge of the swarm, which cannot be distinguished.
     assert np.quantile(np.abs(rates - branches), 0.95) < 0.2
 
 
-def test_weights_count_and_lost_particles_do_not():
+def test_weights_are_used_and_lost_particles_are_ignored():
     random = np.random.default_rng(6)
     angles = 1.0 + 0.05 * random.standard_normal(COUNT)
     pf = filter_of(angles, 0.0)
@@ -107,18 +107,18 @@ def test_weights_count_and_lost_particles_do_not():
 
 @pytest.mark.parametrize(("memory", "growth"), [(2e-3, np.e), (8e-3, np.exp(0.25)), (1e-5, np.exp(2.0))])
 def test_with_a_memory_the_covariance_grows(memory, growth):
-    """By e in that time, as long as there are readings; without, by no more than e² until the next."""
+    """By a factor of e per memory, but by no more than e² until the next reading."""
     random = np.random.default_rng(7)
     pf = filter_of(0.5 + 1e-3 * random.standard_normal(COUNT), 0.01 * random.standard_normal(COUNT))
     pf.noise.memory = memory
     before = np.var(states(pf), axis=1)
     for _ in range(50):
-        pf.predict(2e-3 / 50)  # in which the linkage itself hardly changes
+        pf.predict(2e-3 / 50)  # in which the linkage hardly moves
     assert np.var(states(pf), axis=1) == pytest.approx(growth * before, rel=0.25)
 
 
 def test_unexplained_accelerations_add_to_the_variance_of_rates():
-    """By their density, whatever the length of the steps; the deviations of positions are kept."""
+    """By their density, whatever the length of the steps; the variance of angles is kept."""
     random = np.random.default_rng(8)
     for steps in (5, 20):
         pf = filter_of(0.5 + 0.1 * random.standard_normal(COUNT), 0.01 * random.standard_normal(COUNT))
@@ -133,7 +133,7 @@ def test_unexplained_accelerations_add_to_the_variance_of_rates():
 
 @pytest.mark.parametrize("clusters", [[0.5], [3.14, -1.0, 1.0]])
 def test_copies_are_redrawn_within_their_cluster(clusters):
-    """Of 300 particles most are copies; they get places of their own, and mean and deviation stay."""
+    """1200 copies of 300 particles get different states, with the same mean and covariance."""
     random, count = np.random.default_rng(8), 1200
     kept = random.integers(0, 300, count)
     place = np.array(clusters)[kept % len(clusters)]

@@ -1,4 +1,4 @@
-"""Particles are mechanisms: the same motion, energy and constraints, whatever their class and number."""
+"""Particles have the motion, energy and constraints of their mechanism, whatever its class and their number."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def swarm_of(lengths, count, seed=1, noisy=(), speeds=0.0):
 
 
 def violation(swarm, lengths):
-    """Of the bars' lengths, and of what keeps them: (N,) each."""
+    """Violation of the bars' lengths and of the rates of these, (N,) each."""
     ground, *bars = lengths
     px, py, qx, qy = swarm.get_q()
     vx, vy, wx, wy = swarm.get_qd()
@@ -48,7 +48,7 @@ def violation(swarm, lengths):
 
 
 def energy(swarm):
-    """Of uniform rods by their ends: m/6 (a² + a·b + b²), and their weight at mid-length. (N,)"""
+    """(N,) kinetic energy of uniform rods, m/6 (a² + a·b + b²) by their ends' velocities, and potential energy."""
     _, py, _, qy = swarm.get_q()
     p, q = (swarm.get_qd()[:2], swarm.get_qd()[2:])
     zero = np.zeros_like(p)
@@ -70,13 +70,13 @@ def test_energy_and_constraints_hold_in_every_class(lengths):
     assert off.max() < 1e-9
     assert sliding.max() < 1e-9
     change = np.abs(energy(swarm) - before)
-    # Some pass dead centres closely, where what is massless or light turns fast.
+    # Some particles pass close to dead centres, where light bodies turn fast.
     assert np.median(change) < 1e-7
     assert np.quantile(change, 0.9) < 1e-3
 
 
-def test_the_same_motion_as_the_mechanism_to_integration_order():
-    """By another formulation, in the crank's angle alone; and the error falls by about 2⁴ with half the step."""
+def test_particles_move_as_the_mechanism_to_integration_order():
+    """The mechanism uses another formulation. With half the step the error falls by about 2⁴."""
     description = four_bar.describe(LENGTHS, MASSES)
     swarm = swarm_of(LENGTHS, 3, seed=5, speeds=0.7)
     q, qd = swarm.get_q(), swarm.get_qd()
@@ -109,14 +109,14 @@ def test_angles_and_rates_follow_the_state():
         swarm.advance(1e-3)
     px, py, *_ = swarm.get_q()
     assert swarm.get_angles("crank") == pytest.approx(np.arctan2(py, px), abs=1e-12)
-    # Half-way between, the mean rate is nearly that of the ends' average.
+    # The mean rate is nearly the average of the rates at start and end.
     turned = wrap(swarm.get_angles("crank") - before)
     assert turned == pytest.approx(0.01 * 0.5 * (0.5 + swarm.get_rates("crank")), abs=2e-5)
     assert swarm.t == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("count", [1, 8, 13])
-def test_a_particle_is_not_touched_by_those_beside_it(count):
+def test_a_particle_is_independent_of_the_others(count):
     several = swarm_of(LENGTHS, count)
     alone = Swarm(several.description, 1)
     alone.set_states(several.get_q()[:, -1:], several.get_qd()[:, -1:])
@@ -126,7 +126,7 @@ def test_a_particle_is_not_touched_by_those_beside_it(count):
     assert several.get_q()[:, -1:] == pytest.approx(alone.get_q(), abs=1e-12)
 
 
-def test_noise_moves_the_crank_by_what_is_asked_and_keeps_the_constraints():
+def test_noise_moves_the_crank_by_the_given_angle_and_keeps_the_constraints():
     swarm = swarm_of(LENGTHS, 200, noisy=["crank"], speeds=1.0)
     before, rates = swarm.get_angles("crank"), swarm.get_rates("crank")
     moves = 0.02 * np.random.default_rng(7).standard_normal((1, 200))
@@ -161,7 +161,7 @@ def test_noise_at_the_end_of_a_rocker_s_travel_is_bounded():
         assert sliding.max() < 1e-9
 
 
-def test_two_coordinates_of_a_five_bar_are_disturbed_apart():
+def test_two_coordinates_of_a_five_bar_are_disturbed_independently():
     description = load_description("five_bar")
     names = list(description.angles)
     mechanism = Mechanism(CompiledMechanism(description))
@@ -193,8 +193,8 @@ def test_linkages_are_classified_as_by_brute_force(kind, lengths):
     assert found.kind == kind
     assert not found.folds
     assert found.turns_fully == kind.startswith("crank")
-    # As brute force sees it: which bars turn fully, or swing through the ground's direction or against it. The output
-    # is the input of the same linkage seen from the other side, its angle counted from there.
+    # By brute force: a bar turns fully, or swings through the ground's direction or the opposite one. The output is
+    # the input of the same linkage seen from the other side, with its angle counted from there.
     ground, link, floating, output = lengths
 
     def swing(first, last, opposite):
@@ -212,7 +212,7 @@ def test_linkages_are_classified_as_by_brute_force(kind, lengths):
 
 
 @pytest.mark.parametrize("lengths", CLASSES.values(), ids=CLASSES)
-def test_ranges_are_what_can_be_assembled(lengths):
+def test_ranges_contain_exactly_the_angles_that_can_be_assembled(lengths):
     ground, link, floating, output = lengths
     around = np.radians(np.arange(-180.0, 180.0, 0.5) + 0.1)
     apart = np.hypot(link * np.cos(around) - ground, link * np.sin(around))
@@ -223,7 +223,7 @@ def test_ranges_are_what_can_be_assembled(lengths):
     random = np.random.default_rng(1)
     angles = four_bar.random_angles(lengths, 2000, random)
     four_bar.assemble(lengths, angles, four_bar.random_branches(2000, random))
-    # Uniform over all of them: each range as often as it is wide, on both halves of it.
+    # Random angles are uniform over all ranges: each half of a range has a share proportional to its width.
     total = sum(high - low for low, high in ranges)
     for low, high in ranges:
         for a, b in ((low, 0.5 * (low + high)), (0.5 * (low + high), high)):
@@ -241,12 +241,12 @@ def test_velocities_of_the_assembly_meet_the_constraints():
     assert swarm.get_qd() == pytest.approx(qd, abs=1e-11)
 
 
-def test_a_folding_linkage_is_none_of_the_eight():
+def test_a_folding_linkage_is_in_none_of_the_eight_classes():
     assert four_bar.classify((3.0, 2.0, 2.0, 3.0)) == four_bar.Grashof("", True, True)
 
 
 @pytest.mark.parametrize("lengths", [(1.0, 2.0, 3.0), (1.0, -2.0, 3.0, 4.0), (10.0, 2.0, 3.0, 4.0)])
-def test_lengths_that_make_no_linkage(lengths):
+def test_lengths_that_make_no_linkage_are_refused(lengths):
     with pytest.raises(UsageError, match=r"^lengths "):
         four_bar.classify(lengths)
 

@@ -1,4 +1,4 @@
-"""Particles on mechanisms with precise encoders: honest deviations, or a condition that says what is wrong."""
+"""Particles on mechanisms with precise encoders: consistent deviations, or a condition that names the fault."""
 
 import numpy as np
 import pytest
@@ -42,8 +42,8 @@ def changed_masses(name, factors):
 @pytest.mark.parametrize(
     "more", ["", "particles: {coordinates: {theta1: {rate: 5 rad/s}, theta2: {rate: 5 rad/s}}}\n"]
 )
-def test_two_degrees_of_freedom_by_two_precise_encoders(tmp_path, five_bar, seed, more):
-    """From rest, known to be so or not: the particles do not contract beside the truth."""
+def test_two_precise_encoders_determine_two_degrees_of_freedom(tmp_path, five_bar, seed, more):
+    """From rest, with known or unknown initial rates: particles do not contract at a wrong state."""
     followed = follow(make_tracker(tmp_path, FIVE_BAR + more, "five_bar"), five_bar, CRANKS, seed)
     assert followed.refused < 0.01
     assert [c.state for c in followed.conditions] == ["running"]
@@ -54,20 +54,20 @@ def test_two_degrees_of_freedom_by_two_precise_encoders(tmp_path, five_bar, seed
         assert np.mean(followed.rate_errors(name)[50:] ** 2) < 4.0
 
 
-def test_the_start_has_the_rate_of_the_mechanism_s_file(tmp_path):
-    """A crank that turns by 2 rad between readings, and by 0.6 rad in the longest step."""
+def test_the_initial_rate_is_that_of_the_mechanisms_file(tmp_path):
+    """The crank turns by 2 rad between readings, and by 0.6 rad in the longest step."""
     motion = move(shipped("slider_crank"), 1.0, 5e-5)
     followed = follow(make_tracker(tmp_path, ENCODER, "slider_crank"), motion, CRANK, 1)
     off, normalised = followed.errors("theta")
     assert followed.refused < 0.01
     assert np.abs(off[20:]).max() < SIGMA
     assert np.mean(normalised[20:] ** 2) < 4.0
-    # Exactly known, as no deviation is configured.
+    # The initial rate is known exactly, as no deviation is configured.
     assert followed.estimates[0].coordinates["theta"].rate == pytest.approx(motion.qd["theta"][0], rel=1e-6)
 
 
 def test_a_linkage_that_moves_at_the_start_is_found_with_one_restart(tmp_path):
-    """Contrary to its configuration, of which the reason names the key."""
+    """The configuration says that it is at rest; the reason of the restart names the key."""
     m = shipped("four_bar")
     m.set_independent_state(m.z, np.array([2.0]))
     followed = follow(make_tracker(tmp_path, ENCODER, "four_bar"), move(m, 4.0), CRANK, 1)
@@ -81,7 +81,7 @@ def test_a_linkage_that_moves_at_the_start_is_found_with_one_restart(tmp_path):
 
 
 def test_a_sensor_that_fails_is_named_and_not_used_until_it_fits(tmp_path, five_bar):
-    """Stuck, at a value that the crank passes again and again."""
+    """The sensor is stuck at a value that the crank passes repeatedly."""
 
     def stuck(k, channel, reading):
         return 3.0 if channel == "joint.2.angle" and 75 <= k < 150 else reading
@@ -98,8 +98,8 @@ def test_a_sensor_that_fails_is_named_and_not_used_until_it_fits(tmp_path, five_
         assert np.mean(normalised**2) < 4.0
 
 
-def test_masses_that_are_slightly_wrong_leave_honest_deviations(tmp_path):
-    """A coupler 2 % heavier: without forgetting it is 2° off, and two fifths of the readings are refused."""
+def test_deviations_are_consistent_if_masses_are_slightly_wrong(tmp_path):
+    """A coupler is 2 % heavier. Without forgetting, the error is 2°, and two fifths of the readings are rejected."""
     motion = move(changed_masses("five_bar", {"right_coupler": 1.02}), 4.0)
     followed = follow(make_tracker(tmp_path, FIVE_BAR, "five_bar"), motion, CRANKS, 1)
     assert followed.refused < 0.01
@@ -111,8 +111,8 @@ def test_masses_that_are_slightly_wrong_leave_honest_deviations(tmp_path):
         assert np.mean(followed.rate_errors(name)[50:] ** 2) < 6.0
 
 
-def test_masses_that_are_wrong_are_said_to_be_so(tmp_path):
-    """By 20 %, and yet the deviations are honest."""
+def test_wrong_masses_are_reported(tmp_path):
+    """Masses are wrong by 20 %; the deviations are still consistent."""
     motion = move(changed_masses("five_bar", WRONG), 6.0)
     followed = follow(make_tracker(tmp_path, FIVE_BAR, "five_bar"), motion, CRANKS, 1)
     (fault,) = followed.conditions[-1].faults
@@ -126,8 +126,8 @@ def test_masses_that_are_wrong_are_said_to_be_so(tmp_path):
         assert np.mean(followed.rate_errors(name)[50:] ** 2) < 10.0
 
 
-def test_an_encoder_turned_on_its_shaft_is_said_not_to_fit(tmp_path, five_bar):
-    """By 10°: what it reads is measured, what follows from gravity is not."""
+def test_an_encoder_turned_on_its_shaft_is_reported(tmp_path, five_bar):
+    """By 10°: its readings do not fit the motion that follows from gravity."""
 
     def turned(k, channel, reading):
         return reading + np.radians(10.0) if channel == "joint.2.angle" else reading
@@ -137,8 +137,8 @@ def test_an_encoder_turned_on_its_shaft_is_said_not_to_fit(tmp_path, five_bar):
     assert {f.source for f in followed.conditions[-1].faults} <= {"mechanism", "can.joint.2.angle"}
 
 
-def test_a_wrong_sign_is_never_running_for_long(tmp_path):
-    """Of the only encoder, on a linkage that gravity turns."""
+def test_an_encoder_of_wrong_sign_is_reported_within_4_s(tmp_path):
+    """The only encoder, on a linkage that gravity turns."""
     motion = move(shipped("four_bar"), 5.0)
     tracker = make_tracker(tmp_path, ENCODER, "four_bar")
     followed = follow(tracker, motion, CRANK, 1, lambda k, channel, reading: -reading)
@@ -146,8 +146,8 @@ def test_a_wrong_sign_is_never_running_for_long(tmp_path):
     assert followed.conditions[-1].since < 10**9 + 4e9
 
 
-def test_nothing_impossible_is_published(tmp_path):
-    """A mechanism that turns by radians in a millisecond, and an encoder that reads anything."""
+def test_all_published_values_are_finite_and_possible(tmp_path):
+    """The mechanism turns by radians in a millisecond, and the encoder's readings are arbitrary."""
     random, published = np.random.default_rng(1), []
     text = ENCODER.replace("theta", "beta")
     tracker = make_tracker(tmp_path, text, "squeezer")
@@ -158,7 +158,7 @@ def test_nothing_impossible_is_published(tmp_path):
         published += [] if estimate is None else list(estimate.coordinates.values())
     numbers = np.array([[c.value, c.sigma, c.rate, c.rate_sigma, c.mean, c.deviation] for c in published])
     assert np.isfinite(numbers).all()
-    # By 1 rad in the shortest step, a 64th of a quarter of the time between readings.
+    # At most 1 rad in the shortest step, which is a 64th of a quarter of the time between readings.
     assert np.abs(numbers[:, 2]).max() < 64 / (DT / 4)
     assert tracker.condition.state == "recovering"
 
@@ -189,9 +189,9 @@ sensors: {imu: {imu.wz: {rate: b, sigma: 0.001}}}
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_a_gyroscope_far_more_precise_than_the_particles_are_dense(tmp_path, seed):
-    """On a double pendulum that starts at unknown angles and rates: of 500 particles none is on the curve of states
-    that fit a reading. If each reading counted wholly, three in ten of such filters would contract beside it."""
+def test_a_gyroscope_far_more_precise_than_the_particles_are_dense_gives_the_right_state(tmp_path, seed):
+    """On a double pendulum with unknown initial angles and rates, none of 500 particles is on the curve of states
+    that fit a reading. With full weight of each reading, three in ten filters would contract at a wrong state."""
     m = mechanism(DOUBLE_PENDULUM)
     (path := tmp_path / "devices.yaml").write_text(GYROSCOPE.replace("SEED", str(seed)))
     tracker = MechanismTracker(m, load_particles_configuration(path))
@@ -210,8 +210,8 @@ def test_a_gyroscope_far_more_precise_than_the_particles_are_dense(tmp_path, see
         assert abs(wrap(found.value - truth.get(name)[0])) < min(5.0 * found.sigma, np.radians(0.5))
 
 
-def test_particles_that_never_contract_to_the_readings_begin_anew(tmp_path, monkeypatch):
-    """Which would otherwise fit whatever is read, as long as they are anywhere."""
+def test_particles_that_do_not_contract_to_the_readings_are_restarted(tmp_path, monkeypatch):
+    """Otherwise particles that are spread everywhere would fit any reading."""
     tracker = make_tracker(tmp_path, ENCODER, "four_bar")
     monkeypatch.setattr(tracker._filter, "update_gradually", lambda readings: None)
     tracker._filter.curtailed = True
@@ -221,9 +221,9 @@ def test_particles_that_never_contract_to_the_readings_begin_anew(tmp_path, monk
     assert followed.conditions[1].since == pytest.approx(2e9, abs=1e6)
 
 
-def test_restarts_in_vain_have_more_particles_until_readings_fit(tmp_path, monkeypatch):
+def test_unsuccessful_restarts_have_more_particles_until_readings_fit(tmp_path, monkeypatch):
     tracker = make_tracker(tmp_path, f"particles: {{count: 200}}\n{ENCODER}", "four_bar")
-    # Every fifth reading, from the first on, which is too early.
+    # At every fifth reading, from the first on, at which it is too early for a verdict.
     verdicts = [None, *[Verdict((Misfit(0, 9, 10),), False)] * 4, Verdict((), False)]
     monkeypatch.setattr(tracker._watch, "judge", lambda t: verdicts.pop(0) if t % 10**8 == 0 else None)
     counts, reasons = [], set()

@@ -1,4 +1,4 @@
-"""PlotJuggler reads the results over ZeroMQ as they are: two frames, JSON, a time in seconds, and numbers to plot."""
+"""Results over ZeroMQ as PlotJuggler reads them: two frames, JSON, time in seconds, and numbers to plot."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from vehicled.messages import REASONS, STATES, Innovation
 
 
 def flatten(topic: str, value: Any) -> dict[str, float]:
-    """Its series: numbers and flags by the path to them; text is no series that can be drawn."""
+    """PlotJuggler's series: numbers and flags, named by their path. Text cannot be plotted."""
     if isinstance(value, dict):
         return {k: v for key, inner in value.items() for k, v in flatten(f"{topic}/{key}", inner).items()}
     if isinstance(value, list):
@@ -30,7 +30,7 @@ def observe(sensor: str, t: int, reason: str = "fused") -> Innovation:
 
 @pytest.fixture
 def series(tmp_path: Path) -> dict[str, dict[str, float]]:
-    """The last of each topic, flattened, of a subscriber to the topics that PlotJuggler was set to take."""
+    """The last message of each topic to which PlotJuggler would subscribe, flattened."""
     found: dict[str, dict[str, float]] = {}
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with publishing(f"ipc://{tmp_path}/results") as publisher:
@@ -69,19 +69,19 @@ def test_there_is_a_topic_for_each_source(series: dict[str, dict[str, float]]) -
     assert series["innovation.imu.gyro"]["innovation.imu.gyro/innovation[0]"] == 0.1
 
 
-def test_times_are_of_the_day_in_seconds(series: dict[str, dict[str, float]]) -> None:
+def test_timestamps_are_in_seconds_of_utc(series: dict[str, dict[str, float]]) -> None:
     for topic, values in series.items():
         if values:
             assert abs(values[f"{topic}/timestamp"] - time.time() + time.monotonic()) < 1e4
 
 
-def test_text_stands_beside_numbers(series: dict[str, dict[str, float]]) -> None:
+def test_texts_have_a_numeric_code(series: dict[str, dict[str, float]]) -> None:
     assert STATES[int(series["status"]["status/state_code"])] == "degraded"
     code = series["innovation.gnss.position"]["innovation.gnss.position/reason_code"]
     assert REASONS[int(code)] == "no fix"
     assert series["innovation.gnss.position"]["innovation.gnss.position/fused"] == 0.0
 
 
-def test_estimates_have_names_that_can_be_chosen(series: dict[str, dict[str, float]]) -> None:
+def test_estimates_are_series_with_names(series: dict[str, dict[str, float]]) -> None:
     assert series["position"]["position/vx"] == 10.0
     assert series["slip"]["slip/tyre.fl.fz"] == 3500.0

@@ -19,7 +19,7 @@ def smooth(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def path(t: np.ndarray, arm: tuple[float, float, float]) -> np.ndarray:
-    """(n, 3) of a point of the body."""
+    """(n, 3) positions of a point of the body."""
     place, angles = smooth(t)
     return place + rotations(*angles.T) @ np.array(arm)
 
@@ -37,7 +37,7 @@ def body_rates(t: np.ndarray) -> np.ndarray:
 
 
 def table(arm: tuple[float, float, float]) -> dict[str, np.ndarray]:
-    """Everything that a table has of a point, by numerical differentiation of its path alone."""
+    """All columns of a table for a point, by numerical differentiation of its path."""
     R = rotations(*smooth(T)[1].T)
     v = np.einsum("nji,nj->ni", R, slope(lambda t: path(t, arm), T))
     a = np.einsum("nji,nj->ni", R, slope(lambda t: slope(lambda s: path(s, arm), t, 1e-3), T, 1e-3))
@@ -59,19 +59,19 @@ def test_a_moved_table_is_that_of_the_points_own_path(arm):
 
 @pytest.mark.parametrize("behind", [-2.0, -1.3, 0.5, 1.4])
 def test_sideslip_on_a_steady_circle(behind):
-    """tan β of a point d ahead is tan β + d ψ̇/vx: at the centre of the axle it is that of the axle."""
+    """At a point d ahead, tan β is larger by d ψ̇/vx."""
     speed, radius, sideslip = 20.0, 50.0, -0.05
     vx, vy, wz = speed * math.cos(sideslip), speed * math.sin(sideslip), speed / radius
     circle = {"vx": vx, "vy": vy, "wz": wz, "sideslip": sideslip}
     moved = move({c: np.full(3, v) for c, v in circle.items()}, (behind, 0.0, 0.0))
     assert moved["sideslip"] == pytest.approx([math.atan(math.tan(sideslip) + behind * wz / vx)] * 3)
-    # Where the perpendicular from the centre of the circle meets the car, it moves straight ahead.
+    # The foot of the perpendicular from the centre of the circle on the car's axis moves straight ahead.
     still = move({c: np.full(3, v) for c, v in circle.items()}, (-vy / wz, 0.0, 0.0))
     assert still["sideslip"] == pytest.approx([0.0] * 3, abs=1e-15)
     assert still["vx"] == pytest.approx([vx] * 3)
 
 
-def test_there_and_back_is_the_same():
+def test_moving_a_table_there_and_back_restores_it():
     alpha = slope(body_rates, T, 1e-3)
     given = table((0.0, 0.0, 0.0))
     back = move(move(given, (1.0, -0.4, 0.7), alpha), (0.0, 0.0, 0.0), alpha)
@@ -94,7 +94,7 @@ def test_latitude_and_longitude_move_with_the_position():
     assert np.array([origin.to_world(*p) for p in places]) == pytest.approx(expected, abs=1e-3)
 
 
-def test_what_cannot_be_moved_is_left_out():
+def test_columns_that_cannot_be_moved_are_left_out():
     full = table((0.0, 0.0, 0.0)) | {"slip.fl.angle": T, "sigma.vy": T}
     moved = move(full, (1.0, 0.0, 0.0))
     assert full.keys() - moved.keys() == {"ax", "ay", "az"}
@@ -108,7 +108,7 @@ def test_what_cannot_be_moved_is_left_out():
     }
 
 
-def test_rows_without_values_stay_without():
+def test_rows_with_missing_values_stay_missing():
     given = {c: v.copy() for c, v in table((0.0, 0.0, 0.0)).items()}
     given["wz"][3] = given["yaw"][5] = math.nan
     moved = move(given, (1.0, 0.5, 0.0))
@@ -116,7 +116,7 @@ def test_rows_without_values_stay_without():
     assert np.flatnonzero(np.isnan(moved["x"])).tolist() == [5]
 
 
-def test_a_table_says_its_point():
+def test_a_table_contains_its_point():
     assert find_point({"x": T}) is None
     assert find_point(with_point({"x": T}, (1.0, 2.0, 3.0))) == (1.0, 2.0, 3.0)
     assert find_point({c: np.full(3, math.nan) for c in POINT_COLUMNS}) is None
