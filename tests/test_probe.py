@@ -1,4 +1,4 @@
-"""What is found on ports: emulated devices on pseudo-terminals that send as real ones do."""
+"""Probing of serial ports, with emulated devices on pseudo-terminals."""
 
 import contextlib
 import select
@@ -23,7 +23,7 @@ NO_FIX = {"gnss.quality": 0.0}
 
 @contextlib.contextmanager
 def sending(link, messages, period_s):
-    """A device that sends `messages(t_ns)` again and again."""
+    """A device that sends `messages(t_ns)` periodically."""
     port = PseudoTerminal(link)
     ended = threading.Event()
 
@@ -58,12 +58,12 @@ def both(*parts):
         (encoded(NmeaEncoder(), GNSS), 1.0, "nmea", "gnss.lat"),
         (encoded(NmeaEncoder(), NO_FIX), 0.1, "nmea", "gnss.quality"),
         (encoded(UbxEncoder(), GNSS), 0.1, "ubx", "gnss.lat"),
-        # A receiver that sends both, as u-blox ones do from the factory: UBX has more.
+        # By default, u-blox receivers send both; UBX has more data.
         (both(encoded(NmeaEncoder(), GNSS), encoded(UbxEncoder(), GNSS)), 0.1, "ubx", "gnss.lat"),
         (both(encoded(NmeaEncoder(), NO_FIX), encoded(UbxEncoder(), NO_FIX)), 0.1, "ubx", "gnss.quality"),
     ],
 )
-def test_what_a_device_speaks_is_recognised(tmp_path, monkeypatch, messages, period_s, driver, channel):
+def test_the_protocol_of_a_device_is_recognised(tmp_path, monkeypatch, messages, period_s, driver, channel):
     monkeypatch.setattr("drivers.probe._SETTLE_S", 0.25)
     with sending(tmp_path / "port", messages, period_s) as port:
         found = probe_port(port)
@@ -106,7 +106,7 @@ def test_a_silent_adapter_is_recognised_when_asked(tmp_path, monkeypatch):
 
 
 def test_the_baud_rate_is_found(monkeypatch):
-    """At another rate the bytes are others; there a device is not taken for one that it is not."""
+    """At a wrong rate the bytes are garbled, and the device is not taken for another one."""
     encoder = XsensEncoder()
     opened = []
 
@@ -131,7 +131,7 @@ def test_the_baud_rate_is_found(monkeypatch):
     assert opened == [115200, 460800, 921600, 230400, 38400]
 
 
-def test_what_is_silent_foreign_or_absent_is_said(tmp_path, monkeypatch):
+def test_silent_unknown_and_missing_devices_are_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("drivers.probe.BAUDS", (115200, 9600))
     monkeypatch.setattr("drivers.probe._READ_FOR_S", 0.3)
     silent = PseudoTerminal(tmp_path / "silent")
@@ -161,7 +161,7 @@ def test_probing_ends_when_it_is_stopped(tmp_path):
         assert time.monotonic() - begun < 5
 
 
-def test_ports_have_their_stable_names_and_each_is_there_once(tmp_path):
+def test_each_port_is_listed_once_by_its_stable_name(tmp_path):
     (tmp_path / "serial" / "by-id").mkdir(parents=True)
     for name in ("ttyUSB0", "ttyUSB1", "ttyACM0", "ttyS0"):
         (tmp_path / name).touch()

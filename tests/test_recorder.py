@@ -1,4 +1,4 @@
-"""The recorder and the MCAP it writes: exact, complete, cut off anywhere, and readable by others."""
+"""The recorder and its MCAP files: exact, complete, readable if damaged or cut off, and by other programs."""
 
 import errno
 import io
@@ -129,7 +129,7 @@ def test_a_file_that_was_cut_off_reads_back_to_its_last_chunk(tmp_path: Path, ke
     assert len(run.estimates.t) == len(steps) - 10
 
 
-def test_a_damaged_chunk_costs_that_chunk_only_and_is_reported(tmp_path: Path) -> None:
+def test_only_a_damaged_chunk_is_lost_and_it_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "run.mcap"
     record(path, 1000)
     data = bytearray(path.read_bytes())
@@ -181,7 +181,7 @@ def test_a_damaged_channel_is_counted_and_skipped(tmp_path: Path, body: bytes) -
 
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=40), st.integers(0, 40))
 @settings(max_examples=100)
-def test_no_damage_raises(
+def test_no_damage_raises_an_exception(
     tmp_path_factory: pytest.TempPathFactory, where: int, damage: bytes, remove: int
 ) -> None:
     directory = tmp_path_factory.getbasetemp()
@@ -198,7 +198,7 @@ def test_no_damage_raises(
     log.read_run()
 
 
-def test_what_is_no_mcap_file_is_reported(tmp_path: Path) -> None:
+def test_a_file_that_is_not_mcap_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.mcap"
     path.write_bytes(b"hello")
     with pytest.raises(UsageError, match="not an MCAP file"):
@@ -206,7 +206,7 @@ def test_what_is_no_mcap_file_is_reported(tmp_path: Path) -> None:
 
 
 class FullDisk(io.FileIO):
-    """Has no room after a while, writes a part first, and has room again later."""
+    """A file that, while its disk is `full`, writes the first 10 bytes of large data and then fails."""
 
     full = False
 
@@ -218,7 +218,7 @@ class FullDisk(io.FileIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_disk_costs_chunks_but_not_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_loses_chunks_but_not_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.mcap"
     disk: list[FullDisk] = []
 
@@ -298,14 +298,14 @@ def test_the_index_of_a_long_recording_takes_no_memory(tmp_path: Path) -> None:
     assert [index.message_start_time for index in summary.chunk_indexes] == [*range(chunks)]
 
 
-def test_close_is_harmless_twice(tmp_path: Path) -> None:
+def test_closing_twice_is_harmless(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "run.mcap", "", START, OFFSET)
     recorder.close()
     recorder.close()
     assert not McapLog(tmp_path / "run.mcap").recorded
 
 
-def test_a_log_that_no_filter_has_seen_is_distinguished_from_a_recording(tmp_path: Path) -> None:
+def test_a_log_of_measurements_is_distinguished_from_a_recording(tmp_path: Path) -> None:
     path = tmp_path / "drive.mcap"
     samples = [m for i in range(100) for m in step(i)[1]]
     with McapLogWriter(path, OFFSET) as writer:

@@ -1,4 +1,4 @@
-"""The folder of recordings: cut ones are repaired, the oldest removed when the disk runs out of space."""
+"""The folder of recordings: truncated ones are repaired, the oldest removed when the disk runs out of space."""
 
 import errno
 import logging
@@ -26,7 +26,7 @@ NAMES = [
 
 
 def fill(folder: Path) -> int:
-    """Recordings in a folder, and files of others, which nothing may touch; returns the size of each."""
+    """Write recordings and other files, which must not be touched; return the size of a recording on the disk."""
     for name in (*NAMES, "notes.mcap", "20231114T221320Z.mcap.bak", "learned.json"):
         write_recording(folder / name, 50)
     return (folder / NAMES[0]).stat().st_blocks * 512
@@ -48,7 +48,7 @@ def names(folder: Path) -> list[str]:
     return [path.name for path in list_recordings(folder)]
 
 
-def test_the_oldest_are_removed_until_there_is_room(tmp_path, disk):
+def test_the_oldest_recordings_are_removed_until_there_is_room(tmp_path, disk):
     size = fill(tmp_path)
     keeper = Housekeeper(RecordOptions(directory=tmp_path, keep_free=0.5))
     keeper.tend()
@@ -63,8 +63,8 @@ def test_the_oldest_are_removed_until_there_is_room(tmp_path, disk):
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_a_recording_is_as_old_as_its_begin_or_its_last_change_by_the_later_one(tmp_path):
-    """The clock was behind when one began, and when another was repaired."""
+def test_the_age_of_a_recording_is_that_of_its_begin_or_its_last_change_whichever_is_later(tmp_path):
+    """The clock was behind when one recording began, and when another was repaired."""
     fill(tmp_path)
     begun, repaired = "19700101T001739Z.mcap", NAMES[0]
     write_recording(tmp_path / begun, 50)
@@ -74,7 +74,7 @@ def test_a_recording_is_as_old_as_its_begin_or_its_last_change_by_the_later_one(
     assert names(tmp_path) == [*NAMES, begun]
 
 
-def test_files_of_the_run_are_removed_last_whatever_the_clock_says(tmp_path, disk, monkeypatch):
+def test_files_of_the_current_run_are_removed_last_even_if_the_clock_is_wrong(tmp_path, disk, monkeypatch):
     size = fill(tmp_path)
     monkeypatch.setattr(live_recorder.time, "time_ns", lambda: 1059 * 10**9)
     recorder = LiveRecorder(RecordOptions(directory=tmp_path, keep_free=0.5), "x")
@@ -90,7 +90,7 @@ def test_files_of_the_run_are_removed_last_whatever_the_clock_says(tmp_path, dis
     assert names(tmp_path) == []
 
 
-def test_what_cannot_be_removed_does_not_keep_the_others(tmp_path, disk, caplog):
+def test_a_recording_that_cannot_be_removed_does_not_stop_the_removal_of_others(tmp_path, disk, caplog):
     fill(tmp_path)
     oldest = tmp_path / "20200101T000000Z.mcap"
     oldest.mkdir()
@@ -102,7 +102,7 @@ def test_what_cannot_be_removed_does_not_keep_the_others(tmp_path, disk, caplog)
     assert f"{oldest}: not removed: Is a directory" in caplog.text
 
 
-def test_a_new_file_that_cannot_be_opened_leaves_another_alone(tmp_path, monkeypatch):
+def test_a_new_file_that_cannot_be_opened_leaves_existing_ones_unchanged(tmp_path, monkeypatch):
     recording, path = open_recording(tmp_path, "x", 0, 0)
     recording.writer.close()
     whole = path.read_bytes()
@@ -112,14 +112,14 @@ def test_a_new_file_that_cannot_be_opened_leaves_another_alone(tmp_path, monkeyp
     assert path.read_bytes() == whole
 
 
-def test_none_is_removed_if_none_is_to_be(tmp_path, disk):
+def test_no_recording_is_removed_if_no_space_is_to_be_kept_free(tmp_path, disk):
     fill(tmp_path)
     disk.free = 0
     Housekeeper(RecordOptions(directory=tmp_path, keep_free=0.0)).tend()
     assert names(tmp_path) == NAMES
 
 
-def test_what_is_being_written_is_neither_removed_nor_repaired(tmp_path, disk):
+def test_a_recording_that_is_being_written_is_neither_removed_nor_repaired(tmp_path, disk):
     recorder = LiveRecorder(RecordOptions(directory=tmp_path, keep_free=0.0), "x")
     recorder.start()
     wait_until(lambda: recorder.counters()["state"] == "recording")
@@ -136,7 +136,7 @@ def test_what_is_being_written_is_neither_removed_nor_repaired(tmp_path, disk):
     assert list_recordings(tmp_path) == []
 
 
-def test_the_next_start_repairs_what_was_cut_off(tmp_path, caplog):
+def test_the_next_start_repairs_recordings_that_were_cut_off(tmp_path, caplog):
     path = tmp_path / NAMES[0]
     whole = write_recording(path)
     path.write_bytes(whole[: len(whole) // 2])
@@ -166,7 +166,7 @@ def mounted(tmp_path):
 
 
 def record_again(recorder: LiveRecorder) -> None:
-    """Steps until they are recorded."""
+    """Give the recorder steps until it records them."""
     numbers = count()
 
     def recording() -> bool:
@@ -176,7 +176,7 @@ def record_again(recorder: LiveRecorder) -> None:
     wait_until(recording)
 
 
-def test_a_real_disk_that_is_full(mounted):
+def test_recording_resumes_after_a_real_disk_was_full(mounted):
     filler = mounted / "filler"
     disk = os.statvfs(mounted)
     filler.write_bytes(bytes(disk.f_bavail * disk.f_frsize))
@@ -197,7 +197,7 @@ def test_a_real_disk_that_is_full(mounted):
     assert names(mounted) == [Path(recorder.counters()["path"]).name]
 
 
-def test_a_real_disk_that_is_read_only(mounted):
+def test_recording_resumes_after_a_real_disk_was_read_only(mounted):
     subprocess.run(["mount", "-o", "remount,ro", mounted], check=True)
     recorder = LiveRecorder(RecordOptions(directory=mounted), "x")
     recorder.start()

@@ -1,4 +1,4 @@
-"""The solution of another navigation filter is in recordings and logs, and in no estimate."""
+"""The solution of another navigation filter is kept in logs and does not affect estimates."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ def drive():
 
 
 def with_references(drive):
-    """Beside each fix a reference that is wrong by far, from the device of the fix and from its own."""
+    """Add to each fix grossly wrong references, from the device of the fix and from a separate one."""
     found = []
     for m in drive.measurements:
         found.append(m)

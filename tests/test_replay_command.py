@@ -28,7 +28,7 @@ from vehicled.messages import ESTIMATE_COLUMNS, Condition, Measurement, Paramete
 
 SECONDS = 3.5
 UTC_OFFSET_NS = 1_700_000_000_000_000_000
-"""As of a clock that is not set between two files, to the nanosecond."""
+"""Constant, as if the clock were not set between two files."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_a_recording_takes_less_than_500_mb_an_hour(tmp_path):
     with open(run, "rb") as file:
         summary = make_reader(file).get_summary()
     assert summary is not None
-    # What stands once in a file, such as the schemas, does not count.
+    # Data that a file has only once, such as the schemas, do not count.
     size = sum(c.chunk_length + c.message_index_length for c in summary.chunk_indexes)
     assert size / SECONDS * 3600 < 490e6
 
@@ -131,8 +131,8 @@ def test_the_files_of_one_run_are_smoothed_as_a_single_one(rotated, tmp_path):
     assert (tmp_path / "several.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
 
 
-def test_a_last_file_without_a_step_is_the_end_of_the_run(rotated, tmp_path):
-    """The daemon had just begun it when it was stopped."""
+def test_a_last_file_without_steps_is_accepted(rotated, tmp_path):
+    """The daemon was stopped just after it had begun that file."""
     several, _ = rotated
     recording, last = open_recording(tmp_path, "text", 0, UTC_OFFSET_NS)
     recording.writer.close()
@@ -193,7 +193,7 @@ def test_the_report_of_a_replay_has_restarts_and_missing_steering(logs, tmp_path
         assert re.search(rf"\s{share}\s+steps with measured steering", text)
 
 
-def test_a_truncated_recording_gives_the_beginning_and_says_so(logs, tmp_path, capsys):
+def test_a_truncated_recording_is_replayed_to_its_end_and_reported(logs, tmp_path, capsys):
     whole = (logs / "run.mcap").read_bytes()
     cut = tmp_path / "cut.mcap"
     cut.write_bytes(whole[: len(whole) * 2 // 3])
@@ -235,7 +235,7 @@ def test_results_are_published(logs):
 
 
 def line(capsys) -> str:
-    """The one line on stderr."""
+    """The last line on stderr, where there must be no traceback."""
     text = capsys.readouterr().err.strip()
     assert text
     assert "Traceback" not in text
@@ -254,7 +254,7 @@ def line(capsys) -> str:
         ("short.csv", "t,steer.rack\n0,0\n0.1,0\n", 1, "short.csv: the filter never started"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path, capsys, log, content, status, message):
+def test_logs_that_cannot_be_replayed_are_reported(tmp_path, capsys, log, content, status, message):
     if content is not None:
         (tmp_path / log).write_text(content)
     assert replay(tmp_path / log, "--config", "prototype", "--fast") == status
@@ -291,7 +291,7 @@ def test_wrong_configurations_and_rates_are_usage_errors(logs, tmp_path, capsys)
     assert "where.csv" in line(capsys)
 
 
-def test_a_log_in_another_unit_of_time_is_warned_of_first(tmp_path, capsys):
+def test_a_log_in_another_unit_of_time_gets_a_warning_first(tmp_path, capsys):
     log = tmp_path / "slow.csv"
     log.write_text("t,vehicle.speed\n" + "".join(f"{4 * k},10\n" for k in range(8)))
     warning = f"{log}: 0.25 Hz is the highest rate: is the time in another unit? (vehicled check --log)"
@@ -325,7 +325,7 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str
     return json.loads(out)
 
 
-def test_what_was_found_is_recorded_and_given(logs, capsys, tmp_path):
+def test_estimated_parameters_are_in_the_recording_the_summary_and_the_report(logs, capsys, tmp_path):
     recorded = tmp_path / "run.mcap"
     arguments = ["--config", "prototype", "--fast", "--record", recorded]
     found = run_json(capsys, logs / "drive.csv", *arguments)
@@ -346,8 +346,8 @@ def test_what_was_found_is_recorded_and_given(logs, capsys, tmp_path):
     assert all(f"<td>{name}</td>" in page.read_text() for name in last.value)
 
 
-def test_the_summary_names_what_was_left_out_and_when(capsys, tmp_path):
-    """A gyroscope that jumps for a while, and fixes that end."""
+def test_the_summary_contains_rejected_values_and_the_times_of_faults(capsys, tmp_path):
+    """The gyroscope has an offset for a second, and the fixes end."""
     jumping = tmp_path / "jumping.csv"
     with create_log(jumping, {c for m in mixed(6.0).measurements() for c in m.values}) as log:
         for m in mixed(6.0).measurements():
@@ -376,7 +376,7 @@ def test_the_summary_names_what_was_left_out_and_when(capsys, tmp_path):
 
 
 def test_a_fault_whose_numbers_change_is_one_fault():
-    """The largest value so far is in its reason."""
+    """The reason of the fault contains the largest value so far."""
     summary = Summary(ended_ns=20_000_000_000)
     texts = [f"values up to {largest} seem to be in deg, not in rad" for largest in ("8", "59.5", "1e+03")]
     for t, text in enumerate(texts):
@@ -413,8 +413,8 @@ def test_restarts_are_named_with_their_reason_and_time():
 
 
 @pytest.mark.parametrize(("car", "share"), [("prototype", 0.0), ("hatchback", 1.0)])
-def test_what_a_drive_without_torques_lacks_is_said(tmp_path, capsys, car, share):
-    """Suspension travel was 54 mm off in braking, and nothing but a page of limits said so."""
+def test_a_drive_without_torque_or_brake_pressure_is_reported(tmp_path, capsys, car, share):
+    """Then suspension travel is up to 54 mm off in braking. Before, only the documentation said so."""
     log, drive = tmp_path / "drive.csv", tmp_path / "drive.yaml"
     inputs = "rear_torque: [[0.5, 0], [1, 500], [2, 500], [2.5, 0]], brake_pressure: [[3, 0], [3.5, 4e6]]"
     drive.write_text(f"duration: 5 s\ninitial: {{speed: 15 m/s}}\ninputs: {{{inputs}}}\n")

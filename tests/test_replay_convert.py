@@ -1,4 +1,4 @@
-"""`vehicled convert`: nothing is lost without a word."""
+"""`vehicled convert`: formats are converted and logs merged, and every loss is reported."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_mcap_to_csv_and_back_gives_the_same_measurements(
     assert shown == [], "nothing was lost, so nothing is reported"
 
 
-def test_what_csv_cannot_hold_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_that_csv_cannot_hold_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(
         tmp_path / "a.mcap",
         [Measurement("mti", 0, 500, {"imu.ax": 1.0}), Measurement("vn", 0, 0, {"imu.ax": 1.0})],
@@ -67,7 +67,7 @@ def test_problems_of_the_input_are_reported(tmp_path: Path, capsys: pytest.Captu
     assert "a.csv: line 3: bad number: imu.ax = 'oops'" in capsys.readouterr().err
 
 
-def test_estimates_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_estimates_of_a_recording_are_converted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = np.arange(len(ESTIMATE_COLUMNS)) / 3
     with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
         for i in range(10):
@@ -108,7 +108,7 @@ def test_an_empty_log_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def split(tmp_path: Path, shift_ns: int = 0) -> list[str]:
-    """Two logs of one drive, by a logger for each device; the receiver's clock is off by `shift_ns`."""
+    """Two logs of one drive, one for each device; the receiver's clock is off by `shift_ns`."""
     write(tmp_path / "imu.mcap", [m for m in drive() if m.source == "imu"])
     fixes = [m for m in drive() if m.source == "gnss"]
     write(
@@ -119,7 +119,7 @@ def split(tmp_path: Path, shift_ns: int = 0) -> list[str]:
 
 
 @pytest.mark.parametrize("ending", [".mcap", ".csv"])
-def test_logs_of_several_loggers_become_one(tmp_path: Path, ending: str) -> None:
+def test_logs_of_several_loggers_are_merged(tmp_path: Path, ending: str) -> None:
     write(tmp_path / "whole.mcap", drive())
     whole, merged = tmp_path / f"a{ending}", tmp_path / f"b{ending}"
     assert main(["convert", str(tmp_path / "whole.mcap"), str(whole)]) == 0
@@ -148,7 +148,7 @@ def test_loggers_of_different_clocks_are_refused(tmp_path: Path, capsys: pytest.
     assert not (tmp_path / "c.mcap").exists()
 
 
-def test_loggers_of_different_clocks_become_one_by_an_offset(tmp_path: Path) -> None:
+def test_loggers_of_different_clocks_are_merged_with_an_offset(tmp_path: Path) -> None:
     logs = split(tmp_path, shift_ns=-1_782_000_000 * 10**9)
     mapping, shifted = tmp_path / "m.yaml", str(tmp_path / "shifted.mcap")
     mapping.write_text("time: {offset: 1782000000 s}\n")
@@ -157,7 +157,7 @@ def test_loggers_of_different_clocks_become_one_by_an_offset(tmp_path: Path) -> 
     assert list(McapLog(tmp_path / "c.mcap").measurements()) == drive()
 
 
-def test_the_time_of_day_of_a_recording_stays_beside_an_offset(tmp_path: Path) -> None:
+def test_an_offset_leaves_the_utc_times_of_a_recording_unchanged(tmp_path: Path) -> None:
     with create_log(tmp_path / "a.mcap", about=LogAbout(utc_offset_ns=1_782_000_000 * 10**9)) as writer:
         for m in drive():
             writer.write(m)
@@ -165,7 +165,7 @@ def test_the_time_of_day_of_a_recording_stays_beside_an_offset(tmp_path: Path) -
     assert describe_log(log).utc_offset_ns == 1_781_999_990 * 10**9
 
 
-def test_the_times_of_a_raw_log_take_an_offset(tmp_path: Path) -> None:
+def test_an_offset_applies_to_the_times_of_a_raw_log(tmp_path: Path) -> None:
     path = tmp_path / "a.nmea"
     path.write_text("$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n")
     mapping = LogMapping(time=MappedClock(offset=1_782_000_000.0))
@@ -173,7 +173,7 @@ def test_the_times_of_a_raw_log_take_an_offset(tmp_path: Path) -> None:
     assert fix.t == (1_782_000_000 + 45_319) * 10**9
 
 
-def test_a_mapping_is_of_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mapping_for_several_logs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.yaml").write_text("channels: {imu.ax: A}\n")
     arguments = ["convert", *split(tmp_path), str(tmp_path / "c.mcap"), "--mapping", str(tmp_path / "m.yaml")]
     assert main(arguments) == 2

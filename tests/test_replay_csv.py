@@ -45,7 +45,7 @@ def test_seconds_as_people_write_them(text: str, ns: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "x", "nan", "inf", "1e30", "-9.1e9", "9223372036.9", "1.2.3", "9" * 40, "1,5", "1 2"]
 )
-def test_what_is_no_time_is_a_value_error(text: str) -> None:
+def test_an_invalid_time_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"^(not a|too large)"):
         parse_seconds(text)
 
@@ -67,7 +67,7 @@ def test_a_row_is_one_measurement_per_sensor_and_blank_is_absent(tmp_path: Path)
     ]
 
 
-def test_spreadsheets_leave_a_byte_order_mark_and_carriage_returns(tmp_path: Path) -> None:
+def test_byte_order_marks_and_carriage_returns_of_spreadsheets_are_accepted(tmp_path: Path) -> None:
     samples, problems = read(tmp_path, b"\xef\xbb\xbft,imu.ax\r\n0.5,1\r\n\r\n0.6,2")
     assert [m.values["imu.ax"] for m in samples] == [1.0, 2.0]
     assert problems == {}
@@ -96,7 +96,7 @@ def test_damage_is_counted_and_skipped(tmp_path: Path, rows: str, values: list[f
 
 
 @pytest.mark.parametrize("cell", ["", " ", "nan", "NaN", "NA", "#N/A", "null", "-"])
-def test_the_words_of_other_programs_for_no_value_are_no_damage(tmp_path: Path, cell: str) -> None:
+def test_words_of_other_programs_for_missing_values_are_no_damage(tmp_path: Path, cell: str) -> None:
     samples, problems = read(tmp_path, f"t,imu.ax\n0,1\n0.01,{cell}\n0.02,3\n")
     assert [m.values["imu.ax"] for m in samples] == [1, 3]
     assert problems == {}
@@ -108,7 +108,7 @@ def test_a_pause_of_the_log_is_no_absurd_time(tmp_path: Path) -> None:
     assert problems == {}
 
 
-def test_an_arrival_before_the_fix_is_not_believed(tmp_path: Path) -> None:
+def test_an_impossible_arrival_is_replaced_by_the_time_of_measurement(tmp_path: Path) -> None:
     samples, problems = read(tmp_path, "t,gnss.lat,gnss.arrival\n5,48,4\n6,48,x\n7,48,nan\n")
     assert [m.arrival for m in samples] == [5 * SECOND, 6 * SECOND, 7 * SECOND]
     assert problems == {"bad arrival": 3}
@@ -190,7 +190,7 @@ channel_values = st.dictionaries(
 
 @given(st.lists(channel_values, min_size=1, max_size=20), st.integers(0, 200_000_000))
 @settings(max_examples=50)
-def test_what_is_written_reads_back(
+def test_measurements_that_are_written_read_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, float]], late: int
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "log.csv"
@@ -212,7 +212,7 @@ def test_what_is_written_reads_back(
     assert not log.problems
 
 
-def test_the_writer_puts_late_fixes_back_where_they_were_measured(tmp_path: Path) -> None:
+def test_the_writer_sorts_late_fixes_by_their_time_of_measurement(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     with CsvLogWriter(path, ["imu.ax", "gnss.lat"]) as writer:
         for i in range(100):
@@ -228,7 +228,7 @@ def test_the_writer_puts_late_fixes_back_where_they_were_measured(tmp_path: Path
     assert writer.rows == 100
 
 
-def test_the_writer_counts_what_csv_cannot_hold(tmp_path: Path) -> None:
+def test_the_writer_counts_samples_that_csv_cannot_hold(tmp_path: Path) -> None:
     with CsvLogWriter(tmp_path / "log.csv", ["imu.ax"]) as writer:
         writer.write(Measurement("imu", 0, 1000, {"imu.ax": 1.0}))
         writer.write(Measurement("second imu", 0, 0, {"imu.ax": 2.0}))
@@ -242,7 +242,7 @@ def test_estimates_read_back_to_the_last_bit(
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "estimates.csv"
     row = np.array(values)
-    row[~(np.abs(row) < 1e12)] = np.nan  # what no estimate has is left out
+    row[~(np.abs(row) < 1e12)] = np.nan  # values that no estimate can have are left out
     with EstimatesWriter(path) as writer:
         writer.write(Estimate(1_004_000_001, row))
     table = read_estimates(path)

@@ -1,4 +1,4 @@
-"""Logs made to exhaust memory or time: one line says what is wrong, and what is good in them is read."""
+"""Logs made to exhaust memory or time: one line reports the problem, and valid data in them are read."""
 
 import io
 import json
@@ -81,7 +81,7 @@ def mcap(path, *chunks):
         ("bzip2", lambda size: bytes(100), 1000, "compression 'bzip2'"),
     ],
 )
-def test_a_chunk_that_decompresses_to_more_than_can_be_is_one_line(
+def test_a_chunk_of_wrong_size_or_compression_is_reported_and_takes_little_memory(
     tmp_path, capsys, compression, make, declared, what
 ):
     path = mcap(tmp_path / "bomb.mcap", (compression, make(512 * MB), declared))
@@ -93,7 +93,7 @@ def test_a_chunk_that_decompresses_to_more_than_can_be_is_one_line(
     assert len(lines) <= 5  # two of progress, and the total
 
 
-def test_many_chunks_hold_no_more_than_a_multiple_of_the_file(tmp_path):
+def test_decompressed_data_are_limited_to_a_multiple_of_the_file(tmp_path):
     small = zstandard.compress(bytes(1 << 14))
     path = mcap(
         tmp_path / "bombs.mcap", *[("zstd", small, 1 << 14)] * 50, ("zstd", zstd_bomb(64 * MB), 64 * MB)
@@ -103,7 +103,7 @@ def test_many_chunks_hold_no_more_than_a_multiple_of_the_file(tmp_path):
     assert problems.counts == {"damaged chunk": 1}
 
 
-def test_what_stands_between_bombs_is_read(tmp_path):
+def test_data_after_a_decompression_bomb_are_read(tmp_path):
     good = tmp_path / "drive.csv"
     good.write_text("t,imu.ax\n" + "".join(f"{t / 100},{t}\n" for t in range(100)))
     assert main(["convert", str(good), str(tmp_path / "drive.mcap")]) == 0
@@ -117,7 +117,7 @@ def test_what_stands_between_bombs_is_read(tmp_path):
     assert log.problems.counts == {"damaged chunk": 1}
 
 
-def test_a_record_larger_than_any_is_not_read(tmp_path):
+def test_a_record_of_impossible_size_is_not_read(tmp_path):
     path = tmp_path / "large.mcap"
     with path.open("wb") as file:
         file.write(MAGIC + RECORD.pack(5, 1 << 30))
@@ -131,7 +131,7 @@ def test_a_record_larger_than_any_is_not_read(tmp_path):
 
 
 @pytest.mark.parametrize("t", [2**63 - 1, -(2**63) - 1, 2**64 - 1, 10**22])
-def test_times_that_no_clock_has_are_skipped(tmp_path, t):
+def test_impossible_times_are_skipped(tmp_path, t):
     path = tmp_path / "run.mcap"
     writer = McapWriter(path)
     write_clock(writer, 0, 0)
@@ -158,7 +158,7 @@ def test_lines_are_bounded_and_numbered():
     assert [n for n, _ in bounded_lines(io.BytesIO(text.encode()), Problems("x"))] == [1, 3, 4]
 
 
-def test_a_csv_log_of_one_line_is_one_problem(tmp_path):
+def test_a_huge_line_of_a_csv_log_is_one_problem(tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("t,imu.ax\n0,1\n" + "1," * (16 * MB) + "\n2,3\n")
     log = CsvLog(path)
@@ -207,7 +207,7 @@ def blf(path, *containers):
         (struct.pack("<4sHHLL", b"LOBJ", 32, 1, 1 << 31, 1) + bytes(100), "object of 2147483648 bytes"),
     ],
 )
-def test_a_blf_log_that_would_not_end_is_one_problem(tmp_path, contents, what):
+def test_a_blf_log_with_impossible_sizes_is_one_problem(tmp_path, contents, what):
     path = blf(tmp_path / "bomb.blf", contents)
     with pytest.raises(ValueError, match=what):
         check_blf(path)

@@ -1,4 +1,4 @@
-"""Logs of every kind through one door, and raw ones through the decoders of the live drivers."""
+"""`open_log` for every kind of log; raw logs are decoded by the live drivers."""
 
 from dataclasses import replace
 from functools import reduce
@@ -79,7 +79,7 @@ def test_a_frame_belongs_to_the_bus_that_the_log_names(tmp_path: Path, car: dict
 
 
 def write_buses(path: Path, frames: list[tuple[int, int]]) -> None:
-    """A frame each 10 ms, by number of the bus and identifier."""
+    """Write a frame every 10 ms, given by the number of the bus and the identifier."""
     with can.Logger(path) as log:
         for i, (bus, number) in enumerate(frames):
             log.on_message_received(
@@ -98,7 +98,7 @@ def write_buses(path: Path, frames: list[tuple[int, int]]) -> None:
 def test_the_same_message_on_another_bus_is_left_out_and_reported(
     tmp_path: Path, car: dict[str, CanOptions], kind: str, channel: str, read: int
 ) -> None:
-    """Without a bus of that number the one that has most of the messages, which are 0x123 and 0x124."""
+    """If no bus has that number, the bus with most of the messages, 0x123 and 0x124, is read."""
     dbc = tmp_path / "two.dbc"
     more = 'BO_ 292 Brake: 4 Car\n SG_ Pressure : 0|32@1+ (0.1,0) [0|1000] "bar" Vector__XXX\n'
     dbc.write_text(DBC + more)
@@ -115,7 +115,7 @@ def test_the_same_message_on_another_bus_is_left_out_and_reported(
     assert f"{channel} was taken for bus {read}" in log.problems.details[0]
 
 
-def test_a_bus_of_any_number_is_read_where_it_alone_has_the_messages(
+def test_a_bus_of_any_number_is_read_if_it_alone_has_the_messages(
     tmp_path: Path, car: dict[str, CanOptions]
 ) -> None:
     path = tmp_path / "drive.blf"
@@ -125,7 +125,7 @@ def test_a_bus_of_any_number_is_read_where_it_alone_has_the_messages(
     assert not log.problems
 
 
-def test_a_bus_that_begins_later_than_the_choice_is_not_mixed_in(
+def test_a_second_bus_with_the_same_messages_is_left_out_if_both_begin_late(
     tmp_path: Path, car: dict[str, CanOptions]
 ) -> None:
     path = tmp_path / "drive.blf"
@@ -152,7 +152,9 @@ def test_damaged_lines_of_a_candump_are_counted_and_skipped(
 
 
 @pytest.mark.parametrize("kind", ["asc", "blf"])
-def test_a_cut_off_can_log_gives_what_it_has(tmp_path: Path, car: dict[str, CanOptions], kind: str) -> None:
+def test_a_can_log_that_was_cut_off_is_read_up_to_there(
+    tmp_path: Path, car: dict[str, CanOptions], kind: str
+) -> None:
     path = tmp_path / f"drive.{kind}"
     write_can(path, car["car"], 3000)
     whole = path.read_bytes()
@@ -167,9 +169,7 @@ def test_a_cut_off_can_log_gives_what_it_has(tmp_path: Path, car: dict[str, CanO
         assert len(samples) > 1900
 
 
-def test_a_damaged_blf_log_gives_what_stands_before_the_damage(
-    tmp_path: Path, car: dict[str, CanOptions]
-) -> None:
+def test_a_damaged_blf_log_is_read_up_to_the_damage(tmp_path: Path, car: dict[str, CanOptions]) -> None:
     path = tmp_path / "drive.blf"
     write_can(path, car["car"], 20_000)
     data = bytearray(path.read_bytes())
@@ -189,7 +189,7 @@ def test_a_frame_that_is_too_short_is_counted(tmp_path: Path, car: dict[str, Can
     assert log.problems.counts == {"CAN truncated": 1}
 
 
-def test_a_can_log_without_names_is_refused(tmp_path: Path) -> None:
+def test_a_can_log_without_a_configured_can_device_is_refused(tmp_path: Path) -> None:
     (tmp_path / "drive.log").write_text("(1.0) can0 123#10\n")
     with pytest.raises(UsageError, match="configuration with a CAN device"):
         open_log(tmp_path / "drive.log")
@@ -220,8 +220,8 @@ def test_nmea_text_gives_a_fix_per_epoch_over_midnight(tmp_path: Path) -> None:
     assert not log.problems
 
 
-def test_a_receiver_that_sets_its_clock_back_goes_on(tmp_path: Path) -> None:
-    """Before their first fix, receivers have the time of 18 s before midnight, or that of a clock without power."""
+def test_fixes_continue_after_a_receiver_set_its_clock_back(tmp_path: Path) -> None:
+    """Before its first fix, a receiver's time may be 18 s before midnight or that of a clock without power."""
     before, after = [f"235942.{i}0" for i in range(5)], [f"140000.{i}0" for i in range(10)]
     (tmp_path / "x.nmea").write_text("".join(epoch(clock, 7.0) for clock in before + after))
     encoder = UbxEncoder()
@@ -278,18 +278,18 @@ def test_a_damaged_time_does_not_move_the_clock(tmp_path: Path) -> None:
     assert log.problems.counts["NMEA checksum errors"] == 1
 
 
-def test_what_is_no_nmea_is_refused(tmp_path: Path) -> None:
+def test_a_text_without_nmea_sentences_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Dear diary,\n")
     with pytest.raises(UsageError, match="no NMEA sentences"):
         open_log(tmp_path / "notes.txt")
 
 
 WEEK_END = 604_799_700
-"""ms: 0.3 s before a week of GPS ends, at the tenth second of an encoder's time."""
+"""Time of week 0.3 s before the end of a GPS week, ms."""
 
 
 def ubx_epochs(count: int) -> list[bytes]:
-    """NAV-PVT and NAV-EOE of fixes 0.1 s apart, from 0.3 s before the end of a week on."""
+    """NAV-PVT and NAV-EOE of fixes 0.1 s apart, beginning 0.3 s before the end of a week."""
     encoder = UbxEncoder()
     fix = {
         "gnss.lon": 11.5,
@@ -332,7 +332,7 @@ def test_damaged_ubx_is_counted_and_skipped(tmp_path: Path) -> None:
     assert log.problems.counts["UBX truncated"] == 1
 
 
-def test_what_is_no_ubx_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_ubx_messages_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.ubx").write_bytes(b"\xb5\x62" * 1000)
     with pytest.raises(UsageError, match="no UBX message with a time of week in its first 2000 bytes"):
         open_log(tmp_path / "x.ubx")
@@ -355,7 +355,7 @@ def test_the_kind_of_a_log_follows_from_content_and_extension(tmp_path: Path) ->
         open_log(tmp_path / "missing.csv")
 
 
-def test_steps_are_those_of_the_run_or_else_a_grid(tmp_path: Path) -> None:
+def test_steps_are_those_of_a_recording_or_else_a_regular_grid(tmp_path: Path) -> None:
     samples = [Measurement("imu", i * 10_000_000, i * 10_000_000, {"imu.ax": 1.0}) for i in range(10)]
     with create_log(tmp_path / "log.mcap") as log:
         for m in samples:

@@ -1,4 +1,4 @@
-"""What goes out as JSON is what the schemas say."""
+"""Messages in JSON agree with their schemas."""
 
 import json
 import math
@@ -71,7 +71,7 @@ MESSAGES: dict[str, bytes] = {
 
 
 def fits(value: Any, schema: dict[str, Any]) -> bool:
-    """Whether a value is valid: the part of JSON Schema that the schemas use."""
+    """Whether a value is valid, by the part of JSON Schema that the schemas use."""
     if "anyOf" in schema:
         return any(fits(value, s) for s in schema["anyOf"])
     if "const" in schema:
@@ -98,7 +98,7 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_messages_are_what_their_schema_says(topic: str) -> None:
+def test_messages_agree_with_their_schema(topic: str) -> None:
     message = json.loads(stamp(MESSAGES[topic], 5) if topic in PUBLISHED else MESSAGES[topic])
     schema = json_schema(topic)
     assert message["schema"] == 1
@@ -108,7 +108,7 @@ def test_messages_are_what_their_schema_says(topic: str) -> None:
     assert not fits({k: v for k, v in message.items() if k not in ("t", "step")}, schema)
 
 
-def test_the_three_topics_carry_every_column_once() -> None:
+def test_the_three_topics_contain_every_column_once() -> None:
     columns = [c for topic in TOPIC_COLUMNS.values() for c in topic]
     assert sorted(columns) == sorted(ESTIMATE_COLUMNS)
     together = {k: v for topic in TOPIC_COLUMNS for k, v in json.loads(MESSAGES[topic]).items()}
@@ -161,7 +161,7 @@ def test_viewers_get_one_type_per_field_and_properties_in_every_object(topic: st
     assert "$ref" not in json.dumps(schema)
 
 
-def test_command_prints_one_or_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_one_schema_or_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "position"]) == 0
     assert json.loads(capsys.readouterr().out) == json_schema("position")
     assert main(["schema"]) == 0
@@ -171,7 +171,7 @@ def test_command_prints_one_or_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("field", ["value", "variance"])
-def test_no_number_of_an_innovation_makes_it_invalid_json(field: str) -> None:
+def test_infinite_numbers_of_an_innovation_are_null_in_json(field: str) -> None:
     numbers = {"value": [1.0, 2.0], "variance": [1e-4, 1e-4], field: [1.0, math.inf]}
     innovation = Innovation(
         t=1,

@@ -19,7 +19,7 @@ def sample(arrival: int, t: int | None = None, source: str = "imu") -> Measureme
 
 
 @given(st.lists(st.integers(0, LOOK_AHEAD_NS // 3), max_size=50), st.integers(0, LOOK_AHEAD_NS // 3))
-def test_what_is_out_of_order_within_the_window_is_put_in_order(jitter: list[int], latency: int) -> None:
+def test_samples_out_of_order_within_the_window_are_sorted(jitter: list[int], latency: int) -> None:
     samples = [sample(i * PERIOD + j + latency, i * PERIOD + j) for i, j in enumerate(jitter)]
     problems = Problems("log")
     ordered = list(sort_by_arrival(samples, problems))
@@ -48,7 +48,7 @@ def test_problems_of_a_log_since_1970_name_their_times_exactly() -> None:
     ]
 
 
-def test_what_comes_far_too_late_arrives_when_the_log_brings_it() -> None:
+def test_a_sample_far_too_late_arrives_at_its_place_in_the_log() -> None:
     times = [i * PERIOD for i in range(1000)]
     problems = Problems("log")
     ordered = list(sort_by_arrival([*map(sample, times), sample(0, source="late")], problems))
@@ -71,7 +71,7 @@ def test_every_measurement_is_consumed_once_at_the_first_step_after_its_arrival(
     period = 100_000_000
     steps = list(make_steps(map(sample, arrivals), period, Problems("log")))
     later = [arrival for arrival in arrivals if arrival > start]
-    if later and later[0] > start + MAX_GAP_NS:  # the first instant alone is no beginning
+    if later and later[0] > start + MAX_GAP_NS:  # a single first instant before a gap is left out
         arrivals, start = later, later[0]
     assert [m.arrival for step in steps for m in step.measurements] == arrivals
     for step in steps:
@@ -81,7 +81,7 @@ def test_every_measurement_is_consumed_once_at_the_first_step_after_its_arrival(
     assert all(a.t < b.t for a, b in pairwise(steps))
 
 
-def test_steps_have_no_holes_short_of_a_gap() -> None:
+def test_pauses_shorter_than_a_gap_have_steps() -> None:
     problems = Problems("log")
     steps = list(make_steps([sample(0), sample(10 * PERIOD + 1)], PERIOD, problems))
     assert [s.t for s in steps] == [i * PERIOD for i in range(12)]
@@ -95,7 +95,7 @@ def test_a_gap_is_reported_and_not_filled() -> None:
     assert problems.counts == {"gap": 1}
 
 
-def test_one_wrong_time_before_all_others_begins_no_log() -> None:
+def test_a_single_wrong_time_before_all_others_is_left_out() -> None:
     begin, problems = 400_000_000_000, Problems("log")
     steps = list(make_steps([sample(0), *(sample(begin + k * PERIOD) for k in range(9))], PERIOD, problems))
     assert (steps[0].t, len(steps)) == (begin, 9)
@@ -104,7 +104,7 @@ def test_one_wrong_time_before_all_others_begins_no_log() -> None:
     assert sum(len(step.measurements) for step in make_steps(slow, PERIOD, Problems("log"))) == 8
 
 
-def test_one_wrong_time_in_the_first_second_begins_no_log() -> None:
+def test_a_single_wrong_time_in_the_first_second_is_not_the_start_of_the_log() -> None:
     begin, problems = 400_000_000_000, Problems("log")
     samples = [sample(begin + k * PERIOD) for k in range(500)]
     samples.insert(100, sample(0))
@@ -114,11 +114,11 @@ def test_one_wrong_time_in_the_first_second_begins_no_log() -> None:
     assert problems.counts == {"out of order": 1}
 
 
-def test_nothing_gives_no_steps() -> None:
+def test_an_empty_log_gives_no_steps() -> None:
     assert list(make_steps([], PERIOD, Problems("log"))) == []
 
 
-def test_play_never_comes_early() -> None:
+def test_play_never_yields_a_step_early() -> None:
     steps = [Step(i * 10_000_000, []) for i in range(6)]
     begun = time.monotonic_ns()
     played = [(step, time.monotonic_ns() - begun) for step in play(steps, rate=2.0)]
@@ -126,7 +126,7 @@ def test_play_never_comes_early() -> None:
     assert all(at >= step.t / 2 for step, at in played)
 
 
-def test_a_log_whose_fastest_channel_is_too_slow_is_warned_of() -> None:
+def test_a_log_whose_fastest_channel_is_too_slow_gets_a_warning() -> None:
     def speed(t: float) -> Measurement:
         return Measurement("speed", round(t * 1e9), round(t * 1e9), {"vehicle.speed": 1.0})
 

@@ -1,4 +1,4 @@
-"""The report: whole, self-contained, and about the run that it was given."""
+"""The report: complete, self-contained, and with the data of the given runs."""
 
 import base64
 import json
@@ -146,7 +146,7 @@ def observation(
 
 
 class Page(HTMLParser):
-    """What is in a page: headings, the data of its plots, and whatever it would load from elsewhere."""
+    """Contents of a page: headings, data of its plots, and anything that it would load from elsewhere."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -184,13 +184,13 @@ class Page(HTMLParser):
             self.text += data + " "
 
     def panel(self, title: str) -> dict[str, Any]:
-        """The last one of that title: errors come first."""
+        """The last panel of that title; panels of errors come first."""
         found: dict[str, Any] = [p for p in self.data["panels"] if p["title"] == title][-1]
         return found
 
 
 def numbers(text: str, kind: str) -> np.ndarray:
-    """Of an array in a page."""
+    """Values of an array in a page."""
     return np.frombuffer(base64.b64decode(text), kind)
 
 
@@ -282,10 +282,10 @@ POINTS_DRAWN = """(() => {
   }
   return [found, points];
 })()"""
-"""Of the accepted ones in view: how many places are filled, and how many there are."""
+"""Numbers of drawn and of all accepted innovations in view."""
 
 
-def test_what_is_recorded_less_often_has_no_holes(tmp_path: Path) -> None:
+def test_quantities_recorded_less_often_are_drawn_without_holes(tmp_path: Path) -> None:
     values = np.array([true_state(0.0)[c] for c in ESTIMATE_COLUMNS])
     with Recorder(tmp_path / "run.mcap", "", 0, 0, contents=Contents(RecordRates())) as recorder:
         for i in range(1000):
@@ -297,7 +297,7 @@ def test_what_is_recorded_less_often_has_no_holes(tmp_path: Path) -> None:
     assert np.isfinite(y).sum() == 160
 
 
-def test_restarts_and_wrong_units_stand_out(tmp_path: Path) -> None:
+def test_restarts_and_wrong_units_are_highlighted(tmp_path: Path) -> None:
     units = {"steer.wheel": "values up to 412 seem to be in deg"}
     estimator = {"restarts": 84, "steps": 200, "without_steering": 50, "units": units}
     with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
@@ -312,7 +312,7 @@ def test_restarts_and_wrong_units_stand_out(tmp_path: Path) -> None:
     assert "<p class=bad>steer.wheel: values up to 412 seem to be in deg</p>" in page
 
 
-def test_a_table_of_few_columns_shows_what_it_has_and_the_same_every_time(tmp_path: Path) -> None:
+def test_a_table_of_few_columns_gives_a_report_of_these_that_is_reproducible(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("t,vx,sideslip\n0,20,0.01\n1,20,0.02\n2,,\n")
     assert main(["report", str(tmp_path / "e.csv"), "-o", str(tmp_path / "r.html")]) == 0
     page = Page((tmp_path / "r.html").read_text())
@@ -322,7 +322,7 @@ def test_a_table_of_few_columns_shows_what_it_has_and_the_same_every_time(tmp_pa
 
 
 def test_slips_of_a_car_that_stands_are_not_drawn(tmp_path: Path) -> None:
-    """They are quotients of noise of up to ±180°, beside which those of the drive cannot be seen."""
+    """At standstill slips are quotients of noise, up to ±180°; beside them, those of the drive would be invisible."""
     (tmp_path / "e.csv").write_text(
         "t,vx,vy,sideslip,slip.fl.angle\n0,-0.01,0.001,3.0,1.2\n1,20,0,0.01,0.02\n2,20,0,0.02,0.03\n3,0.001,0.01,1.5,1\n"
     )
@@ -348,7 +348,7 @@ def test_names_cannot_inject_anything(tmp_path: Path) -> None:
     assert "alert(1)" in page.text
 
 
-def test_a_place_is_drawn_only_where_both_of_its_coordinates_are_known(tmp_path: Path) -> None:
+def test_a_position_is_drawn_only_if_both_coordinates_are_known(tmp_path: Path) -> None:
     (tmp_path / "never.csv").write_text("t,vx,x,y\n0,20,1,\n1,20,,2\n")
     (tmp_path / "once.csv").write_text("t,vx,x,y\n0,20,1,\n1,20,3,2\n")
     for name, track in (("never", None), ("once", [3.0])):
@@ -361,7 +361,7 @@ def test_a_place_is_drawn_only_where_both_of_its_coordinates_are_known(tmp_path:
     ("content", "status", "message"),
     [("t,vx\n", 1, "no estimates in it"), ("t,imu.ax\n0,1\n", 2, "unknown column 'imu.ax'")],
 )
-def test_what_is_no_run_is_said(
+def test_a_table_without_estimates_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, status: int, message: str
 ) -> None:
     (tmp_path / "e.csv").write_text(content)
@@ -381,7 +381,7 @@ def test_what_is_no_run_is_said(
         ("loop.mcap", "Too many levels of symbolic links"),
     ],
 )
-def test_what_cannot_be_read_is_bad_usage(
+def test_a_file_that_cannot_be_read_is_bad_usage(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -399,7 +399,7 @@ def test_what_cannot_be_read_is_bad_usage(
     assert line.startswith(f"vehicled: {name}: {reason}; expected a ")
 
 
-def test_a_name_that_is_no_text_is_shown_as_far_as_it_is(
+def test_bytes_of_a_file_name_that_are_no_text_are_shown_as_question_marks(
     recorded: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = os.fsdecode(b"drive\xff.mcap")
@@ -408,7 +408,7 @@ def test_a_name_that_is_no_text_is_shown_as_far_as_it_is(
     assert "<h1>drive?.mcap</h1>" in (tmp_path / "r.html").read_text()
 
 
-def test_values_that_no_estimate_has_are_left_out_and_reported(
+def test_impossible_values_are_left_out_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "e.csv").write_text("t,x,y,vx\n0,0,0,1\n0.1,1e308,0,inf\n0.2,1,-1e308,1\n0.3,2,0,1\n")
@@ -420,7 +420,7 @@ def test_values_that_no_estimate_has_are_left_out_and_reported(
 
 
 @pytest.mark.parametrize("command", ["report {run} -o {out}.html", "convert {run} {out}.csv --estimates"])
-def test_a_full_disk_is_a_line_that_names_the_file(
+def test_a_full_disk_is_reported_with_the_name_of_the_file(
     recorded: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     for suffix in ("html", "csv"):
@@ -441,7 +441,7 @@ def test_fixes_lie_on_the_track(recorded: tuple[Path, Path]) -> None:
 def test_a_recording_read_by_several_processes_is_shown_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Also where it is damaged, in more places than are listed."""
+    """Also a recording that is damaged in more places than are listed."""
     path, truth = make_run(tmp_path, 4000)
     if kind == "damaged":
         content = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""The daemon's process, seen from outside, and drives on emulated devices: their ends, in order and otherwise."""
+"""The daemon as a process of its own, and drives on emulated devices: regular and unexpected ends."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ MS = 1_000_000
 def car(tmp_path):
     """(configuration, its file, file for the daemon's log)"""
     path = tmp_path / "car.yaml"
-    # On a disk that is nearly full, older recordings would be removed.
+    # With another `keep_free`, older recordings would be removed from a disk that is nearly full.
     given = change("prototype.yaml", tmp_path, record={"directory": "runs", "keep_free": 0.0})
     write_configuration(given, path, tmp_path, tmp_path / "runs")
     return load_daemon_configuration(path), path, tmp_path / "daemon.log"
@@ -59,7 +59,7 @@ def change(name, folder, **sections):
 @pytest.mark.parametrize(
     ("sections", "where"), [({"devices": 5}, "daemon.devices"), ({"rate": 1}, "daemon.rate"), ({}, "")]
 )
-def test_a_mistake_is_named_in_the_file_of_the_user(tmp_path, sections, where):
+def test_a_mistake_is_reported_in_the_file_of_the_user(tmp_path, sections, where):
     path = change("mine.yaml", tmp_path, **sections)
     if not sections:
         path.write_text("")
@@ -67,7 +67,7 @@ def test_a_mistake_is_named_in_the_file_of_the_user(tmp_path, sections, where):
         write_configuration(path, tmp_path / "written.yaml", tmp_path, tmp_path)
 
 
-def test_sections_without_contents_are_filled(tmp_path):
+def test_empty_sections_are_filled(tmp_path):
     path = change("mine.yaml", tmp_path, record=None, learned=None)
     write_configuration(path, tmp_path / "written.yaml", tmp_path, tmp_path)
     written = load_daemon_configuration(tmp_path / "written.yaml").daemon
@@ -121,7 +121,7 @@ def test_a_daemon_that_is_killed_is_started_again(car):
     assert not any(McapLog(recording).read_run().problems for recording in recordings)
 
 
-def test_its_last_line_is_the_error(car):
+def test_the_last_line_of_the_daemon_is_the_error(car):
     path = car[1]
     path.write_text(path.read_text().replace("realtime_priority", "priority_of_realtime"))
     expected = r"car\.yaml:\d+: daemon\.loop\.priority_of_realtime: unknown key"

@@ -1,4 +1,4 @@
-"""The planar kinematic filter: on motions that are known exactly, and beside an independent filter of the kind."""
+"""The planar kinematic filter: on motions that are known exactly, and against an independent filter."""
 
 import math
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_a_circle_is_followed_by_gyroscope_and_wheels_alone():
         f.take_yaw_rate(rate)
         f.update_wheel_angle(k * DT, speed / 0.3 * k * DT)
     t = 2000 * DT
-    # Of radius v / ω, travelled along the course, which is yaw and sideslip.
+    # A circle of radius v / ω along the course, which is yaw plus sideslip.
     x = speed / rate * (math.sin(rate * t + beta) - math.sin(beta))
     y = speed / rate * (math.cos(beta) - math.cos(rate * t + beta))
     found = f.read()
@@ -60,7 +60,7 @@ def test_bias_and_wheel_scale_are_found():
 
 
 @pytest.mark.parametrize("wanders", [True, False])
-def test_a_position_update_is_that_of_both_axes_at_once(wanders):
+def test_a_position_update_equals_a_joint_update_of_both_axes(wanders):
     f = KinematicFilter(SETTINGS)
     f.initialise(3.0, -2.0, 0.7, 10.0)
     f.take_yaw_rate(0.2)
@@ -84,7 +84,7 @@ def _some_covariance() -> np.ndarray:
     return scale @ root @ root.T @ scale
 
 
-def test_a_late_fix_is_compared_with_where_the_car_was():
+def test_a_late_fix_is_compared_with_the_position_at_its_time():
     settings = KinematicSettings(radius=0.3, rear=1.4, understeer=0.004)
     f = KinematicFilter(settings)
     speed, rate, age = 15.0, 0.4, 0.1
@@ -92,14 +92,14 @@ def test_a_late_fix_is_compared_with_where_the_car_was():
     f.take_yaw_rate(rate)
     f.predict(age)
     predicted = f.state.copy()
-    # It was exactly at the origin then: the chord of that arc is what the filter has to know.
+    # At the time of the fix the car was at the origin; the filter has to take the arc since then into account.
     f.update_position(0.0, 0.0, 1e-4, False, age)
     assert f.state == pytest.approx(predicted, abs=0.03)
     f.update_position(0.0, 0.0, 1e-4, False)
     assert f.state[0] < predicted[0] - 1.0
 
 
-def test_a_prediction_is_linearised_as_it_moves():
+def test_the_predicted_covariance_is_that_of_the_linearised_motion():
     f = KinematicFilter(SETTINGS)
     f.initialise(1.0, 2.0, 0.5, 11.0)
     f.take_yaw_rate(0.1)
@@ -123,7 +123,7 @@ def test_a_prediction_is_linearised_as_it_moves():
     assert (np.diagonal(added) > 0).all()
 
 
-def test_nothing_is_claimed_at_standstill():
+def test_at_standstill_sideslip_is_zero_and_courses_are_ignored():
     f = KinematicFilter(SETTINGS)
     f.take_yaw_rate(0.5)
     assert f.sideslip == 0.0
@@ -132,18 +132,18 @@ def test_nothing_is_claimed_at_standstill():
     assert np.array_equal(f.state, before)
 
 
-def test_headings_are_compared_across_the_turn():
+def test_headings_are_compared_across_a_full_turn():
     f = KinematicFilter(SETTINGS)
     f.initialise(0.0, 0.0, 2 * math.pi - 0.01, 10.0)
     f.update_course(0.01, 10.0, 0.01)
     assert 2 * math.pi - 0.01 < f.state[2] < 2 * math.pi + 0.011
 
 
-def test_an_independent_filter_of_the_kind_gives_the_same():
-    """Once a second in 24 s of `mixed_drive` with a conventional receiver, by a program with the same settings.
+def test_an_independent_filter_gives_the_same_estimates():
+    """Compared once per second in 24 s of `mixed_drive` with a conventional receiver.
 
-    They are those of the prototype's receiver (positions 1 m, of which 0.5 m are slow; velocities 0.103 m/s), and of
-    `KinematicSettings` otherwise.
+    Both filters have the settings of the prototype's receiver (positions 1 m, of which 0.5 m are slow; velocities
+    0.103 m/s), and of `KinematicSettings` otherwise.
     """
     folder = Path(__file__).parent / "kinematic"
     independent = np.genfromtxt(folder / "independent.csv", delimiter=",", names=True)
@@ -153,6 +153,6 @@ def test_an_independent_filter_of_the_kind_gives_the_same():
     places = np.searchsorted(found.t, np.round(independent["t"] * 1e9).astype(np.int64))
     for column in ("x", "y", "yaw", "vx", "vy", "wz", "sideslip"):
         ours, theirs = found.columns[column][places], independent[column]
-        # Its origin is the first fix, and here that of the configuration.
+        # Its origin is the first fix, ours that of the configuration.
         differ = (ours - ours[0]) - (theirs - theirs[0]) if column in ("x", "y") else ours - theirs
         assert np.abs(differ).max() < 0.002 * theirs.std(), column

@@ -36,7 +36,7 @@ def test_the_states_are_those_of_the_source():
 
 @pytest.mark.parametrize("h", [H, 0.01])
 def test_the_transition_is_the_printed_one_entry_by_entry(cornering, h):
-    """f_x = [[I, I Δt], [0, I]], whatever the car is doing."""
+    """f_x = [[I, I Δt], [0, I]], independent of the motion of the car."""
     f = cornering.calc_transition(h).matrix
     assert f.shape == (20, 20)
     for i, of in enumerate(STATES):
@@ -65,7 +65,7 @@ def test_a_correction_moves_each_coordinate_and_rate_alone(cornering):
 
 
 @pytest.mark.parametrize("kind", ["position", "velocity", "gyroscopes", "course", "wheels"])
-def test_sensitivities_are_what_a_correction_changes_of_the_reading(cornering, kind):
+def test_sensitivities_are_the_derivatives_of_readings_by_corrections(cornering, kind):
     kept = cornering.car.workspace.copy()
     _, jacobian = cornering.predict_reading(kind)
     step = 1e-5
@@ -87,7 +87,7 @@ def test_readings_are_those_of_the_car(cornering):
     assert cornering.predict_reading("position")[0] == pytest.approx(car.locate(sensors.gnss.antenna))
     assert cornering.predict_reading("gyroscopes")[0][2] == pytest.approx(wz)
     assert cornering.predict_reading("course")[0] == pytest.approx([yaw])
-    # Of the antenna, which turns about the vehicle origin; roll and pitch are below a degree.
+    # Velocity of the antenna, which turns about the vehicle origin; roll and pitch are below a degree.
     ahead, left = vx, vy + wz * sensors.gnss.antenna[0]
     turned = [
         ahead * math.cos(yaw) - left * math.sin(yaw),
@@ -112,8 +112,8 @@ def test_a_fix_gives_position_velocity_and_course():
     assert not list(read(configuration.sensors, None, values | {"gnss.quality": 0.0}))
 
 
-def test_it_follows_a_car_that_differs_from_its_model(monkeypatch):
-    """Better than its receiver, of 0.02 m on each axis, and by no more than 3° off in heading."""
+def test_the_filter_follows_a_car_that_differs_from_its_model(monkeypatch):
+    """More accurately than the receiver's 0.02 m on each axis, and with less than 3° of heading error."""
     short = dataclasses.replace(find_scenario("mixed_drive"), duration=9.0)
     monkeypatch.setitem(drives._SCENARIOS, drives.OWN, short)
     for cached in (drives.make_drive, drives._drive_own):

@@ -1,4 +1,4 @@
-"""Plants of others: the car in other engines moves as a rigid body, tracks are kept, owners know what they should."""
+"""Plants of other programs: rigid-body motion of the car in other engines, cached tracks, and owners' knowledge."""
 
 import dataclasses
 import math
@@ -28,7 +28,7 @@ def columns(rows: np.ndarray, *names: str) -> np.ndarray:
 
 ENGINES = ["mujoco", "exudyn"]
 DRIVEN = 1000
-"""Steps with drive torque; as many with brakes follow."""
+"""Number of steps with drive torque; the same number with brakes follows."""
 
 
 @cache
@@ -53,13 +53,13 @@ def turned(request) -> np.ndarray:
     return turn(request.param)
 
 
-def test_the_car_begins_where_it_should(turned):
+def test_the_car_begins_in_the_given_state(turned):
     assert columns(turned[:1], "x", "y", "yaw")[0] == pytest.approx([5.0, -3.0, 2.0], abs=1e-6)
     assert turned[0, ESTIMATE_INDEX["vx"]] == pytest.approx(15.0, abs=0.1)
     assert columns(turned[:1], "wheel.fl.angle", "wheel.rr.angle")[0] == pytest.approx([0.0, 0.0])
 
 
-def test_the_car_moves_as_its_velocities_say(turned):
+def test_velocities_are_the_derivatives_of_position_and_attitude(turned):
     R = rotations(*columns(turned, "roll", "pitch", "yaw").T)
     velocity = np.einsum("nij,nj->ni", R, columns(turned, "vx", "vy", "vz"))
     travelled = np.gradient(columns(turned, "x", "y", "z"), DT, axis=0)
@@ -92,12 +92,12 @@ def test_two_engines_agree():
         ("slip.{}.ratio", 1e-4),
     ):
         of_wheels = [pattern.format(w) for w in WHEELS]
-        # At the end of drive, and at that of braking.
+        # At the end of driving and at the end of braking.
         rows = [columns(found[[DRIVEN - 1, -1]], *of_wheels) for found in (one, other)]
         assert rows[0] == pytest.approx(rows[1], abs=tolerance)
 
 
-def test_torque_acts_on_the_axle_that_gets_it():
+def test_torque_acts_on_the_driven_axle():
     pytest.importorskip("mujoco")
     vehicle = dataclasses.replace(load_configuration("reference_vehicle").vehicle, driven="front")
     plant = EnginePlant(vehicle, SensorPlaces(), plants.get_engine("mujoco"))
@@ -129,7 +129,7 @@ def test_owners_know_which_wheels_are_driven():
     assert owners.configure("commonroad 3", 0.0).vehicle.driven == "rear"
 
 
-def test_a_track_is_driven_once(monkeypatch, tmp_path):
+def test_a_track_is_driven_once_and_then_loaded(monkeypatch, tmp_path):
     pytest.importorskip("vehiclemodels")
     monkeypatch.setenv("VEHICLED_CACHE", str(tmp_path))
     short = dataclasses.replace(plants.DRIVES["gentle"], duration=1.0)
@@ -154,7 +154,7 @@ def test_unknown_plants_and_drives_are_refused():
 
 @pytest.mark.parametrize("error", [0.02, -0.02])
 @pytest.mark.parametrize("plant", [p for p in plants.PLANTS if p.startswith("commonroad")])
-def test_an_owner_has_the_load_of_the_axles_right_and_the_wheels_wrong(plant, error):
+def test_an_owner_knows_the_axle_loads_and_has_the_given_error_of_the_wheel_radius(plant, error):
     pytest.importorskip("vehiclemodels")
     from vehicled.simulation.commonroad import load_parameters
     from vehicled.vehicle.car import Car
@@ -169,7 +169,7 @@ def test_an_owner_has_the_load_of_the_axles_right_and_the_wheels_wrong(plant, er
     assert Car(vehicle).rolling_radius / p.R_w == pytest.approx(1 + error, abs=1e-3)
 
 
-def test_a_random_drive_is_the_same_again_and_another_by_its_number():
+def test_a_random_drive_is_determined_by_its_number():
     one, same, other = (RandomDrive(duration=20.0, number=n) for n in (1, 1, 2))
     assert one.begin == same.begin
     assert one.begin != other.begin

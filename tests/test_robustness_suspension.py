@@ -22,7 +22,7 @@ from vehicled.studies.robustness import plants, suspension
 from vehicled.studies.robustness.engine_plant import EnginePlant
 
 KERB = Ground(edges=[Edge(at=1.5, height=0.1), Edge(at=3.5, height=-0.1)])
-"""Between two edges lie 2 m."""
+"""Two edges, 2 m apart."""
 
 
 def find(pattern: str) -> list[int]:
@@ -71,29 +71,29 @@ def drive(
 
 @cache
 def turn(name: str) -> np.ndarray:
-    """Into a turn of constant radius, at about 3.5 m/s²."""
+    """A turn of constant radius, at about 3.5 m/s²."""
     return drive(own() if name == "own" else make_engine(name), Ground(), 2.0, 15.0, 0.04)
 
 
 @cache
 def kerb(name: str, h: float = 1e-3) -> np.ndarray:
-    """Over a kerb of 10 cm and down again at 15 m/s, 0.9 s."""
+    """0.7 s at 15 m/s, up a kerb of 10 cm and down again."""
     if name != "own":
         return drive(make_engine(name, h), KERB, 0.7, 15.0, h=h)
-    # Our model begins in design position: 2 s earlier, so that it has settled where the others begin.
+    # Our model begins in design position, and 2 s earlier, so that it has settled when the others begin.
     way = drive(own(), Ground(), 2.0, 15.0)[-1, ESTIMATE_INDEX["x"]]
     return drive(own(), KERB, 2.7, 15.0, start=-way)[2000:]
 
 
 EXUDYN = pytest.param("exudyn", marks=pytest.mark.slow)
-"""It takes seconds; quick tests compare it with MuJoCo in `test_robustness_plants`."""
+"""Exudyn takes seconds; quick tests compare it with MuJoCo in `test_robustness_plants`."""
 OWN_CONTACTS = [pytest.param(f"{e}, own contact", marks=pytest.mark.slow) for e in ("mujoco", "exudyn")]
 ENGINES = ["mujoco", EXUDYN, *OWN_CONTACTS]
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_rolling_straight_on_the_wheels_are_as_in_our_model(name):
-    """The front wheels toe in by a milliradian, whose forces lift the car by half a millimetre."""
+    """The front wheels have a milliradian of toe-in, and its forces lift the car by half a millimetre."""
     ours, theirs = kerb("own")[0], kerb(name)[0]
     assert np.sum(theirs[LOADS]) == pytest.approx(vehicle().mass * 9.81, rel=1e-3)
     assert theirs[LOADS] == pytest.approx(ours[LOADS], rel=1e-3)
@@ -116,14 +116,14 @@ def test_in_a_turn_the_wheels_are_as_in_our_model(name):
 
 @pytest.mark.parametrize("name", OWN_CONTACTS)
 def test_own_contacts_carry_and_guide_the_car_as_tyres_do(name):
-    """Their friction has the tyre's slope at 15 m/s; in Exudyn that of an axle, shared by the wheels' loads."""
+    """Their friction has the tyre's slope at 15 m/s; in Exudyn that of the axle, in proportion to the wheel loads."""
     end, tyres = turn(name)[-1], turn("mujoco")[-1]
     assert end[LOADS] == pytest.approx(tyres[LOADS], rel=0.02)
     own, usual, loads = (np.reshape(f, (2, 2)) for f in (end[LATERAL], tyres[LATERAL], end[LOADS]))
     assert own.sum(axis=1) == pytest.approx(usual.sum(axis=1), rel=0.1)
     if name.startswith("exudyn"):
         usual = usual.sum(axis=1, keepdims=True) * loads / loads.sum(axis=1, keepdims=True)
-    # Toe, which changes with travel, is on top.
+    # The tolerance is for toe, which changes with travel.
     assert own == pytest.approx(usual, rel=0.2)
     assert end[ANGLES] == pytest.approx(tyres[ANGLES], rel=0.2)
 
@@ -133,7 +133,7 @@ def test_wheels_leave_the_ground_over_a_kerb_and_land_as_in_our_model(name):
     ours, theirs = kerb("own"), kerb(name)
     in_the_air = [np.mean(rows[:, LOADS] == 0.0) for rows in (ours, theirs)]
     assert in_the_air[0] > 0.1
-    # Own contacts do not know how fast their ground rises, and nothing limits their dampers: Exudyn's pull.
+    # Own contacts ignore how fast the ground rises, and their dampers have no limits: those of Exudyn can pull.
     assert in_the_air[1] == pytest.approx(in_the_air[0], abs=1e-2 if name == "exudyn, own contact" else 3e-3)
     bounds = (0.4, 0.2) if name in plants.OWN_CONTACTS else (0.07, 0.01)
     for columns, bound in zip((LOADS, DEFLECTIONS), bounds, strict=True):
@@ -158,7 +158,7 @@ def test_a_landing_converges_with_the_step(name, steps):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["exudyn", "exudyn, own contact"])
-def test_a_rough_road_is_as_rough_with_half_the_step(name):
+def test_results_on_a_rough_road_hardly_change_with_half_the_step(name):
     ground = Ground(roughness="C", seed=1)
     coarse, fine = (drive(make_engine(name, h), ground, 2.0, 15.0, 0.03, h) for h in (1e-3, 5e-4))
     rough, difference = fine[1000::2], (coarse - fine[::2])[500:]
@@ -171,8 +171,8 @@ def test_slopes_are_refused():
         make_engine("mujoco").reset(InitialMotion(speed=15.0), Ground(slope=0.05))
 
 
-def test_errors_of_all_wheels_are_scored_beside_what_is_true():
-    """Deflections 3 mm off; slip from 5 s on alone; one wheel in the air for a quarter of the time."""
+def test_errors_of_all_wheels_are_scored_with_the_spread_of_the_truth():
+    """Scores begin at 5 s. Deflections are 3 mm off; one wheel is in the air for a quarter of the scored time."""
     t = np.arange(0.0, 25.0, 1e-3)
     columns = {"vx": np.full_like(t, 10.0)}
     for w in WHEELS:
@@ -191,7 +191,7 @@ def test_errors_of_all_wheels_are_scored_beside_what_is_true():
     )
     assert row["spread"]["deflection"] == pytest.approx(0.02 / math.sqrt(2), rel=1e-3)
     assert row["spread"]["slip_angle"] == pytest.approx(0.0, abs=1e-9)
-    # Of one wheel of four: 2000 N for three quarters of the time, then none.
+    # One of four wheels has 2000 N for three quarters of the time, then none.
     assert row["spread"]["load"] == pytest.approx(2000.0 * math.sqrt(0.25 * 0.75 / 4), rel=1e-3)
     assert row["airborne"] == pytest.approx(0.25 / 4, rel=1e-3)
 
@@ -205,7 +205,7 @@ def test_unknown_plants_and_roads_are_refused(capsys):
 
 @pytest.mark.slow
 def test_estimates_of_the_car_in_mujoco_are_as_good_as_in_our_model():
-    """On the same tyres, on an even road, as far as travel, loads and slip follow from the motion of the car."""
+    """With the same tyres on an even road, where travel, loads and slip follow from the motion of the car."""
     pytest.importorskip("mujoco")
     ours, theirs = (suspension.run_job(suspension.SuspensionJob(p, "flat", 0)) for p in ("own", "mujoco"))
     for quantity, spread in ours["spread"].items():

@@ -1,4 +1,4 @@
-"""`vehicled score` says what explains errors that no filter makes: another origin, or a truth in degrees."""
+"""Hints of `vehicled score` for errors that no filter makes: another origin, or a truth in degrees."""
 
 from pathlib import Path
 
@@ -58,13 +58,15 @@ def test_another_origin_is_named_also_after_a_bad_start() -> None:
         pytest.param(1.0 * np.cos(YAW), 0.02, id="a point of the car that turns with it"),
     ],
 )
-def test_other_errors_of_position_are_no_origin(x: np.ndarray | float, sigma: float) -> None:
+def test_other_errors_of_position_are_not_taken_for_another_origin(
+    x: np.ndarray | float, sigma: float
+) -> None:
     run = estimates(**dict.fromkeys(("sigma.x", "sigma.y"), np.full(len(T), sigma)))
     assert find(table("truth", x=COLUMNS["x"] + x), run) == ()
 
 
 @pytest.mark.parametrize("full_turn", [False, True])
-def test_degrees_are_named(full_turn: bool) -> None:
+def test_a_truth_in_degrees_is_reported(full_turn: bool) -> None:
     degrees = {c: np.degrees(COLUMNS[c]) for c in ("yaw", "wz", "sideslip")}
     if full_turn:
         degrees["yaw"] = degrees["yaw"] % 360.0
@@ -72,12 +74,12 @@ def test_degrees_are_named(full_turn: bool) -> None:
     assert hint == "truth.csv: yaw, wz, sideslip seem to be in degrees: expected rad and rad/s"
 
 
-def test_what_is_not_estimated_is_not_taken_for_degrees() -> None:
-    """A truth in rad over an estimate that stays at zero is what degrees would be, too."""
+def test_quantities_that_are_not_estimated_are_not_taken_for_degrees() -> None:
+    """The ratio of a truth in rad to an estimate that stays at zero is large, as that of degrees would be."""
     assert find(table("truth"), estimates(sideslip=np.zeros(len(T)), wz=np.zeros(len(T)))) == ()
 
 
-def test_the_command_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, x in (("estimates", 5.0), ("truth", 6.0)):
         rows = "".join(f"{t},{x + t},0,0.01,0.01\n" for t in range(20))
         (tmp_path / f"{name}.csv").write_text(f"t,x,y,sigma.x,sigma.y\n{rows}")

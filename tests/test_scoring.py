@@ -1,4 +1,4 @@
-"""Scores by hand calculation, and `vehicled score` as a whole."""
+"""Scores against hand calculation, and `vehicled score` as a whole."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def test_rmse_and_largest_error_by_hand() -> None:
     assert scores["x"].nees is None
 
 
-def test_angles_are_compared_round_the_circle() -> None:
+def test_angles_are_compared_modulo_a_full_turn() -> None:
     turns = [math.pi - 0.01, -math.pi + 0.01, math.pi - 0.01, 7 * math.pi]
     estimates = table([0, 1, 2, 3], yaw=turns, wheel__fl__angle=turns)
     truth = table([0, 1, 2, 3], yaw=[-math.pi, math.pi, math.pi, math.pi], wheel__fl__angle=[0, 0, 0, 0])
@@ -58,7 +58,7 @@ def test_angles_are_compared_round_the_circle() -> None:
     assert scores["wheel.fl.angle"].max == pytest.approx(7 * math.pi), "rotation counts turns"
 
 
-def test_truth_is_interpolated_at_its_own_rate_and_angles_over_the_seam() -> None:
+def test_truth_is_interpolated_and_angles_across_half_a_turn() -> None:
     t = [0.25, 0.5, 0.75]
     estimates = table(t, vx=[10.25, 10.5, 10.75], yaw=[3.0, math.pi, -3.0])
     truth = table([0, 1], vx=[10, 11], yaw=[2 * math.pi - (2 * math.pi - math.pi) - 0.2, -math.pi + 0.2])
@@ -101,7 +101,7 @@ def test_consistency_is_the_mean_of_normalised_squares() -> None:
     assert scores["horizontal"].nees == pytest.approx(2.5, abs=0.1)
 
 
-def test_a_standard_deviation_of_zero_is_none(recwarn: pytest.WarningsRecorder) -> None:
+def test_a_standard_deviation_of_zero_is_ignored(recwarn: pytest.WarningsRecorder) -> None:
     estimates = table([0, 1, 2], x=[1, 1, 1], y=[1, 1, 1], sigma__x=[0, 1, 1], sigma__y=[1, 1, 1])
     scores = score(compare(estimates, table([0, 2], x=[0, 0], y=[0, 0]))).quantities
     assert scores["x"].nees == scores["horizontal"].nees == pytest.approx(1.0)
@@ -115,7 +115,7 @@ def test_sideslip_counts_only_when_moving() -> None:
     assert score(compare(estimates, truth)).quantities["sideslip"].max == pytest.approx(0.1)
 
 
-def test_nis_is_per_component_of_what_was_fused() -> None:
+def test_nis_is_per_component_of_fused_innovations() -> None:
     records = [innovation("gnss.position", 3.0, 3), innovation("gnss.position", 6.0, 3)]
     records += [innovation("imu.gyro", 99.0, fused=False)]
     sensors = score_sensors(records)
@@ -132,7 +132,7 @@ def test_nis_is_per_component_of_what_was_fused() -> None:
         (table([8, 9], "truth.csv", x=[1, 1]), "no time"),
     ],
 )
-def test_what_cannot_be_compared_is_said(truth: Table, message: str) -> None:
+def test_tables_that_cannot_be_compared_are_refused(truth: Table, message: str) -> None:
     with pytest.raises(RunError, match=message):
         compare(table([0, 1], x=[0, 0]), truth)
 
@@ -181,7 +181,7 @@ def test_command_with_a_recording_reports_nis(tmp_path: Path, capsys: pytest.Cap
     assert result["horizontal"]["rmse"] == pytest.approx(math.sqrt(2))
 
 
-def test_the_time_in_which_the_filter_begins_can_be_left_out(
+def test_the_first_seconds_of_the_estimates_can_be_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Recorder(tmp_path / "run.mcap", "", 0, 0) as recorder:
@@ -254,7 +254,7 @@ def test_command_reports_mistakes_in_one_line(tmp_path: Path, capsys: pytest.Cap
     assert "unknown column 'sidslip'; did you mean 'sideslip'?" in capsys.readouterr().err
 
 
-def test_a_log_without_estimates_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_estimates_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with create_log(tmp_path / "drive.mcap", ["imu.wz"]) as log:
         log.write(Measurement("imu", SECOND, SECOND, {"imu.wz": 0.1}))
     (tmp_path / "truth.csv").write_text("t,x,y\n0,0,0\n9,0,0\n")
@@ -274,7 +274,7 @@ def test_tables_that_are_exchanged_get_a_hint(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_origins_that_differ_are_found() -> None:
-    """By the same place in two frames, 300 m east and 400 m south of each other."""
+    """By one place in two frames, whose origins are 300 m east and 400 m south of each other."""
     origin = WorldOrigin(43.33, -8.41, 0.0)
     origins = origin, WorldOrigin(*origin.to_geodetic(np.array([300.0, -400.0, 0.0])))
     place = origins[0].to_geodetic(np.array([1200.0, 800.0, 0.0]))
@@ -289,15 +289,15 @@ def test_origins_that_differ_are_found() -> None:
 
 
 def _drive(origin: WorldOrigin, distances: np.ndarray, digits: int) -> Table:
-    """Straight on in the frame of `origin`, with latitude and longitude of so many digits."""
+    """A straight drive in the frame of `origin`, with latitude and longitude rounded to `digits`."""
     places = [origin.to_geodetic(np.array([d, 0.5 * d, 0.0])) for d in distances]
     lat, lon, alt = np.array(places).T
     columns = {"x": distances, "y": 0.5 * distances, "lat": lat.round(digits), "lon": lon.round(digits)}
     return table(range(len(distances)), **columns, alt=alt)
 
 
-def test_origins_half_a_metre_apart_are_found_and_rounding_is_none() -> None:
-    """As of a drive with RTK, whose frame begins at its first fix, not where that of the truth does."""
+def test_origins_half_a_metre_apart_are_found_and_rounding_is_ignored() -> None:
+    """As of a drive with RTK, whose origin is its first fix and not the origin of the truth."""
     origin = WorldOrigin(43.33, -8.41, 900.0)
     ahead = WorldOrigin(*origin.to_geodetic(np.array([0.4, 0.2, 0.0])))
     distances = np.linspace(4000.0, 5000.0, 201)
@@ -315,7 +315,7 @@ def test_command_warns_of_origins_that_differ(tmp_path: Path, capsys: pytest.Cap
     assert "the origins of x and y are 20.0 m apart" in capsys.readouterr().err
 
 
-def test_notes_are_in_all_that_scores_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_are_in_every_output_with_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [tmp_path / f"{name}.csv" for name in ("estimates", "truth")]
     for path, x in zip(paths, (5.0, 25.0), strict=True):
         path.write_text("t,x,y,lat,lon\n" + "".join(f"{t},{x},0,43.33,-8.41\n" for t in (0, 1, 2)))
@@ -330,7 +330,9 @@ def test_notes_are_in_all_that_scores_files(tmp_path: Path, capsys: pytest.Captu
     assert "20.0 m apart in the two files" in (tmp_path / "a.html").read_text()
 
 
-def test_a_point_of_the_truth_is_one_of_the_car(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truth_point_far_from_the_car_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "estimates.csv"
     path.write_text("t,x,y\n0,0,0\n1,0,0\n")
     assert main(["score", str(path), str(path), "--truth-point", "1e9,0,0"]) == 2
