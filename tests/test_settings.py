@@ -163,7 +163,7 @@ def test_another_field_or_the_key_chooses_the_unit(text: str, name: str, value: 
         ("other: {gauge: 2 m}", "other.gauge: expected a number such as '0.9', got '2 m'"),
     ],
 )
-def test_what_has_chosen_the_unit_is_said(text: str, message: str) -> None:
+def test_messages_say_what_chose_the_unit(text: str, message: str) -> None:
     with pytest.raises(SettingsError) as error:
         loads(f"pedals:\n  {text}", Pedals, "cfg")
     assert str(error.value).startswith(f"cfg:2: pedals.{message}")
@@ -191,14 +191,14 @@ class Linkage:
     link: Link = field(default_factory=Link)
 
 
-def test_a_section_that_may_be_left_out_is_not_null() -> None:
+def test_null_for_an_optional_section_is_refused() -> None:
     with pytest.raises(
         SettingsError, match="cfg:1: link: expected a section, got nothing; leave the key out"
     ):
         loads("link: null", Linkage, "cfg")
 
 
-def test_a_plain_value_stands_for_a_section() -> None:
+def test_a_plain_value_can_stand_for_a_section() -> None:
     assert loads("law: hard", Spring).law == loads("law: {name: hard}", Spring).law == Law(name="hard")
     assert loads("law: {rate: 2.0}", Spring).law == Law(rate=2.0)
     for text in ("law: medium", "law: {name: medium}"):
@@ -313,7 +313,7 @@ def test_a_vector_has_one_unit() -> None:
         ("name: &a [*a]", "cfg:1: name: expected text, got a list"),
     ],
 )
-def test_every_mistake_is_one_line_that_says_where_and_what(text: str, message: str) -> None:
+def test_every_mistake_is_reported_in_one_line_with_place_and_reason(text: str, message: str) -> None:
     with pytest.raises(SettingsError) as error:
         loads(text, Car, "cfg")
     assert str(error.value).startswith(message)
@@ -342,7 +342,7 @@ def test_aliases_are_expanded_within_bounds(monkeypatch: pytest.MonkeyPatch) -> 
         loads(bomb, Node)
 
 
-def test_deferred_parts_keep_their_place(tmp_path: Path) -> None:
+def test_deferred_parts_keep_their_lines_and_folder(tmp_path: Path) -> None:
     file = tmp_path / "cfg.yaml"
     file.write_text("name: a\noptions:\n  seats: 3\n  table: data.csv\n")
     car = load(file, Car)
@@ -364,14 +364,14 @@ def test_deferred_parts_keep_their_place(tmp_path: Path) -> None:
         car.options.fail("no such driver", beside="name")
 
 
-def test_paths_start_at_the_file(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("table: tyres/front.csv")
     assert load(tmp_path / "a.yaml", Car).table == tmp_path / "tyres" / "front.csv"
     (tmp_path / "a.yaml").write_text("table: /etc/tyres.csv")
     assert load(tmp_path / "a.yaml", Car).table == Path("/etc/tyres.csv")
 
 
-def test_unreadable_files_are_one_line(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nowhere.yaml: no such file$"):
         load(tmp_path / "nowhere.yaml", Car)
     with pytest.raises(SettingsError, match=r": expected a regular file, got a folder$"):
@@ -384,7 +384,7 @@ def test_unreadable_files_are_one_line(tmp_path: Path) -> None:
         load(tmp_path / "c", Car)
 
 
-def test_a_log_in_place_of_settings_is_told_what_is_expected(tmp_path: Path) -> None:
+def test_a_log_in_place_of_settings_is_refused_with_what_is_expected(tmp_path: Path) -> None:
     log = tmp_path / "drive.csv"
     log.write_text("t,imu.ax\n" + "0.01,1.0\n" * 200_000)
     with pytest.raises(SettingsError, match=r"drive\.csv: larger than 1 MiB; expected a YAML file$"):
@@ -419,7 +419,7 @@ def test_shipped_configurations_by_name(tmp_path: Path, monkeypatch: pytest.Monk
 
 @settings(max_examples=200)
 @given(st.text())
-def test_any_text_gives_a_value_or_one_line(text: str) -> None:
+def test_any_text_gives_a_value_or_an_error_of_one_line(text: str) -> None:
     try:
         result = loads(text, Car)
     except SettingsError as error:
@@ -437,7 +437,7 @@ values = st.recursive(
 
 @settings(max_examples=200)
 @given(st.dictionaries(st.sampled_from(list(Car.__dataclass_fields__)), values, max_size=4))
-def test_any_yaml_under_known_keys_gives_a_value_or_one_line(tree: dict[str, Any]) -> None:
+def test_any_yaml_under_known_keys_gives_a_value_or_an_error_of_one_line(tree: dict[str, Any]) -> None:
     try:
         car = loads(yaml.safe_dump(tree, allow_unicode=True), Car)
     except SettingsError as error:
@@ -449,7 +449,9 @@ def test_any_yaml_under_known_keys_gives_a_value_or_one_line(tree: dict[str, Any
 
 @settings(max_examples=100)
 @given(st.binary(max_size=200))
-def test_any_bytes_give_a_value_or_one_line(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+def test_any_bytes_give_a_value_or_an_error_of_one_line(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
     path = tmp_path_factory.getbasetemp() / "garbage.yaml"
     path.write_bytes(data)
     try:
@@ -465,7 +467,7 @@ def mistakes(text):
     return [m.removeprefix("<text>:") for m in error.value.mistakes]
 
 
-def test_every_mistake_of_a_section_is_found():
+def test_every_mistake_of_a_section_is_reported():
     found = mistakes("mass: 3\nseats: many\nseats: 4\ntracks: [1 m, 2, 3 kg]\nwheels: {fl: 1 s, fr: 2 s}\n")
     where = [m.partition(": expected")[0] for m in found]
     assert sorted(where) == [
@@ -479,12 +481,12 @@ def test_every_mistake_of_a_section_is_found():
     ]
 
 
-def test_a_misspelt_key_is_not_missing_as_well():
+def test_a_misspelt_key_is_not_also_reported_as_missing():
     found = mistakes("suspension: {kind: hard_points, hinges: 1 2 3 m}")
     assert found == ["1: suspension.hinges: unknown key; did you mean 'hinge'?"]
 
 
-def test_a_quantity_is_not_judged_while_what_chooses_its_unit_is_wrong():
+def test_a_quantity_is_not_checked_if_the_field_that_chooses_its_unit_is_wrong():
     with pytest.raises(SettingsError) as error:
         loads("pedals: {left: {of: floor, offset: 1 kg}}", Pedals)
     assert [m.split(": ")[1] for m in error.value.mistakes] == ["pedals.left.of"]

@@ -73,7 +73,7 @@ PLAIN_FIELDS = {
         "offset",
     ),
 }
-"""Counts, ratios, and relative errors of what has a unit elsewhere."""
+"""Counts, ratios, and relative errors of quantities that have a unit elsewhere."""
 
 SPELLINGS = {
     "m": ("mm", "cm", "m", "km"),
@@ -106,7 +106,7 @@ SPELLINGS = {
     "1/s/√Hz": ("1/s/√Hz", "1/min/√Hz"),
     "1/s²/√Hz": ("1/s²/√Hz", "1/min²/√Hz"),
 }
-"""By the SI unit: how people write it."""
+"""Units in which people write a quantity, by its SI unit."""
 BY_DIMENSION = {parse_unit(symbol)[1]: units for symbol, units in SPELLINGS.items()}
 
 
@@ -123,17 +123,17 @@ class Number(NamedTuple):
 
     @property
     def count(self) -> int:
-        """How many numbers."""
+        """Count of numbers in the field."""
         return len([a for a in get_args(self.kind) if a is not Ellipsis]) or 1
 
     @property
     def value(self) -> float:
-        """One that is allowed, SI."""
+        """An allowed value, SI."""
         bounds = find_metadata(self.metadata, Range)
         return next(v for v in (0.05, 0.5, 1.5, 40.0, 1e3, 40e3, 1e-3) if bounds is None or v in bounds)
 
     def read(self, text: str) -> Any:
-        """What the reader makes of a text there."""
+        """Value that the settings reader gives for `text` in this field."""
         resolved = [m for m in self.metadata if not isinstance(m, UnitBy)]
         hint = Annotated[self.kind, *resolved] if resolved else self.kind
         probe = make_dataclass("Probe", [("value", hint)], frozen=True)
@@ -166,7 +166,7 @@ RATIO = parse_unit("1")[1]
 QUANTITIES = [n for n in NUMBERS if n.unit.dimension != RATIO]
 
 
-def test_all_drivers_and_sections_are_looked_at() -> None:
+def test_all_drivers_and_sections_are_covered() -> None:
     drivers = {point.name for point in entry_points(group="vehicled.drivers")}
     assert {"xsens", "vectornav", "ubx", "nmea", "can"} <= drivers <= SECTIONS.keys()
     assert len(QUANTITIES) > 150
@@ -213,14 +213,14 @@ def test_a_quantity_takes_its_units_and_no_others(number: Number) -> None:
         ),
     ],
 )
-def test_sensors_that_no_car_has_are_refused(text, message):
+def test_impossible_settings_of_sensors_are_refused(text, message):
     with pytest.raises(SettingsError) as refused:
         loads(text, Sensors)
     assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["memory: 100 s", "start: {yaw: 90 rad}"])
-def test_filters_of_numbers_in_another_unit_are_refused(text):
+def test_filter_settings_with_numbers_in_another_unit_are_refused(text):
     with pytest.raises(SettingsError, match="at most"):
         loads(text, Filter)
 

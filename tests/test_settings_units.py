@@ -1,4 +1,4 @@
-"""Units: what they convert to, what is distinguished, and what is refused."""
+"""Units: conversion to SI, distinction of dimensions, and refused text."""
 
 import math
 
@@ -58,7 +58,7 @@ def test_units_convert_to_si(text: str, factor: float, same_as: str) -> None:
         ("Kg", "unknown 'Kg'; did you mean 'kg'?"),
     ],
 )
-def test_a_unit_that_is_not_taken_is_said_in_one_that_is(text: str, hint: str) -> None:
+def test_an_unknown_unit_is_refused_with_its_value_in_a_known_one(text: str, hint: str) -> None:
     with pytest.raises(UnitError) as error:
         parse_unit(text)
     assert str(error.value).endswith(hint)
@@ -96,7 +96,7 @@ def test_units_of_different_dimension_are_distinguished(a: str, b: str) -> None:
         "kN/mm³³",
     ],
 )
-def test_what_is_no_unit_is_refused(text: str) -> None:
+def test_text_that_is_no_unit_is_refused(text: str) -> None:
     with pytest.raises(UnitError):
         parse_unit(text)
 
@@ -128,11 +128,11 @@ def test_any_text_is_a_unit_or_refused(text: str) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_numbers_survive_being_written(value: float) -> None:
+def test_numbers_that_are_written_read_back_exactly(value: float) -> None:
     assert split_quantity(f"{value!r} N/m") == ([value], "N/m")
 
 
-def test_a_field_in_no_unit_is_a_mistake_of_the_program() -> None:
+def test_a_field_with_an_unknown_unit_is_an_error() -> None:
     with pytest.raises(UnitError):
         Unit("furlong")
 

@@ -1,4 +1,4 @@
-"""A plant that others wrote: what it gives out has to be a rigid body's motion in axes of ISO 8855."""
+"""A plant of another program: its outputs must be the motion of a rigid body in ISO 8855 axes."""
 
 import math
 
@@ -27,7 +27,7 @@ def rates_of(R: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module", params=[1, 3])
 def drive(request) -> tuple[CommonRoadPlant, np.ndarray]:
-    """Rolling on for a second, then a turn to the left with drive torque: rows of truth."""
+    """The plant and rows of truth: rolling straight on for a second, then turning left with drive torque."""
     pytest.importorskip("vehiclemodels")
     plant = CommonRoadPlant(request.param, SensorPlaces())
     plant.reset(InitialMotion(speed=SPEED, yaw=0.7, x=5.0, y=-3.0), Ground())
@@ -43,26 +43,26 @@ def columns(rows: np.ndarray, *names: str) -> np.ndarray:
     return rows[:, [ESTIMATE_INDEX[n] for n in names]]
 
 
-def test_a_drive_begins_where_it_should(drive):
+def test_a_drive_begins_settled_in_the_given_state(drive):
     plant, rows = drive
     assert columns(rows[:1], "x", "y", "yaw")[0] == pytest.approx([5.0, -3.0, 0.7], abs=1e-9)
     assert columns(rows[:1000], "vx") == pytest.approx(SPEED, abs=0.02)
-    # Settled: nothing rises or pitches while it rolls on.
+    # Settled: the car neither heaves nor pitches while it rolls on.
     assert np.ptp(columns(rows[:1000], "z")) < 1e-3
     assert np.ptp(columns(rows[:1000], "pitch")) < 1e-3
     assert columns(rows[:1], "z")[0, 0] == pytest.approx(plant.parameters.h_cg, abs=0.03)
 
 
-def test_rates_are_those_of_the_body_and_not_of_its_angles(drive):
+def test_rates_are_body_rates_and_not_derivatives_of_the_angles(drive):
     _, rows = drive
     R = rotations(*columns(rows, "roll", "pitch", "yaw").T)
     assert columns(rows, "wx", "wy", "wz")[1:-1] == pytest.approx(rates_of(R), abs=2e-4)
-    # The roll makes the difference on the y axis, as the car turns.
+    # Roll makes the difference about the y axis while the car turns.
     angles = np.gradient(columns(rows, "pitch")[:, 0], DT)
     assert np.abs(columns(rows, "wy")[:, 0] - angles).max() > 0.01
 
 
-def test_velocity_is_that_of_the_position(drive):
+def test_velocity_is_the_derivative_of_position(drive):
     _, rows = drive
     R = rotations(*columns(rows, "roll", "pitch", "yaw").T)
     travelled = np.gradient(columns(rows, "x", "y", "z"), DT, axis=0)
@@ -71,7 +71,7 @@ def test_velocity_is_that_of_the_position(drive):
     assert travelled[1:-1] == pytest.approx(velocity[1:-1], abs=2e-3)
 
 
-def test_a_turn_to_the_left_in_iso_axes(drive):
+def test_a_left_turn_has_the_signs_of_iso_axes(drive):
     plant, rows = drive
     end = dict(zip(ESTIMATE_INDEX, rows[-1], strict=True))
     assert end["yaw"] > 0.7 + 0.3
@@ -83,7 +83,7 @@ def test_a_turn_to_the_left_in_iso_axes(drive):
     assert plant.road_wheel_angles() == pytest.approx((0.04, 0.04), abs=1e-6)
 
 
-def test_an_accelerometer_feels_gravity_and_the_turn(drive):
+def test_an_accelerometer_measures_gravity_and_the_turn(drive):
     _, rows = drive
     names = ("roll", "pitch", "yaw", "vx", "vy", "vz", "wx", "wy", "wz")
     track = Track(DT * np.arange(len(rows)), dict(zip(names, columns(rows, *names).T, strict=True)), 9.81)
@@ -98,7 +98,7 @@ def test_an_accelerometer_feels_gravity_and_the_turn(drive):
     assert across[-1] > 1.0
 
 
-def test_wheels_turn_as_far_as_their_rates_say(drive):
+def test_wheel_angles_are_the_integrals_of_wheel_speeds(drive):
     _, rows = drive
     for w in WHEELS:
         angle, rate = columns(rows, f"wheel.{w}.angle", f"wheel.{w}.speed").T
@@ -125,7 +125,7 @@ def test_body_rates_at_a_known_attitude():
     assert found == pytest.approx([0.0, 30 * math.sin(math.radians(5)), 30 * math.cos(math.radians(5))])
 
 
-def test_what_the_model_cannot_do_is_refused():
+def test_standstill_and_slopes_are_refused():
     pytest.importorskip("vehiclemodels")
     plant = CommonRoadPlant(1, SensorPlaces())
     with pytest.raises(UsageError):

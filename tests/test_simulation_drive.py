@@ -38,7 +38,7 @@ def test_a_corner_turns_by_its_angle_at_its_radius() -> None:
         CourseBuilder().corner(20.0, 0.1, 8.0)
 
 
-def test_a_shift_of_lane_ends_straight_and_beside() -> None:
+def test_a_lane_shift_ends_straight_at_its_lateral_offset() -> None:
     path = CourseBuilder().shift(40.0, 3.5).build()
     assert path.x[-1] == pytest.approx(40.0, abs=0.1)
     assert path.y[-1] == pytest.approx(3.5, abs=0.02)
@@ -84,7 +84,7 @@ def test_the_path_of_the_double_lane_change_stays_between_the_cones(width: float
         assert (path.y[inside] + width / 2 < lane.right + lane.width).all()
 
 
-def test_speed_profiles_rest_where_they_rest_and_never_overshoot() -> None:
+def test_speed_profiles_hold_constant_speeds_and_never_overshoot() -> None:
     speed = SpeedProfile((0, 0), (2, 0), (10, 20), (15, 20), (20, 0))
     values = np.array([speed(t) for t in np.linspace(0, 25, 2501)])
     assert values.min() == 0.0
@@ -105,7 +105,7 @@ def lateral_acceleration(track: Track) -> np.ndarray:
     return np.gradient(track.columns["vy"], track.t) + track.columns["wz"] * track.columns["vx"]
 
 
-def test_the_mixed_drive_is_a_drive_of_a_human_in_a_car() -> None:
+def test_the_mixed_drive_is_plausible_for_a_human_driver() -> None:
     track = drive("mixed_drive", SingleTrack(friction=0.81, errors=1.05))
     c = track.columns
     assert track.t[-1] == pytest.approx(55.744)
@@ -122,13 +122,13 @@ def test_the_mixed_drive_is_a_drive_of_a_human_in_a_car() -> None:
     assert np.ptp(c["x"]) < 400
     assert np.ptp(c["y"]) < 400
     assert np.ptp(np.unwrap(c["yaw"])) > 5.5
-    # Smooth: hands and feet have no steps in them, and bounded rates.
+    # Smooth: steering and pedals have no steps, and their rates are bounded.
     assert np.abs(np.diff(c["steer.rack"])).max() / 1e-3 < 0.12
     assert np.abs(np.diff(c["steer.rack"], 2)).max() < 2e-6
     assert np.abs(np.diff(c["brake.pressure"])).max() / 1e-3 < 5e8
     assert (c["brake.pressure"] >= 0).all()
     assert (c["torque.rl"] >= 0).all()
-    # Not both feet at once, but for the moment of changing.
+    # Brake and drive torque do not overlap, except briefly while changing.
     both = (c["brake.pressure"] > 2e5) & (c["torque.rl"] > 50)
     assert both.mean() < 0.02
 
@@ -238,7 +238,7 @@ sensors: {gnss: conventional, imu: null}
 """
 
 
-def test_a_scenario_in_yaml() -> None:
+def test_a_scenario_is_read_from_yaml() -> None:
     scenario = loads(YAML, Scenario)
     assert scenario.length == 3.0
     assert scenario.begin == InitialMotion(speed=20.0, yaw=math.pi / 2)
@@ -270,13 +270,13 @@ def test_a_scenario_in_yaml() -> None:
         ("manoeuvre: slalom\nplant: {mass: -95}", "<text>:2: plant.mass: expected at least -90 %"),
     ],
 )
-def test_mistakes_in_scenarios(text: str, message: str) -> None:
+def test_mistakes_in_scenarios_are_reported(text: str, message: str) -> None:
     with pytest.raises(SettingsError) as error:
         loads(text, Scenario)
     assert str(error.value).startswith(message)
 
 
-def test_built_in_drives_have_a_plant_that_the_estimator_does_not_know() -> None:
+def test_built_in_drives_have_plants_with_parameter_errors() -> None:
     for name in MANOEUVRES:
         errors = find_scenario(name).plant
         assert (errors.mass, errors.inertia, errors.tyre_stiffness, errors.friction) == (
@@ -329,7 +329,7 @@ def test_inputs_reach_the_plant_at_the_end_of_each_step() -> None:
     assert all(rack == pytest.approx(sine.value(t), abs=1e-12) for t, rack in Recorder.seen)
 
 
-def test_a_plant_that_diverges_is_said_so() -> None:
+def test_a_plant_that_diverges_is_reported() -> None:
     class Exploding(SingleTrack):
         def step(self, t: float, dt: float, controls: Controls) -> None:
             self.x = math.nan if t > 0.5 else 0.0
@@ -346,7 +346,7 @@ def test_progress_is_reported() -> None:
     assert reported == sorted(reported)
 
 
-def test_a_driver_at_standstill_keeps_the_hands_still_and_the_brake_on() -> None:
+def test_a_driver_at_standstill_does_not_steer_and_keeps_braking() -> None:
     controller = MANOEUVRES["mixed_drive"].make(SingleTrack().handling, InitialMotion())
     for k in range(800):
         controls = controller.inputs(k * 1e-3, State(0.0, 0.4, 0.1, 0.0, 0.0, 0.0))
@@ -360,7 +360,7 @@ def test_a_driver_at_standstill_keeps_the_hands_still_and_the_brake_on() -> None
 
 @pytest.fixture
 def single_track(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command with the plant of these tests."""
+    """Make the command use the plant of these tests."""
     plant = ModuleType("vehicled.simulation.plant")
     plant.make_plant = lambda configuration, errors: SingleTrack(errors=1 + errors.mass)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, plant.__name__, plant)
@@ -399,7 +399,7 @@ def test_the_receiver_is_chosen_on_the_command_line(tmp_path: Path, single_track
     assert fixes == {"rtk": 51, "conventional": 6, "none": 0}
 
 
-def test_the_list_of_drives(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_the_built_in_drives(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(MANOEUVRES)
@@ -431,7 +431,9 @@ def test_the_list_of_drives(capsys: pytest.CaptureFixture[str]) -> None:
         (["slalom", "--config", "prototype", "--output", "a.csv", "--gnss", "best"], "--gnss"),
     ],
 )
-def test_bad_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_is_reported_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["simulate", *arguments]) == 2
     error = capsys.readouterr().err
     assert message in error

@@ -19,12 +19,12 @@ from vehicled.simulation.sensor_settings import Errors, SimulatedImu, SimulatedS
 
 SHIPPED = sorted(p.stem for p in shipped_folder().glob("*.yaml"))
 FEW = ("compact", "hatchback")
-"""With the suspensions, tyres and sensors that there are, beside the prototype, which most other tests follow."""
+"""Cars of quick tests: with the prototype of most other tests, they have all suspensions, tyres and sensors."""
 IMU = {f"imu.{axis}" for axis in ("ax", "ay", "az", "wx", "wy", "wz")}
 GNSS = {f"gnss.{what}" for what in ("lat", "lon", "alt", "quality", "h_acc", "v_acc", "speed", "course")}
 ANGLES, SPEEDS = ({f"wheel.{w}.{what}" for w in ("fl", "fr", "rl", "rr")} for what in ("angle", "speed"))
 BUS = IMU | GNSS | SPEEDS | {"vehicle.speed", "steer.wheel"}
-"""Of a production car."""
+"""Channels of a production car."""
 CHANNELS = {
     "prototype": IMU
     | GNSS
@@ -61,7 +61,7 @@ def written(text: str, folder: Path) -> DaemonConfiguration:
 
 
 def hatchback(folder: Path, sensors: str) -> DaemonConfiguration:
-    """With another section `sensors`."""
+    """The hatchback with another section `sensors`."""
     text = config_path("hatchback").read_text(encoding="utf-8")
     return written(f"{text[: text.index('sensors:')]}sensors: {{{sensors}}}\n", folder)
 
@@ -99,7 +99,7 @@ def test_the_replay_of_a_simulated_log_tracks_the_car(name: str) -> None:
         f"duration: 8 s\ninitial: {{speed: 15}}\ninputs: {{rack: {{sine: {weave}}}, rear_torque: 120}}",
         Scenario,
     )
-    # That car's receiver is a phone's: what it has, not one beside which its own high IMU is the worse sensor.
+    # The RAV4 has the receiver of a phone. Beside a better one, its IMU, which is mounted high, would be worse.
     found = vehicled.simulate(
         scenario, configuration, seed=2, gnss="conventional" if name == "rav4" else None
     )
@@ -132,7 +132,7 @@ def test_the_steering_wheel_turns_by_the_rack_over_the_ratio(tmp_path: Path) -> 
         ("road_wheels", "-1 deg", ["steer.fl", "steer.fr"], -0.0174533),
     ],
 )
-def test_other_places_of_the_steering(
+def test_rack_and_road_wheel_angles_have_their_offsets(
     tmp_path: Path, source: str, offset: str, names: list[str], shift: float
 ) -> None:
     configuration = hatchback(tmp_path, f"steering: {{source: {source}, offset: {offset}}}")
@@ -144,8 +144,8 @@ def test_other_places_of_the_steering(
         assert values(moved, name) - values(unmoved, name) == pytest.approx(shift, abs=1e-6)
 
 
-def test_late_stamps_are_late_as_the_configuration_says(tmp_path: Path) -> None:
-    """`gnss.latency: 100 ms`: what comes with the time t was measured 100 ms earlier."""
+def test_time_stamps_are_late_by_the_configured_latency(tmp_path: Path) -> None:
+    """With `gnss.latency: 100 ms`, a fix with the time t was measured 100 ms earlier."""
     late, on_time = (drive(hatchback(tmp_path, f"gnss: {{latency: {ms} ms}}")) for ms in (100, 0))
     assert at(late, "gnss.lat") == pytest.approx(at(on_time, "gnss.lat") + 0.1)
     assert (values(late, "gnss.lat") == values(on_time, "gnss.lat")).all()
@@ -163,7 +163,7 @@ def test_known_offsets_and_removed_gravity_are_in_the_readings(tmp_path: Path) -
     assert values(changed, "imu.wz") - values(plain, "imu.wz") == pytest.approx(math.radians(2.0))
 
 
-def test_edges_of_a_counter_are_those_of_its_resolution(tmp_path: Path) -> None:
+def test_steps_of_a_wheel_counter_are_its_resolution(tmp_path: Path) -> None:
     found = drive(hatchback(tmp_path, "wheel_angles: {resolution: 7.5 deg}"))
     edges = values(found, "wheel.rl.angle") / math.radians(7.5)
     assert edges == pytest.approx(np.round(edges), abs=1e-6)
@@ -185,14 +185,14 @@ daemon:
 """
 
 
-def test_torques_and_pressure_are_measured_where_a_can_device_sends_them(tmp_path: Path) -> None:
+def test_torques_and_pressure_are_measured_if_a_can_device_sends_them(tmp_path: Path) -> None:
     text = config_path("hatchback").read_text(encoding="utf-8")
     inputs = "  wheel_torques: {gain: 1.25}\n  brake_pressure: {offset: 0.5 bar}\n"
     configuration = written(text.replace("sensors:\n", f"sensors:\n{inputs}") + CAN, tmp_path)
     scenario = dataclasses.replace(TURN, inputs=DriveInputs(front_torque=500.0, brake_pressure=1e5))
     sensors = loads("{wheel_torques: {}, brake_pressure: {}}", SimulatedSensors)
     found = vehicled.simulate(dataclasses.replace(scenario, sensors=sensors), configuration)
-    # Counters of edges are left out by `sensors.wheel_angles: null`.
+    # The wheel counter is left out because of `sensors.wheel_angles: null`.
     assert channels(found.measurements) == BUS | {"torque.front", "torque.rl", "brake.pressure"}
     assert values(found, "torque.front") == pytest.approx(400.0), "the reading is less than the torque"
     assert values(found, "torque.rl") == pytest.approx(0.0), "this axle is not driven"
@@ -212,7 +212,7 @@ def test_torques_and_pressure_are_measured_where_a_can_device_sends_them(tmp_pat
         ("{gnss: configured}", set(), set()),
     ],
 )
-def test_a_scenario_overrides_what_it_names(text: str, more: set[str], less: set[str]) -> None:
+def test_a_scenario_overrides_the_sensors_that_it_names(text: str, more: set[str], less: set[str]) -> None:
     found = drive(load("hatchback"), loads(text, SimulatedSensors))
     assert channels(found.measurements) == (BUS | more) - less
 
@@ -232,7 +232,7 @@ def test_the_world_is_that_of_the_configuration_unless_the_scenario_has_another(
     assert drive(load("rav4"), elsewhere).truth["lat"][0] == pytest.approx(60.0, abs=1e-3)
 
 
-def test_the_prototype_measures_what_a_car_without_a_description_does() -> None:
+def test_the_prototype_has_the_default_equipment() -> None:
     configuration = load("prototype")
     found = find_equipment(configuration, configuration.find_signals())
     vector = {f"gnss.{what}" for what in ("vn", "ve", "vd", "s_acc")}  # which its receiver could give

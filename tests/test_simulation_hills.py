@@ -1,4 +1,4 @@
-"""Hilly roads: their slopes by their description, and a car on them by its energy and by its sensors."""
+"""Hilly roads: statistics of their slopes, and energy and attitude of a car on them."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_slopes_are_as_large_and_hills_as_long_as_described():
     assert np.ptp(ways) / crests == pytest.approx(200.0, rel=0.4)
 
 
-def test_a_road_begins_on_its_plane_and_is_another_with_another_seed():
+def test_a_road_begins_on_its_plane_and_depends_on_its_seed():
     assert HillyRoad(Hills()).find_rises(0.0) == (0.0, 0.0)
     assert HillyRoad(Hills(seed=1)).find_rises(99.0) != HillyRoad(Hills(seed=2)).find_rises(99.0)
 
@@ -49,8 +49,8 @@ def get(rows: np.ndarray, *columns: str) -> list[np.ndarray]:
     return [rows[:, ESTIMATE_INDEX[c]] for c in columns]
 
 
-def test_a_car_that_rolls_over_hills_keeps_its_energy():
-    """Less what it loses on the even road meanwhile; wheels and body turn in proportion to the speed."""
+def test_a_car_that_rolls_over_hills_conserves_its_energy():
+    """Apart from its loss on an even road in the same time. Wheel speeds are proportional to the car's speed."""
     rows = drive(Hills(slope=0.08, bank=0.03, length=150.0, seed=2), 15.0)
     vx, vy, vz, z = get(rows, "vx", "vy", "vz", "z")
     (even,) = get(drive(None, 15.0), "vx")
@@ -61,12 +61,12 @@ def test_a_car_that_rolls_over_hills_keeps_its_energy():
     assert energy + lost == pytest.approx(energy[0], abs=0.06 * 9.81 * np.ptp(z))
 
 
-def test_climb_and_bank_go_with_a_car_that_turns():
-    """On a helix: a climb that lasts stays one, and no bank comes of it as on a plane."""
+def test_climb_and_bank_stay_relative_to_a_car_that_turns():
+    """On a helix a long climb stays a climb, and does not become a bank as on an inclined plane."""
     hills = Hills(slope=0.1, bank=0.0, length=5000.0, seed=1)
     rows = drive(hills, 8.0, rack=0.01, speed=12.0)
     roll, pitch, yaw = get(rows, "roll", "pitch", "yaw")
     assert abs(np.ptp(np.unwrap(yaw))) > 1.5
     assert abs(pitch[-1]) > 0.02
     (on_plane,) = get(drive(None, 8.0, rack=0.01, speed=12.0), "roll")
-    assert np.all(np.abs(roll) < 1.1 * np.max(np.abs(on_plane)))  # the climb slows it down
+    assert np.all(np.abs(roll) < 1.1 * np.max(np.abs(on_plane)))  # the climb slows the car down

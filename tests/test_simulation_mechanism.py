@@ -1,4 +1,4 @@
-"""`vehicled simulate --mechanism`: motions beside closed forms, and the logs that other commands read."""
+"""`vehicled simulate --mechanism`: motions against closed forms, and the logs that other commands read."""
 
 import csv
 import math
@@ -44,9 +44,9 @@ def simulate(path, *arguments, mechanism="four_bar", option="--truth"):
 
 
 def test_pendulum_swings_with_the_period_of_its_amplitude(tmp_path):
-    """A uniform bar, from 2 rad off its lowest position: T = 4 √(2 l/(3 g)) K(sin²(2/2)); halfway it rests there."""
+    """A uniform bar, 2 rad off its lowest position: T = 4 √(2 l/(3 g)) K(sin²(2/2)); it rests at 0, T/2 and T."""
     period = 4.0 * math.sqrt(2.0 / (3.0 * 9.81)) * float(ellipk(math.sin(1.0) ** 2))
-    # It hangs at −π/2.
+    # The lowest position is −π/2.
     start = f"theta={-math.pi / 2 + 2.0!r}"
     found = simulate(
         tmp_path / "t.csv",
@@ -162,7 +162,7 @@ def test_step_that_fails_is_named_with_its_time():
         simulate_motion(driven, make_stepper("ali3p"), 1.0, 0.1, 0.1)
 
 
-def test_duration_of_a_drive_is_given(tmp_path):
+def test_duration_of_a_drive_can_be_given(tmp_path):
     truth = tmp_path / "truth.csv"
     arguments = ["simulate", "slalom", "--config", "prototype", "--output", str(tmp_path / "drive.csv")]
     assert main([*arguments, "--truth", str(truth), "--duration", "500 ms"]) == 0
@@ -193,14 +193,14 @@ def test_duration_of_a_drive_is_given(tmp_path):
         (["--truth", "a.csv", "--integrator", "runge_kutta_4"], "ALI3-P is made with the trapezoidal rule"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused(arguments, message, capsys, tmp_path, monkeypatch):
+def test_bad_arguments_are_refused_and_nothing_is_written(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["simulate", "--mechanism", "four_bar", *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def test_options_of_mechanisms_need_one(capsys):
+def test_options_of_mechanisms_are_refused_without_a_mechanism(capsys):
     assert main(["simulate", "slalom", "--config", "prototype", "--every", "1ms"]) == 2
     assert "--every: expected --mechanism FILE with it" in capsys.readouterr().err
 

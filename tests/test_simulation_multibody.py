@@ -25,7 +25,7 @@ def drive(name, text):
     return truth.t * 1e-9, {c: truth.values[:, i] for c, i in ESTIMATE_INDEX.items()}
 
 
-def test_the_published_drive_as_a_scenario():
+def test_the_published_drive_is_reproduced_as_a_scenario():
     t, truth = drive(
         "reference_vehicle",
         "duration: 10\ninitial: {speed: 20}\n"
@@ -44,7 +44,7 @@ def test_a_car_stands_settled_on_a_slope_and_rolls_down_it():
     assert truth["suspension.fl.deflection"][0] == pytest.approx(0.0, abs=1e-4)
     expected = -9.81 * slope
     measured = np.polyfit(t[t > 1], truth["vx"][t > 1], 1)[0]
-    # Turning wheels take some of it, rolling resistance (1.2 %) more.
+    # The inertia of the wheels and rolling resistance (1.2 %) reduce the acceleration.
     assert expected < measured < 0.5 * expected
 
 
@@ -53,7 +53,7 @@ def test_a_bank_rolls_the_car_to_the_right():
     assert truth["roll"][-1] == pytest.approx(0.03, abs=5e-3)
 
 
-def test_a_heavier_plant_presses_harder_on_the_ground():
+def test_a_heavier_plant_has_larger_wheel_loads():
     loads_of = []
     for mass in (0, 10):
         _, truth = drive("prototype", f"duration: 0.5\nplant: {{mass: {mass}}}\ninputs: {{}}")
@@ -73,7 +73,7 @@ def torques_of(configuration, scenario):
     ("name", "wheels", "front"),
     [("prototype", ["rl", "rr"], 0.0), ("hatchback", ["fl", "fr"], 1.0), ("saloon", list(WHEELS), 0.4)],
 )
-def test_a_driver_drives_the_wheels_that_the_car_has_driven(name, wheels, front):
+def test_drive_torque_is_applied_and_measured_at_the_driven_wheels(name, wheels, front):
     scenario = dataclasses.replace(find_scenario("acceleration_and_braking"), duration=4.0)
     torques = torques_of(load_configuration(name), scenario)
     has_sensor = ~np.isnan(torques[0])
@@ -86,7 +86,7 @@ def test_a_driver_drives_the_wheels_that_the_car_has_driven(name, wheels, front)
 
 
 def test_torques_are_measured_behind_the_differential():
-    """In a bend a limited slip moves torque to the inner wheel; the sum is what the engine gives."""
+    """In a bend, a limited-slip differential moves torque to the inner wheel; the sum is the engine's torque."""
     given = load_configuration("hatchback")
     limited = Differential(kind="limited_slip", preload=50.0, locking=0.3)
     front = dataclasses.replace(given.vehicle.front, differential=limited)

@@ -17,7 +17,7 @@ from vehicled.simulation.scenario import Ground, PlantErrors
 LOADS = [ESTIMATE_INDEX[f"tyre.{w}.fz"] for w in WHEELS]
 RADIUS = np.array([0.3])
 FAR = (-1e6, 0.0)
-"""A start so far away that roughness has grown whole."""
+"""A start so far away that roughness has its full height."""
 
 
 def calc_heights(road: Road, x: np.ndarray, y: float | np.ndarray = 0.0) -> np.ndarray:
@@ -58,7 +58,7 @@ def test_left_and_right_wheels_share_long_waves_and_differ_in_short_ones():
 def test_wheel_rolls_over_an_edge_as_a_disc(height):
     x = np.linspace(-1.0, 1.0, 4001)
     found = calc_heights(Road(None, [Edge(at=0.0, height=height)]), x)
-    # The lower side of the disc's centre when it touches each point of a finely drawn profile.
+    # Lowest point of the disc when it rests on a finely sampled profile.
     s = np.linspace(-0.3, 0.3, 2401)
     lift = np.sqrt(0.3**2 - s**2) - 0.3
     profile = height * (x[:, None] + s >= 0.0)
@@ -85,7 +85,7 @@ def drive(
     speed: float = 10.0,
     every: int = 1,
 ):
-    """What is true after every so many steps of h (s)."""
+    """Truth at every `every`-th step of h (s)."""
     plant.reset(InitialMotion(speed=speed), ground)
     rows = []
     for k in range(round(seconds / h)):
@@ -100,19 +100,19 @@ def plant():
     return make_plant()
 
 
-def test_car_stands_higher_behind_a_step_and_as_heavy(plant):
+def test_car_stands_higher_behind_a_step_with_the_same_wheel_loads(plant):
     even = drive(plant, Ground(), 2.5)
     step = drive(plant, Ground(edges=[Edge(at=3.0, height=0.05)]), 2.5)
     z = ESTIMATE_INDEX["z"]
     assert step[-1, z] - even[-1, z] == pytest.approx(0.05, abs=2e-3)
     assert step[-1, LOADS] == pytest.approx(even[-1, LOADS], rel=0.01)
-    # The front wheels' loads rise by far more than their weight as they meet it, and the mean stays the weight.
+    # At the step the load of a front wheel more than doubles; the mean of the total load stays the weight.
     assert step[:, LOADS[0]].max() > 2.0 * even[-1, LOADS[0]]
     assert np.mean(np.sum(step[:, LOADS], axis=1)) == pytest.approx(np.sum(even[-1, LOADS]), rel=0.02)
 
 
 def test_wheels_leave_the_ground_and_land_the_same_with_smaller_steps(plant):
-    """Over the far edge of a kerb of 10 cm at 20 m/s."""
+    """Down the far edge of a kerb of 10 cm at 20 m/s."""
     ground = Ground(edges=[Edge(at=2.5, height=0.1), Edge(at=4.5, height=-0.1)])
     *coarser, finest = (drive(plant, ground, 0.4, 1e-3 / n, 20.0, every=n) for n in (2, 4, 8, 16))
     assert np.any(finest[:, LOADS[0]] == 0.0)
@@ -122,11 +122,11 @@ def test_wheels_leave_the_ground_and_land_the_same_with_smaller_steps(plant):
     assert heights[0] < 2e-4
     assert loads[0] < 0.01 * np.std(finest[:, LOADS])
     for errors in (heights, loads):
-        # Of first order: errors are as steps less the finest one, with ratios of 7/3 and 3.
+        # First order: errors are proportional to the step less the finest step, with ratios of 7/3 and 3.
         assert all(coarse > 1.7 * fine for coarse, fine in pairwise(errors))
 
 
-def test_rough_road_shakes_the_car_by_its_class(plant):
+def test_vertical_acceleration_on_a_rough_road_follows_its_class(plant):
     """Vertical acceleration doubles from class to class, as heights do."""
     az = ESTIMATE_INDEX["az"]
     shaken = [drive(plant, Ground(roughness=c, seed=5), 4.0, speed=15.0)[1000:, az].std() for c in ("A", "C")]

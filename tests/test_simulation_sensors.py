@@ -1,4 +1,4 @@
-"""Simulated sensors: their errors have the statistics asked for, and they sit where they are mounted."""
+"""Simulated sensors: statistics of their errors, and effects of their mounting."""
 
 import dataclasses
 import math
@@ -50,7 +50,7 @@ def make_track(duration: float, gravity: float = G, dt: float = 1e-3, **columns:
 def only(
     duration: float, columns: dict[str, Any], mounting: SensorPlaces = AT_ORIGIN, **sensors: Any
 ) -> list[Measurement]:
-    """What these sensors and no others say of a drive."""
+    """Measurements of these sensors alone in a drive."""
     track = make_track(duration, **columns)
     return measure(track, dataclasses.replace(NONE, **sensors), mounting, 1)
 
@@ -74,28 +74,28 @@ def circling(speed: float, radius: float) -> dict[str, Any]:
 # Accelerometers and gyros
 
 
-def test_an_imu_at_rest_feels_gravity_upwards() -> None:
+def test_an_imu_at_rest_measures_gravity_upwards() -> None:
     found = only(1.0, {}, imu=PERFECT_IMU)
     assert channel(found, "imu.az") == pytest.approx(G)
     for name in ("imu.ax", "imu.ay", "imu.wx", "imu.wy", "imu.wz"):
         assert channel(found, name) == pytest.approx(0.0)
 
 
-def test_on_a_slope_gravity_turns_into_the_axes_of_the_car() -> None:
-    # Nose up is a negative pitch in ISO 8855: an accelerometer then feels a push forwards.
+def test_on_a_slope_gravity_has_components_along_the_axes_of_the_car() -> None:
+    # Nose up is a negative pitch in ISO 8855: an accelerometer then has a positive reading forwards.
     found = only(0.1, {"pitch": -0.1, "roll": 0.05}, imu=PERFECT_IMU)
     assert channel(found, "imu.ax") == pytest.approx(G * math.sin(0.1))
     assert channel(found, "imu.ay") == pytest.approx(G * math.sin(0.05) * math.cos(0.1))
 
 
-def test_steady_cornering_is_felt_as_speed_squared_over_radius() -> None:
+def test_lateral_acceleration_in_steady_cornering_is_speed_squared_over_radius() -> None:
     found = only(2.0, circling(20.0, 80.0), imu=PERFECT_IMU)
     assert channel(found, "imu.ay") == pytest.approx(20.0**2 / 80)
     assert channel(found, "imu.ax") == pytest.approx(0.0, abs=1e-9)
     assert channel(found, "imu.wz") == pytest.approx(20.0 / 80)
 
 
-def test_off_the_origin_the_rotation_is_felt_too() -> None:
+def test_an_imu_off_the_origin_measures_accelerations_from_rotation() -> None:
     speed, radius, r = 20.0, 80.0, (1.2, -0.4, 0.3)
     w = speed / radius
     found = only(1.0, circling(speed, radius), SensorPlaces(imu_position=r), imu=PERFECT_IMU)
@@ -194,7 +194,7 @@ def test_quantisation_rounds_to_steps() -> None:
     assert readings(Errors(quantisation=0.25), true=0.3)[0, 0] == pytest.approx(0.25)
 
 
-def test_signals_of_the_car() -> None:
+def test_signals_of_the_car_are_measured_at_their_rates() -> None:
     found = only(
         1.0,
         {"brake_pressure": 50e5, "vx": 12.3, "torque_rl": 200.0, "torque_rr": -100.0, "wheel_fl_speed": 41.0},
@@ -250,7 +250,7 @@ ORIGIN = (math.radians(60.0), math.radians(25.0), 30.0)
 
 
 def enu(found: list[Measurement]) -> np.ndarray:
-    """(n, 3) of the antenna, back in the world."""
+    """(n, 3) positions of the antenna in the world frame."""
     lat, lon, alt = (channel(found, f"gnss.{c}") for c in ("lat", "lon", "alt"))
     return np.stack(pymap3d.geodetic2enu(lat, lon, alt, 60.0, 25.0, 30.0), axis=1)
 
@@ -284,7 +284,7 @@ def test_course_and_speed_are_those_of_the_antenna() -> None:
     assert np.abs(error).max() < 1e-4
     assert channel(found, "gnss.course").min() >= 0.0
     assert channel(found, "gnss.course").max() < 2 * math.pi
-    # And it moves as its fixes do.
+    # The speed between fixes is the same.
     step = np.linalg.norm(np.diff(enu(found)[:, :2], axis=0), axis=1) * 10
     assert step == pytest.approx(math.hypot(speed, w * ahead), rel=1e-3)
 
@@ -295,7 +295,7 @@ def test_a_standing_receiver_has_no_course() -> None:
     assert len(channel(found, "gnss.course")) == 0
 
 
-def test_rtk_errors() -> None:
+def test_rtk_errors_have_the_stated_size() -> None:
     track = make_track(300.0, dt=0.1)
     found = measure(track, dataclasses.replace(NONE, gnss="rtk", origin=ORIGIN), SensorPlaces(), 2)
     assert enu(found).std(axis=0) == pytest.approx([0.02, 0.02, 0.03], rel=0.03)
@@ -356,12 +356,12 @@ def test_outages_stop_samples_and_report_a_lost_fix() -> None:
     assert all("gnss.lat" in m.values for m in found if m.source == "gnss" and m not in lost)
 
 
-def test_dropouts_are_as_frequent_as_asked() -> None:
+def test_dropouts_have_the_given_frequency() -> None:
     found = only(20.0, {}, speed=SimulatedSignal(rate=500.0, dropout=0.2))
     assert len(found) == pytest.approx(8000, rel=0.03)
 
 
-def test_the_seed_says_it_all() -> None:
+def test_the_seed_determines_all_errors() -> None:
     track = make_track(1.0, vx=10.0)
     assert measure(track, SimulatedSensors(), SensorPlaces(), 7) == measure(
         track, SimulatedSensors(), SensorPlaces(), 7
@@ -372,7 +372,7 @@ def test_the_seed_says_it_all() -> None:
 
 
 @pytest.mark.parametrize("gone", ["imu", "gnss", "wheel_angles", "steering", "brake_pressure", "speed"])
-def test_switching_a_sensor_off_leaves_the_others_alone(gone: str) -> None:
+def test_switching_a_sensor_off_leaves_the_others_unchanged(gone: str) -> None:
     track = make_track(0.5, vx=10.0)
     everything = measure(track, SimulatedSensors(), SensorPlaces(), 7)
     rest = measure(track, SimulatedSensors(**dict[str, Any]({gone: None})), SensorPlaces(), 7)
@@ -381,7 +381,7 @@ def test_switching_a_sensor_off_leaves_the_others_alone(gone: str) -> None:
     assert rest == [m for m in everything if m.source in sources]
 
 
-def test_an_outage_leaves_the_other_samples_alone() -> None:
+def test_an_outage_leaves_the_other_samples_unchanged() -> None:
     track = make_track(0.5, vx=10.0)
     everything = measure(track, SimulatedSensors(), SensorPlaces(), 7)
     holed = measure(track, SimulatedSensors(outages={"imu": [(0.1, 0.2)]}), SensorPlaces(), 7)
@@ -391,7 +391,7 @@ def test_an_outage_leaves_the_other_samples_alone() -> None:
 # Settings
 
 
-def test_sensors_in_yaml() -> None:
+def test_sensors_are_read_from_yaml() -> None:
     sensors = loads(
         """
         gnss: {rate: 10, horizontal: 50 cm, vertical: 1, velocity: 0.1, quality: 2, wander: 50 %}
@@ -430,13 +430,13 @@ def test_sensors_in_yaml() -> None:
         ("gnss: {rate: 5}", "gnss.horizontal: missing"),
     ],
 )
-def test_mistakes_in_sensors(text: str, message: str) -> None:
+def test_mistakes_in_sensors_are_reported(text: str, message: str) -> None:
     with pytest.raises(SettingsError) as error:
         loads(text, SimulatedSensors)
     assert message in str(error.value)
 
 
-def test_rates_between_the_steps_of_the_truth() -> None:
+def test_samples_may_lie_between_the_steps_of_the_truth() -> None:
     found = only(
         1.0, {"x": lambda t: 3 * t, "vx": 3.0}, gnss=dataclasses.replace(EXACT, rate=7.0), origin=ORIGIN
     )

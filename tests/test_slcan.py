@@ -74,12 +74,12 @@ def port(bitrate=None):
 
 
 def take(reader, count=0):
-    """So many frames, however long they take, and what comes a moment later."""
+    """The next `count` frames, and any that arrive shortly after them."""
     expected = list(itertools.islice(iter(lambda: reader.recv(5.0), None), count))
     return expected + list(iter(lambda: reader.recv(0.01), None))
 
 
-def test_python_can_on_the_emulated_adapter(tmp_path):
+def test_python_can_works_with_the_emulated_adapter(tmp_path):
     """All of its commands, and frames of every kind in both directions."""
     dbc = tmp_path / "one.dbc"
     dbc.write_text('BO_ 2566852868 M: 2 V\n SG_ S : 0|16@1+ (0.5,0) [0|30000] "Pa" V\n')
@@ -119,7 +119,7 @@ def test_both_readers_find_the_same_frames(sent, stamped):
     data = b"".join(adapter.lines(sent, now_ms=59_999))
     assert len(data) == sum(
         (6, 11)[f.is_extended_id] + 2 * len(f.data) + 4 * stamped for f in sent
-    )  # after the manual
+    )  # lengths by the manual
     with port() as (end, reader, counters), line() as (other_end, path):
         bus = slcanBus(path, sleep_after_open=0)
         os.write(end, data)
@@ -137,7 +137,7 @@ def test_the_adapter_is_set_up_in_order(bitrate):
     with port(bitrate) as (end, *_):
         commands = read(end)
         adapter = SlcanAdapter()
-        # The adapter rejects to be closed twice and takes the rest.
+        # The adapter rejects the command to close, as it is closed, and accepts the rest.
         assert adapter.feed(commands) == b"\r\a\r\r"
         assert adapter.mode == "normal"
     if bitrate != 800_000:  # python-can has 750,000 for the manual's S7
@@ -178,8 +178,8 @@ def test_a_line_that_hangs_up_is_an_error():
 
 @settings(max_examples=30)
 @given(st.lists(st.one_of(st.binary(max_size=80), frames()), max_size=12))
-def test_whatever_comes_good_lines_are_found_and_nothing_is_raised(parts):
-    """Frames with anything between them; a line end separates."""
+def test_valid_frames_are_found_between_arbitrary_bytes(parts):
+    """Line ends separate frames from other bytes."""
     adapter = SlcanAdapter()
     adapter.feed(b"O\r")
     good = [part for part in parts if isinstance(part, can.Message)]
@@ -202,7 +202,7 @@ def test_whatever_comes_good_lines_are_found_and_nothing_is_raised(parts):
 @pytest.mark.parametrize(
     "text", [b"t1231", b"t1231000", b"t12390", b"t123z", b"T1234567", b"T2000000000", b"t8001 0", b"x" * 30]
 )
-def test_what_is_no_frame_is_counted(text):
+def test_an_invalid_frame_is_counted(text):
     with port() as (end, reader, counters):
         os.write(end, text + b"\rt1000\r")
         assert [f.arbitration_id for f in take(reader, 1)] == [0x100]
@@ -219,7 +219,7 @@ def test_a_line_without_end_is_bounded():
 
 
 @given(st.lists(st.binary(max_size=90)))
-def test_the_adapter_takes_anything_and_replies_to_each_line(parts):
+def test_the_adapter_accepts_any_bytes_and_replies_to_each_line(parts):
     adapter = SlcanAdapter()
     replies = b"".join(adapter.feed(part) for part in parts)
     assert replies.count(b"\r") + replies.count(b"\a") >= b"".join(parts).count(b"\r")
@@ -234,7 +234,7 @@ def test_only_an_open_adapter_sends_and_only_a_closed_one_is_configured():
     assert adapter.feed(b"S6\rs031C\rZ1\rO\r") == b"\a" * 4
     assert adapter.lines([frame], 0) == [b"t00112A\r"]
     assert adapter.feed(b"F\rC\rC\r") == b"F00\r\r\a"
-    assert adapter.feed(b"L\rt0010\r") == b"\r\a"  # it listens
+    assert adapter.feed(b"L\rt0010\r") == b"\r\a"  # listen-only
 
 
 def test_a_bit_rate_that_slcan_does_not_have_is_an_error(tmp_path):
@@ -244,6 +244,6 @@ def test_a_bit_rate_that_slcan_does_not_have_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("channel", ["/dev/nowhere", "/dev/null@fast", "/dev/null"])
-def test_what_cannot_be_opened_is_an_os_error(channel):
+def test_a_channel_that_cannot_be_opened_is_an_os_error(channel):
     with pytest.raises(OSError, match=r"."):
         open_port(channel)
