@@ -34,7 +34,7 @@ independent: [s]
 
 
 FRICTION_RATE = 0.01
-"""rad/s or m/s, the default."""
+"""Default value, rad/s or m/s."""
 
 
 def spring_kinds():

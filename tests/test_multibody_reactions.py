@@ -91,7 +91,7 @@ def test_force_on_a_points_coordinate_acts_on_the_pin(as_generalised):
 
 
 def test_shared_points_and_explicit_joints_have_the_same_reactions():
-    """The four-bar with points of its own for the rocker and explicit joints."""
+    """The four-bar, and one whose bodies have points of their own and explicit joints."""
     text = """
 space: planar
 gravity: 0 -9.81 m/s²

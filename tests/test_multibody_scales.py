@@ -132,7 +132,7 @@ def test_topology_is_the_same_at_any_size(name, form, length):
 
 @pytest.mark.parametrize("length", SCALES)
 @pytest.mark.parametrize("form", ["natural", "relative"])
-def test_a_car_settles_by_its_weight_over_its_stiffness(form, length):
+def test_static_deflection_is_weight_over_stiffness_at_any_size(form, length):
     """At any scale the springs are compressed by m g / k, relative to the size."""
     m = Mechanism(build("quarter_car", form, length))
     assert problems.solve_equilibrium(m).require("equilibrium").iterations <= 20

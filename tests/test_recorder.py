@@ -206,7 +206,7 @@ def test_a_file_that_is_not_mcap_is_refused(tmp_path: Path) -> None:
 
 
 class FullDisk(io.FileIO):
-    """A file that, while its disk is `full`, writes the first 10 bytes of large data and then fails."""
+    """A file that, while its disk is `full`, writes 10 bytes at a time and fails for the last ones."""
 
     full = False
 

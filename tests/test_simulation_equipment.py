@@ -1,4 +1,4 @@
-"""A simulated car has the sensors that its configuration describes, as it describes them."""
+"""A simulated car has the sensors of its configuration, with the properties described there."""
 
 import dataclasses
 import math

@@ -304,7 +304,7 @@ def test_rtk_errors_have_the_stated_size() -> None:
     assert np.diff([m.t for m in found]) == pytest.approx(20e6)
 
 
-def test_conventional_errors_are_half_wander() -> None:
+def test_half_of_the_conventional_error_is_slow_wander() -> None:
     day = make_track(40_000.0, dt=10.0)
     found = measure(day, dataclasses.replace(NONE, gnss="conventional", origin=ORIGIN), SensorPlaces(), 2)
     x = enu(found)[:, :2]

@@ -80,7 +80,7 @@ def take(reader, count=0):
 
 
 def test_python_can_works_with_the_emulated_adapter(tmp_path):
-    """All of its commands, and frames of every kind in both directions."""
+    """All commands of python-can, and frames of every kind in both directions."""
     dbc = tmp_path / "one.dbc"
     dbc.write_text('BO_ 2566852868 M: 2 V\n SG_ S : 0|16@1+ (0.5,0) [0|30000] "Pa" V\n')
     signals = {"brake.pressure": {"message": "M", "signal": "S"}}
