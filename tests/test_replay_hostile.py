@@ -93,7 +93,7 @@ def test_a_chunk_of_wrong_size_or_compression_is_reported_and_takes_little_memor
     assert len(lines) <= 5  # two of progress, and the total
 
 
-def test_decompressed_data_are_limited_to_a_multiple_of_the_file(tmp_path):
+def test_the_compression_ratio_of_large_chunks_is_limited_and_that_of_small_ones_is_not(tmp_path):
     small = zstandard.compress(bytes(1 << 14))
     path = mcap(
         tmp_path / "bombs.mcap", *[("zstd", small, 1 << 14)] * 50, ("zstd", zstd_bomb(64 * MB), 64 * MB)
