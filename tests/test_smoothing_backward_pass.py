@@ -1,4 +1,4 @@
-"""The backward pass of the smoother, against the whole problem solved at once."""
+"""The backward pass of the smoother, compared with a batch solution of the whole problem."""
 
 import contextlib
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ N, STEPS = 5, 60
 
 @dataclass
 class Problem:
-    """All that is known of the errors of a drive: their joint prior, and rows that observe them."""
+    """The errors of a drive as one estimation problem: their joint prior, and rows of observations."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -33,7 +33,7 @@ class Problem:
 
 
 class LinearRun:
-    """A Kalman filter on a random linear system, on tape; and the same as one problem."""
+    """A Kalman filter on a random linear system, recorded on a tape, and the same system as a batch problem."""
 
     def __init__(self, path: Path, seed: int, forget_at: int | None = None, restart_at: int | None = None):
         self.random = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ class LinearRun:
 
 @pytest.mark.parametrize("broken", [{}, {"forget_at": 25}, {"restart_at": 31}])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_it_gives_what_all_observations_at_once_give(tmp_path, seed, broken):
+def test_smoothed_states_equal_the_batch_solution(tmp_path, seed, broken):
     run = LinearRun(tmp_path / "tape", seed, **broken)
     mean, covariance = run.problem.solve()
     scale = max(1.0, np.abs(mean).max())
@@ -113,7 +113,7 @@ def test_it_gives_what_all_observations_at_once_give(tmp_path, seed, broken):
         np.testing.assert_allclose(p, covariance[here, here], rtol=0, atol=1e-9)
 
 
-def test_smoothing_never_adds_variance_and_ends_at_the_filter(tmp_path):
+def test_smoothing_never_adds_variance_and_ends_at_the_filtered_state(tmp_path):
     run = LinearRun(tmp_path / "tape", 3)
     smoothed = run.smooth()
     for (_, filtered), (_, p) in zip(run.filtered, smoothed, strict=True):
@@ -122,8 +122,8 @@ def test_smoothing_never_adds_variance_and_ends_at_the_filter(tmp_path):
     np.testing.assert_array_equal(smoothed[-1][0], run.filtered[-1][0])
 
 
-def test_what_was_said_of_a_state_can_be_taken_back():
-    """A prior of σ² = 0.1 that is replaced by one of 9, after one observation, is as if it had been 9 before it."""
+def test_a_prior_can_be_replaced_by_a_wider_one_after_an_observation():
+    """A prior of σ² = 0.1 is replaced by 9 after one observation. The result is that of 9 from the beginning."""
     first, second, noise, later = 0.7, 1.4, 0.5, 0.2
     p = 0.1 - 0.1**2 / (0.1 + noise)
     x = 0.1 / (0.1 + noise) * first
@@ -140,7 +140,7 @@ def test_what_was_said_of_a_state_can_be_taken_back():
     assert variance[0, 0] == pytest.approx(1.0 / information, abs=1e-12)
 
 
-def test_a_filter_that_diverged_does_not_spoil_what_was_before():
+def test_an_update_that_is_not_finite_leaves_earlier_estimates_unsmoothed():
     backward = BackwardPass(2)
     row = np.array([[1.0, 0.0]])
     backward.update(np.array([np.nan]), np.array([1.0]), row, row)
@@ -150,7 +150,7 @@ def test_a_filter_that_diverged_does_not_spoil_what_was_before():
     np.testing.assert_array_equal(p, np.eye(2))
 
 
-def test_a_full_disk_is_an_error_that_says_so():
+def test_a_full_disk_raises_an_error_that_says_so():
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("no /dev/full here")

@@ -1,4 +1,4 @@
-"""The smoother on simulated drives, beside the filter: errors, their σ, breaks, and the command."""
+"""The smoother compared with the filter on simulated drives: errors, σ, outages, resets, and the command."""
 
 import dataclasses
 from functools import lru_cache
@@ -23,7 +23,7 @@ PERIOD = 4_000_000
 
 
 class Smoothed(Run):
-    """A smoothed run; `filtered` is the run of the filter that it is made from."""
+    """A smoothed run; `filtered` is the run of the filter before smoothing."""
 
     def __init__(self, given: list[Step], configuration=None):
         with Smoother(configuration or prototype()) as smoother:
@@ -47,7 +47,7 @@ def smoothed_mixed(seed: int) -> Smoothed:
 
 
 START = 14.0
-"""s: standstill, start, bends to both sides."""
+"""s: duration of a drive with standstill, start, and bends to both sides."""
 
 
 @lru_cache
@@ -56,20 +56,20 @@ def smoothed_start() -> Smoothed:
 
 
 def less_mean(run: Run, drive) -> float:
-    """Horizontal error less its mean, which no smoother can distinguish from the receiver's own."""
+    """Horizontal error less its mean, which a smoother cannot distinguish from the receiver's bias."""
     return float(np.hypot(*(np.std(run.error(drive, c)) for c in "xy")))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
-def test_position_and_heading_are_twice_as_good(seed):
+def test_smoothing_halves_the_errors_of_position_and_heading(seed):
     run, drive = smoothed_mixed(seed), mixed(40.0)
     assert less_mean(run, drive) < 0.5 * less_mean(run.filtered, drive)
     assert rms(run.error(drive, "yaw")) < 0.5 * rms(run.filtered.error(drive, "yaw"))
     assert rms(run.error(drive, "vx")) < 0.8 * rms(run.filtered.error(drive, "vx"))
 
 
-def test_sigma_is_smaller_than_the_filters_and_true():
+def test_smoothed_sigma_is_smaller_than_the_filters_and_covers_the_errors():
     run, drive = smoothed_start(), mixed(START)
     for name in ("x", "y", "yaw", "vx"):
         column = f"sigma.{name}"
@@ -81,23 +81,23 @@ def test_sigma_is_smaller_than_the_filters_and_true():
 @pytest.mark.slow
 def test_errors_are_as_large_as_their_sigma():
     drive = mixed(40.0)
-    # Errors that a smoother leaves last for tens of seconds, so that a drive has one or two independent ones: single
-    # drives (seeds 0 to 5) have 0.11 to 1.5 (yaw) and 0.4 to 2.2 (speed), pairs of them 0.21 to 0.80 and 0.4 to 1.4.
+    # Smoothed errors are correlated over tens of seconds, so a drive has one or two independent ones. Single drives
+    # (seeds 0 to 5) have 0.11 to 1.5 (yaw) and 0.4 to 2.2 (speed), pairs of them 0.21 to 0.80 and 0.4 to 1.4.
     for name, (least, greatest) in {"yaw": (0.15, 1.5), "vx": (0.3, 2.0)}.items():
         runs = [smoothed_mixed(s) for s in (0, 1)]
         nees = np.mean([np.mean((r.error(drive, name) / r[f"sigma.{name}"]) ** 2) for r in runs])
         assert least < nees < greatest, name
 
 
-def test_the_last_estimate_is_the_filters():
+def test_the_last_smoothed_estimate_equals_the_filters():
     run = smoothed_start()
     np.testing.assert_allclose(run.values[-1], run.filtered.values[-1], rtol=0, atol=1e-4)
     np.testing.assert_array_equal(run.t, run.filtered.t)
 
 
 @pytest.mark.parametrize("gnss", ["rtk", "conventional"])
-def test_before_the_filter_knew_them_heading_and_place_follow_from_the_first_known_ones(gnss):
-    """The car pulls off to the south-west after two seconds, which the filter knows four seconds later."""
+def test_heading_and_position_are_smoothed_back_to_before_the_filter_knew_them(gnss):
+    """The car pulls off to the south-west after two seconds. The filter finds its heading some seconds later."""
     inputs = DriveInputs(rear_torque=[(2.0, 0.0), (2.5, 400.0)], rack=[(3.0, 0.0), (4.0, 0.004)])
     drive = Drive(Scenario(duration=9.0, initial=InitialMotion(yaw=-2.3), inputs=inputs))
     run = Smoothed(on_time(drive.measurements(3, gnss=gnss)))
@@ -108,7 +108,7 @@ def test_before_the_filter_knew_them_heading_and_place_follow_from_the_first_kno
     assert np.degrees(run["sigma.yaw"][unknown].max()) < 2.0
     for axis in "xy":
         assert np.abs(run.error(drive, axis)[unknown] / run[f"sigma.{axis}"][unknown]).max() < 4.0
-        if gnss == "rtk":  # else the receiver's own error decides
+        if gnss == "rtk":  # otherwise the receiver's bias dominates the error
             assert rms(run.error(drive, axis)[unknown]) < 0.2 * rms(run.filtered.error(drive, axis)[unknown])
 
 
@@ -116,7 +116,7 @@ def test_before_the_filter_knew_them_heading_and_place_follow_from_the_first_kno
     ("gnss", "begin", "end"),
     [("rtk", 4.0, 9.0), pytest.param("conventional", 8.0, 34.0, marks=pytest.mark.slow)],
 )
-def test_an_outage_is_bridged_from_both_sides(gnss, begin, end):
+def test_smoothing_halves_the_drift_in_a_gnss_outage(gnss, begin, end):
     drive = mixed(end + 3.0)
     run = Smoothed(on_time(drive.measurements(0, gnss=gnss, outages={"gnss": [(begin, end)]})))
     inside = (run.t > begin * SECOND) & (run.t < end * SECOND)
@@ -131,14 +131,14 @@ def test_an_outage_is_bridged_from_both_sides(gnss, begin, end):
     assert drift(run) < 2e-3 * np.hypot(*moves).sum()
 
 
-def test_a_reset_separates_what_is_before_from_what_is_after():
+def test_smoothing_does_not_use_measurements_beyond_a_reset():
     measurements = cruise(2.4).measurements(0, gnss="conventional")
     given = on_time(measurements)
     at = next(i for i, s in enumerate(given) if s.t >= 1.2 * SECOND)
     with_reset = [*given[:at], given[at]._replace(commands=(Command("reset", {}),)), *given[at + 1 :]]
     whole, first = Smoothed(with_reset), Smoothed(given[:at])
     assert whole.filtered.estimator.status()["restarts"] == 1
-    # Latitude to height are expanded about a place nearby, to hundredths of a millimetre.
+    # Latitude, longitude and height are linearised about a nearby place, with errors of hundredths of a millimetre.
     np.testing.assert_allclose(whole.values[: len(first.values)], first.values, rtol=0, atol=2e-5)
     east = ESTIMATE_INDEX["x"]
     np.testing.assert_array_equal(whole.values[: len(first.values), east], first.values[:, east])
@@ -146,8 +146,8 @@ def test_a_reset_separates_what_is_before_from_what_is_after():
 
 
 @pytest.mark.slow
-def test_sigma_after_a_restart_in_a_bend_is_true():
-    """Courses in bends leave latencies of the receiver as they are, and with them part of the gain."""
+def test_sigma_after_a_reset_in_a_bend_covers_the_errors():
+    """In bends, courses do not correct the receiver's latencies: their gain is not the optimal one."""
     drive = mixed(START)
     given = on_time(drive.measurements(0, gnss="rtk"))
     at = next(i for i, s in enumerate(given) if s.t >= 10 * SECOND)
@@ -169,7 +169,7 @@ def test_every_kind_of_filter_can_be_smoothed(kind):
     assert (run["sigma.yaw"] <= run.filtered["sigma.yaw"] * (1.0 + ROUNDING)).all()
 
 
-def test_what_came_late_counts_when_it_was_measured():
+def test_late_measurements_are_used_at_the_time_they_were_made():
     drive = cruise(4.0)
     late = [Measurement(m.source, m.t, m.t + 80_000_000, m.values) for m in drive.measurements(0)]
     timely = [Measurement(m.source, m.t, m.t, m.values) for m in late]
@@ -206,7 +206,7 @@ def test_the_command_writes_the_smoothed_estimates(tmp_path, capsys):
         ([], "--estimates"),
     ],
 )
-def test_options_that_make_no_sense_with_it_are_refused(tmp_path, monkeypatch, capsys, options, named):
+def test_options_that_make_no_sense_with_smoothing_are_refused(tmp_path, monkeypatch, capsys, options, named):
     monkeypatch.chdir(tmp_path)
     log = write_log(tmp_path / "drive.csv", 0.5)
     assert main(["replay", str(log), "--config", "prototype", "--smooth", *options]) == 2
@@ -222,11 +222,11 @@ def test_a_recording_of_the_daemon_can_be_smoothed(tmp_path):
         assert main(["replay", *arguments]) == 0
     ours, theirs = (vehicled.Estimates.read(f"{given}.out.csv") for given in (recorded, log))
     np.testing.assert_array_equal(ours.t_ns, theirs.t_ns)
-    # What was measured at one instant comes in another order.
+    # Measurements of the same time are in another order.
     assert (np.abs(ours["x"] - theirs["x"]) < ours["sigma.x"]).all()
 
 
-def test_commands_come_before_the_first_step_that_is_not_earlier():
+def test_commands_go_to_the_first_step_that_is_not_earlier():
     several = [Step(t, []) for t in (0, 4, 8, 12)]
     first, second, third = (Command("reset", {"n": n}) for n in range(3))
     found = with_commands(several, [(3, (first,)), (4, (second,)), (12, (third,))])

@@ -1,4 +1,4 @@
-"""A bias of an accelerometer that drifts is found beside the velocity; bumps and faults of others are not."""
+"""A drifting accelerometer bias is detected by the velocity; bumps, hills and other faults are not drift."""
 
 import cmath
 import math
@@ -23,11 +23,11 @@ def run(
     known=lambda t: 0.0,
     uncertain: float = 0.0,
 ):
-    """Times (s) and variances at which the bias was made less certain, in a winding drive at changing speed.
+    """Times (s) at which drift was detected on a winding drive at changing speed, and variances added to the bias.
 
-    `lean`: what gyroscopes show beside the filter's attitude, rad; `slope` of the road in that direction, and
-    `attitude`, the slope that the filter takes it to have, rad; `found`: what the filter corrects its velocity by,
-    m/s, and what its σ falls by to `uncertain`, m/s; `known`: the bias that the filter has found, m/s².
+    `lean`: rise of the axis by the gyroscopes, less that of the filter's attitude, rad; `slope`: true slope of the
+    road along the axis, rad; `attitude`: the slope estimated by the filter, rad; `found`: the filter's correction
+    of the velocity, m/s, by which its σ falls to `uncertain`, m/s; `known`: the bias estimated by the filter, m/s².
     """
     random, check, times = np.random.default_rng(1), AccelerationDrift(G), []
     along = 1.0 if direction == 0 else 1j
@@ -54,11 +54,13 @@ def run(
 
 @pytest.mark.parametrize("direction", [0, 1])
 @pytest.mark.parametrize("rate", [0.5, -0.5])
-def test_drift_is_found_and_the_bias_then_follows_it(rate: float, direction: int) -> None:
+def test_a_drifting_bias_is_detected_and_its_variance_raised_while_it_drifts(
+    rate: float, direction: int
+) -> None:
     times = run(bias=lambda t: max(t - 8.0, 0.0) * rate, direction=direction)
     first, variance = times[0]
     assert 9.0 < first < 10.0
-    assert 0.2 < math.sqrt(variance) < 1.0  # a mean of what it has drifted by
+    assert 0.2 < math.sqrt(variance) < 1.0  # about the mean of the drift
     assert times[-1][0] > 12.0
 
 
@@ -76,12 +78,12 @@ def test_drift_is_found_and_the_bias_then_follows_it(rate: float, direction: int
         ("gaps", {"bias": lambda t: 0.3, "silent": lambda t: t % 1.0 < 0.2}),
     ],
 )
-def test_other_differences_are_no_drift(what: str, given) -> None:
+def test_other_differences_are_not_taken_for_drift(what: str, given) -> None:
     assert run(**given) == [], what
 
 
-def test_drift_is_found_though_the_filter_explains_half_of_it() -> None:
-    """By a slope that gyroscopes do not show: they add up to an attitude that is lower by as much."""
+def test_drift_is_detected_even_if_the_filter_explains_half_of_it_by_a_slope() -> None:
+    """The gyroscopes do not show that slope: the attitude from them is lower by as much."""
 
     def drift(t: float) -> float:
         return 0.5 * max(t - 8.0, 0.0)
@@ -93,8 +95,8 @@ def test_drift_is_found_though_the_filter_explains_half_of_it() -> None:
     assert 9.0 < times[0][0] < 10.5
 
 
-def test_a_filter_that_takes_a_hill_for_a_bias_is_not_wrong_about_the_sensor() -> None:
-    """Gyroscopes show the hill, the filter does not: then its attitude is wrong, and no accelerometer."""
+def test_a_hill_that_the_filter_misses_is_not_taken_for_drift() -> None:
+    """Gyroscopes show the hill, the filter does not: its attitude is wrong, not the accelerometer."""
 
     def hill(t: float) -> float:
         return 0.06 / (1.0 + math.exp(-2.0 * (t - 8.0)))

@@ -1,4 +1,4 @@
-"""The heading of a car before the filter runs, from what receiver and accelerometers measure of one motion."""
+"""The heading before the filter is initialised, from the velocity of a receiver and the accelerometers."""
 
 import cmath
 import math
@@ -20,9 +20,9 @@ def observe(
     gap: float = 0.0,
     spin: float = 0.0,
 ) -> float:
-    """A car on a circle that points `sideslip` to the right of where it goes, and spins by `spin` rad/s².
+    """Feed a car on a circle that points `sideslip` (rad) to the left of its course, and spins by `spin` (rad/s²).
 
-    Plane kinematics in complex numbers, ahead + i left. Returns its yaw at the last fix.
+    Plane kinematics in complex numbers, ahead + i left. Returns the yaw at the last fix.
     """
     rng = np.random.default_rng(4)
     antenna, imu = complex(*ANTENNA[:2]), complex(*IMU[:2])
@@ -46,19 +46,19 @@ def observe(
 
 @pytest.mark.parametrize("spin", [0.0, -1.5])
 @pytest.mark.parametrize("sideslip", [0.0, 0.3, -0.5])
-def test_a_skidding_car_is_found_to_point_where_it_does(sideslip: float, spin: float) -> None:
+def test_the_heading_of_a_skidding_car_is_found(sideslip: float, spin: float) -> None:
     found = AccelerationHeading()
     yaw = observe(found, -sideslip, 0.5, spin=spin)
     alignment = found.find(IMU)
     assert alignment is not None
     assert math.remainder(alignment.yaw - yaw, 2 * math.pi) == pytest.approx(0.0, abs=0.02)
-    # Of the origin, not of the antenna.
+    # Velocity of the vehicle origin, not of the antenna.
     drifted = sideslip - 0.5 * spin * 0.5**2
     assert math.atan2(alignment.left, alignment.ahead) == pytest.approx(drifted, abs=0.02)
     assert math.hypot(alignment.ahead, alignment.left) == pytest.approx(SPEED, abs=0.01)
 
 
-def test_noise_of_the_receiver_is_within_its_sigma() -> None:
+def test_the_error_by_receiver_noise_is_within_two_sigma() -> None:
     found = AccelerationHeading()
     yaw = observe(found, 0.2, 0.5, noise=0.05)
     alignment = found.find(IMU)
@@ -67,7 +67,7 @@ def test_noise_of_the_receiver_is_within_its_sigma() -> None:
     assert alignment.sigma < 0.2
 
 
-def test_too_short_a_time_a_gap_or_hardly_any_acceleration_give_nothing() -> None:
+def test_no_heading_by_too_short_a_time_with_a_gap_or_with_little_acceleration() -> None:
     short, gap, straight = AccelerationHeading(), AccelerationHeading(), AccelerationHeading()
     observe(short, 0.2, 0.2)
     assert short.find(IMU) is None

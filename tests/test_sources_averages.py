@@ -1,4 +1,4 @@
-"""Averages of measurements, and what is kept of them until an interval ends."""
+"""Averages of measurements over an interval, and limits of the memory for it."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.checks.averages import _MOST, Averager
 
 
-def test_means_are_those_of_the_interval():
+def test_a_mean_covers_the_samples_of_one_interval():
     averager = Averager()
     for k in range(60):
         done = averager.take(Measurement("can", k * 10_000_000, k * 10_000_000, {"vehicle.speed": float(k)}))
@@ -18,7 +18,7 @@ def test_means_are_those_of_the_interval():
     assert done.means["vehicle.speed"] == pytest.approx(24.5)
 
 
-def test_a_log_with_one_time_for_all_of_it_fills_no_memory():
+def test_memory_is_limited_if_all_measurements_of_a_log_have_the_same_time():
     averager, count = Averager(), 2 * _MOST
     for k in range(count):
         averager.take(Measurement("can", 0, 0, {"vehicle.speed": float(k < _MOST)}))
@@ -27,7 +27,7 @@ def test_a_log_with_one_time_for_all_of_it_fills_no_memory():
     assert done.means["vehicle.speed"] == 1.0
 
 
-def test_plans_are_made_once_and_those_of_endless_combinations_are_not_kept():
+def test_plans_are_made_once_and_the_number_of_kept_plans_is_limited():
     made = []
     plans = ByChannels(lambda channels: made.append(channels) or len(made))
     assert plans["a", "b"] == plans["a", "b"] == 1

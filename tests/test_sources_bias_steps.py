@@ -1,4 +1,4 @@
-"""Steps of an IMU's biases are found and subtracted; what a car, a road or another fault does is none."""
+"""Steps of IMU biases are detected and subtracted; motion, shocks and other faults are not taken for steps."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def step(by: float, begins: float = BEGINS, ends: float = ENDS) -> Signal:
 
 
 class Run:
-    """What was made of samples of an IMU in a slalom, with more on some channels."""
+    """Results of the check on IMU samples in a slalom; `more`: signals added to channels."""
 
     def __init__(
         self,
@@ -77,44 +77,44 @@ class Run:
 @pytest.mark.parametrize(
     ("channel", "by"), [("ay", 2.0), ("ax", -1.5), ("az", 3.0), ("wz", 0.1), ("wx", -0.2)]
 )
-def test_a_step_is_found_within_50_ms_and_subtracted_to_a_tenth(channel, by):
+def test_a_step_is_found_within_50_ms_and_90_percent_of_it_subtracted(channel, by):
     run = Run({channel: step(by)})
     assert BEGINS < run.found_at() < BEGINS + 0.05
     assert abs(run.mean_error(channel, BEGINS + 0.1, ENDS)) < 0.1 * abs(by)
-    # None of its wrong samples has been used meanwhile.
+    # No wrong sample has been used before that.
     assert max(abs(e) for t, e in run.errors[channel] if BEGINS <= t < ENDS) < 0.5 * abs(by)
     assert run.sigmas[0] == (f"imu.{channel}", pytest.approx(0.05 * abs(by), rel=0.2))
 
 
 @pytest.mark.parametrize(("channel", "by"), [("ax", 1.5), ("ax", -3.0), ("ay", 1.0)])
-def test_tyres_that_slide_from_ice_to_snow_step_no_bias(channel, by):
-    """An axle that spins at the edge of the ice pushes the car by as much more from one sample to the next."""
+def test_a_step_of_the_acceleration_while_tyres_slide_is_not_a_bias_step(channel, by):
+    """An axle that spins off the edge of ice onto snow changes the acceleration from one sample to the next."""
     run = Run({channel: step(by)}, has_slid=True)
     assert run.found_at() == math.inf
     assert run.mean_error(channel, BEGINS + 0.1, ENDS) == pytest.approx(by, rel=0.1)
 
 
-def test_a_gyroscope_steps_beside_wheels_that_slide_as_well():
+def test_a_step_of_a_gyroscope_is_found_while_tyres_slide():
     assert Run({"wz": step(0.1)}, has_slid=True).found_at() < BEGINS + 0.05
 
 
-def test_it_is_found_at_100_samples_per_second_as_well():
+def test_a_step_is_found_at_100_samples_per_second():
     assert BEGINS < Run({"ay": step(2.5)}, rate=100.0).found_at() < BEGINS + 0.15
 
 
-def test_when_it_is_taken_back_nothing_is_subtracted_any_more():
+def test_nothing_is_subtracted_after_the_bias_has_stepped_back():
     run = Run({"ay": step(2.0)})
     assert next(present for t, present in run.present if t > ENDS + 0.05) == ()
     assert abs(run.mean_error("ay", ENDS + 0.1, 8.0)) < 0.01
 
 
-def test_after_a_gap_the_bias_may_be_any_of_both():
+def test_after_a_gap_the_step_is_not_subtracted_and_sigma_is_its_size():
     run = Run({"ay": step(2.0, ends=4.5)}, gap=(4.0, 5.0))
     assert next(present for t, present in run.present if t > 5.0) == ()
     assert run.sigmas[-1] == ("imu.ay", pytest.approx(2.0, abs=0.3))
 
 
-def test_a_step_back_from_a_drift_is_handed_over_and_is_no_other_step():
+def test_a_step_that_ends_a_drift_is_handed_over_and_not_subtracted():
     random, check = np.random.default_rng(5), BiasSteps(Imu())
     handed_over, left_out = [], 0
     for k in range(1500):
@@ -137,18 +137,18 @@ def test_a_step_back_from_a_drift_is_handed_over_and_is_no_other_step():
 
 
 def shock(t: float) -> float:
-    """A kerb: 20 m/s² that ring at 15 Hz for a tenth of a second."""
+    """A kerb: 4 m/s² that ring at 15 Hz for a tenth of a second."""
     since = t - BEGINS
     return 4.0 * math.exp(-since / 0.03) * math.cos(2 * math.pi * 15.0 * since) if since >= 0.0 else 0.0
 
 
 def braking(t: float) -> float:
-    """Of 1.3 g, as fast as brakes can."""
+    """Braking with 1.3 g, built up as fast as brakes can."""
     return -12.75 * min(max((t - BEGINS) / 0.09, 0.0), 1.0)
 
 
 def swerving(t: float) -> float:
-    """The driver turns the wheels at once, which moves the car sideways at once."""
+    """A step of the lateral acceleration that the steering explains."""
     return 1.6 if t >= BEGINS else 0.0
 
 
@@ -159,17 +159,17 @@ def swerving(t: float) -> float:
         ({"ay": shock}, {}),
         ({"ay": lambda t: 3.0 if abs(t - BEGINS) < 0.003 else 0.0}, {}),
         ({"ax": braking}, {}),
-        # What shows in two axes at once is a shock, or another fault.
+        # A step in two axes at once is a shock or another fault.
         ({"ay": step(2.0), "az": step(2.0)}, {}),
         ({"ay": swerving}, {"steering": lambda t: slalom(t) + 3.0 * min(max(t - BEGINS, 0.0), 0.1)}),
-        # On a rough road such a step is nothing.
+        # On a rough road, the noise is too large for such a step to be found.
         ({"ay": step(2.0)}, {"noise": 10.0}),
-        # Another sign.
+        # The sign becomes wrong.
         ({"wz": lambda t: -2.0 * slalom(t) if t >= BEGINS else 0.0}, {}),
     ],
     ids=["nothing", "kerb", "outlier", "braking", "two axes", "swerving", "rough road", "sign"],
 )
-def test_what_a_car_or_a_road_does_is_no_step(more, of):
+def test_motion_shocks_and_other_faults_are_not_bias_steps(more, of):
     run = Run(more, **of)
     assert run.found_at() == math.inf
     assert run.sigmas == []
@@ -179,8 +179,8 @@ def test_in_a_slalom_no_sample_is_left_out():
     assert Run({}).left_out == 0
 
 
-def test_vibration_that_happens_to_be_quiet_before_a_change_is_no_step():
-    """Samples of a racing car's IMU beside its motor: ten lie on a line, and those after them do not."""
+def test_vibration_that_is_quiet_before_a_change_is_not_a_bias_step():
+    """Samples of an IMU beside the engine of a racing car: ten lie on a line, and the next ten do not."""
     before = -9.96, -10.23, -10.36, -10.34, -10.62, -10.38, -10.91, -10.75, -10.9, -11.32
     after = -9.98, -10.28, -10.88, -10.87, -10.92, -10.02, -10.67, -10.82, -11.36, -11.81
     check = BiasSteps(Imu())

@@ -1,4 +1,4 @@
-"""Optical sensors of the velocity over ground, anywhere in the car."""
+"""Optical sensors of the velocity over ground, mounted anywhere in the car."""
 
 import dataclasses
 from functools import lru_cache
@@ -26,14 +26,14 @@ def wrong_tyres() -> Drive:
 
 
 def sideslip_error(run: Run) -> float:
-    """rad, while the car moves."""
+    """RMS error while the car moves, rad."""
     drive = wrong_tyres()
     moving = (drive.truth(run.t, "vx") > 3.0) & (run.t < SECONDS * SECOND)
     return rms(run.error(drive, "sideslip")[moving])
 
 
 @pytest.mark.parametrize("seed", [41, pytest.param(42, marks=pytest.mark.slow)])
-def test_it_gives_the_sideslip_of_a_car_with_wrong_tyres(seed):
+def test_an_optical_sensor_gives_the_sideslip_of_a_car_with_wrong_tyre_parameters(seed):
     errors = {}
     for optical in (OPTICAL, None):
         given = wrong_tyres().measurements(seed, gnss=None, velocity=optical)
@@ -47,23 +47,23 @@ def test_it_gives_the_sideslip_of_a_car_with_wrong_tyres(seed):
     assert np.degrees(errors[True]) < 0.1
 
 
-def test_it_is_enough_to_start_and_to_know_the_speed():
+def test_an_optical_sensor_is_enough_to_initialise_and_to_estimate_the_speed():
     given = without(wrong_tyres().measurements(41, gnss=None, velocity=OPTICAL), "vehicle", "wheel")
     run = Run(equipped(velocity=MOUNTED), steps(given))
     assert np.degrees(sideslip_error(run)) < 0.1
     inside = run.t < SECONDS * SECOND
-    # Its scale, known to 0.5 %, is all that the speed depends on.
+    # The speed depends only on the scale of the sensor, known to 0.5 %.
     assert np.abs(run.error(wrong_tyres(), "vx")[inside]).max() < 0.15
 
 
-def test_a_single_component_serves_as_well():
+def test_the_lateral_component_alone_gives_the_sideslip():
     given = wrong_tyres().measurements(41, gnss="conventional", velocity=OPTICAL)
     run = Run(equipped(velocity=MOUNTED), steps(without(given, "velocity.x")))
     assert {len(i.value) for i in run.of("velocity")} == {1}
     assert np.degrees(sideslip_error(run)) < 0.1
 
 
-def test_a_small_error_of_its_angle_is_found_and_a_large_one_is_refused():
+def test_a_small_error_of_the_mounting_angle_is_estimated_and_a_large_one_distrusted():
     given = wrong_tyres().measurements(41, gnss="conventional", velocity=OPTICAL)
     for degrees, most in ((3.0, 0.3), (30.0, 0.3)):
         mounted = dataclasses.replace(MOUNTED, angle=MOUNTED.angle + np.radians(degrees))
@@ -77,8 +77,8 @@ def test_a_small_error_of_its_angle_is_found_and_a_large_one_is_refused():
             assert [f.source for f in run.estimator.condition.faults] == ["velocity"]
 
 
-def test_a_late_one_is_found_to_be_late_and_leads_the_place_along_the_track_nowhere():
-    """30 ms, and nothing else measures the speed."""
+def test_the_latency_of_an_optical_sensor_is_estimated_without_an_error_along_the_track():
+    """The sensor is 30 ms late, and nothing else measures the speed."""
     late = 30_000_000
     given = without(
         wrong_tyres().measurements(41, gnss="rtk", velocity=OPTICAL),

@@ -1,4 +1,4 @@
-"""Speeds in coarse steps."""
+"""Speeds in coarse steps, such as whole km/h."""
 
 from types import SimpleNamespace
 
@@ -19,23 +19,23 @@ NOISE = 0.03**2
 
 
 def weigh(readings, apart: float = 0.0) -> np.ndarray:
-    """Variances, of a noise of 0.03 m/s, beside estimates that are `apart` m/s off."""
+    """Variances of readings with a noise of 0.03 m/s; `apart`: estimate less reading, m/s."""
     found = CoarseSpeed()
     return np.array([found.find_variance(float(v), NOISE, float(v) + apart) for v in readings])
 
 
-def test_a_run_of_equal_coarse_readings_counts_less_than_twice():
+def test_a_run_of_equal_coarse_readings_counts_as_less_than_two_readings():
     given = np.round(np.arange(0.0, 20.0, 0.02) / KMH) * KMH
     assert np.sum(1.0 / weigh(given)[500:]) < 2.0 / (KMH**2 / 12.0) * (10.0 / KMH)
 
 
-def test_that_of_a_car_that_stands_goes_on_counting():
+def test_the_variance_of_repeated_zeros_of_a_standing_car_is_limited():
     given = [*np.round(np.arange(5.0, 0.0, -0.02) / KMH) * KMH, *np.zeros(500)]
     assert weigh(given)[-1] == pytest.approx(100.0 * (NOISE + KMH**2 / 12.0))
 
 
-def test_readings_that_the_estimate_has_left_count_each():
-    """Rounding does not explain it: 0.4 m/s are more than a step, 0.2 m/s are not."""
+def test_repeated_readings_count_fully_if_the_estimate_is_off_by_more_than_a_step():
+    """A difference of 0.4 m/s is more than a step of 1 km/h, one of 0.2 m/s is not."""
     given = [*np.round(np.arange(5.0, 0.0, -0.02) / KMH) * KMH, *np.zeros(50)]
     assert weigh(given, apart=0.4)[-1] == pytest.approx(NOISE + KMH**2 / 12.0)
     assert weigh(given, apart=0.2)[-1] > 50.0 * KMH**2 / 12.0 * 0.9
@@ -58,15 +58,15 @@ def test_a_run_of_negative_readings_counts_like_one_of_positive_ones(sense):
 
 
 @pytest.mark.parametrize("step", [0.0, 0.01, 0.1 * KMH])
-def test_fine_readings_are_as_good_as_they_are_given(step):
+def test_fine_readings_keep_the_variance_of_their_noise(step):
     given = 10.0 + np.cumsum(0.03 * np.random.default_rng(5).standard_normal(500))
     if step:
         given = np.round(given / step) * step
     assert (weigh(given) == NOISE).all()
 
 
-def test_whole_kilometres_per_hour_do_not_lead_the_place_astray(backing):  # noqa: F811
-    """Without wheels, which would show how a car that hardly moves does so."""
+def test_errors_stay_within_four_sigma_with_speeds_in_whole_km_h(backing):  # noqa: F811
+    """Without wheel sensors, which would show slow motion precisely."""
     given = [
         Measurement(
             m.source,

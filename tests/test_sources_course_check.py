@@ -1,4 +1,4 @@
-"""Courses that turn the other way than the car are found, and only these."""
+"""Courses that are counted counter-clockwise are detected; sound ones are never suspected."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def drive(
     turned: Callable[[np.ndarray], np.ndarray],
     speed: float = 10.0,
 ) -> list[Measurement]:
-    """Half a minute. `direction` of motion, clockwise from north, and heading from there, to the left, over time."""
+    """Half a minute. By time: `direction`, course clockwise from north; `turned`, heading to the left of it; rad."""
     t, random = np.arange(30 * RATE) / RATE, np.random.default_rng(3)
     course = direction(t)
     heading = turned(t) - course
@@ -48,7 +48,7 @@ def drive(
 
 
 def weaving(t: np.ndarray) -> np.ndarray:
-    """To the left and to the right by 28°."""
+    """A course that changes by 28° to both sides."""
     return 1.1 + 0.5 * np.sin(0.8 * t)
 
 
@@ -57,12 +57,12 @@ def circling(t: np.ndarray) -> np.ndarray:
 
 
 def along(t: np.ndarray) -> np.ndarray:
-    """Of a car that moves ahead without sideslip."""
+    """The heading relative to the course of a car that drives forwards without sideslip."""
     return np.zeros_like(t)
 
 
 def counted_from(origin: float, measurements: list[Measurement]) -> list[Measurement]:
-    """With courses that are counted counter-clockwise from there."""
+    """The same with courses that are counted counter-clockwise from `origin`."""
     return [
         Measurement(
             m.source,
@@ -83,7 +83,7 @@ def check(car: DaemonConfiguration, measurements: list[Measurement]) -> UnitChec
 
 @pytest.mark.parametrize("direction", [weaving, circling])
 @pytest.mark.parametrize(("origin", "name"), [(EAST, "east"), (NORTH, "north")])
-def test_another_sense_is_certain_after_some_turning(
+def test_counter_clockwise_courses_are_certain_after_some_turning(
     car: DaemonConfiguration, direction: Callable[[np.ndarray], np.ndarray], origin: float, name: str
 ) -> None:
     found = check(car, counted_from(origin, drive(direction, along)))
@@ -91,21 +91,21 @@ def test_another_sense_is_certain_after_some_turning(
     assert f"counted counter-clockwise from {name}:" in found.find()["gnss.course"]
 
 
-def test_of_a_straight_road_it_is_not(car: DaemonConfiguration) -> None:
+def test_counter_clockwise_courses_are_not_certain_on_a_straight_road(car: DaemonConfiguration) -> None:
     found = check(car, counted_from(EAST, drive(lambda t: 2.0 + 0.0 * t, along)))
     assert not found.wrong
     assert "positions move in other directions" in found.find()["gnss.course"]
 
 
-def test_what_was_found_in_turns_stays_on_the_straight_behind_them(car: DaemonConfiguration) -> None:
-    """There both senses may give the same course."""
+def test_a_result_found_in_turns_is_kept_on_the_straight_after_them(car: DaemonConfiguration) -> None:
+    """On that straight, both senses give the same course."""
     found = check(
         car, counted_from(EAST, drive(lambda t: 0.25 * math.pi + 0.3 * np.minimum(t - 8.0, 0.0), along))
     )
     assert found.wrong == {"gnss.course"}
 
 
-def test_courses_that_are_put_right_are_used_again(car: DaemonConfiguration) -> None:
+def test_courses_are_used_again_once_they_are_counted_clockwise(car: DaemonConfiguration) -> None:
     sound = drive(weaving, along)
     found = check(car, [*counted_from(EAST, sound[: 12 * RATE]), *sound[12 * RATE :]])
     assert not found.wrong
@@ -123,7 +123,7 @@ SLIDES: dict[str, tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray
 
 @pytest.mark.parametrize("name", SLIDES)
 def test_a_sound_receiver_is_never_suspected(car: DaemonConfiguration, name: str) -> None:
-    """Courses are those of the positions, wherever the car points and turns."""
+    """The courses agree with the positions, whatever the heading and the yaw rate."""
     direction, turned = SLIDES[name]
     found = check(car, drive(direction, turned))
     assert not found.wrong
@@ -131,10 +131,10 @@ def test_a_sound_receiver_is_never_suspected(car: DaemonConfiguration, name: str
 
 
 @pytest.mark.parametrize("direction", [weaving, circling])
-def test_exchanged_latitude_and_longitude_are_no_fault_of_the_courses(
+def test_exchanged_latitude_and_longitude_are_not_taken_for_wrong_courses(
     car: DaemonConfiguration, direction: Callable[[np.ndarray], np.ndarray]
 ) -> None:
-    """They are the same to the positions; the gyroscope shows which of both it is."""
+    """Compared with positions, both faults look the same; the gyroscope shows which one it is."""
     sound = drive(direction, along)
     swapped = [
         Measurement(
@@ -148,7 +148,7 @@ def test_exchanged_latitude_and_longitude_are_no_fault_of_the_courses(
     assert not check(car, swapped).wrong
 
 
-def test_a_gyroscope_of_the_other_sign_is_no_fault_of_the_courses(car: DaemonConfiguration) -> None:
+def test_a_gyroscope_of_the_wrong_sign_is_not_taken_for_wrong_courses(car: DaemonConfiguration) -> None:
     sound = drive(weaving, along)
     turned = [
         Measurement(m.source, m.t, m.arrival, m.values | {"imu.wz": -m.values["imu.wz"]}) for m in sound

@@ -1,4 +1,4 @@
-"""A gyroscope's bias that jumps is found beside the course; what is usual of a car and its latencies is not."""
+"""Jumps of the gyroscope's bias are detected by the course; sideslip, skids and latencies are not jumps."""
 
 import math
 
@@ -27,10 +27,10 @@ def run(
     slide=lambda t: 0.0,
     slides=lambda t: False,
 ):
-    """Times (s) at which a jump was found on winding roads, where sideslip follows the yaw rate.
+    """Times (s) at which a jump was found on a winding road, where the sideslip is in proportion to the yaw rate.
 
-    `known`: bias that the filter knows, rad/s; `slip` of the rear tyres per lateral acceleration, rad per m/s²;
-    `slide`: sideslip beside that, rad.
+    `known`: bias that the filter knows, rad/s; `slip`: slip angle of the rear tyres per lateral acceleration, rad
+    per m/s²; `slide`: additional sideslip, rad; `slides`: whether tyres are known to slide.
     """
     random, check, found, yaw = (
         np.random.default_rng(1),
@@ -68,21 +68,21 @@ def run(
 
 @pytest.mark.parametrize("late", [-0.1, 0.0, 0.1])
 @pytest.mark.parametrize("scale", [0.99, 1.01])
-def test_lasting_errors_of_scale_and_latency_are_no_jumps(late, scale):
+def test_constant_errors_of_scale_and_latency_are_not_jumps(late, scale):
     assert run(scale=scale, late=late) == []
 
 
-def test_a_lane_change_on_a_motorway_is_no_jump():
-    """At 50 m/s rear tyres slip more than the rear axle swings: by 0.25 s times the yaw rate, beside 0.1 s late."""
+def test_a_lane_change_on_a_motorway_is_not_a_jump():
+    """At 50 m/s slip of the rear tyres gives a sideslip of −0.25 s times the yaw rate. Courses are 0.1 s late."""
     assert run(speed=50.0, amplitude=0.15, slip=0.0055, late=0.1) == []
 
 
-def test_a_car_that_slides_back_after_a_fast_bend_is_no_jump():
-    """A bend with 12 m/s²; 0.2 rad of slide, which is over 0.1 s after the bend is slower than 8 m/s²."""
+def test_the_end_of_a_slide_after_a_fast_bend_is_not_a_jump():
+    """Bends of 12 m/s² with 0.2 rad of slide, which ends 0.1 s after the lateral acceleration is below 8 m/s²."""
     period = 1 / 0.35
 
     def slide(t: float) -> float:
-        """Beyond 8 m/s² from 0.116 to 0.384 of each half period on, with the sign of the bend."""
+        """With the sign of the bend. 8 m/s² are exceeded from 0.116 to 0.384 periods after a change of the sign."""
         half, within = divmod(t, period / 2)
         begun = min(max((within - 0.116 * period) / 0.1, 0.0), 1.0)
         over = min(max((within - 0.384 * period) / 0.1, 0.0), 1.0)
@@ -91,8 +91,8 @@ def test_a_car_that_slides_back_after_a_fast_bend_is_no_jump():
     assert run(amplitude=0.8, slide=slide, late=0.08) == []
 
 
-def test_a_car_that_swings_on_snow_is_no_jump():
-    """By 0.15 rad within a second and back, with hardly any lateral acceleration."""
+def test_a_swing_on_snow_is_not_a_jump_if_tyres_are_known_to_slide():
+    """By 0.15 rad to both sides, with hardly any lateral acceleration."""
 
     def swing(t: float) -> float:
         return 0.15 * math.sin(2.0 * t) if t > 10.0 else 0.0
@@ -102,12 +102,12 @@ def test_a_car_that_swings_on_snow_is_no_jump():
     assert run(**gentle, slides=lambda t: t > 9.9) == []
 
 
-def test_after_a_slide_a_jump_is_found_again():
+def test_a_jump_after_a_slide_is_found():
     found = run(lambda t: 0.1 if t > 15.0 else 0.0, slides=lambda t: 5.0 < t < 12.0)
     assert 15.0 < found[0] < 16.5
 
 
-def test_a_bias_that_lasts_is_none_either():
+def test_a_constant_bias_that_the_filter_knows_is_not_a_jump():
     assert run(lambda t: 0.01, known=0.01) == []
 
 
@@ -118,15 +118,15 @@ def test_a_jump_is_found_within_a_second_and_a_half(rate, noise):
 
 
 @pytest.mark.parametrize(("drift", "within"), [(0.2, 1.0), (0.05, 1.7), (0.02, 2.5)])
-def test_a_bias_that_drifts_is_found_by_what_it_has_turned(drift, within):
-    """0.03 rad take 0.5, 1.1 and 1.7 s; each angle counts once."""
+def test_a_drifting_bias_is_found_by_the_angle_it_adds(drift, within):
+    """The drifts add an angle of 0.03 rad in 0.5, 1.1 and 1.7 s. An angle counts only once."""
     found = run(lambda t: drift * max(t - 10.0, 0.0), seconds=10.0 + within)
     assert found
     assert min(found) > 10.3
     assert len(found) < 3
 
 
-def test_a_bias_that_is_not_well_known_yet_is_no_jump():
+def test_a_bias_with_a_large_sigma_is_not_a_jump():
     check = CourseConsistency(prototype().sensors.imu, None)
     check.set_bias((0.0, 0.0, 0.0), 0.01)
     for k in range(600):
@@ -138,19 +138,19 @@ def test_a_bias_that_is_not_well_known_yet_is_no_jump():
         assert check.agrees
 
 
-def test_a_gyroscope_that_is_silent_has_not_jumped():
-    """The course goes on turning meanwhile."""
+def test_a_gap_of_the_gyroscope_is_not_a_jump():
+    """The course turns further during the gap."""
     assert run(silent=lambda t: 10.0 < t < 16.0) == []
     assert run(silent=lambda t: t > 10.0 and round(t * 100) % 100 > 5) == []
 
 
-def test_noise_of_a_conventional_receiver_is_no_jump():
-    """0.1 m/s at a speed at which that is a degree."""
+def test_noise_of_a_conventional_receiver_is_not_a_jump():
+    """0.1 m/s of noise, which is about one degree at 6.2 m/s."""
     assert run(rate=10.0, noise=0.1 / 6.2, speed=6.2, amplitude=0.0, seconds=150.0) == []
 
 
 def test_a_course_without_speed_is_not_compared() -> None:
-    """As where the filter is lost in a bend, and begins anew."""
+    """As when the filter restarts in a bend."""
     check = CourseConsistency(prototype().sensors.imu, None)
     for k in range(100):
         at = 10_000_000 * k
@@ -161,7 +161,7 @@ def test_a_course_without_speed_is_not_compared() -> None:
 
 
 def drive_hard(excess: float) -> list[float]:
-    """Times of jumps at 15 m/s in a bend of 7 m/s², with a bias of 0.1 rad/s; other sensors show an excess, rad/s."""
+    """Times of jumps in a bend of 7 m/s², with a bias of 0.1 rad/s; `excess`: gyroscope less other sensors, rad/s."""
     check, found, rate = CourseConsistency(prototype().sensors.imu, None), [], 7.0 / SPEED
     for k in range(400):
         t, at = 0.01 * k, 10_000_000 * k
@@ -176,7 +176,7 @@ def drive_hard(excess: float) -> list[float]:
     return found
 
 
-def test_a_bias_in_a_hard_bend_is_no_skid_where_the_wheels_show_it_too():
-    """8.5 m/s² by such a gyroscope."""
+def test_a_bias_in_a_hard_bend_is_found_if_other_sensors_show_it_too():
+    """By the gyroscope alone the lateral acceleration is 8.5 m/s², at which the car may skid."""
     assert drive_hard(excess=0.0) == []
     assert drive_hard(excess=0.1)[0] < 1.0

@@ -1,4 +1,4 @@
-"""Wheels that read zero until they turn fast enough: how fast they may turn then is what they have shown."""
+"""Wheel speeds that read zero below a least rate, their dead band, which is found from their readings."""
 
 from collections.abc import Iterable
 
@@ -17,13 +17,13 @@ LEAST = 0.9 / 0.3
 """rad/s"""
 
 
-def test_before_a_wheel_has_turned_zero_may_be_as_fast_as_such_sensors_leave_out():
+def test_before_a_wheel_has_turned_the_largest_dead_band_is_assumed():
     band = DeadBand()
     assert band.take(0.0) > LEAST**2
     assert band.least > LEAST
 
 
-def test_the_least_rate_that_has_been_read_is_the_band():
+def test_the_dead_band_is_the_least_rate_read():
     band = DeadBand()
     for rate in (0.0, LEAST, 20.0):
         band.take(rate)
@@ -31,7 +31,7 @@ def test_the_least_rate_that_has_been_read_is_the_band():
     assert band.take(0.0) > LEAST**2
 
 
-def test_a_wheel_that_turns_from_the_first_reading_on_has_shown_nothing():
+def test_a_wheel_that_turns_at_first_shows_its_dead_band_only_when_it_turns_again():
     band = DeadBand()
     band.take(20.0)
     assert band.take(0.0) == 0.0
@@ -39,7 +39,7 @@ def test_a_wheel_that_turns_from_the_first_reading_on_has_shown_nothing():
     assert band.take(0.0) > LEAST**2
 
 
-def test_a_sensor_that_reads_small_rates_has_no_band():
+def test_a_sensor_that_reads_small_rates_has_no_dead_band():
     band = DeadBand()
     for rate in (0.0, 0.02, 3.0, 0.0):
         band.take(rate)
@@ -48,7 +48,7 @@ def test_a_sensor_that_reads_small_rates_has_no_band():
 
 @pytest.fixture(scope="module")
 def jam() -> Drive:
-    """The car pulls off and is braked to a stop, again and again."""
+    """The car pulls off and brakes to a stop, five times."""
     torque, brake = [(0.0, 0.0)], [(0.0, 0.0)]
     for k in range(5):
         t = 1.0 + 6.0 * k
@@ -58,7 +58,7 @@ def jam() -> Drive:
 
 
 def spoil(drive: Drive, measurements: Iterable[Measurement]) -> list[Measurement]:
-    """With rates of wheels, zero below the least one, in place of their angles."""
+    """Replace wheel angles by wheel speeds that read zero below `LEAST`."""
 
     def change(m: Measurement) -> Measurement:
         if "wheel.fl.angle" not in m.values:
@@ -73,18 +73,18 @@ def with_wheel_speeds() -> Configuration:
     return with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds())
 
 
-def test_a_car_in_a_jam_is_followed_as_it_pulls_off(jam):
-    """Without the band, wheels hold the estimate back at each start, and then contradict it: 1.3 m/s off."""
+def test_the_speed_of_a_car_in_a_traffic_jam_is_followed_as_it_pulls_off(jam):
+    """Without the dead band, readings of zero hold the speed at zero at each start: errors of up to 1.3 m/s."""
     given = spoil(jam, only(jam.measurements(gnss="conventional"), "imu.", "gnss.", "steer.", "wheel."))
     run = Run(with_wheel_speeds(), steps(given))
-    later = run.t > 2 * SECOND  # the first start as well
+    later = run.t > 2 * SECOND  # includes the first start
     assert run.estimator.status()["restarts"] == 0
     assert rms(run.error(jam, "vx")[later]) < 0.25
     assert np.abs(run.error(jam, "vx")[later]).max() < 0.6
 
 
-def test_after_a_reset_a_band_is_not_known(jam):
-    """Nor anything else of the drive before: the same drive again gives the same bytes."""
+def test_a_reset_forgets_the_dead_bands(jam):
+    """A reset forgets everything of the drive before: the same drive gives the same bytes again."""
     measured = only(jam.begin(10.0).measurements(), "imu.", "steer.", "wheel.", "vehicle.")
     given, estimator = steps(spoil(jam, measured)), Estimator(with_wheel_speeds())
     first = Run(with_wheel_speeds(), given, estimator=estimator)
@@ -93,8 +93,8 @@ def test_after_a_reset_a_band_is_not_known(jam):
     assert again.values.tobytes() == first.values.tobytes()
 
 
-def test_a_car_that_waits_for_its_first_start_stands_and_then_is_followed():
-    """Zeros alone would leave a speed of 0.1 m/s open for as long as it waits."""
+def test_the_speed_is_zero_before_the_first_start_and_then_followed():
+    """Readings of zero alone would allow a speed of 0.1 m/s until the car starts."""
     wait = 20.0
     torque = [(0.0, 0.0), (wait, 0.0), (wait + 0.3, 350.0)]
     brake = [(0.0, 20e5), (wait - 1.0, 20e5), (wait - 0.7, 0.0)]

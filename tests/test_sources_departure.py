@@ -1,4 +1,4 @@
-"""Whether a car that seems to stand may have pulled off: what accelerometers show beside what they always do."""
+"""Whether a car that seems to stand may have pulled off, by the change of its longitudinal acceleration."""
 
 import numpy as np
 import pytest
@@ -21,25 +21,25 @@ def follow(ahead, seconds: float = 40.0, noise: float = 0.02) -> tuple[np.ndarra
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.8])
-def test_a_car_that_has_stood_for_long_enough_stands(slope):
+def test_a_departure_is_ruled_out_after_ten_seconds_at_rest(slope):
     t, possible = follow(lambda t: slope)
     assert possible[t < 10.0].all()
     assert not possible[t > 10.5].any()
 
 
 @pytest.mark.parametrize(("pull", "within"), [(2.0, 0.1), (0.5, 0.2), (0.15, 0.7)])
-def test_one_that_pulls_off_is_seen_before_it_is_fast(pull, within):
+def test_a_departure_is_noticed_before_the_car_is_fast(pull, within):
     t, possible = follow(lambda t: pull if t > STANDS else 0.0)
     assert not possible[(t > 11.0) & (t < STANDS)].any()
     assert possible[(t > STANDS + within) & (t < STANDS + 10.0)].all()
 
 
-def test_one_that_has_pulled_off_may_go_on_at_a_steady_speed():
+def test_after_pulling_off_a_car_may_go_on_at_a_steady_speed():
     t, possible = follow(lambda t: 1.0 if STANDS < t < STANDS + 0.5 else 0.0)
     assert possible[(t > STANDS + 0.2) & (t < STANDS + 9.0)].all()
 
 
-def test_without_accelerometers_and_after_a_gap_nothing_is_known():
+def test_a_departure_is_possible_without_accelerometers_and_after_a_gap():
     assert Departure().is_possible(100.0)
     departure = Departure()
     for k in range(1000):

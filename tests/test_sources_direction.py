@@ -1,4 +1,4 @@
-"""The direction of speeds without sign, beside one that the estimate has with an error of its own."""
+"""The direction of travel for speeds without sign, by the sign of the estimated speed and its uncertainty."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ SPEED, ASTRAY = "vehicle.speed", 0.2
 
 
 def resolve(estimate: float, sigma: float, reading: float, noise: float, radius: float = 1.0):
-    """Value and variance for a reading, of σ `noise`, beside an estimate of the speed."""
+    """Value and variance that the filter is given for a reading of σ `noise`, with its estimate of the speed."""
     pose = np.zeros(AHEAD + 1)
     pose[AHEAD] = estimate
     filter = SimpleNamespace(pose=pose, get_variance=lambda group, element: sigma**2)
@@ -30,8 +30,8 @@ def update(estimate: float, sigma: float, value: float, variance: float) -> tupl
 @pytest.mark.parametrize(
     ("estimate", "sigma", "reading"), [(0.25, 0.8, 0.6), (-0.1, 1.5, 0.9), (0.5, 0.5, 0.6)]
 )
-def test_both_directions_count_by_what_they_make_likely(estimate, sigma, reading):
-    """Against the sum of both peaks: what may be astray makes only their weights more alike."""
+def test_both_directions_are_weighted_by_their_likelihood(estimate, sigma, reading):
+    """Compared with the sum of both peaks. The additional error `ASTRAY` only makes their weights more alike."""
     noise = 0.1
     v = np.linspace(-6.0, 6.0, 40001)
 
@@ -48,22 +48,22 @@ def test_both_directions_count_by_what_they_make_likely(estimate, sigma, reading
     assert found == pytest.approx((mean, spread), rel=1e-3)
 
 
-def test_a_car_that_pulls_off_is_not_stopped_by_readings_that_may_be_either():
-    """Taken as zero with the reading for its σ, 25 of them would have made it stand, and be sure of that."""
+def test_readings_of_either_direction_do_not_stop_a_car_that_pulls_off():
+    """Before, such a reading was zero with the reading as σ: 25 of them made the filter certain of standstill."""
     assert np.isinf(resolve(0.05, 0.3, 0.8, 0.1)[1])
     assert np.isinf(resolve(-0.05, 0.3, 0.8, 0.1)[1])
 
 
 @pytest.mark.parametrize("sense", [1.0, -1.0])
 @pytest.mark.parametrize("radius", [1.0, 0.3])
-def test_one_that_shows_which_way_it_goes_is_followed(sense, radius):
+def test_a_reading_gets_the_sign_of_a_certain_estimate(sense, radius):
     value, variance = resolve(1.0 * sense, 0.15, 1.1 / radius, 0.1 / radius, radius)
     assert value * radius == pytest.approx(1.1 * sense, abs=0.01)
     assert variance * radius**2 == pytest.approx(0.01, rel=0.05)
 
 
-def test_what_hardly_tells_anything_is_no_measurement_that_its_gate_rejects():
-    """Beside an estimate of 0.522 ± 0.735 m/s a reading of 1.48 m/s was one of 103 ± 8.5 m/s: of 12 σ."""
+def test_readings_with_hardly_any_information_are_not_rejected_by_the_gate():
+    """Before, a reading of 1.48 m/s with an estimate of 0.522 ± 0.735 m/s became 103 ± 8.5 m/s, 12 σ off."""
     random, found = np.random.default_rng(1), []
     for estimate, sigma, reading in zip(
         random.normal(0.0, 0.8, 20_000),

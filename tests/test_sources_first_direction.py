@@ -1,4 +1,4 @@
-"""Which way a car goes that moves for the first time: beside an estimate that goes the other way."""
+"""The direction of a car's first motion, with an estimate of the opposite direction."""
 
 import numpy as np
 import pytest
@@ -26,14 +26,14 @@ class Updates:
 @pytest.mark.parametrize(
     ("estimated", "sigma", "active", "expected"),
     [
-        (-0.7, 0.28, ("gnss.speed", "imu.accel"), 2.0),  # noise, or an IMU askew
+        (-0.7, 0.28, ("gnss.speed", "imu.accel"), 2.0),  # by noise, or an IMU mounted askew
         (0.1, 0.28, ("gnss.speed", "imu.accel"), 2.0),
-        (-2.0, 0.1, ("gnss.speed", "imu.accel"), -2.0),  # it backs out, and knows that
-        (-2.0, 0.1, ("gnss.position", "gnss.speed"), 2.0),  # speeds without a sign alone have made it sure
+        (-2.0, 0.1, ("gnss.speed", "imu.accel"), -2.0),  # backs out, and is certain of it
+        (-2.0, 0.1, ("gnss.position", "gnss.speed"), 2.0),  # certain only by speeds without a sign
         (1.9, 0.1, ("gnss.speed",), 1.9),
     ],
 )
-def test_it_goes_ahead_unless_the_estimate_is_sure_of_the_contrary(estimated, sigma, active, expected):
+def test_a_car_goes_ahead_unless_the_estimate_is_certain_of_the_opposite(estimated, sigma, active, expected):
     f = new_filter()
     place(f, np.zeros(3), 0.4, estimated)
     turn_left(f, 2, 0.0)
@@ -50,8 +50,8 @@ def test_it_goes_ahead_unless_the_estimate_is_sure_of_the_contrary(estimated, si
 
 
 @pytest.mark.parametrize("estimated", [-2.0, -0.3])
-def test_what_the_same_step_has_found_counts_once(estimated):
-    """A speed that comes before the course, in a message of its own."""
+def test_a_pending_correction_of_the_same_step_is_not_added_to_the_set_speed(estimated):
+    """The correction is by a speed that came before the course, in a separate message."""
     f = new_filter()
     place(f, np.zeros(3), 0.4, estimated)
     turn_left(f, 2, 0.0)

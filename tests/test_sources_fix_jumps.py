@@ -1,4 +1,4 @@
-"""Fixes that go another way than the car."""
+"""Fixes that move otherwise than the car."""
 
 import cmath
 import math
@@ -22,12 +22,11 @@ def play(
     strays=lambda t: 0.0,
     followed: list[complex] | None = None,
 ):
-    """Times (s) at which a receiver is in doubt that drives a circle; `error(t)`: of its fixes to the east, m.
+    """Times (s) at which a receiver is in doubt on a circle.
 
-    `sigma`: of fixes, m, a number or by time.
-
-    The estimate is at the true place, or at that of `late` s ago, `strays(t)` m to the east of it. The gate accepts
-    what is within 10 σ. `followed`: takes what is found at the end of a doubt.
+    `error(t)`: error of its fixes to the east, m; `sigma`: of fixes, m, a number or a function of time. The
+    estimate is `strays(t)` m to the east of the true place of `late` s ago. The gate accepts fixes within 10 σ.
+    `followed`: list to which the result at the end of a doubt is added.
     """
     random, jumps, doubtful = np.random.default_rng(3), FixJumps(), []
     radius = speed / turn
@@ -54,7 +53,7 @@ def test_a_healthy_receiver_is_not_in_doubt(rate, sigma):
 
 
 @pytest.mark.parametrize("error", [0.0, 1.5])
-def test_nor_is_one_that_becomes_precise_and_is_so_no_more(error):
+def test_a_receiver_that_is_precise_for_a_while_is_not_in_doubt(error):
     def is_fixed(t: float) -> bool:
         return 15.0 < t < 30.0
 
@@ -64,8 +63,8 @@ def test_nor_is_one_that_becomes_precise_and_is_so_no_more(error):
     assert play(10.0, sigma, lambda t: 0.0 if is_fixed(t) else error, 45.0) == []
 
 
-def test_fixes_that_become_precise_are_not_held_against_vague_ones_that_were_off():
-    """As of a receiver behind a tunnel: it claims 0.5 m and is 3.3 m off, which the estimate has followed."""
+def test_precise_fixes_after_vague_wrong_ones_are_doubted_for_a_short_time_only():
+    """As after a tunnel: the receiver claims 0.5 m of σ and is 3.3 m off, and the estimate has followed it."""
 
     def is_vague(t: float) -> bool:
         return t < 10.0
@@ -77,8 +76,8 @@ def test_fixes_that_become_precise_are_not_held_against_vague_ones_that_were_off
     assert max(doubtful, default=0.0) < 22.0
 
 
-def test_a_drift_is_not_over_as_long_as_a_good_part_of_it_is_left():
-    """Of 4 m that reflected signals make, at 1 m of σ: the estimate would follow them from there."""
+def test_a_drift_is_doubted_while_a_good_part_of_it_is_left():
+    """Reflected signals cause 4 m at 1 m of σ. Otherwise the estimate would follow the rest of the drift."""
 
     def error(t: float) -> float:
         return 4.0 * min(max(t - 10.0, 0.0) / 4.0, 1.0) - 0.1 * min(max(t - 20.0, 0.0), 14.0)
@@ -88,7 +87,7 @@ def test_a_drift_is_not_over_as_long_as_a_good_part_of_it_is_left():
 
 
 @pytest.mark.parametrize("late", [-0.1, 0.1])
-def test_nor_is_one_whose_times_are_wrong(late):
+def test_a_receiver_with_wrong_times_is_not_in_doubt(late):
     assert play(50.0, 0.02, lambda t: 0.0, 30.0, late=late) == []
 
 
@@ -99,26 +98,26 @@ def test_a_jump_is_doubted_at_once_until_the_receiver_is_back(rate, sigma):
     assert doubtful[-1] < 6.0 + 2.5
 
 
-def test_a_slow_drift_is_doubted_beside_the_velocity():
+def test_a_slow_drift_is_found_by_the_velocity():
     doubtful = play(50.0, 0.02, lambda t: 0.5 * max(t - 3.0, 0.0))
     assert 3.2 < doubtful[0] < 4.2
 
 
 @pytest.mark.parametrize("drift", [0.3, 0.5, 2.0])
 def test_a_drift_is_doubted_before_half_a_second_of_rejections(drift):
-    """Rejected from 0.2 m on; the policy moves the estimate after 25 of them."""
+    """Fixes are rejected from 0.2 m on. After 25 rejections, the policy would reset the estimate to them."""
     doubtful = play(50.0, 0.02, lambda t: drift * max(t - 3.0, 0.0))
     assert doubtful[0] < 3.0 + 0.2 / drift + 0.5
 
 
 @pytest.mark.parametrize("late", [0.0, 0.1])
 @pytest.mark.parametrize("drift", [0.3, 2.0])
-def test_an_estimate_that_strays_from_fixes_and_velocity_does_not_make_them_doubtful(drift, late):
+def test_a_drift_of_the_estimate_does_not_put_the_receiver_in_doubt(drift, late):
     assert play(50.0, 0.02, lambda t: 0.0, late=late, strays=lambda t: drift * max(t - 3.0, 0.0)) == []
 
 
-def test_at_the_end_of_a_doubt_it_is_known_how_far_the_estimate_has_followed():
-    """It follows the first 0.15 m of a drift that ends after three seconds."""
+def test_the_end_of_a_doubt_tells_how_far_the_estimate_has_followed():
+    """The estimate follows the first 0.15 m of a drift that ends after three seconds."""
     followed = []
     moved = lambda t: 0.5 * max(t - 3.0, 0.0) if t < 6.0 else 0.0  # noqa: E731
     play(50.0, 0.02, moved, 12.0, strays=lambda t: min(moved(t), 0.15), followed=followed)
@@ -126,8 +125,8 @@ def test_at_the_end_of_a_doubt_it_is_known_how_far_the_estimate_has_followed():
     assert followed[0] == pytest.approx(0.15, abs=0.1)
 
 
-def test_after_an_outage_the_estimate_is_not_held_where_it_is():
-    """0.5 m off, and still so after the receiver is back."""
+def test_fixes_after_an_outage_are_not_doubted():
+    """They are 0.5 m away from the estimate, and stay there."""
     random, jumps = np.random.default_rng(3), FixJumps()
     for k in [*range(500), *range(2000, 2100)]:
         apart = 0.02 * random.standard_normal(2) + (0.5 if k >= 2000 else 0.0, 0.0)
@@ -138,8 +137,8 @@ def test_after_an_outage_the_estimate_is_not_held_where_it_is():
 
 
 @pytest.mark.parametrize("back", [23.0, 200.0])
-def test_one_that_has_drifted_is_doubted_until_it_is_back_for_a_minute_at_most(back):
-    """It drifts for 10 s, to 5 m."""
+def test_a_receiver_that_has_drifted_is_doubted_until_it_is_back_or_for_a_minute(back):
+    """The receiver drifts for 10 s, to 5 m."""
     drifted = lambda t: 0.5 * min(max(t - 3.0, 0.0), 10.0) if t < back else 0.0  # noqa: E731
     doubtful = play(50.0, 0.02, drifted, 80.0)
     assert doubtful[0] < 4.2
@@ -148,9 +147,9 @@ def test_one_that_has_drifted_is_doubted_until_it_is_back_for_a_minute_at_most(b
 
 
 @pytest.mark.parametrize("drift", [0.5, 1.0])
-def test_a_receiver_without_a_carrier_drifts_by_less_than_single_fixes_show(drift):
-    """White noise of 0.5 m: 3 and 6 m within 6 s."""
-    # With a fix per second only the larger one shows.
+def test_a_drift_of_a_receiver_without_carrier_phase_is_found_within_its_noise(drift):
+    """White noise of 0.5 m, and a drift of 3 or 6 m within 6 s."""
+    # With one fix per second, only the larger drift is found.
     once = play(1.0, 0.5, lambda t: drift * min(max(t - 12.0, 0.0), 6.0), 30.0)
     assert bool(once) == (drift > 0.5)
     slowly = lambda t: drift * min(max(t - 12.0, 0.0), 6.0) if t < 30.0 else 0.0  # noqa: E731
@@ -161,14 +160,14 @@ def test_a_receiver_without_a_carrier_drifts_by_less_than_single_fixes_show(drif
 
 
 @pytest.mark.parametrize("rate", [1.0, 4.0])
-def test_a_slow_receiver_in_a_bend_does_not_drift(rate):
-    """Its velocity turns by 29° and 7° between two fixes."""
+def test_a_receiver_with_few_fixes_per_second_is_not_in_doubt_in_a_bend(rate):
+    """The velocity turns by 29° and 7° between two fixes."""
     assert play(rate, 0.02, lambda t: 0.0, 60.0, speed=20.0, turn=0.5) == []
 
 
 @pytest.mark.parametrize("seed", [3, 5, 6, 15, 17, 18])
-def test_bends_that_begin_between_two_fixes_are_no_drift(seed):
-    """At any speed, a turning rate of up to 0.6 rad/s that changes all 1.5 s, with a fix per second."""
+def test_bends_that_begin_between_two_fixes_are_not_drift(seed):
+    """Random speed, random yaw rates of up to 0.6 rad/s at intervals of 1.5 s, and one fix per second."""
     random, jumps = np.random.default_rng(seed), FixJumps()
     times, fine = np.arange(0.0, 31.0, 1.5), 0.01
     rates, speed = random.uniform(-0.6, 0.6, len(times)), random.uniform(8.0, 16.0)
@@ -182,14 +181,14 @@ def test_bends_that_begin_between_two_fixes_are_no_drift(seed):
         place += cmath.rect(speed, heading) * fine
 
 
-def test_a_receiver_that_stays_is_in_doubt_for_ten_seconds():
+def test_a_receiver_that_stays_where_it_jumped_is_in_doubt_for_ten_seconds():
     doubtful = play(10.0, 0.02, lambda t: 100.0 if t >= 3.0 else 0.0, 20.0)
     assert doubtful[-1] == pytest.approx(13.0, abs=0.2)
 
 
 @pytest.mark.parametrize(("expected", "is_doubted"), [(0.09, True), (2.0, False)])
-def test_a_fix_after_a_pause_is_doubted_beside_an_estimate_that_is_certain(expected, is_doubted):
-    """8 s at 15 m/s without fixes, then one 5 m off: the estimate may be so wrong only where it says so."""
+def test_a_fix_after_a_pause_is_doubted_if_the_estimate_is_certain(expected, is_doubted):
+    """A fix 5 m off, after 8 s at 15 m/s without one, is doubted only if the filter expects a much smaller error."""
     jumps = FixJumps()
     for k in range(200):
         t = 0.02 * k
@@ -201,7 +200,7 @@ def test_a_fix_after_a_pause_is_doubted_beside_an_estimate_that_is_certain(expec
     assert jumps.is_in_doubt(round(t * SECOND)) == is_doubted
 
 
-def test_while_a_receiver_is_in_doubt_the_place_is_too():
+def test_while_a_receiver_is_in_doubt_the_position_is_less_certain():
     jumps = FixJumps()
     doubts = []
     for k in range(1000):
@@ -211,6 +210,6 @@ def test_while_a_receiver_is_in_doubt_the_place_is_too():
         jumps.take(round(t * SECOND), PlacedFix(15.0 * t + apart, apart, 0.02, 15.0, 15.0 + 0j), not off)
         doubts.append(jumps.calc_doubt(round(t * SECOND)))
     assert set(doubts[:400]) == {0.0}
-    # A share of the distance, but not of one that no car can be off by.
+    # A share of the distance, but at most of 5 m: beyond it, the receiver itself has jumped.
     assert 1.0 < min(doubts[410:550]) <= max(doubts[410:550]) < 2.0
     assert max(doubts[560:]) == 0.0

@@ -1,4 +1,4 @@
-"""Both hypotheses about the time of fixes: against integrals on a grid, whole covariances, and chance."""
+"""Both hypotheses about the latency of fixes, compared with integrals on a grid, full updates and random draws."""
 
 import math
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ def normal(x: np.ndarray, mean: float, sigma: float) -> np.ndarray:
 
 
 def find(shown: float, error: float, doubt: float) -> Latency:
-    """What a filter with the prior alone finds of measurements with that error, but for the doubt."""
+    """The latency that a filter finds by the Gaussian prior and measurements with that error, without the doubt."""
     variance = 1.0 / (1.0 / error**2 + 1.0 / SIGMA**2)
     return Latency(shown * variance / error**2, variance)
 
@@ -30,9 +30,9 @@ def find(shown: float, error: float, doubt: float) -> Latency:
 @pytest.mark.parametrize("shown", [0.0, 0.001, -0.004, 0.012, -0.03])
 @pytest.mark.parametrize("earliest", [-math.inf, 0.0, -0.006, 0.002])
 def test_mean_and_variance_are_those_of_the_mixture(shown, error, doubt, earliest):
-    """Under the hypothesis of a wrong latency, the estimate is the filter's: which knows of no further error.
+    """Under the hypothesis of a wrong latency, the estimate is the filter's, which does not have further errors.
 
-    Wrong ones that are impossible count as right.
+    Latencies before `earliest` are impossible: their share of the prior counts as right.
     """
     tau = np.linspace(-0.2, 0.2, 2_000_001)
     possible = tau >= earliest
@@ -61,8 +61,8 @@ def test_mean_and_variance_are_those_of_the_mixture(shown, error, doubt, earlies
     assert weighed.variance == pytest.approx(variance, rel=1e-3)
 
 
-def test_four_of_five_latencies_that_are_right_make_it_consistent():
-    """Latencies drawn as assumed, found with the errors of a car that is not its model."""
+def test_the_mixture_is_consistent_if_four_of_five_latencies_are_right():
+    """Latencies are drawn from the assumed prior, and found with additional errors of the model."""
     rng = np.random.default_rng(5)
     count, error = 20_000, 0.0017
     right = rng.random(count) < SHARE
@@ -72,7 +72,7 @@ def test_four_of_five_latencies_that_are_right_make_it_consistent():
     weighed = [weigh(one, SIGMA, 0.0) for one in found]
     squares = (np.array([w.mean for w in weighed]) - latencies) ** 2
 
-    # Those that are wrong have the σ of the filter, which knows the error of measurements alone.
+    # Wrong ones have the σ of the filter, which has the error of measurements only.
     assert np.mean(squares[right]) < np.mean(
         [w.variance for w, is_right in zip(weighed, right, strict=True) if is_right]
     )
@@ -86,17 +86,17 @@ def test_wrong_latencies_of_any_size_stay_as_found():
 
 
 @pytest.mark.parametrize(("found", "sigma"), [(-0.01, 0.008), (-0.02, 0.0066), (-0.022, 0.0035)])
-def test_fixes_that_would_be_of_the_future_are_of_their_time(found, sigma):
+def test_latencies_that_would_put_fixes_into_the_future_are_taken_as_zero(found, sigma):
     mean, variance = weigh(Latency(found, sigma**2), SIGMA, 0.0, 0.0)
     assert abs(mean) < 0.002
     assert math.sqrt(variance) < 0.0015
-    # What is possible, as of a configured latency of 80 ms, stays as found.
+    # With a configured latency of 80 ms, such a change is possible and stays as found.
     assert weigh(Latency(-0.02, 1e-6), SIGMA, 0.0, -0.08) == pytest.approx((-0.02, 1e-6))
 
 
 @dataclass
 class Table:
-    """Error states x, y, the latency, the heading, and velocities, at these places."""
+    """Indices of the error states x, y, latency, heading and velocities."""
 
     places: dict = field(
         default_factory=lambda: {"x": 0, "y": 1, "latency": 2, "yaw": 3, "ahead": 4, "left": 5}
@@ -138,10 +138,11 @@ def read(values: np.ndarray, prefix: str = "") -> np.ndarray:
     return values[[ESTIMATE_INDEX[f"{prefix}{name}"] for name in READ]]
 
 
-def test_an_estimate_is_that_of_an_update_with_the_latency():
-    """As if the latency's marginal had been replaced, which leaves what the others are given a latency.
+def test_the_estimate_changes_as_by_an_update_of_the_latency():
+    """The latency's marginal is replaced; the distribution of the other states given the latency stays the same.
 
-    Yaw follows by the share of noise, the velocity to the left as likely as it is one of tyres or noise.
+    Yaw follows by the share that noise has in the variance, the velocity to the left by the probability that the
+    change is due to tyres or noise.
     """
     by_latency, error = np.array([18.0, 9.0, 1.0, -0.4, 2.0, 3.0]), 0.0019
     rest = np.diag([1e-4, 3e-4, 0.0, 1e-5, 1e-4, 2e-4])
@@ -172,8 +173,8 @@ def test_an_estimate_is_that_of_an_update_with_the_latency():
 
 
 @pytest.mark.parametrize(("latency", "is_late"), [(-0.003, False), (-0.02, True)])
-def test_sideslip_is_that_of_the_filter_where_the_whole_estimate_is_late(latency, is_late):
-    """Fixes that would be of the future, by as much as tyres make, and by as much as samples of an IMU are late."""
+def test_sideslip_stays_that_of_the_filter_if_the_whole_estimate_is_late(latency, is_late):
+    """Fixes would be from the future: by 3 ms, as errors of tyres cause, and by 20 ms, as late IMU samples cause."""
     by_latency, error = np.array([0.0, 0.0, 1.0, -0.4, 2.0, 9.0]), 0.002
     covariance = np.outer(by_latency, by_latency) * error**2 + np.diag([1e-4, 1e-4, 0.0, 1e-5, 1e-4, 1e-4])
     values, correlation = make_estimate(covariance)
@@ -187,8 +188,8 @@ def test_sideslip_is_that_of_the_filter_where_the_whole_estimate_is_late(latency
     assert values[ESTIMATE_INDEX["vx"]] - SPEED == pytest.approx(-2.0 * latency, rel=0.2)
 
 
-def test_sigma_of_a_point_keeps_what_the_heading_adds():
-    """As if the latency's marginal had been replaced, of the position of a point 1.5 m to the left."""
+def test_sigma_of_a_point_keeps_the_part_due_to_the_heading():
+    """The latency's marginal is replaced, for the position of a point 1.5 m to the left."""
     by_latency, error, arm = np.array([18.0, 9.0, 1.0, 0.0, 0.0, 0.0]), 0.0012, (0.0, 1.5, 0.0)
     covariance = np.outer(by_latency, by_latency) * error**2 + np.diag([1e-6, 1e-6, 0.0, 1e-4, 1e-4, 1e-4])
     to_point = np.eye(2, 6)
@@ -209,8 +210,8 @@ def test_sigma_of_a_point_keeps_what_the_heading_adds():
     assert new == pytest.approx(after[0, 1] / np.prod(found))
 
 
-def test_an_update_since_the_look_leaves_the_same_share_of_sigma():
-    """Until the next look, which is 20 ms away: other sensors go on making the estimate more certain."""
+def test_sigma_is_reduced_by_the_same_share_until_the_next_look():
+    """Until the next look, 20 ms later, other sensors make the estimate more certain."""
     by_latency, error = np.array([18.0, 9.0, 1.0, 0.0, 0.0, 0.0]), 0.005
     covariance = np.outer(by_latency, by_latency) * error**2 + np.diag([1e-4, 1e-4, 0.0, 1e-5, 1e-4, 1e-4])
     fix_time = FixTime(Filter(covariance, 0.0002), GNSS.latency, 0.0, SIGMA)
@@ -225,7 +226,7 @@ def test_an_update_since_the_look_leaves_the_same_share_of_sigma():
     assert 0.0 < shares[0][0] < 0.9
 
 
-def test_sideslip_of_a_car_that_goes_backwards_stays_within_a_turn():
+def test_sideslip_of_a_car_that_goes_backwards_is_wrapped():
     by_latency = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 3.0])
     covariance = np.outer(by_latency, by_latency) * 0.0019**2 + np.diag([1e-4, 1e-4, 0.0, 1e-5, 1e-4, 1e-4])
     values, correlation = make_estimate(covariance)
@@ -255,8 +256,8 @@ def test_a_car_that_stands_has_the_sideslip_of_the_filter():
 
 
 @pytest.mark.parametrize("variance", [0.0, SIGMA**2])
-def test_estimates_without_information_on_the_latency_stay(variance):
-    """Of a latency that is known, and of one that nothing has been measured of."""
+def test_estimates_without_information_on_the_latency_do_not_change(variance):
+    """The latency is known exactly, or still has the variance of its prior."""
     covariance = np.diag([1e-4, 1e-4, variance, 1e-6, 1e-4, 1e-4])
     values, correlation = make_estimate(covariance)
     before = values.copy()

@@ -1,4 +1,4 @@
-"""The heading by fixes beside dead reckoning, against a way whose direction is known."""
+"""The heading from fixes and dead reckoning, compared with the true one."""
 
 import cmath
 import math
@@ -14,7 +14,7 @@ TURNED = 2.3
 
 
 def find(speed, yaw_rate, sigma=0.0, seconds=20.0, scale=1.0, seed=0):
-    """Of a car that moves with these functions of time: its first heading and when, s."""
+    """First heading with its σ, and when it was found (s); `speed` and `yaw_rate` are functions of time."""
     random, heading = np.random.default_rng(seed), HeadingByFixes()
     place, yaw, fine = 5.0 + 3.0j, 0.4, 1000
     for k in range(round(seconds * fine)):
@@ -39,21 +39,21 @@ def find(speed, yaw_rate, sigma=0.0, seconds=20.0, scale=1.0, seed=0):
         (lambda t: max(1.0 - 0.5 * t, -1.5), lambda t: 0.2),  # it reverses after 2 s
     ],
 )
-def test_it_is_that_of_the_way(speed, yaw_rate):
+def test_the_heading_is_found_on_straights_in_bends_and_in_reverse(speed, yaw_rate):
     found, _ = find(speed, yaw_rate)
     assert found[0] == pytest.approx(TURNED, abs=0.01)
 
 
 @pytest.mark.parametrize(("speed", "within"), [(0.45, 3.0), (1.5, 2.4), (15.0, 0.6)])
-def test_a_car_that_pulls_off_slowly_is_not_waited_for(speed, within):
-    """After ten seconds at rest: at walking pace a metre is enough after 2.5 s, a faster car has gone three."""
+def test_the_heading_is_found_soon_after_the_car_has_pulled_off(speed, within):
+    """After ten seconds at rest: at walking pace one metre is enough after 2.5 s, else three metres are needed."""
     found, t = find(lambda t: speed if t > 10.0 else 0.0, lambda t: 0.0, sigma=0.01)
     assert found[0] == pytest.approx(TURNED, abs=0.1)
     assert t - 10.0 <= within
     assert speed * (t - 10.0) > (1.0 if speed < 1.0 else 2.9)
 
 
-def test_its_sigma_is_that_of_its_errors():
+def test_sigma_of_the_heading_matches_its_errors():
     ratios = []
     for seed in range(200):
         (angle, sigma), _ = find(lambda t: 1.5, lambda t: 0.1, sigma=0.3, seed=seed)
@@ -62,18 +62,18 @@ def test_its_sigma_is_that_of_its_errors():
     assert abs(np.mean(ratios)) < 0.25
 
 
-def test_noise_of_a_parked_car_is_no_way():
+def test_noise_of_the_fixes_of_a_parked_car_gives_no_heading():
     found, _ = find(lambda t: 0.0, lambda t: 0.0, sigma=1.0, seconds=300.0)
     assert found is None
 
 
-def test_a_car_that_does_not_go_as_fixes_do_has_none():
-    """Wheels that spin, or a receiver that is led elsewhere."""
+def test_no_heading_is_found_if_dead_reckoning_contradicts_the_fixes():
+    """As with wheels that spin, or a spoofed receiver."""
     found, _ = find(lambda t: 1.5, lambda t: 0.0, scale=2.0)
     assert found is None
 
 
-def test_farther_fixes_are_awaited_where_they_are_noisier():
+def test_noisier_fixes_need_a_longer_way():
     (_, fine), soon = find(lambda t: 1.5, lambda t: 0.0, sigma=0.01)
     (_, rough), late = find(lambda t: 1.5, lambda t: 0.0, sigma=1.0)
     assert late > 2.0 * soon

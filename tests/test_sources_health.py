@@ -10,7 +10,7 @@ SECOND = 1_000_000_000
 
 
 ALL = [True]
-"""Rejected: the only component."""
+"""Whether components are rejected: the only one is."""
 
 
 def test_limits_are_squares_of_standard_deviations():
@@ -43,7 +43,7 @@ def test_persistent_failures_in_a_row_make_the_policy_apply(policy):
     health = Health(Gate(persistent=3, policy=policy))
     health.accept()
     assert [health.fail(ALL, accepted=False), health.fail(ALL, accepted=False)] == [False, False]
-    health.accept()  # one good one, and counting begins anew
+    health.accept()  # restarts the count
     wanted = []
     for _ in range(6):
         wanted.append(health.fail(ALL, accepted=False))
@@ -56,7 +56,7 @@ def test_persistent_failures_in_a_row_make_the_policy_apply(policy):
     assert (status["fused"], status["rejected"], status["reasons"]) == (2, 8, {"gate": 8})
 
 
-def test_a_rejection_is_counted_with_its_reason_and_is_no_gate_failure():
+def test_a_rejection_is_counted_with_its_reason_and_is_not_a_gate_failure():
     health = Health(Gate(persistent=1, policy="reset"))
     health.accept()
     for reason in ("too old", "no fix", "too old"):
@@ -71,7 +71,7 @@ def test_a_rejection_is_counted_with_its_reason_and_is_no_gate_failure():
     }
 
 
-def test_silence_ends_a_row_of_failures():
+def test_a_time_out_restarts_the_count_of_failures():
     health = Health(Gate(persistent=3, timeout=1.0, policy="reset"))
     health.note_arrival(0)
     assert [health.fail(ALL, accepted=False), health.fail(ALL, accepted=False)] == [False, False]
@@ -84,7 +84,7 @@ def test_silence_ends_a_row_of_failures():
     ] == [False, False, True]
 
 
-def test_a_component_that_keeps_failing_makes_the_policy_apply_though_others_are_fused():
+def test_a_component_that_keeps_failing_makes_the_policy_apply_even_if_others_are_fused():
     health = Health(Gate(persistent=3, policy="reset"))
     one, other = [True, False, False], [False, True, False]
     # Rejections of different components are not in a row.
@@ -101,7 +101,7 @@ def test_a_component_that_keeps_failing_makes_the_policy_apply_though_others_are
     assert health.failures == 0
 
 
-def test_other_limits_keep_what_was_counted():
+def test_a_new_gate_keeps_the_counts():
     health = Health(Gate(weigh_beyond=3.0, timeout=1.0))
     health.note_arrival(0)
     health.accept()
@@ -129,14 +129,14 @@ def test_a_sensor_slower_than_its_time_out_is_not_lost_between_its_measurements(
 def test_pauses_are_not_taken_as_the_interval_of_a_sensor():
     health = Health(Gate(timeout=1.0))
     t = 0
-    for pause in (1, 40, 1, 1, 30):  # of tenths of a second
+    for pause in (1, 40, 1, 1, 30):  # tenths of a second
         t += pause * SECOND // 10
         health.note_arrival(t)
     assert health.check_timeout(t + 1) == t + SECOND
 
 
 @pytest.mark.parametrize("is_over", [lambda h: h.check_timeout(60 * SECOND), Health.forget_contradictions])
-def test_an_outlier_before_a_silence_or_a_restart_is_no_contradiction_that_lasts(is_over):
+def test_a_time_out_or_a_restart_ends_a_contradiction(is_over):
     health = Health(Gate(), over_ground=True)
     for t, agrees in ((0, True), (SECOND, False), (2 * SECOND, False)):
         health.note_arrival(t)

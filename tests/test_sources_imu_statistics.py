@@ -1,4 +1,4 @@
-"""An IMU's sample as one compiled call: it does what its parts do one after the other."""
+"""A sample of the IMU processed in one compiled call gives the same results as its parts one after the other."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from vehicled.symbolic.past_moments import Chain
 
 
 def spiked(m: Measurement) -> Measurement:
-    """An axis that is far out every tenth of a second, in turns."""
+    """Add an outlier every tenth of a second, on one of three axes in turn."""
     tenth, rest = divmod(m.t, SECOND // 10)
     channel, size = (("imu.wz", 0.3), ("imu.ay", 8.0), ("imu.wx", 5.0))[tenth % 3]
     if channel not in m.values or rest >= SECOND // 250:
@@ -20,7 +20,7 @@ def spiked(m: Measurement) -> Measurement:
 
 
 def without_an_axis(m: Measurement) -> Measurement:
-    """Every second sample lacks an accelerometer."""
+    """Remove an accelerometer from every second sample."""
     if "imu.az" not in m.values or m.t // (SECOND // 250) % 2:
         return m
     return Measurement(m.source, m.t, m.arrival, {c: v for c, v in m.values.items() if c != "imu.az"})
@@ -58,12 +58,12 @@ def test_one_call_gives_the_same_bytes_as_its_parts(monkeypatch, change):
 
 
 def fields_of(innovation) -> list:
-    """Its fields, NaN as a text."""
+    """Fields of an innovation as texts, so that NaN equals NaN."""
     return [repr(getattr(innovation, name)) for name in innovation.__struct_fields__]
 
 
-def test_late_samples_are_not_chained():
-    """Those of half of the time arrive after others of later times: all of them still correct the filter."""
+def test_samples_that_arrive_late_are_fused():
+    """Every second sample arrives after later ones."""
     given = [
         Measurement(m.source, m.t, m.arrival + 12_000_000, m.values)
         if "imu.wz" in m.values and m.t // (SECOND // 250) % 2

@@ -42,7 +42,7 @@ def forces(t: float) -> complex:
 
 
 def rises(t: float) -> complex:
-    """As the body leans outwards in bends and dives as it brakes, on a slope and a bank."""
+    """Roll outwards in bends and pitch under braking, on a slope and a bank."""
     return 0.006 * forces(t).imag * 1j + 0.004 * forces(t).real + (0.03 - 0.02j)
 
 
@@ -61,7 +61,10 @@ def drive(
     has_reference: bool = True,
     moved: list[tuple[complex, complex]] | None = None,
 ) -> float:
-    """Samples whose times are `late` (s) after those of the motion; fixes of an antenna at `arm`. Returns changes."""
+    """Feed samples with times `late` (s) after those of the motion, and fixes of an antenna at `arm`.
+
+    Returns the sum of the changes of the latency, s.
+    """
     timing.sigma, timing.antenna = 0.02, ANTENNA
     timing.is_levelled, timing.has_reference = is_levelled, lambda: has_reference
     random, changes = np.random.default_rng(seed), 0.0
@@ -89,11 +92,11 @@ def test_a_latency_is_found_wherever_the_antenna_is(late, arm):
     assert timing.state.value == timing.latency
     assert timing.state.sigma == timing.doubt < 0.006
     assert timing.has_precise_fixes
-    # 12 m/s by what such a time is known to.
+    # 12 m/s times the uncertainty of the latency.
     assert timing.find_offset(12.0) == (pytest.approx(0.08, abs=0.03) if arm == ARM else 0.0)
 
 
-def test_an_antenna_that_is_elsewhere_is_found_beside_late_samples():
+def test_a_displaced_antenna_is_found_together_with_late_samples():
     moved: list[tuple[complex, complex]] = []
     drive(ImuTiming(), 0.02, ARM - 0.4, noise=0.01, moved=moved)
     place, sigma = moved[-1]
@@ -104,8 +107,8 @@ def test_an_antenna_that_is_elsewhere_is_found_beside_late_samples():
     assert not moved
 
 
-def test_a_small_latency_is_not_taken_by_the_estimated_attitude():
-    """It is part of what the time is known to, and may be why an antenna seems to be elsewhere, if not by much."""
+def test_a_small_latency_is_not_used_with_the_estimated_attitude():
+    """It is part of the uncertainty of the time, and may explain a small displacement of the antenna."""
     timing = ImuTiming()
     assert drive(timing, 0.004, noise=0.01, is_levelled=False) == 0.0
     change, sigma = timing._explain()
@@ -113,31 +116,31 @@ def test_a_small_latency_is_not_taken_by_the_estimated_attitude():
     assert 12 * 0.004 < timing.find_offset(12.0) < 0.5
 
 
-def test_a_large_one_is_taken_there():
+def test_a_large_latency_is_used_with_the_estimated_attitude():
     timing = ImuTiming()
     drive(timing, 0.02, noise=0.01, is_levelled=False)
     assert timing.latency == pytest.approx(0.02, abs=0.003)
 
 
-def test_nothing_is_taken_beside_fixes_whose_time_the_samples_have_given():
-    """Both would follow each other."""
+def test_no_latency_is_used_if_the_time_of_fixes_depends_on_the_samples():
+    """Otherwise the latency of the fixes and that of the samples would follow each other."""
     timing = ImuTiming()
     assert drive(timing, 0.02, noise=0.01, has_reference=False) == 0.0
 
 
 @pytest.mark.parametrize("arm", [ARM, ARM - 0.4])
-def test_right_times_stay_right(arm):
+def test_times_that_are_right_are_kept(arm):
     timing = ImuTiming()
     assert drive(timing, 0.0, arm, noise=0.01) == timing.latency == pytest.approx(0.0, abs=0.002)
-    # 12 m/s by what the time is known to, unless the antenna is known to be elsewhere.
+    # 12 m/s times the uncertainty of the latency, unless the antenna is known to be displaced.
     assert timing.find_offset(12.0) == (pytest.approx(0.07, abs=0.03) if arm == ARM else 0.0)
 
 
-def test_a_right_time_is_kept_beside_noise_and_a_wrong_one_is_not():
-    """Thirty drives with such noise that windows alone scatter by milliseconds: the mean of both is used."""
+def test_with_noise_a_right_time_is_kept_and_a_wrong_one_is_found():
+    """Thirty drives with noise. Windows alone scatter by milliseconds; the mean of both hypotheses is used."""
 
     def find_errors(late: float) -> np.ndarray:
-        """(30, 2) errors of what is used, and of what windows alone find, s."""
+        """(30, 2) errors of the latency that is used, and of that by windows alone, s."""
         errors = []
         for seed in range(30):
             timing = ImuTiming()
@@ -152,8 +155,8 @@ def test_a_right_time_is_kept_beside_noise_and_a_wrong_one_is_not():
     assert used < 1.1 * alone
 
 
-def test_the_latency_of_fixes_is_subtracted_when_it_has_been_found():
-    """Fixes 50 ms late, of which the filter knows from the third window on: the samples' times are right."""
+def test_the_latency_of_fixes_is_subtracted_once_it_has_been_found():
+    """Fixes are 50 ms late, which the filter knows from 15 s on. The times of the samples are right."""
     timing = ImuTiming()
     timing.sigma, timing.antenna, timing.is_levelled, timing.has_reference = 0.02, ANTENNA, True, lambda: True
     for k in range(40 * RATE):
@@ -168,7 +171,7 @@ def test_the_latency_of_fixes_is_subtracted_when_it_has_been_found():
 
 
 def test_errors_are_as_large_as_their_standard_deviation():
-    """Thirty drives with other noise: the squares of the standardised errors have the mean 1."""
+    """In thirty drives with different noise, the mean of the squared standardised errors is close to 1."""
     squares = []
     for seed in range(30):
         timing = ImuTiming()
@@ -179,7 +182,7 @@ def test_errors_are_as_large_as_their_standard_deviation():
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.0])
-def test_without_precise_fixes_or_doubt_nothing_is_found(sigma):
+def test_without_precise_fixes_or_with_a_sigma_of_zero_no_latency_is_found(sigma):
     timing = ImuTiming()
     timing.sigma = sigma
     for k in range(30 * RATE):
@@ -189,11 +192,11 @@ def test_without_precise_fixes_or_doubt_nothing_is_found(sigma):
         if k % 25 == 0:
             timing.take_fix(t, antenna(t), 0.5 if sigma else 0.01, 0.0)
     assert (timing.state is None) == (sigma == 0.0)
-    # Four configured latencies of five are right.
+    # Four of five configured latencies are right.
     assert sigma == 0.0 or timing.state.sigma == pytest.approx(math.sqrt(0.2) * sigma, rel=0.02)
 
 
-def test_what_an_earlier_drive_has_found_is_the_beginning():
+def test_a_latency_found_on_an_earlier_drive_is_used_from_the_start():
     timing = ImuTiming()
     timing.sigma = 0.02
     timing.set(SlowState(0.018, 0.004, "s"))
@@ -210,7 +213,7 @@ def test_what_an_earlier_drive_has_found_is_the_beginning():
         assert timing.latency == 0.0
 
 
-def test_derivatives_are_those_of_the_path():
+def test_derivatives_match_differences_of_the_path():
     t = np.arange(0.0, 4.0, 1 / RATE) + 6.0
     at = np.arange(6.3, 9.9, 0.1)
 
@@ -232,7 +235,7 @@ def test_derivatives_are_those_of_the_path():
     assert own.shape == (2 * len(at), 10)
     assert shared.shape == (2 * len(at), 5)
     small = 1e-4
-    # What makes the integrated path longer leaves as much less to the residual.
+    # The residual decreases by as much as the integrated path increases.
     for column, changed in (
         (own[:, 4], compare(yaw0=yaw(6.0) + small)),
         (own[:, 5], compare(extra=small)),
@@ -248,10 +251,10 @@ def test_derivatives_are_those_of_the_path():
         assert (residual - changed[0]) / small == pytest.approx(column, rel=0.02, abs=0.02)
 
 
-def test_at_constant_speed_a_late_imu_and_an_antenna_elsewhere_that_cancel_are_not_found():
-    """A slalom in which accelerations ahead err twice in each turn, as those of a car that rolls otherwise may.
+def test_at_constant_speed_a_late_imu_is_not_told_from_a_displaced_antenna():
+    """A slalom with an error of the longitudinal acceleration at twice its frequency, as by roll of the body.
 
-    An antenna 1.3 m ahead and samples 0.1 s late at 13 m/s make nearly the path of neither.
+    At 13 m/s an antenna 1.3 m ahead and samples 0.1 s late together hardly change the path.
     """
     timing = ImuTiming()
     timing.sigma, timing.antenna, timing.is_levelled = 0.02, (ARM.real, ARM.imag, 0.0), False
@@ -275,8 +278,8 @@ def test_at_constant_speed_a_late_imu_and_an_antenna_elsewhere_that_cancel_are_n
     assert timing.find_offset(13.0) > 0.25
 
 
-def test_a_time_that_other_sensors_show_is_in_doubt_as_well():
-    """It is compared with the times of fixes, which are known no better."""
+def test_a_latency_set_by_other_sensors_is_uncertain_too():
+    """It is relative to the times of fixes, which are just as uncertain."""
     timing = ImuTiming()
     drive(timing, 0.0, noise=0.01, has_reference=False)
     assert timing.found_doubt == 0.0 < timing.doubt
@@ -285,8 +288,8 @@ def test_a_time_that_other_sensors_show_is_in_doubt_as_well():
 
 
 @pytest.mark.parametrize("arm", [ARM, ARM - 0.4])
-def test_windows_deny_a_lateness_that_only_the_filter_finds(arm):
-    """As it does beside wheels that slip otherwise than the model's."""
+def test_windows_deny_a_latency_that_only_the_filter_finds(arm):
+    """The filter finds a false latency if wheels slip otherwise than the model's."""
     right, late = ImuTiming(), ImuTiming()
     drive(right, 0.0, arm, noise=0.01, has_reference=False)
     drive(late, 0.02, arm, noise=0.01, has_reference=False)
@@ -298,7 +301,7 @@ def test_windows_deny_a_lateness_that_only_the_filter_finds(arm):
     assert not late.denies(-0.02)  # back towards the configured one
 
 
-def test_without_windows_only_a_large_lateness_is_taken_for_one():
+def test_without_windows_only_a_large_latency_is_not_denied():
     timing = ImuTiming()
     drive(timing, 0.0, seconds=3.0)
     assert timing.denies(0.01)

@@ -1,4 +1,4 @@
-"""Attitude by gyroscopes and accelerometers: against rotations and motions that are known exactly."""
+"""Attitude by gyroscopes and accelerometers, compared with rotations and motions that are known exactly."""
 
 import math
 
@@ -17,7 +17,7 @@ def calc_rises(attitude: Rotation) -> complex:
 
 
 def add_up(step: float) -> tuple[complex, complex]:
-    """After 3 s of roll, pitch and yaw: what is found, and what is true of a body that turns so from step to step."""
+    """Found and true rises after 3 s of roll, pitch and yaw rates that are constant within each step."""
     t = np.arange(0.0, 3.0, step) + step / 2
     rates = np.column_stack([0.3 * np.cos(2 * t), 0.2 * np.sin(3 * t), 0.8 + 0 * t])
     body, attitude = Rotation.from_euler("ZYX", [1.0, -0.1, 0.2]), InertialAttitude()
@@ -28,13 +28,13 @@ def add_up(step: float) -> tuple[complex, complex]:
     return attitude.rises, calc_rises(body)
 
 
-def test_rates_add_up_to_the_attitude():
+def test_integrated_rates_give_the_attitude():
     coarse, fine = (abs(found - true) for found, true in map(add_up, (0.01, 0.001)))
     assert coarse < 0.004
     assert fine == pytest.approx(0.1 * coarse, rel=0.1)
 
 
-def test_an_attitude_goes_towards_the_known_one_and_not_faster_than_said():
+def test_the_attitude_approaches_the_reference_within_the_given_rate():
     attitude, slow = InertialAttitude(), InertialAttitude()
     for _ in range(1000):
         attitude.advance(STEP, (0.0, 0.0, 0.0), 0.1 - 0.05j)
@@ -46,13 +46,13 @@ def test_an_attitude_goes_towards_the_known_one_and_not_faster_than_said():
 
 @pytest.mark.parametrize("place", [0j, 1.2 - 0.4j])
 def test_specific_force_shows_climb_and_bank_of_a_car_that_turns_and_brakes(place):
-    """On a circle that is left for another speed: forces by differentiating the way in world axes twice."""
+    """The reference force is a numerical derivative of the velocity in axes that do not turn."""
     climb, bank, turning = 0.06, -0.04, 0.5
-    up = np.array([climb, bank, math.sqrt(1 - climb**2 - bank**2)])  # of the world, in the car's axes
+    up = np.array([climb, bank, math.sqrt(1 - climb**2 - bank**2)])  # the world's vertical in the car's axes
     t, h = 2.0, 1e-4
 
     def move(t: float) -> np.ndarray:
-        """Velocity of the place in axes that do not turn, as of the car at t = 0: turning is about its z axis."""
+        """Velocity of `place` in axes that do not turn: the car's axes at t = 0. The car turns about its z axis."""
         v = np.array([15.0 - 3.0 * t, 0.3 * t]) + turning * np.array([-place.imag, place.real])
         c, s = math.cos(turning * t), math.sin(turning * t)
         return np.array([[c, -s], [s, c]]) @ v

@@ -1,4 +1,4 @@
-"""What innovations show beyond what a filter expects: on drawn innovations, and in a filter of a random walk."""
+"""Excess of innovations over the variance that a filter expects: random ones, and those of a random walk."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ class Excess(KernelRig):
 
 
 class Density(KernelRig):
-    """Likewise, of the noise of a process."""
+    """Takes innovations of one sensor, and finds the density of process noise."""
 
     def __init__(self) -> None:
         program = Program(Graph())
@@ -53,7 +53,7 @@ class Density(KernelRig):
 
 
 def follow(error: Excess, variance: float, samples: int, seed: int = 0) -> list[float]:
-    """What is added after each of so many innovations of that variance, which the filter counts."""
+    """Variances added after each of `samples` innovations of `variance`. The expected variance includes them."""
     found = []
     for innovation in np.random.default_rng(seed).normal(0.0, np.sqrt(variance), samples):
         error.take(float(innovation), EXPECTED + error.variance)
@@ -61,7 +61,7 @@ def follow(error: Excess, variance: float, samples: int, seed: int = 0) -> list[
     return found
 
 
-def test_what_is_added_makes_up_the_difference():
+def test_the_added_variance_is_the_difference_to_the_expected_one():
     found = follow(Excess(), 1.0, 20_000)
     # Averages over 250 samples of a square with σ = √2 σ²: ±6 %; of 80 of these, ±1 %.
     assert np.mean(found[1000:]) == pytest.approx(1.0 - EXPECTED, abs=0.03)
@@ -73,7 +73,7 @@ def test_nothing_is_added_where_innovations_are_as_expected_or_less():
     assert max(follow(Excess(), 0.3 * EXPECTED, 20_000)[250:]) == 0.0
 
 
-def test_it_follows_a_road_that_becomes_even_again():
+def test_the_added_variance_decreases_when_the_road_becomes_even():
     error = Excess()
     follow(error, 1.0, 2000)
     assert follow(error, EXPECTED, 1500)[-1] < 0.02
@@ -88,9 +88,9 @@ def test_one_absurd_innovation_counts_as_five_standard_deviations():
 def walk(
     density: float, least: float, samples: int = 20_000, h: float = 0.004, noisier: float = 1.0
 ) -> np.ndarray:
-    """What is added to `least` by a filter of a random walk of that density, measured with σ = 0.002.
+    """Densities added to `least` in a filter of a random walk with `density`, measured with σ = 0.002.
 
-    `noisier`: by how much more noise the sensor has than the filter expects.
+    `noisier`: noise of the sensor over that which the filter expects.
     """
     rng, process, noise = np.random.default_rng(3), Density(), 0.002**2
     steps, errors = (
@@ -109,12 +109,12 @@ def walk(
     return np.array(found[samples // 2 :])
 
 
-def test_density_of_a_process_is_found():
+def test_the_density_of_a_process_is_found():
     least, true = 4e-4, 4e-3
     assert np.mean(walk(true, least)) == pytest.approx(true - least, rel=0.15)
 
 
-def test_a_process_that_is_as_given_keeps_its_density():
+def test_hardly_anything_is_added_to_a_density_that_is_large_enough():
     assert np.mean(walk(4e-4, 4e-4)) < 0.3 * 4e-4
     assert np.mean(walk(1e-5, 4e-4)) < 0.02 * 4e-4
 
@@ -123,11 +123,11 @@ def test_noise_of_the_sensor_is_not_taken_for_that_of_the_process():
     assert np.mean(walk(4e-4, 4e-4, noisier=3.0)) < 0.05 * 4e-4
 
 
-def test_a_density_grows_to_25_times_the_given_one():
+def test_the_added_density_is_at_most_25_times_the_given_one():
     assert np.max(walk(1.0, 4e-4)) == pytest.approx(25 * 4e-4)
 
 
-def test_what_does_not_follow_changes_nothing():
+def test_an_innovation_that_does_not_directly_follow_another_changes_nothing():
     process = Density()
     for innovation in (0.01, 0.01, 0.01):
         process.take(innovation, 1e-5, 4e-6, 0.004, 4e-4)

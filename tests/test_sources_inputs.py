@@ -36,15 +36,15 @@ def test_a_ramp_is_followed_without_lag_and_its_rate_is_found():
 
 @given(st.lists(st.floats(1e-3, 0.05), min_size=20, max_size=60))
 @settings(max_examples=30)
-def test_any_rate_of_samples_will_do(intervals):
-    """The memory is a time: after 20 of its lengths nothing of the beginning is left."""
+def test_samples_may_come_at_any_rate(intervals):
+    """The memory is a time constant. After 20 of them, the initial error is gone."""
     times = np.cumsum(intervals)
     times *= 0.4 / times[-1]
     tracker = track(times, lambda t: 1.0 + 2.0 * t)
     assert tracker.at(times[-1])[0] == pytest.approx(1.0 + 2.0 * times[-1], abs=0.02)
 
 
-def test_noise_is_smoothed_but_not_far():
+def test_noise_is_reduced_by_less_than_half():
     rng = np.random.default_rng(0)
     tracker, error = Tracker(0.02), []
     for k in range(2000):
@@ -53,7 +53,7 @@ def test_noise_is_smoothed_but_not_far():
     assert 0.5 < np.std(error[100:]) < 1.0
 
 
-def test_extrapolation_ends_and_holds():
+def test_after_the_horizon_the_extrapolated_value_is_held():
     tracker = track(np.arange(0.0, 0.5, 0.01), lambda t: t)
     last = 0.49
     assert tracker.at(last + HORIZON)[0] == pytest.approx(last + HORIZON, rel=1e-3)
@@ -68,7 +68,7 @@ def test_samples_that_are_not_newer_are_left_out():
     assert tracker.at(0.49) == before
 
 
-def test_without_a_sample_everything_is_straight():
+def test_without_a_sample_value_and_rate_are_zero():
     assert Tracker(0.02).at(3.0) == (0.0, 0.0)
 
 
@@ -91,7 +91,7 @@ def feed(inputs: Inputs, values: dict[str, float]) -> None:
 
 
 def test_each_source_of_steering_moves_the_same_rods(car):
-    """A rack, the wheel that turns it, or the road wheels that it turns; each with its offset."""
+    """Rack, steering wheel or road wheels, each with its offset."""
     rack = 0.012
     geometry = SteeringGeometry(car.vehicle)
     rods = geometry.sign * rack
@@ -117,8 +117,8 @@ def test_a_road_wheel_that_is_not_measured_turns_with_the_other(car):
     assert car.corner_inputs[0, :2] == pytest.approx([0.012, 0.012], abs=1e-7)
 
 
-def test_wheels_that_no_sensor_shows_may_turn_until_the_car_shows_their_angle(car):
-    """Slowly, as a driver does; of a car that stands anywhere; and once it rolls, by what rolling leaves out."""
+def test_the_noise_of_an_unmeasured_steering_angle_depends_on_the_motion(car):
+    """It is small at speed and larger in slow motion and after standstill. A new angle follows once at speed."""
     steering = make_inputs(car).steering
     assert not steering.check(1.0, 10.0, 0.2)
     rolling = steering.noise
@@ -137,7 +137,7 @@ def test_wheels_that_no_sensor_shows_may_turn_until_the_car_shows_their_angle(ca
 
 
 def calc_added(steering: Steering, begin: float, way: float, speed: float) -> float:
-    """Variance that the noise adds to the angle on a way (m) from `begin` (s) on, rad²."""
+    """Variance that the noise adds to the angle over a distance `way` (m) from `begin` (s) on, rad²."""
     dt, added = 0.004, 0.0
     for k in range(1, round(way / speed / dt) + 1):
         steering.check(begin + k * dt, speed, 0.0)
@@ -146,8 +146,8 @@ def calc_added(steering: Steering, begin: float, way: float, speed: float) -> fl
 
 
 @pytest.mark.parametrize("speed", [0.15, 1.0])
-def test_wheels_that_were_turned_at_standstill_are_shown_by_a_way_not_at_once(car, speed):
-    """Else a car that pulls away in a jam has its simulated wheels turned to and fro by noise."""
+def test_an_angle_turned_at_standstill_is_found_over_a_distance_not_at_once(car, speed):
+    """Otherwise noise would turn the wheels of the model to and fro as a car pulls off in a traffic jam."""
     steering = make_inputs(car).steering
     steering.check(1.0, 10.0, 0.2)
     for t in (2.0, 3.0, 4.0):
@@ -160,7 +160,7 @@ def test_wheels_that_were_turned_at_standstill_are_shown_by_a_way_not_at_once(ca
     assert begin + rest == pytest.approx(0.95 * 0.3**2 + 3.0 * by_driver, rel=0.05)
 
 
-def test_a_car_that_stands_with_a_steering_sensor_gets_no_other_angle(car):
+def test_a_measured_steering_angle_is_not_replaced_at_standstill(car):
     inputs = make_inputs(car)
     steering = inputs.steering
     for k in range(100):
@@ -169,7 +169,7 @@ def test_a_car_that_stands_with_a_steering_sensor_gets_no_other_angle(car):
         assert not steering.is_replaced_anew
 
 
-def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
+def test_torque_and_pressure_are_held_and_negative_pressure_is_zero(car):
     inputs = make_inputs(car)
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0, "brake.pressure": 2e6})
     inputs.take(400_000_000, {"imu.ax": 3.0})
@@ -182,7 +182,7 @@ def test_torque_and_pressure_are_held_and_negative_pressure_is_none(car):
 
 
 def follow_pressure(car, pressure) -> np.ndarray:
-    """What the model is given of a pressure (Pa) over time (s), measured and applied every 4 ms."""
+    """Brake pressures (Pa) given to the model; `pressure`: function of time (s), measured and applied every 4 ms."""
     inputs, found = make_inputs(car), []
     for k in range(100):
         inputs.take(4_000_000 * k, {"brake.pressure": pressure(0.004 * k)})
@@ -191,15 +191,15 @@ def follow_pressure(car, pressure) -> np.ndarray:
     return np.array(found)
 
 
-def test_the_pressure_of_a_driver_is_followed_at_once_in_an_emergency_too(car):
+def test_the_brake_pressure_is_followed_without_delay_in_an_emergency(car):
     """100 bar within 0.12 s."""
     ramp = lambda t: 1e7 * min(t / 0.12, 1.0)  # noqa: E731
     assert follow_pressure(car, ramp) == pytest.approx([ramp(0.004 * k) for k in range(100)])
     assert follow_pressure(car, lambda t: 2e6) == pytest.approx(2e6)  # at the start as well
 
 
-def test_a_pressure_that_jumps_as_none_can_is_followed_with_delay(car):
-    """But not its end, which leaves the car as it is."""
+def test_a_brake_pressure_that_jumps_is_followed_with_delay(car):
+    """No real pressure rises so fast. A fall to zero is followed at once."""
     found = follow_pressure(car, lambda t: 2e6 if 0.1 < t < 0.3 else 0.0)
     assert np.diff(found).max() < 1e6
     assert found[40:75] == pytest.approx(2e6)
@@ -207,7 +207,7 @@ def test_a_pressure_that_jumps_as_none_can_is_followed_with_delay(car):
 
 
 def test_torque_and_pressure_are_unknown_half_a_second_after_their_last_sample(car):
-    """Then none is assumed, and the filter estimates the force instead."""
+    """Then the model gets zero, and the filter estimates the force instead."""
     inputs = make_inputs(car)
     assert not inputs.check_drive(0.0, 0.0, None)
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0})
@@ -227,7 +227,7 @@ def test_torque_and_pressure_are_unknown_half_a_second_after_their_last_sample(c
     assert not car.corner_inputs[4].any()
 
 
-def test_each_wheel_gets_the_torque_that_is_measured_of_it(car):
+def test_each_wheel_gets_its_measured_torque(car):
     inputs = make_inputs(car)
     torques = {"torque.fl": 10.0, "torque.fr": 20.0, "torque.rl": 30.0, "torque.rr": -40.0}
     inputs.take(0, torques)
@@ -259,13 +259,13 @@ def test_the_drive_is_known_when_all_driven_wheels_are_measured(monkeypatch, car
     inputs.apply(0.1)
     measured = set(channels.split())
     for axle, wheels, places in (("front", {"fl", "fr"}, slice(2)), ("rear", {"rl", "rr"}, slice(2, 4))):
-        # Half of what both have; an axle of which less is known gets none.
+        # Half of the torque of the axle; an axle that is only partly measured gets none.
         torque = 100.0 if wheels <= measured else 50.0 if axle in measured else 0.0
         assert car.corner_inputs[3, places].tolist() == [torque, torque]
 
 
-def test_only_the_differential_of_an_axle_without_wheel_sensors_moves_torque(monkeypatch, car):
-    """What is measured of each wheel is behind the differential already."""
+def test_the_differential_acts_only_on_an_axle_without_torque_sensors_at_its_wheels(monkeypatch, car):
+    """Torques measured at the wheels already include the effect of the differential."""
     limited = Differential(kind="limited_slip", preload=60.0, locking=0.5)
     rear = dataclasses.replace(car.vehicle.rear, differential=limited)
     monkeypatch.setattr(car, "vehicle", dataclasses.replace(car.vehicle, rear=rear))
@@ -280,20 +280,20 @@ def test_only_the_differential_of_an_axle_without_wheel_sensors_moves_torque(mon
     inputs.apply(0.2)
     assert not car.corner_inputs[5].any()
     assert car.corner_inputs[3].tolist() == [0.0, 0.0, 10.0, 90.0]
-    # The wheels' sensors fall silent, and so has the other one.
+    # The last samples of the wheels and of the axle are too old.
     inputs.apply(0.71)
     assert car.corner_inputs[5].tolist() == [0.0, 0.0, 30.0, 30.0]
     assert not car.corner_inputs[3].any()
 
 
-def test_torque_is_taken_in_true_scale(car):
+def test_the_gain_of_the_torque_sensor_is_applied(car):
     inputs = make_inputs(car, torques=WheelTorques(gain=1.02))
     inputs.take(0, {"torque.rl": 100.0, "torque.rr": -50.0})
     inputs.apply(0.0)
     assert car.corner_inputs[3].tolist() == [0.0, 0.0, 102.0, -51.0]
 
 
-def test_other_settings_take_effect_with_the_next_samples(car):
+def test_new_settings_take_effect_with_the_next_samples(car):
     inputs = make_inputs(car)
     changed = Sensors(
         steering=SteeringInput(offset=0.001),
@@ -311,8 +311,8 @@ def test_other_settings_take_effect_with_the_next_samples(car):
     assert not car.corner_inputs[:2].any()
 
 
-def test_late_torques_and_pressures_count_at_their_own_time(car):
-    """Of a ramp that is 60 ms late, the value of now; of a step, the impulse that the car has had by then."""
+def test_the_latency_of_torques_and_pressures_is_compensated(car):
+    """A ramp that is 60 ms late is extrapolated to the present, and the sum of torques stays right."""
     late = 0.06
     sensors = Sensors(wheel_torques=WheelTorques(latency=late), brake_pressure=BrakePressure(latency=late))
     inputs, torque, pressure = Inputs(car, sensors), [], []
@@ -334,10 +334,8 @@ def test_late_torques_and_pressures_count_at_their_own_time(car):
     ("before", "after", "is_mirrored"),
     [(-1.2, 1.3, True), (1.3, -1.2, True), (-0.2, 0.2, False), (1.2, 1.3, False)],
 )
-def test_wheels_are_turned_to_the_other_side_where_the_speed_had_the_wrong_sign(
-    car, before, after, is_mirrored
-):
-    """The yaw rate, which the gyroscope has measured, stays. What passes through standstill keeps its wheels."""
+def test_the_steering_angle_is_mirrored_if_the_speed_had_the_wrong_sign(car, before, after, is_mirrored):
+    """The measured yaw rate stays the same. A car that passes through standstill keeps its steering angle."""
     inputs, yaw_rate = make_inputs(car), 0.3
     sources = SimpleNamespace(yaw_rate=yaw_rate, imu=None)
     offset = {"angle": car.vehicle.wheelbase * yaw_rate / before, "variance": 0.0}
@@ -365,15 +363,15 @@ def test_wheels_are_turned_to_the_other_side_where_the_speed_had_the_wrong_sign(
 
 
 @pytest.mark.parametrize("before", [-4.0, -2.5])
-def test_wheels_that_turn_as_rolling_says_follow_a_speed_with_another_sign_once(car, before):
-    """Faster than 3 m/s the angle of rolling is that of the new speed already."""
+def test_a_steering_angle_by_rolling_is_mirrored_once(car, before):
+    """Above 3 m/s, the angle by rolling already belongs to the new speed and is not mirrored again."""
     inputs, yaw_rate, after = make_inputs(car), 0.3, 4.0
     sources, wheelbase = SimpleNamespace(yaw_rate=yaw_rate, imu=None), car.vehicle.wheelbase
     offset = [0.0 if before < -3.0 else wheelbase * yaw_rate / before]
 
     def know_steering(known, noise):
         if known:
-            offset[0] = 0.0  # the sensor's own, as it was before its loss
+            offset[0] = 0.0  # that of the sensor, as before its loss
 
     def move(group, by):
         offset[0] += by

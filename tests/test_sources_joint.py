@@ -1,4 +1,4 @@
-"""Angles or speeds of all wheels as one compiled call: it does what updates with one after the other do."""
+"""Updates with angles or speeds of all wheels in one compiled call give the same results as single updates."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ ANGLES, SPEEDS = ([f"wheel.{w}.{what}" for w in WHEELS] for what in ("angle", "s
 
 
 def with_outliers(m: Measurement, channels: list[str]) -> Measurement:
-    """Every tenth of a second a sensor is far off for one sample, each in turn."""
+    """Add an outlier every tenth of a second, to each sensor in turn."""
     tenth, rest = divmod(m.t, SECOND // 10)
     channel = channels[tenth % len(channels)]
     if channel not in m.values or rest >= SECOND // 50:
@@ -24,7 +24,7 @@ def with_outliers(m: Measurement, channels: list[str]) -> Measurement:
 
 
 def without_some(m: Measurement, channels: list[str]) -> Measurement:
-    """Every second sample lacks two of the wheels."""
+    """Remove two wheels from every second sample."""
     if channels[0] not in m.values or m.t // (SECOND // 50) % 2:
         return m
     left = {c: v for c, v in m.values.items() if c not in channels[1:3]}

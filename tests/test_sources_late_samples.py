@@ -1,4 +1,4 @@
-"""What the latency of the IMU makes uncertain until it is known, and what is forgotten once it has been found."""
+"""Uncertainty by an unknown latency of the IMU, and estimates that are forgotten once it has been found."""
 
 import math
 
@@ -17,8 +17,8 @@ from vehicled.sources.imu.late_samples import forget_falsified, move_ahead
 SPEED, OFFSET, CHANGE = 15.0, 0.2, 0.02
 
 
-def test_place_and_heading_are_as_uncertain_as_what_was_made_of_the_samples():
-    """Of a car whose antenna seemed to be further ahead, and the car itself as much further back."""
+def test_forgetting_the_antenna_makes_position_and_heading_less_certain():
+    """Late samples made the antenna seem to be further ahead, and the car as much further back."""
     f = new_filter()
     place(f, np.array([0.0, 0.0, f.car.design_height]), 0.3, SPEED)
     set_slow_state(f, index(f, GNSS.antenna, "x"), OFFSET)
@@ -33,7 +33,7 @@ def test_place_and_heading_are_as_uncertain_as_what_was_made_of_the_samples():
     assert math.sqrt(added[index(f, VELOCITY, "left")]) == pytest.approx(SPEED * turned, rel=0.01)
 
 
-def test_an_estimate_that_lagged_is_less_certain_along_the_way_and_all_others_are_later():
+def test_a_late_estimate_is_less_certain_along_its_way_and_other_latencies_increase():
     f = new_filter()
     place(f, np.array([0.0, 0.0, f.car.design_height]), 0.3, SPEED)
     set_slow_state(f, index(f, GNSS.latency), 0.04)
@@ -48,7 +48,7 @@ def test_an_estimate_that_lagged_is_less_certain_along_the_way_and_all_others_ar
 
 @pytest.mark.parametrize("has_precise_fixes", [True, False])
 @pytest.mark.parametrize("yaw_rate", [0.5, -0.5, 0.0])
-def test_a_heading_is_as_uncertain_as_the_car_turns_within_the_latency(yaw_rate, has_precise_fixes):
+def test_sigma_of_the_heading_includes_the_turn_within_the_latency(yaw_rate, has_precise_fixes):
     values = np.zeros(len(ESTIMATE_COLUMNS))
     values[ESTIMATE_INDEX["vx"]] = SPEED
     before = {"yaw": 0.003, "sideslip": 0.004, "vy": 0.05, "vx": 0.02, "x": 0.01}
@@ -62,7 +62,7 @@ def test_a_heading_is_as_uncertain_as_the_car_turns_within_the_latency(yaw_rate,
         assert values[ESTIMATE_INDEX[f"sigma.{name}"]] == pytest.approx(expected)
 
 
-def test_a_sideslip_is_never_less_certain_than_any_angle():
+def test_sigma_of_the_sideslip_is_at_most_pi():
     values = np.zeros(len(ESTIMATE_COLUMNS))
     values[ESTIMATE_INDEX["sigma.sideslip"]] = math.pi
     AddedDoubt(0.01, True).add_to(values)
@@ -70,8 +70,8 @@ def test_a_sideslip_is_never_less_certain_than_any_angle():
 
 
 @pytest.mark.parametrize("lost", ["imu.w", "none"])
-def test_only_a_heading_that_follows_gyroscopes_is_as_late_as_they_are(lost):
-    """What is published without and with a latency that is not known."""
+def test_an_unknown_latency_adds_to_sigma_of_the_heading_only_with_gyroscopes(lost):
+    """Compares published estimates with a known and with an unknown latency."""
     given = steps(without(bends(3.0).measurements(gnss="conventional"), lost))
     known, unknown = (Run(with_sensors(imu=Imu(latency_sigma=s)), given) for s in (0.0, CHANGE))
     added = np.sqrt(unknown["sigma.yaw"] ** 2 - known["sigma.yaw"] ** 2)

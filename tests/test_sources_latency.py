@@ -1,4 +1,4 @@
-"""Sources whose measurements come with a time that is too late."""
+"""Sources whose measurements have times that are too late."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def configured(latency: float):
 
 @pytest.fixture(scope="module")
 def runs() -> dict[float, Run]:
-    """Of a log whose times are those of arrival, by the latency that is configured."""
+    """Runs on a log whose times are 60 ms too late, by configured latency."""
     late_ns = round(LATE * 1e9)
     measured = [
         msgspec.structs.replace(m, t=m.t + late_ns, arrival=max(m.arrival, m.t + late_ns))
@@ -30,7 +30,7 @@ def runs() -> dict[float, Run]:
     return {latency: Run(configured(latency), steps(measured)) for latency in (0.0, LATE)}
 
 
-def test_observations_are_of_the_time_at_which_they_were_made(runs):
+def test_observations_get_the_time_at_which_they_were_made(runs):
     late, sound = ({(i.sensor, i.step): i.t for i in runs[key].innovations} for key in (0.0, LATE))
     for sensor in ("imu.gyro", "imu.accel", "gnss.position", "vehicle.speed", "wheel.rl.angle"):
         shared = [key for key in late.keys() & sound.keys() if key[0] == sensor]
@@ -38,7 +38,7 @@ def test_observations_are_of_the_time_at_which_they_were_made(runs):
         assert {late[key] - sound[key] for key in shared} == {round(LATE * 1e9)}, sensor
 
 
-def test_the_estimate_is_that_of_the_time_at_which_it_is_given(runs):
+def test_a_configured_latency_removes_the_lag_of_the_estimate(runs):
     truth = bends(SECONDS)
     errors = {}
     for key, run in runs.items():
@@ -47,7 +47,7 @@ def test_the_estimate_is_that_of_the_time_at_which_it_is_given(runs):
         errors[key] = rms(place[moving]), np.degrees(rms(run.error(truth, "yaw")[moving]))
     assert (
         errors[LATE][0] < 0.1
-    )  # at 15 m/s; what else the receiver may be late by is found within seconds only
+    )  # at 15 m/s; a remaining latency of the receiver is only found within seconds
     assert errors[LATE][1] < 0.5
     assert errors[0.0][0] > 0.5
     assert errors[0.0][1] > 2 * errors[LATE][1]
