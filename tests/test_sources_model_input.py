@@ -1,4 +1,4 @@
-"""A new input of the model is one module and one field of `Sensors`: limits, health and life are those of all."""
+"""A new input of the model is one module and one field of `Sensors`; limits, use and health checks follow."""
 
 import dataclasses
 import math
@@ -20,7 +20,7 @@ SILENT_FROM, END = 2.0, 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class HitchForce(InputSettings):
-    """Its section in the configuration."""
+    """The section of the input in the configuration."""
 
     LIMITS: ClassVar[dict[str, float]] = {CHANNEL: LIMIT}
 
@@ -31,7 +31,7 @@ class HitchForce(InputSettings):
 
 
 class Hitch(ModelInput[HitchForce]):
-    """Keeps the force, and what has been written into the car."""
+    """Keeps the force, and the values that have been applied."""
 
     NAME = "hitch"
     SERVES = ("slip",)
@@ -55,7 +55,7 @@ class Hitch(ModelInput[HitchForce]):
 
 @dataclass(frozen=True, kw_only=True)
 class MoreSensors(sensors.Sensors):
-    """As if a field were added to `Sensors`."""
+    """`Sensors` with an additional field."""
 
     hitch_force: HitchForce = field(default_factory=HitchForce)
 

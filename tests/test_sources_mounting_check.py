@@ -1,4 +1,4 @@
-"""Axes of the IMU and sides of wheels, by made-up averages of half a second."""
+"""Checks of the IMU's axes and of exchanged wheels, with simulated averages over half a second."""
 
 import math
 
@@ -12,7 +12,7 @@ from vehicled.sources.checks.mounting_check import MountingCheck
 def check(
     turn_imu=lambda v: v, wheels: float = 1.0, gyro: float = 1.0, steering: float = 1.0, slope: float = 0.0
 ):
-    """The wrong channels after a while of bends at 15 m/s, and when the first were found, s."""
+    """Channels found to be wrong in 30 s of bends at 15 m/s, and the time at which the first were found, s."""
     configuration = prototype()
     found = MountingCheck(configuration.sensors, configuration.vehicle)
     axle = configuration.vehicle.axle("fl")
@@ -36,7 +36,7 @@ def check(
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.2, -0.2])
-def test_nothing_is_wrong_with_a_right_car_on_slopes_either(slope):
+def test_a_correct_mounting_is_not_suspected_on_slopes(slope):
     assert check(slope=slope) == (frozenset(), None)
 
 
@@ -46,37 +46,37 @@ def test_an_imu_that_is_upside_down_is_found_at_once():
     assert first == 0.0
 
 
-def test_one_on_its_side_within_three_seconds():
+def test_an_imu_on_its_side_is_found_within_three_seconds():
     wrong, first = check(lambda v: [v[0], v[2], -v[1]])
     assert "imu.ay" in wrong
     assert first <= 3.0
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_one_that_is_turned_is_found_in_a_bend(sign):
+def test_an_imu_turned_by_90_degrees_is_found_in_bends(sign):
     wrong, first = check(lambda v: [sign * v[1], -sign * v[0], v[2]])
     assert "imu.ax" in wrong
     assert first < 8.0
 
 
-def test_one_that_is_turned_by_twenty_degrees_is_not():
+def test_an_imu_turned_by_20_degrees_is_not_reported():
     c, s = math.cos(math.radians(20)), math.sin(math.radians(20))
     assert check(lambda v: [c * v[0] + s * v[1], c * v[1] - s * v[0], v[2]])[0] == frozenset()
 
 
-def test_exchanged_wheels_are_found_beside_gyroscope_and_steering():
+def test_exchanged_wheels_are_found_by_gyroscope_and_steering():
     assert {"wheel.fl.angle", "wheel.rr.angle"} <= check(wheels=-1.0)[0]
 
 
-def test_wheels_are_left_alone_where_the_gyroscope_has_the_other_sign():
+def test_wheels_are_not_suspected_if_the_gyroscope_has_the_wrong_sign():
     assert not any(c.startswith("wheel.") for c in check(gyro=-1.0)[0])
 
 
 @pytest.mark.parametrize("turn", [0.3, -0.3])
 @pytest.mark.parametrize("stuck", ["fl", "fr", "rl", "rr"])
 @pytest.mark.parametrize("share", [0.0, 0.7])
-def test_a_counter_that_is_stuck_or_misses_teeth_is_not_exchanged(stuck, turn, share):
-    """To either side in a bend, at 15 m/s: its partner is healthy."""
+def test_a_wheel_that_is_stuck_or_misses_teeth_is_not_reported_as_exchanged(stuck, turn, share):
+    """In bends to either side, at 15 m/s. The other wheel of the axle is healthy."""
     configuration = prototype()
     found = MountingCheck(configuration.sensors, configuration.vehicle)
     values = {"imu.ax": 0.0, "imu.ay": 15.0 * turn, "imu.az": 9.81}
@@ -96,8 +96,8 @@ def test_a_counter_that_is_stuck_or_misses_teeth_is_not_exchanged(stuck, turn, s
 
 
 @pytest.mark.parametrize("forwards", [0.0, 5.0])
-def test_an_imu_is_not_wrong_where_a_car_reverses_whose_speed_has_no_sign(forwards):
-    """`forwards`: s before it turns back, at 6 m/s and ±0.5 rad/s."""
+def test_an_imu_is_not_suspected_if_the_car_reverses_and_its_speed_has_no_sign(forwards):
+    """`forwards`: time (s) before the car reverses, at 6 m/s and ±0.5 rad/s."""
     configuration = prototype()
     found = MountingCheck(configuration.sensors, configuration.vehicle)
     axes = configuration.sensors.imu.R_imu_vehicle
@@ -110,8 +110,8 @@ def test_an_imu_is_not_wrong_where_a_car_reverses_whose_speed_has_no_sign(forwar
 
 
 @pytest.mark.parametrize("speed", [15.0, 16.0, 17.0])
-def test_an_imu_that_was_silent_while_the_car_braked_is_not_wrong_in_the_bend_after(speed):
-    """From 20 m/s on a straight, silent for 2.5 s."""
+def test_an_imu_that_was_silent_while_the_car_braked_is_not_suspected_in_the_next_bend(speed):
+    """The car brakes from 20 m/s on a straight, and the IMU is silent for 2.5 s."""
     configuration = prototype()
     found = MountingCheck(configuration.sensors, configuration.vehicle)
     for k in range(60):
@@ -123,7 +123,7 @@ def test_an_imu_that_was_silent_while_the_car_braked_is_not_wrong_in_the_bend_af
 
 
 def find_reversed(*, ahead: float, turn: float = 1.0, gyro: float = 1.0, steering: float = 1.0) -> list[bool]:
-    """Whether a car is found to go the other way than it is taken to, by interval; `turn`: of the IMU's x and y."""
+    """Whether the car is found to go opposite to the estimate, by interval; `turn`: sign of the IMU's x and y."""
     configuration = prototype()
     check = MountingCheck(configuration.sensors, configuration.vehicle)
     found = []
@@ -138,12 +138,12 @@ def find_reversed(*, ahead: float, turn: float = 1.0, gyro: float = 1.0, steerin
     return found
 
 
-def test_a_car_that_goes_the_other_way_than_it_is_taken_to_is_found_in_a_bend():
+def test_a_car_that_goes_opposite_to_the_estimate_is_found_in_bends():
     found = find_reversed(ahead=5.0, turn=-1.0, steering=-1.0)
     assert found.index(True) < 10
 
 
-def test_a_car_that_seems_to_go_backwards_too_fast_goes_forwards():
+def test_a_car_that_seems_to_go_backwards_too_fast_is_found_to_go_forwards():
     assert any(find_reversed(ahead=-12.0, steering=0.0))
 
 
@@ -155,5 +155,5 @@ def test_a_car_that_seems_to_go_backwards_too_fast_goes_forwards():
         pytest.param({"steering": -1.0}, id="a steering of the other sign"),
     ],
 )
-def test_what_is_wired_otherwise_is_no_car_that_goes_the_other_way(what):
+def test_a_single_sensor_of_the_wrong_sign_does_not_reverse_the_car(what):
     assert not any(find_reversed(ahead=5.0, **what))

@@ -37,7 +37,7 @@ def run(samples: np.ndarray, least: float = 1e-4) -> np.ndarray:
 
 
 def smooth(n: int, sigma: list[float], seed: int = 1) -> np.ndarray:
-    """White noise on what a car does within seconds, at 100 samples per second."""
+    """White noise on a signal that changes within seconds, at 100 samples per second."""
     t = 0.01 * np.arange(n)
     signal = np.stack([3.0 * np.sin(2.0 * t), 0.5 * t, 9.81 + 0.2 * np.cos(5.0 * t)], axis=1)
     return signal + np.random.default_rng(seed).normal(size=(n, 3)) * sigma
@@ -47,18 +47,18 @@ def test_white_noise_on_a_smooth_signal_is_found_component_by_component():
     sigma = [0.05, 0.5, 0.1]
     found = run(smooth(20_000, sigma))[2000:]
     assert np.sqrt(np.mean(found**2, axis=0)) == pytest.approx(sigma, rel=0.03)
-    # Over some 250 samples; second differences of consecutive samples overlap.
+    # Averages over about 250 samples, whose second differences overlap.
     assert np.abs(found / sigma - 1.0).max() < 0.35
     assert np.mean(np.abs(found / sigma - 1.0), axis=0).max() < 0.1
 
 
-def test_noise_is_never_less_than_the_settings_say():
+def test_noise_is_never_less_than_that_of_the_settings():
     found = run(smooth(2000, [0.01] * 3), least=0.3)
     assert found == pytest.approx(np.full_like(found, 0.3))
     assert run(np.zeros((5, 3)), least=0.2)[:3] == pytest.approx(np.full((3, 3), 0.2))
 
 
-def test_a_signal_alone_is_no_noise():
+def test_a_smooth_signal_is_not_taken_for_noise():
     found = run(smooth(3000, [0.0] * 3), least=1e-3)
     assert found == pytest.approx(np.full_like(found, 1e-3))
 
@@ -72,12 +72,12 @@ def test_a_spike_counts_little():
     assert spiked[-1] == pytest.approx(plain[-1], rel=0.02)
 
 
-def test_noise_that_grows_is_followed_however_much_it_grows():
+def test_noise_that_grows_a_thousandfold_is_followed():
     samples = np.concatenate([smooth(2000, [1e-3] * 3), smooth(4000, [1.0] * 3, seed=2)])
     assert run(samples, least=1e-3)[-1] == pytest.approx([1.0] * 3, rel=0.2)
 
 
-def test_samples_of_other_axes_do_not_follow_those_before():
+def test_samples_of_other_axes_are_not_compared_with_those_before():
     floor = Floor(1e-3)
     for value in (0.0, 0.1):
         floor.take([value] * SIZE)
@@ -85,7 +85,7 @@ def test_samples_of_other_axes_do_not_follow_those_before():
         assert floor.take([value, value, 0.0], (1.0, 1.0, 0.0)) == pytest.approx([1e-3] * SIZE)
 
 
-def test_a_message_without_the_sensor_leaves_what_is_known_of_it():
+def test_a_message_without_the_sensor_does_not_change_its_noise():
     noise = np.random.default_rng(2).normal(size=(500, SIZE)) * 0.1
     plain, other = Floor(1e-3), Floor(1e-3)
     for value in noise:
@@ -94,7 +94,7 @@ def test_a_message_without_the_sensor_leaves_what_is_known_of_it():
         assert other.take(value) == pytest.approx(expected)
 
 
-def test_nothing_is_known_after_a_reset():
+def test_samples_after_a_reset_are_not_compared_with_those_before():
     floor = Floor(1e-3)
     for value in (0.0, 0.1):
         floor.take([value] * SIZE)

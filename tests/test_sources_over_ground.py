@@ -1,4 +1,4 @@
-"""Speeds over ground of receivers: which way the car goes by them, and who is believed where they contradict."""
+"""Receivers' speeds over ground: the direction of a slow car, and updates that contradict the filter."""
 
 import math
 
@@ -15,7 +15,7 @@ SECOND, SPEED, WHEEL = 1_000_000_000, "gnss.speed", "wheel.rl.speed"
 
 
 @pytest.mark.parametrize("along", [1.4, -1.4])
-def test_speed_and_course_of_a_slow_car_say_whether_it_goes_backwards(along):
+def test_speed_and_course_of_a_slow_car_show_whether_it_goes_backwards(along):
     heading = 0.4  # from east
     course = 0.5 * math.pi - heading + (math.pi if along < 0.0 else 0.0)
     found = find_slow_vector({"speed": abs(along), "course": course}, 0.1, 1.0)
@@ -25,12 +25,12 @@ def test_speed_and_course_of_a_slow_car_say_whether_it_goes_backwards(along):
     assert (ahead.real, ahead.imag, sigma) == pytest.approx((along, 0.0, 0.1))
 
 
-def test_a_speed_alone_does_not():
+def test_a_speed_without_a_course_gives_no_slow_velocity():
     assert find_slow_vector({"speed": 1.4}, 0.1, 1.0) is None
 
 
-def test_the_speed_of_a_car_that_stands_is_that_of_noise():
-    """Each axis is as far from zero as the variance says; its course, which is anything, is not looked at."""
+def test_a_speed_within_its_noise_counts_as_standstill():
+    """The variance covers the noise. The course, which is arbitrary at standstill, is ignored."""
     noise = 0.1 * np.random.default_rng(5).standard_normal((2000, 2))
     found = [find_slow_vector({"speed": math.hypot(*v), "course": 1.0}, 0.1, 1.0) for v in noise]
     assert all(velocity == 0.0 for velocity, _ in found)
@@ -48,7 +48,7 @@ def test_standing_counts_once_per_second_however_often_it_is_measured(rate):
 
 
 class Filter:
-    """Contradicts all speeds by some standard deviations, and notes the limits that it is given."""
+    """Contradicts all observations by `sigmas` standard deviations, and notes the limits of the gate."""
 
     def __init__(self, sigmas: float):
         self.sigmas, self.limits = sigmas, (0.0, 0.0)
@@ -61,7 +61,7 @@ class Filter:
 
 
 def find_reasons(sigmas: float, fellow: float | None = None, over_ground: bool = True) -> list[str]:
-    """Of readings each 0.5 s; `fellow`: by how many σ the filter contradicts a wheel, where there is one."""
+    """Reasons for readings every 0.5 s; `fellow`: difference of a wheel to the filter, σ; None: no wheel."""
     updates = MeasurementUpdates(Filter(sigmas))
     updates.register(SPEED, Gate(), serves=("vx",), over_ground=over_ground)
     updates.register(WHEEL, Gate(), serves=("vx",))
@@ -77,19 +77,19 @@ def find_reasons(sigmas: float, fellow: float | None = None, over_ground: bool =
     return reasons
 
 
-def test_a_receiver_that_alone_measures_the_speed_is_right_after_a_second():
-    """Outliers are over by then; what has been integrated from accelerations is ever more wrong."""
+def test_a_receiver_that_alone_measures_the_speed_is_followed_after_a_second():
+    """Outliers are over by then, and the error of integrated accelerations grows."""
     assert find_reasons(20.0) == ["gate", "gate", "fused", "fused"]
     assert find_reasons(5.0) == ["weighted", "weighted", "fused", "fused"]
 
 
-def test_it_is_not_where_wheels_agree_with_the_filter_nor_is_what_may_slip():
+def test_neither_a_receiver_against_wheels_nor_a_sensor_that_may_slip_is_followed():
     assert find_reasons(20.0, fellow=1.0) == ["gate"] * 4
     assert find_reasons(20.0, fellow=20.0)[2:] == ["fused"] * 2
     assert find_reasons(20.0, over_ground=False) == ["gate"] * 4
 
 
-def test_what_must_not_be_rejected_loses_weight():
+def test_an_observation_that_must_not_be_rejected_is_weighted():
     updates = MeasurementUpdates(Filter(20.0))
     updates.register("imu.gyro", Gate())
     m = Measurement("log", 0, 0, {})

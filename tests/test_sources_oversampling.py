@@ -1,4 +1,4 @@
-"""What samples tell that come more often than at 400 Hz."""
+"""Variances of samples that come at more than 400 Hz."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ class Factors(KernelRig):
 
 
 def find_factor(times, messages=(ALL,)) -> float:
-    """The last one, where each of the messages comes at each time (s)."""
+    """The last factor, with each of the messages at each of the times (s)."""
     found = Factors()
     return [found.take(t, present) for t in times for present in messages][-1]
 
@@ -45,15 +45,15 @@ def test_usual_rates_change_nothing(rate):
 
 
 @pytest.mark.parametrize(("rate", "factor"), [(1000.0, 2.5), (2500.0, 6.25)])
-def test_the_variance_grows_as_the_rate(rate, factor):
+def test_the_variance_grows_in_proportion_to_the_rate(rate, factor):
     assert find_factor(np.arange(2000) / rate) == pytest.approx(factor, rel=0.01)
 
 
-def test_axes_in_messages_of_their_own_are_not_more_samples():
+def test_axes_in_separate_messages_do_not_count_as_more_samples():
     assert find_factor(np.arange(2000) / 250.0, ((0, 1), (2,))) == 1.0
 
 
-def test_neither_are_messages_without_the_sensor():
+def test_messages_without_the_sensor_do_not_count_as_samples():
     found = Factors()
     for t in np.arange(2000) / 250.0:
         for present in (ALL, (), ()):
@@ -61,18 +61,18 @@ def test_neither_are_messages_without_the_sensor():
     assert found.take(8.0, ALL) == 1.0
 
 
-def test_nor_are_bursts():
+def test_bursts_do_not_count_as_a_higher_rate():
     """Four samples at once, every 16 ms."""
     assert find_factor(0.016 * (np.arange(2000) // 4)) == 1.0
 
 
-def test_samples_of_one_time_and_a_clock_that_is_set_back_are_survived():
+def test_the_factor_is_limited_if_times_are_equal_or_the_clock_is_set_back():
     assert 1.0 < find_factor(np.zeros(10_000)) < 1e3
     assert find_factor([*np.arange(1000) / 250.0, *np.arange(1000) / 250.0]) == 1.0
 
 
 def test_ten_times_the_samples_do_not_count_ten_times():
-    """Innovations about and along the vertical axis, mostly of noise, are expected to be larger."""
+    """The expected innovations about and along the vertical axis, mostly due to noise, are larger."""
     given = bends(2.0).measurements()
     tenfold = Multiply(channels=("imu.",), times=10, interval=0.0004)
     once, often = (Run(prototype(), steps(spoil(given, faults))) for faults in ([], [tenfold]))

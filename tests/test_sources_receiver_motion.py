@@ -1,4 +1,4 @@
-"""The estimated velocity of an antenna, now and a while ago."""
+"""The estimated velocity of an antenna, at present and at an earlier time."""
 
 import cmath
 from types import SimpleNamespace
@@ -21,20 +21,20 @@ def on_circle(t: float) -> SimpleNamespace:
 
 
 def place(t: float) -> complex:
-    """Of the antenna, m: what its velocity is the derivative of."""
+    """Position of the antenna, m; its derivative is the reference for the velocity."""
     turned = cmath.rect(1.0, 0.4 + TURNING * t)
     return (complex(SPEED, -0.2) / (1j * TURNING) + complex(*ANTENNA[:2])) * turned
 
 
 @pytest.mark.parametrize("age", [0.0, 0.1, 0.45])
-def test_in_a_steady_turn_the_velocity_of_a_while_ago_is_exact(age):
+def test_in_a_steady_turn_the_velocity_at_an_earlier_time_is_exact(age):
     found = find_antenna_velocity(on_circle(2.0), ANTENNA, age)
     numerical = (place(2.0 - age + 1e-5) - place(2.0 - age - 1e-5)) / 2e-5
     assert found == pytest.approx(numerical, rel=1e-8)
 
 
 @pytest.mark.parametrize("late", [0.1, 0.45])
-def test_a_receiver_that_is_late_does_not_turn_the_car(late):
+def test_a_late_receiver_does_not_seem_to_contradict_the_heading(late):
     motion, beside_present = ReceiverMotion(), ReceiverMotion()
     for k in range(40):
         t = 0.2 * k
@@ -42,5 +42,5 @@ def test_a_receiver_that_is_late_does_not_turn_the_car(late):
         motion.take(t - late, measured, find_antenna_velocity(on_circle(t), ANTENNA, late))
         beside_present.take(t - late, measured, find_antenna_velocity(on_circle(t), ANTENNA))
         assert not motion.is_turned
-    # Beside the present velocity it seems turned by what the car has turned by meanwhile, with 0.45 s by 23°.
+    # Compared with the present velocity, it seems turned by the car's turn since then: 23° in 0.45 s.
     assert beside_present.is_turned == (late > 0.4)

@@ -41,7 +41,7 @@ SECOND_RECEIVER = Gnss2(antenna=(-1.2, 0.3, 0.7), heading=Baseline())
 OUTAGE = (3.0, 6.0)
 SECONDS = 6.5
 SETTLED = 4.0
-"""s: what is found on the way is found by then."""
+"""s: parameters have been found by then."""
 
 
 def two_antennas(angle: float = 0.0, **settings: float) -> Configuration:
@@ -77,13 +77,13 @@ def during(run: Run, drive: Drive, column: str, begin: float, end: float) -> np.
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_vector_takes_the_place_of_speed_and_course(seed):
+def test_a_velocity_vector_replaces_speed_and_course(seed):
     drive = driven()
     configured = with_known_time()
     one = Run(configured, steps(drive.measurements(seed, gnss="rtk")))
     run = Run(configured, steps(drive.measurements(seed, gnss=VECTOR)))
     assert run.fused("gnss.course") == 0
-    # Less than 1 as of the course: its noise has a share for sideslip that the simulated model does not need.
+    # Less than 1, as for the course: its noise includes sideslip errors, which the simulated car does not have.
     assert ((nis(run, "gnss.velocity") > 0.4) & (nis(run, "gnss.velocity") < 1.5)).all()
     for column in ("yaw", "sideslip", "x", "y"):
         end = during(run, drive, column, 2.0, SECONDS), during(one, drive, column, 2.0, SECONDS)
@@ -92,7 +92,7 @@ def test_a_vector_takes_the_place_of_speed_and_course(seed):
     assert run.estimator.condition.faults == ()
 
 
-def test_a_moving_car_with_a_vector_is_aligned_by_its_first_one():
+def test_a_moving_car_is_aligned_by_its_first_velocity_vector():
     moving = Drive(Scenario(duration=2.0, initial=InitialMotion(speed=15.0, yaw=2.0), inputs=DriveInputs()))
     run = Run(prototype(), steps(moving.measurements(31, gnss=VECTOR)))
     assert run.t[0] < 0.1 * SECOND
@@ -100,7 +100,7 @@ def test_a_moving_car_with_a_vector_is_aligned_by_its_first_one():
     assert run.estimator.status()["alignments"] == 0  # known before the first estimate
 
 
-def test_the_vector_without_its_vertical_part_and_with_a_poor_accuracy():
+def test_a_vector_without_vertical_component_is_used_with_its_reported_accuracy():
     drive = driven()
     poor = dataclasses.replace(VECTOR, velocity=0.2)
     given = drive.measurements(31, gnss=poor)
@@ -115,7 +115,7 @@ def test_the_vector_without_its_vertical_part_and_with_a_poor_accuracy():
     assert np.degrees(rms(during(run, drive, "yaw", SETTLED, SECONDS))) < 0.3
 
 
-def test_what_is_beyond_any_car_is_not_seen_by_the_filter():
+def test_a_velocity_beyond_any_car_does_not_reach_the_filter():
     drive = parked(2.0)
     given = changed(drive.measurements(31, gnss=VECTOR), "gnss.vn", lambda v: 1e4)
     run = Run(prototype(), steps(given))
@@ -131,7 +131,7 @@ def test_what_is_beyond_any_car_is_not_seen_by_the_filter():
         lambda v: v | {"gnss.speed": 1e9, "gnss.course": math.nan},
     ],
 )
-def test_a_vector_beside_an_impossible_speed(damage):
+def test_an_impossible_vector_or_speed_does_not_disturb_the_estimate(damage):
     drive = mixed(6.0)
     given = [
         Measurement(m.source, m.t, m.arrival, damage(m.values))
@@ -151,8 +151,8 @@ def test_a_vector_beside_an_impossible_speed(damage):
         (lambda v: v | {"gnss.vn": 2.0 * v["gnss.vn"], "gnss.ve": 2.0 * v["gnss.ve"]}, "gate"),
     ],
 )
-def test_a_velocity_that_lasts_against_the_positions_is_not_followed(damage, reason):
-    """Persistent rejection opens the filter's velocity; here the receiver's own fixes contradict."""
+def test_a_velocity_that_contradicts_the_positions_for_long_is_not_followed(damage, reason):
+    """Persistent rejection would reset the filter's velocity, but here the receiver's own fixes contradict it."""
     drive, begin, end = bends(), 3.0, 5.5
     given = [
         Measurement(m.source, m.t, m.arrival, damage(m.values))
@@ -183,7 +183,7 @@ def test_heading_at_standstill_is_within_its_sigma():
     assert 0.3 < rms(np.array(errors) / sigmas) < 1.7
 
 
-def test_a_standing_car_with_an_uncertain_baseline_knows_its_heading_no_better():
+def test_at_standstill_sigma_of_the_heading_is_that_of_the_baseline():
     sigma = 0.02
     drive = parked(1.5)
     for angle in (-0.02, 0.03):
@@ -195,7 +195,7 @@ def test_a_standing_car_with_an_uncertain_baseline_knows_its_heading_no_better()
 
 @pytest.mark.parametrize("angle", [-2.5, pytest.param(1.57, marks=pytest.mark.slow)])
 def test_the_baseline_may_point_anywhere(angle):
-    """A car that has its two antennas one behind the other, or across."""
+    """The second antenna is obliquely behind the first, or across the car."""
     configured = two_antennas(angle)
     drive = bends(SECONDS).mounted(configured)
     run = Run(configured, steps(drive.measurements(31, gnss=TWO_ANTENNAS)))
@@ -206,7 +206,7 @@ def test_the_baseline_may_point_anywhere(angle):
 
 
 @pytest.mark.parametrize("degrees", [-5.0, pytest.param(2.0, marks=pytest.mark.slow)])
-def test_an_angle_that_is_a_little_wrong_is_found(degrees):
+def test_a_small_error_of_the_baseline_is_found(degrees):
     drive = driven()
     given = changed(
         drive.measurements(31, gnss=TWO_ANTENNAS), "gnss.heading", lambda v: v - np.radians(degrees)
@@ -218,7 +218,7 @@ def test_an_angle_that_is_a_little_wrong_is_found(degrees):
 
 
 @pytest.mark.parametrize("degrees", [30.0, *(pytest.param(d, marks=pytest.mark.slow) for d in (90.0, 180.0))])
-def test_a_baseline_that_is_mounted_otherwise_is_refused_and_named(degrees):
+def test_a_large_error_of_the_baseline_is_rejected_and_reported(degrees):
     drive = driven()
     given = changed(
         drive.measurements(31, gnss=TWO_ANTENNAS), "gnss.heading", lambda v: v - np.radians(degrees)
@@ -239,8 +239,8 @@ def test_a_heading_without_a_baseline_is_recorded_but_not_used():
     assert run.estimator.condition.state == "aligning"
 
 
-def test_a_heading_without_a_baseline_may_end():
-    """What has never been used is not missing."""
+def test_the_end_of_a_heading_without_a_baseline_is_not_a_fault():
+    """The heading has never been used."""
     given = [
         Measurement(
             m.source,
@@ -275,17 +275,17 @@ def test_the_second_receiver_bridges_an_outage_of_the_first(seed):
     assert errors[None] > 2 * errors["rtk"]
 
 
-def test_the_car_starts_from_the_second_receiver_alone():
+def test_the_second_receiver_alone_initialises_the_filter():
     drive = driven()
     configured = two_antennas()
     run = Run(configured, steps(drive.measurements(31, gnss=None, gnss2="rtk")))
     assert run.t[0] < 0.1 * SECOND
     assert rms(np.hypot(*(during(run, drive, c, SETTLED, SECONDS) for c in "xy"))) < 0.03
-    # What needs courses is estimated with those of either receiver.
+    # Parameters that need courses are estimated with those of either receiver.
     assert run.estimator.filter.slow.parameters()["gyro_scale"].sigma > 0.0
 
 
-def test_a_receiver_that_jumps_is_not_followed_beside_one_that_does_not():
+def test_a_receiver_that_jumps_is_not_followed_if_the_other_one_does_not():
     drive = driven()
     configured = two_antennas()
     given = [
@@ -303,7 +303,7 @@ def test_a_receiver_that_jumps_is_not_followed_beside_one_that_does_not():
     assert rms(np.hypot(*(during(run, drive, c, SETTLED, SECONDS) for c in "xy"))) < 0.05
 
 
-def test_a_car_without_a_second_receiver_has_no_code_for_it():
+def test_a_car_without_a_second_receiver_has_no_states_for_it():
     without, second = (
         make_table(prototype().filter, sensors.make_setup().states)
         for sensors in (prototype().sensors, with_sensors(gnss2=Gnss2()).sensors)
@@ -317,8 +317,8 @@ def test_a_car_without_a_second_receiver_has_no_code_for_it():
 @pytest.mark.parametrize(
     "value", [math.nan, 1e9, *(pytest.param(v, marks=pytest.mark.slow) for v in (-math.inf, 1e300))]
 )
-def test_any_number_in_any_of_the_channels_is_survived(value):
-    """Three samples of each, under way."""
+def test_any_number_in_any_channel_is_survived(value):
+    """Three samples of each channel, while the car drives."""
     drive = cruise(3.0)
     hit: Counter[str] = Counter()
     damaged = []
@@ -340,7 +340,7 @@ def test_any_number_in_any_of_the_channels_is_survived(value):
     assert np.abs(during(run, drive, "yaw", 2.0, 3.0)).max() < 0.01
 
 
-def test_a_reference_is_handed_on_and_changes_nothing():
+def test_a_reference_does_not_change_the_estimate():
     given = parked(1.5).measurements(31, gnss="rtk")
     reference = {"reference.lat": 95.0, "reference.yaw": 1e9, "reference.vn": 1e6}
     beside = [Measurement(m.source, m.t, m.arrival, m.values | reference) for m in given]
@@ -350,7 +350,7 @@ def test_a_reference_is_handed_on_and_changes_nothing():
 
 
 @pytest.mark.slow
-def test_a_false_fix_is_not_followed_for_want_of_the_speed_that_courses_come_with() -> None:
+def test_false_fixes_are_not_followed_if_courses_come_without_a_speed() -> None:
     """The receiver gives courses but no speed, and its fixes jump by 300 m."""
     drive, jump = mixed(22.0), 300.0 / 111_000
 
@@ -366,8 +366,8 @@ def test_a_false_fix_is_not_followed_for_want_of_the_speed_that_courses_come_wit
 
 
 @pytest.mark.slow
-def test_positions_that_drift_from_the_velocity_are_not_followed_however_long():
-    """By 0.5 m/s for 14 s; the estimate follows by a few centimetres and says so."""
+def test_positions_that_drift_against_the_velocity_are_not_followed():
+    """They drift by 0.5 m/s for 14 s. The estimate follows by less than 0.2 m, and within 4 σ."""
     drive = mixed()
     given = drive.measurements(5, gnss=RTK)
 
@@ -388,8 +388,8 @@ def test_positions_that_drift_from_the_velocity_are_not_followed_however_long():
 
 
 @pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.slow)])
-def test_fixes_off_by_metres_beside_a_good_velocity_are_not_followed(seed):
-    """As between buildings: 7 m within four seconds, and back at once after eight."""
+def test_fixes_off_by_metres_are_not_followed_if_the_velocity_is_good(seed):
+    """As between buildings: 7 m within four seconds, and back at once after ten."""
     drive = mixed()
 
     def wrong(m: Measurement) -> Measurement:
@@ -408,8 +408,8 @@ def test_fixes_off_by_metres_beside_a_good_velocity_are_not_followed(seed):
         assert (off / run[f"sigma.{axis}"][found]).max() < 4.0
 
 
-def test_an_accuracy_that_goes_up_and_down_does_not_make_the_slow_error_another_one():
-    """Else each fix after a change would count as independent of those before."""
+def test_a_claimed_accuracy_that_varies_does_not_renew_the_slow_error_of_fixes():
+    """Otherwise each fix after a change would count as independent of those before."""
 
     def claiming(m: Measurement) -> Measurement:
         values = dict(m.values)
@@ -427,13 +427,13 @@ def test_an_accuracy_that_goes_up_and_down_does_not_make_the_slow_error_another_
 
 @pytest.fixture(scope="module")
 def leaving() -> Drive:
-    """It stands with another heading than the one that is assumed, then drives off."""
+    """The car stands with a heading other than the assumed one, then pulls off."""
     inputs = DriveInputs(rear_torque=[(1.5, 0.0), (1.8, 600.0)], rack=[(5.0, 0.0), (6.0, 0.01)])
     return Drive(Scenario(duration=8.0, initial=InitialMotion(yaw=0.7), inputs=inputs))
 
 
 def run_both(drive: Drive, east: float = 0.0) -> Run:
-    """`east`: m, by which the second receiver's base station differs."""
+    """`east`: offset of the second receiver's base station, m."""
     configuration = equipped(gnss=prototype().sensors.gnss, gnss2=Gnss2(antenna=(-1.2, 0.0, 0.7)))
     given = drive.mounted(configuration).measurements(5, gnss=RTK, gnss2=RTK)
     degrees = east / (111_320.0 * math.cos(math.radians(43.33)))
@@ -441,14 +441,14 @@ def run_both(drive: Drive, east: float = 0.0) -> Run:
 
 
 def find_worst(run: Run, drive: Drive) -> float:
-    """Of position and heading, in standard deviations, once the heading is known."""
+    """Largest error of position and heading, in standard deviations, once the heading is known."""
     later = (run["sigma.yaw"] < 0.1) & (run.t < 8 * SECOND)
     return max(
         np.max(np.abs(run.error(drive, c))[later] / run[f"sigma.{c}"][later]) for c in ("x", "y", "yaw")
     )
 
 
-def test_two_receivers_of_a_car_whose_heading_is_not_known_do_not_contradict_each_other(leaving):
+def test_two_receivers_do_not_contradict_each_other_while_the_heading_is_unknown(leaving):
     run = run_both(leaving)
     assert {i.reason for i in run.of("gnss2.position") if i.t < SECOND} == {"not aligned"}
     antenna = run.estimator.parameters()["antenna.x"]
@@ -456,7 +456,7 @@ def test_two_receivers_of_a_car_whose_heading_is_not_known_do_not_contradict_eac
     assert find_worst(run, leaving) < 4.0
 
 
-def test_a_receiver_with_another_base_station_helps_beside_the_first(leaving):
+def test_the_offset_of_a_receiver_with_another_base_station_is_estimated(leaving):
     """Both claim 2 cm, and are 0.9 m apart."""
     run = run_both(leaving, east=0.9)
     assert run.estimator.status()["restarts"] == 0

@@ -1,4 +1,4 @@
-"""Roads that turn the car: what an IMU measures beyond what springs can do."""
+"""Rotation of the car by the road: by an IMU, beyond what springs can explain."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Rates = Callable[[float], tuple[float, float, float]]
 
 
 class Filter:
-    """A filter whose attitude follows nothing but the road."""
+    """A filter whose attitude changes only by the rotation of the road."""
 
     def __init__(self, sigma: float = 0.0) -> None:
         """`sigma`: of its velocity, m/s."""
@@ -52,7 +52,10 @@ def drive(
     settling: float = 12.0,
     sigma: float = 0.0,
 ) -> Filter:
-    """After some seconds straight on and level. `force`: what the accelerometers measure, None: nothing."""
+    """The filter after a drive. The first `settling` seconds are straight on and level.
+
+    `force`: what the accelerometers measure; None: no accelerometers.
+    """
     f = Filter(sigma)
     road = f.road
     for k in range(round((settling + seconds) * 250)):
@@ -65,19 +68,19 @@ def drive(
     return f
 
 
-def test_a_bank_of_a_track_turns_the_road_but_for_what_springs_may_do():
+def test_a_banked_track_rotates_the_road_less_the_lean_that_springs_allow():
     f = drive(lambda t: (-0.2, 0.0, 0.0), 2.0)
     assert -math.sin(0.4) < f.rises.imag < -math.sin(0.4 - 0.1)
     assert abs(f.rises.real) < 1e-12
 
 
-def test_leans_beside_a_velocity_that_is_uncertain_are_corrections_of_it():
+def test_no_rotation_is_found_while_the_velocity_is_uncertain():
     f = drive(lambda t: (-0.2, 0.0, 0.0), 12.0, sigma=0.2)
     assert (f.rises, f.levelled) == (0j, [])
 
 
-def test_a_hill_that_gyroscopes_and_accelerometers_show_is_followed_for_good():
-    """Up to 8 % within 3 s, where the estimate stays level by itself: then the climb goes on for half a minute."""
+def test_a_hill_that_gyroscopes_and_accelerometers_show_is_followed():
+    """The slope rises to 8 % within 3 s and stays for half a minute. The filter itself would stay level."""
     climb = 0.08
 
     def rates(t: float) -> tuple[float, float, float]:
@@ -88,8 +91,8 @@ def test_a_hill_that_gyroscopes_and_accelerometers_show_is_followed_for_good():
     assert abs(f.rises.imag) < 1e-6
 
 
-def test_a_ramp_stays_a_ramp_in_its_turn():
-    """About the vertical, with the car's front up: no axis rises or falls."""
+def test_the_slope_of_a_ramp_stays_the_same_while_the_car_turns_on_it():
+    """The car turns about the vertical with its front up: its axes do not rise or fall."""
     climb, turning = 0.12, 0.5
 
     def begin(t: float, f: Filter) -> None:
@@ -101,7 +104,7 @@ def test_a_ramp_stays_a_ramp_in_its_turn():
 
 
 @pytest.mark.parametrize("frequency", [0.5, 2.0])
-def test_a_body_that_sways_by_two_degrees_as_it_accelerates_is_no_road(frequency):
+def test_pitch_of_two_degrees_under_acceleration_is_not_taken_for_the_road(frequency):
     by, pulse = math.radians(2.0), 2 * math.pi * frequency
 
     def accelerate(t: float, f: Filter) -> None:
@@ -109,22 +112,22 @@ def test_a_body_that_sways_by_two_degrees_as_it_accelerates_is_no_road(frequency
 
     f = drive(lambda t: (0.0, by * pulse * math.cos(pulse * t), 0.0), 10.0, begin=accelerate)
     assert not f.turned
-    # The same at a steady speed is.
+    # The same pitch at a steady speed is.
     assert drive(lambda t: (0.0, by * pulse * math.cos(pulse * t), 0.0), 10.0).turned
 
 
-def test_an_imu_that_is_mounted_askew_turns_no_road():
+def test_an_imu_mounted_askew_does_not_rotate_the_road():
     askew = 0.05
     f = drive(lambda t: (0.0, 0.0, 0.0), 60.0, lambda t, f: complex(0.0, GRAVITY * askew), settling=0.0)
     assert abs(f.turned) < 0.02
 
 
-def test_an_accelerometer_that_fails_turns_the_road_slowly():
+def test_a_failed_accelerometer_rotates_the_road_slowly():
     f = drive(lambda t: (0.0, 0.0, 0.0), 5.0, lambda t, f: complex(0.0, 5.0))
     assert abs(f.turned) < 0.02 * 5.0 / 5.0
 
 
-def test_accelerometers_of_a_car_that_slides_turn_no_road():
+def test_accelerometers_do_not_rotate_the_road_while_the_car_slides():
     def slide(t: float, f: Filter) -> None:
         f.pose[LEFT] = 0.4 * SPEED
 
@@ -139,7 +142,7 @@ def test_accelerometers_of_a_car_that_slides_turn_no_road():
     assert turned[1]
 
 
-def test_nor_do_a_bias_and_a_gap():
+def test_a_bias_or_a_gap_of_the_gyroscopes_does_not_rotate_the_road():
     assert not drive(lambda t: (0.002, -0.002, 0.0), 60.0).turned
     f = Filter()
     road = f.road
@@ -148,7 +151,7 @@ def test_nor_do_a_bias_and_a_gap():
     assert not f.turned
 
 
-def test_an_attitude_that_has_just_begun_may_become_any_other():
+def test_a_change_of_the_attitude_just_after_the_start_is_not_undone():
     def rise(t: float, f: Filter) -> None:
         f.pose[V2Z] = min(0.25 * t, 0.1)
 
@@ -163,14 +166,14 @@ def test_a_road_that_curves_upwards_lifts_the_car_and_one_that_undulates_does_no
     assert drive(lambda t: (0.0, 0.02, 0.0), 10.0).road_lift[0] == 0.0
 
 
-def test_a_start_on_a_slope_is_seen_as_one():
-    """Within the first seconds accelerometers show it, however far it is off what the estimate begins with."""
+def test_a_slope_at_the_start_is_found():
+    """Accelerometers show it within the first seconds, however wrong the initial estimate is."""
     f = drive(lambda t: (0.0, 0.0, 0.0), 7.0, lambda t, f: complex(GRAVITY * 0.12, 0.0), settling=0.0)
     assert f.rises.real + f.road.levelled.real == pytest.approx(0.12, abs=0.005)
 
 
-def test_an_estimate_that_is_off_does_not_draw_the_attitude_along():
-    """Its velocity then goes another way between corrections, and jumps back with each of them."""
+def test_a_wrong_attitude_of_the_filter_does_not_change_that_by_the_imu():
+    """The filter's velocity drifts between its corrections, and jumps back with each of them."""
     wrong = 0.1
 
     def go_wrong(t: float, f: Filter) -> None:
@@ -181,7 +184,7 @@ def test_an_estimate_that_is_off_does_not_draw_the_attitude_along():
     assert f.road.levelled.real == pytest.approx(-wrong, abs=0.02)
 
 
-def test_an_estimate_is_held_to_what_the_imu_shows_beside_what_is_usual():
+def test_after_20_s_the_filter_is_levelled_relative_to_the_usual_difference():
     def rise(t: float, f: Filter) -> None:
         f.pose[V1Z] = 0.01 if t > 0.0 else 0.0
 

@@ -1,4 +1,4 @@
-"""Travel that a road adds, by the accelerations of the body: statics, energy, known roads, noise, silence."""
+"""Suspension travel that a road adds, by accelerations of the body: statics, energy, known roads, noise, gaps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = "prototype"
 
 
 class Travel(KernelRig):
-    """Takes what an IMU measures beside the model."""
+    """Takes measurements of an IMU in addition to the motion of the model."""
 
     def __init__(self) -> None:
         program = Program(Graph())
@@ -56,7 +56,7 @@ class Travel(KernelRig):
         self.run("rates")
 
     def take(self, t: float, heave: float, left: float, variance: float, speed: float = 0.0) -> None:
-        """Standing cars have driven over nothing before."""
+        """With a speed of zero, rear wheels do not follow the road of the front wheels."""
         self["t"][:], self["forces"][:] = t, (heave, left, variance, speed)
         self.run("forces")
 
@@ -80,7 +80,7 @@ def read(found: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def run(travel: Travel, accelerations: np.ndarray, noise: tuple[float, float] = QUIET) -> np.ndarray:
-    """(samples, 12) what is added a sample later, by upward, lateral, roll and pitch acceleration (samples, 4)."""
+    """(samples, 12) added travel one sample later, by upward, lateral, roll and pitch acceleration (samples, 4)."""
     rates = np.zeros(2)
     found = []
     for n, (heave, left, *turning) in enumerate(accelerations):
@@ -91,14 +91,14 @@ def run(travel: Travel, accelerations: np.ndarray, noise: tuple[float, float] = 
     return np.array(found)
 
 
-def test_it_is_added_to_the_columns_of_the_suspensions():
+def test_the_added_travel_belongs_to_the_columns_of_the_suspensions():
     names = [ESTIMATE_COLUMNS[i] for i in ROAD_PLACES]
     assert names == [f"suspension.{w}.{what}" for what in ("deflection", "rate", "force") for w in WHEELS]
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 3])
 def test_springs_carry_a_lasting_acceleration(k):
-    """Statics: stiffness times travel is the force at each wheel, and the rate is gone."""
+    """Statics: stiffness times travel is the force at each wheel, and the rate is zero."""
     accelerations = np.zeros((300, 4))
     accelerations[:, k] = 1.5
     deflection, rate, force = read(run(made(), accelerations)[-1])
@@ -112,8 +112,8 @@ def test_springs_carry_a_lasting_acceleration(k):
     assert np.abs(rate).max() < 1e-3 * np.abs(deflection).max()
 
 
-def test_the_work_of_the_forces_is_in_springs_and_dampers():
-    """A kick: force times rate, integrated, is the springs' energy and what the dampers have taken."""
+def test_the_work_of_the_forces_is_the_energy_of_springs_and_dampers():
+    """After a step of the force, its work is the energy in the springs plus the losses of the dampers."""
     travel = made()
     travel.take(0.0, 1.5, 0.0, QUIET[0])
     car = vehicle(NAME)
@@ -136,7 +136,7 @@ ROADS = {
     "pitch": [1.0, 1.0, -1.0, -1.0],
     "twist": [1.0, -1.0, -1.0, 1.0],
 }
-"""Which wheels a road raises when it raises the front left one."""
+"""Height of the road at each wheel, over that at the front left one."""
 
 
 SPEED = 15.0
@@ -144,10 +144,10 @@ SPEED = 15.0
 
 @lru_cache
 def drive(name: str, hertz: float, later: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What is found without a speed and with it, and what is true, (samples, 12), of a car on a road that does so.
+    """Added travel found without a speed, found with it, and true, (samples, 12), on a road of that shape.
 
-    From the accelerations of two compiled cars, one of them on an even road. The rear wheels are on what the front
-    ones have been on `later`, s.
+    The accelerations are those of two compiled cars, one of them on an even road. The rear wheels follow the front
+    ones `later` s later.
     """
     rigs = [Rig(vehicle(NAME)).roll(SPEED) for _ in range(2)]
     cars = [rig.car for rig in rigs]
@@ -185,7 +185,7 @@ def drive(name: str, hertz: float, later: float = 0.0) -> tuple[np.ndarray, np.n
 @pytest.mark.parametrize("name", ["heave", "roll", "pitch"])
 @pytest.mark.parametrize("hertz", [0.7, 1.5, 3.0])
 def test_a_road_that_moves_the_body_is_followed(name, hertz):
-    """To 20 % for what is not of first order, and what 10 ms are, after which samples come and are differenced."""
+    """Within 20 % for dynamics that are not of first order, plus the delay of one sample of 10 ms."""
     found, _, true = drive(name, hertz)
     for part in (slice(0, 4), slice(4, 8), slice(8, 12)):
         error, size = found[:, part] - true[:, part], np.std(true[:, part])
@@ -194,8 +194,8 @@ def test_a_road_that_moves_the_body_is_followed(name, hertz):
 
 
 @pytest.mark.parametrize("hertz", [1.5, 3.0])
-def test_a_road_that_twists_the_standing_car_is_not_followed(hertz):
-    """What is known of it is only what different axles make of it."""
+def test_a_road_that_twists_the_car_is_not_followed_without_a_speed(hertz):
+    """Twist moves the body only because the axles differ."""
     found, _, true = drive("twist", hertz)
     assert np.std(found[:, :4]) < 0.25 * np.std(true[:, :4])
     assert np.std(true[:, :4]) > 1e-3
@@ -205,21 +205,21 @@ BASE = float(calc_preview(vehicle(NAME))[0])
 
 
 @pytest.mark.parametrize("lengths", [0.15, 0.25, 0.7])
-def test_rear_wheels_drive_over_what_front_wheels_have_driven_over(lengths):
-    """By wheelbases per wave, between rolling alike and against each other: more than half of the error goes."""
+def test_rear_wheels_follow_the_road_that_front_wheels_have_driven_over(lengths):
+    """By `lengths`, wheelbases per wave, other than 0.5. More than half of the error disappears."""
     before, after, true = drive("roll", lengths * SPEED / BASE, BASE / SPEED)
     for part in (slice(0, 4), slice(8, 12)):
         assert np.std(after[:, part] - true[:, part]) < 0.45 * np.std(before[:, part] - true[:, part])
 
 
-def test_a_wave_of_two_wheelbases_does_not_roll_the_body():
-    """Front and rear then roll against each other: nothing tells of that, and nothing becomes worse."""
+def test_a_wave_of_two_wheelbases_makes_the_result_no_worse():
+    """Front and rear then roll in opposite directions, which the motion of the body does not show."""
     before, after, true = drive("roll", 0.5 * SPEED / BASE, BASE / SPEED)
     assert np.std(after[:, :4] - true[:, :4]) < 1.02 * np.std(before[:, :4] - true[:, :4])
 
 
 def drive_over(travel: Travel, begin: int, end: int, speed: float) -> np.ndarray:
-    """(samples, 4) deflections, of samples of a road that rolls the body, from one number up to another."""
+    """(samples, 4) deflections on a road that rolls the body, for the samples from `begin` to `end`."""
     found = []
     for n in range(begin, end):
         travel.take_rates(n * H, (0.1 * np.sin(0.09 * n), 0.0), (0.0, 0.0), QUIET[1])
@@ -230,7 +230,7 @@ def drive_over(travel: Travel, begin: int, end: int, speed: float) -> np.ndarray
 
 @pytest.mark.parametrize(("pause", "speed"), [(30, SPEED), (0, -SPEED)])
 def test_heights_from_before_a_pause_or_a_reverse_are_forgotten(pause, speed):
-    """Until the front wheels have led by a wheelbase again, both axles are taken to roll alike."""
+    """Until the car has driven another wheelbase, both axles are assumed to roll alike."""
     travel, standing = made(), made()
     drive_over(travel, 0, 100, SPEED)
     drive_over(standing, 0, 100, 0.0)
@@ -243,8 +243,8 @@ def test_heights_from_before_a_pause_or_a_reverse_are_forgotten(pause, speed):
     assert np.abs(after - alike).max() > 0.1 * np.abs(alike).max()
 
 
-def test_what_the_model_does_itself_is_not_added():
-    """A body that rolls as the model's does."""
+def test_motion_that_the_model_has_itself_is_not_added():
+    """The body rolls as that of the model does."""
     travel = made()
     for n in range(500):
         t, w = n * H, 2.0
@@ -253,8 +253,8 @@ def test_what_the_model_does_itself_is_not_added():
     assert np.abs(calc(travel, 5.0)[:4]).max() < 1e-5
 
 
-def test_noise_alone_adds_next_to_nothing():
-    """Of noise as large as it is taken to be, less than a fifth of its own forces is left."""
+def test_noise_alone_adds_little():
+    """If the noise is as large as assumed, less than a fifth of its effect remains."""
     rng, travel, whole = np.random.default_rng(3), made(), made()
     samples = rng.normal(size=(3000, 4)) * (0.06, 0.06, 0.003, 0.003)
     left, taken = [], []
@@ -267,7 +267,7 @@ def test_noise_alone_adds_next_to_nothing():
         assert np.std(np.array(left)[:, part]) < 0.2 * np.std(np.array(taken)[:, part])
 
 
-def test_a_kerb_is_no_noise_from_its_first_sample_on():
+def test_the_first_sample_of_a_kerb_is_not_taken_for_noise():
     """After a long even road."""
     travel = made()
     for n in range(1000):
@@ -280,7 +280,7 @@ def test_a_kerb_is_no_noise_from_its_first_sample_on():
     assert even < 0.01 * np.abs(calc(whole, H)[8:]).max()
 
 
-def test_it_fades_when_samples_end():
+def test_the_added_travel_decays_when_samples_end():
     travel = made()
     run(travel, np.full((100, 4), (2.0, 1.0, 3.0, 1.0)))
     before = np.abs(calc(travel, 1.0)[:4]).max()
@@ -289,7 +289,7 @@ def test_it_fades_when_samples_end():
     assert np.abs(calc(travel, 3.0)[8:]).max() < 1e-3 * np.abs(calc(travel, 1.0)[8:]).max()
 
 
-def test_gyroscopes_that_fall_silent_leave_heave_alone():
+def test_travel_by_roll_and_pitch_decays_when_gyroscopes_fall_silent():
     travel = made()
     run(travel, np.full((100, 4), (0.0, 0.0, 3.0, 1.0)))
     for n in range(100, 300):

@@ -1,4 +1,4 @@
-"""Roll and pitch as gyroscopes measure them, for antennas and accelerometers away from the centre of mass."""
+"""Roll and pitch motion by gyroscopes, for antennas and accelerometers away from the centre of mass."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def sampled(*samples: tuple[float, float]) -> MeasuredRates:
     return rates
 
 
-def test_rates_are_linear_between_samples_and_hold_for_a_moment():
+def test_rates_are_linear_between_samples_and_held_for_a_moment():
     rates = sampled((1.0, 0.1), (1.01, 0.2))
     assert rates.find(1.004) == pytest.approx([0.14, 0.0, 0.0])
     assert rates.find(1.03) == [0.2, 0.0, 0.0]
@@ -31,7 +31,7 @@ def test_rates_are_linear_between_samples_and_hold_for_a_moment():
     assert rates.find(1.004) is None
 
 
-def test_rates_are_not_made_up_where_samples_are_missing():
+def test_rates_are_not_interpolated_over_a_gap():
     rates = sampled((1.0, 0.1), (2.0, 0.2))
     assert rates.find(1.04) == [0.1, 0.0, 0.0]
     assert rates.find(1.5) is None
@@ -44,7 +44,7 @@ def test_a_sample_that_is_not_newer_is_left_out():
 
 
 class Shaken(KernelRig):
-    """Takes innovations by roll and pitch."""
+    """Takes innovations of roll and pitch rates."""
 
     def __init__(self) -> None:
         program = Program(Graph())
@@ -79,7 +79,7 @@ class Shaken(KernelRig):
 
 
 def shake(amplitude: float, hertz: float, samples: int = 2500) -> tuple[np.ndarray, np.ndarray, Shaken]:
-    """What is found of a roll that swings beside the model: error of each sample, variance claimed for it."""
+    """Errors and claimed variances of the samples for a roll oscillation that the model does not have."""
     rng, shaking, w = np.random.default_rng(4), Shaken(), 2.0 * np.pi * hertz
     errors, claimed = [], []
     for k in range(samples):
@@ -92,19 +92,19 @@ def shake(amplitude: float, hertz: float, samples: int = 2500) -> tuple[np.ndarr
 
 
 def test_shaking_is_found_with_the_variance_that_is_claimed():
-    """Of 5 rad/s² at 2 Hz, against the acceleration in the middle of the window."""
+    """5 rad/s² at 2 Hz, compared with the acceleration in the middle of the window."""
     errors, claimed, _ = shake(5.0, 2.0)
     assert np.std(errors[:, 0]) < 0.15 * 5.0 / np.sqrt(2.0)
     assert np.mean(errors[:, 0] ** 2) == pytest.approx(np.mean(claimed[:, 0]), rel=0.15)
 
 
-def test_what_is_noise_alone_is_hardly_used():
-    """Of noise, a difference over 8 ms would be 0.35 rad/s²."""
+def test_noise_alone_is_hardly_taken_for_shaking():
+    """A difference of noise over 8 ms would be 0.35 rad/s²."""
     errors, _, _ = shake(0.0, 2.0)
     assert np.std(errors) < 0.1 * np.sqrt(2.0) * NOISE / 0.008
 
 
-def test_shaking_is_not_made_up_where_samples_are_missing():
+def test_shaking_is_zero_after_a_gap():
     _, _, shaking = shake(5.0, 2.0)
     assert shaking.value != [0.0, 0.0]
     shaking.take(11.0, (0.1, 0.1), NOISE**2)

@@ -1,4 +1,4 @@
-"""White noise of a receiver's velocities beside what it claims."""
+"""White noise of a receiver's velocities beyond its claim."""
 
 import cmath
 
@@ -13,7 +13,7 @@ CLAIMED = 0.02
 def play(
     noise: float, rate: float = 50.0, seconds: float = 20.0, error=lambda t: 0j, seed: int = 2
 ) -> list[float]:
-    """Factors over time of a receiver with white noise, m/s per axis; `error(t)`: of the estimate, m/s."""
+    """Factors over time for a receiver with white `noise`, m/s per axis; `error(t)`: additional deviation, m/s."""
     random, shown, factors = np.random.default_rng(seed), ShownNoise(), []
     for k in range(round(rate * seconds)):
         t = k / rate
@@ -24,19 +24,19 @@ def play(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_receiver_that_claims_the_truth_is_believed(seed):
+def test_a_receiver_with_the_claimed_noise_gets_a_factor_of_one(seed):
     assert max(play(CLAIMED, seconds=120.0, seed=seed)) == 1.0
 
 
 @pytest.mark.parametrize("share", [0.3, 0.7])
-def test_one_that_is_better_than_it_claims_gets_no_more_weight(share):
+def test_a_receiver_with_less_noise_than_claimed_gets_no_more_weight(share):
     assert set(play(share * CLAIMED)) == {1.0}
 
 
 @pytest.mark.parametrize(
     ("factor", "rate", "within"), [(3.0, 50.0, 3.0), (5.0, 50.0, 4.0), (15.0, 50.0, 6.0), (5.0, 5.0, 40.0)]
 )
-def test_more_noise_shows_within_seconds(factor, rate, within):
+def test_more_noise_is_found_within_seconds(factor, rate, within):
     found = play(factor * CLAIMED, rate, 3.0 * within)[round(within * rate) :]
     assert min(found) > 0.6 * factor
     assert max(found) < 1.5 * factor
@@ -58,9 +58,9 @@ def test_noise_that_is_over_is_forgotten():
         lambda t: 0.3 * t,
     ],
 )
-def test_what_is_no_noise_is_not_taken_for_it(error):
+def test_deviations_that_change_slowly_are_not_taken_for_noise(error):
     assert max(play(CLAIMED, error=error)) == 1.0
 
 
-def test_velocities_that_are_far_apart_show_nothing():
+def test_velocities_a_second_apart_do_not_change_the_factor():
     assert set(play(10 * CLAIMED, rate=1.0, seconds=300.0)) == {1.0}

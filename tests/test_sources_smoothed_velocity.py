@@ -1,4 +1,4 @@
-"""What a velocity that a device smooths is wrong by beside its lag."""
+"""The error of a velocity smoothed by a device that remains in addition to its lag."""
 
 import math
 from types import SimpleNamespace
@@ -28,21 +28,21 @@ def play(acceleration: float, turning: float, **options) -> float:
     return noise
 
 
-def test_a_steady_velocity_is_right():
+def test_a_steady_velocity_has_no_error():
     assert play(0.0, 0.0) == 0.0
 
 
-def test_it_is_wrong_in_proportion_to_lag_and_acceleration():
+def test_the_error_is_in_proportion_to_lag_and_acceleration():
     assert play(3.0, 0.0) == pytest.approx(0.3 * 0.1 * 3.0)
     assert play(0.0, 0.5) == pytest.approx(0.3 * 0.1 * 5.0)
 
 
-def test_a_speed_does_not_change_in_a_turn():
+def test_a_turn_adds_no_error_to_a_speed_without_direction():
     assert play(0.0, 0.5, has_direction=False) == 0.0
     assert play(-3.0, 0.5, has_direction=False) == pytest.approx(0.3 * 0.1 * 3.0)
 
 
-def test_after_a_pause_the_change_of_speed_is_not_known():
+def test_after_a_pause_no_error_is_added():
     smoothed, pose = make(0.1)
     smoothed.calc_noise(0)
     pose[AHEAD] = 20.0
@@ -50,8 +50,8 @@ def test_after_a_pause_the_change_of_speed_is_not_known():
 
 
 @pytest.mark.parametrize("period", [2.0, 4.0])
-def test_so_much_is_a_first_order_filter_wrong_at_most_beside_a_delay(period):
-    """Speeds that change with the period of a manoeuvre, smoothed over 0.2 s."""
+def test_the_error_bounds_the_difference_of_a_first_order_filter_to_a_delay(period):
+    """For speeds that change with the period of a manoeuvre, smoothed over 0.2 s."""
     lag, turning = 0.2, 2.0 * math.pi / period
     smoothed, delayed = 1.0 / (1.0 + 1j * turning * lag), np.exp(-1j * turning * lag)
     assert abs(smoothed - delayed) < 0.3 * lag * turning

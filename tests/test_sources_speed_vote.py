@@ -1,4 +1,4 @@
-"""A speed that positions and another speed contradict, by made-up averages of half a second."""
+"""A speed that positions and another speed contradict, with simulated averages over half a second."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from vehicled.sources.checks.speed_vote import SpeedVote
 def vote(
     seconds: float = 10.0, speed: float = 15.0, noise: float = 0.02, **scales: float | None
 ) -> SpeedVote:
-    """After a while in which these speeds are so many times the car's, with noise of positions, m/s."""
+    """The vote after `seconds`; `scales`: each speed over the car's; `noise`: of positions, m/s."""
     found, rng = SpeedVote(), np.random.default_rng(1)
     scales = {"positions": 1.0, "receiver": 1.0, "bus": 1.0} | scales
     for _ in range(round(2.0 * seconds)):
@@ -34,7 +34,7 @@ def test_the_speed_that_two_others_contradict_is_found_within_two_seconds(scale)
     assert vote(receiver=scale, seconds=2.0).wrong == {"gnss.speed"}
 
 
-def test_what_wheels_and_speedometers_are_off_by_is_not():
+def test_usual_scale_errors_of_speedometers_are_not_reported():
     assert vote(bus=1.05, receiver=0.995).wrong == set()
 
 
@@ -48,7 +48,7 @@ def test_what_wheels_and_speedometers_are_off_by_is_not():
         pytest.param({"bus": 1.1, "speed": 3.0}, id="slow"),
     ],
 )
-def test_nothing_is_found_where_two_do_not_agree(case):
+def test_no_speed_is_wrong_unless_positions_and_another_speed_contradict_it(case):
     assert vote(**case).wrong == set()
 
 
@@ -95,7 +95,7 @@ def test_two_speeds_of_the_car_against_two_of_the_receiver_decide_nothing():
 
 
 @pytest.mark.parametrize("positions", [0.8, 1.2])
-def test_positions_that_reflections_move_do_not_outvote_anything(positions):
+def test_positions_displaced_by_reflections_do_not_outvote_a_speed(positions):
     assert vote(bus=None, wheels=1.02, positions=positions).wrong == set()
 
 

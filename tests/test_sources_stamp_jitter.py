@@ -1,4 +1,4 @@
-"""Time stamps of wheels that are some milliseconds off."""
+"""Jitter of the time stamps of wheel sensors by some milliseconds."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ NOISE = RESOLUTION**2 / 12
 def find(
     jitter: float, rate: float = 60.0, acceleration: float = 10.0, interval: float = 0.01
 ) -> StampJitter:
-    """After 10 s of a counter whose stamps are off by `jitter`, s, 1 σ."""
+    """The result after 10 s of a counter whose time stamps have a jitter of `jitter`, s, 1 σ."""
     random = np.random.default_rng(5)
     t = np.arange(0.0, 10.0, interval)
     angles = RESOLUTION * np.floor((rate * t + 0.5 * acceleration * t**2) / RESOLUTION)
@@ -25,7 +25,7 @@ def find(
 
 
 @pytest.mark.parametrize("jitter", [0.002, 0.004])
-def test_it_is_found_by_the_samples_alone(jitter):
+def test_jitter_is_found_by_the_samples_alone(jitter):
     found = find(jitter)
     assert np.sqrt(found.variance) / found.rate == pytest.approx(jitter, rel=0.3)
 
@@ -34,19 +34,19 @@ def test_it_is_found_by_the_samples_alone(jitter):
     "even",
     [{}, {"acceleration": -30.0, "rate": 350.0}, {"rate": 5.0, "acceleration": 0.0}, {"interval": 0.1}],
 )
-def test_even_stamps_have_none(even):
+def test_even_time_stamps_have_no_jitter(even):
     assert find(0.0, **even).variance == 0.0
 
 
-def test_a_counter_that_jumps_is_no_jitter():
+def test_a_counter_that_jumps_is_not_taken_for_jitter():
     found = StampJitter(NOISE)
     for k in range(1000):
         found.take(0.01 * k, 0.6 * k - (4000.0 if k % 100 > 50 else 0.0))
     assert found.variance < 2e-6 * 60.0**2
 
 
-def test_wheels_on_a_busy_bus_are_used_all_the_same():
-    """5 ms at 50 rad/s are 13 standard deviations of a counter."""
+def test_wheels_with_jitter_by_a_busy_bus_are_fused():
+    """5 ms of jitter at 50 rad/s are 13 standard deviations of a counter."""
     random, given = np.random.default_rng(1), []
     for m in bends().measurements(5, gnss="rtk"):
         if m.source == "wheel.angle":

@@ -14,7 +14,7 @@ STEP, LOCK = 0.01, 0.07
 
 
 class Filter:
-    """Whose car turns with its wheels while it stands."""
+    """A filter whose model turns the car at standstill as its wheels are steered."""
 
     def __init__(self, speed: float) -> None:
         self.pose, self._inputs = np.zeros(32), np.zeros(3)
@@ -24,7 +24,7 @@ class Filter:
         self.car = SimpleNamespace(view=views.__getitem__)
 
     def turn_heading(self, angle: float) -> None:
-        """As all that corrects a heading."""
+        """Correct the heading, as any update does."""
         self.pose[YAW] += angle
         self.turned += angle
 
@@ -34,7 +34,7 @@ class Filter:
 
 
 def park(speed: float, turning: float = 0.0, noise: float = 0.002, sliding: float = 0.0) -> float:
-    """Heading (rad) after steering from stop to stop for four seconds."""
+    """Heading (rad) after three seconds of steering from stop to stop."""
     f, rng = Filter(speed), np.random.default_rng(1)
     f.pose[LEFT] = sliding
     standing = StandingHeading(f)
@@ -45,17 +45,17 @@ def park(speed: float, turning: float = 0.0, noise: float = 0.002, sliding: floa
     return f.pose[YAW]
 
 
-def test_the_heading_of_a_car_that_is_steered_while_it_stands_is_that_of_the_gyroscopes():
+def test_the_heading_of_a_standing_car_is_that_of_the_gyroscopes_while_it_is_steered():
     assert abs(park(0.0)) < 0.001
-    assert abs(park(3.0)) > 0.01  # of one that rolls, or slides sideways in a spin, it is the model's
+    assert abs(park(3.0)) > 0.01  # the model's heading, if it rolls, or slides sideways in a spin
     assert abs(park(0.0, sliding=5.0)) > 0.01
 
 
-def test_a_car_that_turns_meanwhile_is_followed():
+def test_a_car_that_turns_while_it_is_steered_is_followed():
     assert park(0.5, turning=0.02) == pytest.approx(0.02 * 3.0, abs=0.02)
 
 
-def test_a_heading_that_is_found_meanwhile_stays():
+def test_a_correction_of_the_heading_while_it_is_steered_is_kept():
     f = Filter(0.5)
     standing = StandingHeading(f)
     for k in range(100):
@@ -67,7 +67,7 @@ def test_a_heading_that_is_found_meanwhile_stays():
 
 
 def test_gyroscopes_do_not_count_twice():
-    """Their observation corrects no heading while they turn the car, and does before and after that."""
+    """While they turn the car directly, their observation does not correct the heading; before and after, it does."""
     f = Filter(0.5)
     standing, turns = StandingHeading(f), []
     for k in range(400):
@@ -79,7 +79,7 @@ def test_gyroscopes_do_not_count_twice():
     assert not any(turns[350:])
 
 
-def test_without_all_gyroscopes_the_others_correct_the_heading():
+def test_if_a_gyroscope_is_missing_observations_correct_the_heading_again():
     f = Filter(0.5)
     standing = StandingHeading(f)
     for k in range(100):
@@ -90,7 +90,7 @@ def test_without_all_gyroscopes_the_others_correct_the_heading():
     assert f.turns.item() == 0.0
 
 
-def test_one_that_is_not_steered_is_left_alone():
+def test_without_steering_the_heading_is_not_changed():
     f = Filter(0.0)
     standing = StandingHeading(f)
     for k in range(100):
@@ -98,7 +98,7 @@ def test_one_that_is_not_steered_is_left_alone():
     assert f.pose[YAW] == 0.0
 
 
-def test_after_a_gap_nothing_is_known():
+def test_after_a_gap_the_heading_is_that_of_the_model():
     f = Filter(0.0)
     standing = StandingHeading(f)
     for k in range(10):

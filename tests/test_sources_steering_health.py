@@ -1,4 +1,4 @@
-"""A steering sensor is checked by itself and the gyroscope."""
+"""A steering sensor is checked by its own samples and by the gyroscope."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from vehicled.sources.inputs.steering_health import SteeringHealth
 
 WHEELBASE, SPEED = 2.5, 10.0
 OFFSET = 0.01
-"""rad: of the sensor, which is none of its faults."""
+"""rad: offset of the sensor, which is not a fault."""
 
 
 def turning(t: float) -> float:
@@ -33,7 +33,7 @@ def run(
     gyroscope: bool = True,
     slides: Callable[[float], bool] = lambda t: False,
 ) -> Iterator[tuple[float, str, float | None]]:
-    """Time, state and what takes the sensor's place, every 10 ms."""
+    """Time, state, and the angle that replaces the sensor's (None: it is used or unknown), every 10 ms."""
     health = SteeringHealth(WHEELBASE)
     for k in range(round(until / 0.01)):
         t, r = 0.01 * k, yaw_rate(0.01 * k)
@@ -48,11 +48,11 @@ def after(t0: float, otherwise: Callable[[float, float], float | None], t1: floa
     return lambda t, r: otherwise(t, r) if t0 <= t < t1 else right(t, r)
 
 
-def test_a_sound_sensor_is_measured_and_nothing_takes_its_place():
+def test_a_sound_sensor_is_not_replaced():
     assert {(s, i) for _, s, i in run(right)} == {("measured", None)}
 
 
-def test_before_the_first_sample_it_is_silent():
+def test_before_its_first_sample_a_sensor_is_silent():
     assert {s for _, s, _ in run(lambda t, r: None)} == {"silent"}
 
 
@@ -67,7 +67,7 @@ def test_a_silent_sensor_is_replaced_by_the_angle_of_rolling(gyroscope):
         assert instead == (expected if gyroscope else None)
 
 
-def test_backwards_it_is_the_angle_of_rolling_too():
+def test_the_angle_of_rolling_is_right_in_reverse():
     health = SteeringHealth(WHEELBASE)
     assert health.check(1.0, -SPEED, 0.4) == pytest.approx(-WHEELBASE * 0.4 / SPEED)
 
@@ -85,7 +85,7 @@ def test_a_sensor_that_drops_to_zero_is_distrusted_at_once():
     assert {s for t, s, _ in states if t >= 9.06} == {"distrusted"}
 
 
-def test_an_outlier_and_a_late_sample_are_left_out_alone():
+def test_only_the_outlier_and_the_late_sample_are_left_out():
     health = SteeringHealth(WHEELBASE)
     followed = []
     for k in range(500):
@@ -98,13 +98,13 @@ def test_an_outlier_and_a_late_sample_are_left_out_alone():
     assert [k for k, f in enumerate(followed) if not f] == [200]
 
 
-def test_a_wheel_that_is_held_still_in_a_slide_is_used():
-    """A coarse sensor repeats itself, and the car does not go where its wheels point."""
+def test_a_steering_wheel_held_still_in_a_slide_is_used():
+    """A coarse sensor repeats its sample, and the car does not go where its front wheels point."""
     states = list(run(after(5.0, lambda t, r: 0.05), lambda t: min(0.2 * t, 0.2) if t < 5.0 else 0.9))
     assert {s for t, s, _ in states if t > 0} == {"measured"}
 
 
-def test_one_that_was_distrusted_at_the_end_of_a_drift_is_used_once_the_car_rolls():
+def test_a_sensor_distrusted_at_the_end_of_a_drift_is_used_again_once_the_car_rolls():
     """On ice the driver steers against the drift, holds the wheel still, and the car swings to the other side."""
 
     def drifts(t: float) -> float:
@@ -121,8 +121,8 @@ def test_one_that_was_distrusted_at_the_end_of_a_drift_is_used_once_the_car_roll
     assert {s for t, s, _ in states if t > 12.0} == {"measured"}
 
 
-def test_a_wheel_that_is_held_still_while_the_car_goes_sideways_is_used():
-    """On ice, where the car turns at much less lateral acceleration than on asphalt."""
+def test_a_steering_wheel_held_still_is_used_if_the_car_is_known_to_slide():
+    """As on ice, where a car slides at much less lateral acceleration than on asphalt."""
 
     def swings(t: float) -> float:
         return 0.3 * math.sin(1.5 * t) if t > 5.0 else 0.0
@@ -134,7 +134,7 @@ def test_a_wheel_that_is_held_still_while_the_car_goes_sideways_is_used():
     assert {s for t, s, _ in run(held, swings, slides=lambda t: t > 5.0)} == {"measured"}
 
 
-def test_a_driver_who_holds_the_wheel_still_is_used():
+def test_a_steering_wheel_held_still_without_a_slide_is_used():
     """On a straight road, and in a bend of constant radius."""
     assert {s for _, s, _ in run(lambda t, r: OFFSET, straight)} == {"measured"}
     states = list(run(after(5.0, lambda t, r: WHEELBASE * r / SPEED + OFFSET), lambda t: min(0.1 * t, 0.5)))
@@ -148,23 +148,23 @@ def test_a_sensor_that_changes_again_is_used_after_a_while():
     assert {s for t, s, _ in states if t > again} == {"measured"}
 
 
-def test_a_gap_makes_no_sensor_sound():
+def test_a_gap_does_not_end_the_distrust():
     states = list(run(after(8.0, lambda t, r: None if 12.0 < t < 12.5 else 0.02), turning))
     assert {s for t, s, _ in states if t > 12.5} == {"distrusted"}
 
 
-def test_a_gap_is_no_jump():
+def test_a_gap_is_not_a_jump():
     assert {s for t, s, _ in run(after(8.0, lambda t, r: None, 8.25)) if t > 0} == {"measured"}
 
 
-def test_a_jump_that_is_taken_back_ends_the_fault_also_in_a_fast_bend():
-    """At 6 m/s² the angle of rolling says nothing of the sensor."""
+def test_a_jump_back_ends_the_fault_even_in_a_fast_bend():
+    """At 6 m/s² the angle of rolling cannot check the sensor."""
     states = list(run(after(8.0, lambda t, r: right(t, r) + 0.09, 12.0), lambda t: 0.6))
     assert all(s == "distrusted" for t, s, _ in states if 8.1 < t < 11.9)
     assert all(s == "measured" for t, s, _ in states if t > 12.1)
 
 
-def test_a_second_jump_that_leads_elsewhere_does_not():
+def test_a_second_jump_to_another_value_does_not_end_the_fault():
     def jumping(t: float, r: float) -> float:
         return right(t, r) + (0.09 if t < 10.0 else 0.2)
 
@@ -172,7 +172,7 @@ def test_a_second_jump_that_leads_elsewhere_does_not():
     assert all(s == "distrusted" for t, s, _ in states if t > 8.1)
 
 
-def test_without_a_gyroscope_it_is_silent_sooner():
+def test_without_a_gyroscope_a_sensor_counts_as_silent_sooner():
     for gyroscope, silent in ((True, 0.3), (False, 0.15)):
         states = run(after(8.0, lambda t, r: None), until=9.0, gyroscope=gyroscope)
         assert next(t for t, s, _ in states if t > 8.0 and s == "silent") == pytest.approx(
@@ -180,7 +180,7 @@ def test_without_a_gyroscope_it_is_silent_sooner():
         )
 
 
-def test_a_noisy_sensor_is_distrusted_as_long_as_it_is():
+def test_a_noisy_sensor_is_distrusted_as_long_as_the_noise_lasts():
     random = np.random.default_rng(3)
     states = list(
         run(after(8.0, lambda t, r: right(t, r) + 5e-3 * float(random.standard_normal()), 12.0), turning)
@@ -194,8 +194,8 @@ def test_a_noisy_sensor_is_distrusted_as_long_as_it_is():
 
 @pytest.mark.parametrize("period", [0.01, 0.05])
 @pytest.mark.parametrize("step", [0.0, 1.5e-3])
-def test_neither_usual_noise_nor_coarse_steps_nor_fast_turns_are_such_noise(period, step):
-    """A slalom at 2 rad/s of the road wheels; at 20 Hz its second differences are 50 mrad."""
+def test_usual_noise_coarse_steps_and_fast_turns_are_not_noise_of_a_fault(period, step):
+    """A slalom with 2 rad/s at the road wheels. At 20 Hz its second differences are 30 mrad."""
     random, health = np.random.default_rng(4), SteeringHealth(WHEELBASE)
     for k in range(round(30.0 / period)):
         t = k * period
@@ -204,7 +204,7 @@ def test_neither_usual_noise_nor_coarse_steps_nor_fast_turns_are_such_noise(peri
         assert not health.is_noisy
 
 
-def test_an_outlier_is_no_noise():
+def test_an_outlier_is_not_taken_for_noise():
     health = SteeringHealth(WHEELBASE)
     for k in range(500):
         health.take(0.01 * k, 0.3 if k == 200 else 0.0)
@@ -217,7 +217,7 @@ def test_a_sensor_that_comes_back_after_a_silence_in_bends_is_used_at_once():
     assert states == {"measured"}
 
 
-def test_one_that_has_lost_its_zero_meanwhile_is_distrusted():
+def test_a_sensor_that_has_lost_its_zero_during_a_silence_is_distrusted():
     def sensor(t: float, r: float) -> float | None:
         return None if 8.0 <= t < 10.0 else right(t, r) + (0.08 if t >= 10.0 else 0.0)
 

@@ -1,4 +1,4 @@
-"""Which channels are found to repeat themselves."""
+"""Detection of channels that repeat their values."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_a_receiver_that_repeats_its_place_is_stuck_and_the_other_one_is_not(nam
     assert stuck.find(fix(name, 4, 48.1), SPEED) == []
 
 
-def test_what_two_receivers_in_one_device_measure_is_checked_for_each():
+def test_two_receivers_in_one_message_are_checked_separately():
     stuck = StuckChannels()
     for k in range(3):
         both = fix("gnss", k, 48.0 + 1e-5 * k).values | fix("gnss2", k, 48.0).values
@@ -48,7 +48,7 @@ def test_a_car_at_rest_may_measure_the_same_place_again():
 @pytest.mark.parametrize("begin", [48.0, 70.0])
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 def test_a_fast_receiver_whose_places_have_coarse_digits_is_not_stuck(digits, speed, begin, noise):
-    """50 Hz; a car to the north goes on by less than a digit from fix to fix."""
+    """50 Hz; a car that drives north moves by less than a digit from fix to fix."""
     stuck, rng = StuckChannels(), np.random.default_rng(3)
     for k in range(500):
         north, east = (speed * k / 50.0, 0.0) + noise * rng.normal(size=2)
@@ -66,7 +66,7 @@ def test_a_fast_receiver_whose_places_have_coarse_digits_is_not_stuck(digits, sp
     ],
 )
 def test_a_receiver_whose_fine_places_are_sent_again_is_stuck(times, period_ns, speed, expected):
-    """Each fix several times, as from a gateway that sends what it has more often than it gets it."""
+    """Each fix is sent several times, as by a gateway that sends more often than it receives."""
     stuck, rng, found = StuckChannels(), np.random.default_rng(3), []
     for k in range(200):
         if k % times == 0:
@@ -77,7 +77,7 @@ def test_a_receiver_whose_fine_places_are_sent_again_is_stuck(times, period_ns, 
     assert found[100:] == expected * (100 // times)
 
 
-def test_one_axis_of_an_imu_may_be_stuck_by_itself():
+def test_a_single_axis_of_an_imu_is_found_to_be_stuck():
     stuck = StuckChannels()
     found = [
         stuck.find(Measurement("imu", k * 10**7, k * 10**7, {"imu.wz": 0.1, "imu.ax": 0.01 * k}), SPEED)
@@ -90,7 +90,7 @@ def test_one_axis_of_an_imu_may_be_stuck_by_itself():
 def repeat(
     coarse: float = 1e-6, sent: int = 1, stops: int = 10**6, speed: float = 15.0, rate: float = 250.0
 ) -> list[int]:
-    """Numbers of the samples of which something is stuck: noise of 1, in steps of `coarse`, each sent so often."""
+    """Numbers of the samples with a stuck channel: noise of 1 in steps of `coarse`, each sample `sent` times."""
     random, check, found, values = np.random.default_rng(5), StuckChannels(), [], dict.fromkeys(AXES, 0.0)
     for k in range(2 * STOPS):
         if k % sent == 0 and k < stops:
@@ -105,16 +105,16 @@ def test_an_imu_that_stops_is_found_with_the_fourth_repetition():
     assert repeat(stops=STOPS) == list(range(STOPS + 3, 2 * STOPS))
 
 
-def test_at_rest_it_may_measure_the_same():
+def test_an_imu_at_rest_may_measure_the_same_again():
     assert repeat(stops=STOPS, speed=0.5) == []
 
 
-def test_coarse_axes_do_not_repeat_themselves_all_at_once():
+def test_coarse_axes_with_noise_are_not_stuck():
     assert repeat(coarse=2.0) == []
 
 
 def find_in_quiet_imu(stops: int) -> list[int]:
-    """Numbers of the samples of which something is stuck: axes that sway within a few steps, without any noise."""
+    """Numbers of the samples with a stuck channel: axes that oscillate within a few steps, without noise."""
     check, found, values = StuckChannels(), [], dict.fromkeys(AXES, 0.0)
     for k in range(2 * stops):
         if k < stops:
@@ -125,7 +125,7 @@ def find_in_quiet_imu(stops: int) -> list[int]:
     return found
 
 
-def test_a_coarse_imu_without_noise_is_not_stuck_once_it_has_shown_its_steps():
+def test_a_coarse_imu_without_noise_is_not_stuck_once_its_steps_are_known():
     stops = 5000
     found = find_in_quiet_imu(stops)
     while_measuring = [k for k in found if k < stops]
@@ -136,10 +136,10 @@ def test_a_coarse_imu_without_noise_is_not_stuck_once_it_has_shown_its_steps():
     assert found[len(while_measuring)] < stops + 3 * 110
 
 
-def test_an_imu_that_stays_stuck_while_the_car_stops_is_found_as_soon_as_before():
+def test_a_stuck_imu_is_found_again_as_soon_after_a_stop_of_the_car():
     stuck, found = StuckChannels(), []
     for k in range(600):
-        # It stops after 100 samples; the car stands from the 300th to the 400th.
+        # The IMU is stuck after 100 samples. The car stands from the 300th to the 400th.
         values = {c: 1e-6 * float((min(k, 100) * (7 + n) ** 3) % 997) for n, c in enumerate(AXES)}
         t, speed = k * 4_000_000, 0.0 if 300 <= k < 400 else SPEED
         if stuck.find(Measurement("imu", t, t, values), speed):
@@ -149,11 +149,11 @@ def test_an_imu_that_stays_stuck_while_the_car_stops_is_found_as_soon_as_before(
 
 
 @pytest.mark.parametrize("sent", [2, 8, 20])
-def test_samples_that_are_always_sent_again_are_left_out_in_the_first_run_at_most(sent):
+def test_samples_that_are_always_repeated_are_left_out_in_the_first_run_at_most(sent):
     assert all(k < sent for k in repeat(sent=sent))
 
 
-def test_ten_times_the_rate_is_no_repetition_of_a_stuck_imu():
+def test_an_imu_sent_at_ten_times_its_rate_is_not_stuck():
     assert repeat(sent=10, rate=2500.0) == []
 
 
@@ -162,7 +162,7 @@ def of_speed(k: int, value: float, channel: str = "vehicle.speed") -> Measuremen
 
 
 @pytest.mark.parametrize("channel", ["vehicle.speed", "gnss.speed"])
-def test_a_speed_that_stays_while_the_car_brakes_is_stuck(channel):
+def test_a_speed_that_stays_constant_while_the_car_brakes_is_stuck(channel):
     stuck = StuckChannels()
     found = [bool(stuck.find(of_speed(k, 15.0, channel), 15.0 - 0.05 * k)) for k in range(40)]
     assert found == [k > 20 for k in range(40)]
@@ -182,15 +182,15 @@ def test_a_speed_that_is_zero_below_walking_pace_is_not_stuck():
         assert stuck.find(of_speed(k, 0.0), 0.015 * k) == []
 
 
-def test_a_coarse_speed_that_has_not_changed_since_before_the_estimate_began_is_not_stuck():
-    """There is no estimate until then, and the speed beside it was zero."""
+def test_a_coarse_speed_that_has_not_changed_since_before_initialisation_is_not_stuck():
+    """Before initialisation there is no estimate, and the speed given to the check is zero."""
     stuck = StuckChannels()
     assert stuck.find(of_speed(0, 25.0), 0.0) == []
     stuck.begin()
     assert [stuck.find(of_speed(k, 25.0), 25.0) for k in range(1, 100)] == [[]] * 99
 
 
-def test_a_speed_that_is_stuck_remains_so_when_the_estimate_begins_again():
+def test_a_stuck_speed_remains_stuck_when_the_filter_is_initialised_again():
     stuck = StuckChannels()
     for k in range(40):
         stuck.find(of_speed(k, 15.0), 15.0 - 0.05 * k)
@@ -200,9 +200,9 @@ def test_a_speed_that_is_stuck_remains_so_when_the_estimate_begins_again():
 
 
 def cruise(*, noise: float, gains: float, channel: str = "vehicle.speed", digit: float = 0.01) -> list[float]:
-    """Times (s) at which a speed of 100 Hz is stuck that stays from 5 s on, beside averages of another one.
+    """Times (s) at which a speed of 100 Hz, constant from 5 s on, is found to be stuck by averages of another one.
 
-    `noise`: of those, m/s; `gains`: m/s², of the car.
+    `noise`: of those averages, m/s; `gains`: acceleration of the car, m/s².
     """
     stuck, rng, found, other = StuckChannels(), np.random.default_rng(2), [], 20.0
     for k in range(1500):
@@ -219,18 +219,18 @@ def cruise(*, noise: float, gains: float, channel: str = "vehicle.speed", digit:
 
 
 @pytest.mark.parametrize("channel", ["vehicle.speed", "gnss.speed"])
-def test_a_speed_that_stays_is_stuck_where_another_sensor_shows_that_the_car_is_faster(channel):
-    """Though the estimate follows it."""
+def test_a_constant_speed_is_stuck_if_another_sensor_shows_that_the_car_is_faster(channel):
+    """Even though the estimate follows the stuck speed."""
     assert 6.5 < cruise(noise=0.005, gains=0.1, channel=channel)[0] < 8.5
 
 
 @pytest.mark.parametrize("noise", [0.005, 0.06, 0.2])
-def test_a_steady_speed_beside_one_with_noise_is_not_stuck(noise):
+def test_a_steady_speed_is_not_stuck_if_the_other_one_has_noise(noise):
     assert cruise(noise=noise, gains=0.0) == []
 
 
-def test_a_speed_that_is_zero_beside_a_receiver_whose_speed_errs_is_not_stuck():
-    """The car stands between houses: what reaches the receiver there comes and goes, for seconds."""
+def test_a_speed_of_zero_is_not_stuck_if_the_receiver_has_slow_errors():
+    """The car stands between houses, where reflected signals come and go for seconds."""
     stuck = StuckChannels()
     stuck.find(of_speed(-1, 0.03), 0.03)  # its last digit is known
     for k in range(2000):
@@ -238,7 +238,7 @@ def test_a_speed_that_is_zero_beside_a_receiver_whose_speed_errs_is_not_stuck():
         assert stuck.find(of_speed(k, 0.0), 0.0, {"gnss.speed": of_receiver}) == []
 
 
-def test_a_speed_that_stays_zero_is_stuck_where_another_sensor_shows_that_the_car_drives():
+def test_a_speed_of_zero_is_stuck_if_another_sensor_shows_that_the_car_drives():
     stuck = StuckChannels()
     stuck.find(of_speed(-1, 0.03), 0.03)
     found = [
@@ -250,8 +250,8 @@ def test_a_speed_that_stays_zero_is_stuck_where_another_sensor_shows_that_the_ca
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_steady_speed_beside_a_receiver_whose_errors_last_is_not_stuck(seed):
-    """Those of a conventional receiver, 0.06 m/s (1 σ), are new after a second."""
+def test_a_steady_speed_is_not_stuck_if_the_receiver_has_correlated_errors(seed):
+    """The errors of a conventional receiver, 0.06 m/s (1 σ), are correlated for about a second."""
     stuck, rng, error = StuckChannels(), np.random.default_rng(seed), 0.0
     for k in range(30_000):
         # A driver on a motorway: steady for seconds, then a little faster or slower.

@@ -1,4 +1,4 @@
-"""The IMU's time by the vote of all other sensors: alone, and in an estimator whose samples are late."""
+"""The IMU's latency by the vote of all other sensors: the vote alone, and in an estimator with late samples."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def find(
     has_reference=False,
     denied=False,
 ):
-    """With latencies that have been found of fixes, speed and wheels, in this order."""
+    """Lateness of the IMU by estimated latencies of fixes, speed and wheels, in this order."""
     for group, latency in zip(CONFIGURED, latencies, strict=True):
         set_slow_state(f, index(f, group), latency)
         f.set_variance(group, "", sigma**2)
     return find_lateness(f, configured, of_imu, found, lambda: has_reference, lambda _: denied)
 
 
-def test_what_all_others_are_early_by_the_imu_is_late_by(whole):
+def test_if_all_other_sensors_are_early_the_imu_is_late(whole):
     assert find(whole, (-0.02, -0.021, -0.019)) == pytest.approx(LATE)
     assert find(whole, (-0.02, -0.021, -0.019), sigma=0.004) == 0.0
     assert find(whole, (-0.02, -0.021, -0.019), sigma=0.0) == 0.0  # known
-    assert find(whole, (-0.02, 0.0, -0.02)) == 0.0  # which contradict each other
+    assert find(whole, (-0.02, 0.0, -0.02)) == 0.0  # they contradict each other
     assert find(whole, (0.0, -0.02, -0.02)) == 0.0
     only_speeds = {SPEED_LATENCY: 0.0, WHEEL_LATENCY: 0.0}
     assert find(whole, (-0.02, -0.02, -0.02), configured=only_speeds) == 0.0
 
 
-def test_nothing_is_newer_than_its_measurement(whole):
-    """What is configured as late may be less so; what is not cannot be early."""
+def test_the_imu_is_early_only_relative_to_a_configured_or_found_latency(whole):
+    """A sensor with a configured latency may be less late; one without cannot be early."""
     assert find(whole, (0.02, 0.02, 0.02)) == 0.0
     assert find(whole, (0.02, 0.02, 0.02), of_imu=0.03) == pytest.approx(-LATE)
     assert find(whole, (0.02, 0.02, 0.02), found=0.02) == pytest.approx(-LATE)
@@ -64,8 +64,8 @@ def test_nothing_is_newer_than_its_measurement(whole):
 
 
 @pytest.mark.parametrize("configured", [0.0, 0.05])
-def test_fixes_of_the_future_are_enough_unless_a_known_time_contradicts(whole, configured):
-    """As of a car whose only speeds are those of wheels."""
+def test_fixes_from_the_future_show_a_late_imu_unless_a_known_time_contradicts(whole, configured):
+    """For a car whose only speeds are those of wheels."""
     alone = {GNSS.latency: configured}
     early = -0.02 - configured
     assert find(whole, (early, 0.0, 0.0), configured=alone) == pytest.approx(LATE)
@@ -78,7 +78,7 @@ def test_fixes_of_the_future_are_enough_unless_a_known_time_contradicts(whole, c
 
 
 @pytest.mark.parametrize(("lag", "late"), [(0.02, LATE), (0.12, 0.0)])
-def test_wheels_that_are_smoothed_make_fixes_early_and_not_the_imu_late(whole, lag, late):
+def test_fixes_that_are_early_relative_to_smoothed_wheels_do_not_make_the_imu_late(whole, lag, late):
     configured = {GNSS.latency: 0.0, WHEEL_LATENCY: 0.0}
     for group, latency, sigma in (GNSS.latency, -0.02, 0.001), (WHEEL_LATENCY, lag, 0.005):
         set_slow_state(whole, index(whole, group), latency)
@@ -91,13 +91,13 @@ def find_early(f, latencies, sigma=0.005, configured=CONFIGURED, has_reference=F
     return find_earliness(f, configured, lambda: has_reference)
 
 
-def test_wheels_of_the_future_show_that_the_estimate_is_late(whole):
-    """Beside a speed that is smoothed, or fixes that are late; where all are early, the IMU is late."""
+def test_wheels_from_the_future_show_that_the_estimate_is_late(whole):
+    """The estimate follows a smoothed speed, or late fixes. If all sensors are early, the IMU is late instead."""
     assert find_early(whole, (0.04, 0.04, -0.05)) == pytest.approx(0.05)
     assert find_early(whole, (-0.02, 0.04, -0.05)) == pytest.approx(0.05)
     assert find_early(whole, (0.04, 0.04, -0.05), sigma=0.015) == 0.0
     assert find_early(whole, (0.04, 0.04, -0.05), has_reference=True) == 0.0
-    assert find_early(whole, (0.04, 0.04, -0.02)) == 0.0  # slip may do that
+    assert find_early(whole, (0.04, 0.04, -0.02)) == 0.0  # slip may cause that
     assert find_early(whole, (-0.05, -0.05, -0.05)) == 0.0
     as_late = CONFIGURED | {WHEEL_LATENCY: 0.05}
     assert find_early(whole, (0.04, 0.04, -0.05), configured=as_late) == 0.0
@@ -105,15 +105,15 @@ def test_wheels_of_the_future_show_that_the_estimate_is_late(whole):
     assert find_early(whole, (0.04, 0.04, -0.05), configured=without_wheels) == 0.0
 
 
-def test_small_latencies_count_once_one_has_been_found(whole):
+def test_small_latencies_count_once_a_latency_of_the_imu_has_been_found(whole):
     assert find(whole, (-0.004, -0.004, -0.004)) == 0.0
     assert find(whole, (-0.004, -0.004, -0.004), found=0.02) == pytest.approx(0.004)
     assert find(whole, (-0.003, -0.003, -0.003), found=0.02) == 0.0  # not significant
 
 
 @pytest.mark.slow
-def test_late_samples_beside_a_speed_of_unknown_latency():
-    """Fixes and speed then have the same latency beside them, as was taken for the truth before: 0.23 m, NEES 200."""
+def test_late_samples_are_found_with_a_speed_of_unknown_latency():
+    """Fixes and speed then are early by the same time. Before, the filter took that for true: 0.23 m, NEES 200."""
     given, seconds = prototype(), 45.0
     speed = dataclasses.replace(given.sensors.vehicle_speed, latency_sigma=0.02)
     given = dataclasses.replace(given, sensors=dataclasses.replace(given.sensors, vehicle_speed=speed))

@@ -15,7 +15,7 @@ PLACES = [(52.0, 10.6), (52.0, 9.4), (52.5, 10.5), (51.6, 10.0)]
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_north_is_the_way_to_a_place_farther_north(place):
+def test_north_is_the_direction_to_a_place_farther_north(place):
     ahead = ORIGIN.to_world(place[0] + 1e-5, place[1], 0.0) - ORIGIN.to_world(*place, 0.0)
     assert ORIGIN.find_north(*place) == pytest.approx(math.atan2(ahead[0], ahead[1]), abs=1e-6)
 
@@ -27,8 +27,8 @@ def test_meridians_converge_by_a_tenth_of_a_degree_in_ten_kilometres():
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("receiver", ["gnss", "gnss2"])
-def test_a_velocity_is_that_of_the_plane(place, receiver):
-    """A way of one metre per second, by places and by what a receiver there measures."""
+def test_velocity_and_directions_are_turned_into_the_plane(place, receiver):
+    """One metre per second, by two places and by the measurements of a receiver there."""
     lat, lon = place
     vn, ve = 0.6, -0.8
     there = pymap3d.enu2geodetic(ve, vn, 0.0, lat, lon, 0.0)
@@ -46,7 +46,7 @@ def test_a_velocity_is_that_of_the_plane(place, receiver):
         assert (math.sin(direction), math.cos(direction)) == pytest.approx(tuple(expected), abs=1e-4)
 
 
-def test_messages_without_a_place_are_of_that_of_the_latest_fix():
+def test_messages_without_a_place_are_turned_by_that_of_the_latest_fix():
     north = TrueNorth()
     place = Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 10.6})
     assert north.turn(place, ORIGIN) is place
@@ -57,6 +57,6 @@ def test_messages_without_a_place_are_of_that_of_the_latest_fix():
     assert north.turn(Measurement("g", 0, 0, {"gnss.course": 1.0}), None).values == {"gnss.course": 1.0}
 
 
-def test_an_origin_in_another_country_turns_nothing():
+def test_too_far_from_the_origin_nothing_is_turned():
     m = Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 30.0, "gnss.course": 1.0})
     assert TrueNorth().turn(m, ORIGIN).values == m.values

@@ -37,7 +37,7 @@ def load(name: str) -> DaemonConfiguration:
 
 @lru_cache
 def driven(name: str, scenario: str) -> Drive:
-    """At most its first part."""
+    """The scenario, or its first part."""
     car = load(name)
     equipment = find_equipment(car, car.find_signals())
     return Drive(replace(find_scenario(scenario), duration=DURATIONS[scenario]), car, equipment)
@@ -49,7 +49,7 @@ def drive(name: str, scenario: str, gnss: str = "conventional") -> list[Measurem
 
 
 def altered(measurements: Iterable[Measurement], factors: dict[str, float]) -> list[Measurement]:
-    """With channels that begin and end like that times a factor; `*` stands between."""
+    """The measurements with channels times a factor, by the begin and end of their names; `*` stands between."""
 
     def factor(channel: str) -> float:
         ends = (name.partition("*") for name in factors)
@@ -106,8 +106,8 @@ FAULTS = {
 }
 
 
-def test_a_single_axis_is_named_alone() -> None:
-    """As of a yaw rate from the car's own bus beside rates of an IMU."""
+def test_only_the_axis_in_wrong_units_is_reported() -> None:
+    """As with a yaw rate from the car's bus and the other rates from an IMU."""
     (found,) = check(load("hatchback"), altered(drive("hatchback", "slalom"), {"imu.wz": DEGREES}))
     assert found == "imu.wz"
 
@@ -116,7 +116,7 @@ def test_a_single_axis_is_named_alone() -> None:
     ("factor", "unit", "setting"),
     [(KNOTS / 3.6, "kn", "`unit: kn`"), (2.23694 / 3.6, "mph", "convert the log")],
 )
-def test_a_receivers_speed_that_was_converted_from_km_h_is_recognised(
+def test_a_receivers_speed_in_another_unit_taken_for_km_h_is_recognised(
     factor: float, unit: str, setting: str
 ) -> None:
     wrong = altered(drive("hatchback", "slalom"), {"gnss.speed": factor})
@@ -127,7 +127,7 @@ def test_a_receivers_speed_that_was_converted_from_km_h_is_recognised(
 
 
 def straight(seconds: float, heading: float, course: float) -> Iterator[Measurement]:
-    """Fixes at 20 m/s; `heading`: where they move, clockwise from north."""
+    """Fixes at 20 m/s; `heading`: direction of motion, clockwise from north."""
     for k in range(int(10 * seconds)):
         degrees = k * 2.0 / 111_195.0
         lat, lon = degrees * math.cos(heading), 11.0 + degrees * math.sin(heading)
@@ -155,10 +155,10 @@ EXCHANGED = "with latitude and longitude exchanged"
 def test_courses_on_a_straight_road_are_compared_with_positions(
     heading: float, course: float, expected: str | None
 ) -> None:
-    """In degrees those to the north are small numbers, which could be radians.
+    """Courses to the north in degrees are small numbers, which could be radians.
 
-    A course of 1.6 is to the east in radians, and to the north in degrees: with positions that move to the north
-    either it is in degrees, or latitude and longitude are exchanged.
+    A course of 1.6 is to the east in radians, and to the north in degrees. If positions move to the north, either
+    the course is in degrees, or latitude and longitude are exchanged.
     """
     found = check(load("hatchback"), straight(10.0, heading, course))
     assert set(found) == ({"gnss.course"} if expected else set())
@@ -167,7 +167,7 @@ def test_courses_on_a_straight_road_are_compared_with_positions(
 
 @pytest.mark.parametrize("gnss", ["rtk", "conventional", "none"])
 @pytest.mark.parametrize("channels", FAULTS)
-def test_one_unit(channels: str, gnss: str) -> None:
+def test_a_single_wrong_unit_is_reported(channels: str, gnss: str) -> None:
     if channels.startswith("gnss.") and gnss == "none":
         return
     factor, name, words = FAULTS[channels]
@@ -180,7 +180,7 @@ def test_one_unit(channels: str, gnss: str) -> None:
 
 
 @pytest.mark.parametrize("pair", list(itertools.combinations(FAULTS, 2)), ids="+".join)
-def test_two_units_at_once(pair: tuple[str, str]) -> None:
+def test_two_wrong_units_at_once_are_both_reported(pair: tuple[str, str]) -> None:
     factors = {channels: FAULTS[channels][0] for channels in pair}
     found = check(load("hatchback"), altered(drive("hatchback", "slalom"), factors))
     assert {name: text.split(":")[0].split("seem to be ")[1] for name, text in found.items()} == {
@@ -202,13 +202,13 @@ def test_two_units_at_once(pair: tuple[str, str]) -> None:
         ("prototype", "steer.f", DEGREES, "in deg, not in rad"),
     ],
 )
-def test_other_units(name: str, channels: str, factor: float, words: str) -> None:
+def test_other_wrong_units_are_reported(name: str, channels: str, factor: float, words: str) -> None:
     (text,) = check(load(name), altered(drive(name, "slalom"), {channels: factor})).values()
     assert words in text
 
 
 def come_late(measurements: Iterable[Measurement], source: str, delay: float) -> list[Measurement]:
-    """With what that device measures later by so many seconds."""
+    """The measurements, those of `source` with an additional delay, s."""
     delayed = [
         msgspec.structs.replace(m, arrival=m.arrival + round(delay * 1e9)) if m.source == source else m
         for m in measurements
@@ -217,7 +217,7 @@ def come_late(measurements: Iterable[Measurement], source: str, delay: float) ->
 
 
 @pytest.mark.parametrize("channels", ["gnss.speed", "wheel.*speed", "imu.w"])
-def test_a_unit_is_found_beside_a_device_that_comes_late(channels: str) -> None:
+def test_a_wrong_unit_is_found_if_the_receivers_measurements_come_late(channels: str) -> None:
     factor, name, words = FAULTS[channels]
     late = come_late(drive("hatchback", "slalom"), "gnss", 0.8)
     assert check(load("hatchback"), late) == {}
@@ -236,12 +236,12 @@ def test_without_a_receiver_the_lateral_acceleration_is_the_reference() -> None:
 @pytest.mark.parametrize(
     ("factor", "words"), [(-1.0, "z axis"), (0.02, "`gravity_removed` is false"), (1.0, None)]
 )
-def test_gravity(factor: float, words: str | None) -> None:
+def test_a_wrong_sign_or_lack_of_gravity_is_reported(factor: float, words: str | None) -> None:
     found = check(load("hatchback"), altered(drive("hatchback", "slalom"), {"imu.az": factor}))
     assert (words is None and found == {}) or words in "; ".join(found.values())
 
 
-def test_another_source_of_the_steering_begins_anew() -> None:
+def test_a_new_source_of_the_steering_restarts_its_check() -> None:
     car = load("prototype")
     found = UnitCheck(car.sensors, car.vehicle)
     for m in altered(drive("prototype", "slalom"), {"steer.rack": 1000.0}):
@@ -253,7 +253,7 @@ def test_another_source_of_the_steering_begins_anew() -> None:
     assert "steer.fl, steer.fr" not in found.find()
 
 
-def test_gravity_where_it_should_have_been_removed() -> None:
+def test_gravity_that_should_have_been_removed_is_reported() -> None:
     car = load("hatchback")
     assert car.sensors.imu is not None
     assert car.sensors.imu.accelerometers is not None
@@ -265,13 +265,13 @@ def test_gravity_where_it_should_have_been_removed() -> None:
 
 @pytest.mark.parametrize("channels", ["imu.w", "vehicle.speed", "wheel.", "steer."])
 @pytest.mark.parametrize("factor", [-1.0, 0.0, 0.7, 1.25])
-def test_what_is_wrong_otherwise_is_no_unit(channels: str, factor: float) -> None:
+def test_other_faults_are_not_reported_as_wrong_units(channels: str, factor: float) -> None:
     assert check(load("hatchback"), altered(drive("hatchback", "slalom"), {channels: factor})) == {}
 
 
 @pytest.mark.parametrize("spinning", [("fl", "fr"), ("rl", "rr"), ("fr",)])
-def test_wheels_that_spin_tell_no_speed(spinning: tuple[str, ...]) -> None:
-    """On ice; a receiver would be blamed beside positions that happen to be as fast as the mean of all wheels."""
+def test_wheels_that_spin_give_no_speed(spinning: tuple[str, ...]) -> None:
+    """As on ice. Otherwise a receiver would be suspected if positions happen to agree with the mean of all wheels."""
     found = UnitCheck(load("hatchback").sensors, load("hatchback").vehicle)
     rolling = {f"wheel.{w}.speed": 6.0 / RADIUS for w in ("fl", "fr", "rl", "rr")}
     assert dict(found.find_speeds(Averages(rolling))) == {"wheel speeds": pytest.approx(6.0, rel=0.01)}
@@ -291,7 +291,7 @@ def test_a_few_seconds_decide_nothing() -> None:
         max_size=60,
     )
 )
-def test_any_values_at_any_times_are_taken(given_values: list[tuple[int, dict[str, float]]]) -> None:
+def test_any_values_at_any_times_cause_no_error(given_values: list[tuple[int, dict[str, float]]]) -> None:
     check(load("hatchback"), [Measurement("any", t, t, values) for t, values in given_values])
 
 

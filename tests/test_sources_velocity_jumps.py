@@ -1,4 +1,4 @@
-"""Velocities of a receiver that jump beside the estimate are found, and so it is when they are back."""
+"""Jumps of a receiver's velocity relative to the estimate are detected, and so is their end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vehicled.sources.health import Health
 def others(
     failing: str = "", confirmed: bool = True, kinds: tuple[str, ...] = ("imu.gyro", "vehicle.speed")
 ) -> Any:
-    """What `MeasurementUpdates` knows of the car's own sensors."""
+    """Health of the car's own sensors, as in `MeasurementUpdates`."""
     health = {kind: Health(Gate()) for kind in kinds}
     for kind, each in health.items():
         each.accept()
@@ -35,7 +35,7 @@ def run(
     sigma: float = 0.03,
     seconds: float = 20.0,
 ) -> list[tuple[float, bool, complex]]:
-    """Time (s), whether the jump lasts, and the jump that was found then."""
+    """Time (s), whether a jump lasts, and the jump that was found then, m/s."""
     check, random, found = VelocityJumps(), np.random.default_rng(4), []
     for k in range(round(seconds * rate)):
         t = k / rate
@@ -49,7 +49,7 @@ def spoofed(t: float) -> complex:
     return 0.5j if 10.0 <= t < 16.0 else 0j
 
 
-def test_a_jump_is_found_within_a_fifth_of_a_second_and_over_once_it_is_back():
+def test_a_jump_and_its_end_are_found_within_a_quarter_of_a_second():
     found = run(spoofed, others())
     lasting = [t for t, lasts, _ in found if lasts]
     assert 10.0 < lasting[0] < 10.25
@@ -59,11 +59,11 @@ def test_a_jump_is_found_within_a_fifth_of_a_second_and_over_once_it_is_back():
 
 
 @pytest.mark.parametrize(("rate", "sigma"), [(50.0, 0.03), (10.0, 0.05), (5.0, 0.1), (1.0, 0.1)])
-def test_noise_is_no_jump(rate, sigma):
+def test_noise_is_not_a_jump(rate, sigma):
     assert not any(lasts for _, lasts, _ in run(lambda t: 0j, others(), rate, sigma, 600.0))
 
 
-def test_errors_that_grow_slowly_are_none():
+def test_errors_that_grow_slowly_are_not_jumps():
     assert not any(lasts for _, lasts, _ in run(lambda t: 0.1j * t, others()))
 
 
@@ -76,16 +76,16 @@ def test_errors_that_grow_slowly_are_none():
         others(kinds=("imu.gyro", "imu.accel")),
     ],
 )
-def test_without_sensors_that_agree_with_the_estimate_it_may_be_the_estimate(updates):
+def test_without_sensors_that_confirm_the_estimate_no_jump_is_reported(updates):
     assert not any(lasts for _, lasts, _ in run(spoofed, updates))
 
 
-def test_an_estimate_that_gets_right_is_no_jump_of_the_receiver():
+def test_a_correction_of_a_wrong_estimate_is_not_a_jump_of_the_receiver():
     assert not any(lasts for _, lasts, _ in run(lambda t: 0.8j if t < 10.0 else 0j, others()))
 
 
 @pytest.mark.parametrize("goes_along", [True, False])
-def test_positions_that_do_not_go_along_are_used_again(goes_along):
+def test_positions_that_do_not_follow_the_false_velocity_are_used_again(goes_along):
     check, updates = VelocityJumps(), others()
     for k in range(1000):
         t = 0.02 * k
@@ -97,7 +97,7 @@ def test_positions_that_do_not_go_along_are_used_again(goes_along):
             assert check.are_positions_false == (goes_along or t < 10.5)
 
 
-def test_it_is_followed_after_a_minute():
+def test_a_velocity_that_has_jumped_is_followed_after_a_minute():
     found = run(lambda t: 0.5j if t > 10.0 else 0j, others(), seconds=90.0)
     lasting = [t for t, lasts, _ in found if lasts]
     assert lasting[-1] == pytest.approx(70.2, abs=0.3)

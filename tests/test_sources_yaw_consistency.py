@@ -1,4 +1,4 @@
-"""Wheels and steering check the gyroscope."""
+"""The gyroscope is checked by wheels and steering."""
 
 import dataclasses
 import math
@@ -36,8 +36,9 @@ def run(
 ) -> list[tuple[float, bool]]:
     """Time and whether the gyroscope is plausible, every 4 ms; radii are 1 and 2 % off, counters have 48 teeth.
 
-    `course`: its rate, which the accelerometers measure with the body's roll and a bank of 0.03 rad. `late`: s by
-    which the wheels arrive later than the gyroscope. `slips`: shares by which the wheels turn slower than they roll.
+    `course`: rate of the course, rad/s, which the accelerometers measure with the body's roll and a bank of 0.03
+    rad. `late`: delay of the wheels relative to the gyroscope, s. `slips`: shares by which wheels turn slower than
+    without slip.
     """
     configuration = prototype()
     imu = dataclasses.replace(configuration.sensors.imu, rotation=(0.0, 0.0, 0.0))
@@ -91,7 +92,7 @@ def test_a_healthy_gyroscope_is_plausible(counters):
 @pytest.mark.parametrize(
     ("wrong", "within"), [(lambda t: turning(t) + 0.3, 0.8), (lambda t: turning(t) + 3.0, 0.004)]
 )
-def test_one_that_both_contradict_is_not(counters, wrong, within):
+def test_a_gyroscope_that_wheels_and_steering_contradict_is_implausible(counters, wrong, within):
     found = run(after(wrong), counters=counters)
     assert all(sound for t, sound in found if t <= FAILS)
     assert not any(sound for t, sound in found if t > FAILS + within)
@@ -99,24 +100,24 @@ def test_one_that_both_contradict_is_not(counters, wrong, within):
 
 @pytest.mark.parametrize("counters", [True, False])
 @pytest.mark.parametrize("late", [0.25, 0.8])
-def test_wheels_that_come_late_are_compared_with_the_gyroscope_of_their_time(counters, late):
+def test_late_wheels_are_compared_with_the_gyroscope_of_their_own_time(counters, late):
     assert all(sound for _, sound in run(lambda t: turning(t) + 0.02, counters=counters, late=late))
     found = run(after(lambda t: turning(t) + 0.6), counters=counters, late=late)
     assert all(sound for t, sound in found if t < FAILS)
     assert not any(sound for t, sound in found if t > FAILS + late + 1.0)
 
 
-def test_wheels_that_are_later_than_any_are_not_compared():
+def test_wheels_that_come_too_late_are_not_compared():
     assert all(sound for _, sound in run(after(lambda t: turning(t) + 0.3), late=1.2))
 
 
-def test_a_spike_is_left_out_alone():
+def test_only_the_sample_with_a_spike_is_implausible():
     found = run(lambda t: 5.0 if 12.0 <= t < 12.004 else turning(t))
     assert [t for t, sound in found if not sound] == [pytest.approx(12.0)]
 
 
 def test_late_samples_are_plausible():
-    """A device may deliver what it has held back: those samples are older than the one before."""
+    """A device may deliver samples that it has held back, and that are older than the one before."""
     configuration = prototype()
     yaw = YawConsistency(configuration.sensors.imu, configuration.vehicle)
     for t in (0.0, 0.1, 0.02, 0.04, 0.06, 0.08, 0.12):
@@ -124,21 +125,21 @@ def test_late_samples_are_plausible():
         assert yaw.take(Measurement("car", round(t * 1e9), round(0.12e9), values), SPEED, 0.0)
 
 
-def test_one_that_only_one_contradicts_is_plausible():
+def test_a_gyroscope_that_only_wheels_or_only_steering_contradict_is_plausible():
     assert all(sound for _, sound in run(wheels=after(lambda t: turning(t) + 0.5)))
     assert all(sound for _, sound in run(steering=after(lambda t: turning(t) + 0.5)))
     assert all(sound for _, sound in run(after(lambda t: 0.6), steering=lambda t: None))
 
 
-def test_one_that_the_lateral_acceleration_confirms_is_plausible():
-    """In a turn under hard brakes wheels slip and the car understeers: both seem to turn further."""
+def test_a_gyroscope_that_the_lateral_acceleration_confirms_is_plausible():
+    """Under hard braking in a turn, wheels slip and the car understeers: wheels and steering show more yaw rate."""
     further = after(lambda t: turning(t) + 0.5)
     assert not all(sound for _, sound in run(wheels=further, steering=further))
     assert all(sound for _, sound in run(wheels=further, steering=further, course=turning))
 
 
-def test_a_yaw_rate_sensor_with_lateral_acceleration_alone_will_do():
-    """As control units of stability have them: the upright axis of the accelerometers is not needed."""
+def test_lateral_acceleration_without_other_axes_confirms_the_gyroscope():
+    """Stability control units have such sensors. The vertical axis of the accelerometers is not needed."""
     further = after(lambda t: turning(t) + 0.5)
     assert all(s for _, s in run(wheels=further, steering=further, course=turning, accelerometers=("ay",)))
     assert not all(
@@ -146,8 +147,8 @@ def test_a_yaw_rate_sensor_with_lateral_acceleration_alone_will_do():
     )
 
 
-def test_in_a_hard_bend_at_speed_outer_wheels_turn_further_by_their_load():
-    """At 25 m/s and 7 m/s² wheels of this car seem to turn it twice as far, and so does the steering."""
+def test_in_a_fast_bend_wheels_and_steering_that_show_more_yaw_rate_do_not_contradict():
+    """At 25 m/s and 7 m/s², wheels under load and steering of this car show twice the yaw rate."""
 
     def bends(t: float) -> float:
         return 0.288 * math.sin(0.7 * t)
@@ -164,13 +165,13 @@ def test_in_a_hard_bend_at_speed_outer_wheels_turn_further_by_their_load():
 
 
 @pytest.mark.parametrize("wrong", [lambda t: turning(t) + 0.3, lambda t: 0.0, lambda t: -turning(t)])
-def test_one_that_the_lateral_acceleration_contradicts_as_well_is_not(wrong):
+def test_a_gyroscope_that_the_lateral_acceleration_contradicts_too_is_implausible(wrong):
     found = run(after(wrong), course=turning, until=FAILS + 3.0)
     assert all(sound for t, sound in found if t <= FAILS)
     assert sum(not sound for _, sound in found) > 250
 
 
-def test_a_gyroscope_is_used_again_once_its_offset_is_learned():
+def test_a_gyroscope_is_used_again_once_its_error_has_ended():
     found = run(after(lambda t: turning(t) + 0.3, 15.0))
     again = next(t for t, sound in found if t > 15.0 and sound)
     assert 15.9 < again < 19.5
@@ -178,8 +179,8 @@ def test_a_gyroscope_is_used_again_once_its_offset_is_learned():
 
 
 @pytest.mark.parametrize(("wheels", "agree"), [(turning, True), (lambda t: turning(t) + 0.1, False)])
-def test_wheels_show_whether_the_gyroscope_has_gained_an_angle(wheels, agree):
-    """Of 0.1 rad within a second: a jump of its bias, or a car that turns so, of which only the course differs."""
+def test_wheels_show_whether_the_gyroscope_has_a_false_angle(wheels, agree):
+    """0.1 rad within a second: by a jump of its bias, or by a true turn that only the course does not show."""
     shown: list[bool | None] = []
 
     def note(t: float, yaw: YawConsistency) -> None:
@@ -187,12 +188,12 @@ def test_wheels_show_whether_the_gyroscope_has_gained_an_angle(wheels, agree):
             shown.append(yaw.confirm(0.1, 1.0))
 
     run(after(lambda t: turning(t) + 0.1), wheels=after(wheels), until=FAILS + 1.2, made=note)
-    # A tooth makes 0.025 rad of the 0.1.
+    # The resolution of a tooth is 0.025 rad.
     assert shown.count(True) > 0.7 * len(shown) if agree else True not in shown
 
 
-def test_wheels_that_are_locked_show_nothing_of_the_gyroscope():
-    """A car that slides straight on in a bend has not the course of its gyroscope."""
+def test_locked_wheels_do_not_confirm_a_jump_of_the_gyroscope():
+    """If a car slides straight on in a bend, its course differs from the gyroscope."""
     found: list[bool | None] = []
 
     def note(t: float, yaw: YawConsistency) -> None:
@@ -204,8 +205,8 @@ def test_wheels_that_are_locked_show_nothing_of_the_gyroscope():
 
 
 @pytest.mark.parametrize("slips", [(0.08, 0.02), (-0.02, -0.08), (0.0, -0.06)])
-def test_wheels_that_brakes_or_engine_make_slip_show_nothing_of_the_gyroscope(slips):
-    """By ABS and wheel spin on snow they seem to turn by 0.6 rad, as does the steering of a car that understeers."""
+def test_wheels_that_slip_by_brakes_or_engine_do_not_confirm_a_jump(slips):
+    """ABS and wheel spin on snow make them show 0.6 rad of turn, as does the steering of a car that understeers."""
     shown: list[bool | None] = []
 
     def note(t: float, yaw: YawConsistency) -> None:
@@ -220,8 +221,8 @@ def test_wheels_that_brakes_or_engine_make_slip_show_nothing_of_the_gyroscope(sl
     assert shown[2:4] == [None, None]
 
 
-def test_wheels_that_slip_acquit_no_gyroscope_that_was_contradicted():
-    """What it does to the estimate, and brakes, make wheels slip beside the estimated speed."""
+def test_wheels_that_slip_do_not_make_a_wrong_gyroscope_plausible():
+    """Brakes, or an estimate made wrong by the gyroscope, make wheels slip relative to the estimated speed."""
     wrong = after(lambda t: turning(t) + 0.4)
     found = run(wrong, slips=lambda t: (0.05, 0.05) if t > FAILS + 1.0 else (0.0, 0.0), until=FAILS + 2.5)
     assert not any(sound for t, sound in found if t > FAILS + 0.9)
@@ -235,20 +236,20 @@ def test_wheels_that_slip_for_a_while_are_compared_again_afterwards():
 
 
 @pytest.mark.parametrize(("angle", "expected"), [(0.1, None), (-0.1, None), (0.2, True), (-0.2, True)])
-def test_without_wheels_what_no_car_slips_is_a_jump(angle, expected):
+def test_without_wheels_an_angle_beyond_any_sideslip_is_a_jump(angle, expected):
     configuration = prototype()
     assert YawConsistency(configuration.sensors.imu, configuration.vehicle).confirm(angle, 1.0) is expected
 
 
-def test_one_that_is_right_again_is_used_though_the_steering_has_fallen_silent_meanwhile():
+def test_a_gyroscope_that_is_right_again_is_used_even_if_the_steering_is_silent():
     wrong = after(lambda t: turning(t) + 0.6, FAILS + 3.0)
     found = run(wrong, steering=lambda t: turning(t) if t < FAILS + 2.0 else None)
     assert not any(sound for t, sound in found if FAILS + 1.0 < t < FAILS + 2.0)
     assert all(sound for t, sound in found if t > FAILS + 4.5)
 
 
-def test_one_that_was_contradicted_in_a_spin_is_used_once_the_car_is_slow():
-    """Nothing is compared there, so that nothing would ever acquit it."""
+def test_a_gyroscope_that_was_implausible_in_a_spin_is_used_once_the_car_is_slow():
+    """A slow car is not compared, so no later comparison would make the gyroscope plausible again."""
     spins = 14.0
 
     def slow(t: float) -> float:
@@ -259,8 +260,8 @@ def test_one_that_was_contradicted_in_a_spin_is_used_once_the_car_is_slow():
     assert all(sound for t, sound in found if t > spins + 2.5)
 
 
-def test_of_an_angle_gained_within_two_seconds_the_wheels_show_what_their_own_second_has():
-    """By a bias that grows by 0.1 rad/s²: 0.15 rad within the last of two seconds."""
+def test_wheels_confirm_the_part_of_an_angle_gained_within_their_window_of_a_second():
+    """The bias grows by 0.1 rad/s², which is 0.15 rad within the last of two seconds."""
     found: list[tuple[bool | None, ...]] = []
 
     def note(t: float, yaw: YawConsistency) -> None:
@@ -275,8 +276,8 @@ def test_of_an_angle_gained_within_two_seconds_the_wheels_show_what_their_own_se
     assert set(found) == {(True, True, None)}
 
 
-def test_what_the_course_contradicts_is_no_offset_of_wheels_and_steering():
-    """A bias that grows by 0.02 rad/s²: after 8 s it is implausible, which averages over 5 s would follow."""
+def test_a_drift_that_the_course_contradicts_is_not_learned_as_an_offset():
+    """The bias grows by 0.02 rad/s². Averages over 5 s would follow it; without them it becomes implausible."""
 
     def drift(t: float) -> float:
         return turning(t) + 0.02 * max(t - FAILS, 0.0)

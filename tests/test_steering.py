@@ -1,4 +1,4 @@
-"""Steering geometry: inverse of itself, signs, and the same as the multibody model; units of the offset."""
+"""Steering geometry: inverse, signs, and agreement with the multibody model; units of the offset."""
 
 import re
 
@@ -45,18 +45,18 @@ def test_the_rack_goes_left_to_steer_left_when_the_tie_rods_are_in_front(name):
 
 @pytest.mark.parametrize("name", CARS)
 @pytest.mark.parametrize("angle", [-0.25, 0.1, 0.3])
-def test_the_multibody_models_wheels_turn_as_the_geometry_says(name, angle):
-    """Both tie rods moved slowly while the car rolls; camber, travel and roll leave some thousandths."""
+def test_wheels_of_the_multibody_model_turn_as_by_the_geometry(name, angle):
+    """Both tie rods move slowly while the car rolls. Camber, travel and roll cause differences of a few mrad."""
     rig = Rig(vehicle(name))
     g = SteeringGeometry(rig.vehicle)
     car = rig.car
     rig.roll(1.0)
     rod = g.rod(0, angle)
-    # The spin axis before the spin itself, the last of a corner's coordinates; the car's own x axis after r1.
+    # Coordinates of a corner end with the spin axis and the spin; those of the car have its x axis after r1.
     spin_axis, along = slice(-4, -2), slice(3, 5)
 
     def headings() -> np.ndarray:
-        """(2,) of the front wheels' spin axes against the car's."""
+        """(2,) headings of the front wheels relative to the car, rad."""
         axis, v1 = car.view("branch.q")[spin_axis, :2], car.view("q")[along]
         return np.arctan2(-axis[0], axis[1]) - np.arctan2(v1[1], v1[0])
 
@@ -105,6 +105,6 @@ def test_an_offset_of_the_wrong_dimension_is_refused():
         ("{source: road_wheels, offset: 720 deg}", "steering.offset: expected at most ±1 rad of road_wheels"),
     ],
 )
-def test_an_offset_that_no_steering_has_is_refused(text, message):
+def test_an_implausible_offset_is_refused(text, message):
     with pytest.raises(SettingsError, match=message):
         loads(f"steering: {text}", Sensors)

@@ -1,4 +1,4 @@
-"""Suspensions of other kinds beside Exudyn: the same car, driven over the same road, by another program's joints."""
+"""Other kinds of suspension compared with Exudyn: the same car on the same road, with another program's joints."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ FORCES = {
 
 
 def _find_columns(corner: int, joint: str) -> list[int]:
-    """Of the components of a force."""
+    """Columns of the components of a force."""
     start = f"{joint}.{WHEELS[corner]}.f"
     return [k for k, name in enumerate(LOAD_COLUMNS) if name.startswith(start)]
 
 
 @pytest.mark.parametrize("name", CARS)
-def test_it_drives_brakes_and_is_held_as_in_exudyn(name):
+def test_path_travel_and_joint_forces_are_those_of_exudyn(name):
     pytest.importorskip("exudyn")
     from exudyn_rig import ExudynCar, simplify
 
@@ -122,7 +122,7 @@ def test_it_drives_brakes_and_is_held_as_in_exudyn(name):
     off = np.abs(np.array(travels) - own_travels)
     assert (np.ptp(own_travels, axis=0) > 0.01).all()
     assert off.max() < 5e-5
-    # Once what the wheels are dropped with at the start has died away.
+    # After the wheels' oscillations from the start have decayed.
     ours, others = (np.abs(f[steps // 4 :]) for f in (np.array(own_forces), np.array(forces)))
     error = np.sqrt(((ours - others) ** 2).mean(axis=0))
     assert (ours.max(axis=0) > 400.0).all()

@@ -1,4 +1,4 @@
-"""A car with MacPherson struts and swing arms in use: its file, its estimator, mistakes in it."""
+"""A car with MacPherson struts and swing arms: its estimator, and mistakes in its file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vehicled.reading.settings import config_path
 from vehicled.studies.benchmarks.peers.wishbones import get_axle
 
 
-def test_an_estimator_follows_its_twin_through_a_slalom(capsys):
+def test_the_estimator_follows_a_simulated_slalom(capsys):
     configuration = vehicled.load_configuration("compact")
     drive = vehicled.simulate("slalom", configuration, duration=2.5, seed=3)
     estimates = vehicled.estimate(drive, configuration)
@@ -36,7 +36,7 @@ def test_an_estimator_follows_its_twin_through_a_slalom(capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["DEKF", "UKF"])
-def test_other_filters_follow_it_too(kind):
+def test_other_kinds_of_filter_follow_a_simulated_slalom(kind):
     configuration = vehicled.load_configuration("compact")
     configuration = replace(configuration, filter=replace(configuration.filter, kind=kind))
     drive = vehicled.simulate("slalom", configuration, duration=3.0, seed=3)
@@ -123,7 +123,7 @@ FRONT, REAR = re.findall(r"^  (?:front|rear):\n((?:    .*\n)+)", COMPACT, re.MUL
         (r"    suspension: macpherson\n", "", "vehicle.front.hard_points.strut_top: unknown key"),
     ],
 )
-def test_mistakes_name_part_key_and_reason(tmp_path, old, new, error):
+def test_messages_about_mistakes_name_part_key_and_reason(tmp_path, old, new, error):
     text, count = re.subn(old, lambda _: new, COMPACT, count=1)
     assert count == 1
     path = tmp_path / "mine.yaml"
@@ -134,6 +134,6 @@ def test_mistakes_name_part_key_and_reason(tmp_path, old, new, error):
     assert "\n" not in str(found.value)
 
 
-def test_other_engines_refuse_such_an_axle():
+def test_benchmark_peers_with_wishbones_refuse_such_an_axle():
     with pytest.raises(vehicled.UsageError, match=r"vehicle\.front\.suspension: .* got macpherson"):
         get_axle(vehicle("compact"), "fr")
