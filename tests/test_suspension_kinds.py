@@ -46,13 +46,13 @@ def shifted(axle, x: float):
 
 
 def rig_of(v: Vehicle) -> Rig:
-    """Of the code that finds the forces in joints too: then all tests share one program."""
+    """A rig with the code for forces in joints, so that all tests share one program."""
     return Rig(v, (_LOADS,))
 
 
 @lru_cache
 def settled(pair: tuple[str, str]) -> Rig:
-    """At rest; not to be changed."""
+    """A shared rig at rest, which tests must not change."""
     return rig_of(car_of(*pair))
 
 
@@ -64,11 +64,11 @@ def pair(request):
 # -- geometry ----------------------------------------------------------------------------------------------
 
 
-def test_wheels_are_where_distances_between_hard_points_put_them(pair):
+def test_places_of_wheels_satisfy_the_distances_between_hard_points(pair):
     compare_places(car_of(*pair))
 
 
-def test_wheels_of_a_swing_axle_with_struts_ahead_are_there_too():
+def test_places_of_wheels_of_a_swing_axle_satisfy_the_distances_between_hard_points():
     compact = vehicle("compact")
     x, *_ = compact.rear.hard_points.wheel_center
     swing = replace(compact.rear.hard_points, hinge=(x + 0.05, 0.12, 0.31), hinge_axis=(1.0, 0.1, 0.05))
@@ -76,7 +76,7 @@ def test_wheels_of_a_swing_axle_with_struts_ahead_are_there_too():
 
 
 def compare_places(v: Vehicle) -> None:
-    """Bouncing, rolling and steered, with wheels of the model where distances put them."""
+    """Compare the model with an independent solver while the car bounces, rolls and steers."""
     rig = rig_of(v).set(stop__stiffness=0.0).roll(12.0)
     change = np.zeros(12)
     change[[2, 4, 5]] = 0.05, 0.02, 0.03
@@ -106,7 +106,7 @@ def test_the_motion_ratio_is_that_of_small_travels(end):
     assert calc_strut_ratio(points) == pytest.approx((down - up) / 2e-4, rel=1e-6)
 
 
-def test_roll_centres_are_those_of_poles_in_the_plane():
+def test_roll_centres_are_those_of_instant_centres_in_the_plane():
     compact = vehicle("compact")
     x = compact.rear.hard_points.wheel_center[0]
     ahead, behind = compact.front.hard_points, compact.rear.hard_points
@@ -118,7 +118,7 @@ def test_roll_centres_are_those_of_poles_in_the_plane():
     rig = rig_of(replace(compact, front=front, rear=rear))
     rig.car.restart()
 
-    # The pole of a strut: on the line of the wishbone, and at right angles to the strut through its top.
+    # Instant centre of a strut: on the line of the wishbone, and on the normal to the strut through its top.
     hinge, ball, top, foot = (np.array(flat[n][1:]) for n in list(flat)[:4])
     arm, strut = ball - hinge, top - foot
     pole = hinge + arm * (strut @ (top - hinge)) / (strut @ arm)
@@ -126,13 +126,13 @@ def test_roll_centres_are_those_of_poles_in_the_plane():
         half = points_of(rig, n).wheel_center[1]
         expected = z * half / (half - y)
         assert calc_roll_center(rig, n) == pytest.approx(expected, abs=1e-6)
-    # A strut inclined inwards and a long wishbone: near the ground; that of a swing axle is high.
+    # The roll centre of the struts is near the ground, that of the swing axle is high.
     assert 0.0 < calc_roll_center(rig, 0) < 0.15
     assert calc_roll_center(rig, 2) > 0.35
 
 
 def calc_roll_center(rig: Rig, n: int) -> float:
-    """Height over the ground, from the velocity of the wheel's lowest point over travel in the model."""
+    """Height over the ground, from the velocity of the wheel's lowest point per travel in the model."""
     names = [c[:-3] for c in rig.car.compiled.names.coordinates if c.endswith(" fl")]
     rates = dict(zip(names, rig.car.calc_travel_motion().corners[:, n, n], strict=False))
     lower, upper, forward, spin = (
@@ -149,7 +149,7 @@ def calc_roll_center(rig: Rig, n: int) -> float:
 # -- statics and dynamics ------------------------------------------------------------------------------------
 
 
-def test_it_has_14_degrees_of_freedom_and_its_own_bodies(pair):
+def test_the_car_has_14_degrees_of_freedom_and_the_bodies_of_its_suspensions(pair):
     found = calc_topology(settled(pair).car)
     assert found.degrees_of_freedom == 14
     bodies = {
@@ -165,7 +165,7 @@ def test_it_has_14_degrees_of_freedom_and_its_own_bodies(pair):
     assert len(found.constraints) == len(set(found.constraints))
 
 
-def test_at_rest_wheels_carry_the_car_and_springs_do_the_virtual_work(pair):
+def test_at_rest_wheels_carry_the_car_and_spring_forces_satisfy_virtual_work(pair):
     rig = settled(pair)
     car, v = rig.car, rig.vehicle
     load, lateral = car.corner_output("tyre.fz"), car.corner_output("tyre.fy")
@@ -199,7 +199,7 @@ def test_at_rest_wheels_carry_the_car_and_springs_do_the_virtual_work(pair):
         assert force * calc_strut_ratio(points) == pytest.approx(work, rel=1e-3)
 
 
-def test_mass_and_inertia_are_those_of_all_bodies(pair):
+def test_mass_and_inertia_are_the_sums_over_all_bodies(pair):
     rig = rig_of(car_of(*pair))
     rig.car.restart()
     change = np.zeros(12)
@@ -220,13 +220,13 @@ def test_mass_and_inertia_are_those_of_all_bodies(pair):
 
 
 def energy_of(mass: float, arm: np.ndarray, moment: float) -> float:
-    """At 3 m/s ahead, turning with 1 rad/s."""
+    """Kinetic energy at 3 m/s ahead and a yaw rate of 1 rad/s."""
     return 0.5 * (mass * ((3.0 - arm[1]) ** 2 + arm[0] ** 2) + moment)
 
 
 def test_the_mass_matrix_is_regular(pair):
     car = rig_of(car_of(*pair)).car
-    # The tangent of a step of no time is the mass matrix alone, as that of sigma points at the start is.
+    # The tangent of a step of zero length is the mass matrix alone, as for sigma points at the start.
     car.view("integration")[0] = 0.0
     car.call(car.kernels.step.factor)
     assert np.isfinite(car.workspace).all()
@@ -239,7 +239,7 @@ def test_energy_is_conserved_without_dampers(pair):
 
 
 @pytest.mark.parametrize("moving", [False, True], ids=["at rest", "under way"])
-def test_forces_in_joints_move_the_chassis_and_balance_the_corners(pair, moving):
+def test_forces_in_joints_accelerate_the_chassis_and_balance_the_corners(pair, moving):
     rig = rig_of(car_of(*pair))
     if moving:
         rig.roll(15.0).drive(0.4, rack=sine(0.01, 2.0), brake=lambda t: 30e5 * t)
@@ -250,7 +250,7 @@ def test_forces_in_joints_move_the_chassis_and_balance_the_corners(pair, moving)
     on_chassis = np.zeros(3)
     for n in range(4):
         found = Published(rig, n, pair[n // 2], dict(zip(CORNER_LOADS, values[n], strict=True)))
-        # The anti-roll bar adds up to nothing over an axle.
+        # Forces of the anti-roll bar cancel over an axle.
         on_chassis -= sum(force for force, _ in found.acting())
         if not moving:
             assert found.balance() == pytest.approx(np.zeros(6), abs=0.05)

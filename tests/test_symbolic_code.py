@@ -88,7 +88,7 @@ def test_machine_code_agrees_with_python(lanes):
 
 @pytest.mark.parametrize("width", [2, 4, 8, 24])
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_instances_side_by_side_are_computed_as_one_by_one(lanes, width):
+def test_instances_side_by_side_give_the_same_as_single_ones(lanes, width):
     wide, single = everything(lanes, width), everything(lanes)
     run_wide, run = machine_code(wide), machine_code(single)
     workspace = randomised(wide.layout, 7)
@@ -108,7 +108,7 @@ def test_instances_side_by_side_are_computed_as_one_by_one(lanes, width):
                 assert got == pytest.approx(expected, rel=1e-13, abs=1e-14), array
 
 
-def test_a_kernel_exchanges_what_it_reads():
+def test_a_kernel_reads_all_values_before_it_writes():
     program = everything(4)
     w = randomised(program.layout, 3)
     plain, laned = (program.layout.view(w, n).copy() for n in ("plain", "lanes"))
@@ -117,7 +117,7 @@ def test_a_kernel_exchanges_what_it_reads():
     assert program.layout.view(w, "lanes") == pytest.approx(laned[[1, 0, 2]])
 
 
-def test_what_depends_on_parameters_alone_is_computed_once():
+def test_expressions_of_parameters_alone_are_computed_once():
     g = Graph()
     program = Program(g, 2)
     p, x, lane = g.symbol("p"), g.symbol("x"), g.symbol("lane", 1)
@@ -140,8 +140,8 @@ def test_what_depends_on_parameters_alone_is_computed_once():
     assert program.layout.view(w, "out")[0] == pytest.approx(expected, rel=1e-14)
 
 
-def test_python_text_is_made_for_reading():
-    """What is not needed is absent, what is used once stands where it is used, the rest has a name."""
+def test_python_text_is_readable():
+    """Unused values are absent, values used once are written in place, all others have names."""
     g = Graph()
     program = Program(g)
     x, y, spare = g.symbol("x"), g.symbol("link1.rate"), g.symbol("spare")
@@ -186,7 +186,7 @@ def test_python_names_are_valid_and_do_not_collide():
     assert program.layout.view(w, "out") == pytest.approx([expected, expected**2], rel=1e-14)
 
 
-def test_lanes_are_read_one_by_one_beside_their_vector():
+def test_lanes_can_be_read_singly_and_as_a_vector():
     g = Graph()
     program = Program(g, 4)
     u = program.array("u", 2, 1)
@@ -291,7 +291,7 @@ def test_a_damaged_entry_is_built_again_and_mended(folder, damage):
     assert len(calls) == 2
 
 
-def test_an_entry_of_another_key_is_not_taken(folder):
+def test_an_entry_of_another_key_is_not_used(folder):
     cache.load_or_build("source", "target", lambda: b"code")
     path = entry(folder)
     assert cache.load_or_build("changed source", "target", lambda: b"other code") == b"other code"
@@ -320,9 +320,9 @@ def test_code_that_others_could_have_written_is_not_run(folder, caplog, place, m
     (warning,) = [r.getMessage() for r in caplog.records if "not taken from there" in r.getMessage()]
     assert warning.startswith(f"{spoilt}: ")
     assert f"mode {mode:04o}" in warning
-    if place == "entry":  # it was replaced, so that it can be used again
+    if place == "entry":  # the entry was replaced and is used again
         assert cache.load_or_build("source", "target", lambda: b"never built") == b"own code"
-    else:  # what is in it was left alone
+    else:  # entries in the folder were not changed
         folder.chmod(0o700)
         assert cache.load_or_build("source", "target", lambda: b"never built") == b"foreign code"
 
@@ -337,7 +337,7 @@ def test_code_of_another_user_is_not_run(folder):
     assert cache.load_or_build("source", "target", lambda: b"other code") == b"other code"
 
 
-def test_a_new_folder_is_its_owners_alone(folder):
+def test_only_the_owner_has_access_to_a_new_folder(folder):
     before = os.umask(0)
     try:
         cache.load_or_build("source", "target", lambda: b"code")
@@ -347,7 +347,7 @@ def test_a_new_folder_is_its_owners_alone(folder):
     assert all(entry.stat().st_mode & 0o777 == 0o600 for entry in folder.iterdir())
 
 
-def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
+def test_a_full_disk_leaves_no_files_behind(folder, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -356,7 +356,7 @@ def test_a_full_disk_leaves_nothing_behind(folder, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
-def test_code_of_another_optimisation_is_not_taken(folder):
+def test_code_of_each_optimisation_level_is_kept_separately(folder):
     program = everything(1)
     ir = emit(program, (), None)
     codes = [machine.get_object(ir, level) for level in (2, 0, 2, 0)]

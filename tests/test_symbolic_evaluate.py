@@ -1,4 +1,4 @@
-"""Atoms in numbers of any kind."""
+"""Evaluation of atoms in floats, fractions and decimals."""
 
 import math
 from decimal import Decimal, getcontext, localcontext
@@ -15,7 +15,7 @@ def graph():
     return Graph()
 
 
-def test_floats_follow_the_atoms(graph):
+def test_floats_agree_with_the_math_module(graph):
     x, y = graph.symbol("x"), graph.symbol("y")
     outputs = [
         graph.sqrt(x * x + y * y) / (x - 2.0),
@@ -54,7 +54,7 @@ def test_decimals_have_the_digits_asked_for(graph):
 
 
 @pytest.mark.parametrize("x", ["0", "1e-30", "-0.5", "3.14159", "51.7", "-1234.5"])
-def test_sine_and_cosine(x):
+def test_sine_and_cosine_of_decimals_are_precise(x):
     with localcontext() as context:
         context.prec = 50
         sine, cosine = sine_and_cosine(Decimal(x))
@@ -68,7 +68,7 @@ def test_sine_and_cosine(x):
 
 
 @pytest.mark.parametrize(("y", "x"), [("0", "1"), ("1", "-2"), ("-3", "-1e-20"), ("5", "0"), ("0", "-1")])
-def test_the_angle_of_a_direction(y, x):
+def test_the_angle_of_a_direction_in_decimals_is_precise(y, x):
     with localcontext() as context:
         context.prec = 60
         angle = angle_of(Decimal(y), Decimal(x))
@@ -80,7 +80,7 @@ def test_the_angle_of_a_direction(y, x):
     assert float(angle) == pytest.approx(math.atan2(float(y), float(x)))
 
 
-def test_what_has_no_value_is_refused(graph):
+def test_unknown_symbols_and_unsupported_operations_are_refused(graph):
     x = graph.symbol("x")
     with pytest.raises(KeyError):
         evaluate([x + 1.0], {}, FLOAT)

@@ -1,4 +1,4 @@
-"""Atoms: shared nodes, derivatives against finite differences, substitution, lanes."""
+"""Atoms: shared nodes, derivatives compared with finite differences, substitution, lanes."""
 
 import math
 
@@ -66,7 +66,7 @@ OPERATIONS = {
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("point", [(0.7, 1.3), (-0.4, 0.9), (1.9, -0.6), (-0.3, -1.2)])
-def test_derivatives_against_finite_differences(name, point):
+def test_derivatives_agree_with_finite_differences(name, point):
     g = Graph()
     x, y = g.symbol("x"), g.symbol("y")
     f = OPERATIONS[name](g, x, y)
@@ -147,7 +147,7 @@ def test_equal_expressions_are_one_atom():
     assert program.kernels[kernel].operations() == {"mul": 1, "add": 1, "sin": 1}
 
 
-def test_the_first_name_of_an_intermediate_result_stays():
+def test_the_first_name_of_an_intermediate_result_is_kept():
     g = Graph()
     x, y = g.symbol("x"), g.symbol("y")
     total, negated = x + y, -(x * y)
@@ -165,7 +165,7 @@ def test_the_first_name_of_an_intermediate_result_stays():
     assert again.name == "total"
 
 
-def test_names_are_taken_once():
+def test_a_name_of_a_symbol_cannot_be_used_twice():
     g = Graph()
     g.symbol("x")
     with pytest.raises(ValueError, match="x"):
@@ -190,7 +190,7 @@ def test_substitution_rebuilds_and_simplifies():
     assert same is f
 
 
-def test_second_derivatives_along_a_motion():
+def test_derivatives_along_a_motion_agree_with_finite_differences():
     g = Graph()
     q, qd, qdd = g.symbol("q"), g.symbol("qd"), g.symbol("qdd")
     f = g.sin(q) * q
@@ -208,8 +208,8 @@ def test_second_derivatives_along_a_motion():
     )
 
 
-def test_derivatives_through_lanes():
-    """Sums over lanes and neighbours' exchange, along a direction that differs from lane to lane."""
+def test_derivatives_over_lanes_agree_with_finite_differences():
+    """Sums over lanes and exchange of neighbours, along a direction that differs from lane to lane."""
     g = Graph()
     x, dx = g.symbol("x", 1), g.symbol("dx", 1)
     y = g.symbol("y")

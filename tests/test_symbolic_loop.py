@@ -22,8 +22,10 @@ from vehicled.symbolic.program import Program
 
 
 class Halving:
-    """`x` is halved until it is small; those that are small stay as they are. `large` counts decisions, `ends` what
-    comes after."""
+    """Halves `x` until it is small; instances that are small stay unchanged.
+
+    `large` counts iterations that leave any `x` above a limit, `ends` calls after the loop.
+    """
 
     def __init__(self, width: int):
         g = Graph()
@@ -64,13 +66,13 @@ def test_one_instance_stops_at_its_condition_or_limit():
     assert halving.state[:, 0] == pytest.approx([0.0625, 1.0, 2.0, 9.0])
     assert halving.run([8.0], limit=4) == -4
     assert halving.state[0, 0] == 0.5
-    # At least once each.
+    # Both loops run at least once.
     assert halving.run([0.0], limit=0, times=0) == 1
     assert halving.state[3, 0] == 3.0
 
 
 @pytest.mark.parametrize("width", [2, 8])
-def test_each_of_several_stops_by_itself(width):
+def test_each_of_several_instances_stops_at_its_own_condition(width):
     halving = Halving(width)
     x = list(np.linspace(0.15, 8.0, width))
     expected = []
@@ -84,5 +86,5 @@ def test_each_of_several_stops_by_itself(width):
     assert halving.state[2] == pytest.approx(2.0)
 
 
-def test_not_a_number_is_not_below():
+def test_nan_does_not_satisfy_the_condition():
     assert Halving(2).run([np.nan, 1.0]) == -20

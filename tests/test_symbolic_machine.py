@@ -41,6 +41,6 @@ assert function(1.0) == expected, (function(1.0), expected)
 
 
 def test_code_reaches_its_constants_where_free_addresses_are_far_apart():
-    # By itself: where they are out of reach, the compiler's library ends the process.
+    # In a process of its own: if constants are out of reach, the compiler's library ends the process.
     done = subprocess.run([sys.executable, "-c", LOAD_FAR], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Kernels over records that lie outside a workspace, in scripts and chains, which end at gates."""
+"""Kernels over records outside a workspace: in scripts, and in chains that end at gates."""
 
 import ctypes
 
@@ -17,7 +17,7 @@ SECOND = 1_000_000_000
 
 
 class Chained:
-    """Plain, gated, plain, gated, plain: each adds 1 to `count`; gated ones keep that while `x` < `limit`."""
+    """Five links, alternately plain and gated. Each adds 1 to `count`; gated ones record it while `x` < `limit`."""
 
     def __init__(self) -> None:
         program = Program(Graph())
@@ -42,7 +42,7 @@ class Chained:
         links = [(address, self._kind if k % 2 else None) for k in range(5)]
         self._chain = self.past.make_chain((x, limit), links)
         self.run = self._chain.run
-        """How many links are done."""
+        """Returns the number of links that are done."""
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._layout.view(self.workspace, name)
@@ -56,7 +56,7 @@ class Chained:
 
     @property
     def kept(self) -> list[float]:
-        """The numbers of all records."""
+        """The values of all records."""
         return [self._kind.store.rows[record].item() for _, record in self.past.list_events()]
 
 

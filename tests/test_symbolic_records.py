@@ -11,7 +11,7 @@ COUNT = 30
 
 
 def make(width):
-    """Of x, total and rate: x ← 2 x + rate, then total ← total + x."""
+    """A program and its sequence: x ← 2 x + rate, then total ← total + x."""
     program = Program(Graph(), width=width)
     (x,), (total,), (rate,) = (program.array(name, 1) for name in ("x", "total", "rate"))
     double = program.kernel("double", [(x, x + x + rate)])
@@ -48,7 +48,7 @@ def test_instances_are_advanced_and_selected():
 @pytest.mark.parametrize(
     ("width", "state", "inputs"), [(2, ("x", "total"), ("rate",)), (8, ("x", "rate"), ("total",))]
 )
-def test_arrays_that_are_not_contiguous_are_no_record(width, state, inputs):
+def test_arrays_that_are_not_contiguous_are_refused(width, state, inputs):
     program, _ = make(width)
     with pytest.raises(ValueError, match="expected the place after the one before"):
         lay_out(program.layout, state, inputs)

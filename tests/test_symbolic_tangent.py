@@ -1,4 +1,4 @@
-"""Tangents that the compiler makes, against differences of the kernels themselves."""
+"""Tangents made by the compiler, compared with finite differences of the kernels."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ class Compiled:
         stores = [
             (out[0], g.lane_sum(mixed) + g.atan(a * b) / (1.0 + c * c) * g.sin(p)),
             (out[1], g.lane_sum(turned * a) + g.max(a, b) * c),
-            # Read and written by one kernel: what was there counts.
+            # Read and written by one kernel: the value before counts.
             (a, a * b + fixed * c),
             (lane_out[0], mixed * turned),
             (lane_out[1], u + p * a),
@@ -62,7 +62,7 @@ class Compiled:
 
 
 @pytest.mark.parametrize("directions", [2, 8, 16])
-def test_tangents_agree_with_differences(directions):
+def test_tangents_agree_with_finite_differences(directions):
     compiled = Compiled(directions)
     random = np.random.default_rng(4)
     w = compiled.workspace(random)

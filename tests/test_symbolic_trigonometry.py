@@ -1,4 +1,4 @@
-"""Sums of angles in place of products of sines and cosines: identities, and what is left alone."""
+"""Sums of angles in place of products of sines and cosines, where an identity applies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_identities_have_the_same_values():
         assert joined == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-def test_products_are_gone_where_there_is_an_identity_only():
+def test_products_disappear_only_where_an_identity_applies():
     g, _, sums, others = build(True)
     assert [count_products(g, e) for e in sums] == [0, 0, 0, 0, 0, 0, 0, 2, 0]
     plain, _, _, unchanged = build(False)

@@ -1,4 +1,4 @@
-"""The unit is valid, its sandbox tight, and what it promises is what the daemon needs."""
+"""The systemd unit is valid, its sandbox is tight, and it allows what the daemon needs."""
 
 import configparser
 import re
@@ -99,18 +99,18 @@ def test_the_notes_name_the_credential_of_the_drop_in():
     assert f"install -m 600 /dev/stdin {path}" in notes
 
 
-def test_real_time_scheduling_is_allowed_as_far_as_the_loop_wants_it():
+def test_real_time_scheduling_is_allowed_up_to_the_priority_of_the_loop():
     service = settings()
     own, limit = int(service["CPUSchedulingPriority"]), int(service["LimitRTPRIO"])
     assert own < LoopOptions().realtime_priority <= limit
     assert service["CPUSchedulingPolicy"] == "fifo"
-    # Each of these would take away what the daemon needs.
+    # Each of these would deny the daemon something it needs.
     for key in ("RestrictRealtime", "MemoryDenyWriteExecute", "PrivateDevices", "PrivateNetwork"):
         assert key not in service
     assert set(service["RestrictAddressFamilies"].split()) >= {"AF_UNIX", "AF_INET", "AF_CAN"}
 
 
-def test_what_the_service_may_take_is_bounded():
+def test_memory_tasks_and_open_files_of_the_service_are_limited():
     service = settings()
     assert {"MemoryMax", "TasksMax", "LimitNOFILE"} <= set(service)
     # Room for all clients of both sockets, twice over.
@@ -124,7 +124,7 @@ def test_the_command_socket_is_in_the_folder_of_the_service_and_its_group():
     assert "Group" in service
 
 
-def test_the_command_is_one_that_exists(capsys):
+def test_the_command_of_the_unit_exists(capsys):
     from vehicled.cli import make_parser
 
     _, command, *arguments = settings()["ExecStart"].split()
@@ -132,7 +132,7 @@ def test_the_command_is_one_that_exists(capsys):
     assert args.config.startswith("/etc/vehicled/")
 
 
-def test_rules_have_the_form_that_udev_reads():
+def test_rules_have_the_syntax_of_udev():
     pair = r'[A-Z_]+(?:\{[\w.]+\})?\s*(?:==|!=|\+=|:=|=)\s*"[^"]*"'
     labels, targets, names = set(), set(), set()
     for line in (FOLDER / "99-vehicled.rules").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""`vehicled top`: pages of a daemon that runs, that is not there, that ends."""
+"""`vehicled top`: pages for a daemon that runs, that is missing, and that ends."""
 
 import fcntl
 import json
@@ -27,13 +27,13 @@ from vehicled.live.top import RecentTrack, make_page
 from vehicled.messages import Innovation
 
 
-def test_the_default_is_where_a_daemon_publishes():
+def test_the_default_endpoint_is_that_of_a_daemon():
     assert PublishOptions().endpoint == DEFAULT_ENDPOINT
 
 
 @pytest.fixture
 def brief(monkeypatch):
-    """A snapshot without the second in which a daemon publishes its status again."""
+    """Shortens a snapshot, which normally lasts until a daemon has published its status again."""
     monkeypatch.setattr(top, "_SNAPSHOT_S", 0.4)
 
 
@@ -65,7 +65,7 @@ def receive(feed, messages):
         feed.take(0.02)
 
 
-def test_the_page_has_motion_uncertainty_faults_with_their_reasons_and_the_last_mark(publisher, endpoint):
+def test_the_page_shows_motion_uncertainty_faults_with_reasons_and_the_last_mark(publisher, endpoint):
     with Feed(Publication(endpoint)) as feed:
         fill(publisher)
         receive(feed, 5)
@@ -83,7 +83,7 @@ def test_the_page_has_motion_uncertainty_faults_with_their_reasons_and_the_last_
     assert "\x1b" not in text
 
 
-def test_a_replay_has_fewer_counters_and_a_page_all_the_same(publisher, endpoint):
+def test_a_page_is_made_without_the_counters_of_a_daemon(publisher, endpoint):
     with Feed(Publication(endpoint)) as feed:
         publisher.publish_status(status(1, "running", {"estimator": {}}))
         receive(feed, 1)
@@ -92,7 +92,7 @@ def test_a_replay_has_fewer_counters_and_a_page_all_the_same(publisher, endpoint
     assert "none yet" in text
 
 
-def test_the_map_shows_the_way_and_another_drive_begins_another_one():
+def test_the_map_shows_the_way_and_is_cleared_by_another_drive():
     track = RecentTrack()
     for k in range(200):
         track.add({"t": k, "x": k / 2, "y": 0.0})
@@ -128,7 +128,7 @@ def test_each_fix_counts_once_and_is_forgotten_when_no_more_come(publisher, endp
         assert len(feed.fixes) == 0
 
 
-def test_a_daemon_that_restarts_has_measured_nothing_negative(publisher, endpoint):
+def test_a_restart_of_the_daemon_gives_no_negative_rate(publisher, endpoint):
     with Feed(Publication(endpoint)) as feed:
         for second, put, rate in ((1, 5000, None), (2, 6000, 1000.0), (3, 10, None), (4, 1010, 1000.0)):
             counters = {"queue": {"put": put, "dropped": {}}}
@@ -161,7 +161,7 @@ def test_fixes_of_another_drive_are_forgotten(publisher, endpoint):
         b'{"t":1,"innovation":[0.1,0.1],"variance":[-1,-1],"fused":true}',
     ],
 )
-def test_what_no_daemon_sends_is_left_out(socket_folder, payload):
+def test_invalid_messages_are_ignored(socket_folder, payload):
     context = zmq.Context()
     other = context.socket(zmq.PUB)
     other.bind(f"ipc://{socket_folder}/other")
@@ -189,7 +189,7 @@ def test_what_no_daemon_sends_is_left_out(socket_folder, payload):
     assert not feed.fixes
 
 
-def test_without_a_terminal_it_is_one_page_or_one_object(brief, publisher, endpoint, capsys):
+def test_without_a_terminal_one_page_or_one_object_is_printed(brief, publisher, endpoint, capsys):
     fill(publisher)
     assert main(["top", "--endpoint", endpoint]) == 0
     assert "36.0 km/h" in capsys.readouterr().out
@@ -200,7 +200,7 @@ def test_without_a_terminal_it_is_one_page_or_one_object(brief, publisher, endpo
     assert snapshot["status"]["faults"][0]["reason"] == "silent for 2.1 s"
 
 
-def test_a_daemon_that_is_not_there_is_one_line(endpoint, capsys):
+def test_a_missing_daemon_is_reported_in_one_line(endpoint, capsys):
     assert main(["top", "--endpoint", endpoint, "--wait", "0.1"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -212,7 +212,7 @@ def test_a_daemon_that_is_not_there_is_one_line(endpoint, capsys):
 @pytest.mark.parametrize(
     "arguments", [["--endpoint", "there"], ["--endpoint", "tcp://a:b"], ["--wait", "-1"]]
 )
-def test_bad_arguments_are_one_line(arguments, capsys):
+def test_bad_arguments_are_reported(arguments, capsys):
     assert main(["top", *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"vehicled: {arguments[0]} {arguments[1]}: ")
 
@@ -237,7 +237,7 @@ sys.exit(main())
 """The program, which takes a daemon for gone after half a second."""
 
 
-def test_in_a_terminal_it_waits_for_a_daemon_shows_it_says_when_it_ends_and_goes_with_q(endpoint):
+def test_in_a_terminal_top_waits_for_a_daemon_shows_it_reports_its_end_and_quits_with_q(endpoint):
     ours, its = pty.openpty()
     command = [sys.executable, "-c", TOP, "top", "--endpoint", endpoint]
     process = subprocess.Popen(
@@ -268,7 +268,7 @@ def test_in_a_terminal_it_waits_for_a_daemon_shows_it_says_when_it_ends_and_goes
         os.close(ours)
 
 
-def test_a_daemon_with_keys_is_shown_to_whom_it_lists(brief, tmp_path, capsys):
+def test_a_daemon_with_keys_is_shown_only_to_clients_it_lists(brief, tmp_path, capsys):
     for name in ("server", "client", "other"):
         _, secret = zmq.auth.create_certificates(tmp_path, name)
         os.chmod(secret, 0o600)
@@ -311,7 +311,7 @@ def test_a_daemon_with_keys_is_shown_to_whom_it_lists(brief, tmp_path, capsys):
         ),
     ],
 )
-def test_what_is_no_key_gets_one_line(tmp_path, monkeypatch, capsys, options, message):
+def test_invalid_keys_are_reported_in_one_line(tmp_path, monkeypatch, capsys, options, message):
     monkeypatch.chdir(tmp_path)
     zmq.auth.create_certificates(tmp_path, "server")
     (tmp_path / "server.key").chmod(0o600)
@@ -323,7 +323,7 @@ def test_what_is_no_key_gets_one_line(tmp_path, monkeypatch, capsys, options, me
 
 
 @pytest.mark.parametrize(("wanted", "code"), [("", "31"), ("1", "1")])
-def test_no_color_is_heeded(wanted, code):
+def test_no_color_is_respected(wanted, code):
     script = "from vehicled.live.lines import style; print(repr(style('gnss silent!')))"
     shown = subprocess.run(
         [sys.executable, "-c", script], env={**os.environ, "NO_COLOR": wanted}, capture_output=True, text=True

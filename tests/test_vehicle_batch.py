@@ -1,4 +1,4 @@
-"""Several cars side by side: each does what it would do alone."""
+"""Several cars side by side: each moves as it would alone."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from vehicled.vehicle.sensor_models import SENSOR_KERNELS
 H = 4e-3
 WIDTH = 8
 ROUNDING = {"q": 1e-10, "qd": 1e-9, "qdd": 1e-7, "lambda": 1e-2, "states": 1e-9}
-"""By array. What the penalty (1e10) and 4/h² make of some 1e-14 m over 60 steps; errors of Newton's iteration, which
-ends at 1e-9 m, would be larger."""
+"""Tolerances by array: rounding errors of about 1e-14 m, amplified by the penalty (1e10) and 4/h² over 60 steps.
+Errors of Newton's iteration, which ends at 1e-9 m, would be larger."""
 
 
 @pytest.fixture(scope="module", params=["prototype", "reference_vehicle"])
@@ -24,7 +24,7 @@ def rig(request):
 
 
 def errors(width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Changes of chart and wheels as an uncertain filter spreads them; the first car has none."""
+    """Changes of chart and wheels with the spread of an uncertain filter; those of the first car are zero."""
     random = np.random.default_rng(5)
     sigma = np.array([0.5, 0.5, 0.02, 0.1, 0.02, 0.02, 1.0, 1.0, 0.2, 0.2, 0.1, 0.1])
     change = sigma[:, None] * random.standard_normal((12, width))
@@ -33,8 +33,8 @@ def errors(width: int) -> tuple[np.ndarray, np.ndarray]:
     return change, wheels
 
 
-def test_what_a_filter_adds_acts_on_all_cars(rig):
-    """Force, moment and changed tyres: all cars go where the single one goes."""
+def test_forces_and_adjustments_of_a_filter_act_on_all_cars(rig):
+    """Force, moment and changed tyres: all cars move as the single one."""
     car, before = rig.car, rig.car.workspace.copy()
     car.view("external_force")[:] = 800.0, -500.0, 300.0, 400.0
     given = np.array([0.0, 0.02, 0.04, 0.06, 0.08, 800.0])
@@ -82,7 +82,7 @@ def test_cars_of_a_batch_move_as_a_single_car_does(rig):
         assert batch.outputs[:, k] == pytest.approx(car.outputs, rel=1e-7, abs=1e-7)
         assert batch.corner_outputs[..., k] == pytest.approx(car.corner_outputs, rel=1e-6, abs=1e-4)
     car.workspace[:] = before
-    # They need different numbers of iterations: together as many as the slowest.
+    # Single cars need different numbers of iterations; the batch needs as many as the slowest.
     assert (np.ptp(alone, axis=0) > 0).any()
     assert (together == np.max(alone, axis=0)).all()
 
@@ -108,7 +108,7 @@ def test_one_lost_car_does_not_harm_the_others(rig):
     assert batch.converged.all()
 
 
-def test_sensors_and_suspensions_of_each():
+def test_sensors_and_suspensions_of_each_car_are_those_of_a_single_car():
     car = Car(vehicle("prototype"), (SENSOR_KERNELS,))
     change, wheels = errors(WIDTH)
     change[6] += 15.0

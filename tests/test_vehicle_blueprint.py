@@ -1,4 +1,4 @@
-"""Compiled cars kept on disk: the same car again without building it, and never another one."""
+"""Compiled cars kept on disk: a car is read back without building it, and never replaced by another one."""
 
 import shutil
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ WISHBONES = ("double_wishbone", "double_wishbone")
 
 
 def structure(kind: str = "errorEKF") -> Structure:
-    """Of the filter that comes with the prototype."""
+    """Structure of a filter of this `kind` for the prototype."""
     configuration = load_configuration("prototype")
     sensors = configuration.sensors.make_setup()
     table = make_table(replace(configuration.filter, kind=kind), sensors.states)
@@ -54,7 +54,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture
 def kept(folder, built):
-    """The plain car as it was read back."""
+    """The plain car as read back."""
     shutil.copytree(built, folder, dirs_exist_ok=True)
     return get()
 
@@ -88,14 +88,14 @@ def test_a_blueprint_is_made_once_and_read_back_the_same(folder, builds, argumen
 
 
 @pytest.mark.parametrize("kind", ["errorEKF", "UKF", pytest.param("DEKF", marks=pytest.mark.slow)])
-def test_what_a_filter_calls_is_read_back_the_same(folder, kind):
+def test_kernels_of_a_filter_are_read_back_the_same(folder, kind):
     extensions = (make_extension(structure(kind)),)
     made, read = get(extensions=extensions)[0].results, get(extensions=extensions)[0].results
     assert read == made
     assert isinstance(read[0], FilterKernels)
 
 
-def test_each_kind_of_car_has_its_own(folder, kept, builds):
+def test_each_kind_of_car_has_its_own_blueprint(folder, kept, builds):
     others = [
         {"tyre": "tmeasy"},
         {"width": 2},
@@ -108,7 +108,7 @@ def test_each_kind_of_car_has_its_own(folder, kept, builds):
     assert len(builds) == len(others)
 
 
-def test_the_key_of_a_filter_says_what_is_compiled():
+def test_the_key_of_a_filter_depends_on_all_that_is_compiled():
     whole = structure()
     group = whole.groups[-1]
     groups = [
@@ -128,12 +128,12 @@ def test_the_key_of_a_filter_says_what_is_compiled():
 def test_changed_source_is_built_again(folder, kept, builds):
     get_blueprint("linear", WISHBONES, (), 1, None, source="changed")
     assert len(builds) == 1
-    # What was built from source that is no longer there is not kept.
+    # The blueprint that was built from the old source is removed.
     assert len(list(folder.glob("*.car"))) == 1
 
 
 @pytest.mark.parametrize("folder_of_source", [".", "vehicle", "filter/deeper"])
-def test_the_hash_is_of_every_file_and_its_name(tmp_path, folder_of_source):
+def test_the_hash_covers_every_file_and_its_name(tmp_path, folder_of_source):
     assert hash_source(tmp_path) is None
     folder = tmp_path / folder_of_source
     folder.mkdir(parents=True, exist_ok=True)
@@ -144,14 +144,14 @@ def test_the_hash_is_of_every_file_and_its_name(tmp_path, folder_of_source):
     (folder / "b.py").rename(folder / "c.py")
     found.add(hash_source(tmp_path))
     assert len(found) == 5
-    # What no model is made of does not count.
+    # Files that are not part of a model do not count.
     (tmp_path / "daemon").mkdir()
     (tmp_path / "daemon" / "a.py").write_text("x")
     assert hash_source(tmp_path) in found
 
 
 def add_nothing(program, parts) -> None:
-    """Of a test: its source is not in the key."""
+    """Defined in a test: its source is not in the key."""
 
 
 def call_nothing(program, parts, argument) -> None:
@@ -171,7 +171,7 @@ FOREIGN = make_extension(replace(structure(), observations=(lambda model: None,)
 
 
 @pytest.mark.parametrize("extension", [OUTSIDE, ELSEWHERE, LOCAL, UNKNOWN, FOREIGN])
-def test_an_extension_that_its_name_does_not_define_is_never_kept(folder, builds, extension):
+def test_an_extension_whose_source_is_not_in_the_key_is_never_kept(folder, builds, extension):
     assert extension.code_key is None
     for _ in range(2):
         get(extensions=(extension,))
@@ -179,7 +179,7 @@ def test_an_extension_that_its_name_does_not_define_is_never_kept(folder, builds
     assert list(folder.glob("*.car")) == []
 
 
-def test_a_function_put_in_place_of_ours_is_not_taken_for_it(monkeypatch):
+def test_an_extension_whose_function_was_replaced_has_no_key(monkeypatch):
     monkeypatch.setattr(sensor_models, "add_sensor_kernels", add_nothing)
     assert SENSOR_KERNELS.code_key is None
     assert Extension(sensor_models.add_sensor_kernels, type(None)).code_key is None

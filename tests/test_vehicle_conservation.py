@@ -1,4 +1,4 @@
-"""What mechanics keeps: energy, momentum, angular momentum, and with them the gyroscopic terms."""
+"""Conservation of energy, momentum and angular momentum, which also checks the gyroscopic terms."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from vehicle_rig import LOSSLESS, G, Rig, momenta, motions, vehicle
 
 
 def in_flight(name: str = "prototype", spin: float = 30.0, **parameters: float) -> Rig:
-    """High over the ground, tumbling, springs at work, wheels spinning."""
+    """A car that tumbles high over the ground, with active springs and spinning wheels."""
     rig = Rig(vehicle(name)).set(**{"stop__stiffness": 0.0, "spring__preload": 600.0} | parameters)
     rig.car.ground[3] = -1e3
     rig.set({"aero.drag_area": 0.0, "aero.front_lift_area": 0.0, "aero.rear_lift_area": 0.0})
@@ -14,7 +14,7 @@ def in_flight(name: str = "prototype", spin: float = 30.0, **parameters: float) 
     change[6:] = (20.0, -2.0, 1.0, 0.7, 0.4, 0.5)
     wheels[1] = spin * np.array([1.0, 0.8, 1.2, -0.5])
     rig.car.correct(change, wheels)
-    # Accelerations are still those of standing on the ground: a few steps make them those of flying.
+    # Accelerations are still those of a car on the ground; after a few steps they are those of flight.
     for _ in range(4):
         rig.car.step(5e-4)
     return rig
@@ -73,7 +73,7 @@ def test_energy_is_conserved_on_undamped_springs_and_tyres():
     assert max(middle, fine) < min(2e-4, coarse)
 
 
-def test_dampers_only_take_energy():
+def test_dampers_only_dissipate_energy():
     rig = in_flight()
     before = rig.energy().sum()
     for _ in range(200):
@@ -94,7 +94,7 @@ def test_momentum_in_flight_changes_by_gravity_alone():
 
 @pytest.mark.parametrize("inputs", ["free", "driven and braked"])
 def test_angular_momentum_in_flight_is_conserved_spin_included(inputs):
-    """Springs, dampers, gyroscopic torques, brakes and the drive's reaction are all within the car."""
+    """Springs, dampers, gyroscopic torques, brakes and the drive's reaction are all internal to the car."""
     rig = in_flight(spin=60.0)
     torque = brake = None
     if inputs != "free":
@@ -114,13 +114,13 @@ def test_drive_torque_spins_the_wheel_and_pitches_the_car_back():
     rig.car.rest()
     spin = rig.drive(0.02, 1e-3, torque=lambda t: 100.0)["wheel.speed"][-1]
     inertia = vehicle("prototype").rear.wheel.axial_inertia
-    # Against the knuckle, that turns the other way, hence a little more than τ t / I.
+    # Relative to the knuckle, which turns the other way, the speed is a little more than τ t / I.
     assert spin[2:] == pytest.approx(100.0 * 0.02 / inertia, rel=0.05)
     assert rig.car.output("wy") < -1e-3
 
 
 def test_gyroscopic_torque_makes_a_flying_car_nutate_at_the_closed_form_frequency():
-    """A gyrostat with spin momentum H along y swings in roll and yaw with H/√(Ixx Izz)."""
+    """A gyrostat with spin momentum H along y nutates in roll and yaw with H/√(Ixx Izz)."""
     rig = Rig(vehicle("reference_vehicle"))
     stiff = {"spring__stiffness": 1e8, "spring__preload": 0.0, "stop__stiffness": 0.0, "damper__bump": 1e5}
     rig.set(**stiff, damper__rebound=1e5)

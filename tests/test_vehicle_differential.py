@@ -16,7 +16,7 @@ REAR = slice(2, 4)
 
 
 class Driven:
-    """What the wheels of a drive did: (steps, 4) speeds, drive torques; (steps,) yaw rates."""
+    """Wheels during a drive: (steps, 4) speeds and drive torques; (steps, 1) yaw rates."""
 
     def __init__(
         self, rig: Rig, differential: Differential, torque: float, seconds: float, steer: float = 0.0
@@ -38,11 +38,11 @@ class Driven:
         self.difference = self.speeds[:, 2] - self.speeds[:, 3]
         """Rear left less rear right, rad/s."""
         self.moved = 0.5 * (self.torques[:, 2] - self.torques[:, 3])
-        """From the right to the left, N·m."""
+        """Torque moved from the right to the left, N·m."""
 
 
 def on_a_slippery_side(differential: Differential, torque: float = 900.0) -> Driven:
-    """From 5 m/s with a right rear wheel that has a tenth of its grip."""
+    """A drive from 5 m/s with a right rear wheel that has a tenth of its grip."""
     rig = Rig(vehicle("prototype")).roll(5.0)
     car = rig.car
     names = [n for n in car.compiled.names.corner_parameters if n.startswith("tyre.x.f")]
@@ -53,29 +53,29 @@ def on_a_slippery_side(differential: Differential, torque: float = 900.0) -> Dri
 
 
 @pytest.mark.parametrize("differential", [OPEN, LIMITED, LOCK])
-def test_the_wheels_get_what_goes_in(differential):
+def test_the_torques_of_the_wheels_add_up_to_that_of_the_drive(differential):
     drive = on_a_slippery_side(differential)
     assert drive.torques[:, REAR].sum(axis=1) == pytest.approx(900.0, abs=1e-9)
     assert (drive.torques[:, :2] == 0.0).all()
 
 
-def test_an_open_one_spins_the_wheel_without_grip_and_a_limited_slip_bounds_that():
+def test_an_open_differential_spins_the_wheel_without_grip_and_a_limited_slip_bounds_it():
     free, bounded, locked = (on_a_slippery_side(d) for d in (OPEN, LIMITED, LOCK))
     assert (free.moved == 0.0).all()
     assert free.difference[-1] < -20.0
-    # The wheel with grip gets what the locking value says: the torques differ by preload and 30 % of their sum.
+    # By the locking value, the torques differ by preload and 30 % of their sum.
     assert bounded.moved[-1] == pytest.approx(0.5 * (80.0 + 0.3 * 900.0))
     assert abs(bounded.moved).max() <= 0.5 * (80.0 + 0.3 * 900.0) + 1e-9
     assert free.difference[-1] < bounded.difference[-1] < -1.0
-    # On shafts that twist, the wheels of a locked one turn by the same angle but for the twist.
+    # The wheels of a locked differential turn by the same angle, except for the twist of their shafts.
     assert abs(locked.difference[-100:]).max() < 0.05
     assert locked.moved[-1] > bounded.moved[-1]
 
 
 @pytest.mark.parametrize("differential", [LIMITED, LOCK])
 @pytest.mark.parametrize("steer", [0.0, 0.02])
-def test_it_only_takes_energy(differential, steer):
-    """Power into the clutch, less what its shafts hold: the wheels lose it, and never get more than they gave."""
+def test_a_differential_only_dissipates_energy(differential, steer):
+    """Energy that the wheels give to clutch and shafts: they never get back more than they gave."""
     drive = Driven(Rig(vehicle("prototype")).roll(12.0), differential, 600.0, 3.0, steer)
     lost = -np.cumsum(drive.moved * drive.difference) * H
     assert lost.min() > -1e-9
@@ -83,8 +83,8 @@ def test_it_only_takes_energy(differential, steer):
     assert (drive.moved * drive.difference)[slipping].max(initial=0.0) <= 1e-9
 
 
-def test_a_locked_axle_turns_alike_and_resists_the_turn():
-    """Without drive the inner wheel would turn slower: it is pulled forward, the outer one back, against the turn."""
+def test_wheels_of_a_locked_axle_turn_alike_and_resist_the_turn():
+    """Without drive the inner wheel would turn slower: the lock drives it and brakes the outer one."""
     free, locked = (
         Driven(Rig(vehicle("prototype")).roll(8.0), d, 0.0, 4.0, steer=0.02) for d in (OPEN, LOCK)
     )
@@ -92,14 +92,14 @@ def test_a_locked_axle_turns_alike_and_resists_the_turn():
     turning = free.yaw_rate[-1, 0]
     # The rear wheels of the open axle roll: their speeds differ by yaw rate times track.
     assert free.difference[-1] < -0.8 * turning * 1.2 / 0.35
-    # What is left is how its shafts untwist while the car slows down.
+    # The rest is due to shafts that untwist while the car slows down.
     assert abs(locked.difference[-1]) < 0.01 * abs(free.difference[-1])
     assert locked.moved[-1] > 100.0  # forward on the left, the inner wheel: a moment to the right
     assert locked.yaw_rate[-1, 0] < 0.99 * turning
 
 
-def test_preload_sticks_until_it_is_exceeded():
-    """In a gentle bend the clutch of a limited slip holds like a lock, in a tight one it slips with its limit."""
+def test_the_clutch_sticks_until_its_preload_is_exceeded():
+    """In a gentle bend the clutch of a limited slip holds like a lock; in a tight one it slips at its limit."""
     clutch = Differential(kind="limited_slip", preload=200.0, locking=0.0)
     gentle = Driven(Rig(vehicle("prototype")).roll(8.0), clutch, 0.0, 4.0, steer=0.0005)
     tight = Driven(Rig(vehicle("prototype")).roll(8.0), clutch, 0.0, 4.0, steer=0.02)
@@ -123,12 +123,14 @@ def test_a_lock_is_stable_from_standstill_to_speed(h):
         car.report()
         speeds.append(car.corner_output("wheel.speed").copy())
     difference = np.array(speeds)[:, 2] - np.array(speeds)[:, 3]
-    assert failed <= (2 if h > 4e-3 else 0)  # at 10 ms the open car iterates up to the limit, too
+    assert failed <= (
+        2 if h > 4e-3 else 0
+    )  # at 10 ms an open differential also reaches the limit of iterations
     assert speeds[round(4.0 / h)][2] > 15.0
     assert abs(difference[round(2.5 / h) : round(3.9 / h)]).max() < 0.05
 
 
-def test_an_open_differential_needs_no_limit():
+def test_the_limit_of_the_torque_follows_from_kind_preload_and_locking():
     assert OPEN.calc_limit(5000.0) == 0.0
     assert LIMITED.calc_limit(-1000.0) == pytest.approx(0.5 * (80.0 + 300.0))
     assert Differential(kind="limited_slip").calc_limit(0.0) > 0.0

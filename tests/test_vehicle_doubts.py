@@ -1,4 +1,4 @@
-"""What is doubtful about a car, though possible, is said by `vehicled check`."""
+"""`vehicled check` reports what is possible but doubtful about a car."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def describe(capsys, path):
 
 
 @pytest.mark.parametrize("name", CARS)
-def test_shipped_cars_are_beyond_doubt(capsys, name):
+def test_nothing_is_doubtful_about_shipped_cars(capsys, name):
     found = describe(capsys, name)
     assert found["doubtful"] == []
     car = Car(vehicled.load_configuration(name).vehicle)
@@ -79,7 +79,7 @@ OUTER = ("tie_rod_outer: -0.135", "tie_rod_outer: 0.135")
         ),
     ],
 )
-def test_what_is_doubtful_is_said(tmp_path, capsys, changes, doubts):
+def test_doubtful_values_are_reported(tmp_path, capsys, changes, doubts):
     path = spoil(tmp_path, *changes)
     found = {doubt["key"]: doubt["text"] for doubt in describe(capsys, path)["doubtful"]}
     for key, text in doubts.items():
@@ -92,7 +92,7 @@ def test_what_is_doubtful_is_said(tmp_path, capsys, changes, doubts):
 
 
 @pytest.mark.parametrize(("changes", "side"), [([], "right"), ([INNER, OUTER, RACK], "left")])
-def test_check_says_where_the_rack_moves_to_steer_left(tmp_path, capsys, changes, side):
+def test_check_shows_to_which_side_the_rack_moves_to_steer_left(tmp_path, capsys, changes, side):
     path = spoil(tmp_path, *changes)
     assert np.sign(describe(capsys, path)["rack_per_angle"]) == (1.0 if side == "left" else -1.0)
     assert main(["check", str(path)]) == 0

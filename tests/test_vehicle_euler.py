@@ -1,4 +1,4 @@
-"""Forward Euler on the car, and the acceleration problem it rests on."""
+"""Forward Euler integration of the car, and its accelerations."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def car() -> Car:
 
 
 def drive(car: Car, h: float, euler: bool, seconds: float = 1.5) -> np.ndarray:
-    """Into a bend, then braking; what the car reports at the end."""
+    """Outputs of the car at the end of a drive into a bend, then with brakes."""
     rack = ramp(0.01, 0.5)
     car.rest()
     change = np.zeros(12)
@@ -59,7 +59,7 @@ def test_constraints_hold_on_all_three_levels(car):
     drive(car, 4e-3, euler=True)
     for name in ("phi", "branch.phi"):
         assert np.abs(car.view(name)).max() < 1e-6
-    # The next step of ALI3-P finds nothing to mend, at accelerations that it agrees with.
+    # The next step of ALI3-P keeps constraints and accelerations.
     before = car.view("qdd").copy()
     car.step(1e-5)
     assert car.constraint_violation() < 1e-9
