@@ -1,4 +1,4 @@
-"""Handbook figures come out of the compiled car as they went in."""
+"""The compiled car has the figures of its handbook."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def car(case):
     return handbook, rig
 
 
-def test_mass_center_and_inertia_of_the_whole_car(car):
+def test_mass_center_and_inertia_of_the_whole_car_are_as_given(car):
     handbook, rig = car
     rig.car.restart()
     bodies = motions(rig)
@@ -83,7 +83,7 @@ def test_mass_center_and_inertia_of_the_whole_car(car):
     assert moments == pytest.approx(handbook.calc_inertia(), rel=1e-9)
 
 
-def test_rests_in_design_position_with_the_static_loads(car):
+def test_the_car_rests_in_design_position_with_the_static_loads(car):
     handbook, rig = car
     rig.drive(1.0)
     a, base = handbook.front_to_center_of_mass, handbook.wheelbase
@@ -94,13 +94,13 @@ def test_rests_in_design_position_with_the_static_loads(car):
 
 
 def wheel_load(handbook: Handbook, name: str) -> float:
-    """Of one wheel at rest, N."""
+    """Load of one wheel at rest, N."""
     a, base = handbook.front_to_center_of_mass, handbook.wheelbase
     return 0.5 * handbook.mass * handbook.gravity * (base - a if name == "front" else a) / base
 
 
 def unsprung_mass(handbook: Handbook, name: str) -> float:
-    """Of one corner, kg; by default 3 % of the car's."""
+    """Unsprung mass of one corner, kg; by default 3 % of the car's mass."""
     return getattr(handbook, name).unsprung_mass or 0.03 * handbook.mass
 
 
@@ -115,7 +115,7 @@ def expected_rates(handbook: Handbook) -> list[float]:
 
 
 def test_wheel_rates_are_those_given(car):
-    """More mass on the chassis: load over travel, rolling so that the tyres do not hold the track."""
+    """Change of load over change of travel with more chassis mass. The car rolls, so tyres do not hold the track."""
     handbook, rig = car
     loads, travels = [], []
     for extra in (-15.0, 15.0):
@@ -126,7 +126,7 @@ def test_wheel_rates_are_those_given(car):
         travels.append(rig.car.corner_output("suspension.deflection").copy())
     rig.set({"chassis.mass": rig.vehicle.chassis.mass})
     rate = (loads[1] - loads[0]) / (travels[1] - travels[0])
-    # The contact is not right below a cambered wheel's centre, which takes W r γ'² off.
+    # The contact is not right below the centre of a cambered wheel, which reduces the rate by W r γ'².
     expected = []
     for name, wheel_rate in zip(("front", "rear"), expected_rates(handbook), strict=True):
         c = Corner.of(getattr(rig.vehicle, name).hard_points)
@@ -136,7 +136,7 @@ def test_wheel_rates_are_those_given(car):
     assert rate == pytest.approx(expected, rel=2e-3)
 
 
-def test_damping_at_the_wheel(car):
+def test_damping_at_the_wheel_is_as_given(car):
     handbook, rig = car
     for name, rate in zip(("front", "rear"), expected_rates(handbook), strict=True):
         axle, built = getattr(handbook, name), getattr(rig.vehicle, name)
@@ -148,7 +148,7 @@ def test_damping_at_the_wheel(car):
         assert mean == pytest.approx(expected, rel=1e-9)
 
 
-def test_roll_stiffness_and_roll_centers(car):
+def test_roll_stiffness_and_roll_centers_are_as_given(car):
     handbook, rig = car
     for name in ("front", "rear"):
         axle, built = getattr(handbook, name), getattr(rig.vehicle, name)
@@ -165,7 +165,7 @@ def test_roll_stiffness_and_roll_centers(car):
 
 
 def corner(handbook: Handbook) -> tuple[float, float]:
-    """Lateral acceleration (m/s²) and roll (rad) of a car that has been steered for long enough at 20 m/s."""
+    """Lateral acceleration (m/s²) and roll (rad) in a steady corner at 20 m/s."""
     rig = Rig(handbook.to_vehicle())
     rig.roll(20.0).drive(8.0, rack=lambda t: (0.002 * min(t, 1.0), 0.002 * (t < 1), 0.0))
     return rig.car.output("wz") * rig.car.output("vx"), rig.car.output("roll")
@@ -173,8 +173,8 @@ def corner(handbook: Handbook) -> tuple[float, float]:
 
 @pytest.mark.parametrize("tall", [0.55, 0.7])
 @pytest.mark.parametrize(("front", "rear"), [(None, None), (None, 4e3), (2e3, None)])
-def test_a_car_without_figures_of_its_bars_rolls_as_most_do(tall, front, rear):
-    """7° at 1 g; wheels that lean with the body and loads that shift make it up to a seventh more."""
+def test_a_car_without_given_roll_stiffness_gets_bars_for_a_usual_roll(tall, front, rear):
+    """Bars are chosen for 7° at 1 g. Wheels that lean and load transfer make that up to a seventh more."""
     known = replace(LEAST, center_of_mass_height=tall)
     known = replace(
         known,
@@ -186,7 +186,7 @@ def test_a_car_without_figures_of_its_bars_rolls_as_most_do(tall, front, rear):
     assert np.degrees(roll) * G / acceleration == pytest.approx(7.5, rel=0.07)
 
 
-def test_bars_that_are_left_out_share_what_is_missing_by_the_loads():
+def test_bars_that_are_not_given_share_the_missing_stiffness_by_the_loads():
     vehicle = LEAST.to_vehicle()
     bars = [
         a.anti_roll_bar * (calc_rates(Corner.of(a.hard_points)).lower_ball_joint[2] * 1.55) ** 2
@@ -194,14 +194,16 @@ def test_bars_that_are_left_out_share_what_is_missing_by_the_loads():
     ]
     front = wheel_load(LEAST, "front") / (wheel_load(LEAST, "front") + wheel_load(LEAST, "rear"))
     assert bars[0] / sum(bars) == pytest.approx(front)
-    # Springs that are stiff enough need none.
+    # With springs that are stiff enough, there are no bars.
     stiff = replace(LEAST, front=replace(LEAST.front, ride_frequency=3.0), rear=LEAST.rear).to_vehicle()
     assert stiff.front.anti_roll_bar == stiff.rear.anti_roll_bar == 0.0
 
 
-def test_body_roll_in_a_steady_corner():
-    """Roll moment of the sprung mass over the roll stiffness of springs and bars: the classical estimate,
-    which leaves out that wheels lean with the body and tyres give way (about a tenth)."""
+def test_body_roll_in_a_steady_corner_matches_the_classical_estimate():
+    """The estimate is the roll moment of the sprung mass over the roll stiffness of springs and bars.
+
+    It neglects that wheels lean with the body and that tyres deflect (about a tenth).
+    """
     handbook = replace(
         CAR,
         front=replace(AXLE, roll_center_height=0.0),
@@ -222,7 +224,7 @@ def test_body_roll_in_a_steady_corner():
     assert float(np.mean((d[1::2] - d[::2]) / tracks)) == pytest.approx(1.06 * expected, rel=0.06)
 
 
-def test_cornering_stiffness_and_friction_of_the_tyres(car):
+def test_cornering_stiffness_and_friction_of_the_tyres_are_as_given(car):
     handbook, rig = car
     for name in ("front", "rear"):
         axle, tyre = getattr(handbook, name), getattr(rig.vehicle, name).tyre
@@ -238,7 +240,7 @@ def test_cornering_stiffness_and_friction_of_the_tyres(car):
             assert list(c.check()) == []
 
 
-def test_cornering_stiffness_of_the_driving_car():
+def test_cornering_stiffness_of_the_driving_car_is_as_given():
     """Forces over slip angles of both axles in a gentle corner."""
     rig = Rig(CAR.to_vehicle())
     rig.roll(20.0).drive(6.0, rack=lambda t: (0.0006 * min(t, 1.0), 0.0006 * (t < 1), 0.0))
@@ -248,15 +250,15 @@ def test_cornering_stiffness_of_the_driving_car():
     assert stiffness == pytest.approx([95e3, 110e3], rel=0.02)
 
 
-def test_greatest_lateral_acceleration_is_about_friction():
+def test_the_greatest_lateral_acceleration_is_limited_by_friction():
     rig = Rig(replace(CAR, rear=replace(CAR.rear, cornering_stiffness=140e3, friction=1.1)).to_vehicle())
     log = rig.roll(22.0).drive(3.0, rack=lambda t: (0.012 * t, 0.012, 0.0), torque=lambda t: 200.0)
     assert (log.iterations > 0).all()
-    # The front axle lets go first, at its friction less what load transfer costs.
+    # The front axle slides first, at its friction less the effect of load transfer.
     assert 0.8 * G < np.abs(log["wz"] * log["vx"]).max() < 1.0 * G
 
 
-def test_steering_ratio():
+def test_the_default_steering_ratio_is_16():
     built = CAR.to_vehicle()
     turn = 0.2
     steer = -moved(Corner.of(built.front.hard_points), 0.0, built.steering.ratio * turn).toe
@@ -264,7 +266,7 @@ def test_steering_ratio():
     assert built.steering.ratio > 0
 
 
-def test_default_brakes_reach_1_g_at_80_bar_sharing_by_load():
+def test_default_brakes_reach_1_g_at_80_bar_and_are_shared_by_load():
     built = LEAST.to_vehicle()
     radius = built.front.hard_points.wheel_center[2]
     force = 2 * 80e5 * (built.front.brake.gain + built.rear.brake.gain) / radius
@@ -276,7 +278,7 @@ def test_default_brakes_reach_1_g_at_80_bar_sharing_by_load():
 
 @pytest.mark.parametrize(("track", "radius"), [(1.0, 0.22), (1.2, 0.36), (1.8, 0.3), (2.0, 0.45)])
 @pytest.mark.parametrize("height", [-0.05, 0.0, 0.12])
-def test_template_fits_small_and_large_cars(track, radius, height):
+def test_the_template_fits_small_and_large_cars(track, radius, height):
     axle = replace(AXLE, track=track, wheel_radius=radius, roll_center_height=height)
     handbook = replace(CAR, front=axle, rear=axle, inertia=None)
     for end in ("front", "rear"):
@@ -312,7 +314,7 @@ rear: {{track: 1.5 m, wheel_radius: 0.31 m, cornering_stiffness: 95 kN/rad}}
         ("", "friction: -1", "front.friction: "),
     ],
 )
-def test_mistakes_are_named(extra, front, where):
+def test_mistakes_are_reported_with_their_key(extra, front, where):
     with pytest.raises(SettingsError, match=f"^<text>:\\d+: {where}"):
         settings.loads(TEXT.format(extra=extra, front=front), Handbook)
 
@@ -350,8 +352,8 @@ def test_mistakes_are_named(extra, front, where):
         ("height: 0.52 m", "height: 1.9 m", "inertia: by mass, tracks, .* and center_of_mass_height: "),
     ],
 )
-def test_figures_of_no_car_are_named_by_their_own_key(old, new, message):
-    """A height and a track were reported as moments of inertia that were not given."""
+def test_impossible_figures_are_reported_with_their_own_key(old, new, message):
+    """Before, a wrong height or track was reported as wrong moments of inertia, which were not given."""
     text = TEXT.format(extra="", front="")
     assert text.count(old) == 1
     with pytest.raises(SettingsError, match=f"^<text>:\\d+: {message}"):
@@ -364,7 +366,7 @@ def test_center_of_mass_beyond_the_axles_is_refused():
         settings.loads(text, Handbook)
 
 
-def test_a_plain_file_is_enough():
+def test_a_minimal_file_gives_a_vehicle():
     handbook = settings.loads(TEXT.format(extra="", front=""), Handbook)
     assert isinstance(handbook.to_vehicle(), Vehicle)
     assert handbook.to_vehicle().mass == pytest.approx(1240.0)

@@ -1,4 +1,4 @@
-"""The car in motion against closed forms: coasting, braking, accelerating, cornering."""
+"""The car in motion compared with closed forms: coasting, braking, accelerating, cornering."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def effective_mass(rig: Rig) -> float:
     return rig.vehicle.mass + float((inertia / (rolling * loaded)).sum())
 
 
-def test_coasts_down_as_air_and_rolling_resistance_say():
+def test_coasting_down_follows_air_and_rolling_resistance():
     v = vehicle("prototype")
     rig = Rig(v).set(NO_LIFT).roll(50.0)
     log = rig.drive(30.0)
@@ -42,7 +42,7 @@ def test_coasts_down_as_air_and_rolling_resistance_say():
     assert (log.iterations > 0).all()
 
 
-def test_brakes_as_the_torques_say():
+def test_deceleration_follows_the_brake_torques():
     v = vehicle("prototype")
     rig = Rig(v).set(NO_LIFT | {"aero.drag_area": 0.0}, tyre__rolling_resistance=0.0).roll(30.0)
     log = rig.drive(2.0, brake=lambda t: 30e5)
@@ -58,8 +58,7 @@ def test_wheels_lock_at_the_friction_limit_and_not_before():
     v = vehicle("prototype")
 
     def locked(share: float) -> np.ndarray:
-        """Whether the wheels stand after 1 s at that share of the pressure at which the front tyres' greatest
-        force is reached."""
+        """Whether wheels are locked after 1 s at a share of the pressure for the largest force of the front tyres."""
         rig = Rig(v).set(NO_LIFT | {"aero.drag_area": 0.0}, tyre__rolling_resistance=0.0).roll(30.0)
         log = rig.drive(1.0, brake=lambda t: share * limit * min(t / 0.3, 1.0))
         assert (log.iterations > 0).all()
@@ -88,12 +87,12 @@ def test_wheels_lock_at_the_friction_limit_and_not_before():
     assert not locked(1.08)[2:].any()
 
 
-def test_comes_to_rest_under_brakes_without_chatter():
+def test_the_car_comes_to_rest_under_brakes_without_chatter():
     for pressure in (20e5, 60e5, 140e5):
         rig = Rig(vehicle("prototype")).roll(8.0)
         log = rig.drive(10.0, brake=lambda t, p=pressure: p)
         assert (log.iterations > 0).all()
-        # It nods on its springs and tyres after the stop, and then stands.
+        # After the stop the car pitches on its springs and tyres, and then stands.
         late = log.t > 8.0
         assert np.abs(log["vx"][late]).max() < 1e-3
         assert np.abs(log["wheel.speed"][late]).max() < 1e-2
@@ -114,18 +113,18 @@ def test_from_standstill_to_70_m_s_and_back_without_chatter():
     assert log.violation < 1e-8
     assert log["vx"].max() > 68.0
     assert abs(log["vx"][-1]) < 0.05
-    # Beyond the start, the switch to the brakes and the stop, nothing moves the wheels at the step's rate.
+    # Except at the start, the change to the brakes and the stop, wheels do not oscillate at the rate of the steps.
     steady = ((log.t > 0.2) & (log.t < 39.9)) | ((log.t > 41.0) & (log["vx"] > 1.0))
     jerk = np.abs(np.diff(log["wheel.speed"], 2, axis=0))
     assert jerk[steady[2:]].max() < 0.05
     accelerating = (log.t > 0.5) & (log.t < 39.0)
     gain = np.diff(log["wheel.speed"][accelerating], axis=0)
     assert (gain[:, :2] > 0).all()
-    # The rear wheels spin off the line and slow down as the tyres grip again, which makes the car pitch.
+    # The rear wheels spin at the start and slow down as the tyres grip again, which makes the car pitch.
     assert (np.diff(np.sign(gain[:, 2:]), axis=0) != 0).sum(axis=0).max() <= 8
 
 
-def test_first_second_at_full_throttle_is_smooth():
+def test_the_start_at_full_throttle_is_smooth():
     """Spinning wheels from standstill, where the relaxation of the tyre is at its slowest."""
     rig = Rig(vehicle("prototype"))
     log = rig.drive(3.0, torque=lambda t: 1900.0 * min(t / 0.1, 1.0))
@@ -138,7 +137,7 @@ def test_first_second_at_full_throttle_is_smooth():
 
 
 @pytest.mark.parametrize("name", ["prototype", "ferrari_250lm"])
-def test_lands_from_jumps_without_losing_a_step(name):
+def test_every_step_converges_as_the_car_lands_from_jumps(name):
     """Wheels touch down one after the other, some driven, some steered, down to the bump stops."""
     rng = np.random.default_rng(3)
     rig = Rig(vehicle(name))
@@ -155,8 +154,8 @@ def test_lands_from_jumps_without_losing_a_step(name):
 
 
 @pytest.mark.parametrize("speed", [0.3, 1.0, 3.0, 10.0, 40.0, 70.0])
-def test_constant_speed_is_clean(speed):
-    """Free rolling with a little steering: no oscillation at walking pace nor at speed."""
+def test_constant_speed_is_free_of_oscillations(speed):
+    """Free rolling with a little steering, from walking pace to high speed."""
     rig = Rig(vehicle("prototype")).roll(speed)
     log = rig.drive(4.0, rack=ramp(0.002 if speed < 20 else 0.0005))
     assert (log.iterations > 0).all()
@@ -169,7 +168,7 @@ def test_constant_speed_is_clean(speed):
 
 
 def cornering_stiffness(axle: Axle, load: float) -> float:
-    """Of an axle, N/rad, from its tyres' data."""
+    """Cornering stiffness of an axle, N/rad, from its tyres' data."""
     if isinstance(axle.tyre, LinearTyre):
         return 2 * axle.tyre.slip_stiffness_y
     one, two = axle.tyre.lateral.df0
@@ -196,7 +195,7 @@ def understeer_gradient(v: Vehicle) -> tuple[float, float]:
 
 
 def rolling_free(v: Vehicle, without_trail: bool = False) -> Vehicle:
-    """Without air and rolling resistance, so that a corner is steady."""
+    """The vehicle without air and rolling resistance, so that a corner is steady."""
 
     def axle(x: Axle) -> Axle:
         if isinstance(x.tyre, LinearTyre):
@@ -229,7 +228,7 @@ def steered(v: Vehicle, speed: float, acceleration: float) -> tuple[float, float
     ],
 )
 def test_steady_cornering_has_the_closed_form_understeer_gradient(name, without_trail, within):
-    """`within` in rad/(m/s²), where either axle has 5 to 9·10⁻³; the prototype steers a little in roll."""
+    """`within`: rad/(m/s²); each axle has 5 to 9·10⁻³. The prototype has a little roll steer."""
     v = rolling_free(vehicle(name), without_trail)
     for speed in (12.0, 25.0):
         surplus, acceleration, _ = steered(v, speed, 0.3)
@@ -237,8 +236,8 @@ def test_steady_cornering_has_the_closed_form_understeer_gradient(name, without_
 
 
 @pytest.mark.parametrize("rear", [40e3, 70e3])
-def test_understeer_gradient_of_unequal_linear_tyres(rear):
-    """The reference vehicle is neutral; with other tyres behind it over- or understeers by a known amount."""
+def test_unequal_linear_tyres_give_the_closed_form_understeer_gradient(rear):
+    """The reference vehicle is neutral; with other rear tyres it over- or understeers by a known amount."""
     v = vehicle("reference_vehicle")
     v = replace(v, rear=replace(v.rear, tyre=replace(v.rear.tyre, slip_stiffness_y=rear)))
     _, gradient = understeer_gradient(v)
@@ -247,7 +246,7 @@ def test_understeer_gradient_of_unequal_linear_tyres(rear):
     assert surplus / acceleration == pytest.approx(gradient, rel=0.01)
 
 
-def test_sideslip_of_a_steady_corner():
+def test_sideslip_of_a_steady_corner_has_its_closed_form():
     """β = b/R − α_rear at the centre of mass."""
     v = rolling_free(vehicle("ferrari_250lm"), True)
     _, acceleration, rig = steered(v, 25.0, 0.3)
@@ -255,7 +254,7 @@ def test_sideslip_of_a_steady_corner():
     b = v.center_of_mass()[0] - v.rear.hard_points.wheel_center[0]
     slip = v.mass * acceleration * a / (a + b) / cornering_stiffness(v.rear, 0.5 * v.mass * G * a / (a + b))
     assert rig.car.output("sideslip") == pytest.approx(b * acceleration / 25.0**2 - slip, rel=0.02)
-    # ISO 8855: to the left the wheels point left of where they go, and slip angles are negative.
+    # ISO 8855: in a bend to the left, wheels point to the left of their velocity, and slip angles are negative.
     assert rig.car.corner_output("slip.angle")[2:] == pytest.approx(-slip, rel=0.03)
 
 
@@ -264,7 +263,7 @@ def test_rack_to_the_left_steers_left_with_tie_rods_in_front():
     log = rig.drive(2.0, rack=ramp(0.005))
     assert log["wz"][-1] > 0.05
     assert log["y"][-1] > 0.5
-    assert log["roll"][-1] > 0.001  # leans to the outside, that is to the right
+    assert log["roll"][-1] > 0.001  # leans to the right, the outside
 
 
 def test_left_and_right_mirror_each_other():

@@ -9,7 +9,7 @@ from vehicled.vehicle import model
 
 
 def moving(name: str = "prototype") -> Rig:
-    """In a corner under brakes, so that nothing is zero."""
+    """A car in a corner under brakes, so that nothing is zero."""
     rig = Rig(vehicle(name)).roll(18.0)
     rig.drive(
         1.2, rack=ramp(0.01 if name != "reference_vehicle" else -0.01), brake=lambda t: 15e5 * (t > 0.8)
@@ -29,7 +29,7 @@ def chart(rig: Rig) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rigidity(rig: Rig) -> tuple[float, float]:
-    """How far bodies are from rigid, in attitude and in turning."""
+    """Largest deviation of bodies from rigid ones, in attitude and in angular rate."""
     attitude = turning = 0.0
     for b in motions(rig):
         attitude = max(attitude, np.abs(b.rotation @ b.rotation.T - np.eye(3)).max())
@@ -82,7 +82,7 @@ def test_correction_is_exact_in_the_chart_and_keeps_every_constraint(seed):
 
 
 def test_corrected_rates_are_the_motion_of_the_chart():
-    """Follow q̇ for a moment: the chart moves as its rates say."""
+    """Along q̇, the chart changes as its rates say."""
     rig = moving()
     rig.car.correct(np.array([0, 0, 0, 0.3, 0.02, -0.03, 1.0, 0.5, 0.1, 0.2, 0.15, -0.1]))
     _, rates = chart(rig)
@@ -95,12 +95,12 @@ def test_corrected_rates_are_the_motion_of_the_chart():
     assert (up - down) / (2 * e) == pytest.approx(rates, abs=1e-8)
 
 
-def test_wheels_keep_their_rate_against_the_knuckle_when_the_car_is_turned():
+def test_wheels_keep_their_rate_relative_to_the_knuckle_when_the_car_is_turned():
     rig = moving()
     before = rig.car.corner_output("wheel.speed").copy()
     rig.car.correct(np.array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0.5, 0.2, 0.3]))
     rig.car.report()
-    # Reported from memory; the next step finds it from the spin itself.
+    # This is the stored rate. The next step computes it from the spin.
     assert rig.car.corner_output("wheel.speed") == pytest.approx(before, abs=1e-12)
     rig.car.ground[3] = -100.0
     rig.car.corner_inputs[4] = 0.0
@@ -109,7 +109,7 @@ def test_wheels_keep_their_rate_against_the_knuckle_when_the_car_is_turned():
     assert rig.car.corner_output("wheel.speed") == pytest.approx(before, abs=0.2)
 
 
-def test_no_change_changes_nothing():
+def test_a_correction_of_zero_changes_nothing():
     rig = moving()
     before = rig.car.workspace.copy()
     rig.car.correct(np.zeros(12))
@@ -121,11 +121,11 @@ def test_no_change_changes_nothing():
 # -- the model as a program ------------------------------------------------------------------------------
 
 
-def test_bodies_coordinates_constraints_and_freedom():
+def test_the_car_has_18_bodies_and_14_degrees_of_freedom():
     names = moving().car.compiled.names
     assert len(names.bodies) == 18
     rig = moving()
-    # Rank of Φ_q by projecting random velocities: what remains has as many dimensions as degrees of freedom.
+    # Projected random velocities have as many dimensions as there are degrees of freedom.
     car = rig.car
     car.call(car.kernels.step.factor)
     rng = np.random.default_rng(0)

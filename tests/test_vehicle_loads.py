@@ -16,7 +16,7 @@ def under_way(name: str) -> Rig:
     """Steering and braking, with torque on the rear wheels, at 20 m/s."""
     rig = Rig(vehicle(name)).set(NO_AIR).roll(20.0)
     if rig.vehicle.tyre == "tmeasy":
-        rig.set(tyre__trail=0.0, tyre__rolling_resistance=0.0)  # of which the model gives no output
+        rig.set(tyre__trail=0.0, tyre__rolling_resistance=0.0)  # the model does not output these
     amplitude = -0.01 if name == "reference_vehicle" else 0.01
     rig.drive(0.5, rack=sine(amplitude, 2.0), brake=lambda t: 20e5 * t, torque=lambda t: 200.0 * t)
     return rig
@@ -33,7 +33,7 @@ def solve_statics(c: Corner, torque: float = 0.0, bar: float = 0.0) -> dict[str,
     """
     R = c.R_world_chassis
     columns: list[tuple[str, dict[str, tuple[np.ndarray, np.ndarray]]]] = []
-    """Of each unknown its name, and by body force and moment about the world's origin, for one unit of it."""
+    """By unknown: its name, and for each body the force and moment about the world's origin per unit."""
 
     def act(name: str, direction: np.ndarray, at: np.ndarray, on: str, other: str | None = None) -> None:
         wrench = direction, np.cross(at, direction)
@@ -88,9 +88,10 @@ def test_at_rest_forces_are_those_of_statics(name):
 
 @pytest.mark.parametrize("along", [-900.0, 700.0], ids=["braked", "driven"])
 @pytest.mark.parametrize("name", CARS)
-def test_forces_beside_those_of_the_model_are_carried_as_statics_have_it(name, along):
-    """Of the road on the tyres, and of the bars and springs that balance these; brakes hold the wheels, or the final
-    drive.
+def test_additional_forces_are_carried_as_in_statics(name, along):
+    """Forces of the road on the tyres, and of bars and springs that balance them.
+
+    Brakes or the final drive hold the wheels.
     """
     rig = Rig(vehicle(name))
     rig.drive(2.0)
@@ -130,7 +131,7 @@ def test_forces_beside_those_of_the_model_are_carried_as_statics_have_it(name, a
         assert strut == pytest.approx(expected["strut"][0], abs=scale)
 
 
-def test_spring_damper_and_stops_make_up_the_force_along_the_strut():
+def test_spring_damper_and_stops_add_up_to_the_force_along_the_strut():
     rig = Rig(vehicle("prototype")).roll(5.0)
     rig.set(stop__bump=0.004, stop__droop=0.004)
     rig.drive(0.4, brake=lambda t: 80e5)
@@ -144,7 +145,7 @@ def test_spring_damper_and_stops_make_up_the_force_along_the_strut():
 
 
 @pytest.mark.parametrize("name", CARS)
-def test_every_body_of_a_corner_moves_by_the_forces_on_it(name):
+def test_every_body_of_a_corner_accelerates_by_the_forces_on_it(name):
     """Virtual work of all forces and of inertia, for displacements and rotations of each body by itself."""
     rig = under_way(name)
     random = np.random.default_rng(1)
@@ -153,16 +154,16 @@ def test_every_body_of_a_corner_moves_by_the_forces_on_it(name):
         for body, lack in corner.lacks(found).items():
             displacement, rotation = random.normal(size=3), random.normal(size=3)
             if body == "wheel":
-                # About its axle torques of the driveline act, too.
+                # About the axle, torques of the driveline act as well.
                 rotation -= corner.spin_axis * (corner.spin_axis @ rotation)
             moment = lack.about(at.get(body, corner.centre))
-            # Of thousands of N: what accelerations of the step lack of the equations of motion.
+            # Forces are thousands of N. The limit is for the error of the step's accelerations.
             assert lack.force @ displacement + moment @ rotation == pytest.approx(0.0, abs=0.05)
 
 
 @pytest.mark.parametrize("name", CARS)
-def test_the_chassis_moves_by_the_forces_of_its_joints(name):
-    """Six equations that take no part in the computation of the forces."""
+def test_the_chassis_accelerates_by_the_forces_of_its_joints(name):
+    """Six equations that are not used in the computation of the forces."""
     rig = under_way(name)
     bodies = motions(rig), motions(rig, "qdd")
     gravity = np.array([0.0, 0.0, -rig.vehicle.gravity])
@@ -182,8 +183,8 @@ def test_the_chassis_moves_by_the_forces_of_its_joints(name):
     assert moment == pytest.approx(np.zeros(3), abs=2e-5 * total)
 
 
-def test_what_is_left_of_the_equations_vanishes_with_the_step():
-    """The redundant equation: a moment on the lower wishbone about its hinge, beside about 1 kN·m."""
+def test_the_residual_of_the_redundant_equation_vanishes_with_the_step():
+    """The residual is a moment on the lower wishbone about its hinge; usual moments are about 1 kN·m."""
     left = []
     for h in (4e-3, 2e-3, 1e-3):
         rig = Rig(vehicle("prototype")).roll(20.0)
@@ -271,9 +272,9 @@ def test_ball_joints_and_tie_rod_carry_the_brake_torque():
     torque = rig.car.get_corner_parameter("brake.gain") * pressure
     assert [c["brake"][0] for c in loads_of(rig.car)] == pytest.approx(torque, rel=1e-6)
     assert torque[0] > 300.0
-    # What remains is the knuckle's own inertia about the axle, as the body pitches.
+    # The difference is due to the knuckle's inertia about the axle, as the body pitches.
     assert rolling - about_axle() == pytest.approx(torque, abs=0.02 * torque.min())
-    # And all of it decelerates the car, at the contacts.
+    # The whole torque decelerates the car at the contacts.
     assert rig.car.corner_output("tyre.fx").sum() == pytest.approx(
         -(torque / rig.car.rolling_radius).sum(), rel=0.05
     )

@@ -1,4 +1,4 @@
-"""The car in the language of mechanisms: every operator of that applies, and agrees with the car's own program."""
+"""The car as a mechanism: every operator for mechanisms applies, and agrees with the car's own program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vehicled.vehicle.parameters import SwingArmAxle, Vehicle
 from vehicled.vehicle.topology import calc_topology
 
 OFTEN = "prototype"
-"""Of the cars: to make the mechanism of another takes half a minute, and a slow test."""
+"""The car of the fast tests. The mechanism of another car takes half a minute to make, so its tests are slow."""
 
 
 @pytest.fixture(
@@ -49,9 +49,9 @@ def near(value, error: float):
 # -- what it consists of -------------------------------------------------------------------------------------
 
 
-def test_it_has_the_bodies_and_degrees_of_freedom_of_the_car(pair):
+def test_the_mechanism_has_the_bodies_and_degrees_of_freedom_of_the_car(pair):
     counts, topology = operators.get_counts(pair.mechanism), calc_topology(pair.car)
-    # Trailing links are rods without mass: there they are no bodies.
+    # In the mechanism, trailing links are rods without mass, not bodies.
     bodies = {n.replace(" ", "_") for n in topology.bodies if not n.startswith("trailing link")}
     assert bodies == set(pair.mechanism.compiled.bodies)
     assert counts.degrees_of_freedom == counts.coordinates - counts.constraints == 14
@@ -73,7 +73,7 @@ def list_masses(v: Vehicle):
         yield wheel.mass, mirror * axle.hard_points.wheel_center - v.center_of_mass(), inertia
 
 
-def test_at_the_start_it_has_the_cars_mass_about_the_vehicle_origin(pair):
+def test_mass_centre_and_inertia_at_the_start_are_those_of_the_car(pair):
     m, v = pair.mechanism, pair.rig.vehicle
     m.set_state(pair.start)
     found = operators.calc_mass_properties(m)
@@ -88,8 +88,8 @@ def test_at_the_start_it_has_the_cars_mass_about_the_vehicle_origin(pair):
 # -- where it is and how it moves ----------------------------------------------------------------------------
 
 
-def test_it_is_where_the_car_is_with_travel_and_steering(pair):
-    """From the chassis, the wheels' heights, and the rack: all points and directions of all bodies."""
+def test_points_and_directions_are_those_of_the_car_with_travel_and_steering(pair):
+    """All points and directions of all bodies follow from the chassis, the wheels' heights, and the rack."""
     under_way(pair)
     for order, name in enumerate(("q", "qd")):
         for prefix, values in zip(("", "branch."), pair.calc_coordinates(order), strict=True):
@@ -99,8 +99,8 @@ def test_it_is_where_the_car_is_with_travel_and_steering(pair):
     assert np.ptp(travel) > 0.01
 
 
-def test_it_follows_to_any_place_and_heading(pair):
-    """From where it was last, with wheels that have turned meanwhile."""
+def test_the_mechanism_follows_the_car_to_any_place_and_heading(pair):
+    """It starts from its last state; the wheels have turned since then."""
     under_way(pair)
     pair.mechanism.q[pair.mechanism.index("spin_fl")] += 0.4
     change = np.zeros(12)
@@ -112,8 +112,8 @@ def test_it_follows_to_any_place_and_heading(pair):
     assert largest(branch - pair.car.view("branch.q")) < 1e-9
 
 
-def test_every_motion_has_the_same_energy(pair):
-    """The mass matrix on all motions that the joints permit, turning wheels with them."""
+def test_every_permitted_motion_has_the_kinetic_energy_of_the_car(pair):
+    """The mass matrix on all motions that the joints permit, including those of turning wheels."""
     m, _ = under_way(pair)
     saved = pair.car.workspace.copy()
     motions, rng = problems.nullspace(m.calc_jacobian()), np.random.default_rng(1)
@@ -121,19 +121,19 @@ def test_every_motion_has_the_same_energy(pair):
         for _ in range(20):
             m.qd[:] = motions @ rng.normal(size=14)
             pair.give(1)
-            # What only the other axle has stands still.
+            # Coordinates that only the other axle has are at rest.
             for n in range(4):
                 for k, name in enumerate(pair.branch):
                     if pair.is_dummy(name[:-2], n):
                         pair.car.view("branch.qd")[k, n] = 0.0
-            # In the car's program, a corner of one axle has the bodies that only the other has, with 1e-6 kg·m².
+            # In the car's program, a corner also has the bodies of the other axle, with 1e-6 kg·m².
             limit = 1e-7 if pair.name == "live axle" else 1e-9
             assert m.calc_kinetic_energy() == pytest.approx(pair.rig.energy()[0], rel=limit)
     finally:
         pair.car.workspace[:] = saved
 
 
-def test_momentum_is_that_of_the_centre_of_mass_and_moves_by_the_forces_from_outside(pair):
+def test_momentum_is_that_of_the_centre_of_mass_and_changes_by_external_forces(pair):
     m, forces = under_way(pair)
     mass = pair.rig.vehicle.mass
     momentum = operators.calc_central_momentum(m)
@@ -150,7 +150,7 @@ AIR = ("drag", "front_lift", "rear_lift")
 
 
 def test_potential_energy_is_that_of_weight_springs_and_bars(pair):
-    """Off the ground: tyres have none then. Up to a constant, that of springs in design position."""
+    """Off the ground, where tyres have none. They may differ by a constant, that of springs in design position."""
     differences = []
     for height, roll in ((1.0, 0.0), (1.3, 0.08)):
         pair.car.workspace[:] = pair.rest
@@ -191,7 +191,7 @@ def reactions_by_name(pair: Pair, forces) -> dict[str, np.ndarray]:
 
 
 def compare_loads(pair: Pair, forces) -> None:
-    """Reactions of the mechanism with the joint forces of the car, of the same accelerations."""
+    """Compare reactions of the mechanism with joint forces of the car, for the same accelerations."""
     m, reactions = pair.mechanism, reactions_by_name(pair, forces)
     loads = m.calc_loads()
     names = list(m.description.forces)
@@ -222,7 +222,7 @@ def test_reactions_are_the_joint_forces_of_the_car_at_rest(pair):
     pair.car.workspace[:] = pair.rest
     pair.car.rest()
     forces = pair.twin.follow()
-    # At rest up to what settling leaves.
+    # At rest, up to a remainder of settling.
     assert largest(operators.calc_center_of_mass_acceleration(pair.mechanism)) < 1e-4
     pair.give(2)
     compare_loads(pair, forces)
@@ -236,7 +236,7 @@ def test_reactions_are_the_joint_forces_of_the_car_under_way(pair):
     compare_loads(pair, forces)
 
 
-def test_it_flies_as_the_car_does(pair):
+def test_the_mechanism_flies_as_the_car_does(pair):
     """Steps of the mechanism and of the car's own program, off the ground, steering and with turning wheels."""
     distances = []
     for h in (2e-3, 1e-3):
@@ -278,15 +278,15 @@ def test_points_have_the_velocities_of_the_car(pair):
     assert calc_point_map(m, name) @ m.qd == near(expected, 1e-8)
 
 
-def test_the_mass_matrix_is_factorised(pair):
+def test_the_factorised_mass_matrix_solves_its_equations(pair):
     m, _ = under_way(pair)
     v = m.mass @ np.random.default_rng(2).normal(size=len(m.q))
     solved = operators.MassFactorisation(m).solve(v)
     assert m.mass @ solved == near(v, 1e-9 * largest(v))
 
 
-def test_bodies_accelerate_by_all_that_acts_on_them(pair):
-    """Newton's and Euler's equations of a turning wheel, gyroscopic torque with them, and of all motions."""
+def test_newton_euler_equations_hold_for_a_wheel_and_for_all_motions(pair):
+    """Newton-Euler equations of a turning wheel, including gyroscopic torque, and of all permitted motions."""
     m, forces = under_way(pair)
     motions = problems.nullspace(m.calc_jacobian())
     required = sum(
@@ -306,7 +306,7 @@ def test_bodies_accelerate_by_all_that_acts_on_them(pair):
     acting = outside + np.concatenate([reaction.torque + drive_and_brake, force])
     found = body_operators.calc_required_wrench(m, "wheel_fl")
     assert acting == near(found, 1e-8 * largest(acting))
-    # It turns about its axle, which itself turns with steering, yaw and roll.
+    # The wheel turns about its axle, which itself turns with steering, yaw and roll.
     gyroscopic = body_operators.calc_gyroscopic_wrench(m, "wheel_fl")
     assert np.linalg.norm(gyroscopic) > 0.5
     w = calc_twist(m, "wheel_fl")[:3]
@@ -314,8 +314,8 @@ def test_bodies_accelerate_by_all_that_acts_on_them(pair):
     assert gyroscopic[:3] == near(axial * (w @ axis) * np.cross(w, axis), 1e-9 * largest(acting))
 
 
-def test_wheels_that_cannot_slip_sideways_are_held_by_forces_that_do_no_work(pair):
-    """A constraint of velocities alone, on the wheels behind; and one of accelerations alone: braking by 3 m/s²."""
+def test_constraints_against_lateral_slip_of_wheels_do_no_work(pair):
+    """Constraints on velocities hold the rear wheels; a constraint on accelerations brakes the car by 3 m/s²."""
     m, _ = under_way(pair)
     before = m.get_state()
 
@@ -342,7 +342,7 @@ def test_wheels_that_cannot_slip_sideways_are_held_by_forces_that_do_no_work(pai
     m.applied[:] += across(m).T @ sideways + forward(m)[0] * ahead
     problems.solve_dynamics(m)
     assert m.qdd == near(found.qdd, 1e-9 * largest(found.qdd))
-    # A moment later they still do not slip.
+    # After a small step, the wheels still do not slip.
     step = 1e-5
     m.q[:] += step * m.qd + 0.5 * step**2 * m.qdd
     m.qd[:] += step * m.qdd
@@ -358,7 +358,7 @@ def test_a_locked_wheel_is_held_by_the_torque_that_its_motion_requires(pair):
     problems.solve_dynamics(m)
     assert len(m.independent) == 13
     assert m.qdd[k] == near(0.0, 1e-9)
-    # Of the wheel about its axis, by Euler: axial inertia times absolute acceleration.
+    # Euler's equation of the wheel about its axis: axial inertia times absolute acceleration.
     axis = m.placement.vector(f"wheel_bearing_{w}_axis_on_wheel", m.q)
     inertia = pair.rig.vehicle.rear.wheel.axial_inertia
     outside = forces.on_bodies[f"wheel_{w}"]
@@ -387,7 +387,7 @@ def test_a_released_rack_is_held_again_by_a_lock(pair):
 
 
 @pytest.mark.slow
-def test_both_forms_have_the_same_accelerations():
+def test_natural_and_relative_coordinates_have_the_same_accelerations():
     pair = pair_of("prototype")
     natural, forces = under_way(pair)
     twin = CarMechanism(pair.car, "relative")

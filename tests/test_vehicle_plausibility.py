@@ -1,4 +1,4 @@
-"""What no car is gets one line with its field."""
+"""Values that no car has are reported in one line with their field."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(("old", "new", "error"), WRONG_UNITS + IMPOSSIBLE)
-def test_what_no_car_has_is_named_with_its_field(tmp_path, capsys, old, new, error):
+def test_values_that_no_car_has_are_reported_with_their_field(tmp_path, capsys, old, new, error):
     path = spoil(tmp_path, (old, new))
     assert main(["check", str(path)]) == 2
     lines = capsys.readouterr().err.splitlines()
@@ -150,7 +150,7 @@ def test_what_no_car_has_is_named_with_its_field(tmp_path, capsys, old, new, err
         ),
     ],
 )
-def test_so_it_is_of_double_wishbones(tmp_path, old, new, error):
+def test_values_that_no_double_wishbones_have_are_reported_with_their_field(tmp_path, old, new, error):
     with pytest.raises(vehicled.UsageError, match=rf"^[^\n]*: vehicle\.{re.escape(error)}[^\n]*$"):
         vehicled.load_configuration(spoil(tmp_path, (old, new), text=PROTOTYPE))
 
@@ -180,6 +180,6 @@ def test_so_it_is_of_double_wishbones(tmp_path, old, new, error):
         ),
     ],
 )
-def test_so_it_is_of_handbook_cars(tmp_path, old, new, error):
+def test_values_that_no_handbook_car_has_are_reported_with_their_field(tmp_path, old, new, error):
     with pytest.raises(vehicled.UsageError, match=rf"^[^\n]*: vehicle\.{re.escape(error)}[^\n]*$"):
         vehicled.load_configuration(spoil(tmp_path, (old, new), text=HATCHBACK))

@@ -17,7 +17,7 @@ from vehicled.simulation.scenario import PlantErrors
 from vehicled.vehicle.car import Car
 
 NO_REST = ("spring_arm: -2.400 0.560 0.250 m", "spring_arm: -2.400 0.056 0.250 m")
-"""Where the spring turns over as it is loaded."""
+"""With this place, the spring turns over as it is loaded."""
 MESSAGE = (
     r"vehicled: vehicle: the car does not come to rest on level ground, its struts end 3\d\d mm beyond their stops: "
     r"expected masses, places, springs, dampers and tyres that carry it\n"
@@ -34,7 +34,9 @@ MESSAGE = (
         "replay given.csv --config mine.yaml",
     ],
 )
-def test_a_car_that_does_not_stand_is_one_line_of_every_command(tmp_path, monkeypatch, capsys, command):
+def test_every_command_reports_a_car_that_does_not_come_to_rest_in_one_line(
+    tmp_path, monkeypatch, capsys, command
+):
     spoil(tmp_path, NO_REST)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "given.csv").write_text("t,vehicle.speed\n0,10\n0.01,10\n")
@@ -42,20 +44,20 @@ def test_a_car_that_does_not_stand_is_one_line_of_every_command(tmp_path, monkey
     assert re.fullmatch(MESSAGE, capsys.readouterr().err)
 
 
-def test_a_motion_without_bounds_is_no_rest():
+def test_a_car_whose_motion_grows_without_bounds_is_refused():
     car = vehicle("compact")
     wide = replace(car, front=replace(car.front, tyre=replace(car.front.tyre, radius=302.0)))
     with pytest.raises(NoRestError, match="its motion grows beyond all bounds"):
         Car(wide)
 
 
-def test_a_car_on_its_nose_is_no_rest():
+def test_a_car_on_its_nose_is_refused():
     car = vehicle("compact")
     with pytest.raises(NoRestError, match=r"its wheels carry \d+ N of 9575 N|beyond"):
         Car(replace(car, chassis=replace(car.chassis, center_of_mass=(0.95, 0.0, 0.53))))
 
 
-def test_a_plant_that_does_not_stand_is_named_by_its_section():
+def test_a_plant_that_does_not_come_to_rest_is_reported_with_its_section():
     configuration = vehicled.load_configuration("compact")
     make_plant(configuration, PlantErrors(mass=1.0, springs=-0.5))
     with pytest.raises(
@@ -64,8 +66,8 @@ def test_a_plant_that_does_not_stand_is_named_by_its_section():
         make_plant(configuration, PlantErrors(mass=9.0, springs=-0.9))
 
 
-def test_a_car_that_bounces_on_its_stops_is_waited_for():
-    """With twice its mass on the springs of its file: it still moved at 0.1 m/s where it was taken to be at rest."""
+def test_a_car_that_bounces_on_its_stops_has_time_to_settle():
+    """Twice the chassis mass on the same springs. Before, the car still moved at 0.1 m/s when taken to be at rest."""
     car = vehicle("saloon")
     given = Car(car).get_corner_parameter("spring.preload")[::2]
     axles = {

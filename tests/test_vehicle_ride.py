@@ -1,4 +1,4 @@
-"""Forces of the suspensions on the body, and travel: against Newton and Euler, and against the compiled car."""
+"""Forces of the suspensions on the body, and travel, compared with Newton and Euler and with the compiled car."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def places_of(car: Vehicle) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", CARS)
-def test_forces_make_the_accelerations(name):
-    """Of all bodies that the suspensions carry: momentum, and angular momentum about the ground under the origin.
+def test_forces_cause_the_given_accelerations(name):
+    """Momentum of the bodies that the suspensions carry, and angular momentum about the ground under the origin.
 
-    There lateral forces have no moment. Cars are symmetric but for a Panhard rod and the like.
+    Lateral forces have no moment about that point. Cars are symmetric except for parts such as a Panhard rod.
     """
     car = car_of(name)
     foot = car.center_of_mass() * [1.0, 1.0, 0.0]
@@ -77,7 +77,7 @@ def test_both_axles_roll_alike(name):
 
 
 def lifted(rig: Rig, travel: list[float]) -> np.ndarray:
-    """Forces of the struts after the wheels have gone up by that from design position, less before."""
+    """Change of the struts' forces as wheels go up by `travel` (m), from half below to half above design position."""
     car = rig.car
     car.restart()
     found = []
@@ -108,7 +108,7 @@ def test_struts_are_as_stiff_as_those_of_the_compiled_car(name, right):
 
 
 @pytest.mark.parametrize("name", CARS)
-def test_bars_hold_opposite_travel_with_the_energy_of_the_compiled_car(name):
+def test_bars_have_the_energy_of_the_compiled_car_in_opposite_travel(name):
     bar = 30e3
     car = car_of(name)
     energies = []

@@ -1,4 +1,4 @@
-"""Sensor models against textbook formulas, and their Jacobians against finite differences."""
+"""Sensor models compared with textbook formulas, and their Jacobians with finite differences."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def rotation(roll: float, pitch: float, yaw: float) -> np.ndarray:
 
 
 class Pose:
-    """Any motion of a chassis, as the sensor models count it."""
+    """A random motion of a chassis, in the conventions of the sensor models."""
 
     def __init__(self, seed: int):
         rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ class Pose:
         return pose
 
     def expected(self) -> dict[str, np.ndarray]:
-        """By the textbook."""
+        """Readings by textbook formulas."""
         R, w = self.R, self.w
         v_antenna = R @ (self.v + np.cross(w, self.antenna))
         at_imu = self.a + np.cross(self.alpha, self.imu) + np.cross(w, np.cross(w, self.imu))
@@ -86,7 +86,7 @@ SLOPES = {POSE.index("v1z"): POSE.index("ahead"), POSE.index("v2z"): POSE.index(
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("sensor", SENSORS)
-def test_a_sensor_reads_what_the_textbook_says(car, sensor, seed):
+def test_predicted_readings_agree_with_textbook_formulas(car, sensor, seed):
     pose = Pose(seed)
     pose.write(car)
     car.call(getattr(kernels(car), sensor))
@@ -127,7 +127,7 @@ def test_names_of_pose_and_mounting_fit_their_arrays(car):
 
 @pytest.fixture(scope="module")
 def cornering() -> Rig:
-    """Turning left under brakes on a slope, with the sensor kernels."""
+    """A car with the sensor kernels that turns left under brakes on a slope."""
     rig = Rig(vehicle("prototype"))
     rig.car = Car(rig.vehicle, (SENSOR_KERNELS,))
     rig.car.rest()
@@ -179,9 +179,11 @@ def test_observed_accelerations_are_the_change_of_the_velocities(cornering):
     assert mean[3:] == pytest.approx(rate[3:], abs=0.02)
 
 
-def test_tyres_push_back_as_in_the_single_track_model():
-    """m ∂ÿ/∂v = −ΣC/v, m ∂ÿ/∂r = I ∂α/∂v = −ΣCa/v, I ∂α/∂r = −ΣCa²/v, but for what toe, camber
-    and the little longitudinal slip of rolling change in a tyre's slope."""
+def test_tyres_damp_lateral_motion_as_in_the_single_track_model():
+    """m ∂ÿ/∂v = −ΣC/v, m ∂ÿ/∂r = I ∂α/∂v = −ΣCa/v, I ∂α/∂r = −ΣCa²/v.
+
+    Toe, camber and the small longitudinal slip of rolling change a tyre's slope a little.
+    """
     rig = Rig(vehicle("prototype"))
     rig.car = car = Car(rig.vehicle, (SENSOR_KERNELS,))
     car.rest()

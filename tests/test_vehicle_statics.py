@@ -13,13 +13,13 @@ SLOPE = np.arctan(0.05)
 
 
 def arms(v: Vehicle) -> tuple[float, float]:
-    """From the front and from the rear axle to the centre of mass."""
+    """Distances from the front and from the rear axle to the centre of mass."""
     place = v.center_of_mass()[0]
     return v.front.hard_points.wheel_center[0] - place, place - v.rear.hard_points.wheel_center[0]
 
 
 @pytest.mark.parametrize("name", CARS)
-def test_wheel_loads_on_level_ground(name):
+def test_wheel_loads_on_level_ground_are_those_of_statics(name):
     v = vehicle(name)
     a, b = arms(v)
     rig = Rig(v)
@@ -38,11 +38,11 @@ def test_springs_carry_the_car_at_design_height(name):
         assert car.output("z") == pytest.approx(v.center_of_mass()[2], abs=2e-3)
     assert np.abs(car.corner_output("suspension.deflection")).max() < 1e-6
     assert abs(car.output("pitch")) < 1e-3
-    # The geometry of the strut: its force times its motion ratio carries what is sprung.
+    # Struts carry the sprung mass.
     assert (car.corner_output("suspension.force") > 2000).all()
 
 
-def test_wheel_loads_on_a_slope():
+def test_wheel_loads_on_a_slope_are_those_of_statics():
     v = vehicle("prototype")
     rig = Rig(v).slope(0.15)
     rig.drive(5.0, brake=lambda t: 100e5)
@@ -58,7 +58,7 @@ def test_wheel_loads_on_a_slope():
     assert rig.car.corner_output("tyre.fx").sum() == pytest.approx(v.mass * G * np.sin(0.15), rel=1e-3)
 
 
-def test_wheel_loads_across_a_slope():
+def test_wheel_loads_across_a_slope_are_those_of_statics():
     v = vehicle("prototype")
     rig = Rig(v).slope(0.1, np.pi / 2)
     rig.drive(5.0, brake=lambda t: 100e5)
@@ -81,7 +81,7 @@ def test_wheel_loads_across_a_slope():
 
 
 @pytest.mark.parametrize("name", ["prototype", "ferrari_250lm"])
-def test_stands_on_a_slope_with_brakes_on_for_a_minute(name):
+def test_the_car_stands_on_a_slope_with_brakes_on_for_a_minute(name):
     rig = Rig(vehicle(name)).slope(SLOPE)
     log = rig.drive(60.0, brake=lambda t: 50e5)
     assert (log.iterations > 0).all()
@@ -93,12 +93,12 @@ def test_stands_on_a_slope_with_brakes_on_for_a_minute(name):
     assert np.abs(log["wheel.speed"][settled]).max() < 1e-3
 
 
-def test_rolls_off_a_slope_without_brakes():
+def test_the_car_rolls_off_a_slope_without_brakes():
     v = vehicle("prototype")
     rig = Rig(v).set({"aero.drag_area": 0.0, "aero.front_lift_area": 0.0, "aero.rear_lift_area": 0.0})
     log = rig.slope(SLOPE).drive(20.0)
     car = rig.car
-    # v = r_d φ̇ with the rolling radius; the road's force acts at the loaded one. Nose uphill: it rolls back.
+    # v = r_d φ̇ with the rolling radius; the road's force acts at the loaded one. Nose uphill: the car rolls back.
     static = car.get_corner_parameter("tyre.radius") - car.corner_output(
         "tyre.fz"
     ) / car.get_corner_parameter("tyre.vertical_stiffness")
@@ -113,8 +113,8 @@ def test_rolls_off_a_slope_without_brakes():
     assert log["vx"][-1] < -6.0
 
 
-def test_level_ground_stays_put():
-    """Nothing pushes: neither position nor yaw nor wheels may wander, brakes open or shut."""
+def test_the_car_stays_at_rest_on_level_ground():
+    """Position, yaw and wheels do not drift, with brakes released or applied."""
     for pressure in (0.0, 40e5):
         rig = Rig(vehicle("prototype"))
         log = rig.drive(20.0, brake=lambda t, p=pressure: p)
@@ -124,18 +124,18 @@ def test_level_ground_stays_put():
         assert np.abs(log["wheel.speed"]).max() < 5e-3
 
 
-def test_preload_given_is_kept():
+def test_a_given_preload_is_kept():
     v = vehicle("prototype")
     front = replace(v.front, spring=replace(v.front.spring, preload=3500.0))
     rig = Rig(replace(v, front=front))
     assert rig.car.get_corner_parameter("spring.preload")[:2] == pytest.approx(3500.0)
-    # Too little to carry it at design height: it squats in front until the springs make up for it.
+    # The preload is too small for design height: the car squats in front until the springs carry it.
     assert rig.car.output("z") < v.center_of_mass()[2]
     assert rig.car.get_corner_parameter("rest.travel")[0] > 0.005
 
 
 def test_load_grows_from_zero_at_touch_down():
-    """A tenth of a millimetre into the ground at 2 m/s, the damper does not push before the spring does."""
+    """0.1 mm into the ground at 2 m/s, the tyre's damping force is limited to about its spring force."""
     rig = Rig(vehicle("prototype"))
     rig.car.restart()
     change = np.zeros(12)

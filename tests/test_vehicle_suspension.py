@@ -1,4 +1,4 @@
-"""Suspension and steering geometry; springs, dampers, stops and anti-roll bars against hand calculations."""
+"""Suspension and steering geometry; springs, dampers, stops and anti-roll bars compared with hand calculations."""
 
 import numpy as np
 import pytest
@@ -15,14 +15,14 @@ def corner(name: str, end: str) -> Corner:
 
 
 @pytest.mark.parametrize(("name", "end"), AXLES)
-def test_little_bump_steer(name, end):
+def test_bump_steer_is_small(name, end):
     c = corner(name, end)
     toes = [moved(c, travel).toe - c.toe for travel in np.linspace(-0.06, 0.06, 9)]
     assert np.abs(toes).max() < np.radians(0.1)
 
 
 @pytest.mark.parametrize(("name", "end"), AXLES)
-def test_camber_gain_and_roll_center_are_those_of_a_car(name, end):
+def test_camber_gain_and_roll_center_are_in_the_usual_range(name, end):
     c = corner(name, end)
     gain = (moved(c, 0.02).camber - moved(c, -0.02).camber) / 0.04
     assert -1.2 < gain < -0.2  # rad/m: leans in with bump
@@ -67,8 +67,8 @@ def test_motion_ratio_is_that_of_the_lever():
     assert rates.strut == pytest.approx((length(-step) - length(step)) / (2 * step), rel=1e-6)
 
 
-def test_the_model_moves_as_the_geometry_says():
-    """Toe and camber of the compiled car under the rack, against the velocity analysis."""
+def test_the_compiled_car_moves_as_by_the_geometry():
+    """Toe and camber with a displaced rack, compared with the kinematics of a corner."""
     rig = Rig(vehicle("prototype"))
     rig.drive(1.0, rack=ramp(0.02, 0.8))
     car = rig.car
@@ -120,7 +120,7 @@ def test_strut_force_is_spring_plus_damper_in_bump_and_rebound():
     assert rate.min() < -0.1
 
 
-def test_bump_stop_takes_over_at_its_travel():
+def test_the_bump_stop_acts_from_its_travel_on():
     rig = Rig(vehicle("prototype"))
     change = np.zeros(12)
     change[8] = -2.6
@@ -135,7 +135,7 @@ def test_bump_stop_takes_over_at_its_travel():
     preload = rig.car.get_corner_parameter("spring.preload")[0]
     rubber = stops.stiffness * depth**2 / (depth + stops.softness)
     expected = preload + axle.spring.stiffness * compression + damping * rate + rubber
-    # Afterwards it jumps off the ground and comes down on the droop stop.
+    # Afterwards the car jumps off the ground, and the droop stop acts.
     before = compression > -stops.droop
     assert log["suspension.force"][before, 0] == pytest.approx(expected[before], rel=5e-3, abs=20.0)
 
@@ -147,7 +147,7 @@ def test_droop_stop_holds_the_wheel_in_the_air():
     compression, _ = strut_states(rig, log)
     stops = rig.vehicle.front.stops
     assert (log.iterations > 0).all()
-    # Falling freely, nothing but the preload pushes the wheel down, against spring and stop.
+    # In free fall, only the preload pushes the wheel down, against spring and stop.
     depth = -compression[-1] - stops.droop
     assert 0 < depth < 0.02
     assert log["tyre.fz"][-1] == pytest.approx(0.0)
@@ -170,7 +170,7 @@ def test_anti_roll_bars_add_the_roll_stiffness_of_a_hand_calculation():
         return float(np.mean((d[1::2] - d[::2]) / tracks))
 
     def stiffness(bars: bool) -> float:
-        """Of both axles, N·m/rad: wheel rates (spring and the turning of its line of action), and bars."""
+        """Roll stiffness of both axles, N·m/rad: wheel rates (spring and turning of its line of action) and bars."""
         preload = Rig(vehicle("prototype")).car.get_corner_parameter("spring.preload")
         total = 0.0
         for n, end in enumerate(("front", "rear")):

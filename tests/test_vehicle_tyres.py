@@ -72,7 +72,7 @@ class Bench:
         return self._view("forces").copy()
 
     def steady(self, load: float, v_t=0.0, v_l=0.0, rolling=20.0, **factors: float) -> np.ndarray:
-        """Once the relaxation is over."""
+        """Forces after the relaxation."""
         self.states[:] = 0.0
         forces = np.full(5, np.inf)
         for _ in range(400):
@@ -131,7 +131,7 @@ def test_combined_slip_stays_within_the_ellipse_of_greatest_forces():
         assert fx * slip[0] >= 0
         assert fy * slip[1] >= 0
     assert nearest > 0.97
-    # Braking takes from what is left for cornering.
+    # Braking reduces the lateral force.
     alone = bench.steady(3000.0, v_l=-20 * 0.08)[1]
     assert bench.steady(3000.0, v_t=-20 * 0.15, v_l=-20 * 0.08)[1] < 0.6 * alone
 
@@ -153,18 +153,18 @@ def test_relaxation_length_is_slip_stiffness_over_carcass_stiffness():
         assert distance == pytest.approx(c.df0[0] / c.stiffness, rel=0.05)
 
 
-def test_standing_tyre_is_a_spring_and_then_slides():
+def test_standing_tyre_is_a_spring_while_it_is_far_from_sliding():
     bench, tyre = tmeasy()
     c = tyre.longitudinal
     bench.states[:] = 0.0
     h, speed = 1e-3, -5e-3
     forces = np.array([bench(3000.0, v_t=speed, h=h)[0] for _ in range(400)])
     distance = -speed * h * np.arange(1, 401)
-    # ẋ = −v/(1 + d v_N s/f): a spring as long as it is far from sliding.
+    # ẋ = −v/(1 + d v_N s/f).
     early = distance < 1e-4
     assert forces[early] - c.damping * 5e-3 == pytest.approx(c.stiffness * distance[early], rel=0.06, abs=2.0)
     assert forces.max() < c.fm[0]
-    # Stopped well before it slides, it holds what it was wound up to.
+    # Stopped well before it slides, the tyre keeps its force.
     bench.states[:] = 0.0
     for _ in range(40):
         bench(3000.0, v_t=speed, h=h)
@@ -174,7 +174,7 @@ def test_standing_tyre_is_a_spring_and_then_slides():
     assert held[-1] == pytest.approx(held[0], rel=0.01)
 
 
-def test_standing_tyre_creeps_less_than_a_tenth_of_a_millimetre_a_minute():
+def test_standing_tyre_creeps_less_than_0_15_mm_per_minute():
     """Held against 150 N, as on a 5 % slope: the hub's steady speed."""
     bench, _ = tmeasy()
     low, high = 0.0, 1e-3
@@ -187,7 +187,7 @@ def test_standing_tyre_creeps_less_than_a_tenth_of_a_millimetre_a_minute():
     assert v * 60.0 < 0.15e-3
 
 
-def test_damping_shares_are_slopes_of_the_step():
+def test_damping_outputs_are_slopes_of_one_step():
     """−∂F/∂v of one step at small slip, which the tangent matrix of the integrator relies on."""
     for rolling in (0.0, 0.5, 20.0):
         bench, _ = tmeasy()
@@ -199,7 +199,7 @@ def test_damping_shares_are_slopes_of_the_step():
         assert -(up[0] - down[0]) / (2 * e) == pytest.approx(up[3], rel=0.02)
 
 
-def test_aligning_torque_opposes_slip_fades_and_vanishes():
+def test_aligning_torque_changes_its_sign_and_vanishes_as_slip_grows():
     bench, tyre = tmeasy()
     load = tyre.nominal_load
     length = 2 * np.sqrt(0.3 * load / 2e5)
@@ -226,7 +226,7 @@ def test_wheel_in_the_air_forgets_its_deflection():
     assert (bench.states == 0).all()
 
 
-def test_linear_law_against_its_formula():
+def test_linear_law_follows_its_formula():
     v = vehicle("reference_vehicle")
     bench = Bench("linear", corner_parameters(v, "fl"))
     for load, v_t, v_l, rolling in (
@@ -285,8 +285,8 @@ def test_friction_scales_the_longitudinal_curve_and_stiffness_does_not(kind):
 
 @pytest.mark.parametrize("kind", LAWS)
 @pytest.mark.parametrize("used", [-0.3, 0.4, 0.6])
-def test_a_longitudinal_force_from_elsewhere_leaves_the_lateral_force_of_combined_slip(kind, used):
-    """By the share of friction that it leaves, as by the slip that it would take: within 6 % of the greatest."""
+def test_an_external_longitudinal_force_reduces_the_lateral_force_as_combined_slip_does(kind, used):
+    """The share of friction that remains gives the same lateral force, within 6 % of the greatest force."""
     bench, load, peak = steady_bench(kind)
     greatest = 0.9 * load if kind == "linear" else tmeasy()[1].longitudinal.fm[0]
     g = Graph()
@@ -309,7 +309,7 @@ def test_a_longitudinal_force_from_elsewhere_leaves_the_lateral_force_of_combine
 
 @pytest.mark.parametrize(("kind", "rel"), [("linear", 0.1), ("tmeasy", 1e-3)])
 @pytest.mark.parametrize("used", [0.2, 0.5, 0.8])
-def test_excess_is_that_of_the_curve_over_slip_in_proportion(kind, rel, used):
+def test_the_excess_of_slip_is_that_of_the_curve_over_slip_in_proportion(kind, rel, used):
     bench, load, _ = steady_bench(kind)
     greatest = 0.9 * load if kind == "linear" else tmeasy()[1].longitudinal.fm[0]
     g, known = Graph(), {}

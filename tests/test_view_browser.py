@@ -60,7 +60,7 @@ def tab(tmp_path_factory):
 
 @pytest.fixture
 def page(tab):
-    """The tab, large and light again; whatever it complains of fails the test."""
+    """The tab, large and with the light theme; errors in its console fail the test."""
     tab.resize(1440, 900)
     tab.choose_theme("light")
     tab.errors.clear()
@@ -126,11 +126,11 @@ def scrub_to(page, t) -> None:
 
 
 def drawn(page, element) -> str:
-    """A canvas as it is, to compare."""
+    """The present picture of a canvas, for comparison."""
     return page.run(f"document.querySelector('#{element} canvas').toDataURL()")
 
 
-def test_a_running_daemon_moves_pauses_goes_back_and_is_marked(page, daemon, tmp_path):
+def test_a_page_of_a_running_daemon_moves_pauses_goes_back_and_sends_marks(page, daemon, tmp_path):
     with viewing("--endpoint", daemon.endpoint) as url:
         page.open(url)
         page.wait_for("document.getElementById('state').textContent === 'running'")
@@ -147,7 +147,7 @@ def test_a_running_daemon_moves_pauses_goes_back_and_is_marked(page, daemon, tmp
         page.wait_for("document.getElementById('play').textContent === '▶'")
         paused, picture = seconds(page), drawn(page, "map")
         end = "Number(document.getElementById('scrub').max)"
-        page.wait_for(f"{end} > {page.run(end) + 0.3}")  # the drive goes on, and its moment stays
+        page.wait_for(f"{end} > {page.run(end) + 0.3}")  # the drive goes on, the moment stays
         assert seconds(page) == paused
         scrub_to(page, round(page.run("Number(document.getElementById('scrub').min)") + 0.5, 1))
         assert drawn(page, "map") != picture
@@ -166,7 +166,7 @@ def test_a_running_daemon_moves_pauses_goes_back_and_is_marked(page, daemon, tmp
     ]
 
 
-def test_the_end_of_the_daemon_is_shown_and_a_later_one_is_found(page, daemon):
+def test_the_end_of_the_daemon_is_shown_and_a_later_daemon_is_found(page, daemon):
     with viewing("--endpoint", daemon.endpoint) as url:
         page.open(url)
         page.wait_for("document.getElementById('state').textContent === 'running'")
@@ -176,14 +176,14 @@ def test_the_end_of_the_daemon_is_shown_and_a_later_one_is_found(page, daemon):
             page.wait_for("document.getElementById('state').textContent === 'running'")
 
 
-def test_a_page_whose_server_ends_says_so_and_comes_back(page, recording):
+def test_a_page_shows_the_end_of_its_server_and_reconnects(page, recording):
     with viewing(recording) as url:
         page.open(url)
         page.wait_for("document.getElementById('state').textContent === 'running'")
     page.wait_for("document.getElementById('state').textContent === 'disconnected'")
     with viewing(recording, "--port", url.rstrip("/").rpartition(":")[2]):
         page.wait_for("document.getElementById('state').textContent === 'running'")
-    # What the browser itself says of a server that is not there.
+    # Errors that the browser itself reports about the missing server.
     page.errors[:] = [e for e in page.errors if "ERR_CONNECTION" not in e and "WebSocket" not in e]
 
 
@@ -205,13 +205,13 @@ def test_a_recording_is_scrubbed_and_played(page, recorded_url):
     assert drawn(page, "map") != picture
     page.wait_for("document.getElementById('play').textContent === '▶'")  # at the end
     assert seconds(page) == pytest.approx(10.0, abs=0.1)
-    # A mark is text, whatever is in it, and leads to its moment.
+    # A mark is shown as plain text, and a click on it goes to its moment.
     assert "<b>kerb</b>" in page.text("marks")
     page.run("document.querySelector('#marks button').click()")
     page.wait_for("document.getElementById('time').textContent === '0:04.0'")
 
 
-def test_a_press_on_a_chart_chooses_a_moment_in_either_theme(page, recorded_url):
+def test_a_press_on_a_chart_chooses_a_moment_after_a_change_of_theme(page, recorded_url):
     page.open(recorded_url)
     page.wait_for("document.getElementById('scrub').max > 9.9")
     page.choose_theme("dark")
@@ -227,7 +227,7 @@ def test_a_press_on_a_chart_chooses_a_moment_in_either_theme(page, recorded_url)
     page.wait_for("Math.abs(document.getElementById('scrub').value - 5) < 0.1")
 
 
-def test_the_newest_drive_takes_the_place_of_the_last(page, socket_folder):
+def test_the_newest_drive_replaces_the_last_one(page, socket_folder):
     endpoint = f"ipc://{socket_folder}/results"
     with viewing("--endpoint", endpoint) as url, publishing(endpoint) as publisher:
         page.open(url)
@@ -263,7 +263,7 @@ def test_no_size_scrolls_sideways_and_both_themes_are_legible(page, recorded_url
         page.run(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor")
     )
     assert contrast(text, ground) > 7
-    # Fingers need buttons of some size.
+    # Touch screens need buttons of this size.
     small = page.run(
         "[...document.querySelectorAll('footer button:not([hidden])' + "
         "(matchMedia('(pointer: coarse)').matches ? ', .tools button' : ''))]"
@@ -274,7 +274,7 @@ def test_no_size_scrolls_sideways_and_both_themes_are_legible(page, recorded_url
 
 
 def contrast(one: str, other: str) -> float:
-    """Of two colours, by WCAG."""
+    """Contrast of two colours, by WCAG."""
 
     def luminance(colour: str) -> float:
         channels = [int(c) / 255 for c in re.findall(r"\d+", colour)[:3]]

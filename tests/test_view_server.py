@@ -1,4 +1,4 @@
-"""The server of `vehicled view`: who may load the page, and what clients without manners achieve."""
+"""The server of `vehicled view`: access to the page, and clients that flood, hang or send garbage."""
 
 import contextlib
 import http.client
@@ -40,7 +40,7 @@ PAGE = Path(__file__).parent.parent / "vehicled/view/page"
 
 
 class Drive:
-    """A source that moves on by itself: `width` bytes of rows each time it is asked."""
+    """A source that gives `width` bytes of rows at each poll."""
 
     def __init__(self, width=ROW_BYTES):
         self.width = width
@@ -138,7 +138,7 @@ def test_every_file_that_the_page_names_is_there_with_its_type(running):
     "path",
     ["/nothing", "/../server.py", "/%2e%2e/server.py", "//etc/passwd", "/main.js/", "/index.html", "/\\x"],
 )
-def test_nothing_else_is_there(running, path):
+def test_other_paths_are_not_found(running, path):
     assert running.get(path).status == 404
 
 
@@ -150,7 +150,7 @@ def test_nothing_else_is_there(running, path):
         *(("192.168.1.7", 421), ("[::1", 421), ("127.0.0.1@evil.example", 421), ("0x7f000001", 421)),
     ],
 )
-def test_a_name_that_was_made_to_resolve_to_us_is_not_served(running, host, status):
+def test_a_request_with_a_foreign_host_name_is_refused(running, host, status):
     assert running.get("/", Host=host).status == status
 
 
@@ -164,7 +164,7 @@ def test_a_page_of_another_site_gets_no_data(running, origin):
     assert refused.value.response.status_code == 403
 
 
-def test_a_network_needs_the_token_once_and_then_the_cookie(drive):
+def test_on_a_network_a_page_needs_the_token_once_and_then_the_cookie(drive):
     with Running(drive, "0.0.0.0") as running:
         token = running.server.guard.token
         assert len(token) >= 32
@@ -193,7 +193,7 @@ def test_a_network_needs_the_token_once_and_then_the_cookie(drive):
             running.open()
         with running.open(additional_headers={"Cookie": cookie}) as page:
             assert page.recv(timeout=5) == '{"type":"hello"}'
-        # With the token as well, only under a name of this machine.
+        # Foreign host names are refused even with the cookie.
         assert running.get("/", Cookie=cookie, Host="evil.example").status == 421
         assert running.get("/", Cookie=cookie, Host="10.1.2.3").status == 200
 
@@ -256,13 +256,13 @@ def test_a_page_that_floods_is_disconnected_and_the_others_go_on(running, drive)
             other.recv(timeout=5)
 
 
-def test_a_large_message_costs_its_sender_the_connection(running):
+def test_the_sender_of_a_large_message_is_disconnected(running):
     with running.open() as page:
         assert send_until_closed(page, ["x" * 100_000]) == 1009
     running.wait_for_clients(0)
 
 
-def test_pages_that_disappear_or_do_not_read_are_forgotten(monkeypatch):
+def test_pages_that_disappear_or_do_not_read_are_disconnected(monkeypatch):
     monkeypatch.setattr("vehicled.view.server._QUEUE", 40)  # one and a half seconds
     drive = Drive(width=300_000)
     with Running(drive) as running, contextlib.ExitStack() as stack:
@@ -280,11 +280,11 @@ def test_pages_that_disappear_or_do_not_read_are_forgotten(monkeypatch):
         give_up = time.monotonic() + 30
         while running.server.clients > 1:
             assert time.monotonic() < give_up
-            reader.recv(timeout=5)  # this one is served all the time
+            reader.recv(timeout=5)  # the reader is served all the time
         raw.close()
 
 
-def test_there_is_a_limit_of_pages_and_places_come_free(running):
+def test_the_number_of_pages_is_limited_and_closed_pages_make_room(running):
     with contextlib.ExitStack() as stack:
         for _ in range(MAX_CLIENTS):
             stack.enter_context(running.open())
@@ -297,7 +297,7 @@ def test_there_is_a_limit_of_pages_and_places_come_free(running):
         page.recv(timeout=5)
 
 
-def test_garbage_and_connections_that_say_nothing_harm_nobody(running):
+def test_garbage_and_silent_connections_do_not_stop_the_server(running):
     silent = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(100)]
     for seed in range(50):
         with socket.create_connection(("127.0.0.1", running.port)) as raw, contextlib.suppress(OSError):
@@ -323,7 +323,7 @@ def test_a_late_page_gets_the_last_minutes_and_every_mark(socket_folder):
         while not publisher.counters()["subscribed"]:
             assert time.monotonic() < give_up
             time.sleep(0.01)
-        # It asks for nothing that it does not show.
+        # Only topics that the page shows are subscribed to.
         assert set(publisher.counters()["subscribed"]) == {
             "position",
             "slip",
@@ -356,7 +356,7 @@ def test_a_late_page_gets_the_last_minutes_and_every_mark(socket_folder):
     assert b"".join(m for m in messages if isinstance(m, bytes)) == rows
 
 
-def test_only_a_daemon_of_this_machine_is_marked(socket_folder, monkeypatch):
+def test_only_a_daemon_of_this_machine_receives_marks(socket_folder, monkeypatch):
     asked = []
     monkeypatch.setattr(
         "vehicled.view.live_run.request", lambda endpoint, command: asked.append((endpoint, command))
@@ -387,7 +387,7 @@ FOREIGN = (
 )
 
 
-def test_what_no_daemon_sends_does_not_reach_the_page(socket_folder):
+def test_invalid_messages_do_not_reach_the_page(socket_folder):
     context = zmq.Context()
     other = context.socket(zmq.PUB)
     other.bind(f"ipc://{socket_folder}/other")
@@ -403,7 +403,7 @@ def test_what_no_daemon_sends_does_not_reach_the_page(socket_folder):
     assert got == []
 
 
-def test_a_daemon_that_cannot_be_marked_is_said(socket_folder):
+def test_a_mark_without_a_daemon_is_refused_with_the_reason(socket_folder):
     run = LiveRun(Publication(f"ipc://{socket_folder}/nobody"))
     with pytest.raises(RunError, match="expected a daemon on this machine"):
         asyncio.run(run.mark("x"))
@@ -424,7 +424,7 @@ def test_a_daemon_that_cannot_be_marked_is_said(socket_folder):
         (["--host", "no such host"], 1, "no such host port 8550: cannot be bound: "),
     ],
 )
-def test_bad_arguments_are_one_line(arguments, status, line, capsys, monkeypatch):
+def test_bad_arguments_are_reported_in_one_line(arguments, status, line, capsys, monkeypatch):
     monkeypatch.setattr("os.nice", lambda _: 0)
     assert main(["view", *arguments]) == status
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"vehicled: {line}")
@@ -435,7 +435,7 @@ def test_bad_arguments_are_one_line(arguments, status, line, capsys, monkeypatch
     [b"", b"\x89MCAP0\r\n", b"\x89MCAP0\r\n" + b"\x06" * 500, b"a,b\n1,2\n", b"\xff" * 1000, b"<html>"],
 )
 @pytest.mark.parametrize("name", ["run.mcap", "estimates.csv"])
-def test_a_file_that_is_no_drive_is_one_line(content, name, tmp_path, capsys, monkeypatch):
+def test_a_file_that_is_not_a_drive_is_reported_in_one_line(content, name, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("os.nice", lambda _: 0)
     path = tmp_path / name
     path.write_bytes(content)
@@ -443,7 +443,7 @@ def test_a_file_that_is_no_drive_is_one_line(content, name, tmp_path, capsys, mo
     assert capsys.readouterr().err.splitlines()[-1].startswith(f"vehicled: {path}: ")
 
 
-def test_a_port_in_use_is_one_line(running, tmp_path):
+def test_a_port_in_use_is_reported_in_one_line(running, tmp_path):
     command = [sys.executable, "-m", "vehicled", "view", "--port", str(running.port)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
@@ -451,7 +451,7 @@ def test_a_port_in_use_is_one_line(running, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys):
+def test_without_the_extra_the_command_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "websockets", None)
     monkeypatch.setattr("os.nice", lambda _: 0)
     assert main(["view"]) == 2
@@ -459,7 +459,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("rates", [{}, {"suspension": 0.0}, {"slip": 30.0, "suspension": 7.0}])
-def test_a_recording_is_shown_at_whatever_rates_its_topics_have(tmp_path, rates):
+def test_a_recording_is_shown_at_any_rates_of_its_topics(tmp_path, rates):
     path = tmp_path / "run.mcap"
     with Recorder(path, "", 0, 0, contents=Contents(RecordRates(**rates))) as recorder:
         for k in range(500):

@@ -1,4 +1,4 @@
-"""The configured origin of the world: a place on the Earth, near the drive, or not used without a line."""
+"""The configured origin of the world: a place on the Earth, which is used only near the drive."""
 
 import math
 
@@ -29,18 +29,18 @@ FIX = 48.2649, 11.67, 480.0
         ),
     ],
 )
-def test_what_is_nowhere_on_the_earth_is_refused(text, message):
+def test_an_origin_that_is_not_on_the_earth_is_refused(text, message):
     with pytest.raises(SettingsError, match=message):
         loads(text, World)
 
 
 @pytest.mark.parametrize("latitude", [-90, 90])
-def test_poles_and_the_date_line_are_places(latitude):
+def test_poles_and_the_date_line_are_accepted(latitude):
     world = loads(f"{{latitude: {latitude} deg, longitude: {2 * latitude} deg}}", World)
     assert world.latitude == pytest.approx(math.radians(latitude))
 
 
-def test_an_origin_far_from_the_first_fix_is_said_to_be_unused_once(caplog):
+def test_an_origin_far_from_the_first_fix_is_reported_once_and_not_used(caplog):
     frame = WorldFrame(World(latitude=math.radians(47.2649), longitude=math.radians(11.67)))
     for _ in range(3):
         frame.find_origin(FIX)
@@ -50,7 +50,7 @@ def test_an_origin_far_from_the_first_fix_is_said_to_be_unused_once(caplog):
     assert "world: 47.2649, 11.6700 is 111 km from the first fix, 48.2649, 11.6700" in record.getMessage()
 
 
-def test_the_other_side_of_the_earth_is_far_away(caplog):
+def test_an_origin_on_the_other_side_of_the_earth_is_not_used(caplog):
     frame = WorldFrame(World(latitude=math.radians(-48.2649), longitude=math.radians(11.67 - 180.0)))
     frame.find_origin(FIX)
     assert frame.origin.latitude == FIX[0]

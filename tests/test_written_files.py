@@ -1,4 +1,4 @@
-"""The files that a daemon is configured to write are none that it reads: said before it starts."""
+"""Files that a daemon is configured to write must not be files that it reads; this is checked before it starts."""
 
 import shutil
 
@@ -39,7 +39,9 @@ def written(tmp_path):
     ],
 )
 @pytest.mark.parametrize("command", [["check"], ["run", "--config"]])
-def test_what_is_learned_overwrites_nothing_in_use(capsys, written, learned, message, command):
+def test_the_file_of_learned_values_must_not_replace_a_file_in_use(
+    capsys, written, learned, message, command
+):
     path = written(learned, "a/b" if learned == "a" else "recordings")
     before = path.read_bytes()
     assert main([*command, str(path)]) == 2
@@ -56,6 +58,6 @@ def test_recordings_need_a_folder(capsys, written):
     assert ": daemon.record.directory: expected a folder, but " in line
 
 
-def test_a_new_file_and_a_new_folder_are_right(capsys, written):
+def test_a_new_file_and_a_new_folder_are_accepted(capsys, written):
     assert main(["check", str(written("new/learned.json", "new/recordings"))]) == 0
     assert capsys.readouterr().err == ""

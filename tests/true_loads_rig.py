@@ -1,4 +1,4 @@
-"""Forces in the joints of a simulated car, beside which those of an estimate are."""
+"""Forces in the joints of a simulated car, for comparison with those of an estimate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Witness(MultibodyPlant):
 
 
 class TrueLoads:
-    """Of a drive of the prototype, off by the standard errors."""
+    """True loads of a drive of the prototype, whose plant has the standard errors."""
 
     def __init__(self, scenario: Scenario) -> None:
         plant = _Witness()
@@ -35,7 +35,7 @@ class TrueLoads:
         self._rows = np.array(plant.rows[-round(scenario.duration * SECOND / STEP_NS) - 1 :])
 
     def compare(self, run: Run, name: str, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(estimates, 4) of the wheels in a part of the drive, and the true ones; `name` with {} for the wheel."""
+        """(estimates, 4) estimated and true loads of the wheels in a part of the drive; `name`: {} for the wheel."""
         columns = [LOAD_COLUMNS.index(name.format(w)) for w in WHEELS]
         found = np.array([e.loads for e in run.estimates])[part][:, columns]
         return found, self._rows[np.rint(run.t[part] / STEP_NS).astype(int)][:, columns]

@@ -1,7 +1,7 @@
 """Processor time of a UBX message in drivers/ubx.py and in pyubx2: `python tests/ubx_speed.py`.
 
 Epochs of NAV-PVT, NAV-HPPOSLLH, NAV-RELPOSNED and NAV-EOE, as a serial port gives them: ours from bytes to
-measurements, pyubx2's from bytes to messages. Of each the best of five runs.
+measurements, pyubx2's from bytes to messages. The result is the best of five runs.
 """
 
 import io
@@ -26,7 +26,7 @@ VALUES = {
 
 
 def decode(epochs: list[bytes]) -> int:
-    """Feeds the epochs to our decoder; how many messages it has read."""
+    """Feeds the epochs to our decoder; returns the number of messages that it has read."""
     decoder = UbxDecoder("gnss", UbxOptions(port="none"))
     for i, data in enumerate(epochs):
         assert len(decoder.feed(data, i * PERIOD_NS)) == 1
@@ -34,7 +34,7 @@ def decode(epochs: list[bytes]) -> int:
 
 
 def read(epochs: list[bytes]) -> int:
-    """Reads the epochs with pyubx2; how many messages it has read."""
+    """Reads the epochs with pyubx2; returns the number of messages that it has read."""
     return sum(1 for _ in UBXReader(io.BytesIO(b"".join(epochs)), quitonerror=ERR_RAISE))
 
 

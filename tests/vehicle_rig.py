@@ -1,7 +1,7 @@
 """A test rig for the vehicle model: shipped cars, drives with given inputs, and mechanics body by body.
 
-The mechanics here knows nothing of mass matrices in natural coordinates: it finds each body's rotation and
-velocity from the basic vectors and adds up textbook formulas.
+The mechanics here does not use mass matrices in natural coordinates: it finds each body's rotation and velocity
+from the basic vectors and adds up textbook formulas.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Course = Callable[[float], float]
 
 @dataclass
 class Log:
-    """What a drive left: one row per step."""
+    """Results of a drive, one row per step."""
 
     t: np.ndarray
     outputs: np.ndarray
@@ -104,7 +104,7 @@ class Rig:
         return self
 
     def roll(self, speed: float) -> Rig:
-        """Forward at a speed (m/s) with the wheels rolling."""
+        """Add a forward speed (m/s), with the wheels rolling."""
         change, wheels = np.zeros(12), np.zeros((2, 4))
         change[6] = speed
         wheels[1] = speed / self.car.rolling_radius
@@ -221,7 +221,7 @@ class Motion:
 
 
 class Basics:
-    """Basic vectors of a car by name: design value, now, and rate, or `qdd` in its place."""
+    """Basic vectors of a car by name: design value, present value, and rate (`qdd`: second derivative instead)."""
 
     def __init__(self, car: Car, rates: str = "qd"):
         names = car.compiled.names.coordinates
@@ -247,7 +247,7 @@ class Basics:
 
 
 def motions(rig: Rig, rates: str = "qd") -> list[Motion]:
-    """All 18 bodies of a car as they move now; with `qdd` second derivatives are in the place of rates."""
+    """Present motion of all 18 bodies of a car; with `qdd`, second derivatives replace the rates."""
     car, basics = rig.car, Basics(rig.car, rates)
     root = {n: float(car.parameters[i]) for i, n in enumerate(car.compiled.names.parameters)}
     chassis = _body(root, "chassis", basics, 0, "r1", ("v1", "v2", "v3"))
