@@ -180,7 +180,7 @@ def test_in_a_slalom_no_sample_is_left_out():
 
 
 def test_vibration_that_is_quiet_before_a_change_is_not_a_bias_step():
-    """Samples of an IMU beside the engine of a racing car: ten lie on a line, and the next ten do not."""
+    """Samples of an IMU next to the engine of a racing car: ten lie on a line, and the next ten do not."""
     before = -9.96, -10.23, -10.36, -10.34, -10.62, -10.38, -10.91, -10.75, -10.9, -11.32
     after = -9.98, -10.28, -10.88, -10.87, -10.92, -10.02, -10.67, -10.82, -11.36, -11.81
     check = BiasSteps(Imu())

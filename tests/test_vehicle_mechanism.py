@@ -46,7 +46,7 @@ def near(value, error: float):
     return pytest.approx(value, rel=0.0, abs=error)
 
 
-# -- what it consists of -------------------------------------------------------------------------------------
+# -- structure -----------------------------------------------------------------------------------------------
 
 
 def test_the_mechanism_has_the_bodies_and_degrees_of_freedom_of_the_car(pair):
@@ -85,7 +85,7 @@ def test_mass_centre_and_inertia_at_the_start_are_those_of_the_car(pair):
     assert found.inertia == near(inertia, 1e-9 * largest(inertia))
 
 
-# -- where it is and how it moves ----------------------------------------------------------------------------
+# -- kinematics ----------------------------------------------------------------------------------------------
 
 
 def test_points_and_directions_are_those_of_the_car_with_travel_and_steering(pair):
@@ -150,7 +150,7 @@ AIR = ("drag", "front_lift", "rear_lift")
 
 
 def test_potential_energy_is_that_of_weight_springs_and_bars(pair):
-    """Off the ground, where tyres have none. They may differ by a constant, that of springs in design position."""
+    """Off the ground, where tyres store no energy. A constant, that of springs in design position, may differ."""
     differences = []
     for height, roll in ((1.0, 0.0), (1.3, 0.08)):
         pair.car.workspace[:] = pair.rest

@@ -27,14 +27,14 @@ def path(h: float) -> np.ndarray:
     return np.array(places)
 
 
-def test_follows_the_published_path_within_5_cm_over_10_s(path_at_4_ms):
+def test_the_path_follows_the_published_one_within_5_cm_over_10_s(path_at_4_ms):
     # Straight lines between our samples deviate by 0.1 mm at most.
     assert len(published()) == 200
     assert published()[-1, 0] > 9.9
     assert calc_deviation(path_at_4_ms) < 0.05
 
 
-def test_ends_where_the_engines_end(path_at_4_ms):
+def test_the_path_ends_where_those_of_the_engines_end(path_at_4_ms):
     assert path_at_4_ms[-1, :2] == pytest.approx((192.68, -32.69), abs=0.02)
     assert path_at_4_ms[-1, 2] == pytest.approx(0.485, abs=1e-3)
 

@@ -206,7 +206,7 @@ def test_tyres_damp_lateral_motion_as_in_the_single_track_model():
     assert damping[1, 1] == pytest.approx(-total / (mass * v), rel=0.05)
     assert damping[1, 2] == pytest.approx(-first / (mass * v), abs=0.06 * total * 1.3 / (mass * v))
     inertia = -second / v / damping[2, 2]
-    # The chassis' own inertia and what the wheels and their suspensions add to it.
+    # Wheels and suspensions add to the chassis' own inertia.
     chassis = rig.vehicle.chassis.inertia[2]
     assert chassis < inertia < 2 * chassis
     assert damping[2, 1] * inertia == pytest.approx(damping[1, 2] * mass, rel=0.15)

@@ -237,7 +237,7 @@ def test_marks_are_passed_on_and_errors_reported(running, drive):
 
 
 def send_until_closed(page, messages):
-    """The code with which the server has closed the connection; None where it was cut."""
+    """The code with which the server has closed the connection; None if the connection was cut."""
     try:
         for message in messages:
             page.send(message)
