@@ -54,7 +54,7 @@ def measurements(true: dict[str, np.ndarray], seed: int = 5) -> list[Measurement
         if k % 20 == 7:
             ahead = ANTENNA * np.array([math.cos(yaw[k]), math.sin(yaw[k])])
             east, north = np.array([true["x"][k], true["y"][k]]) + ahead + slow[k] + white[k]
-            lat, lon, alt = ORIGIN.to_geodetic(np.array([east, north, 0.0])).tolist()
+            lat, lon, alt = ORIGIN.to_geodetic(np.array([east, north, 0.0]))
             across = ANTENNA * true["wz"][k] * np.array([-math.sin(yaw[k]), math.cos(yaw[k])])
             ve, vn = speed[k] * np.array([math.cos(course[k]), math.sin(course[k])]) + across + velocity[k]
             fix = {"gnss.lat": lat, "gnss.lon": lon, "gnss.alt": alt, "gnss.quality": 1.0}

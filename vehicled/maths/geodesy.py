@@ -47,7 +47,7 @@ class WorldOrigin:
         self._directions = [(math.cos(a), math.sin(a)) for a in angles]
         """Cosine and sine of latitude and longitude."""
         self._centre = [math.inf] * 3
-        self._value = [0.0] * 3
+        self._value = 0.0, 0.0, 0.0
         self._gradient = [[0.0] * 3] * 3
 
     @classmethod
@@ -75,29 +75,28 @@ class WorldOrigin:
         north = math.cos(phi) * cos + math.sin(phi) * sin * math.cos(east)
         return math.atan2(-math.sin(phi) * math.sin(east), north)
 
-    def to_geodetic(self, position: np.ndarray) -> np.ndarray:
-        """(3,) latitude and longitude in degrees, height in m, of a world position (3,)."""
+    def to_geodetic(self, position: np.ndarray) -> tuple[float, float, float]:
+        """Latitude and longitude in degrees, and height in m, of a world position (3,)."""
         # Plain numbers: this is done in each step of the filter, and operations on arrays so small take longer.
         x, y, z = position.tolist()
         x0, y0, z0 = self._centre
         x, y, z = x - x0, y - y0, z - z0
         if not x * x + y * y + z * z < _NEAR * _NEAR:
             self._expand(position)
-            return np.array(self._value)
+            return self._value
         (a, b, c), ((ax, ay, az), (bx, by, bz), (cx, cy, cz)) = self._value, self._gradient
-        return np.array(
-            (
-                a + (ax * x + ay * y + az * z),
-                b + (bx * x + by * y + bz * z),
-                c + (cx * x + cy * y + cz * z),
-            )
+        return (
+            a + (ax * x + ay * y + az * z),
+            b + (bx * x + by * y + bz * z),
+            c + (cx * x + cy * y + cz * z),
         )
 
     def _expand(self, position: np.ndarray) -> None:
         points = position + np.vstack([np.zeros(3), np.eye(3)])
         values = np.array(pymap3d.enu2geodetic(*points.T, self.latitude, self.longitude, self.height))
         self._centre = position.tolist()
-        self._value = values[:, 0].tolist()
+        latitude, longitude, height = values[:, 0].tolist()
+        self._value = latitude, longitude, height
         self._gradient = (values[:, 1:] - values[:, :1]).tolist()
 
 

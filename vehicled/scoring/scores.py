@@ -326,7 +326,7 @@ def _find_origin(table: Table, height: float) -> WorldOrigin | None:
     for _ in range(3):
         places = [found.to_world(float(lat[k]), float(lon[k]), height)[:2] for k in rows]
         east, north = np.mean(places - plane, axis=0).tolist()
-        latitude, longitude, _ = found.to_geodetic(np.array([east, north, 0.0])).tolist()
+        latitude, longitude, _ = found.to_geodetic(np.array([east, north, 0.0]))
         found = WorldOrigin(latitude, longitude, height)
     return found
 

@@ -156,8 +156,8 @@ class YawConsistency:
         if imu is None:
             return _Parts(wheels, [], [])
         (_, to_left, to_yaw), there = imu.R_imu_vehicle.T.tolist(), set(channels)
-        left = [*zip(ACCELEROMETERS, to_left, strict=True)]
-        turn = [*zip(GYROSCOPES, to_yaw, strict=True)]
+        left = [(c, share) for c, share in zip(ACCELEROMETERS, to_left, strict=True) if share]
+        turn = [(c, share) for c, share in zip(GYROSCOPES, to_yaw, strict=True) if share]
         has_left = {c for c, share in left if abs(share) > _LEAST_SHARE} <= there
         return _Parts(
             wheels,

@@ -132,12 +132,11 @@ def _find_share_of_tyres(change: float, variance: float, sigma: float) -> float:
 class _Effect(NamedTuple):
     """Effect of both hypotheses on an estimate of the filter."""
 
-    moves: list[float]
-    """Changes of `_CORRECTED`, m, rad, m/s."""
-    before: list[float]
-    """Their variances when the hypotheses were weighed, (unit)²."""
-    gone: list[float]
-    """Reductions of these variances, (unit)²."""
+    by_column: list[tuple[int, int, float, float, float]]
+    """Of each of `_CORRECTED`: its column and that of its σ, its change (m, rad, m/s), its variance when the
+    hypotheses were weighed, and the reduction of that variance, (unit)²."""
+    turned: float
+    """Change of the yaw, rad."""
     shared: float
     """Reduction of the covariance of x and y, m²."""
 
@@ -185,9 +184,11 @@ class FixTime:
         by = [cov(i, k) / found.variance for k in self._corrected]
         by[_YAW] = cov(i, self._corrected[_YAW]) / (found.variance + _OF_TYRES * _OF_TYRES)
         by[_LEFT] *= _find_share_of_tyres(change, found.variance, self._sigma)
-        before = [max(cov(k, k), _TINY) for k in self._corrected]
-        moves, gone = [b * change for b in by], [b * b * less for b in by]
-        self._effect = _Effect(moves, before, gone, by[0] * by[1] * less)
+        by_column = [
+            (column, sigma, b * change, max(cov(k, k), _TINY), b * b * less)
+            for (column, sigma), k, b in zip(_COLUMNS, self._corrected, by, strict=True)
+        ]
+        self._effect = _Effect(by_column, by[_YAW] * change, by[0] * by[1] * less)
 
     def correct(self, values: np.ndarray, correlation: float, point: Vector) -> float:
         """Move an estimate (len(ESTIMATE_COLUMNS),) to the place, heading and velocity under both hypotheses.
@@ -198,20 +199,23 @@ class FixTime:
         effect = self._effect
         if effect is None:
             return correlation
-        moves, before, gone, shared = effect
-        read = values.item
-        # A point is less certain than the origin, for reasons other than the latency. An update since the
-        # hypotheses were weighed may have made both more certain: then the relative reduction is kept.
-        of = [max(v, read(sigma) ** 2) for v, (_, sigma) in zip(before, _COLUMNS, strict=True)]
-        left = [math.sqrt(max(1.0 - less / v, _LEAST)) for less, v in zip(gone, of, strict=True)]
-        for (column, sigma), move, share in zip(_COLUMNS, moves, left, strict=True):
-            values[column], values[sigma] = read(column) + move, share * read(sigma)
+        by_column, turned, shared = effect
+        read, of, left = values.item, [], []
+        for column, sigma, move, before, gone in by_column:
+            # A point is less certain than the origin, for reasons other than the latency. An update since the
+            # hypotheses were weighed may have made both more certain: then the relative reduction is kept.
+            deviation = read(sigma)
+            variance = max(before, deviation**2)
+            share = math.sqrt(max(1.0 - gone / variance, _LEAST))
+            of.append(variance)
+            left.append(share)
+            values[column], values[sigma] = read(column) + move, share * deviation
         vx, vy = read(_VX), read(_VY)
         if math.hypot(vx, vy) > _SLOWEST:
             values[_SIDESLIP] = math.atan2(vy, vx)
             values[_SIGMA_SIDESLIP] = left[_LEFT] * read(_SIGMA_SIDESLIP)
         if any(point):  # it turns about the origin
-            _turn(values, point, moves[_YAW])
+            _turn(values, point, turned)
         correlation -= shared / math.sqrt(of[0] * of[1])
         return max(-1.0, min(correlation / (left[0] * left[1]), 1.0))
 

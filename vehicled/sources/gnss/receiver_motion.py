@@ -74,12 +74,12 @@ class ReceiverMotion:
     @property
     def is_opposite(self) -> bool:
         """Whether the measured velocities have long been opposite to the estimated ones."""
-        return self._lasts(_LASTING_OPPOSITE) and abs(self._angle) > _OPPOSITE
+        return abs(self._angle) > _OPPOSITE and self._lasts(_LASTING_OPPOSITE)
 
     @property
     def is_turned(self) -> bool:
         """Whether they have long differed from the estimated ones by the same angle, not a half turn."""
-        return self._lasts(_LASTING) and abs(self._angle) < _OPPOSITE
+        return abs(self._angle) < _OPPOSITE and self._lasts(_LASTING)
 
     def _lasts(self, seconds: float) -> bool:
         return self._count >= _FEWEST and self._t - self._since > seconds
