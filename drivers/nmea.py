@@ -35,6 +35,8 @@ _TIMED_SENTENCES = frozenset({"GGA", "RMC", "GST", "ZDA"})
 _READ_SENTENCES = _DATA_SENTENCES | _TIMED_SENTENCES
 _SENTENCE = re.compile(rb"\$([A-OQ-Z]\w)(\w{3}),([^*]*)\*[0-9A-Fa-f]{2}[\r\n]*")
 """Talker, type, and fields. A P begins a sentence of a manufacturer."""
+_UNKNOWN_DILUTION = 99.0
+"""Receivers send such a dilution of precision, or zero, if they do not know it."""
 _QUALITY_OF_MODE = {"A": 1.0, "D": 2.0, "P": 3.0, "R": 4.0, "F": 5.0, "E": 6.0, "M": 7.0, "S": 8.0}
 
 
@@ -179,6 +181,7 @@ class NmeaDecoder(ReceiverDecoder):
                 if quality:
                     values |= self._position(s)
                     values["gnss.alt"] = self._altitude(s)
+                    values["gnss.hdop"] = self._dilution(s)
             case "RMC":
                 if s.status == "A" and s.mode_indicator != "N":
                     values = self._position(s)
@@ -232,6 +235,10 @@ class NmeaDecoder(ReceiverDecoder):
             return altitude
         separation = self._number(s.geo_sep, -200, 200)
         return None if separation is None else altitude + separation
+
+    def _dilution(self, s: Any) -> float | None:
+        hdop = self._number(s.horizontal_dil, 0, 1000)
+        return hdop if hdop is not None and 0.0 < hdop < _UNKNOWN_DILUTION else None
 
     def _number(self, field: Any, low: float, high: float, unit: float = 1.0) -> float | None:
         """The number in a field in SI units; None if it is empty, or (counted) not within low…high."""

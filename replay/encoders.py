@@ -18,7 +18,7 @@ from vehicled.messages import CHANNELS, Measurement
 
 IMU_CHANNELS = vectornav.ACCELERATION_CHANNELS + vectornav.RATE_CHANNELS
 GNSS_CHANNELS = (
-    *("gnss.lat", "gnss.lon", "gnss.alt", "gnss.quality"),
+    *("gnss.lat", "gnss.lon", "gnss.alt", "gnss.quality", "gnss.hdop"),
     *("gnss.h_acc", "gnss.v_acc", "gnss.speed", "gnss.course", "gnss.heading", UTC_CHANNEL),
 )
 _START_NS = 36_000_000_000_000
@@ -165,10 +165,10 @@ class NmeaEncoder:
         mode = "NADPRFEMS"[quality]
         yield f"RMC,{time},{status},{position},{knots},{course},{date},,,{mode}"
         yield f"VTG,{course},T,,M,{knots},N,{kmph},K,{mode}"
-        altitude = "gnss.alt" in v
+        altitude, dilution = "gnss.alt" in v, _decimal(v.get("gnss.hdop"))
         height = _decimal(v["gnss.alt"] - self._separation) if altitude else ""
         separation = _decimal(self._separation) if altitude else ""
-        yield f"GGA,{time},{position},{quality},12,0.8,{height},M,{separation},M,,"
+        yield f"GGA,{time},{position},{quality},12,{dilution},{height},M,{separation},M,,"
         if "gnss.h_acc" in v or "gnss.v_acc" in v:
             h, vertical = _decimal(v.get("gnss.h_acc")), _decimal(v.get("gnss.v_acc"))
             yield f"GST,{time},,{h},{h},,{h},{h},{vertical}"

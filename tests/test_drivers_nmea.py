@@ -36,9 +36,23 @@ def test_a_known_sentence_is_decoded():
     d.feed(b"$" + GGA.encode() + b"*6D\r\n", 0)  # the example of pynmea2
     (m,) = d.feed(b"", S)
     assert m.values == pytest.approx(
-        {"gnss.lat": -19 - 29.045 / 60, "gnss.lon": 24 + 10.506 / 60, "gnss.alt": 66.1, "gnss.quality": 1.0},
+        {
+            **{"gnss.lat": -19 - 29.045 / 60, "gnss.lon": 24 + 10.506 / 60, "gnss.alt": 66.1},
+            **{"gnss.quality": 1.0, "gnss.hdop": 2.6},
+        },
         abs=1e-12,
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "hdop"), [("0.7", 0.7), ("12.5", 12.5), ("99.99", None), ("0", None), ("", None)]
+)
+def test_a_dilution_that_the_receiver_does_not_know_is_left_out(field, hdop):
+    d = decoder()
+    d.feed(nmea_sentence(GGA.replace(",2.6,", f",{field},")), 0)
+    (m,) = d.feed(b"", S)
+    assert m.values.get("gnss.hdop") == hdop
+    assert d.counters["out_of_range"] == 0
 
 
 def test_sentences_of_an_rtk_receiver_are_decoded():
@@ -269,7 +283,7 @@ def test_a_lost_sentence_loses_only_its_own_channels():
         out += d.feed(b"".join(sentences), i * 100 * MS)
         out += d.feed(b"", i * 100 * MS + 50 * MS)
     assert [m.t for m in out] == [i * 100 * MS for i in range(6)]
-    assert [set(m.values) for m in out] == [ALL] * 3 + [ALL - {"gnss.alt"}] + [ALL] * 2
+    assert [set(m.values) for m in out] == [ALL] * 3 + [ALL - {"gnss.alt", "gnss.hdop"}] + [ALL] * 2
     assert d.counters["checksum_errors"] == 1
 
 

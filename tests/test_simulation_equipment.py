@@ -235,8 +235,8 @@ def test_the_world_is_that_of_the_configuration_unless_the_scenario_has_another(
 def test_the_prototype_has_the_default_equipment() -> None:
     configuration = load("prototype")
     found = find_equipment(configuration, configuration.find_signals())
-    vector = {f"gnss.{what}" for what in ("vn", "ve", "vd", "s_acc")}  # which its receiver could give
-    assert found.channels == CHANNELS["prototype"] | vector
+    others = {f"gnss.{what}" for what in ("vn", "ve", "vd", "s_acc", "hdop")}  # which receivers can give
+    assert found.channels == CHANNELS["prototype"] | others
     assert (found.edges, found.steering_ratio) == (Equipment().edges, Equipment().steering_ratio)
     assert not any([*found.latencies.values(), *found.offsets.values()])
     assert set(found.gains.values()) == {1.0}

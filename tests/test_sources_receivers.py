@@ -30,7 +30,7 @@ from vehicled.messages import Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import RTK, SimulatedSignal
-from vehicled.sources.gnss.fixes import Baseline
+from vehicled.sources.gnss.fixes import SINGLE, Baseline
 from vehicled.sources.gnss.gnss2 import Gnss2
 from vehicled.sources.gnss.model import GNSS2
 
@@ -113,6 +113,27 @@ def test_a_vector_without_vertical_component_is_used_with_its_reported_accuracy(
     # By the accuracy that the receiver reports, not by the 0.02 m/s of the settings.
     assert nis(run, "gnss.velocity") == pytest.approx(1.0, abs=0.25)
     assert np.degrees(rms(during(run, drive, "yaw", SETTLED, SECONDS))) < 0.3
+
+
+def test_noise_increases_with_the_dilution_where_no_accuracy_is_reported():
+    """A receiver with errors three times the configured ones, as its HDOP of 3 shows."""
+    drive, hdop = driven(), 3.0
+    noise = {"horizontal": hdop * 0.02, "vertical": hdop * 0.03, "velocity": hdop * 0.02}
+    diluted = dataclasses.replace(VECTOR, **noise)
+    given = []
+    for m in drive.measurements(31, gnss=diluted):
+        values = {c: v for c, v in m.values.items() if not c.endswith("_acc")}
+        more = {"gnss.hdop": hdop} if "gnss.lat" in values else {}
+        given.append(Measurement(m.source, m.t, m.arrival, values | more))
+    run = Run(prototype(), steps(given))
+    assert nis(run, "gnss.position") == pytest.approx(1.0, abs=0.25)
+    assert nis(run, "gnss.velocity") == pytest.approx(1.0, abs=0.25)
+
+
+def test_a_dilution_below_1_is_that_of_many_satellites_and_changes_nothing():
+    for hdop in (0.6, 1.0, math.nan):
+        assert SINGLE.dilute(hdop) == SINGLE
+    assert SINGLE.dilute(2.0).wander == 2.0 * SINGLE.wander
 
 
 def test_a_velocity_beyond_any_car_does_not_reach_the_filter():

@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 """The field `schema` of every published message; increases when a field changes its meaning."""
 
 _OF_RECEIVERS = {
-    **{"lat": "deg", "lon": "deg", "alt": "m", "quality": "", "h_acc": "m", "v_acc": "m"},
+    **{"lat": "deg", "lon": "deg", "alt": "m", "quality": "", "hdop": "", "h_acc": "m", "v_acc": "m"},
     **{"speed": "m/s", "course": "rad"},
     **{"vn": "m/s", "ve": "m/s", "vd": "m/s", "s_acc": "m/s"},
     **{"heading": "rad", "heading_acc": "rad"},

@@ -153,7 +153,8 @@ class CourseConsistency:
             self._turn(t, rate, ahead, excess, slides)
         if "gnss.course" not in values or ahead < _SLOWEST:
             return None
-        noise = values.get("gnss.s_acc") or self._gnss.find_noise(values.get("gnss.quality", 1.0)).velocity
+        kind = self._gnss.find_noise(values.get("gnss.quality", 1.0), values.get("gnss.hdop", 1.0))
+        noise = values.get("gnss.s_acc") or kind.velocity
         return self._compare(t, values["gnss.course"], noise, ahead)
 
     def _turn(self, t: float, rate: float, ahead: float, excess: float, slides: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from vehicled.sources.gate import Gate
@@ -13,7 +13,10 @@ from vehicled.units import Direction, Metres, MetresPerSecond, NonNegative, Posi
 
 @dataclass(frozen=True, kw_only=True)
 class FixNoise:
-    """Position noise of one kind of fix, used if the receiver does not report its accuracy."""
+    """Position noise of one kind of fix, used if the receiver does not report its accuracy.
+
+    With good satellite geometry: it increases with the horizontal dilution of precision (HDOP).
+    """
 
     horizontal: Annotated[Metres, Positive]
     vertical: Annotated[Metres, Positive]
@@ -27,6 +30,22 @@ class FixNoise:
         """Yield (key, message) if the slow part of the noise is not smaller than the whole."""
         if self.wander >= self.horizontal:
             yield "wander", "the part that wanders must be smaller than the whole horizontal noise"
+
+    def dilute(self, hdop: float) -> FixNoise:
+        """The noise with an HDOP: proportional to it, but no less than with an HDOP of 1.
+
+        The error of a range times the dilution is that of the position (Kaplan and Hegarty, "Understanding GPS/GNSS",
+        2017). An HDOP below 1 is that of many satellites; errors that these have in common do not decrease with it.
+        """
+        if not hdop > 1.0:
+            return self
+        return replace(
+            self,
+            horizontal=hdop * self.horizontal,
+            vertical=hdop * self.vertical,
+            wander=hdop * self.wander,
+            velocity=hdop * self.velocity,
+        )
 
 
 RTK_FIXED = FixNoise(horizontal=0.02, vertical=0.03, velocity=0.02)
@@ -50,7 +69,7 @@ class Baseline:
 
 
 _LIMITS = {
-    **{"lat": 90.0, "lon": 360.0, "alt": 1e5, "quality": 100.0, "h_acc": 1e5, "v_acc": 1e5},
+    **{"lat": 90.0, "lon": 360.0, "alt": 1e5, "quality": 100.0, "hdop": 1e3, "h_acc": 1e5, "v_acc": 1e5},
     **{"speed": FASTEST, "course": 7.0},
     **{"vn": FASTEST, "ve": FASTEST, "vd": FASTEST, "s_acc": 1e3},
     **{"heading": 7.0, "heading_acc": 7.0},

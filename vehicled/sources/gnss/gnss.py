@@ -105,9 +105,10 @@ class Gnss(SourceSettings):
     """Baseline of a receiver with two antennas; None: its heading is not used."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
-    def find_noise(self, quality: float) -> FixNoise:
-        """Noise of a fix of NMEA quality 2, 4 or 5; for any other quality that of a `single` fix."""
-        return {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}.get(int(quality), self.single)
+    def find_noise(self, quality: float, hdop: float = 1.0) -> FixNoise:
+        """Noise of a fix of NMEA quality 2, 4 or 5; for any other quality that of a `single` fix. See `dilute`."""
+        kinds = {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}
+        return kinds.get(int(quality), self.single).dilute(hdop)
 
     def make_source(self, context: Context) -> GnssSource:
         """The source that uses this section."""
@@ -251,7 +252,7 @@ class GnssSource(Source[Gnss]):
         return self._late + self._smoothed.lag
 
     def _kind(self, v: Mapping[str, float]) -> FixNoise:
-        return self.settings.find_noise(v.get("quality", 1.0))
+        return self.settings.find_noise(v.get("quality", 1.0), v.get("hdop", 1.0))
 
     def _find_accuracy(self, reported: float | None, otherwise: float, least: float) -> float:
         """1 σ as reported by the receiver, if it is reported and trusted; at least `least`."""
