@@ -16,7 +16,9 @@ from vehicled.sources.inputs.inputs import Inputs
 from vehicled.sources.inputs.model_input import InputSettings, ModelInput
 from vehicled.sources.updates import MeasurementUpdates
 
-_EVERY_NS = 20_000_000
+_EVERY_NS, _FIRST_NS = 20_000_000, 4_000_000
+"""Time between checks, and from a start to the first one. The filter starts with a fix, and most receivers measure
+at multiples of 20 ms: so a step with a fix, which takes longest, has no check."""
 _UNITS_EVERY_NS = 1_000_000_000
 _SILENT, _MISSED = 0.2, 1.8
 """Time, s, and number of usual intervals without a sample after which a source is silent."""
@@ -134,7 +136,7 @@ class SourceWatch:
         for arrivals in self._arrivals.values():
             arrivals.arrived_ns = now_ns
         self._uses.clear()
-        self._due = now_ns
+        self._due = now_ns + _FIRST_NS
 
     def check(self, now_ns: int) -> None:
         """Update the faults if it is time to. Call in every step."""
