@@ -60,3 +60,17 @@ def test_messages_without_a_place_are_turned_by_that_of_the_latest_fix():
 def test_too_far_from_the_origin_nothing_is_turned():
     m = Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 30.0, "gnss.course": 1.0})
     assert TrueNorth().turn(m, ORIGIN).values == m.values
+
+
+@pytest.mark.parametrize(("latitude", "away"), [(78.0, 90e3), (85.0, 60e3), (89.9, 1e3), (89.9, 5e3)])
+def test_directions_are_turned_into_the_plane_near_the_poles(latitude, away):
+    """As far as a configured origin is used: there are almost 4° or more between the norths."""
+    origin = WorldOrigin(latitude, 20.0, 0.0)
+    lat, lon, _ = pymap3d.enu2geodetic(away, 0.0, 0.0, latitude, 20.0, 0.0)
+    ahead = origin.to_world(lat + 1e-5, lon, 0.0) - origin.to_world(lat, lon, 0.0)
+    north = math.atan2(ahead[0], ahead[1])
+    assert abs(north) > math.radians(3.7)
+    m = Measurement("gnss", 0, 0, {"gnss.lat": lat, "gnss.lon": lon, "gnss.course": 1.0})
+    assert TrueNorth().turn(m, origin).values["gnss.course"] == pytest.approx(
+        (1.0 + north) % math.tau, abs=1e-4
+    )

@@ -23,6 +23,18 @@ Fix = tuple[float, float, float]
 """Latitude and longitude (degrees) and height (m; NaN where a fix has none)."""
 
 
+def is_within_reach(origin: WorldOrigin, fix: Fix) -> bool:
+    """Whether a fix is near enough to a configured origin for the drive to be in its plane."""
+    return _calc_distance(origin, fix) <= _FARTHEST
+
+
+def _calc_distance(origin: WorldOrigin, fix: Fix) -> float:
+    """m, on a straight line, through the Earth if need be; a fix without height is as high as the origin."""
+    latitude, longitude, height = fix
+    away = origin.to_world(latitude, longitude, origin.height if math.isnan(height) else height)
+    return float(np.linalg.norm(away))
+
+
 class WorldFrame:
     """The tangent plane of the estimates, as far as known."""
 
@@ -60,9 +72,7 @@ class WorldFrame:
         height = 0.0 if math.isnan(height) else height
         self.known = True
         if self.origin is not None:
-            away = self.origin.to_world(latitude, longitude, height)
-            distance = float(np.linalg.norm(away))  # a straight line, through the Earth if need be
-            if distance <= _FARTHEST:
+            if is_within_reach(self.origin, fix):
                 return
             if not self._was_ignored:
                 self._was_ignored = True
@@ -71,7 +81,7 @@ class WorldFrame:
                     "the origin is that fix",
                     self.origin.latitude,
                     self.origin.longitude,
-                    1e-3 * distance,
+                    1e-3 * _calc_distance(self.origin, fix),
                     latitude,
                     longitude,
                     1e-3 * _FARTHEST,

@@ -10,6 +10,7 @@ import math
 
 from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
+from vehicled.sources.world import is_within_reach
 
 _RECEIVERS = "gnss.", "gnss2."
 _DIRECTIONS = frozenset(f"{name}{what}" for name in _RECEIVERS for what in ("course", "heading"))
@@ -17,8 +18,6 @@ _VECTORS = tuple((f"{name}vn", f"{name}ve") for name in _RECEIVERS)
 _TURNED = _DIRECTIONS.union(*_VECTORS)
 _PLACES = tuple((f"{name}lat", f"{name}lon") for name in _RECEIVERS)
 _READ = _TURNED.union(*_PLACES)
-_LARGEST = 0.06
-"""rad: a larger angle is too far from the origin; the first fix will become the origin (`world`)."""
 
 
 class TrueNorth:
@@ -35,8 +34,11 @@ class TrueNorth:
             return m
         for latitude, longitude in _PLACES:
             if latitude in values and longitude in values:
-                found = origin.find_north(values[latitude], values[longitude])
-                self._angle = found if abs(found) < _LARGEST else 0.0
+                place = values[latitude], values[longitude]
+                # An origin farther away is not used: the first fix becomes the origin. The angle says nothing of
+                # that, as meridians converge faster towards the poles.
+                near = is_within_reach(origin, (*place, math.nan))
+                self._angle = origin.find_north(*place) if near else 0.0
         if _TURNED.isdisjoint(values):  # velocities may come in messages of their own
             return m
         angle, turned = self._angle, dict(values)
