@@ -48,8 +48,9 @@ class GpxWriter:
             self._put(t, lat, lon, alt, None)
 
     def _put(self, t: int, lat: float, lon: float, alt: float, fix: str | None) -> None:
-        if not (abs(lat) <= 90.0 and abs(lon) <= 180.0):
+        if not (abs(lat) <= 90.0 and abs(lon) <= 360.0):
             return
+        lon = math.remainder(lon, 360.0)  # GPX counts within ±180°, some receivers up to 360°
         point = ElementTree.Element("trkpt", lat=f"{lat:.9f}", lon=f"{lon:.9f}")
         if math.isfinite(alt):
             ElementTree.SubElement(point, "ele").text = f"{alt:.3f}"

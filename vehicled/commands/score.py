@@ -20,6 +20,7 @@ from vehicled.scoring.scores import (
     Scored,
     compare,
     find_compared_point,
+    find_origin,
     leave_out,
     read_run,
     score,
@@ -48,7 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 NEES is the mean of (error/σ)², NIS the mean normalised innovation squared per component: both are 1 when the
 filter's standard deviations match its errors; larger means too confident. NIS needs a recording (.mcap).
 Sideslip and tyre slip count only from 1 m/s on. The receiver alone, if its fixes were recorded and the
-configuration gives the origin of the world: its antenna, and its course over ground taken for the heading.
+truth or the configuration gives the origin of the world: its antenna, and its course over ground taken for the
+heading.
 
 Estimates are of the vehicle origin, or of `output.point` of the configuration, which their file says. With
 --truth-point, or where the truth has columns point.x, point.y and point.z, they are moved to the point of the
@@ -161,14 +163,19 @@ def _warn(text: str) -> None:
 
 
 def _receiver(run: Scored, truth: Table) -> dict[str, Score]:
-    """Scores of the recorded receiver alone, if the recording has the car's configuration and the world's origin."""
+    """Scores of the recorded receiver alone, if the recording has the car's configuration and an origin is known."""
     if run.configuration is None:
         return {}
     gnss, world = run.configuration.sensors.gnss, run.configuration.world
-    if gnss is None or world is None:
+    height = truth.columns.get("alt", np.zeros(1))
+    # That of the truth, which may be about another place than the estimates.
+    origin = find_origin(truth, float(np.nanmean(height))) if np.isfinite(height).any() else None
+    if origin is None and world is not None:
+        origin = WorldOrigin.of(world)
+    if gnss is None or origin is None:
         return {}
     x, y, z = np.subtract(gnss.antenna, find_compared_point(run.estimates, truth)).tolist()
-    return score_receiver(run.measurements, truth.t, truth.columns, (x, y, z), WorldOrigin.of(world))
+    return score_receiver(run.measurements, truth.t, truth.columns, (x, y, z), origin)
 
 
 def _without_nan(value: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 
@@ -31,6 +32,8 @@ _WHEELS = tuple(f"wheel.{w}.{of}" for w in WHEELS for of in ("speed", "angle"))
 CAR_SPEEDS = ("vehicle.speed", "gnss.speed")
 """Speeds of the car as a whole, also in bends."""
 _ANGLES = ("gnss.course", "reference.yaw")
+_TURNS = dict.fromkeys(_ANGLES, math.tau) | {"gnss.lon": 360.0}
+"""After how much, in its unit, a channel means the same again."""
 _PLACE = ("gnss.lat", "gnss.lon")
 _VELOCITY = ("gnss.vn", "gnss.ve")
 _IMU = (ACCELEROMETERS[0], GYROSCOPES[2])
@@ -221,8 +224,8 @@ class Window:
         times, values = (np.frombuffer(a) for a in self._samples[channel])
         if len(times) < 3 or np.diff(times).max() > _LONGEST_INTERVAL:
             return None
-        if channel in _ANGLES:
-            values = np.unwrap(values)
+        if channel in _TURNS:
+            values = np.unwrap(values, period=_TURNS[channel])
         found: np.ndarray = np.interp(grid, times, values, left=np.nan, right=np.nan)
         return found
 

@@ -13,9 +13,9 @@ MEAN_RADIUS = 6.371e6
 """m: of the Earth, for directions and speeds."""
 _NEAR = 10.0
 """m: so far from its centre is an expansion to first order used; it is then right to 0.05 mm up to 75° of
-latitude, beyond which meridians converge too fast."""
-
-
+latitude."""
+_STEEPEST = math.tan(math.radians(75.0))
+"""Beyond this tangent of the latitude meridians converge faster, and the expansion is used less far."""
 _AXIS, _FLATTENING = 6378137.0, 1 / 298.257223563
 """Semi-major axis, m, and flattening of the ellipsoid of WGS 84."""
 
@@ -47,6 +47,7 @@ class WorldOrigin:
         self._directions = [(math.cos(a), math.sin(a)) for a in angles]
         """Cosine and sine of latitude and longitude."""
         self._centre = [math.inf] * 3
+        self._near_squared = 0.0
         self._value = 0.0, 0.0, 0.0
         self._gradient = [[0.0] * 3] * 3
 
@@ -81,13 +82,14 @@ class WorldOrigin:
         x, y, z = position.tolist()
         x0, y0, z0 = self._centre
         x, y, z = x - x0, y - y0, z - z0
-        if not x * x + y * y + z * z < _NEAR * _NEAR:
+        if not x * x + y * y + z * z < self._near_squared:
             self._expand(position)
             return self._value
         (a, b, c), ((ax, ay, az), (bx, by, bz), (cx, cy, cz)) = self._value, self._gradient
         return (
             a + (ax * x + ay * y + az * z),
-            b + (bx * x + by * y + bz * z),
+            # A longitude within half a turn is returned to the last bit.
+            math.remainder(b + (bx * x + by * y + bz * z), 360.0),
             c + (cx * x + cy * y + cz * z),
         )
 
@@ -97,7 +99,13 @@ class WorldOrigin:
         self._centre = position.tolist()
         latitude, longitude, height = values[:, 0].tolist()
         self._value = latitude, longitude, height
-        self._gradient = (values[:, 1:] - values[:, :1]).tolist()
+        changes = values[:, 1:] - values[:, :1]
+        # Within this metre there may be the date line, where longitudes jump by a turn.
+        changes[1] -= 360.0 * np.rint(changes[1] / 360.0)
+        self._gradient = changes.tolist()
+        # The error of the expansion, d² tan φ / 2R, is kept as small as at `_STEEPEST`.
+        steepness = abs(math.tan(math.radians(latitude)))
+        self._near_squared = _NEAR * _NEAR * _STEEPEST / max(steepness, _STEEPEST)
 
 
 def _to_ecef(latitude: float, longitude: float, height: float) -> tuple[float, float, float]:

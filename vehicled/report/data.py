@@ -14,7 +14,15 @@ from replay.mcap_messages import is_mcap
 from replay.problems import Problems
 from vehicled.errors import RunError
 from vehicled.report.recording import RecordedDrive, read_recorded
-from vehicled.scoring.scores import Comparison, Scores, at_point, compare, read_configuration, score
+from vehicled.scoring.scores import (
+    Comparison,
+    Scores,
+    at_point,
+    compare,
+    find_origin,
+    read_configuration,
+    score,
+)
 
 
 def _nothing() -> RecordedDrive:
@@ -46,16 +54,15 @@ class RunData:
     @cached_property
     def fixes(self) -> np.ndarray:
         """(n, 2) m, east and north of every GNSS fix in the frame of the estimates; empty if unknown."""
-        columns = self.estimates.columns
-        if not all(self.known(c) for c in ("lat", "lon", "x", "y")):
-            return np.empty((0, 2))
-        anchor = int(np.flatnonzero(np.isfinite(columns["lat"]) & np.isfinite(columns["x"]))[0])
-        lat, lon, x, y = (float(columns[c][anchor]) for c in ("lat", "lon", "x", "y"))
-        if not len(self.recorded.fixes):
+        # A kilometre on the ground is 0.6 m longer 4 km above the ellipsoid, and axes turn with their origin.
+        height = float(np.nanmean(self.estimates.columns["alt"])) if self.known("alt") else 0.0
+        origin = find_origin(self.estimates, height)
+        if origin is None or not len(self.recorded.fixes):
             return np.empty((0, 2))
         lats, lons = self.recorded.fixes.T
-        east, north, _ = pymap3d.geodetic2enu(lats, lons, 0.0, lat, lon, 0.0)
-        return np.column_stack([east + x, north + y])
+        place = origin.latitude, origin.longitude, origin.height
+        east, north, _ = pymap3d.geodetic2enu(lats, lons, height, *place)
+        return np.column_stack([east, north])
 
 
 def load_run(path: str | Path, truth: str | Path | None = None, processes: int = 1) -> RunData:

@@ -217,6 +217,13 @@ def is_angle(column: str) -> bool:
     )
 
 
+def find_turn(column: str) -> float | None:
+    """After how much, in its unit, a column means the same again; None if it never does."""
+    if column == "lon":  # at the date line, or as 0° to 360°
+        return 360.0
+    return math.tau if is_angle(column) else None
+
+
 def _needs_motion(column: str) -> bool:
     return column == "sideslip" or column.startswith("slip.")
 
@@ -246,23 +253,23 @@ def compare(estimates: Table, truth: Table) -> Comparison:
     if not len(t) or not len(true_t) or t[0] > true_t[-1] or t[-1] < true_t[0]:
         names = truth.problems.log, estimates.problems.log
         raise RunError(f"no time in common: {names[0]} {_span(true_t)}, {names[1]} {_span(t)}")
-    at_estimates = {c: _interpolate(t, true_t, true_values[c], is_angle(c)) for c in columns}
+    at_estimates = {c: _interpolate(t, true_t, true_values[c], find_turn(c)) for c in columns}
     moving = np.full(len(t), True)
     if "vx" in true_values:
-        speed = np.abs(_interpolate(t, true_t, true_values["vx"], False))
+        speed = np.abs(_interpolate(t, true_t, true_values["vx"], None))
         moving = ~(speed < SLOWEST_SLIP)
     errors = {}
     for column in columns:
         error = values[column] - at_estimates[column]
-        if is_angle(column):
-            error = np.pi - np.mod(np.pi - error, 2 * np.pi)
+        if (turn := find_turn(column)) is not None:
+            error = turn / 2 - np.mod(turn / 2 - error, turn)
         errors[column] = np.where(moving, error, np.nan) if _needs_motion(column) else error
     sigmas = {c: values[f"sigma.{c}"] for c in columns if np.isfinite(values.get(f"sigma.{c}", np.nan)).any()}
     notes = find_notes(estimates, truth)
     turning = {
         c: Turning(
             values[c],
-            _interpolate(t, true_t, np.radians(true_values[c]), is_angle(c)),
+            _interpolate(t, true_t, np.radians(true_values[c]), find_turn(c)),
             errors[c],
             is_angle(c),
         )
@@ -297,7 +304,7 @@ def _find_shift(estimates: Table, truth: Table) -> tuple[str, ...]:
     """Remark on a shift of the origins; none if one table does not have both x, y and lat, lon."""
     heights = [h[np.isfinite(h)] for h in (t.columns.get("alt", np.empty(0)) for t in (estimates, truth))]
     height = next((float(np.mean(h)) for h in heights if len(h)), 0.0)
-    one, other = _find_origin(estimates, height), _find_origin(truth, height)
+    one, other = find_origin(estimates, height), find_origin(truth, height)
     if one is None or other is None:
         return ()
     east, north, _ = one.to_world(other.latitude, other.longitude, other.height)
@@ -310,8 +317,11 @@ def _find_shift(estimates: Table, truth: Table) -> tuple[str, ...]:
     )
 
 
-def _find_origin(table: Table, height: float) -> WorldOrigin | None:
-    """The origin x = y = 0, from rows that have both kinds of coordinates, at a `height` of the drive, m."""
+def find_origin(table: Table, height: float) -> WorldOrigin | None:
+    """The origin x = y = 0, from rows that have both kinds of coordinates, at a `height` of the drive, m.
+
+    Its height is that of z = 0; without z, that of the drive.
+    """
     names = ("x", "y", "lat", "lon")
     if not set(names) <= table.columns.keys():
         return None
@@ -320,14 +330,13 @@ def _find_origin(table: Table, height: float) -> WorldOrigin | None:
     if not len(known):
         return None
     rows = known[:: -(-len(known) // _ROWS)]
-    plane = np.column_stack([x, y])[rows]
+    z = table.columns.get("z", np.zeros(len(x)))
+    world = np.column_stack([x, y, np.where(np.isfinite(z), z, 0.0)])[rows]
     found = WorldOrigin(float(lat[rows[0]]), float(lon[rows[0]]), height)
-    # The axes of the plane rotate with its place; one iteration reduces the error to a hundredth or less.
-    for _ in range(3):
-        places = [found.to_world(float(lat[k]), float(lon[k]), height)[:2] for k in rows]
-        east, north = np.mean(places - plane, axis=0).tolist()
-        latitude, longitude, _ = found.to_geodetic(np.array([east, north, 0.0]))
-        found = WorldOrigin(latitude, longitude, height)
+    # The axes of the plane rotate with its place; an iteration leaves a hundredth of the error, half near a pole.
+    for _ in range(12):
+        places = [found.to_world(float(lat[k]), float(lon[k]), height) for k in rows]
+        found = WorldOrigin(*found.to_geodetic(np.mean(places - world, axis=0)))
     return found
 
 
@@ -341,12 +350,15 @@ def _in_order(table: Table) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return t, {name: column[index] for name, column in table.columns.items()}
 
 
-def _interpolate(t: np.ndarray, true_t: np.ndarray, values: np.ndarray, angle: bool) -> np.ndarray:
-    """Truth (linear between its samples) at the times t; NaN outside, and in gaps of the truth."""
+def _interpolate(t: np.ndarray, true_t: np.ndarray, values: np.ndarray, turn: float | None) -> np.ndarray:
+    """Truth (linear between its samples) at the times t; NaN outside, and in gaps of the truth.
+
+    turn: after how much the values mean the same again, see `find_turn`.
+    """
     known = np.isfinite(values)
     true_t, values = true_t[known], values[known]
-    if angle:
-        values = np.unwrap(values)
+    if turn is not None:
+        values = np.unwrap(values, period=turn)
     # Relative to the first time, so that a double resolves nanoseconds of a clock that has run for months.
     seconds, true_seconds = (t - true_t[0]) / 1e9, (true_t - true_t[0]) / 1e9
     result: np.ndarray = np.interp(seconds, true_seconds, values, left=np.nan, right=np.nan)
