@@ -57,7 +57,10 @@ from vehicled.units import (
 )
 
 _WAIT_S = 0.1
-_OLDEST_S = 0.1  # an older stamp is from another clock, or from before the time of day was set
+_OLDEST_S = 0.1  # an older stamp is from before the time of day was set
+_STAMPED_HERE = frozenset({"socketcan", "slcan", "virtual"})
+"""Interfaces that stamp frames by this machine's time of day. Adapters have clocks of their own, and frames from a
+network are stamped by another machine: such stamps drift, and stay behind when the time of day is set."""
 _MOST_WAITING = 100_000  # frames: more than any receive queue holds
 _LARGEST_DBC = 16 << 20  # bytes; those of whole cars have up to 5 MB
 _DBC_ENCODING = "cp1252"
@@ -357,7 +360,8 @@ class Can(Driver):
             return True, []
         offs = self.decoder.counters["bus_off"]
         # The kernel stamps a frame when it comes in; this thread may be woken milliseconds later.
-        age = time.time() - frame.timestamp
+        o: CanOptions = self.options
+        age = time.time() - frame.timestamp if o.interface in _STAMPED_HERE else 0.0
         age_ns = round(age * 1e9) if 0.0 < age < _OLDEST_S else 0
         measurements = self.decoder.feed(frame, now, age_ns)
         if self.decoder.counters["bus_off"] > offs:

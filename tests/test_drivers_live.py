@@ -279,6 +279,28 @@ def test_the_live_driver_survives_bus_off_and_a_missing_bus(monkeypatch):
     assert driver.state == "stopped"
 
 
+@pytest.mark.parametrize(("interface", "age"), [("virtual", 0.05), ("udp_multicast", 0.0), ("pcan", 0.0)])
+def test_stamps_count_where_they_are_of_the_clock_of_this_machine(interface, age, monkeypatch):
+    """Adapters and other machines have clocks of their own, beside which that of this one is slewed or set."""
+
+    def receive(timeout):
+        time.sleep(0.001)
+        frame = brake("1027")
+        frame.timestamp = time.time() - 0.05
+        return frame if timeout else None
+
+    bus = types.SimpleNamespace(recv=receive, shutdown=lambda: None)
+    monkeypatch.setattr("drivers.can.can.Bus", lambda **_: bus)
+    out: list[Measurement] = []
+    driver = Can("can", dataclasses.replace(BRAKE, interface=interface, channel="stamps"), out.append)
+    driver.start()
+    try:
+        wait_until(lambda: len(out) >= 10)
+    finally:
+        driver.stop()
+    assert min(m.arrival - m.t for m in out) * 1e-9 == pytest.approx(age, abs=0.02)
+
+
 def test_a_device_that_cannot_be_closed_is_opened_again(monkeypatch):
     """python-can's interfaces raise whatever their libraries raise."""
 
