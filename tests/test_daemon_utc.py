@@ -83,6 +83,25 @@ def test_a_leap_second_is_followed_after_two_stamps(period):
     assert clock.find_offset(34 * period) == pytest.approx(OFFSET - SECOND, abs=1000)
 
 
+@pytest.mark.parametrize("eras", [1, 2])
+def test_a_date_of_another_era_of_gps_is_set_right(eras):
+    """Of a receiver whose firmware is older than 1024 weeks; earlier ones are from before 2001, and not used."""
+    era = 1024 * 7 * 86_400.0
+    now = OFFSET + 2 * era * SECOND
+    clock = UtcClock(lambda: round(now) - 3 * 3600 * SECOND)
+    for k in range(20):
+        clock.take(k * SECOND, (now + k * SECOND) * 1e-9 - eras * era)
+    assert clock.find_offset(20 * SECOND) == pytest.approx(now, abs=1000)
+
+
+@pytest.mark.parametrize("host", [0, HOST + 400 * 86_400 * SECOND])
+def test_a_date_stays_where_the_hosts_clock_does_not_say_that_it_is_of_another_era(host):
+    """The clock of the host was never set, or its date does not fit any era."""
+    clock = UtcClock(lambda: host)
+    run([0.0] * 20, clock)
+    assert clock.find_offset(2 * SECOND) == pytest.approx(OFFSET, abs=1000)
+
+
 @pytest.mark.parametrize("stamp", [float("nan"), float("inf"), -1.0, 315964800.0])
 def test_an_invalid_time_of_day_counts_as_zero(stamp):
     clock = UtcClock(lambda: HOST)

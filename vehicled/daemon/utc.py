@@ -10,6 +10,10 @@ from typing import Any
 _EARLIEST, _LATEST = 1e9, 4.1e9
 """Valid stamps, s since 1970: receivers that do not know the time give zero, or the beginning of their calendar."""
 _SECOND = 1_000_000_000
+_ERA = 1024 * 7 * 86_400
+"""s: GPS counts its weeks to 1024. Receivers that do not know in which such era they are give the time of another."""
+_RIGHT = 7 * 86_400
+"""s: nobody sets the clock of a host worse than this; where it was never set, it says nothing about the era."""
 _STAMP_STEP, _PULSE_STEP = 0.1, 1e-3
 """s: two stamps, or pulses, whose offsets from the monotonic clock differ by more are of different clocks."""
 _STAMP_LATENCY, _PULSE_LATENCY = 0.01, 5e-5
@@ -101,6 +105,7 @@ class UtcClock:
         if not _EARLIEST < stamp < _LATEST:
             self._counters["zero"] += 1
             return
+        stamp += self._find_eras(t_ns, stamp) * _ERA
         repeats, self._last = stamp == self._last, stamp
         if repeats:
             self._counters["stale"] += 1
@@ -111,6 +116,12 @@ class UtcClock:
             self._counters["stepping"] += 1
         elif before is not None:
             self._counters["used"] += 1
+
+    def _find_eras(self, t_ns: int, stamp: float) -> int:
+        """By how many eras of GPS a stamp is earlier than the host's time of day."""
+        late = (t_ns + self._read_host_offset()) * 1e-9 - stamp
+        eras = round(late / _ERA)
+        return eras if eras > 0 and abs(late - eras * _ERA) < _RIGHT else 0
 
     def take_pulse(self, t_ns: int) -> None:
         """Take a pulse: a second of UTC began at `t_ns` on the monotonic clock; stamps determine which one."""
