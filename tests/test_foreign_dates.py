@@ -110,6 +110,24 @@ def test_dates_in_a_log_with_channel_names_are_reported_with_the_right_setting(t
     assert "`time: {signal: t, unit: iso8601}`" in log.problems.details[0]
 
 
+@pytest.mark.parametrize(("unit", "factor"), [("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_t_in_another_unit_is_the_time(tmp_path: Path, suffix: str, unit: str, factor: int) -> None:
+    """Since 1970: in seconds it would be too large for a time."""
+    times = [NOON // 1_000_000_000 * factor + k * factor // 4 for k in range(3)]
+    table, mapping = tmp_path / f"table.{suffix}", tmp_path / "mapping.yaml"
+    mapping.write_text(f"time: {{signal: t, unit: {unit}}}\n")
+    if suffix == "csv":
+        table.write_text("t,vehicle.speed\n" + "".join(f"{t},1\n" for t in times))
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.table({"t": times, "vehicle.speed": [1.0] * 3}), table)
+    log = open_log(table, mapping=load_mapping(mapping))
+    assert [m.t - NOON for m in log.measurements()] == pytest.approx([0, 250_000_000, 500_000_000], abs=300)
+    assert not log.problems
+
+
 def test_unknown_units_missing_columns_and_other_formats_are_errors(tmp_path: Path) -> None:
     table, mapping = write(tmp_path, ["1,1"], "time: {signal: Time, unit: iso}")
     with pytest.raises(SettingsError, match=r"time\.unit.*iso8601"):

@@ -220,6 +220,19 @@ def test_nmea_text_gives_a_fix_per_epoch_over_midnight(tmp_path: Path) -> None:
     assert not log.problems
 
 
+@pytest.mark.parametrize("rate", [1, 5, 10])
+def test_a_day_with_a_leap_second_is_a_second_longer(tmp_path: Path, rate: int) -> None:
+    path = tmp_path / "drive.nmea"
+    seconds = ["235958", "235959", "235960", "000000", "000001", "000002"]
+    clocks = [f"{s}.{100 * k // rate:02d}" for s in seconds for k in range(rate)]
+    path.write_text("".join(epoch(clock, 7.0) for clock in clocks))
+    log = open_log(path)
+    samples = list(log.measurements())
+    expected = [i * 1_000_000_000 // rate for i in range(6 * rate)]
+    assert [m.t - samples[0].t for m in samples] == pytest.approx(expected, abs=1000)
+    assert not log.problems
+
+
 def test_fixes_continue_after_a_receiver_set_its_clock_back(tmp_path: Path) -> None:
     """Before its first fix, a receiver's time may be 18 s before midnight or that of a clock without power."""
     before, after = [f"235942.{i}0" for i in range(5)], [f"140000.{i}0" for i in range(10)]

@@ -33,6 +33,7 @@ class CsvSignals:
         self._encoding = _find_encoding(path)
         self._dates: str | None = None
         """Column of dates that gives the times of the rows."""
+        self._reads_clock = True
         with self._open() as file:
             header = read_header(path, file)
             row = file.readline(LONGEST_LINE)
@@ -69,10 +70,14 @@ class CsvSignals:
         """Use a column of ISO 8601 dates as the times of the rows."""
         self._dates = column
 
+    def leave_clock(self) -> None:
+        """Do not read `t` as the time of a row, s: it is that of a mapped column."""
+        self._reads_clock = False
+
     def records(self, wanted: Collection[str]) -> Iterator[SignalRecord]:
         """One per row; its time is that of the column of dates, of `t` in s if there is one, else 0."""
         columns = [(i, name) for i, name in enumerate(self._names) if name in wanted]
-        name = self._dates or ("t" if self.has_clock else None)
+        name = self._dates or ("t" if self.has_clock and self._reads_clock else None)
         clock = None if name is None else self._names.index(name)
         with self._open() as file:
             read_header(self.path, file)

@@ -66,10 +66,13 @@ class _Target:
 
 @runtime_checkable
 class DatedLog(Protocol):
-    """A format whose times may be dates in text."""
+    """A format of tables: times of rows are those of a column, which may be dates in text."""
 
     def take_dates(self, column: str) -> None:
         """The times of the records are to be those of a signal with dates as ISO 8601 writes them."""
+
+    def leave_clock(self) -> None:
+        """The times of the records are of no use: a signal that is mapped has them, which may be the same column."""
 
 
 class MappedLog:
@@ -120,6 +123,8 @@ class MappedLog:
             self._take_dates(signals, units)
             return
         self._time_factor = calc_factor(self._clock.unit, "s")
+        if clock is not None and isinstance(signals, DatedLog):
+            signals.leave_clock()  # in milliseconds, `t` would be too large for seconds
         if self._clock.signal is None and not signals.has_clock:
             raise UsageError(
                 f"{self.path}: no column 't'; expected `time: {{signal: NAME, unit: s}}` in the mapping "

@@ -158,6 +158,10 @@ class ParquetSignals:
             )
         self._clock = column
 
+    def leave_clock(self) -> None:
+        """Do not take `t` as the time of a row: it is that of a mapped column."""
+        self._clock = None
+
     def _open(self) -> Any:
         try:
             return self._parquet.ParquetFile(self.path)
