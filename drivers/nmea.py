@@ -29,7 +29,12 @@ _UTC = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
 _DATE = re.compile(r"(\d\d)(\d\d)(\d\d)")
 _RMC_DATE = 8
 """Place of the date among the fields of RMC: pynmea2's own reading of it fails for damaged dates."""
-_DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.\d+)?)")
+_DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.(\d+))?)")
+_MINUTE = 1852.0
+"""m: of latitude."""
+_COARSE = 1.0
+"""m, 1 σ: a rounding worse than the usual noise of fixes. It then counts also where a receiver does not say how
+accurate it is."""
 _DATA_SENTENCES = frozenset({"GGA", "RMC", "VTG", "GST", "HDT", "THS"})
 _TIMED_SENTENCES = frozenset({"GGA", "RMC", "GST", "ZDA"})
 _READ_SENTENCES = _DATA_SENTENCES | _TIMED_SENTENCES
@@ -64,6 +69,8 @@ class _Epoch:
         self.t: int | None = None
         self.seen: set[str] = set()
         self.values: dict[str, float] = {}
+        self.rounding = 0.0
+        """Error of its position by the last digit, m, 1 σ per axis."""
         self.emitted: set[str] = set()
         """Channels already emitted for this epoch, except the quality, which every measurement has."""
 
@@ -108,6 +115,8 @@ class NmeaDecoder(ReceiverDecoder):
         epoch.seen.add(kind)
         values = self._read(kind, sentence, utc_ns)
         # RMC repeats the position of GGA, often with fewer decimals.
+        if "gnss.lat" in values and (kind == "GGA" or "gnss.lat" not in epoch.values):
+            epoch.rounding = _calc_rounding(sentence.lat)
         epoch.values = epoch.values | values if kind == "GGA" else values | epoch.values
         if self._expected and self._expected <= epoch.seen:
             self._emit(epoch, arrival_ns, out)
@@ -161,6 +170,8 @@ class NmeaDecoder(ReceiverDecoder):
         values, epoch.values = epoch.values, {}
         if values.get("gnss.quality") == 0.0:
             values = {"gnss.quality": 0.0}  # no fix: whatever else was sent is not a measurement
+        if "gnss.lat" in values and ("gnss.h_acc" in values or epoch.rounding > _COARSE):
+            values["gnss.h_acc"] = math.hypot(values.get("gnss.h_acc", 0.0), epoch.rounding)
         # If an epoch is emitted in parts, RMC repeats the position of GGA, and VTG the velocity of RMC.
         values = {c: v for c, v in values.items() if c not in epoch.emitted}
         epoch.emitted |= values.keys() - {"gnss.quality"}
@@ -252,6 +263,13 @@ class NmeaDecoder(ReceiverDecoder):
             self.counters["out_of_range"] += 1
             return None
         return value * unit
+
+
+def _calc_rounding(latitude: str) -> float:
+    """Standard deviation of the error by the last digit of a latitude, m: uniform within half of it."""
+    parts = _DEGREES_MINUTES.fullmatch(latitude)
+    decimals = 0 if parts is None else len(parts[3] or "")
+    return _MINUTE * 10.0**-decimals / math.sqrt(12.0)
 
 
 def _find_utc(date: list[str], of_day_ns: int | None) -> float | None:

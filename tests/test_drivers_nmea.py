@@ -94,6 +94,18 @@ def test_minutes_are_never_sixty(degrees):
     assert m.values["gnss.lat"] == pytest.approx(degrees, abs=2e-10)
 
 
+@pytest.mark.parametrize(
+    ("decimals", "claimed", "expected"),
+    [(2, 1.0, 5.438), (3, 1.0, 1.134), (8, 1.0, 1.0), (2, None, 5.346), (3, None, None), (8, None, None)],
+)
+def test_a_position_is_no_more_accurate_than_its_last_digit(decimals, claimed, expected):
+    """The rounding is uniform within a digit, 18.5 m with two decimals of a minute. That of GGA counts."""
+    gga = f"GNGGA,120000.25,4700.{'1' * decimals},N,00800.{'1' * decimals},E,1,05,1.0,10.0,M,45.0,M,,"
+    gst = [] if claimed is None else [f"GNGST,120000.25,,,,,{claimed},{claimed},2.0"]
+    values = one(rmc(), gga, *gst)
+    assert values.get("gnss.h_acc") == (None if expected is None else pytest.approx(expected, abs=1e-3))
+
+
 # Time of day
 
 
@@ -238,9 +250,9 @@ def epoch(i, *, gst=True, period_ms=100):
     return [
         nmea_sentence(body)
         for body in (
-            f"GNRMC,{time},A,4700.0,N,00800.0,E,1.{i},2.0,010124,,,R",
+            f"GNRMC,{time},A,4700.00000,N,00800.00000,E,1.{i},2.0,010124,,,R",
             f"GNVTG,2.0,T,,M,1.{i},N,1.8,K,R",
-            f"GNGGA,{time},4700.0,N,00800.0,E,4,12,0.8,367.0,M,45.0,M,,",
+            f"GNGGA,{time},4700.00000,N,00800.00000,E,4,12,0.8,367.0,M,45.0,M,,",
             "GNGSA,A,3,01,02,,,,,,,,,,,1.0,1.0,1.0",
             "GNGSA,A,3,65,66,,,,,,,,,,,1.0,1.0,1.0",
             *([f"GNGST,{time},,0.02,0.02,,0.02,0.02,0.03"] if gst else []),
