@@ -41,6 +41,10 @@ _SHIFT_NS = 100_000_000
 _SHIFT_BUCKETS = 2
 """If all messages of this many stretches are later than the envelope by more than `_SHIFT_NS`, the device's
 clock was set back by less than the time between two messages."""
+_BENT_BUCKETS, _BENT_NS, _BENT_RATIO = 5, 2_000_000, 6
+"""If the points of so many stretches in a row are above the line by more than the second number, ns, and the third
+times the usual difference of neighbouring points, the rate has changed: NTP slews the host's monotonic clock by up
+to 500 ppm while it corrects the time of day. Older points are then of another line."""
 
 
 class DeviceClock:
@@ -121,7 +125,19 @@ class DeviceClock:
         late = y - self._skew * x - self._offset > _SHIFT_NS
         self._late_buckets = self._late_buckets + 1 if late else 0
         if not late:
+            self._leave_bend()
             self._fit()
+
+    def _leave_bend(self) -> None:
+        """Forget the points from before a change of rate."""
+        heights = [y - self._skew * x - self._offset for x, y in self._points]
+        recent = heights[-_BENT_BUCKETS:]
+        if len(heights) < 2 * _BENT_BUCKETS or min(recent) < _BENT_NS:
+            return
+        apart = sorted(abs(b - a) for a, b in pairwise(heights))
+        if min(recent) > _BENT_RATIO * apart[len(apart) // 2]:
+            while len(self._points) > _BENT_BUCKETS:
+                self._points.popleft()
 
     def _fit(self) -> None:
         points = sorted(self._points)

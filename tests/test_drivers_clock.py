@@ -55,6 +55,30 @@ def test_a_clock_at_a_wrong_rate_is_followed_after_a_few_seconds(skew):
     assert clock.restarts == 0
 
 
+@pytest.mark.parametrize("rate", [1, 5, 50])
+@pytest.mark.parametrize("ppm", [500.0, -500.0])
+def test_a_slewed_clock_of_the_host_is_followed(ppm, rate):
+    """For a minute, as NTP does it; before, the error grew to 15 ms, as for that long the line had a bend."""
+    clock, rng, errors, host = DeviceClock(tick_ns=1), random.Random(3), [], 1e12
+    for i in range(240 * rate):
+        host += 1e9 / rate * (1 + 1e-6 * ppm * (60 * rate < i <= 120 * rate))
+        result = clock.to_host(i * 10**9 // rate, round(host + rng.expovariate(1 / 500_000)))
+        errors.append(result - host)
+    assert -6e6 < min(errors) < max(errors[10 * rate :]) < 2e6
+    assert max(map(abs, errors[180 * rate :])) < 500_000
+    assert clock.restarts == 0
+
+
+@pytest.mark.parametrize("jitter_ns", [1e6, 5e6, 20e6])
+def test_late_messages_of_a_slow_device_are_no_change_of_rate(jitter_ns):
+    """At 1 Hz there is one message in a stretch; the errors stay far below the delays."""
+    clock, rng, errors = DeviceClock(tick_ns=1), random.Random(4), []
+    for i in range(3600):
+        true = 10**12 + i * 10**9
+        errors.append(clock.to_host(i * 10**9, true + round(rng.expovariate(1 / jitter_ns))) - true)
+    assert max(map(abs, errors[60:])) < 0.6 * jitter_ns
+
+
 def test_a_clock_set_back_a_little_is_not_taken_for_a_slow_one():
     clock = DeviceClock(tick_ns=1)
     simulate(clock, seconds=50, tick_ns=1, start=50 * 10**9)
