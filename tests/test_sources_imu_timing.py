@@ -199,7 +199,7 @@ def test_without_precise_fixes_or_with_a_sigma_of_zero_no_latency_is_found(sigma
 def test_a_latency_found_on_an_earlier_drive_is_used_from_the_start():
     timing = ImuTiming()
     timing.sigma = 0.02
-    timing.set(SlowState(0.018, 0.004, "s"))
+    timing.set(SlowState(0.018, 0.004, "s"), age=0.0)
     assert timing.latency == 0.018
     drive(timing, 0.02, noise=0.01)
     assert timing.latency == pytest.approx(0.02, abs=0.002)
@@ -209,8 +209,33 @@ def test_a_latency_found_on_an_earlier_drive_is_used_from_the_start():
         SlowState(math.nan, math.nan, "s"),
     ):
         timing.forget()
-        timing.set(useless)
+        timing.set(useless, age=0.0)
         assert timing.latency == 0.0
+
+
+@pytest.mark.parametrize("found", [None, SlowState(0.006, 0.004, "s")], ids=["nothing found", "found"])
+def test_drives_that_show_nothing_of_the_time_do_not_make_it_certain(found):
+    """The odds that the configured latency is right count once, not in each drive again."""
+    sigmas = []
+    for _ in range(6):
+        timing = ImuTiming()
+        timing.sigma = 0.02
+        if found is not None:
+            timing.set(found, age=0.0)
+        found = timing.state
+        sigmas.append(found.sigma)
+    assert sigmas == sorted(sigmas)
+
+
+def test_a_latency_that_was_found_long_ago_has_been_forgotten():
+    fresh, old = ImuTiming(), ImuTiming()
+    fresh.sigma = old.sigma = 0.02
+    unshown = fresh.state.sigma
+    fresh.set(SlowState(0.018, 0.002, "s"), age=3600.0)
+    old.set(SlowState(0.018, 0.002, "s"), age=90 * 86400.0)
+    assert fresh.latency == pytest.approx(0.018, rel=0.01)
+    assert abs(old.latency) < 0.006
+    assert fresh.state.sigma < 0.0025 < 0.95 * unshown < old.state.sigma
 
 
 def test_derivatives_match_differences_of_the_path():

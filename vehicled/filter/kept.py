@@ -30,11 +30,16 @@ def calc_kept(
     remains N(0, σ₀² − σ²) (see `SlowStates.widen`). If `is_widened`, σ₀ is as large as needed for x. A sensor
     that has been `switched_on` since has another bias, however short the stop was.
     """
-    kept = math.exp(-age / _FORGETTING_TIME)
     limit = math.inf if group.limit is None else group.limit
     value = min(max(found.value, -limit), limit)
     prior = max(before, found.sigma**2 + value**2) if is_widened else before
-    variance = kept * min(found.sigma**2, prior) + (1.0 - kept) * prior
+    value, variance = fade(value, min(found.sigma**2, prior), prior, age)
     if switched_on:
         variance = min(variance + group.turn_on**2 * before, prior)
-    return KeptState(math.sqrt(kept) * value, variance, math.sqrt(prior))
+    return KeptState(value, variance, math.sqrt(prior))
+
+
+def fade(value: float, variance: float, prior: float, age: float) -> tuple[float, float]:
+    """Value and variance `age` seconds later, as they return to zero and to the variance `prior`."""
+    kept = math.exp(-age / _FORGETTING_TIME)
+    return math.sqrt(kept) * value, kept * variance + (1.0 - kept) * prior

@@ -303,10 +303,10 @@ class Sources:
         """Parameters that sources have estimated outside the filter, by name."""
         return {name: found for s in self._sources.values() for name, found in s.parameters().items()}
 
-    def set_parameters(self, given: Mapping[str, SlowState]) -> None:
-        """Begin with parameters as `parameters` gave them; unknown names are ignored."""
+    def set_parameters(self, given: Mapping[str, SlowState], age: float) -> None:
+        """Begin with parameters as `parameters` gave them `age` seconds ago; unknown names are ignored."""
         for source in self._sources.values():
-            source.set_parameters(given)
+            source.set_parameters(given, age)
 
     def _find_readers(self, channels: tuple[str, ...]) -> Readers:
         sources = [(s, late) for own, s, late in self._by_channels if not own.isdisjoint(channels)]

@@ -146,8 +146,8 @@ class Source(ABC, Generic[T]):
         """Parameters of its sensor that it has estimated outside the filter, by name."""
         return {}
 
-    def set_parameters(self, given: Mapping[str, SlowState]) -> None:
-        """Begin with parameters as `parameters` gave them."""
+    def set_parameters(self, given: Mapping[str, SlowState], age: float) -> None:
+        """Begin with parameters as `parameters` gave them `age` seconds ago."""
 
     def measure_speed(self, m: Measurement) -> float | None:
         """Speed in a measurement, m/s, for the start of the filter; None if it has none."""

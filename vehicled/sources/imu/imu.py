@@ -222,10 +222,10 @@ class ImuSource(Source[Imu]):
         found = self._timing.state
         return {} if found is None else {_LATENCY: found}
 
-    def set_parameters(self, given: Mapping[str, SlowState]) -> None:
+    def set_parameters(self, given: Mapping[str, SlowState], age: float) -> None:
         """Start with that latency."""
         if _LATENCY in given:
-            self._timing.set(given[_LATENCY])
+            self._timing.set(given[_LATENCY], age)
 
     @property
     def has_gyroscopes(self) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from vehicled.filter.kept import fade
 from vehicled.messages import SlowState
 from vehicled.sources.gnss.fix_time import ODDS, Latency, mix
 
@@ -78,6 +79,8 @@ _SHOWN, _TOLD_APART = 0.5, 2.0
 """Limits of σ of the latency for windows to determine it: share of the configured σ, and multiple of σ with
 the antenna in its configured place. At constant speed a wrong time and a displaced antenna move the path
 alike, and small errors of roll look like a large error of each."""
+_INFORMED = 0.99
+"""Share of σ without any measurement above which a result of an earlier drive shows nothing."""
 _LARGEST = 0.1
 """s: a larger latency has another cause, such as a receiver whose latency has not been found yet."""
 _SETTLED = 0.002
@@ -144,15 +147,30 @@ class ImuTiming:
         self._fixes: list[tuple[float, float, float, float]] = []
         self._yaw = 0.0
 
-    def set(self, found: SlowState) -> None:
-        """Start with the latency that an earlier drive has found."""
-        if self.sigma > 0.0 and abs(found.value) < _LARGEST and found.sigma < self.sigma:
-            self.latency, self._given, self._found = found.value, found, True
+    def set(self, found: SlowState, age: float) -> None:
+        """Start with the latency that measurements have shown, `age` seconds ago.
+
+        A result that is no better than the prior odds alone shows nothing, and is not used: as a result, it would
+        count these odds again.
+        """
+        unshown = self.doubt
+        if not (abs(found.value) < _LARGEST and found.sigma < _INFORMED * unshown):
+            return
+        value, variance = fade(found.value, found.sigma**2, unshown**2, age)
+        self.latency, self._given, self._found = (
+            value,
+            SlowState(value, math.sqrt(variance), found.unit),
+            True,
+        )
 
     @property
     def state(self) -> SlowState | None:
-        """The latency with its σ; None if it is not estimated."""
-        return None if self.sigma == 0.0 else SlowState(self.latency, self.doubt, "s")
+        """The latency with its σ; None if it is not estimated.
+
+        Without a window, it is no more certain than what an earlier drive has found.
+        """
+        least = 0.0 if self._freedom else self._given.sigma
+        return None if self.sigma == 0.0 else SlowState(self.latency, max(self.doubt, least), "s")
 
     @property
     def doubt(self) -> float:

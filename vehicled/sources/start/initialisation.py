@@ -139,7 +139,7 @@ class Initialisation:
         world.aligned = aligned
         self._sources.reset()
         f.slow.set_parameters(found, age=0.0)
-        self._sources.set_parameters(found)
+        self._sources.set_parameters(found, age=0.0)
         f.set_lateral_motion(yaw_rate, LATERAL_SIGMA, ATTITUDE_SIGMA)
         f.turn(pose[YAW] - f.read_state()[YAW])
         f.shift(pose[PLACE] - f.read_state()[PLACE])
@@ -188,7 +188,7 @@ class Initialisation:
         f.initialise(t_ns, InitialPose(np.array([0.0, 0.0, f.car.design_height]), yaw, speed), initial)
         if self._is_trusted(t_ns, given):
             f.slow.set_parameters(given.parameters, given.age, switched_on=True)
-            self._sources.set_parameters(given.parameters)
+            self._sources.set_parameters(given.parameters, given.age)
         if alignment is not None:
             self._skid(t_ns, alignment)
         else:
