@@ -190,6 +190,19 @@ def test_a_reset_soon_after_the_start_discards_learned_parameters(caplog):
     assert caplog.text.count("they are left out") == 1
 
 
+def test_a_restart_in_place_does_not_keep_what_came_from_them(caplog):
+    """The drive's own results began with the parameters that are left out."""
+    estimator = Estimator(prototype())
+    estimator.command("set_parameters", {"parameters": {"imu_alignment.z": MOVED}, "age": 60.0})
+    for k, step in enumerate(steps(cruise().measurements()[:1500])):
+        estimator.step(step.t, step.measurements)
+        if k == 150:
+            assert estimator.parameters()["imu_alignment.z"].value == pytest.approx(MOVED["value"], abs=0.01)
+            estimator._restart_in_place(step.t, "test")
+            assert estimator.parameters()["imu_alignment.z"].value == 0.0
+    assert caplog.text.count("they are left out") == 1
+
+
 def test_a_disk_that_fails_is_reported_once_and_when_it_works_again(tmp_path, caplog):
     (tmp_path / "folder").write_text("in the way")
     file = LearnedFile(tmp_path / "folder" / "learned.json", CONFIGURATION)

@@ -135,7 +135,10 @@ class Initialisation:
         if motion is not None:
             conditions.set_direction(motion.ahead)
         skids = motion is not None and abs(motion.left) > _SKIDDING_SHARE * abs(motion.ahead)
+        refused = self._refused
         self.begin(t_ns, conditions, settings, given, motion if skids else None)
+        if self._refused is not refused:
+            found = {}  # what this drive has found began with what is now left out
         world.aligned = aligned
         self._sources.reset()
         f.slow.set_parameters(found, age=0.0)
