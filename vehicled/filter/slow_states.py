@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, KeysView, Mapping
 
@@ -10,9 +11,15 @@ import numpy as np
 from vehicled.filter.contradictions import Contradictions
 from vehicled.filter.covariance import Covariance
 from vehicled.filter.kept import calc_kept
+from vehicled.filter.kept_starts import KeptStarts
 from vehicled.filter.state_table import StateVector
 from vehicled.filter.states import STEERED, STEERING_OFFSET, Group
 from vehicled.messages import SlowState
+
+_log = logging.getLogger(__name__)
+
+_WIDENED_EVERY = 0.1
+"""s: time between calls of `SlowStates.widen`."""
 
 
 class SlowStates:
@@ -30,14 +37,16 @@ class SlowStates:
         states: StateVector,
         errors: Covariance,
         values: np.ndarray,
+        density: np.ndarray,
         calc_initial: Callable[[], np.ndarray],
     ) -> None:
         """`values`: a view of the estimates, (k,) for the states that follow those of the car.
 
-        The values of the suspensions are always zero. `calc_initial` gives the variances (n,) of all states
-        before any measurement.
+        The values of the suspensions are always zero. `density`: a view, (n,), of the noise densities of all states;
+        `calc_initial` gives their variances (n,) before any measurement.
         """
         self._states, self._errors, self._values, self._calc_initial = states, errors, values, calc_initial
+        self._density, self._starts = density, KeptStarts()
         self._begin = states.count_of_car
         self._waiting: dict[Group, np.ndarray] = {}
         """Variances of waiting groups."""
@@ -49,6 +58,7 @@ class SlowStates:
         """Start anew: all estimates are zero. Returns variances (n,) of all states, zero for waiting groups."""
         states, variances = self._states, self._calc_initial()
         self._values[:] = 0.0
+        self._starts.clear()
         self._prior = np.sqrt(variances[states.parameters]).tolist()
         """(k,) σ of the parameters before any measurement."""
         self._contradictions = Contradictions(states.largest)
@@ -114,6 +124,8 @@ class SlowStates:
                 self._values[i - self._begin] = kept.value
                 if i in states.parameters:
                     self._prior[states.parameters.index(i)] = kept.prior
+                if group.process is None:  # others return to their priors by themselves
+                    self._starts.note(i, kept.value, kept.variance)
                 if waiting is None:
                     errors.set_variance(i, kept.variance)
                 else:
@@ -130,6 +142,7 @@ class SlowStates:
             for k in states.find_parameters(group):
                 self._prior[k] = prior[states.parameters[k]]
             for i in states.places(group):
+                self._starts.drop(i)
                 if i in self._before_loss:
                     self._before_loss[i] = 0.0, prior[i] ** 2
                     if group is STEERING_OFFSET:
@@ -145,6 +158,8 @@ class SlowStates:
         """
         values = self.view(group)
         values += by
+        for i, change in zip(self._states.places(group), np.broadcast_to(by, len(values)), strict=True):
+            self._starts.move(i, float(change))
 
     # -- those that only some sensors show -----------------------------------------------------------------
 
@@ -206,10 +221,13 @@ class SlowStates:
     def widen(self, explained: Mapping[Group, float], factor: float, testable: bool) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
 
+        A value from an earlier drive that they contradict is forgotten first.
+
         `explained`: by group, size of the error up to which another cause explains it better at present, in
         its unit. `factor`: on the number of standard deviations that contradict a parameter; `testable`:
         whether parameters can be tested at present.
         """
+        self._forget_contradicted(explained, factor, testable)
         states, places = self._states, self._states.parameters
         is_open = [testable] * len(places)
         if not self.is_steered:
@@ -226,6 +244,36 @@ class SlowStates:
         given = estimate, variance, self._prior, limits, least, is_open
         for k, sigma in self._contradictions.find(*given).items():
             self._set_prior(k, sigma)
+
+    def _forget_contradicted(self, explained: Mapping[Group, float], factor: float, testable: bool) -> None:
+        """Forget starts that measurements contradict, as if these states had started with their priors."""
+        if not self._starts:
+            return
+        states, errors = self._states, self._errors
+        silent = {*self._waiting} if self.is_steered else {*self._waiting, *STEERED}
+        closed = {i for group in silent for i in states.places(group)}
+        least = {i: error for group, error in explained.items() for i in states.places(group)}
+        estimates = errors.x.copy()
+        estimates[self._begin :] += self._values
+
+        def is_open(i: int, change: float) -> bool:
+            return testable and i not in closed and abs(change) >= least.get(i, 0.0)
+
+        lists = estimates.tolist(), errors.variances.tolist(), self._density.tolist()
+        if not (found := self._starts.find(*lists, _WIDENED_EVERY, is_open, factor)):
+            return
+        priors = np.sqrt(self._calc_initial())
+        priors[states.parameters] = self._prior
+        for i, (value, variance) in found.items():
+            # The start is the prior and an observation; that observation goes.
+            less = 1.0 / variance - 1.0 / priors.item(i) ** 2
+            # Another that has just been forgotten may have made this one less certain.
+            if less > 0.0 and errors.get_covariance(i, i) < variance:
+                estimate = self._values.item(i - self._begin) + errors.x.item(i)
+                errors.remove_information(i, less, value / (variance * less) - estimate)
+            _log.warning(
+                "%s: measurements contradict the value from before; it is found anew", states.names[i]
+            )
 
     def _set_prior(self, k: int, sigma: float) -> None:
         """Set the prior of parameter k to σ, as if it had been that from the start.

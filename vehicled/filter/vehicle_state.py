@@ -87,7 +87,7 @@ class VehicleState:
         self._slow = self.states.count_of_car
         self._pairs = self.states[RATES[0]].start
         self._extra = view("extra")
-        self.slow = SlowStates(self.states, self.errors, self._extra, self._calc_initial)
+        self.slow = SlowStates(self.states, self.errors, self._extra, view("density"), self._calc_initial)
         self._density, self._per_speed = view("density"), view("lateral_per_speed")
         self._processes = {g.name: view(f"{PROCESS}{g.name}") for g in self.states.fading}
         self._pose, self._since = view("pose"), view("since")
