@@ -24,20 +24,24 @@ _LARGEST = 16 << 20
 """Largest size of a container's contents, and of an object, bytes: writers use 128 kB."""
 
 
-def check_blf(path: Path) -> None:
-    """Raises ValueError for a container or object that is too large, or an object that is too small, to be valid.
+def check_blf(path: Path) -> int | None:
+    """First byte of a container within which the file ends, which readers do not notice; else None.
+
+    Raises ValueError for a container or object that is too large, or an object that is too small, to be valid.
 
     OSError if the file cannot be read. Other damage is left to the reader.
     """
-    tail = b""
+    tail, cut = b"", None
     # Like the reader, end at a container that cannot be decompressed, after all frames before it.
     with open(path, "rb") as file, contextlib.suppress(zlib.error):
-        for begin, data in _containers(file):
+        for begin, data, is_whole in _containers(file):
+            cut = None if is_whole else begin
             tail = _check_objects(tail + data, begin)
+    return cut
 
 
-def _containers(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """First byte in the file, and contents, of each container."""
+def _containers(file: BinaryIO) -> Iterator[tuple[int, bytes, bool]]:
+    """First byte in the file, contents, and whether the file has all of it, of each container."""
     head = file.read(_FILE_HEAD.size)
     if len(head) < _FILE_HEAD.size:
         return
@@ -53,7 +57,7 @@ def _containers(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         if kind == _CONTAINER:
             body = file.read(size - _OBJECT_HEAD.size)
             if len(body) >= _CONTAINER_HEAD.size:
-                yield begin, _contents(body, begin)
+                yield begin, _contents(body, begin), len(body) == size - _OBJECT_HEAD.size
         begin += size + size % 4
 
 

@@ -80,7 +80,8 @@ class CanLog:
         frames = 0
         try:
             if self.path.suffix.lower() == ".blf":
-                check_blf(self.path)
+                if (cut := check_blf(self.path)) is not None:
+                    self.problems.add("truncated", f"byte {cut}", "the file ends within a container")
                 reader = can.BLFReader(self.path)
             else:
                 file = open(self.path, encoding="utf-8", errors="replace")  # noqa: SIM115
