@@ -163,15 +163,25 @@ def test_a_failing_estimator_is_reset_and_continues(caplog):
 
 
 def test_an_estimator_that_keeps_failing_is_reset_after_growing_delays():
-    """The third failure within a minute delays the reset by 2 s, the next one by 4 s; the status shows the delay."""
-    rig = Rig(dict.fromkeys(range(2, 9), fail)).run(8)
-    resets = [r[1] for r in rig.collector.recorded if r[:1] == ("command",)]
+    """The third failure within a minute delays the reset by 2 s, the next one by 4 s; the status shows the delay.
+    Meanwhile, commands are executed."""
+    asked = []
+
+    def ask_and_fail(rig):
+        asked.append(rig.loop.submit("set_position", {"x": 1.0, "y": 2.0}))
+        fail(rig)
+
+    rig = Rig(dict.fromkeys(range(2, 9), fail) | {4: ask_and_fail}).run(8)
+    commands = [(r[2], r[1]) for r in rig.collector.recorded if r[0] == "command"]
+    resets = [t for name, t in commands if name == "reset"]
     waits = [(b - a) * 1e-9 for a, b in pairwise(resets)]
     assert waits == pytest.approx([0.004, 2.0, 4.0, 8.0], abs=0.01)
     failed = [s for s in rig.collector.statuses if s.state == "failed"]
     assert "diverged" in failed[0].reason
     assert {int(w) for s in failed for w in re.findall(r"restart in (\d+) s", s.reason)} == {2, 4, 8}
     assert all(s.since <= s.t for s in failed)
+    assert asked[0].result(0) == {"executed": "set_position"}
+    assert ("set_position", rig.times[4] + PERIOD) in commands
 
 
 def test_the_status_is_published_at_the_step_of_a_change():

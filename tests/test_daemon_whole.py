@@ -138,17 +138,29 @@ def run_and_signal(daemon, estimator, actions):
     done = []
 
     def act():
-        wait_until(lambda: len(estimator.steps) > 3)
-        for action in actions:
-            action()
-            done.append(action)
-        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            wait_until(lambda: len(estimator.steps) > 3)
+            for action in actions:
+                action()
+                done.append(action)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     thread = threading.Thread(target=act)
     thread.start()
     daemon.run()
     thread.join()
     assert len(done) == len(actions)
+
+
+def receive_until(manager, what):
+    """Notifications up to the first one that contains `what`."""
+    received = []
+    for _ in range(500):
+        received.append(manager.recv(1000).decode())
+        if what in received[-1]:
+            return received
+    raise AssertionError(f"no {what} in {received}")
 
 
 def test_the_daemon_runs_until_a_signal_and_notifies_the_service_manager(
@@ -162,8 +174,7 @@ def test_the_daemon_runs_until_a_signal_and_notifies_the_service_manager(
         received = []
 
         def receive(what):
-            while not received or what not in received[-1]:
-                received.append(manager.recv(1000).decode())
+            received.extend(receive_until(manager, what))
 
         # The first status lines may be older than the connection.
         acts = [lambda what=what: receive(what) for what in ("READY", "WATCHDOG", "imu connected")]
@@ -173,23 +184,46 @@ def test_the_daemon_runs_until_a_signal_and_notifies_the_service_manager(
     assert all(line.startswith("STATUS") for line in received if "imu connected" in line)
 
 
-def test_watchdog_notifications_stop_if_the_loop_hangs(make, estimator, monkeypatch, tmp_path):
-    daemon = make()
-    hang = threading.Event()
+def test_watchdog_notifications_stop_while_the_loop_hangs_and_then_continue(
+    make, estimator, monkeypatch, tmp_path
+):
+    """The loop's progress is checked every 25 ms."""
+    hanging, hang_ends = threading.Event(), threading.Event()
+
+    def hang(t):
+        hanging.set()
+        hang_ends.wait(20)
+
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "50000")
-        manager.settimeout(0.3)
+        manager.settimeout(10)
 
-        def watch():
-            estimator.on_step = lambda t: hang.wait(5)
+        def receive():
+            receive_until(manager, "WATCHDOG")
+
+        def receive_what_is_left():
+            """Nothing comes for 0.3 s, after at most what waits in the socket."""
+            manager.settimeout(0.3)
+            left = 0
             with contextlib.suppress(TimeoutError):
-                while manager.recv(1000):
-                    pass
-            hang.set()
+                while left < 15:
+                    manager.recv(1000)
+                    left += 1
+            assert left < 15
+            manager.settimeout(10)
 
-        run_and_signal(daemon, estimator, [watch])
+        def stop_the_loop():
+            estimator.on_step = hang
+            assert hanging.wait(20)
+
+        def continue_the_loop():
+            estimator.on_step = lambda t: None
+            hang_ends.set()
+
+        acts = [receive, stop_the_loop, receive_what_is_left, continue_the_loop, receive]
+        run_and_signal(make(), estimator, acts)
 
 
 def test_a_daemon_without_devices_logs_a_warning(make, estimator, caplog):

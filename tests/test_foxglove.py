@@ -1,6 +1,7 @@
 """Messages for Foxglove: they follow its published schemas and show the estimate, live and in recordings."""
 
 import json
+import socket
 import sys
 import threading
 from importlib import import_module
@@ -236,6 +237,25 @@ def test_a_viewer_receives_the_scene_of_a_running_daemon(scene: Scene) -> None:
 def test_an_address_beyond_the_loopback_is_refused_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["foxglove", "--config", "prototype", "--host", "0.0.0.0"]) == 2
     assert "loopback" in capsys.readouterr().err
+
+
+def test_an_address_beyond_the_loopback_is_served_on_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("foxglove")
+    from vehicled.live.foxglove_server import FoxgloveServer
+
+    served = []
+
+    def connect(server: FoxgloveServer) -> None:
+        # Another address of this machine, which a server at 127.0.0.1 does not have.
+        socket.create_connection(("127.0.0.2", server.port), timeout=10).close()
+        served.append(server.port)
+
+    monkeypatch.setattr(FoxgloveServer, "run", connect)
+    public = ["--host", "0.0.0.0", "--port", "0", "--insecure-public-bind"]
+    assert main(["foxglove", "--config", "prototype", *public]) == 0
+    assert f"is served at ws://0.0.0.0:{served[0]};" in capsys.readouterr().out
 
 
 def test_without_the_live_extra_the_error_says_what_to_install(

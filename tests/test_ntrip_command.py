@@ -120,21 +120,22 @@ def test_an_incomplete_table_is_shown_with_a_warning(capsys):
     assert "ends early" in err
 
 
-def test_the_command_gives_up_on_a_caster_that_stalls_or_never_ends(monkeypatch, capsys):
+def test_the_command_gives_up_on_a_caster_that_stalls_or_sends_too_much(monkeypatch, capsys):
     monkeypatch.setattr(source_table, "_WITHIN_S", 0.3)
     with TestCaster(lasting(V1)) as caster:
         assert main(["ntrip", caster.address]) == 1
     assert "no source table within" in capsys.readouterr().err
     monkeypatch.setattr(source_table, "_WITHIN_S", 20.0)
-    monkeypatch.setattr(source_table, "_LARGEST", 100_000)
+    monkeypatch.setattr(source_table, "_LARGEST", 1 << 20)
 
     def flood(visit):
         visit.send(V1)
-        while True:
+        for _ in range(1000):
             visit.send(b"x" * 10_000)
 
     with TestCaster(flood) as caster:
         assert main(["ntrip", caster.address]) == 1
+    assert capsys.readouterr().err.endswith("no source table within 20 s and 1 MiB\n")
 
 
 @pytest.mark.parametrize(

@@ -211,20 +211,21 @@ def test_a_recording_is_scrubbed_and_played(page, recorded_url):
     page.wait_for("document.getElementById('time').textContent === '0:04.0'")
 
 
-def test_a_press_on_a_chart_chooses_a_moment_after_a_change_of_theme(page, recorded_url):
+def test_a_press_on_a_chart_chooses_a_moment_after_changes_of_theme(page, recorded_url):
     page.open(recorded_url)
     page.wait_for("document.getElementById('scrub').max > 9.9")
-    page.choose_theme("dark")
-    page.wait_for("getComputedStyle(document.querySelector('#speed-chart')).color === 'rgb(232, 235, 240)'")
-    assert page.run("document.querySelectorAll('#speed-chart .u-over').length") == 1
-    box = page.run(
-        "(({left, top, width, height}) => [left, top, width, height])"
-        "(document.querySelector('#speed-chart .u-over').getBoundingClientRect())"
-    )
-    x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
-    for kind in ("mousePressed", "mouseReleased"):
-        page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-    page.wait_for("Math.abs(document.getElementById('scrub').value - 5) < 0.1")
+    for theme, text, t in (("dark", "rgb(232, 235, 240)", 5.0), ("light", "rgb(20, 23, 28)", 2.5)):
+        page.choose_theme(theme)
+        page.wait_for(f"getComputedStyle(document.querySelector('#speed-chart')).color === '{text}'")
+        assert page.run("document.querySelectorAll('#speed-chart .u-over').length") == 1
+        box = page.run(
+            "(({left, top, width, height}) => [left, top, width, height])"
+            "(document.querySelector('#speed-chart .u-over').getBoundingClientRect())"
+        )
+        x, y = box[0] + box[2] * t / 10.0, box[1] + box[3] / 2
+        for kind in ("mousePressed", "mouseReleased"):
+            page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        page.wait_for(f"Math.abs(document.getElementById('scrub').value - {t}) < 0.1")
 
 
 def test_the_newest_drive_replaces_the_last_one(page, socket_folder):
