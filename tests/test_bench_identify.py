@@ -123,12 +123,12 @@ def test_essential_parameters_are_identified_better_than_all_at_once(found):
 
 
 def test_three_parameters_do_not_predict_the_forces(found):
-    """With three parameters, errors exceed 100 % for each set. The publication has errors above 300 % for fewer than
-    ten parameters."""
+    """With three parameters, errors are 197 to 314 %. As published, for another suspension, they exceed 300 % below
+    ten; here, eight already predict the forces for two of the four sets."""
     cases = [row for row in found["studies"] if row["force_noise"] and row["prior_error"] == 0.2]
     assert {row["set"][:2] for row in cases} == {"T1", "T2", "T3", "T4"}
     for row in cases:
-        assert errors(row)[3] > 1.0
+        assert errors(row)[3] > 1.5
         assert errors(row)[3] > 4.0 * errors(row)[25]
 
 

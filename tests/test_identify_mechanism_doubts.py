@@ -86,7 +86,7 @@ def test_one_coordinate_in_another_unit_is_named(tmp_path, capsys):
 def test_times_in_another_unit_are_found_though_forces_do_not_show_it(arm, arm_file, swing, tmp_path, capsys):
     """The forces of a slow motion depend on its positions only."""
     log = tmp_path / "log.csv"
-    slow = replace(record(arm, 0, reach=0.1, stiffness=100.0))
+    slow = record(arm, 0, reach=0.1, stiffness=100.0)
     write_log(log, arm, replace(slow, t=1e3 * slow.t))
     assert identify(log, "--mechanism", arm_file) == 2
     assert "t seems to be in another unit than s: samples are 4 s apart" in capsys.readouterr().err
@@ -124,14 +124,22 @@ def test_forces_that_are_not_explained_are_refused(tmp_path, capsys):
 
 
 def test_noise_of_forces_does_not_count_as_unexplained_force():
-    """The noise is as large as the forces."""
+    """The noise is as large as the forces, and masses are off by 20 %: the one that is estimated gets closer."""
     mechanism = shipped("five_bar")
-    found = estimate(
-        make_unknowns(mechanism),
-        [calc_equations(make_unknowns(mechanism), record(mechanism, 0, force_noise=1.0))],
-    )
+    unknowns = make_unknowns(mechanism)
+    truth = unknowns.prior * [0.8, 1.2, 0.8, 1.2]
+    mechanism.set_parameters(dict(zip(unknowns.names, truth, strict=True)))
+    run = record(mechanism, 0, force_noise=1.0)
+    mechanism.set_parameters(dict(zip(unknowns.names, unknowns.prior, strict=True)))
+    found = estimate(unknowns, [calc_equations(unknowns, run)])
     assert found.after > 1.3
     assert found.unexplained.max() < 0.1
+    *_, estimated = found.quantities
+    assert [row.changes for row in found.quantities] == [False, False, False, True]
+    assert estimated.sigma < 0.7 * PRIOR_DEVIATION * unknowns.prior[-1]
+    assert abs(estimated.value - truth[-1]) < min(
+        2.0 * estimated.sigma, 0.5 * abs(unknowns.prior[-1] - truth[-1])
+    )
 
 
 # -- parameters that are not determined ---------------------------------------------------------------------------

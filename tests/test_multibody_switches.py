@@ -98,7 +98,6 @@ def test_released_coordinate_is_free_again():
     switches.lock(m, "theta2")
     switches.release(m, "theta2")
     assert list(m.independent) == list(free.independent)
-    stepper = make_stepper("ali3p")
     for x in (m, free):
         problems.solve_dynamics(x)
         stepper = make_stepper("ali3p")

@@ -126,15 +126,16 @@ def test_wrong_masses_are_reported(tmp_path):
         assert np.mean(followed.rate_errors(name)[50:] ** 2) < 10.0
 
 
-def test_an_encoder_turned_on_its_shaft_is_reported(tmp_path, five_bar):
-    """By 10°: its readings do not fit the motion that follows from gravity."""
+@pytest.mark.parametrize("seed", [1, 2])
+def test_an_encoder_turned_on_its_shaft_is_reported(tmp_path, five_bar, seed):
+    """By 10°: its readings do not fit the motion that follows from gravity; the encoder or the mechanism is named."""
 
     def turned(k, channel, reading):
         return reading + np.radians(10.0) if channel == "joint.2.angle" else reading
 
-    followed = follow(make_tracker(tmp_path, FIVE_BAR, "five_bar"), five_bar, CRANKS, 2, turned)
-    assert followed.conditions[-1].state == "degraded"
-    assert {f.source for f in followed.conditions[-1].faults} <= {"mechanism", "can.joint.2.angle"}
+    followed = follow(make_tracker(tmp_path, FIVE_BAR, "five_bar"), five_bar, CRANKS, seed, turned)
+    named = {f.source for c in followed.conditions for f in c.faults}
+    assert named in ({"mechanism"}, {"can.joint.2.angle"})
 
 
 def test_an_encoder_of_wrong_sign_is_reported_within_4_s(tmp_path):

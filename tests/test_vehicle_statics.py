@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from vehicle_rig import Basics, G, Rig, motions, vehicle
 
-from vehicled.vehicle.parameters import Vehicle
+from vehicled.vehicle.kinematics import Corner, calc_rates
+from vehicled.vehicle.parameters import Axle, Vehicle
 
 CARS = ("prototype", "ferrari_250lm", "reference_vehicle")
 SLOPE = np.arctan(0.05)
@@ -28,18 +29,43 @@ def test_wheel_loads_on_level_ground_are_those_of_statics(name):
     assert rig.car.corner_output("tyre.fz") == pytest.approx([front, front, rear, rear], rel=2e-4)
 
 
+def calc_strut(axle: Axle, load: float) -> tuple[float, float]:
+    """Force of a strut that carries the load of its wheel less the weight of unsprung parts, by the travel that each
+    of them has with the wheel; and the strut's motion ratio."""
+    corner = Corner.of(axle.hard_points)
+    rates = calc_rates(corner)
+    unsprung = axle.wheel.mass + axle.knuckle.mass
+    for side in ("lower", "upper"):
+        body = axle.bodies()[f"{side}_wishbone"]
+        hinge, axis, joint = (getattr(corner, f"{side}_{name}") for name in ("hinge", "axis", "ball_joint"))
+        rise, of_joint = (
+            np.cross(axis, place - hinge)[2] for place in (np.array(body.center_of_mass), joint)
+        )
+        unsprung += body.mass * rise / of_joint * getattr(rates, f"{side}_ball_joint")[2]
+    return (load - unsprung * G) / rates.strut, rates.strut
+
+
 @pytest.mark.parametrize("name", CARS)
-def test_springs_carry_the_car_at_design_height(name):
+def test_struts_carry_the_wheel_loads_less_the_unsprung_weight(name):
     v = vehicle(name)
     rig = Rig(v)
     rig.drive(1.0)
     car = rig.car
-    if v.front.spring.preload is None:
-        assert car.output("z") == pytest.approx(v.center_of_mass()[2], abs=2e-3)
-    assert np.abs(car.corner_output("suspension.deflection")).max() < 1e-6
+    assert np.abs(car.corner_output("suspension.deflection")).max() < 1e-6, "relative to the position at rest"
     assert abs(car.output("pitch")) < 1e-3
-    # Struts carry the sprung mass.
-    assert (car.corner_output("suspension.force") > 2000).all()
+    drops = []
+    for n, axle in ((0, v.front), (2, v.rear)):
+        load, force = (float(car.corner_output(output)[n]) for output in ("tyre.fz", "suspension.force"))
+        expected, ratio = calc_strut(axle, load)
+        assert force == pytest.approx(expected, rel=5e-3)
+        # Tyres are compressed, and springs of a given preload until they carry the load.
+        spring = axle.spring
+        travel = 0.0 if spring.preload is None else (expected - spring.preload) / spring.stiffness / ratio
+        hub = axle.tyre.radius - load / axle.tyre.vertical_stiffness
+        drops.append(axle.hard_points.wheel_center[2] - hub + travel)
+    a, b = arms(v)
+    fall = (drops[0] * b + drops[1] * a) / (a + b)
+    assert car.output("z") == pytest.approx(v.center_of_mass()[2] - fall, abs=2e-4)
 
 
 def test_wheel_loads_on_a_slope_are_those_of_statics():

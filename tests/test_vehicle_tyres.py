@@ -153,7 +153,7 @@ def test_relaxation_length_is_slip_stiffness_over_carcass_stiffness():
         assert distance == pytest.approx(c.df0[0] / c.stiffness, rel=0.05)
 
 
-def test_standing_tyre_is_a_spring_while_it_is_far_from_sliding():
+def test_standing_tyre_is_a_spring_until_it_slides():
     bench, tyre = tmeasy()
     c = tyre.longitudinal
     bench.states[:] = 0.0
@@ -163,7 +163,10 @@ def test_standing_tyre_is_a_spring_while_it_is_far_from_sliding():
     # ẋ = −v/(1 + d v_N s/f).
     early = distance < 1e-4
     assert forces[early] - c.damping * 5e-3 == pytest.approx(c.stiffness * distance[early], rel=0.06, abs=2.0)
+    # Pulled by half a metre, it slides.
+    forces = np.array([bench(3000.0, v_t=-0.5, h=h)[0] for _ in range(1000)])
     assert forces.max() < c.fm[0]
+    assert forces[-1] == pytest.approx(c.fs[0], rel=1e-6)
     # Stopped well before it slides, the tyre keeps its force.
     bench.states[:] = 0.0
     for _ in range(40):
