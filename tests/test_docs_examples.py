@@ -78,13 +78,15 @@ def test_the_new_sensor_finds_its_misalignment_and_keeps_sideslip(registered):
     assert rms(run.error(drive, "vy")) < 0.01
 
 
-def test_a_run_without_the_new_sensor_has_no_errors_and_no_observations_of_it(registered):
+def test_without_the_new_sensor_its_misalignment_is_known_to_be_zero(registered):
     measurements = [m for m in mixed(12.0).measurements(seed=1) if m.arrival < 5 * SECOND]
     given = prototype()
     fields = {f.name: getattr(given.sensors, f.name) for f in dataclasses.fields(given.sensors)}
     absent = Run(dataclasses.replace(given, sensors=MoreSensors(**fields)), steps(measurements))
     assert absent.summary.errors == 0
     assert absent.of("velocity.y") == []
+    found = absent.estimator.parameters()["optical_misalignment"]
+    assert (found.value, found.sigma) == (0.0, 0.0)
 
 
 def line(text: bytes) -> bytes:

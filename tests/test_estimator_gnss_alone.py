@@ -11,15 +11,17 @@ OTHERS = "imu", "wheel", "vehicle", "steer", "torque", "brake"
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_receiver_alone_gives_position_heading_and_speed(seed):
+def test_a_receiver_alone_gives_position_heading_speed_and_sideslip(seed):
     # Only the track of the car shows its steering angle. Before, the assumed rate of steering at 15 m/s was that of
     # a car park, and the simulated car spun.
     drive = mixed()
     run = Run(prototype(), steps(without(drive.measurements(seed=seed), *OTHERS)))
     assert run.estimator.status()["restarts"] == 0
     known = (run.t > 5 * SECOND) & (run.t < 25 * SECOND)
-    for column, bound in (("yaw", np.radians(2.0)), ("vx", 0.2), ("x", 1.0), ("y", 1.0)):
+    bounds = {"yaw": np.radians(2.0), "vx": 0.2, "x": 1.0, "y": 1.0, "sideslip": np.radians(0.4)}
+    for column, bound in bounds.items():
         assert rms(run.error(drive, column)[known]) < bound, column
+    assert rms(drive.truth(run.t, "sideslip")[known]) > 2.0 * bounds["sideslip"]
 
 
 def test_a_receiver_alone_finds_the_direction_of_travel():

@@ -103,8 +103,14 @@ def test_settings_without_wheel_angles_can_be_reloaded_before_the_start(configur
         t = k * 4_000_000
         if k == 50:
             arguments = dataclasses.replace(configuration, sensors=without).noise_arguments()
+            assert any(sensor.startswith("wheel.") for sensor in estimator.status()["sensors"])
             estimator.command("reload_noise", arguments)
         estimator.step(t, [Measurement("can", t, t, {"vehicle.speed": 0.0, **wheels})])
+    for t, given in drive_straight(0.4, 10.0):
+        estimator.step(t, [*given, Measurement("can", t, t, wheels)])
+        assert not any(i.sensor.startswith("wheel.") for i in estimator.innovations())
+    assert estimator.condition.state == "running"
+    assert not any(sensor.startswith("wheel.") for sensor in estimator.status()["sensors"])
 
 
 def test_tyre_errors_have_their_initial_sigma_when_steering_and_accelerometers_join(

@@ -169,10 +169,10 @@ def test_lateral_acceleration_at_standstill_is_shared_by_several_states(rolled: 
     parameters = run.estimator.filter.slow.parameters()
     found = parameters["imu_alignment.x"]
     before = prototype().sensors.imu.rotation_sigma
-    # Without turns the alignment is hardly observable: its estimate is small or has the right sign.
+    # Without turns the alignment is hardly observable: its estimate is uncertain, but has the right sign.
     assert 0.6 * before < found.sigma < before
     sign = 1.0 if "+" in rolled else -1.0
-    assert -0.2 * before < sign * found.value < 2.0 * before
+    assert 0.2 * before < sign * found.value < 1.5 * before
     # The scale describes the roll in turns, which is not observable at standstill.
     assert abs(parameters["accelerometer_scale"].value) < 0.2 * prototype().sensors.imu.accelerometers.scale
 

@@ -19,8 +19,8 @@ def normal(x: np.ndarray, mean: float, sigma: float) -> np.ndarray:
     return np.exp(-0.5 * ((x - mean) / sigma) ** 2) / sigma
 
 
-def find(shown: float, error: float, doubt: float) -> Latency:
-    """The latency that a filter finds by the Gaussian prior and measurements with that error, without the doubt."""
+def find(shown: float, error: float) -> Latency:
+    """The latency that a filter finds by the Gaussian prior and measurements with that error."""
     variance = 1.0 / (1.0 / error**2 + 1.0 / SIGMA**2)
     return Latency(shown * variance / error**2, variance)
 
@@ -40,7 +40,7 @@ def test_mean_and_variance_are_those_of_the_mixture(shown, error, doubt, earlies
     prior = (1.0 - SHARE) * normal(tau, 0.0, SIGMA)
     share_right = SHARE + (1.0 - SHARE) * (prior * ~possible).sum() / prior.sum()
     right, wrong = share_right * normal(tau, 0.0, RIGHT) * likely, prior * likely
-    found = find(shown, error, doubt)
+    found = find(shown, error)
     of_found = normal(tau, found.mean, math.sqrt(found.variance))
     cut = of_found * possible
     wrong *= cut.sum() / of_found.sum()
@@ -68,7 +68,7 @@ def test_the_mixture_is_consistent_if_four_of_five_latencies_are_right():
     right = rng.random(count) < SHARE
     latencies = rng.normal(0.0, np.where(right, RIGHT, SIGMA))
     shown = latencies + rng.normal(0.0, math.hypot(error, FALSIFIED), count)
-    found = [find(x, error, 0.0) for x in shown]
+    found = [find(x, error) for x in shown]
     weighed = [weigh(one, SIGMA, 0.0) for one in found]
     squares = (np.array([w.mean for w in weighed]) - latencies) ** 2
 

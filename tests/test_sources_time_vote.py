@@ -70,14 +70,15 @@ def test_fixes_from_the_future_show_a_late_imu_unless_a_known_time_contradicts(w
     early = -0.02 - configured
     assert find(whole, (early, 0.0, 0.0), configured=alone) == pytest.approx(LATE)
     assert find(whole, (early, 0.0, 0.0), sigma=0.004, configured=alone) == 0.0
-    assert find(whole, (-0.004 - configured, 0.0, 0.0), configured=alone) == 0.0
+    assert find(whole, (-0.0055 - configured, 0.0, 0.0), configured=alone) == pytest.approx(0.0055)
+    assert find(whole, (-0.0045 - configured, 0.0, 0.0), configured=alone) == 0.0
     assert find(whole, (-configured, 0.0, 0.0), configured=alone) == 0.0
     assert find(whole, (0.02, 0.0, 0.0), configured=alone) == 0.0
     assert find(whole, (early, 0.0, 0.0), configured=alone, has_reference=True) == 0.0
     assert find(whole, (early, 0.0, 0.0), configured=alone, denied=True) == 0.0
 
 
-@pytest.mark.parametrize(("lag", "late"), [(0.02, LATE), (0.12, 0.0)])
+@pytest.mark.parametrize(("lag", "late"), [(0.02, LATE), (0.048, LATE), (0.052, 0.0), (0.12, 0.0)])
 def test_fixes_that_are_early_relative_to_smoothed_wheels_do_not_make_the_imu_late(whole, lag, late):
     configured = {GNSS.latency: 0.0, WHEEL_LATENCY: 0.0}
     for group, latency, sigma in (GNSS.latency, -0.02, 0.001), (WHEEL_LATENCY, lag, 0.005):
