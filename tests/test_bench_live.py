@@ -134,9 +134,11 @@ def test_busy_processes_have_normal_priority_and_end_with_the_measurement():
 @pytest.mark.parametrize(
     "arguments", [["--duration", "1"], ["--duration", "5kg"], ["--duration", "soon"], ["--seed", "-1"]]
 )
-def test_bad_arguments_are_named(arguments, capsys):
+def test_bad_arguments_are_named_in_one_line(arguments, capsys):
     assert main(["bench", "live", *arguments]) == 2
-    assert capsys.readouterr().err.startswith(f"vehicled: {arguments[0]} {arguments[1]}: ")
+    err = capsys.readouterr().err
+    assert err.startswith(f"vehicled: {arguments[0]} {arguments[1]}: ")
+    assert err.count("\n") == 1
 
 
 MS = 1_000_000

@@ -379,7 +379,7 @@ def test_an_invalid_mechanism_is_reported_in_one_line(capsys, tmp_path, old, new
 
 def test_an_unknown_configuration_is_reported_with_known_names(capsys):
     status, out, err = check(capsys, "prototpye")
-    assert (status, out) == (2, "")
+    assert (status, out, err.count("\n")) == (2, "", 1)
     assert "prototpye" in err
     assert "prototype" in err
 
@@ -393,13 +393,15 @@ def test_shipped_mechanisms_are_listed_for_an_unknown_name(capsys, command):
     assert message.startswith("vehicled: fourbar: expected a file or a shipped configuration or mechanism (")
     assert "prototype" in message
     assert "four_bar" in message
+    assert message.count("\n") == 1
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
 def test_a_device_or_pipe_is_refused_as_a_configuration(tmp_path, capsys, path):
     os.mkfifo(tmp_path / "pipe")
-    assert main(["check", str(tmp_path / path)]) == 2
-    assert "expected a regular file, got a " in capsys.readouterr().err
+    status, _, err = check(capsys, tmp_path / path)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "expected a regular file, got a " in err
 
 
 MISTAKES = {

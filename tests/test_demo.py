@@ -152,9 +152,11 @@ def test_ctrl_c_ends_all_processes_and_leaves_no_ports(tmp_path, socket_folder, 
 @pytest.mark.parametrize(
     "arguments", [["--duration", "24"], ["--duration", "nan"], ["--duration", "60"], ["--seed", "-1"]]
 )
-def test_bad_arguments_are_named_and_create_no_folder(arguments, tmp_path, capsys):
+def test_bad_arguments_are_named_in_one_line_and_create_no_folder(arguments, tmp_path, capsys):
     assert main(["demo", "--output", str(tmp_path / "out"), *arguments]) == 2
-    assert capsys.readouterr().err.startswith(f"vehicled: {arguments[0]} {arguments[1]}: expected ")
+    err = capsys.readouterr().err
+    assert err.startswith(f"vehicled: {arguments[0]} {arguments[1]}: expected ")
+    assert err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
