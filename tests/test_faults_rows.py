@@ -66,7 +66,7 @@ def test_a_speed_that_is_wrong_from_the_start_is_outvoted():
     """Without wheels the filter starts with the wrong speed."""
     drive = make_drive(load_configuration(CAR), "corner", "rtk", 0, 6.0)
     wrong = Offset(channels=("vehicle.speed",), factor=1.1, by=0.0)
-    found = find_named(drive, wrong, Silence(channels=("wheel.",)), until=3.0)
+    found = find_named(drive, wrong, Silence(channels=("wheel.",)), until=3.1)
     assert (found & {"vehicle.speed", "gnss.speed"}) == {"vehicle.speed"}
 
 

@@ -349,7 +349,7 @@ def test_the_receiver_is_scored_at_its_antenna_wherever_the_truth_is(files, caps
         scored(capsys, files[f"{name}.run.mcap"], files[f"{name}.truth.csv"])[0]["receiver"]["horizontal"]
         for name in ("origin", "rear")
     ]
-    assert receivers[0]["rmse"] == pytest.approx(receivers[1]["rmse"], rel=1e-6)
+    assert receivers[0]["rmse"] == pytest.approx(receivers[1]["rmse"], rel=1e-5)
 
 
 def test_the_printed_table_states_the_point(files, capsys):
