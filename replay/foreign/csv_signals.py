@@ -70,7 +70,7 @@ class CsvSignals:
         """Use a column of ISO 8601 dates as the times of the rows."""
         self._dates = column
 
-    def leave_clock(self) -> None:
+    def ignore_clock(self) -> None:
         """Do not read `t` as the time of a row, s: it is that of a mapped column."""
         self._reads_clock = False
 

@@ -71,8 +71,8 @@ class DatedLog(Protocol):
     def take_dates(self, column: str) -> None:
         """The times of the records are to be those of a signal with dates as ISO 8601 writes them."""
 
-    def leave_clock(self) -> None:
-        """The times of the records are of no use: a signal that is mapped has them, which may be the same column."""
+    def ignore_clock(self) -> None:
+        """Do not read times of records: a mapped signal has them, which may be the same column."""
 
 
 class MappedLog:
@@ -124,7 +124,7 @@ class MappedLog:
             return
         self._time_factor = calc_factor(self._clock.unit, "s")
         if clock is not None and isinstance(signals, DatedLog):
-            signals.leave_clock()  # in milliseconds, `t` would be too large for seconds
+            signals.ignore_clock()  # in milliseconds, `t` would be too large for seconds
         if self._clock.signal is None and not signals.has_clock:
             raise UsageError(
                 f"{self.path}: no column 't'; expected `time: {{signal: NAME, unit: s}}` in the mapping "

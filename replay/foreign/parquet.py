@@ -158,7 +158,7 @@ class ParquetSignals:
             )
         self._clock = column
 
-    def leave_clock(self) -> None:
+    def ignore_clock(self) -> None:
         """Do not take `t` as the time of a row: it is that of a mapped column."""
         self._clock = None
 

@@ -13,7 +13,7 @@ _SECOND = 1_000_000_000
 _ERA = 1024 * 7 * 86_400
 """s: GPS counts its weeks to 1024. Receivers that do not know in which such era they are give the time of another."""
 _RIGHT = 7 * 86_400
-"""s: nobody sets the clock of a host worse than this; where it was never set, it says nothing about the era."""
+"""s: largest error of a host's clock that has been set. A clock that was never set does not show the era."""
 _STAMP_STEP, _PULSE_STEP = 0.1, 1e-3
 """s: two stamps, or pulses, whose offsets from the monotonic clock differ by more are of different clocks."""
 _STAMP_LATENCY, _PULSE_LATENCY = 0.01, 5e-5

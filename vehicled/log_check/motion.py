@@ -33,7 +33,7 @@ CAR_SPEEDS = ("vehicle.speed", "gnss.speed")
 """Speeds of the car as a whole, also in bends."""
 _ANGLES = ("gnss.course", "reference.yaw")
 _TURNS = dict.fromkeys(_ANGLES, math.tau) | {"gnss.lon": 360.0}
-"""After how much, in its unit, a channel means the same again."""
+"""Period of the values of angles and longitudes, in their unit."""
 _PLACE = ("gnss.lat", "gnss.lon")
 _VELOCITY = ("gnss.vn", "gnss.ve")
 _IMU = (ACCELEROMETERS[0], GYROSCOPES[2])

@@ -218,7 +218,7 @@ def is_angle(column: str) -> bool:
 
 
 def find_turn(column: str) -> float | None:
-    """After how much, in its unit, a column means the same again; None if it never does."""
+    """Period of the values of a column, in its unit: a full turn of angles and longitudes; None for others."""
     if column == "lon":  # at the date line, or as 0° to 360°
         return 360.0
     return math.tau if is_angle(column) else None
@@ -353,7 +353,7 @@ def _in_order(table: Table) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 def _interpolate(t: np.ndarray, true_t: np.ndarray, values: np.ndarray, turn: float | None) -> np.ndarray:
     """Truth (linear between its samples) at the times t; NaN outside, and in gaps of the truth.
 
-    turn: after how much the values mean the same again, see `find_turn`.
+    `turn`: period of the values, see `find_turn`.
     """
     known = np.isfinite(values)
     true_t, values = true_t[known], values[known]

@@ -157,11 +157,8 @@ class ImuTiming:
         if not (abs(found.value) < _LARGEST and found.sigma < _INFORMED * unshown):
             return
         value, variance = fade(found.value, found.sigma**2, unshown**2, age)
-        self.latency, self._given, self._found = (
-            value,
-            SlowState(value, math.sqrt(variance), found.unit),
-            True,
-        )
+        self._given = SlowState(value, math.sqrt(variance), found.unit)
+        self.latency, self._found = value, True
 
     @property
     def state(self) -> SlowState | None:
