@@ -21,7 +21,9 @@ from drivers.serial_port import nanoseconds
 from drivers.utc import UTC_CHANNEL, find_utc_ns
 from vehicled.messages import Measurement
 
-KNOT = 1852.0 / 3600.0
+_MILE = 1852.0
+"""m: a nautical mile, and a minute of latitude."""
+KNOT = _MILE / 3600.0
 """m/s."""
 
 _DAY_NS = 86_400_000_000_000
@@ -29,9 +31,7 @@ _UTC = re.compile(r"(\d\d)(\d\d)(\d\d)(?:\.(\d{1,9}))?")
 _DATE = re.compile(r"(\d\d)(\d\d)(\d\d)")
 _RMC_DATE = 8
 """Place of the date among the fields of RMC: pynmea2's own reading of it fails for damaged dates."""
-_DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.(\d+))?)")
-_MINUTE = 1852.0
-"""m: of latitude."""
+_DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.\d+)?)")
 _COARSE = 1.0
 """m, 1 σ: a rounding worse than the usual noise of fixes. It then counts also where a receiver does not say how
 accurate it is."""
@@ -267,9 +267,7 @@ class NmeaDecoder(ReceiverDecoder):
 
 def _calc_rounding(latitude: str) -> float:
     """Standard deviation of the error by the last digit of a latitude, m: uniform within half of it."""
-    parts = _DEGREES_MINUTES.fullmatch(latitude)
-    decimals = 0 if parts is None else len(parts[3] or "")
-    return _MINUTE * 10.0**-decimals / math.sqrt(12.0)
+    return _MILE * 10.0 ** -len(latitude.partition(".")[2]) / math.sqrt(12.0)
 
 
 def _find_utc(date: list[str], of_day_ns: int | None) -> float | None:

@@ -54,7 +54,7 @@ def estimate(f: VehicleFilter, group: Group, value: float, variance: float) -> N
 def doubt(f: VehicleFilter) -> None:
     """Test for contradictions for as many calls as one must last."""
     for _ in range(12):
-        f.widen_parameters({})
+        f.widen_parameters({}, 0.1)
         f.apply_corrections()
 
 
@@ -102,7 +102,7 @@ def test_a_parameter_is_doubted_only_beyond_the_error_explained_otherwise(explai
     estimate(f, STEERING_OFFSET, -12.0 * sigma, sigma**2 / 3)
     before = f.variances
     for _ in range(12):
-        f.widen_parameters({STEERING_OFFSET: explained * sigma})
+        f.widen_parameters({STEERING_OFFSET: explained * sigma}, 0.1)
     assert np.array_equal(f.variances, before) != is_doubted
 
 

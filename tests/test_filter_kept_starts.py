@@ -54,7 +54,7 @@ def measure(f: VehicleFilter, group: Group, value: float, sigma: float, before: 
 def doubt(f: VehicleFilter) -> None:
     """As long as a contradiction must last."""
     for _ in range(12):
-        f.widen_parameters({})
+        f.widen_parameters({}, 0.1)
         f.apply_corrections()
 
 

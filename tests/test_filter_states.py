@@ -343,7 +343,7 @@ def test_states_that_are_no_parameters_and_certain_parameters_are_never_doubted(
     slow[np.array(f.states.parameters) - len(f.states)] = 0.0
     slow_states(f)[:] = slow
     before = f.variances
-    f.widen_parameters({})
+    f.widen_parameters({}, 0.1)
     assert np.array_equal(f.variances, before)
 
 

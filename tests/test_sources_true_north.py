@@ -9,9 +9,17 @@ import pytest
 from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
 from vehicled.sources.gnss.true_north import TrueNorth
+from vehicled.sources.world import WorldFrame
 
 ORIGIN = WorldOrigin(52.0, 10.0, 100.0)
 PLACES = [(52.0, 10.6), (52.0, 9.4), (52.5, 10.5), (51.6, 10.0)]
+
+
+def about(origin: WorldOrigin | None, known: bool = False) -> WorldFrame:
+    """A world with that origin; `known`: whether estimates are relative to it."""
+    world = WorldFrame(None)
+    world.origin, world.known = origin, known
+    return world
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -37,7 +45,7 @@ def test_velocity_and_directions_are_turned_into_the_plane(place, receiver):
     values = {"lat": lat, "lon": lon, "vn": vn, "ve": ve, "course": course, "heading": course}
     m = Measurement(receiver, 5, 7, {f"{receiver}.{what}": v for what, v in values.items()})
 
-    found = TrueNorth().turn(m, ORIGIN)
+    found = TrueNorth().turn(m, about(ORIGIN))
 
     v = {c.split(".")[1]: value for c, value in found.values.items()}
     assert (found.t, found.arrival, list(found.values)) == (5, 7, list(m.values))
@@ -49,17 +57,26 @@ def test_velocity_and_directions_are_turned_into_the_plane(place, receiver):
 def test_messages_without_a_place_are_turned_by_that_of_the_latest_fix():
     north = TrueNorth()
     place = Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 10.6})
-    assert north.turn(place, ORIGIN) is place
-    found = north.turn(Measurement("g", 0, 0, {"gnss.course": 1.0}), ORIGIN)
+    assert north.turn(place, about(ORIGIN)) is place
+    found = north.turn(Measurement("g", 0, 0, {"gnss.course": 1.0}), about(ORIGIN))
     assert found.values["gnss.course"] == pytest.approx(1.0 + ORIGIN.find_north(52.0, 10.6))
     rates = Measurement("imu", 0, 0, {"imu.wz": 1.0})
-    assert north.turn(rates, ORIGIN) is rates
-    assert north.turn(Measurement("g", 0, 0, {"gnss.course": 1.0}), None).values == {"gnss.course": 1.0}
+    assert north.turn(rates, about(ORIGIN)) is rates
+    assert north.turn(Measurement("g", 0, 0, {"gnss.course": 1.0}), about(None)).values == {
+        "gnss.course": 1.0
+    }
 
 
-def test_too_far_from_the_origin_nothing_is_turned():
+def test_too_far_from_a_configured_origin_nothing_is_turned():
     m = Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 30.0, "gnss.course": 1.0})
-    assert TrueNorth().turn(m, ORIGIN).values == m.values
+    assert TrueNorth().turn(m, about(ORIGIN)).values == m.values
+
+
+def test_on_a_long_drive_directions_are_turned_however_far_it_goes():
+    """137 km from the origin of the estimates, which are in its plane."""
+    m = Measurement("g", 0, 0, {"gnss.lat": 52.0, "gnss.lon": 12.0, "gnss.course": 1.0})
+    found = TrueNorth().turn(m, about(ORIGIN, known=True)).values["gnss.course"]
+    assert found == pytest.approx(1.0 + ORIGIN.find_north(52.0, 12.0))
 
 
 @pytest.mark.parametrize(("latitude", "away"), [(78.0, 90e3), (85.0, 60e3), (89.9, 1e3), (89.9, 5e3)])
@@ -71,6 +88,6 @@ def test_directions_are_turned_into_the_plane_near_the_poles(latitude, away):
     north = math.atan2(ahead[0], ahead[1])
     assert abs(north) > math.radians(3.7)
     m = Measurement("gnss", 0, 0, {"gnss.lat": lat, "gnss.lon": lon, "gnss.course": 1.0})
-    assert TrueNorth().turn(m, origin).values["gnss.course"] == pytest.approx(
+    assert TrueNorth().turn(m, about(origin)).values["gnss.course"] == pytest.approx(
         (1.0 + north) % math.tau, abs=1e-4
     )

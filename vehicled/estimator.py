@@ -164,7 +164,7 @@ class Estimator:
         steering = inputs.steering.health.calc_yaw_rate(speed)
         oldest = t_ns - self._filter_settings.memory * 1e9
         for given in measurements:
-            m = self._north.turn(self._screening.remove(given, speed, steering), self._world.origin)
+            m = self._north.turn(self._screening.remove(given, speed, steering), self._world)
             values = m.values
             readers = self._sources.readers[tuple(values)]
             sound.append((m, readers))
@@ -212,7 +212,7 @@ class Estimator:
             self._filter.limit_rotation(interval)
             self._filter.adapt_noise(interval)
             self._filter.open_states(self._updates.is_active)
-            self._filter.widen_parameters(self._sources.explained)
+            self._filter.widen_parameters(self._sources.explained, interval)
         self._filter.apply_corrections()
 
     def _update_condition(self, t_ns: int) -> None:

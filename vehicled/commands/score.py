@@ -20,6 +20,7 @@ from vehicled.scoring.scores import (
     Scored,
     compare,
     find_compared_point,
+    find_height,
     find_origin,
     leave_out,
     read_run,
@@ -167,9 +168,8 @@ def _receiver(run: Scored, truth: Table) -> dict[str, Score]:
     if run.configuration is None:
         return {}
     gnss, world = run.configuration.sensors.gnss, run.configuration.world
-    height = truth.columns.get("alt", np.zeros(1))
     # That of the truth, which may be about another place than the estimates.
-    origin = find_origin(truth, float(np.nanmean(height))) if np.isfinite(height).any() else None
+    origin = find_origin(truth, find_height(truth))
     if origin is None and world is not None:
         origin = WorldOrigin.of(world)
     if gnss is None or origin is None:

@@ -155,12 +155,12 @@ class AdaptiveState(VehicleState):
             sigma = math.sqrt(square + interval / _ADAPTING_TIME * (found - square))
             process[k] = min(max(sigma, _ADAPTING_RANGE[0] * usual), _ADAPTING_RANGE[1] * usual)
 
-    def widen_parameters(self, explained: Mapping[Group, float]) -> None:
-        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
+    def widen_parameters(self, explained: Mapping[Group, float], interval: float) -> None:
+        """Widen the prior of a parameter that measurements contradict. Call every `interval` seconds.
 
         `explained`: by group, size of the error up to which another cause explains it better at present, in
         its unit.
         """
         factor = 1.0 if self.settings.kind in WITH_TYRES else _WITHOUT_TYRES
         # At walking pace, counters and tyres have lasting errors, so that parameters are not tested.
-        self.slow.widen(explained, factor, testable=self.pose.item(AHEAD) > _MOVING)
+        self.slow.widen(explained, interval, factor, testable=self.pose.item(AHEAD) > _MOVING)

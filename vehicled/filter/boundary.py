@@ -273,7 +273,7 @@ class EstimatedFilter(ObservedFilter, Protocol):
     def open_states(self, is_active: Callable[[str], bool]) -> None:
         """Start to estimate the states that wait for another sensor, if that is active by now."""
 
-    def widen_parameters(self, explained: Mapping[Group, float]) -> None:
+    def widen_parameters(self, explained: Mapping[Group, float], interval: float) -> None:
         """Widen the prior of a parameter that measurements contradict."""
 
     def set_drive_known(self, known: bool) -> None:

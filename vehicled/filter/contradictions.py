@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_LEAST_INFORMED = 1e-3
+LEAST_INFORMED = 1e-3
 """Least share of a parameter's variance that measurements must have removed: with a smaller one, dividing by
 it turns any small error of the model into a large one of the parameter."""
-_LASTING = 10
+LASTING = 10
 """Number of consecutive calls with a contradiction after which it counts."""
 
 
@@ -50,12 +50,12 @@ class Contradictions:
             informed, bound = 1.0 - p / max(sigma * sigma, 1e-300), limit * sigma
             contradicted = (
                 is_open
-                and informed > _LEAST_INFORMED
+                and informed > LEAST_INFORMED
                 and x * x > bound * bound * informed
                 and explained <= abs(x) / informed <= largest
             )
             self._lasted[k] = self._lasted[k] + 1 if contradicted else 0
-            if self._lasted[k] >= _LASTING:
+            if self._lasted[k] >= LASTING:
                 self._lasted[k] = 0
                 found[k] = max(abs(x) / informed, 2.0 * sigma)
         return found

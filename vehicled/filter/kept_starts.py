@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from vehicled.filter.contradictions import LASTING, LEAST_INFORMED
+
 _CONTRADICTION = 5.0
 """Number of standard deviations."""
-_LEAST_INFORMED = 1e-3
-"""Least share of the variance at the start that measurements must have removed, as in `Contradictions`."""
-_LASTING = 10
-"""Number of consecutive calls with a contradiction after which it counts."""
 
 
 @dataclass
@@ -71,13 +69,13 @@ class KeptStarts:
         for i, start in self._starts.items():
             start.variance += interval * densities[i]
             shown, change = start.variance - variances[i], estimates[i] - start.value
-            informed = shown > _LEAST_INFORMED * start.variance
+            informed = shown > LEAST_INFORMED * start.variance
             contradicted = informed and change * change > limit * limit * shown
             if not (contradicted and is_open(i, change * start.variance / shown)):
                 start.lasted = 0
                 continue
             start.lasted += 1
-            if start.lasted >= _LASTING:
+            if start.lasted >= LASTING:
                 found[i] = start.value, start.variance
         for i in found:
             del self._starts[i]

@@ -18,9 +18,6 @@ from vehicled.messages import SlowState
 
 _log = logging.getLogger(__name__)
 
-_WIDENED_EVERY = 0.1
-"""s: time between calls of `SlowStates.widen`."""
-
 
 class SlowStates:
     """Estimates of the slow states, and their priors.
@@ -218,8 +215,8 @@ class SlowStates:
             k = self._states.parameters.index(place)
             self._prior[k] = math.sqrt(self._prior[k] * self._prior[k] + variance)
 
-    def widen(self, explained: Mapping[Group, float], factor: float, testable: bool) -> None:
-        """Widen the prior of a parameter that measurements contradict. Call every tenth of a second.
+    def widen(self, explained: Mapping[Group, float], interval: float, factor: float, testable: bool) -> None:
+        """Widen the prior of a parameter that measurements contradict. Call every `interval` seconds.
 
         A value from an earlier drive that they contradict is forgotten first.
 
@@ -227,7 +224,7 @@ class SlowStates:
         its unit. `factor`: on the number of standard deviations that contradict a parameter; `testable`:
         whether parameters can be tested at present.
         """
-        self._forget_contradicted(explained, factor, testable)
+        self._forget_contradicted(explained, interval, factor, testable)
         states, places = self._states, self._states.parameters
         is_open = [testable] * len(places)
         if not self.is_steered:
@@ -245,7 +242,9 @@ class SlowStates:
         for k, sigma in self._contradictions.find(*given).items():
             self._set_prior(k, sigma)
 
-    def _forget_contradicted(self, explained: Mapping[Group, float], factor: float, testable: bool) -> None:
+    def _forget_contradicted(
+        self, explained: Mapping[Group, float], interval: float, factor: float, testable: bool
+    ) -> None:
         """Forget starts that measurements contradict, as if these states had started with their priors."""
         if not self._starts:
             return
@@ -260,7 +259,7 @@ class SlowStates:
             return testable and i not in closed and abs(change) >= least.get(i, 0.0)
 
         lists = estimates.tolist(), errors.variances.tolist(), self._density.tolist()
-        if not (found := self._starts.find(*lists, _WIDENED_EVERY, is_open, factor)):
+        if not (found := self._starts.find(*lists, interval, is_open, factor)):
             return
         priors = np.sqrt(self._calc_initial())
         priors[states.parameters] = self._prior

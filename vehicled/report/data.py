@@ -19,6 +19,7 @@ from vehicled.scoring.scores import (
     Scores,
     at_point,
     compare,
+    find_height,
     find_origin,
     read_configuration,
     score,
@@ -55,7 +56,7 @@ class RunData:
     def fixes(self) -> np.ndarray:
         """(n, 2) m, east and north of every GNSS fix in the frame of the estimates; empty if unknown."""
         # A kilometre on the ground is 0.6 m longer 4 km above the ellipsoid, and axes turn with their origin.
-        height = float(np.nanmean(self.estimates.columns["alt"])) if self.known("alt") else 0.0
+        height = find_height(self.estimates)
         origin = find_origin(self.estimates, height)
         if origin is None or not len(self.recorded.fixes):
             return np.empty((0, 2))

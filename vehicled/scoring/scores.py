@@ -302,8 +302,7 @@ def _find_exchange(estimates: Table, truth: Table) -> Iterable[str]:
 
 def _find_shift(estimates: Table, truth: Table) -> tuple[str, ...]:
     """Remark on a shift of the origins; none if one table does not have both x, y and lat, lon."""
-    heights = [h[np.isfinite(h)] for h in (t.columns.get("alt", np.empty(0)) for t in (estimates, truth))]
-    height = next((float(np.mean(h)) for h in heights if len(h)), 0.0)
+    height = find_height(estimates, truth)
     one, other = find_origin(estimates, height), find_origin(truth, height)
     if one is None or other is None:
         return ()
@@ -315,6 +314,12 @@ def _find_shift(estimates: Table, truth: Table) -> tuple[str, ...]:
         f"the origins of x and y are {apart:.1f} m apart in the two files, "
         "which is in all errors of position (`world` in the configuration sets the origin)",
     )
+
+
+def find_height(*tables: Table) -> float:
+    """Mean height of the first table that has heights, m above the ellipsoid; 0 without any."""
+    heights = [h[np.isfinite(h)] for h in (t.columns.get("alt", np.empty(0)) for t in tables)]
+    return next((float(np.mean(h)) for h in heights if len(h)), 0.0)
 
 
 def find_origin(table: Table, height: float) -> WorldOrigin | None:

@@ -23,11 +23,6 @@ Fix = tuple[float, float, float]
 """Latitude and longitude (degrees) and height (m; NaN where a fix has none)."""
 
 
-def is_within_reach(origin: WorldOrigin, fix: Fix) -> bool:
-    """Whether a fix is near enough to a configured origin for the drive to be in its plane."""
-    return _calc_distance(origin, fix) <= _FARTHEST
-
-
 def _calc_distance(origin: WorldOrigin, fix: Fix) -> float:
     """m, on a straight line, through the Earth if need be; a fix without height is as high as the origin."""
     latitude, longitude, height = fix
@@ -66,26 +61,32 @@ class WorldFrame:
         self.is_lost = self.aligned and (variance > _LOST**2 or self.is_contradicted)
         return self.is_lost
 
+    def has_plane_at(self, fix: Fix) -> bool:
+        """Whether a fix is in the plane of the origin: once estimates are relative to it, however far they go.
+
+        Before, only if the configured origin is near enough to be used.
+        """
+        return self.origin is not None and (self.known or _calc_distance(self.origin, fix) <= _FARTHEST)
+
     def find_origin(self, fix: Fix) -> None:
         """Take the first fix as origin, unless an origin within `_FARTHEST` of it is configured."""
         latitude, longitude, height = fix
         height = 0.0 if math.isnan(height) else height
-        self.known = True
-        if self.origin is not None:
-            if is_within_reach(self.origin, fix):
-                return
-            if not self._was_ignored:
-                self._was_ignored = True
-                _log.warning(
-                    "world: %.4f, %.4f is %.0f km from the first fix, %.4f, %.4f: expected at most %.0f km; "
-                    "the origin is that fix",
-                    self.origin.latitude,
-                    self.origin.longitude,
-                    1e-3 * _calc_distance(self.origin, fix),
-                    latitude,
-                    longitude,
-                    1e-3 * _FARTHEST,
-                )
+        is_near, self.known = self.has_plane_at(fix), True
+        if is_near:
+            return
+        if self.origin is not None and not self._was_ignored:
+            self._was_ignored = True
+            _log.warning(
+                "world: %.4f, %.4f is %.0f km from the first fix, %.4f, %.4f: expected at most %.0f km; "
+                "the origin is that fix",
+                self.origin.latitude,
+                self.origin.longitude,
+                1e-3 * _calc_distance(self.origin, fix),
+                latitude,
+                longitude,
+                1e-3 * _FARTHEST,
+            )
         self.origin = WorldOrigin(latitude, longitude, height)
 
     def to_world(self, fix: Fix) -> np.ndarray:

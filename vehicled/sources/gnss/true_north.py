@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import Measurement
-from vehicled.sources.world import is_within_reach
+from vehicled.sources.world import WorldFrame
 
 _RECEIVERS = "gnss.", "gnss2."
 _DIRECTIONS = frozenset(f"{name}{what}" for name in _RECEIVERS for what in ("course", "heading"))
@@ -27,18 +26,17 @@ class TrueNorth:
         self._angle = 0.0
         """rad, clockwise from the y axis of the plane."""
 
-    def turn(self, m: Measurement, origin: WorldOrigin | None) -> Measurement:
-        """Turn courses, headings and velocities of a measurement into the plane about a known `origin`."""
-        values = m.values
+    def turn(self, m: Measurement, world: WorldFrame) -> Measurement:
+        """Turn courses, headings and velocities of a measurement into the plane about the origin, if known."""
+        values, origin = m.values, world.origin
         if origin is None or _READ.isdisjoint(values):
             return m
         for latitude, longitude in _PLACES:
             if latitude in values and longitude in values:
                 place = values[latitude], values[longitude]
-                # An origin farther away is not used: the first fix becomes the origin. The angle says nothing of
-                # that, as meridians converge faster towards the poles.
-                near = is_within_reach(origin, (*place, math.nan))
-                self._angle = origin.find_north(*place) if near else 0.0
+                # Otherwise this fix becomes the origin.
+                is_in_plane = world.has_plane_at((*place, math.nan))
+                self._angle = origin.find_north(*place) if is_in_plane else 0.0
         if _TURNED.isdisjoint(values):  # velocities may come in messages of their own
             return m
         angle, turned = self._angle, dict(values)
