@@ -265,11 +265,24 @@ def test_plots_zoom_together_and_the_track_follows_the_cursor(
         )
         truth = true_state(1.5)
         assert (x, -y) == pytest.approx((truth["x"], truth["y"]), abs=0.2)
+        tab.wait_for("document.querySelector('#track .scale').textContent")
+        assert tab.run(SCALE_DRAWN) == pytest.approx(1.0, abs=0.02)
+        was = tab.run("document.querySelector('#track .scale').textContent")
+        tab.run("document.querySelector('#track svg').dispatchEvent(new WheelEvent('wheel', { deltaY: -2000 }))")
+        assert tab.run("document.querySelector('#track .scale').textContent") != was
+        assert tab.run(SCALE_DRAWN) == pytest.approx(1.0, abs=0.02)
         tab.resize(380, 700, mobile=True)
         tab.wait_for("document.documentElement.scrollWidth <= 380")
         assert tab.errors == []
 
 
+SCALE_DRAWN = """(() => {
+  const scale = document.querySelector("#track .scale");
+  const [length, unit] = scale.textContent.split(" ");
+  const metres = Number(length) * (unit === "km" ? 1000 : 1);
+  return scale.getBoundingClientRect().width / document.querySelector("#track svg").getScreenCTM().a / metres;
+})()"""
+"""Width of the scale, over the length that it states."""
 POINTS_DRAWN = """(() => {
   const p = plots.find((p) => p.root.textContent.includes("imu.gyro"));
   let found = 0, points = 0;

@@ -124,12 +124,19 @@ function makePanel(panel, element) {
 // -- the track ----------------------------------------------------------------------------------------------------
 
 const SVG = "http://www.w3.org/2000/svg";
+const SCALE_WIDTH = 120;
 let mark = () => {};
 
 function add(parent, name, attributes) {
   const element = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
   return parent.appendChild(element);
+}
+
+// The largest of 1, 2, 5, 10, … that is not above a value.
+function roundDown(value) {
+  const power = Math.floor(Math.log10(value));
+  return [5, 2, 1].map((digit) => Number(`${digit}e${power}`)).find((rounded) => rounded <= value);
 }
 
 function drawTrack(lines, holder) {
@@ -143,8 +150,15 @@ function drawTrack(lines, holder) {
   const svg = add(holder, "svg", { role: "img", "aria-label": "track" });
   svg.style.aspectRatio = `${whole[2]} / ${whole[3]}`;
   let box = [...whole];
-  const place = () => svg.setAttribute("viewBox", box.join(" "));
-  place();
+  const scale = holder.appendChild(Object.assign(document.createElement("div"), { className: "scale" }));
+  const place = () => {
+    svg.setAttribute("viewBox", box.join(" "));
+    const pixels = svg.getScreenCTM().a;
+    const length = roundDown(SCALE_WIDTH / pixels);
+    scale.style.width = `${length * pixels}px`;
+    scale.textContent = length < 1000 ? `${length} m` : `${length / 1000} km`;
+  };
+  new ResizeObserver(place).observe(svg);
   const key = holder.appendChild(Object.assign(document.createElement("div"), { className: "key" }));
   for (const line of drawn) {
     const points = line.x.map((x, i) => `${x},${-line.y[i]}`);
