@@ -7,7 +7,7 @@ measurement. A source that has never measured is no fault: any subset of sensors
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from vehicled.messages import SourceFault
 from vehicled.sources.checks.screening import Screening
@@ -16,7 +16,7 @@ from vehicled.sources.inputs.inputs import Inputs
 from vehicled.sources.inputs.model_input import InputSettings, ModelInput
 from vehicled.sources.updates import MeasurementUpdates
 
-_EVERY_NS, _FIRST_NS = 20_000_000, 4_000_000
+_EVERY_NS, _FIRST_NS = 40_000_000, 4_000_000
 """Time between checks, and from a start to the first one. The filter starts with a fix, and most receivers measure
 at multiples of 20 ms: so a step with a fix, which takes longest, has no check."""
 _UNITS_EVERY_NS = 1_000_000_000
@@ -82,7 +82,8 @@ class _Arrivals:
     @property
     def recent_ns(self) -> float:
         """Time, ns, for which removed samples count as a fault."""
-        return max(_SILENT, _MISSED * self.interval) * 1e9
+        missed = _MISSED * self.interval
+        return (missed if missed > _SILENT else _SILENT) * 1e9
 
 
 _NEVER = _Arrivals()
@@ -93,16 +94,18 @@ class _Use:
     """Whether the samples of a kind of observation correct the filter."""
 
     def __init__(self, health: Health, now_ns: int) -> None:
+        self._health = health
         self._fused, self._rejected, self._resets = health.fused, health.rejected, health.resets
         self.used_ns = now_ns
         """Time at which samples were last used, or left out for a reason that is no fault."""
         self.failing_since_ns = math.inf
 
-    def read(self, now_ns: int, health: Health) -> bool:
+    def read(self, now_ns: int) -> bool:
         """Compare the counts with those of the previous call.
 
         Returns whether samples have been used, or left out without a fault, and none fails its gate.
         """
+        health = self._health
         fused, rejected, resets = health.fused, health.rejected, health.resets
         if fused != self._fused or (rejected != self._rejected and health.last_reason not in _REASONS):
             self.used_ns = now_ns
@@ -145,46 +148,48 @@ class SourceWatch:
         self._due = now_ns + _EVERY_NS
         for fault in self._find(now_ns):
             self._seen[fault.source] = fault, now_ns
-        self._seen = {s: (f, at) for s, (f, at) in self._seen.items() if now_ns - at < _HELD_NS}
+        if self._seen:
+            self._seen = {s: (f, at) for s, (f, at) in self._seen.items() if now_ns - at < _HELD_NS}
         if now_ns >= self._units_due:
             self._units_due = now_ns + _UNITS_EVERY_NS
             self._units = {
                 channels: SourceFault(channels, text, self._find_served(channels))
                 for channels, text in self._screening.find_wrong_units().items()
             }
-        seen = (fault for source, (fault, _) in self._seen.items() if source not in self._units)
+        seen = [fault for source, (fault, _) in self._seen.items() if source not in self._units]
         faults = (*seen, *self._units.values(), *self._screening.unknown)
         if faults != self.faults:
             self.faults = faults
 
-    def _find(self, now_ns: int) -> Iterator[SourceFault]:
-        self._removed_ns = max((at for at, _ in self._screening.latest.values()), default=-math.inf)
+    def _find(self, now_ns: int) -> list[SourceFault]:
+        latest, found = self._screening.latest, []
+        self._removed_ns = max(at for at, _ in latest.values()) if latest else -math.inf
         for kind, health in self._updates.health.items():
             reason = self._find_reason(now_ns, kind, health)
             health.is_used = reason in _USED
             if reason is not None:
-                yield SourceFault(kind, reason, health.serves)
-        faults = self._inputs.find_faults()
+                found.append(SourceFault(kind, reason, health.serves))
         for each in self._inputs:
             silence = self._find_silence(now_ns, each)
             arrivals = self._arrivals.get(each.NAME, _NEVER)
             if silence is not None or arrivals is _NEVER:
                 silence = self._find_removal(now_ns, each.settings.LIMITS, arrivals) or silence
-            reason = faults.get(each.NAME, silence)
+            reason = self._inputs.find_fault(each) or silence
             if reason is not None:
-                yield SourceFault(each.NAME, reason, each.SERVES)
+                found.append(SourceFault(each.NAME, reason, each.SERVES))
+        return found
 
     def _find_reason(self, now_ns: int, kind: str, health: Health) -> str | None:
-        arrivals = self._arrivals.get(kind)
+        arrivals, use = self._arrivals.get(kind), self._uses.get(kind)
         if arrivals is None:
             if health.last_ns is None:
                 return self._find_removal(now_ns, health.channels, _NEVER)
             arrivals = self._arrivals[kind] = _Arrivals()
-        use = self._uses.get(kind)
         if use is None:
             use = self._uses[kind] = _Use(health, now_ns)
-        has_come = health.last_ns is not None and arrivals.read(now_ns, health.last_ns)
-        is_used = use.read(now_ns, health)
+        last_ns = health.last_ns
+        has_come = last_ns is not None and arrivals.read(now_ns, last_ns)
+        is_used = use.read(now_ns)
         if (removed := self._find_removal(now_ns, health.channels, arrivals)) is not None:
             return removed
         if now_ns - health.bias_changed_ns < arrivals.recent_ns:

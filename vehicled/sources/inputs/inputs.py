@@ -74,12 +74,11 @@ class Inputs:
         """Inputs that read any of these channels."""
         return [each for each in self if not each.settings.LIMITS.keys().isdisjoint(channels)]
 
-    def find_faults(self) -> dict[str, str]:
-        """Faults of measured inputs, in words, by name."""
-        faults = {each.NAME: fault for each in self if (fault := each.fault) is not None}
-        if not self._drive_health.is_healthy:
-            faults[self._drive_health.suspect] = "contradicts the accelerometer"
-        return faults
+    def find_fault(self, each: ModelInput[InputSettings]) -> str | None:
+        """Fault of an input that is measured, in words; None without one."""
+        if not self._drive_health.is_healthy and self._drive_health.suspect == each.NAME:
+            return "contradicts the accelerometer"
+        return each.fault
 
     def check(self, t: float, f: EstimatedFilter, sources: Sources) -> None:
         """Find which inputs are measured at t, s; for the others, the filter estimates the error of a replacement.
