@@ -10,7 +10,7 @@ from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 OTHERS = "imu", "wheel", "vehicle", "steer", "torque", "brake"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_receiver_alone_gives_position_heading_speed_and_sideslip(seed):
     # Only the track of the car shows its steering angle. Before, the assumed rate of steering at 15 m/s was that of
     # a car park, and the simulated car spun.
@@ -34,7 +34,7 @@ def test_a_receiver_alone_finds_the_direction_of_travel():
 
 
 @pytest.mark.parametrize("receiver", ["rtk", "conventional"])
-@pytest.mark.parametrize("silence", [4.0, 8.0, 10.0])
+@pytest.mark.parametrize("silence", [4.0, pytest.param(8.0, marks=pytest.mark.slow), 10.0])
 def test_the_heading_is_found_again_after_all_sensors_were_silent(receiver, silence):
     # The heading has become very uncertain. Before, the linear update with a course gave a wrong heading with a
     # small σ.

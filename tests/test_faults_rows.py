@@ -38,8 +38,8 @@ def test_a_run_with_a_fault_stays_within_the_limits_of_its_row(fault, drive):
     ("fault", "drive", "degrees"),
     [
         ("yaw rate drifts by 0.2 rad/s²", "corner", 8.0),
-        ("yaw rate drifts by 0.05 rad/s²", "corner", 5.0),
-        ("yaw rate drifts by 0.02 rad/s²", "braking", 4.0),
+        pytest.param("yaw rate drifts by 0.05 rad/s²", "corner", 5.0, marks=pytest.mark.slow),
+        pytest.param("yaw rate drifts by 0.02 rad/s²", "braking", 4.0, marks=pytest.mark.slow),
         ("accelerometer drifts by 0.5 m/s³", "corner", 1.5),
         ("lateral accelerometer drifts by 0.5 m/s³", "slalom", 0.5),
     ],

@@ -59,7 +59,7 @@ bodies:
 SOURCES = {"quarter_car": QUARTER_CAR, "door": DOOR}
 MECHANISMS = ("pendulum", "four_bar", "slider_crank", "suspension_corner", "quarter_car")
 SCALES = (1e-6, 1e-3, 1e3)
-STEP, STEPS = 1e-3, 60
+STEP, STEPS = 1e-3, 30
 
 
 @lru_cache(maxsize=64)

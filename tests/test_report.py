@@ -268,7 +268,9 @@ def test_plots_zoom_together_and_the_track_follows_the_cursor(
         tab.wait_for("document.querySelector('#track .scale').textContent")
         assert tab.run(SCALE_DRAWN) == pytest.approx(1.0, abs=0.02)
         was = tab.run("document.querySelector('#track .scale').textContent")
-        tab.run("document.querySelector('#track svg').dispatchEvent(new WheelEvent('wheel', { deltaY: -2000 }))")
+        tab.run(
+            "document.querySelector('#track svg').dispatchEvent(new WheelEvent('wheel', { deltaY: -2000 }))"
+        )
         assert tab.run("document.querySelector('#track .scale').textContent") != was
         assert tab.run(SCALE_DRAWN) == pytest.approx(1.0, abs=0.02)
         tab.resize(380, 700, mobile=True)
