@@ -77,6 +77,53 @@ def test_driven_oscillator_follows_the_closed_form(tmp_path):
     assert found["s.force"] == pytest.approx(6.0 * np.sin(3 * t))
 
 
+SUPPORTED = OSCILLATOR.replace("-8*s", "8*(support - s)").replace("bodies:", "inputs: [support]\nbodies:")
+"""The same, with a spring to a support that moves."""
+
+
+@pytest.mark.parametrize("where", ["command", "file"])
+def test_an_oscillator_on_a_moving_support_follows_the_closed_form(tmp_path, where):
+    """2 s̈ + 8 (s - sin(3 t)) = 0, from rest at 0 m; with explicit stages between the steps as well."""
+    path = tmp_path / "oscillator.yaml"
+    of_file = SUPPORTED.replace("inputs: [support]", 'functions: {phase: 3*t, support: "sin(phase)"}')
+    path.write_text(SUPPORTED if where == "command" else of_file)
+    given = ("--input", "support=sin(3*t)") if where == "command" else ()
+    found = simulate(
+        tmp_path / "t.csv",
+        *("--start", "s=0", "--duration", "4s", "--every", "20ms", *given),
+        *("--formulation", "matrix_r", "--integrator", "runge_kutta_4"),
+        mechanism=path,
+    )
+    t, forced = found["t"], 4.0 / (4.0 - 9.0)
+    assert found["s"] == pytest.approx(forced * (np.sin(3 * t) - 1.5 * np.sin(2 * t)), abs=1e-9)
+
+
+def test_an_input_drives_a_coordinate_with_its_rate_and_acceleration(tmp_path):
+    found = simulate(
+        tmp_path / "t.csv",
+        *("--input", "rack=0.02*sin(3*t)", "--duration", "1", "--every", "50ms"),
+        mechanism="suspension_corner",
+    )
+    t = found["t"]
+    assert found["rack_place"] == pytest.approx(0.378 + 0.02 * np.sin(3 * t), abs=1e-9)
+    assert found["rack_place.rate"] == pytest.approx(0.06 * np.cos(3 * t), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("bump=t", "no input 'bump'; expected rack"),
+        ("rack=2*knob", "input rack: unknown name 'knob'"),
+        ("rack", "expected NAME=VALUE"),
+    ],
+)
+def test_inputs_that_cannot_be_used_are_refused(tmp_path, capsys, given, words):
+    output = str(tmp_path / "t.csv")
+    assert main(["simulate", "--mechanism", "suspension_corner", "--truth", output, "--input", given]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
 def test_energy_changes_by_the_work_of_the_force(tmp_path):
     found = simulate(tmp_path / "t.csv", "--force", "theta=200*cos(t)", "--duration", "3", "--every", "1 ms")
     work = np.trapezoid(found["theta.force"] * found["theta.rate"], found["t"])

@@ -24,7 +24,7 @@ HELP = (
     "Drive the plant and write what the configured sensors would measure, and the truth; or move a mechanism."
 )
 _OF_DRIVES = {"scenario": "SCENARIO", "gnss": "--gnss", "road": "--road"}
-_OF_MECHANISMS = ("start", "speed", "force", "every", "step", "formulation", "integrator")
+_OF_MECHANISMS = ("start", "speed", "force", "input", "every", "step", "formulation", "integrator")
 _DURATION, _EVERY, _STEP = 10.0, 0.01, 0.001
 """s"""
 _MOST_SAMPLES = 10_000_000
@@ -83,6 +83,12 @@ of --force. With --config as well, it has what the sensors of that configuration
         action="append",
         help="a force on an independent coordinate (N, N·m), of t, coordinates and parameters, such as "
         "'theta=300*sin(3*t)'",
+    )
+    of_mechanisms.add_argument(
+        "--input",
+        metavar="NAME=EXPRESSION",
+        action="append",
+        help="an input of the file, of t and parameters, such as 'bump=0.05*sin(10*t)'; left out: zero",
     )
     of_mechanisms.add_argument("--every", metavar="T", help="time between samples (10 ms)")
     of_mechanisms.add_argument("--step", metavar="T", help="longest step of integration (1 ms)")
@@ -198,7 +204,8 @@ def _simulate_mechanism(args: argparse.Namespace) -> int:
     configuration = None if args.config is None else load_particles_configuration(args.config)
     # Particles use natural coordinates, whose names are those of their sensors.
     form: Form | None = None if configuration is None else "natural"
-    driven = DrivenMechanism(args.mechanism, _split("--force", args.force), form)
+    forces, inputs = _split("--force", args.force), _split("--input", args.input)
+    driven = DrivenMechanism(args.mechanism, forces, form, inputs)
     mechanism = driven.mechanism
     if configuration is not None:
         check_sensors(mechanism, configuration.sensors)

@@ -65,10 +65,12 @@ class Description:
     """Numbers for expressions, given with their unit; expressions use them in SI."""
     inputs: list[str] = field(default_factory=list)
     """Names of functions of time that the caller gives, with rate and acceleration; zero at the start."""
+    functions: dict[str, Expression] = field(default_factory=dict)
+    """Named expressions of t, parameters, inputs and earlier functions, for use in other expressions."""
     bodies: dict[str, Body]
     joints: dict[str, Joint] = field(default_factory=dict)
     drives: dict[str, Expression] = field(default_factory=dict)
-    """Coordinates that follow an expression of t, parameters and inputs."""
+    """Coordinates that follow an expression of t, parameters, inputs and functions."""
     forces: dict[str, Load] = field(default_factory=dict)
     independent: list[str] | None = None
     """Coordinates that keep their start values and determine the others; chosen automatically by default."""
@@ -141,6 +143,7 @@ class Description:
             "distances": self.distances,
             "parameters": self.parameters,
             "inputs": self.inputs,
+            "functions": self.functions,
         }
         for body, b in self.bodies.items():
             if isinstance(b, Rigid):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -39,18 +40,20 @@ class Mechanism(MechanismInstance):
         extensions: Sequence[Extension] = (),
         form: Form | None = None,
         loads: Mapping[str, Load] | None = None,
+        functions: Mapping[str, str] | None = None,
     ) -> Mechanism:
         """The mechanism in a file, or the shipped one of that name.
 
         `extensions`: further kernels, such as those of a `SensorSet`. `form`: replaces the file's
         `coordinates`. `loads`: further forces, by names that the file's do not have; an error in one has the
-        key `forces.NAME.…`. Raises SettingsError, MechanismError; UsageError for an unknown form.
+        key `forces.NAME.…`. `functions`: expressions of time in place of `inputs` of the file; an error in one
+        has the key `functions.NAME`. Raises SettingsError, MechanismError; UsageError for an unknown form.
         """
         if form is not None and form not in FORMS:
             raise UsageError(f"form: expected {' or '.join(FORMS)}, got {form!r}")
         path = mechanism_path(name_or_path)
         file = settings.document(settings.read(path), str(path))
-        return cls._build(file, extensions, form, str(name_or_path), loads)
+        return cls._build(file, extensions, form, str(name_or_path), loads or {}, functions or {})
 
     @classmethod
     def parse(cls, text: str, extensions: Sequence[Extension] = ()) -> Mechanism:
@@ -64,7 +67,8 @@ class Mechanism(MechanismInstance):
         extensions: Sequence[Extension],
         form: Form | None,
         name: str,
-        loads: Mapping[str, Load] | None = None,
+        loads: Mapping[str, Load] = MappingProxyType({}),
+        functions: Mapping[str, str] = MappingProxyType({}),
     ) -> Mechanism:
         if (car := file.parts().get("vehicle")) is not None:
             car.fail(
@@ -74,12 +78,18 @@ class Mechanism(MechanismInstance):
         description = file.to(Description)
         if form is not None:
             description = replace(description, coordinates=form)
-        if loads:
-            description = replace(description, forces={**description.forces, **loads})
+        if loads or functions:
+            description = replace(
+                description,
+                forces={**description.forces, **loads},
+                inputs=[name for name in description.inputs if name not in functions],
+                functions={**description.functions, **functions},
+            )
         try:
             return cls(CompiledMechanism(description, extensions))
         except MechanismError as error:
-            if any(error.key.startswith(f"forces.{load}.") for load in loads or ()):
+            of_load = any(error.key.startswith(f"forces.{load}.") for load in loads)
+            if of_load or error.key in (f"functions.{name}" for name in functions):
                 raise  # not part of the file
             if error.key or error.part:
                 file.fail(error.message, below=error.key or error.part)

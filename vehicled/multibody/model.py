@@ -135,6 +135,9 @@ class Model:
         units = description.parameter_units()
         for name, number in description.parameter_values().items():
             self.parameter(name, number, units[name])
+        self.functions: dict[str, Atom] = {}
+        for name, text in description.functions.items():
+            self.functions[name] = self.expression(f"functions.{name}", text, of="time")
         self._declare_ground()
         self._declare_moving()
 
@@ -333,7 +336,7 @@ class Model:
 
         Raises MechanismError naming `where`.
         """
-        names = {"t": self.t, **self.symbols, **{n: s[0] for n, s in self.inputs.items()}}
+        names = {"t": self.t, **self.symbols, **{n: s[0] for n, s in self.inputs.items()}, **self.functions}
         if of != "time":
             for name, combination in (*self.points.items(), *self.vectors.items()):
                 components = zip("xyz"[: self.dimension], combination.position, strict=False)

@@ -54,13 +54,18 @@ class DrivenMechanism:
     """A mechanism with forces on its independent coordinates in addition to those of its file."""
 
     def __init__(
-        self, name_or_path: str | Path, forces: Mapping[str, str] | None = None, form: Form | None = None
+        self,
+        name_or_path: str | Path,
+        forces: Mapping[str, str] | None = None,
+        form: Form | None = None,
+        inputs: Mapping[str, str] | None = None,
     ) -> None:
         """`forces`: by coordinate, an expression as in the file of a mechanism.
 
-        `form` as of `Mechanism.load`. Raises SettingsError, MechanismError, UsageError.
+        `inputs`: by input of the file, an expression of time; the others stay at zero. `form` as of
+        `Mechanism.load`. Raises SettingsError, MechanismError, UsageError.
         """
-        forces = forces or {}
+        forces, inputs = forces or {}, inputs or {}
         mechanism = Mechanism.load(name_or_path, form=form)
         self._name, self.mechanism = name_or_path, mechanism
         """The mechanism in its initial state."""
@@ -71,14 +76,21 @@ class DrivenMechanism:
                     f"{name_or_path}: force on {name}: expected a coordinate that the file names, in `angles` or "
                     "`distances`"
                 )
+        for name in inputs:
+            if name not in (known := mechanism.description.inputs):
+                expected = ", ".join(known) or "none"
+                raise UsageError(f"{name_or_path}: no input '{name}'; expected {expected}")
         loads = {
             _FORCE_ON + name: CoordinateForce(kind="on_coordinate", coordinate=name, force=text)
             for name, text in forces.items()
         }
-        if loads:
+        if loads or inputs:
             try:
-                self.mechanism = Mechanism.load(name_or_path, form=form, loads=loads)
+                self.mechanism = Mechanism.load(name_or_path, form=form, loads=loads, functions=inputs)
             except MechanismError as error:
+                if error.key.startswith("functions."):
+                    name = error.key.removeprefix("functions.")
+                    raise UsageError(f"{name_or_path}: input {name}: {error.message}") from None
                 on = error.key.removeprefix(f"forces.{_FORCE_ON}").removesuffix(".force")
                 raise UsageError(f"{name_or_path}: force on {on}: {error.message}") from None
         order = list(self.mechanism.description.forces)
