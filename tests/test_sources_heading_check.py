@@ -1,10 +1,16 @@
-"""Headings of a two-antenna baseline, checked by courses over ground."""
+"""Headings of a two-antenna baseline, checked by courses over ground, and by the estimate beside gyroscopes."""
 
+import dataclasses
 import math
 
+import numpy as np
 import pytest
+from estimator_rig import SECOND, Run, bends, equipped, steps, with_known_time
 
+from vehicled.messages import Measurement
+from vehicled.simulation.sensor_settings import RTK
 from vehicled.sources.gnss.heading_check import HeadingCheck
+from vehicled.sources.gnss.heading_shifts import HeadingShifts
 
 PERIOD = 100_000_000
 ANGLE = 0.0, 0.01
@@ -43,3 +49,52 @@ def test_a_few_outliers_are_not_taken_for_a_mounting_error():
         off = math.pi if k % 4 == 0 else 0.0
         check.take(k * PERIOD, {"course": 1.0, "heading": 1.0 + off}, (3.5, 0.2), ANGLE)
         assert not check.is_wrong
+
+
+def find_shift(deviations: np.ndarray) -> tuple[int, float] | None:
+    """Which heading of these deviations (in σ) is the first to show a shift, and how large it is."""
+    shifts = HeadingShifts()
+    for k, deviation in enumerate(deviations):
+        if shift := shifts.take((k + 1) * PERIOD, float(deviation), 1.0):
+            return k, shift
+    return None
+
+
+@pytest.mark.parametrize(("size", "latest"), [(2.0, 25), (-3.0, 12), (10.0, 4), (-300.0, 4)])
+def test_a_heading_that_shifts_is_found_the_sooner_the_larger_the_shift(size, latest):
+    noise = np.random.default_rng(1).standard_normal(400)
+    assert find_shift(noise) is None
+    noise[200:] += size
+    k, shift = find_shift(noise)
+    assert 200 < k < 200 + latest
+    assert shift == pytest.approx(abs(size), rel=0.3)
+
+
+def test_single_outliers_and_headings_after_a_pause_are_no_shift():
+    deviations = np.zeros(60)
+    deviations[::4] = 8.0
+    assert find_shift(deviations) is None
+    shifts = HeadingShifts()
+    assert not any(shifts.take(k * 20 * PERIOD, 8.0, 1.0) for k in range(1, 20))
+
+
+@pytest.mark.parametrize("degrees", [1.5, pytest.param(-6.0, marks=pytest.mark.slow)])
+def test_a_baseline_that_turns_while_driving_is_found_anew_and_does_not_turn_the_car(degrees):
+    """After wrong ambiguities, the heading is that of another baseline."""
+    configured, drive = with_known_time(equipped()), bends(5.0).mounted(equipped())
+    receiver = dataclasses.replace(RTK, vector=True, heading=0.005)
+
+    def turn(m: Measurement) -> Measurement:
+        if m.t < 2.5 * SECOND or "gnss.heading" not in m.values:
+            return m
+        heading = m.values["gnss.heading"] + math.radians(degrees)
+        return Measurement(m.source, m.t, m.arrival, m.values | {"gnss.heading": heading % (2 * math.pi)})
+
+    given = drive.measurements(31, gnss=receiver, gnss2=None, velocity=None)
+    found = Run(configured, steps(map(turn, given)))
+    later = (found.t > 3 * SECOND) & (found.t <= 5 * SECOND)
+    error = found.error(drive, "yaw")[later]
+    assert np.degrees(np.abs(error)).max() < 0.25
+    assert (np.abs(error) < 4.0 * found["sigma.yaw"][later]).all()
+    baseline = found.estimator.parameters()["gnss_baseline"]
+    assert math.degrees(baseline.value) == pytest.approx(-degrees, abs=0.2)

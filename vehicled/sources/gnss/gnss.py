@@ -34,6 +34,7 @@ from vehicled.sources.gnss.fixes import (
 )
 from vehicled.sources.gnss.ground_velocity import LEAST_SPEED, GroundVectors
 from vehicled.sources.gnss.heading_check import HeadingCheck
+from vehicled.sources.gnss.heading_shifts import HeadingShifts
 from vehicled.sources.gnss.model import GNSS, GNSS2, ReceiverErrors, add_gnss
 from vehicled.sources.gnss.placement import SIDESLIP, CarPlacement
 from vehicled.sources.gnss.receiver_motion import ReceiverMotion, find_antenna_velocity
@@ -136,7 +137,7 @@ class GnssSource(Source[Gnss]):
     def __init__(self, settings: Gnss, context: Context) -> None:
         self._given_noise, self._rates = context.given_noise, context.rates
         self._world, self._timing = context.world, context.timing
-        self._jumps, self._heading_check = FixJumps(), HeadingCheck()
+        self._jumps, self._heading_check, self._shifts = FixJumps(), HeadingCheck(), HeadingShifts()
         self._velocity_jumps, self.motion, self._shown_noise = VelocityJumps(), ReceiverMotion(), ShownNoise()
         self._receiver = settings.RECEIVER
         self._prefix = prefix = f"{self._receiver.name}."
@@ -155,6 +156,7 @@ class GnssSource(Source[Gnss]):
         """Restart with the filter."""
         self._jumps.reset()
         self._velocity_jumps.reset()
+        self._shifts.reset()
         self.motion.reset()
         self._placement.reset()
         self._origin_error = 0.0
@@ -365,6 +367,8 @@ class GnssSource(Source[Gnss]):
         else:
             sigma = self._find_accuracy(v.get("heading_acc"), baseline.noise, _LEAST_HEADING_ACCURACY)
             self.updates.update(m, kind, [v["heading"]], [sigma**2], latency=self._late)
+            if self._world.aligned:
+                self._shifts.look(self.filter, self.updates, self._receiver)
 
     def _check_heading(self, t_ns: int, v: Mapping[str, float]) -> None:
         """Cause the car to be aligned anew if the baseline that aligned it is mounted otherwise."""
