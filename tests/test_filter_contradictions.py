@@ -143,3 +143,19 @@ def test_a_value_of_an_earlier_drive_is_not_doubted_without_measurements(value, 
     doubt(f)
     assert f.variances[i] == pytest.approx(before)
     assert f.slow.get(STEERING_OFFSET) == pytest.approx([begin])
+
+
+def test_of_two_parameters_that_only_together_contradict_their_priors_one_is_widened():
+    """Measurements give the sum of two errors: once one of them may be large, they tell nothing of the other."""
+    f, total, noise = make_moving(), 1.0, 0.02
+    pair = [index(f, GNSS.antenna, axis) for axis in "xy"]
+    p = f.covariance.copy()
+    p[pair], p[:, pair] = 0.0, 0.0
+    p[np.ix_(pair, pair)] = np.linalg.inv(np.eye(2) / PRIOR**2 + np.ones((2, 2)) / noise**2)
+    f.errors.matrix = p
+    for i in pair:
+        set_slow_state(f, i, total * PRIOR**2 / (2.0 * PRIOR**2 + noise**2))
+    doubt(f)
+    found = f.slow.get(GNSS.antenna)[:2]
+    assert np.sum(found) == pytest.approx(total, abs=2.0 * noise)
+    assert np.max(np.abs(found)) < 1.1 * total

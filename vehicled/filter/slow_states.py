@@ -18,6 +18,9 @@ from vehicled.messages import SlowState
 
 _log = logging.getLogger(__name__)
 
+_STILL_INFORMED = 0.5
+"""Share of what measurements have told of a parameter that must remain once another one has been widened."""
+
 
 class SlowStates:
     """Estimates of the slow states, and their priors.
@@ -240,7 +243,10 @@ class SlowStates:
         limits = [factor * limit for limit in states.contradictions]
         given = estimate, variance, self._prior, limits, least, is_open
         for k, sigma in self._contradictions.find(*given).items():
-            self._set_prior(k, sigma)
+            # Once another is wide, measurements may tell hardly anything of this one.
+            now, square = self._errors.get_covariance(places[k], places[k]), self._prior[k] ** 2
+            if square - now > _STILL_INFORMED * (square - variance[k]):
+                self._set_prior(k, sigma)
 
     def _forget_contradicted(
         self, explained: Mapping[Group, float], interval: float, factor: float, testable: bool
@@ -282,5 +288,6 @@ class SlowStates:
         """
         place = self._states.parameters[k]
         less = 1.0 / self._prior[k] ** 2 - 1.0 / sigma**2
-        self._errors.remove_information(place, less, -float(self._values[place - self._begin]))
+        estimate = self._values.item(place - self._begin) + self._errors.x.item(place)
+        self._errors.remove_information(place, less, -estimate)
         self._prior[k] = sigma
