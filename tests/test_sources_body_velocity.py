@@ -77,6 +77,20 @@ def test_a_small_error_of_the_mounting_angle_is_estimated_and_a_large_one_distru
             assert [f.source for f in run.estimator.condition.faults] == ["velocity"]
 
 
+@pytest.mark.parametrize("ahead", [1.0, pytest.param(-0.5, marks=pytest.mark.slow)])
+def test_an_optical_sensor_away_from_its_configured_place_is_found_where_it_is(ahead):
+    """A sensor on a bumper whose place is left out, so that the configuration has it at the vehicle origin."""
+    x, y, z = MOUNTED.position
+    mounted = dataclasses.replace(MOUNTED, position=(x + ahead, y, z))
+    given = wrong_tyres().measurements(41, gnss="rtk", velocity=OPTICAL)
+    run = Run(equipped(velocity=mounted), steps(given))
+    found = run.estimator.parameters()["velocity_place.x"]
+    assert abs(found.value + ahead) < 4.0 * found.sigma < 0.2
+    later = (run.t > 8.0 * SECOND) & (run.t < SECONDS * SECOND)
+    assert np.degrees(rms(run.error(wrong_tyres(), "sideslip")[later])) < 0.3
+    assert np.hypot(run.error(wrong_tyres(), "x"), run.error(wrong_tyres(), "y"))[later].max() < 0.06
+
+
 def test_the_latency_of_an_optical_sensor_is_estimated_without_an_error_along_the_track():
     """The sensor is 30 ms late, and nothing else measures the speed."""
     late = 30_000_000

@@ -14,7 +14,7 @@ from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.sources.speeds.late_speeds import calc_share_of_change, find_considered, make_latency
-from vehicled.units import Direction, MetresPerSecond, NonNegative, Positive, Radians, Seconds
+from vehicled.units import Direction, Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -26,6 +26,8 @@ _PLACE, _ANGLE = "velocity.place", "velocity.angle"
 
 _LARGEST_SCALE = 0.1
 """A larger error is not one of its scale, but of its direction."""
+_FARTHEST = 3.0
+"""m: a sensor that is farther from its configured place is not on the car."""
 _SMALL_SINE = 0.1
 """Sine of the mounting angle: with less, the lateral component of the sensor hardly affects the forward
 speed."""
@@ -46,6 +48,16 @@ VELOCITY_ANGLE: ErrorStates[BodyVelocity | None] = make_constant(
     "heading of the velocity sensor in the car beside the one that is given, to the left",
     sigma=lambda velocity: None if velocity is None else velocity.angle_sigma,
 )
+VELOCITY_PLACE: ErrorStates[BodyVelocity | None] = make_constant(
+    "velocity_place",
+    ("x", "y"),
+    "m",
+    "place of the velocity sensor beside the one that is given, vehicle axes",
+    # Such sensors are on bumpers, and a place that is left out is the vehicle origin.
+    contradiction=7.0,
+    limit=_FARTHEST,
+    sigma=lambda velocity: None if velocity is None else velocity.position_sigma,
+)
 VELOCITY_LATENCY: ErrorStates[BodyVelocity | None] = make_latency(
     "velocity_latency",
     "by how much the velocity sensor's samples are older than their time",
@@ -59,14 +71,16 @@ def add_body_velocity(model: ErrorModel) -> None:
     from vehicled.symbolic.vector import Vector
 
     g, s, chassis = model.g, model.states, model.models.chassis
-    place = Vector.of(model.program.array(_PLACE, 3))
+    (x, y, z), (ahead, left) = model.program.array(_PLACE, 3), model.estimates(VELOCITY_PLACE)
+    place = Vector(x + ahead, y + left, z)
     (angle,) = model.program.array(_ANGLE, 1)
     angle = angle + model.estimates(VELOCITY_ANGLE)[0]
     scale = 1.0 + model.estimates(VELOCITY_SCALE)[0]
     velocity = chassis.axes.to_body(chassis.calc_velocity(place))
     cos, sin = g.cos(angle), g.sin(angle)
     along, across = cos * velocity.x + sin * velocity.y, cos * velocity.y - sin * velocity.x
-    turned = across, -along
+    turned, yaw_rate = (across, -along), chassis.w_body.z
+    by_place = (sin * yaw_rate, -cos * yaw_rate), (cos * yaw_rate, sin * yaw_rate)
     readings = [along * scale, across * scale]
     changes = [model.calc_change(model.models.differentiate(reading)) for reading in readings]
     share, late = calc_share_of_change(model), model.estimates(VELOCITY_LATENCY)[0]
@@ -74,6 +88,7 @@ def add_body_velocity(model: ErrorModel) -> None:
     def error(k: int, values: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
         row = s.entries(VELOCITY_SCALE, {0: values[k] / scale})
         row |= s.entries(VELOCITY_LATENCY, {0: -(share * changes[k])})
+        row |= s.entries(VELOCITY_PLACE, {n: by * scale for n, by in enumerate(by_place[k])})
         return -late * changes[k], row | s.entries(VELOCITY_ANGLE, {0: turned[k] * scale})
 
     considered = find_considered(model, VELOCITY_LATENCY)
@@ -85,7 +100,7 @@ class BodyVelocity(SourceSettings):
     """Settings of a sensor of the velocity over ground, along and across its axes."""
 
     LIMITS: ClassVar[Mapping[str, float]] = dict.fromkeys(_CHANNELS, FASTEST)
-    STATES = (VELOCITY_SCALE, VELOCITY_ANGLE, VELOCITY_LATENCY)
+    STATES = (VELOCITY_SCALE, VELOCITY_ANGLE, VELOCITY_LATENCY, VELOCITY_PLACE)
     LATENCY = VELOCITY_LATENCY
     OBSERVATIONS = (add_body_velocity,)
     NOISE = (
@@ -102,6 +117,8 @@ class BodyVelocity(SourceSettings):
 
     position: Place = (0.0, 0.0, 0.0)
     """Of the point whose velocity it gives, vehicle axes."""
+    position_sigma: Annotated[Metres, NonNegative] = 0.02
+    """How well that is known along and across the car, 1 σ per axis; the filter estimates the rest."""
     angle: Direction = 0.0
     """Angle from the forward direction to its x axis, to the left."""
     angle_sigma: Annotated[Radians, NonNegative] = 0.005
@@ -123,8 +140,8 @@ class BodyVelocity(SourceSettings):
         return {"velocity": self.noise**2}
 
     def get_given(self) -> dict[Group, object]:
-        """Angle and latency."""
-        return super().get_given() | {VELOCITY_ANGLE: self.angle}
+        """Angle, place and latency."""
+        return super().get_given() | {VELOCITY_ANGLE: self.angle, VELOCITY_PLACE: self.position}
 
     def get_arrays(self) -> dict[str, tuple[float, ...]]:
         """Place and angle."""
