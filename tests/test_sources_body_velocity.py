@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, equipped, rms, steps, without
+from estimator_rig import SECOND, Drive, Run, bends, equipped, rms, steps, without
 
 from vehicled.messages import Measurement
 from vehicled.simulation.scenario import PlantErrors, find_scenario
@@ -89,6 +89,26 @@ def test_an_optical_sensor_away_from_its_configured_place_is_found_where_it_is(a
     later = (run.t > 8.0 * SECOND) & (run.t < SECONDS * SECOND)
     assert np.degrees(rms(run.error(wrong_tyres(), "sideslip")[later])) < 0.3
     assert np.hypot(run.error(wrong_tyres(), "x"), run.error(wrong_tyres(), "y"))[later].max() < 0.06
+
+
+def test_an_optical_sensor_that_shifts_is_named_and_does_not_move_the_estimate():
+    """Its lateral velocity is 0.5 m/s off from some time on, as of a sensor that has been knocked askew."""
+    mounted = equipped(velocity=dataclasses.replace(MOUNTED, position_sigma=0.04))  # bends soon tell more
+    begin, drive = 4.5 * SECOND, bends(6.5).mounted(mounted)
+    aside = np.exp(1j * (0.5 * np.pi - MOUNTED.angle))  # to the left in the sensor's axes
+
+    def shift(m: Measurement) -> Measurement:
+        if m.t < begin or "velocity.x" not in m.values:
+            return m
+        x, y = m.values["velocity.x"] + 0.5 * aside.real, m.values["velocity.y"] + 0.5 * aside.imag
+        return Measurement(m.source, m.t, m.arrival, {"velocity.x": x, "velocity.y": y})
+
+    given = drive.measurements(41, gnss="rtk", velocity=OPTICAL)
+    run = Run(mounted, steps(map(shift, given)))
+    named = [f.begun_ns for f in run.summary.faults if f.source == "velocity"]
+    assert begin < named[0] < begin + 0.5 * SECOND
+    later = (run.t > begin) & (run.t < 6.5 * SECOND)
+    assert np.degrees(rms(run.error(drive, "sideslip")[later])) < 0.3
 
 
 def test_the_latency_of_an_optical_sensor_is_estimated_without_an_error_along_the_track():

@@ -10,7 +10,7 @@ from estimator_rig import SECOND, Run, bends, equipped, steps, with_known_time
 from vehicled.messages import Measurement
 from vehicled.simulation.sensor_settings import RTK
 from vehicled.sources.gnss.heading_check import HeadingCheck
-from vehicled.sources.gnss.heading_shifts import HeadingShifts
+from vehicled.sources.shifts import Shifts
 
 PERIOD = 100_000_000
 ANGLE = 0.0, 0.01
@@ -53,7 +53,7 @@ def test_a_few_outliers_are_not_taken_for_a_mounting_error():
 
 def find_shift(deviations: np.ndarray) -> tuple[int, float] | None:
     """Which heading of these deviations (in σ) is the first to show a shift, and how large it is."""
-    shifts = HeadingShifts()
+    shifts = Shifts()
     for k, deviation in enumerate(deviations):
         if shift := shifts.take((k + 1) * PERIOD, float(deviation), 1.0):
             return k, shift
@@ -74,7 +74,7 @@ def test_single_outliers_and_headings_after_a_pause_are_no_shift():
     deviations = np.zeros(60)
     deviations[::4] = 8.0
     assert find_shift(deviations) is None
-    shifts = HeadingShifts()
+    shifts = Shifts()
     assert not any(shifts.take(k * 20 * PERIOD, 8.0, 1.0) for k in range(1, 20))
 
 

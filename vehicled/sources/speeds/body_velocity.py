@@ -12,9 +12,11 @@ from vehicled.filter.states import ErrorStates, Group, NoiseSetting, make_consta
 from vehicled.messages import Measurement
 from vehicled.sources.gate import Gate
 from vehicled.sources.limits import FASTEST
+from vehicled.sources.shifts import Shifts
 from vehicled.sources.source import Context, Place, Source, SourceSettings
 from vehicled.sources.speeds.late_speeds import calc_share_of_change, find_considered, make_latency
 from vehicled.units import Direction, Metres, MetresPerSecond, NonNegative, Positive, Radians, Seconds
+from vehicled.vehicle.arrays import AHEAD, YAW_RATE
 
 if TYPE_CHECKING:
     from vehicled.filter.error_model import ErrorModel
@@ -28,6 +30,10 @@ _LARGEST_SCALE = 0.1
 """A larger error is not one of its scale, but of its direction."""
 _FARTHEST = 3.0
 """m: a sensor that is farther from its configured place is not on the car."""
+_FOUND = 0.9
+"""Share of its configured σ below which that of the place shows that the car has driven through bends."""
+_LARGEST_ANGLE = 0.1
+"""rad: a sensor that is turned farther is distrusted."""
 _SMALL_SINE = 0.1
 """Sine of the mounting angle: with less, the lateral component of the sensor hardly affects the forward
 speed."""
@@ -153,6 +159,7 @@ class BodyVelocitySource(Source[BodyVelocity]):
 
     def register(self) -> None:
         """Register `velocity`."""
+        self._shifts, self._is_placed = Shifts(), False
         self.updates.register("velocity", self.settings.gate, channels=_CHANNELS, serves=("vx", "sideslip"))
 
     def observe(self, m: Measurement) -> None:
@@ -167,6 +174,42 @@ class BodyVelocitySource(Source[BodyVelocity]):
                 [noise if k in present else MISSING for k in range(len(_CHANNELS))],
                 present if len(present) < len(_CHANNELS) else None,
             )
+            if len(present) == len(_CHANNELS):
+                self._look_for_shift()
+
+    def _look_for_shift(self) -> None:
+        """Find angle and place anew if the lateral velocity shifts against the estimate, while tyres do not slide.
+
+        A sensor that has lost the ground, or has another sense of its axis, is neither turned nor moved; but its
+        errors then are those of angle and place, and not of the car's motion.
+        """
+        f, updates = self.filter, self.updates
+        record = updates.records[-1]
+        if not (record.innovation and updates.is_imu_sound and self._has_found_place()) or updates.is_sliding:
+            self._shifts.reset()
+            return
+        cos, sin = math.cos(self.settings.angle), math.sin(self.settings.angle)
+        (x, y), (of_x, of_y) = record.innovation, record.variance
+        sigma = math.sqrt(cos * cos * of_y + sin * sin * of_x)
+        if shift := self._shifts.take(record.t, cos * y + sin * x, sigma):
+            ahead, turning = (abs(f.pose.item(k)) for k in (AHEAD, YAW_RATE))
+            f.add_variance(VELOCITY_ANGLE, "", min(shift / max(ahead, 1.0), _LARGEST_ANGLE) ** 2)
+            f.add_variance(VELOCITY_PLACE, "x", min(shift / max(turning, 0.05), _FARTHEST) ** 2)
+            updates.health["velocity"].bias_changed_ns = updates.step_ns
+
+    def _has_found_place(self) -> bool:
+        """Whether bends have shown where the sensor is: until then, a deviation may be that of a wrong place."""
+        if not self._is_placed:
+            sigma = self.settings.position_sigma
+            self._is_placed = (
+                self.filter.get_variance(VELOCITY_PLACE, "x") < (_FOUND * sigma) ** 2 or sigma == 0.0
+            )
+        return self._is_placed
+
+    def reset(self) -> None:
+        """Restart with the filter."""
+        self._shifts.reset()
+        self._is_placed = False
 
     def measure_speed(self, m: Measurement) -> float | None:
         """The speed along the car, m/s, if the sensor measures ahead."""
