@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, cruise, mixed, prototype, rms, steps
+from estimator_rig import SECOND, Drive, Run, bends, cruise, mixed, prototype, rms, steps
 
 import vehicled
 from replay.log import create_log
@@ -110,6 +110,29 @@ def test_heading_and_position_are_smoothed_back_to_before_the_filter_knew_them(g
         assert np.abs(run.error(drive, axis)[unknown] / run[f"sigma.{axis}"][unknown]).max() < 4.0
         if gnss == "rtk":  # otherwise the receiver's bias dominates the error
             assert rms(run.error(drive, axis)[unknown]) < 0.2 * rms(run.filtered.error(drive, axis)[unknown])
+
+
+@pytest.mark.parametrize("gnss", ["rtk", "conventional"])
+def test_a_drive_without_fixes_at_its_start_is_placed_by_the_first_fixes(gnss):
+    """The filter begins in a local frame of its own: another place and heading."""
+    drive, first = bends(), 5.0
+    measurements = [m for m in drive.measurements(1, gnss=gnss) if m.source != "gnss" or m.t > first * SECOND]
+    run = Smoothed(on_time(measurements))
+    local = run.t < first * SECOND
+    assert local.sum() > 250
+    assert np.abs(run.filtered.error(drive, "x")[local]).min() > 10.0
+    for name in ("x", "y", "z", "yaw"):
+        assert (np.abs(run.error(drive, name)) < 4.0 * run[f"sigma.{name}"]).all(), name
+    assert np.degrees(run["sigma.yaw"]).max() < 3.0
+    assert np.isfinite(run["lat"]).all()
+    if gnss == "rtk":
+        assert np.abs(run.error(drive, "x")).max() < 0.5
+
+
+def test_a_drive_without_any_fix_stays_in_its_local_frame():
+    run = Smoothed(on_time(cruise(5.0).measurements(0, gnss=None)))
+    assert np.isnan(run["lat"]).all()
+    np.testing.assert_allclose(run["x"], run.filtered["x"], rtol=0, atol=0.5)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from vehicled.filter.backward_pass import BackwardPass
 from vehicled.filter.states import ANGULAR_RATE
 from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
-from vehicled.smoothing.first_heading import FirstHeading
+from vehicled.smoothing.first_heading import LOCAL, FirstHeading
 from vehicled.smoothing.tape_file import EntryKind, TapeFile
 from vehicled.sources.added_doubt import AddedDoubt
 from vehicled.sources.imu.model import GYRO_BIAS
@@ -70,7 +70,7 @@ class Smoother:
         if estimate is None:
             return
         f, world = self._filter, self.estimator.world
-        number = -1
+        number = LOCAL
         if world.known and world.origin is not None:
             if not self._origins or self._origins[-1] != world.origin:
                 self._origins.append(world.origin)
@@ -118,9 +118,10 @@ class Smoother:
         AddedDoubt(turned, has_precise_fixes > 0.0).add_to(row)
         # Without gyroscopes the variance of their bias is zero, and the yaw rate is the model's.
         turning = f.get_variance(GYRO_BIAS, "z") or f.get_variance(ANGULAR_RATE, "yaw")
-        if not self._first_heading.take(t, int(number), row, math.isnan(sigma_yaw), math.sqrt(turning)):
-            row[_SIGMA_YAW] = sigma_yaw
-        row[_GEODETIC] = math.nan if number < 0 else self._origins[int(number)].to_geodetic(row[:3])
+        origin = self._first_heading.take(t, int(number), row, math.isnan(sigma_yaw), math.sqrt(turning))
+        if origin is None:
+            row[_SIGMA_YAW], origin = sigma_yaw, int(number)
+        row[_GEODETIC] = math.nan if origin == LOCAL else self._origins[origin].to_geodetic(row[:3])
         return row
 
 
