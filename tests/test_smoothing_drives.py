@@ -17,6 +17,7 @@ from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.smoothing.smoother import Smoother
 from vehicled.stepping import play_back
+from vehicled.studies.robustness.wrongs import scale_radius
 
 ROUNDING = 1e-6
 PERIOD = 4_000_000
@@ -133,6 +134,16 @@ def test_a_drive_without_any_fix_stays_in_its_local_frame():
     run = Smoothed(on_time(cruise(5.0).measurements(0, gnss=None)))
     assert np.isnan(run["lat"]).all()
     np.testing.assert_allclose(run["x"], run.filtered["x"], rtol=0, atol=0.5)
+
+
+def test_smoothed_wheel_speeds_are_those_of_the_smoothed_radius():
+    """The filter finds the error of the radius after some seconds. Meanwhile speed and radius are both wrong."""
+    drive = mixed(8.0)
+    wrong = scale_radius(0.02, prototype())
+    run = Smoothed(on_time(drive.measurements(0, gnss="conventional")), wrong)
+    for wheel in ("fl", "fr"):  # the driven ones slip more than in the model
+        error, before = (r.error(drive, f"wheel.{wheel}.speed")[r.t > SECOND] for r in (run, run.filtered))
+        assert rms(error) < rms(before)
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ class VehicleFilter(AdaptiveState):
         self._whole_step = self.car.find_routine(kernels.whole_step)
         self._yaw_error = self.states.index(ATTITUDE, "yaw")
         self._propagate = bind(kernels.propagate)
-        self._apply, self._output, self._calc_sigmas, self._adjust = map(
-            bind, (kernels.apply, kernels.output, kernels.sigmas, kernels.adjust)
+        self._apply, self._output, self._calc_sigmas = map(
+            bind, (kernels.apply, kernels.output, kernels.sigmas)
         )
         self._gated_updates = {
             kind: self.car.address(kernel) for kind, kernel in kernels.gated_updates.items()

@@ -31,7 +31,7 @@ from vehicled.filter.states import (
 from vehicled.filter.structure import PROCESS, Structure, make_extension
 from vehicled.filter.tangents import Companion, FilterTangents
 from vehicled.messages import WHEELS
-from vehicled.vehicle.arrays import AHEAD, CHART_SIZE, MOUNTING, PLACE, YAW, YAW_RATE
+from vehicled.vehicle.arrays import ADJUSTMENTS, AHEAD, CHART_SIZE, MOUNTING, PLACE, YAW, YAW_RATE
 from vehicled.vehicle.car import STATE, Car
 from vehicled.vehicle.kinematics import calc_heave_stiffness
 from vehicled.vehicle.parameters import Vehicle
@@ -42,6 +42,8 @@ _MOTION = (
     *("tyre_deflection", "extra", "now", "now_wheels"),
 )
 """Arrays that determine the output of a filter, without its covariance and constants."""
+_ROLLING = ADJUSTMENTS.index("wheel")
+"""Number of the first one of ADJUSTMENTS that is about the rotation of wheels."""
 _POSE = "now", "now_wheels"
 _READ = ("extra", "extra"), ("ground", "ground"), ("tyre_steady", "tyre_acceleration")
 """Arrays that observations read in addition to the pose and constants: first and last of adjacent ones."""
@@ -80,7 +82,10 @@ class VehicleState:
         self.states = StateVector(table.groups)
         view = car.view
         kernels = self._kernels
-        self._read_state = car.bind(kernels.read_state)
+        self._read_state, self._adjust = car.bind(kernels.read_state), car.bind(kernels.adjust)
+        self._adjustments = view("adjustments")
+        self.wheel_turns = self._adjustments[_ROLLING:]
+        """(3, 4) what the slow states of the last step add to radii and slips of the wheels, a view."""
         self._evaluations = {kind: car.bind(kernel) for kind, kernel in kernels.observations.items()}
         self.errors = Covariance(len(self.states), car, kernels.updates, kernels.evaluations)
         self._sum_up, self._soundness = car.bind(kernels.sum_up), view("soundness")
@@ -260,6 +265,14 @@ class VehicleState:
         """Return to the estimate that `save_motion` gave (k,), with the present covariance."""
         self.car.workspace[self._motion] = saved
         self._past = None
+
+    def calc_wheel_turns(self) -> np.ndarray:
+        """(3, 4) `wheel_turns` by the present slow states, as the next step of the simulation will have it."""
+        present = self._adjustments.copy()
+        self._adjust()
+        found = self.wheel_turns.copy()
+        self._adjustments[:] = present
+        return found
 
     def read_state(self) -> np.ndarray:
         """Bring `pose` up to date with the car, and return it: a view of length len(POSE)."""

@@ -111,7 +111,10 @@ class Smoother:
         f.restore_motion(values[_HEAD:-size])
         f.errors.restore(values[-size:])
         f.errors.set_estimate(*backward.smooth(f.errors.matrix))
+        turns = f.calc_wheel_turns()
         f.apply_corrections()
+        # In the filter, the next step of the simulation would follow the radii.
+        f.wheel_turns += f.calc_wheel_turns() - turns
         row = f.output()
         self.estimator.correct_pose(row)
         row[ADDED_PLACES] += values[_ADDED]
