@@ -12,10 +12,12 @@ from replay.log import create_log
 from replay.problems import Problems
 from replay.steps import as_measured, make_steps, sort_by_arrival, with_commands
 from vehicled.cli import main
-from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Command, Measurement, Step
+from vehicled.estimator import Estimator
+from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Command, Measurement, SlowState, Step
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.smoothing.smoother import Smoother
+from vehicled.smoothing.wrong_antenna import widen_antennas
 from vehicled.stepping import play_back
 from vehicled.studies.robustness.wrongs import scale_radius
 
@@ -144,6 +146,31 @@ def test_smoothed_wheel_speeds_are_those_of_the_smoothed_radius():
     for wheel in ("fl", "fr"):  # the driven ones slip more than in the model
         error, before = (r.error(drive, f"wheel.{wheel}.speed")[r.t > SECOND] for r in (run, run.filtered))
         assert rms(error) < rms(before)
+
+
+@pytest.mark.parametrize(
+    ("found", "sigma"),
+    [(0.5, 0.5), (0.01, None), (-0.03, 0.03)],
+)
+def test_an_antenna_found_elsewhere_has_a_wider_sigma_from_the_start_on(found, sigma):
+    """The default σ is 3 mm; beyond 7 σ a place is contradicted, as in the filter."""
+    states = {f"antenna.{a}": SlowState(v, 0.005, "m") for a, v in zip("xyz", (found, 0.0, 1.0), strict=True)}
+    wider = widen_antennas(prototype(), states)
+    if sigma is None:
+        assert wider is None
+    else:
+        assert wider.sensors.gnss.antenna_sigma == pytest.approx(sigma, abs=0.001)
+    assert widen_antennas(prototype(), {}) is None
+
+
+def test_the_command_smooths_again_where_an_antenna_was_found_elsewhere(tmp_path, monkeypatch, capsys):
+    log, out = write_log(tmp_path / "drive.csv", 1.0), tmp_path / "out.csv"
+    found, elsewhere = Estimator.parameters, {"antenna.x": SlowState(0.5, 0.01, "m")}
+    monkeypatch.setattr(Estimator, "parameters", lambda self: found(self) | elsewhere)
+    arguments = ["replay", str(log), "--config", "prototype", "--smooth", "--estimates", str(out)]
+    assert main(arguments) == 0
+    assert capsys.readouterr().err.count("an antenna is elsewhere than configured") == 1
+    assert len(vehicled.Estimates.read(out).t_ns) > 100
 
 
 @pytest.mark.parametrize(

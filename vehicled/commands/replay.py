@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from replay.log import Log
     from vehicled.daemon.configuration import DaemonConfiguration
     from vehicled.drive_summary import Summary
+    from vehicled.smoothing.smoother import Smoother
 
 HELP = "Run the daemon's estimator on a recorded log, as fast as it goes or in real time."
 
@@ -132,12 +133,15 @@ def _check_smooth(args: argparse.Namespace) -> None:
         )
 
 
-def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: Log) -> Summary:
-    from replay.csv_log import EstimatesWriter
+def _smooth(
+    args: argparse.Namespace, configuration: DaemonConfiguration, log: Log, is_again: bool = False
+) -> Summary:
+    import sys
+
     from replay.log import read_steps_as_measured
     from vehicled.smoothing.smoother import Smoother
+    from vehicled.smoothing.wrong_antenna import widen_antennas
     from vehicled.stepping import play_back
-    from vehicled.terminal.output_files import writing
     from vehicled.terminal.progress import Progress
 
     steps = read_steps_as_measured(log, round(1e9 / configuration.daemon.loop.rate))
@@ -145,17 +149,35 @@ def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: L
         with Progress("replaying", unit="s", quiet=args.json) as progress:
             summary = play_back(smoother.estimator, steps, [smoother.take], progress=progress.update)
             progress.update(summary.drive_seconds)
+        wider = None if is_again else widen_antennas(configuration, summary.parameters)
         if summary.estimates == 0:
             return summary
-        with (
-            Progress("smoothing", summary.drive_seconds, "s", quiet=args.json) as progress,
-            writing(args.estimates),
-            EstimatesWriter(args.estimates, configuration.point) as writer,
-        ):
-            for estimate in smoother.smooth(progress.update):
-                writer.write(estimate)
-            progress.update(summary.drive_seconds)
-    return summary
+        if wider is None:
+            _write_smoothed(args, configuration, smoother, summary)
+            return summary
+    log.problems.clear()  # they are found again
+    if not args.json:
+        print(
+            "an antenna is elsewhere than configured: once more, with a wider antenna_sigma", file=sys.stderr
+        )
+    return _smooth(args, wider, log, is_again=True)
+
+
+def _write_smoothed(
+    args: argparse.Namespace, configuration: DaemonConfiguration, smoother: Smoother, summary: Summary
+) -> None:
+    from replay.csv_log import EstimatesWriter
+    from vehicled.terminal.output_files import writing
+    from vehicled.terminal.progress import Progress
+
+    with (
+        Progress("smoothing", summary.drive_seconds, "s", quiet=args.json) as progress,
+        writing(args.estimates),
+        EstimatesWriter(args.estimates, configuration.point) as writer,
+    ):
+        for estimate in smoother.smooth(progress.update):
+            writer.write(estimate)
+        progress.update(summary.drive_seconds)
 
 
 def _replay(args: argparse.Namespace, configuration: DaemonConfiguration, log: Log) -> Summary:
