@@ -18,7 +18,8 @@ from vehicled.errors import RunError
 from vehicled.maths.geodesy import WorldOrigin
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX, Estimate, Innovation, Measurement
 from vehicled.report.data import load_run
-from vehicled.scoring.scores import compare, find_notes, score, score_receiver, score_sensors
+from vehicled.scoring.origins import move_to_origin
+from vehicled.scoring.scores import compare, score, score_receiver, score_sensors
 
 SECOND = 1_000_000_000
 
@@ -273,19 +274,35 @@ def test_tables_that_are_exchanged_get_a_hint(tmp_path: Path, capsys: pytest.Cap
     assert hint in capsys.readouterr().err
 
 
-def test_origins_that_differ_are_found() -> None:
-    """By one place in two frames, whose origins are 300 m east and 400 m south of each other."""
-    origin = WorldOrigin(43.33, -8.41, 0.0)
-    origins = origin, WorldOrigin(*origin.to_geodetic(np.array([300.0, -400.0, 0.0])))
-    place = origins[0].to_geodetic(np.array([1200.0, 800.0, 0.0]))
+@pytest.mark.parametrize("latitude", [43.33, 85.0])
+def test_a_truth_about_another_origin_is_moved(latitude: float) -> None:
+    """Origins 300 m east, 400 m south and 7 m above each other, and a car that goes north, east of both."""
+    origin = WorldOrigin(latitude, -8.41, 900.0)
+    other = WorldOrigin(*origin.to_geodetic(np.array([300.0, -400.0, 7.0])))
+    places = [origin.to_geodetic(np.array([1200.0, 800.0 + d, 3.0])) for d in (0.0, 50.0)]
     tables = []
-    for origin in (*origins, origins[0]):
-        x, y, _ = origin.to_world(*place)
-        tables.append(table([0.0, 1.0], x=[x, x], y=[y, y], lat=[place[0]] * 2, lon=[place[1]] * 2))
-    (note,) = find_notes(tables[0], tables[1])
+    for each in (origin, other, origin):
+        x, y, z = np.transpose([each.to_world(*place) for place in places])
+        lat, lon, alt = np.transpose(places)
+        yaw = np.full(2, math.pi / 2 - each.find_north(*places[0][:2]))
+        tables.append(table([0.0, 1.0], x=x, y=y, z=z, lat=lat, lon=lon, alt=alt, yaw=yaw))
+    moved, (note,) = move_to_origin(tables[1], tables[0])
     assert note.startswith("the origins of x and y are 500.0 m apart")
-    assert find_notes(tables[0], tables[2]) == ()
-    assert find_notes(tables[0], table([0.0], x=[1.0], y=[2.0])) == ()
+    for name, most in (("x", 1e-3), ("y", 1e-3), ("z", 0.02), ("yaw", 1e-7)):
+        assert moved.columns[name] == pytest.approx(tables[0].columns[name], abs=most), name
+    assert move_to_origin(tables[2], tables[0]) == (tables[2], ())
+    without = table([0.0], x=[1.0], y=[2.0])
+    assert move_to_origin(without, tables[0]) == (without, ())
+
+
+def test_heights_stay_if_a_table_does_not_show_that_of_its_origin() -> None:
+    tables = [
+        table([0.0, 1.0], x=[x, x], y=[0.0, 0.0], z=[1.0, 2.0], lat=[43.33] * 2, lon=[-8.41] * 2)
+        for x in (5.0, 25.0)
+    ]
+    moved, _ = move_to_origin(tables[1], tables[0])
+    assert moved.columns["z"].tolist() == [1.0, 2.0]
+    assert moved.columns["x"] == pytest.approx([5.0, 5.0], abs=1e-3)
 
 
 def _drive(origin: WorldOrigin, distances: np.ndarray, digits: int) -> Table:
@@ -302,9 +319,10 @@ def test_origins_half_a_metre_apart_are_found_and_rounding_is_ignored() -> None:
     ahead = WorldOrigin(*origin.to_geodetic(np.array([0.4, 0.2, 0.0])))
     distances = np.linspace(4000.0, 5000.0, 201)
     estimates = _drive(origin, distances[:101], 12)
-    (note,) = find_notes(estimates, _drive(ahead, distances, 7))
+    moved, (note,) = move_to_origin(_drive(ahead, distances, 7), estimates)
     assert note.startswith("the origins of x and y are 0.4 m apart")
-    assert find_notes(estimates, _drive(origin, distances, 6)) == ()
+    assert moved.columns["x"] == pytest.approx(distances + 0.4, abs=0.01)
+    assert move_to_origin(_drive(origin, distances, 6), estimates)[1] == ()
 
 
 def test_command_warns_of_origins_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,7 +330,10 @@ def test_command_warns_of_origins_that_differ(tmp_path: Path, capsys: pytest.Cap
         rows = "".join(f"{t},{x},0,43.33,-8.41\n" for t in (0, 1, 2))
         (tmp_path / f"{name}.csv").write_text(f"t,x,y,lat,lon\n{rows}")
     assert main(["score", str(tmp_path / "estimates.csv"), str(tmp_path / "truth.csv")]) == 0
-    assert "the origins of x and y are 20.0 m apart" in capsys.readouterr().err
+    found = capsys.readouterr()
+    assert "the origins of x and y are 20.0 m apart" in found.err
+    horizontal = next(line.split() for line in found.out.splitlines() if line.startswith("horizontal"))
+    assert float(horizontal[1]) < 1e-6
 
 
 def test_notes_are_in_every_output_with_scores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,13 +15,12 @@ from vehicled.configuration import load_configuration
 from vehicled.errors import RunError, UsageError
 from vehicled.maths.geodesy import WorldOrigin
 from vehicled.points import ORIGIN, find_point, format_point, with_point
+from vehicled.scoring.origins import find_height, find_origin
 from vehicled.scoring.scores import (
     Score,
     Scored,
     compare,
     find_compared_point,
-    find_height,
-    find_origin,
     leave_out,
     read_run,
     score,

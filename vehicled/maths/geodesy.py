@@ -66,6 +66,23 @@ class WorldOrigin:
             [cos_lon * y - sin_lon * x, cos_lat * z - sin_lat * outwards, cos_lat * outwards + sin_lat * z]
         )
 
+    def from_plane(self, other: WorldOrigin) -> np.ndarray:
+        """(3, 4) rotation, and translation in m, from the plane about another origin to this one."""
+        place = self.to_world(other.latitude, other.longitude, other.height)
+        return np.column_stack([self._axes.T @ other._axes, place])
+
+    @property
+    def _axes(self) -> np.ndarray:
+        """(3, 3) columns east, north and up, geocentric."""
+        (cos_lat, sin_lat), (cos_lon, sin_lon) = self._directions
+        return np.array(
+            [
+                [-sin_lon, -sin_lat * cos_lon, cos_lat * cos_lon],
+                [cos_lon, -sin_lat * sin_lon, cos_lat * sin_lon],
+                [0.0, cos_lat, sin_lat],
+            ]
+        )
+
     def find_north(self, latitude: float, longitude: float) -> float:
         """Where north is at a place (degrees): rad, clockwise from the y axis of this plane.
 

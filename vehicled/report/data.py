@@ -14,13 +14,12 @@ from replay.mcap_messages import is_mcap
 from replay.problems import Problems
 from vehicled.errors import RunError
 from vehicled.report.recording import RecordedDrive, read_recorded
+from vehicled.scoring.origins import find_height, find_origin
 from vehicled.scoring.scores import (
     Comparison,
     Scores,
     at_point,
     compare,
-    find_height,
-    find_origin,
     read_configuration,
     score,
 )

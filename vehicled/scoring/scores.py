@@ -21,6 +21,7 @@ from vehicled.messages import ESTIMATE_COLUMNS, Estimate, Innovation, Measuremen
 from vehicled.points import ORIGIN, find_point, format_point, move, rotations, with_point
 from vehicled.schemas import unit_of
 from vehicled.scoring.hints import Turning, find_degrees, find_offset
+from vehicled.scoring.origins import move_to_origin
 from vehicled.units import Vector
 
 _LEAST_SPEED = 2.0
@@ -31,12 +32,6 @@ SLOWEST_SLIP = 1.0
 
 _SHOWN = {"rad": ("deg", 180 / math.pi), "rad/s": ("deg/s", 180 / math.pi), "": ("–", 1.0)}
 """Unit and factor that a printed table uses instead of the SI unit."""
-
-_SAME_ORIGIN = 0.1
-"""m: origins closer than this, due to rounding of latitude and longitude to 1e-6°, count as equal."""
-
-_ROWS = 50
-"""Number of rows, spread over a table, from whose places its origin is found."""
 
 _HOLE = 5.0
 """Truth is interpolated over at most this number of its usual periods; a longer gap is not scored."""
@@ -239,8 +234,10 @@ def compare(estimates: Table, truth: Table) -> Comparison:
     """Errors of every column in both. RunError if nothing can be compared.
 
     If the truth states its point, the estimates are moved to that point; otherwise it is assumed to be of the
-    same point.
+    same point. A truth about another origin is moved to that of the estimates.
     """
+    exchanged = tuple(_find_exchange(estimates, truth))
+    truth, moved = move_to_origin(truth, estimates)
     t, values = _in_order(estimates)
     true_t, true_values = _in_order(truth)
     point = find_compared_point(estimates, truth)
@@ -265,7 +262,7 @@ def compare(estimates: Table, truth: Table) -> Comparison:
             error = turn / 2 - np.mod(turn / 2 - error, turn)
         errors[column] = np.where(moving, error, np.nan) if _needs_motion(column) else error
     sigmas = {c: values[f"sigma.{c}"] for c in columns if np.isfinite(values.get(f"sigma.{c}", np.nan)).any()}
-    notes = find_notes(estimates, truth)
+    notes = *exchanged, *moved
     turning = {
         c: Turning(
             values[c],
@@ -286,63 +283,14 @@ def find_compared_point(estimates: Table, truth: Table) -> Vector:
     return find_point(truth.columns) or find_point(estimates.columns) or ORIGIN
 
 
-def find_notes(estimates: Table, truth: Table) -> tuple[str, ...]:
-    """Remarks if two tables seem to be exchanged, or their origins of x and y differ."""
-    return *_find_exchange(estimates, truth), *_find_shift(estimates, truth)
-
-
 def _find_exchange(estimates: Table, truth: Table) -> Iterable[str]:
+    """Remark if two tables seem to be exchanged."""
     with_sigma = [any(name.startswith("sigma.") for name in table.columns) for table in (estimates, truth)]
     if with_sigma == [False, True]:
         yield (
             f"{truth.problems.log} has standard deviations, and {estimates.problems.log} has none: "
             "expected the estimates first, then the truth"
         )
-
-
-def _find_shift(estimates: Table, truth: Table) -> tuple[str, ...]:
-    """Remark on a shift of the origins; none if one table does not have both x, y and lat, lon."""
-    height = find_height(estimates, truth)
-    one, other = find_origin(estimates, height), find_origin(truth, height)
-    if one is None or other is None:
-        return ()
-    east, north, _ = one.to_world(other.latitude, other.longitude, other.height)
-    apart = math.hypot(east, north)
-    if apart <= _SAME_ORIGIN:
-        return ()
-    return (
-        f"the origins of x and y are {apart:.1f} m apart in the two files, "
-        "which is in all errors of position (`world` in the configuration sets the origin)",
-    )
-
-
-def find_height(*tables: Table) -> float:
-    """Mean height of the first table that has heights, m above the ellipsoid; 0 without any."""
-    heights = [h[np.isfinite(h)] for h in (t.columns.get("alt", np.empty(0)) for t in tables)]
-    return next((float(np.mean(h)) for h in heights if len(h)), 0.0)
-
-
-def find_origin(table: Table, height: float) -> WorldOrigin | None:
-    """The origin x = y = 0, from rows that have both kinds of coordinates, at a `height` of the drive, m.
-
-    Its height is that of z = 0; without z, that of the drive.
-    """
-    names = ("x", "y", "lat", "lon")
-    if not set(names) <= table.columns.keys():
-        return None
-    x, y, lat, lon = (table.columns[n] for n in names)
-    known = np.flatnonzero(np.isfinite(x + y + lat + lon))
-    if not len(known):
-        return None
-    rows = known[:: -(-len(known) // _ROWS)]
-    z = table.columns.get("z", np.zeros(len(x)))
-    world = np.column_stack([x, y, np.where(np.isfinite(z), z, 0.0)])[rows]
-    found = WorldOrigin(float(lat[rows[0]]), float(lon[rows[0]]), height)
-    # The axes of the plane rotate with its place; an iteration leaves a hundredth of the error, half near a pole.
-    for _ in range(12):
-        places = [found.to_world(float(lat[k]), float(lon[k]), height) for k in rows]
-        found = WorldOrigin(*found.to_geodetic(np.mean(places - world, axis=0)))
-    return found
 
 
 def _span(t: np.ndarray) -> str:
