@@ -148,17 +148,15 @@ class GnssSource(Source[Gnss]):
         self._origin_error = 0.0
         """m, 1 σ per axis: offset of its fixes from another receiver's, as base stations may differ."""
         super().__init__(settings, context)
-        self._latency = self.filter.slow.view(self._receiver.latency)
+        view, own = self.filter.slow.view, self._receiver
+        self._latency, self._heading_latency = view(own.latency), view(own.heading_latency)
         self._steady = SteadySpeeds(self.filter, self._receiver.steady_array)
         self._smoothed = SmoothedVelocity(self.filter, self._receiver.velocity_latency)
 
     def reset(self) -> None:
         """Restart with the filter."""
-        self._jumps.reset()
-        self._velocity_jumps.reset()
-        self._shifts.reset()
-        self.motion.reset()
-        self._placement.reset()
+        for each in (self._jumps, self._velocity_jumps, self._shifts, self.motion, self._placement):
+            each.reset()
         self._origin_error = 0.0
 
     def register(self) -> None:
@@ -366,7 +364,8 @@ class GnssSource(Source[Gnss]):
             self.updates.reject(m, kind, [v["heading"]], "mounting")
         else:
             sigma = self._find_accuracy(v.get("heading_acc"), baseline.noise, _LEAST_HEADING_ACCURACY)
-            self.updates.update(m, kind, [v["heading"]], [sigma**2], latency=self._late)
+            late = self._late + self._heading_latency.item(0)
+            self.updates.update(m, kind, [v["heading"]], [sigma**2], latency=late)
             if self._world.aligned:
                 self._shifts.look(self.filter, self.updates, self._receiver)
 

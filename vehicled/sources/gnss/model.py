@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _FARTHEST = 2.0
 """m: largest distance of an antenna from its configured place. It is in the same car, at most measured from
 another point of it."""
-_LATEST_VELOCITY = 0.2
-"""s: no receiver errs by more. If a fix's latency and this one together reached the length of the filter's
-history, all later measurements would be too old, for ever."""
+_LATEST_VELOCITY, LATEST_HEADING = 0.2, 0.4
+"""s: no receiver errs by more; headings may be of two epochs before. If a fix's latency and this one together reached
+the length of the filter's history, all later measurements would be too old, for ever."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,13 @@ class ReceiverErrors:
     latency: Group
     velocity_latency: Group
     baseline: Group
+    heading_latency: Group
 
     @property
     def groups(self) -> tuple[Group, ...]:
         """Its slow errors, in the order of the states."""
-        return self.wander, self.antenna, self.latency, self.velocity_latency, self.baseline
+        of_fixes = self.wander, self.antenna, self.latency, self.velocity_latency
+        return *of_fixes, self.baseline, self.heading_latency
 
     @property
     def baseline_array(self) -> str:
@@ -130,7 +132,18 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         # Without a second antenna there is nothing to estimate.
         sigma=lambda gnss: 0.0 if gnss is None or gnss.heading is None else gnss.heading.angle_sigma,
     )
-    return ReceiverErrors(name, wander, place, latency, velocity_latency, baseline)
+    heading_latency: ErrorStates[ReceiverErrorSettings | None] = make_constant(
+        f"{name}_heading_latency",
+        ("",),
+        "s",
+        "by how much headings are older than the fix that they come with",
+        # Some receivers give that of an epoch before. Otherwise the fixes would be taken to be as old.
+        contradiction=10.0,
+        limit=LATEST_HEADING,
+        is_latency=True,
+        sigma=lambda gnss: 0.0 if gnss is None or gnss.heading is None else gnss.latency_sigma,
+    )
+    return ReceiverErrors(name, wander, place, latency, velocity_latency, baseline, heading_latency)
 
 
 GNSS, GNSS2 = _make_receiver("gnss", "antenna"), _make_receiver("gnss2", "gnss2_antenna")
@@ -308,7 +321,11 @@ class _ReceiverModel:
         else:
             share = self._find_share(kind, changes)
             by_latency = [share * change for change in changes]
-        latencies = [receiver.latency, *([receiver.velocity_latency] if kind in _OF_VELOCITY else [])]
+        latencies = [receiver.latency]
+        if kind in _OF_VELOCITY:
+            latencies.append(receiver.velocity_latency)
+        elif kind == "heading":
+            latencies.append(receiver.heading_latency)
         found = sum((model.estimates(group)[0] for group in latencies), g.zero)
 
         def error(k: int, _: Sequence[Atom]) -> tuple[Atom, dict[int, Atom]]:
