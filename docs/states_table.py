@@ -21,6 +21,7 @@ from vehicled.sources.gnss.gnss2 import Gnss2
 from vehicled.sources.sensors import Sensors, find_kinds
 from vehicled.sources.speeds.body_velocity import BodyVelocity
 from vehicled.sources.speeds.wheels import WheelSpeeds
+from vehicled.sources.yaw_rate import YawRate
 
 PAGE = Path(__file__).with_name("states.md")
 BEGIN, END = "<!-- begin: states_table.py -->\n", "<!-- end -->"
@@ -34,6 +35,7 @@ def make_tables() -> str:
         gnss=Gnss(heading=Baseline()),
         gnss2=Gnss2(heading=Baseline()),
         velocity=BodyVelocity(),
+        yaw_rate=YawRate(),
         wheel_speeds=WheelSpeeds(),
     )
     filter = Filter(suspension=Suspension())

@@ -349,7 +349,7 @@ def test_wild_values_in_any_channel_do_not_harm_the_estimate(value, begin):
                 values[c] = value
                 break
         damaged.append(Measurement(m.source, m.t, m.arrival, values))
-    absent = {"steer.wheel", *(f"wheel.{w}.speed" for w in WHEELS)}
+    absent = {"steer.wheel", "vehicle.wz", *(f"wheel.{w}.speed" for w in WHEELS)}
     absent |= {f"torque.{n}" for n in ("fl", "fr", "front", "rear")}
     absent |= {c for c in CHANNELS if c.startswith(("gnss2.", "velocity.", "reference.", "joint."))}
     absent |= {f"gnss.{n}" for n in ("hdop", "vn", "ve", "vd", "s_acc", "heading", "heading_acc", "utc")}

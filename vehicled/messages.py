@@ -60,6 +60,7 @@ CHANNELS: dict[str, str] = {
     **{f"gnss2.{what}": unit for what, unit in _OF_RECEIVERS.items()},
     "velocity.x": "m/s",
     "velocity.y": "m/s",
+    "vehicle.wz": "rad/s",
     **{
         f"joint.{j}.{what}": unit
         for j in JOINTS

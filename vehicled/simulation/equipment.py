@@ -20,6 +20,7 @@ _REPORTED_AS = {
     "vehicle_speed": "vehicle",
     "gnss2": "gnss2",
     "velocity": "velocity",
+    "yaw_rate": "yaw_rate",
 }
 """Sections of `sensors` to the names under which simulated sensors report."""
 

@@ -11,7 +11,17 @@ from vehicled.simulation.equipment import Equipment
 from vehicled.units import NonNegative, Positive, Range, Unit
 
 _Source = Literal[
-    "imu", "gnss", "wheel.angle", "wheel.speed", "steer", "brake", "torque", "vehicle", "gnss2", "velocity"
+    "imu",
+    "gnss",
+    "wheel.angle",
+    "wheel.speed",
+    "steer",
+    "brake",
+    "torque",
+    "vehicle",
+    "gnss2",
+    "velocity",
+    "yaw_rate",
 ]
 SOURCES: tuple[str, ...] = get_args(_Source)
 """Sensors by the names under which they report; their order numbers their random streams."""
@@ -152,6 +162,8 @@ class SimulatedSensors:
     speed: Annotated[SimulatedSignal | Configured | None, Unit("m/s", plain=True)] = "configured"
     velocity: Annotated[SimulatedSignal | Configured | None, Unit("m/s", plain=True)] = "configured"
     """Along and across the axes of an optical sensor."""
+    yaw_rate: Annotated[SimulatedSignal | Configured | None, Unit("rad/s", plain=True)] = "configured"
+    """Of the car's own stability control."""
     origin: (
         tuple[
             Annotated[float, Unit("deg", plain=True), Range(-math.pi / 2, math.pi / 2)],

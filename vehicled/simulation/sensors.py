@@ -42,12 +42,16 @@ _WHEEL_TORQUES = SimulatedSignal(noise=5.0, bias=2.0, scale=0.005, quantisation=
 _SPEED = SimulatedSignal(noise=0.03, scale=0.005, quantisation=0.01 / 3.6)
 _VELOCITY = SimulatedSignal(noise=0.05, scale=0.002)
 """Velocity of an optical sensor."""
+_YAW_RATE = SimulatedSignal(
+    rate=100.0, noise=0.002, bias=0.02, bias_walk=1e-4, scale=0.01, quantisation=math.radians(0.1)
+)
+"""Yaw rate of the stability control: offset and scale by data sheets, see `sources.yaw_rate`."""
 _HEADING = 0.005
 """1 σ of the heading from two antennas a metre apart, rad."""
 _UPWARDS = 2.0
 """Ratio of vertical to horizontal velocity errors of a receiver: all satellites are above."""
 _RECEIVERS = ("gnss", "gnss2")
-_EXTRA = ("gnss.heading", "gnss2.", "velocity.", "reference.")
+_EXTRA = ("gnss.heading", "gnss2.", "velocity.", "vehicle.wz", "reference.")
 """Beginnings of channels that a car has only if its configuration says so."""
 
 
@@ -139,6 +143,7 @@ def measure(
             ("vehicle", car.sample_speed),
             ("gnss2", car.sample_gnss2),
             ("velocity", car.sample_velocity),
+            ("yaw_rate", car.sample_yaw_rate),
         )
         for m in sample(np.random.default_rng(streams[source]))
     ]
@@ -338,6 +343,11 @@ class _EquippedCar:
         axes = np.array([[math.cos(angle), math.sin(angle), 0.0], [-math.sin(angle), math.cos(angle), 0.0]])
         values = signal.apply(velocity @ axes.T, 1 / signal.rate, random)
         yield from self._report("velocity", t, signal, dict(zip(channels, values.T, strict=True)), random)
+
+    def sample_yaw_rate(self, random: np.random.Generator) -> Iterator[Measurement]:
+        """Of the car's own stability control, about the chassis' z axis."""
+        signal = self._choose(self._sensors.yaw_rate, _YAW_RATE, ["vehicle.wz"])
+        return self._sample("yaw_rate", signal, ["wz"], ["vehicle.wz"], random)
 
     def _sample(
         self,

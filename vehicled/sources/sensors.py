@@ -35,6 +35,7 @@ from vehicled.sources.speeds.body_velocity import BodyVelocity
 from vehicled.sources.speeds.vehicle_speed import VehicleSpeed
 from vehicled.sources.speeds.wheels import WheelAngles, WheelSpeeds
 from vehicled.sources.start.acceleration_heading import Alignment
+from vehicled.sources.yaw_rate import YawRate, YawRateSource
 from vehicled.units import Vector
 from vehicled.vehicle.arrays import AHEAD
 
@@ -56,6 +57,7 @@ class Sensors:
     brake_pressure: BrakePressure = field(default_factory=BrakePressure)
     gnss2: Gnss2 | None = None
     velocity: BodyVelocity | None = None
+    yaw_rate: YawRate | None = None
 
     def items(self) -> Iterator[tuple[str, SourceSettings]]:
         """Name and settings of each sensor that updates the filter."""
@@ -204,12 +206,25 @@ class Sources:
         """Unknown latency of the IMU's samples, s; whether fixes are precise; added σ of the position, m."""
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
         """The inertial measurement unit."""
+        self.own_yaw_rate = next((s for s in self._sources.values() if isinstance(s, YawRateSource)), None)
+        """The car's own sensor of the yaw rate."""
 
     @property
     def yaw_rate(self) -> float | None:
-        """Latest yaw rate of the gyroscopes less their known bias, rad/s; None without a recent sample."""
-        imu = self.imu
-        return None if imu is None else imu.lateral.yaw_rate
+        """Latest yaw rate of the gyroscopes less their known bias, or else of the car's own sensor, rad/s.
+
+        None without a recent sample.
+        """
+        imu, own = self.imu, self.own_yaw_rate
+        measured = None if imu is None else imu.lateral.yaw_rate
+        return own.yaw_rate if measured is None and own is not None else measured
+
+    @property
+    def yaw_rate_sigma(self) -> float:
+        """1 σ of `yaw_rate` due to a bias that is not known yet, rad/s; 0 of gyroscopes, whose biases are small."""
+        imu, own = self.imu, self.own_yaw_rate
+        is_own = own is not None and (imu is None or imu.lateral.yaw_rate is None)
+        return own.sigma if own is not None and is_own else 0.0
 
     @property
     def is_motion_opposite(self) -> bool:

@@ -40,6 +40,8 @@ class MeasurementUpdates:
         """Whether motion has shown the IMU's axes to be as configured, and nothing contradicts its gyroscope."""
         self.is_sliding = False
         """Whether tyres slide, so that the car does not move as the model does."""
+        self.yaw_rates_apart = 0.0
+        """rad/s: by how much gyroscope and the car's own yaw rate differ, if more than usual; else 0."""
         self.imu_changes_until_ns = 0
         """Time until which the IMU's biases may be changing fast."""
         self._silent_ns: float = math.inf

@@ -13,6 +13,7 @@ from vehicled.messages import Measurement
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import find_kinds
+from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE
 
 _MOVING = 2.0
 """m/s: a slower car may really give the same measurement again."""
@@ -25,6 +26,9 @@ _OF_USUAL, _ONE_DIGIT = 3, 1.5
 """Factor on the longest run of repetitions that ended with a change of one digit; and changes below this many
 digits count as one digit. A coarse and quiet sensor repeats itself for as long as the car turns and
 accelerates evenly."""
+_TURNING, _TURN_TIME = 0.05, 0.3
+"""rad/s, and s: the car's own yaw rate is stuck if it is larger than this, and repeats itself for longer than that:
+straight ahead, a control unit gives the same number for long."""
 _WHOLE, _WHOLE_TIME = 4, 0.015
 """The whole IMU is stuck after at least this many consecutive repetitions of all axes, and after this time,
 s. If each axis of a coarse sensor repeats itself in half of the samples, all six do so in a sixtieth of them.
@@ -221,7 +225,7 @@ class StuckChannels:
     def __init__(self) -> None:
         self._receivers = [kind for kind in find_kinds().values() if issubclass(kind, Gnss)]
         self.watched = frozenset(
-            (*_AXES, *_SPEEDS, *(channel for kind in self._receivers for channel in kind.PLACE))
+            (*_AXES, *_SPEEDS, YAW_RATE, *(channel for kind in self._receivers for channel in kind.PLACE))
         )
         """Channels that can be stuck."""
         self.reset()
@@ -232,6 +236,7 @@ class StuckChannels:
         self._axes = {channel: _Axis(usual[kind]) for kind in usual for channel in kind}
         self._fixes = [(kind.PLACE, kind.LIMITS, _Place()) for kind in self._receivers]
         self._speeds = {channel: _Speed() for channel in _SPEEDS}
+        self._yaw_rate = _Axis(_Coarseness())
         self._sample: tuple[float, ...] | None = None
         """Last sample of the whole IMU, as long as none of its axes has repeated itself: it is not in the
         runs yet."""
@@ -300,6 +305,8 @@ class StuckChannels:
             elif t - self._whole_ns < _TIME * 1e9:
                 self._usual = max(self._usual, self._whole)
             self._whole, self._whole_ns = 0, t
+        if YAW_RATE in values and self._is_turn_stuck(values[YAW_RATE], t, moving):
+            stuck.append(YAW_RATE)
         for channel, of_speed in self._speeds.items():
             if channel not in values:
                 continue
@@ -322,3 +329,14 @@ class StuckChannels:
                 # Speed and course are as old as the position.
                 stuck += [c for c in values if c in channels]
         return stuck
+
+    def _is_turn_stuck(self, value: float, t: int, moving: bool) -> bool:
+        """Whether the car's own yaw rate, rad/s, only repeats itself."""
+        run = self._yaw_rate
+        if value != run.value or not moving:
+            if value != run.value:
+                run.note_change(abs(value - run.value))
+            run.value, run.begun_ns, run.repetitions = value, t, 0
+            return False
+        run.repetitions += 1
+        return run.is_stuck and abs(value) > _TURNING and t - run.begun_ns >= _TURN_TIME * 1e9

@@ -22,6 +22,7 @@ from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.speeds.wheels import ANGLES, SPEEDS
+from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE
 from vehicled.vehicle.parameters import Vehicle
 from vehicled.vehicle.steering import SteeringGeometry
 
@@ -56,6 +57,7 @@ _MAGNITUDES = {
     "steer.rack": (0.25, 250.0, "in mm"),
     "gnss.course": (6.5, 361.0, "in deg"),
     "imu.wz": (6.0, 400.0, "in deg/s"),
+    YAW_RATE: (6.0, 400.0, "in deg/s"),
 }
 """By channel: value that is too large in its own unit, largest value in the other unit, and that unit."""
 
@@ -116,6 +118,7 @@ class UnitCheck:
             },
             "wheel angles": {"in deg": _DEGREES, "in revolutions": 0.5 / math.pi},
             "gyroscopes": {"in deg/s": _DEGREES},
+            "own yaw rate": {"in deg/s": _DEGREES},
             "accelerometers": {"in g": 1.0 / 9.80665},
             "steering": {"in mm": 1e3, "in cm": 1e2} if source == "rack" else {"in deg": _DEGREES},
         }
@@ -125,6 +128,7 @@ class UnitCheck:
             "wheel speeds": SPEEDS,
             "wheel angles": ANGLES,
             "gyroscopes": GYROSCOPES,
+            "own yaw rate": (YAW_RATE,),
             "accelerometers": ACCELEROMETERS,
             "steering": CHANNELS_BY_SOURCE[source],
             "road wheels": CHANNELS_BY_SOURCE["road_wheels"],
@@ -258,6 +262,13 @@ class UnitCheck:
             self._add({"gyroscopes": 1}, gyro, course, _SLOWEST_TURN, _TURNING)
             terms = {"gyroscopes": 1, reference: 1, "accelerometers": -1}
             self._add(terms, ahead * gyro, lateral, _LEAST_CORNERING, _CORNERING)
+        own = now.means.get(YAW_RATE)
+        if own is not None:
+            self._add({"own yaw rate": 1}, own, course, _SLOWEST_TURN, _TURNING)
+            self._add({"own yaw rate": 1, "gyroscopes": -1}, own, gyro, _SLOWEST_TURN, _TURNING)
+            if by_angle is not None:
+                terms = {"own yaw rate": 1, "steering": -1, reference: -1}
+                self._add(terms, own, by_angle, _SLOWEST_TURN, _TURNING)
         if now.course is not None and now.position_course is not None:
             turns_otherwise = _differ_in_sense(course, by_angle if gyro is None else gyro)
             self._course.take(now.course, now.position_course, turns_otherwise)

@@ -18,7 +18,12 @@ LEAST, KEPT = 8, 120
 _AGREEING, _SPREAD = 0.75, 0.5
 """Share of these intervals whose logarithms of the ratio must be this near their median; else the ratio is
 ignored."""
-_TOLERANCES = {"steering": (-0.7, 1.0), "accelerometers": (-0.5, 0.5), "gyroscopes": (-0.35, 0.35)}
+_TOLERANCES = {
+    "steering": (-0.7, 1.0),
+    "accelerometers": (-0.5, 0.5),
+    "gyroscopes": (-0.35, 0.35),
+    "own yaw rate": (-0.35, 0.35),
+}
 """Tolerance of the logarithm of a ratio, by its coarsest source: understeer; banks and roll; noise of
 courses."""
 _SPEED_TOLERANCE = -0.3, 0.3

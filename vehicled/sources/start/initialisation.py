@@ -245,10 +245,10 @@ class Initialisation:
             f.set_process(UNMODELLED, given)
 
     def find_yaw_rate(self, t_ns: int, speed: float) -> tuple[float, float]:
-        """Yaw rate by gyroscopes or else by steering, and its σ in addition to that of `initialise`, rad/s."""
+        """Yaw rate, measured or else by steering, and its σ in addition to that of `initialise`, rad/s."""
         measured, steering = self._sources.yaw_rate, self._inputs.steering
         if measured is not None:
-            return measured, 0.0
+            return measured, self._sources.yaw_rate_sigma
         steering.check(t_ns * 1e-9, speed, measured)
         steered = steering.health.calc_yaw_rate(speed)
         if steered is not None:

@@ -148,7 +148,9 @@ class StartConditions:
         may_be_backwards = _APART < (self.speed or 0.0) < FASTEST_BACKWARDS
         if may_be_backwards and not (signed & self._awaited) <= self._speeds.keys():
             return False
-        return imu is None or not imu.has_gyroscopes or self._sources.yaw_rate is not None
+        has_own = self._sources.own_yaw_rate is not None
+        measures_turn = has_own or (imu is not None and imu.has_gyroscopes)
+        return not measures_turn or self._sources.yaw_rate is not None
 
     def _with_signs(self) -> dict[int, float]:
         """Speeds with the sign of the preferred source that has signs, else with that of the estimate.
@@ -218,7 +220,9 @@ class StartConditions:
 
     def _take_motion(self, m: Measurement) -> None:
         """Take samples of the IMU before the filter runs."""
-        imu = self._sources.imu
+        imu, own = self._sources.imu, self._sources.own_yaw_rate
+        if own is not None:
+            own.note(m)
         if imu is None:
             return
         t_ns = m.t - round(imu.settings.latency * 1e9)
