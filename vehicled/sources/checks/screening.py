@@ -21,6 +21,8 @@ from vehicled.sources.checks.speed_vote import SpeedVote
 from vehicled.sources.checks.stuck import StuckChannels
 from vehicled.sources.checks.unit_check import UnitCheck
 from vehicled.sources.checks.yaw_consistency import YawConsistency
+from vehicled.sources.checks.yaw_refusal import YawRefusal, widen
+from vehicled.sources.checks.yaw_vote import YawVote
 from vehicled.sources.gnss.ground_velocity import VECTORS, add_speed_and_course, find_channels
 from vehicled.sources.imu.imu import GYROSCOPES
 from vehicled.sources.imu.model import ACCELEROMETER_BIAS, GYRO_BIAS
@@ -28,6 +30,7 @@ from vehicled.sources.limits import find_absurd
 from vehicled.sources.sensors import Sensors, find_limits
 from vehicled.sources.speeds.wheels import ANGLES, SPEEDS
 from vehicled.sources.updates import MeasurementUpdates
+from vehicled.sources.yaw_rate import CHANNEL as YAW_RATE_CHANNEL
 from vehicled.vehicle.arrays import AHEAD, LEFT
 from vehicled.vehicle.parameters import Vehicle
 
@@ -35,6 +38,8 @@ _AHEAD_NS = 200_000_000
 """For so long after the step motion is extrapolated. A time stamp further ahead is wrong; kept as the time of
 the latest sample, it would make all later samples seem old."""
 
+_ALONE_NS = 500_000_000
+"""Time without a gyroscope after which wheels and steering judge the car's own yaw rate."""
 _LOOK_NS = 100_000_000
 """Time between readings of the filter's gyroscope bias."""
 _DRIFT_NS = 5_000_000_000
@@ -59,6 +64,10 @@ class _Checks(NamedTuple):
     """Whether any channel is used in the comparison of yaw rates."""
     has_course: bool
     """Whether any channel is used in the comparison of gyroscope and course."""
+    has_vote: bool
+    """Whether any channel is used in the comparison of gyroscope and the car's own yaw rate."""
+    has_own_yaw: bool
+    """Whether any is used in that of the car's own yaw rate with wheels and steering."""
 
 
 class Screening:
@@ -68,6 +77,12 @@ class Screening:
         """`updates`: receives the records."""
         self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
+        self._has_own = sensors.yaw_rate is not None
+        self._yaw_vote, self._refusal = YawVote(sensors, vehicle), YawRefusal()
+        self._own_yaw = YawConsistency(sensors.imu, vehicle, YAW_RATE_CHANNEL)
+        """The same of the car's own yaw rate, for while no gyroscope measures."""
+        self._gyro_ns = -_ALONE_NS
+        """Time of the step with the last sample of a gyroscope."""
         self._course = CourseConsistency(sensors.imu, sensors.gnss)
         self._steps = BiasSteps(sensors.imu)
         self._gyro_jump: BiasJump | None = None
@@ -102,15 +117,21 @@ class Screening:
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
         self._yaw.configure(sensors.imu)
+        self._own_yaw.configure(sensors.imu)
+        self._has_own = sensors.yaw_rate is not None
         self._course.configure(sensors.imu, sensors.gnss)
         self._steps.configure(sensors.imu)
         self._units.configure(sensors)
         self._mounting.configure(sensors)
+        self._yaw_vote.configure(sensors)
 
     def reset(self) -> None:
         """Restart with the filter. What is known about units and bias steps is kept."""
         self._stuck.reset()
         self._yaw.reset()
+        self._own_yaw.reset()
+        self._yaw_vote.reset()
+        self._refusal.reset()
         self._course.reset()
         self._gyro_jump = None
 
@@ -135,7 +156,8 @@ class Screening:
         """Whether other sensors contradict the gyroscope."""
         health = self._updates.health.get("imu.gyro")
         is_used = health is None or health.is_used
-        return self._yaw.is_doubtful or not self._yaw.is_plausible or not is_used
+        is_contradicted = self._yaw.is_doubtful or not self._yaw.is_plausible
+        return (is_contradicted and not self._yaw_vote.confirms) or not is_used
 
     def widen_biases(self, f: EstimatedFilter) -> None:
         """Widen biases by what has been found since the previous step; a jump also widens what it has falsified."""
@@ -145,6 +167,8 @@ class Screening:
         now_ns = self._updates.step_ns
         if now_ns - self._looked_ns >= _LOOK_NS and GYRO_BIAS in f.states:
             self._look_at_bias(f, now_ns)
+        if self._yaw_vote.watched:
+            self._take_votes(f, now_ns)
         jump, self._gyro_jump = self._gyro_jump, None
         if jump is None:
             return
@@ -161,6 +185,23 @@ class Screening:
             missing = sigma**2 - f.get_variance(falsified, element)
             if missing > 0.75 * sigma**2:
                 f.add_variance(falsified, element, missing)
+
+    def _take_votes(self, f: EstimatedFilter, now_ns: int) -> None:
+        """Undo what a refused sensor of the yaw rate has falsified."""
+        vote = self._yaw_vote
+        for verdict in vote.found:
+            self._refusal.return_to_before(f, verdict, now_ns)
+            if verdict.culprit == "gyroscope":
+                self._course.begin_anew()
+                self._updates.note_imu_change(now_ns)
+        for culprit, by in vote.rebased:
+            widen(f, culprit, by)
+            channel = YAW_RATE_CHANNEL if culprit == "own" else GYROSCOPES[2]
+            self.latest[channel] = now_ns, "bias"
+        vote.found.clear()
+        vote.rebased.clear()
+        if vote.culprit is None:
+            self._refusal.keep(f, now_ns)
 
     def _take_step(self, f: EstimatedFilter, step: BiasStep) -> None:
         """Widen the bias; set it if the step takes back a bias that has drifted."""
@@ -244,8 +285,25 @@ class Screening:
                 self.latest[channel] = self._updates.step_ns, "step"
         # While the car slides, the offsets of wheels and steering cannot be found.
         shows_offsets = self._course.agrees and not slides
+        vote = self._yaw_vote
+        if checks.has_vote:
+            vote.take(m, ahead, steering, slides)
+            # The one that is left when the other has been refused counts in full.
+            self._updates.yaw_rates_apart = vote.apart if vote.culprit is None else 0.0
+        refused: list[str] = []
         if checks.has_yaw and not self._yaw.take(m, ahead, steering, shows_offsets):
-            m = self._without(m, [c for c in GYROSCOPES if c in m.values], "implausible")
+            # That the car's own sensor turns as the gyroscope does excuses it, but no single wild sample.
+            refused += () if vote.confirms and not self._yaw.is_plausible else GYROSCOPES
+        if GYROSCOPES[2] in m.values:
+            self._gyro_ns = self._updates.step_ns
+        if self._has_own and checks.has_own_yaw and self._updates.step_ns - self._gyro_ns > _ALONE_NS:
+            refused += () if self._own_yaw.take(m, ahead, steering, shows_offsets) else (YAW_RATE_CHANNEL,)
+        if vote.culprit is not None:
+            refused += GYROSCOPES if vote.culprit == "gyroscope" else (YAW_RATE_CHANNEL,)
+            if vote.culprit == "gyroscope":
+                self._steps.forget(GYROSCOPES)  # the end of a drift is no step of the bias
+        if refused and (present := [c for c in m.values if c in refused]):
+            m = self._without(m, present, "implausible")
         # Rejected wheels alone do not excuse the gyroscope: a wrong gyroscope makes the filter reject wheels.
         goes_sideways = self._updates.step_ns < self._sideways_until_ns
         jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways) if checks.has_course else None
@@ -285,7 +343,10 @@ class Screening:
         limits = [self._limits.get(channel, math.inf) for channel in channels]
         watched = [
             not watched.isdisjoint(channels)
-            for watched in (self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED)
+            for watched in (
+                *(self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED),
+                *(self._yaw_vote.watched, self._own_yaw.watched),
+            )
         ]
         return _Checks(limits, not VECTORS.isdisjoint(channels), *watched)
 

@@ -124,7 +124,9 @@ class _Parts(NamedTuple):
 class YawConsistency:
     """Compares the gyroscope with the wheels of an axle, the steering and the lateral acceleration."""
 
-    def __init__(self, imu: Imu | None, vehicle: Vehicle) -> None:
+    def __init__(self, imu: Imu | None, vehicle: Vehicle, instead: str | None = None) -> None:
+        """`instead`: channel of a yaw rate, rad/s, that is compared in place of the gyroscope."""
+        self._instead = instead
         # Driven wheels slip: the undriven axle is better; with both driven, the rear one.
         axle = "f" if vehicle.driven == "rear" else "r"
         self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
@@ -133,7 +135,11 @@ class YawConsistency:
         self._radius, self._track = place.tyre.radius, 2.0 * place.hard_points.wheel_center[1]
         self._by_load = _calc_load_effect(vehicle, f"{axle}l")
         self.watched = frozenset(
-            (*GYROSCOPES, *ACCELEROMETERS, *(c for pair in self._channels for c in pair))
+            (
+                *(GYROSCOPES if instead is None else (instead,)),
+                *ACCELEROMETERS,
+                *(c for pair in self._channels for c in pair),
+            )
         )
         """Channels that are compared, or that are implausible if the comparison fails."""
         self._offsets = [0.0, 0.0]
@@ -154,15 +160,17 @@ class YawConsistency:
             if angle in channels or speed in channels:
                 wheels.append((n, angle) if angle in channels else (n, speed))
         if imu is None:
-            return _Parts(wheels, [], [])
+            return _Parts(wheels, [], [(c, 1.0) for c in channels if c == self._instead])
         (_, to_left, to_yaw), there = imu.R_imu_vehicle.T.tolist(), set(channels)
         left = [(c, share) for c, share in zip(ACCELEROMETERS, to_left, strict=True) if share]
         turn = [(c, share) for c, share in zip(GYROSCOPES, to_yaw, strict=True) if share]
+        if self._instead is not None:
+            turn = [(c, 1.0) for c in channels if c == self._instead]
         has_left = {c for c, share in left if abs(share) > _LEAST_SHARE} <= there
         return _Parts(
             wheels,
             [each for each in left if has_left and each[0] in there],
-            [each for each in turn if GYROSCOPES[2] in there and each[0] in there],
+            [each for each in turn if (self._instead or GYROSCOPES[2]) in there and each[0] in there],
         )
 
     def reset(self) -> None:
