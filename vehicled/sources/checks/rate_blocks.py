@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from vehicled.messages import Measurement
 from vehicled.sources.by_channels import ByChannels
-from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
+from vehicled.sources.checks.yaw_channels import YawChannels
+from vehicled.sources.imu.imu import GYROSCOPES, Imu
 from vehicled.sources.yaw_rate import CHANNEL, YawRate
 from vehicled.vehicle.parameters import Vehicle
 
@@ -21,8 +22,6 @@ BLOCK = 0.05
 _BLOCK_NS = round(BLOCK * 1e9)
 _WAIT = 4
 """Intervals after which samples of a sensor are no longer waited for."""
-_LEAST_SHARE = 0.03
-"""Least share of an accelerometer axis along the lateral direction for the axis to be needed."""
 _LONGEST = 0.2
 """s: longest time between rotation rates of a wheel that are integrated."""
 
@@ -54,29 +53,16 @@ class _Open:
         self.wheels: float | None = None
 
 
-class _Parts(NamedTuple):
-    """What a measurement with certain channels has."""
-
-    wheels: list[tuple[int, str]]
-    lateral: list[tuple[str, float]]
-    turn: list[tuple[str, float]]
-    own: bool
-
-
 class RateBlocks:
     """Gathers samples into intervals."""
 
     def __init__(self, imu: Imu, own: YawRate, vehicle: Vehicle) -> None:
-        # Driven wheels slip: the undriven axle is better; with both driven, the rear one.
-        axle = "f" if vehicle.driven == "rear" else "r"
-        self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
-        place = vehicle.axle(f"{axle}l")
+        self._channels = YawChannels(vehicle)
+        place = vehicle.axle(self._channels.wheel)
         self._per_angle = place.tyre.radius / (2.0 * place.hard_points.wheel_center[1])
-        self._parts = ByChannels(partial(self._find_parts, imu))
+        self._parts = ByChannels(partial(self._channels.find, imu))
         self._late_imu, self._late_own = (round(s.latency * 1e9) for s in (imu, own))
-        self.watched = frozenset(
-            (CHANNEL, *GYROSCOPES, *ACCELEROMETERS, *(c for pair in self._channels for c in pair))
-        )
+        self.watched = frozenset((CHANNEL, *GYROSCOPES, *self._channels.others))
         """Channels that it reads."""
         self.reset()
 
@@ -88,28 +74,13 @@ class RateBlocks:
         self._angles: list[float | None] = [None, None]
         self._angles_at = [0.0, 0.0]
 
-    def _find_parts(self, imu: Imu, channels: tuple[str, ...]) -> _Parts:
-        wheels = []
-        for n, (angle, speed) in enumerate(self._channels):
-            if angle in channels or speed in channels:
-                wheels.append((n, angle) if angle in channels else (n, speed))
-        (_, to_left, to_yaw), there = imu.R_imu_vehicle.T.tolist(), set(channels)
-        left = [(c, share) for c, share in zip(ACCELEROMETERS, to_left, strict=True) if share]
-        turn = [(c, share) for c, share in zip(GYROSCOPES, to_yaw, strict=True) if share]
-        has_left = {c for c, share in left if abs(share) > _LEAST_SHARE} <= there
-        return _Parts(
-            wheels,
-            [each for each in left if has_left and each[0] in there],
-            [each for each in turn if GYROSCOPES[2] in there and each[0] in there],
-            CHANNEL in there,
-        )
-
     def take(self, m: Measurement, ahead: float, steering: float | None) -> Sequence[YawRates]:
         """Take a measurement; returns the intervals that it ends, in their order.
 
         `ahead`: speed, m/s; `steering`: yaw rate by the steering angle, rad/s, None where not measured.
         """
-        wheels, lateral, turn, has_own = self._parts[tuple(m.values)]
+        wheels, lateral, turn = self._parts[tuple(m.values)]
+        has_own = CHANNEL in m.values
         values, t_ns = m.values, m.t - self._late_imu
         if wheels:
             self._take_wheels(m, wheels)
@@ -147,7 +118,7 @@ class RateBlocks:
         t = m.t * 1e-9
         for n, channel in wheels:
             value = m.values[channel]
-            if channel == self._channels[n][1]:
+            if channel == self._channels.wheels[n][1]:
                 dt = t - self._angles_at[n]
                 value = (self._angles[n] or 0.0) + (value * dt if 0.0 < dt < _LONGEST else 0.0)
             self._angles[n], self._angles_at[n] = value, t

@@ -29,7 +29,8 @@ from typing import NamedTuple
 
 from vehicled.messages import Measurement
 from vehicled.sources.by_channels import ByChannels
-from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES, Imu
+from vehicled.sources.checks.yaw_channels import YawChannels
+from vehicled.sources.imu.imu import GYROSCOPES, Imu
 from vehicled.vehicle.parameters import TMeasyTyre, Vehicle
 
 _WINDOW = 1.0
@@ -77,9 +78,6 @@ _LONGEST = 0.2
 """s: after a longer gap the angle turned meanwhile is unknown."""
 _LATEST = 1.0
 """s: largest delay of the wheels."""
-_LEAST_SHARE = 0.03
-"""Least share of an accelerometer axis along the lateral direction for the axis to be needed: with less,
-gravity along it has less effect than a bank."""
 
 
 class _Sums(NamedTuple):
@@ -109,38 +107,19 @@ class _Place(NamedTuple):
     """m"""
 
 
-class _Parts(NamedTuple):
-    """The channels of a measurement that are compared."""
-
-    wheels: list[tuple[int, str]]
-    """Number and channel of each wheel: its angle, or else its speed."""
-    lateral: list[tuple[str, float]]
-    """Channels of the accelerometers with their shares in the lateral acceleration; empty if one is
-    missing."""
-    turn: list[tuple[str, float]]
-    """The same for gyroscopes and yaw rate."""
-
-
 class YawConsistency:
     """Compares the gyroscope with the wheels of an axle, the steering and the lateral acceleration."""
 
     def __init__(self, imu: Imu | None, vehicle: Vehicle, instead: str | None = None) -> None:
         """`instead`: channel of a yaw rate, rad/s, that is compared in place of the gyroscope."""
         self._instead = instead
-        # Driven wheels slip: the undriven axle is better; with both driven, the rear one.
-        axle = "f" if vehicle.driven == "rear" else "r"
-        self._channels = [(f"wheel.{axle}{side}.angle", f"wheel.{axle}{side}.speed") for side in "lr"]
+        self._channels = YawChannels(vehicle)
         self.configure(imu)
-        place = vehicle.axle(f"{axle}l")
+        place = vehicle.axle(self._channels.wheel)
         self._radius, self._track = place.tyre.radius, 2.0 * place.hard_points.wheel_center[1]
-        self._by_load = _calc_load_effect(vehicle, f"{axle}l")
-        self.watched = frozenset(
-            (
-                *(GYROSCOPES if instead is None else (instead,)),
-                *ACCELEROMETERS,
-                *(c for pair in self._channels for c in pair),
-            )
-        )
+        self._by_load = _calc_load_effect(vehicle, self._channels.wheel)
+        turning = GYROSCOPES if instead is None else (instead,)
+        self.watched = frozenset((*turning, *self._channels.others))
         """Channels that are compared, or that are implausible if the comparison fails."""
         self._offsets = [0.0, 0.0]
         """rad/m: offsets of wheels and steering from the gyroscope."""
@@ -151,27 +130,8 @@ class YawConsistency:
 
     def configure(self, imu: Imu | None) -> None:
         """Take settings, also while running."""
-        self._parts = ByChannels(partial(self._find_parts, imu))
+        self._parts = ByChannels(partial(self._channels.find, imu, instead=self._instead))
         """By the channels of a measurement."""
-
-    def _find_parts(self, imu: Imu | None, channels: tuple[str, ...]) -> _Parts:
-        wheels = []
-        for n, (angle, speed) in enumerate(self._channels):
-            if angle in channels or speed in channels:
-                wheels.append((n, angle) if angle in channels else (n, speed))
-        if imu is None:
-            return _Parts(wheels, [], [(c, 1.0) for c in channels if c == self._instead])
-        (_, to_left, to_yaw), there = imu.R_imu_vehicle.T.tolist(), set(channels)
-        left = [(c, share) for c, share in zip(ACCELEROMETERS, to_left, strict=True) if share]
-        turn = [(c, share) for c, share in zip(GYROSCOPES, to_yaw, strict=True) if share]
-        if self._instead is not None:
-            turn = [(c, 1.0) for c in channels if c == self._instead]
-        has_left = {c for c, share in left if abs(share) > _LEAST_SHARE} <= there
-        return _Parts(
-            wheels,
-            [each for each in left if has_left and each[0] in there],
-            [each for each in turn if (self._instead or GYROSCOPES[2]) in there and each[0] in there],
-        )
 
     def reset(self) -> None:
         """Restart with the filter; the offsets are kept."""
@@ -285,7 +245,7 @@ class YawConsistency:
 
     def _take_wheels(self, t: float, m: Measurement, wheels: Sequence[tuple[int, str]]) -> None:
         for n, channel in wheels:
-            if channel == self._channels[n][0]:
+            if channel == self._channels.wheels[n][0]:
                 self._wheels[n] = m.values[channel]
             else:
                 dt = t - self._wheels_at[n]
