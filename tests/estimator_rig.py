@@ -170,6 +170,8 @@ class Run:
         if before is not None:
             before(self.estimator)
         self.summary: Summary = play_back(self.estimator, given, [self._take])
+        # Where a step raises, the estimator is reset and goes on: most results would be good all the same.
+        assert self.summary.errors == 0, self.summary.last_error
         self.t = np.array([e.t for e in self.estimates], dtype=np.int64)
         self.values = np.array([e.values for e in self.estimates]).reshape(-1, len(ESTIMATE_COLUMNS))
 

@@ -111,6 +111,14 @@ def test_an_optical_sensor_that_shifts_is_named_and_does_not_move_the_estimate()
     assert np.degrees(rms(run.error(drive, "sideslip")[later])) < 0.3
 
 
+def test_the_place_of_an_optical_sensor_may_be_known():
+    """It is no error state then."""
+    known = dataclasses.replace(MOUNTED, position_sigma=0.0)
+    run = Run(equipped(velocity=known), steps(wrong_tyres().measurements(41, gnss="rtk", velocity=OPTICAL)))
+    assert run.fused("velocity") > 1000
+    assert "velocity_place.x" not in run.estimator.parameters()
+
+
 def test_the_latency_of_an_optical_sensor_is_estimated_without_an_error_along_the_track():
     """The sensor is 30 ms late, and nothing else measures the speed."""
     late = 30_000_000

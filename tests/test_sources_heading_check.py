@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Run, bends, equipped, mixed, steps, with_known_time
+from estimator_rig import SECOND, Drive, Run, bends, equipped, mixed, steps, with_known_time
 
+from vehicled.configuration import Configuration
 from vehicled.messages import Measurement
 from vehicled.simulation.sensor_settings import RTK
 from vehicled.sources.gnss.heading_check import HeadingCheck
@@ -78,25 +80,40 @@ def test_single_outliers_and_headings_after_a_pause_are_no_shift():
     assert not any(shifts.take(k * 20 * PERIOD, 8.0, 1.0) for k in range(1, 20))
 
 
-@pytest.mark.parametrize("late", [0.1, 0.3])
-def test_a_heading_of_an_earlier_epoch_is_found_to_be_late(late):
-    configured, drive = equipped(), mixed(11.0).mounted(equipped())
-    receiver = dataclasses.replace(RTK, vector=True, heading=0.005)
-    given = drive.measurements(31, gnss=receiver, gnss2=None, velocity=None)
-    headings = [(m.t, m.values["gnss.heading"]) for m in given if "gnss.heading" in m.values]
-    t, values = np.array(headings).T
+def follow(configured: Configuration, drive: Drive, change: Callable[[int, float], float]) -> Run:
+    """The drive with RTK, whose headings, rad, are changed by `change` of time, ns, and heading."""
 
-    def delay(m: Measurement) -> Measurement:
+    def changed(m: Measurement) -> Measurement:
         if "gnss.heading" not in m.values:
             return m
-        heading = float(np.interp(m.t - late * SECOND, t, np.unwrap(values)))
-        return Measurement(m.source, m.t, m.arrival, m.values | {"gnss.heading": heading % (2 * math.pi)})
+        heading = change(m.t, m.values["gnss.heading"]) % (2 * math.pi)
+        return Measurement(m.source, m.t, m.arrival, m.values | {"gnss.heading": heading})
 
-    found = Run(configured, steps(map(delay, given)))
-    later = (found.t > 8 * SECOND) & (found.t <= 11 * SECOND)
+    return Run(configured, steps(map(changed, measure(drive))))
+
+
+def measure(drive: Drive) -> list[Measurement]:
+    receiver = dataclasses.replace(RTK, vector=True, heading=0.005)
+    return drive.measurements(31, gnss=receiver, gnss2=None, velocity=None)
+
+
+def check_heading(found: Run, drive: Drive, begin: float, end: float, degrees: float) -> None:
+    """The estimated heading is right to so many degrees, and within 4 σ, from `begin` to `end`, s."""
+    later = (found.t > begin * SECOND) & (found.t <= end * SECOND)
     error = found.error(drive, "yaw")[later]
-    assert np.degrees(np.abs(error)).max() < 0.25
+    assert np.degrees(np.abs(error)).max() < degrees
     assert (np.abs(error) < 4.0 * found["sigma.yaw"][later]).all()
+
+
+@pytest.mark.parametrize("late", [0.1, 0.3])
+def test_a_heading_of_an_earlier_epoch_is_found_to_be_late(late):
+    drive = mixed(11.0).mounted(equipped())
+    headings = [(m.t, m.values["gnss.heading"]) for m in measure(drive) if "gnss.heading" in m.values]
+    t, values = np.array(headings).T
+    found = follow(
+        equipped(), drive, lambda at, _: float(np.interp(at - late * SECOND, t, np.unwrap(values)))
+    )
+    check_heading(found, drive, 8.0, 11.0, 0.25)
     age = found.estimator.parameters()["gnss_heading_latency"]
     assert age.value == pytest.approx(late, abs=0.03)
 
@@ -105,19 +122,20 @@ def test_a_heading_of_an_earlier_epoch_is_found_to_be_late(late):
 def test_a_baseline_that_turns_while_driving_is_found_anew_and_does_not_turn_the_car(degrees):
     """After wrong ambiguities, the heading is that of another baseline."""
     configured, drive = with_known_time(equipped()), bends(5.0).mounted(equipped())
-    receiver = dataclasses.replace(RTK, vector=True, heading=0.005)
-
-    def turn(m: Measurement) -> Measurement:
-        if m.t < 2.5 * SECOND or "gnss.heading" not in m.values:
-            return m
-        heading = m.values["gnss.heading"] + math.radians(degrees)
-        return Measurement(m.source, m.t, m.arrival, m.values | {"gnss.heading": heading % (2 * math.pi)})
-
-    given = drive.measurements(31, gnss=receiver, gnss2=None, velocity=None)
-    found = Run(configured, steps(map(turn, given)))
-    later = (found.t > 3 * SECOND) & (found.t <= 5 * SECOND)
-    error = found.error(drive, "yaw")[later]
-    assert np.degrees(np.abs(error)).max() < 0.3
-    assert (np.abs(error) < 4.0 * found["sigma.yaw"][later]).all()
+    by = math.radians(degrees)
+    found = follow(configured, drive, lambda t, heading: heading + (by if t >= 2.5 * SECOND else 0.0))
+    check_heading(found, drive, 3.0, 5.0, 0.3)
     baseline = found.estimator.parameters()["gnss_baseline"]
     assert math.degrees(baseline.value) == pytest.approx(-degrees, abs=0.2)
+
+
+@pytest.mark.parametrize(("latency", "angle"), [(0.0, 0.01), (0.02, 0.0)])
+def test_a_shift_is_no_failure_where_latency_or_baseline_are_known(latency, angle):
+    """What is known is no error state."""
+    configured, drive = equipped(), bends(5.0).mounted(equipped())
+    gnss = configured.sensors.gnss
+    known = dataclasses.replace(gnss.heading, angle_sigma=angle)
+    gnss = dataclasses.replace(gnss, latency_sigma=latency, heading=known)
+    configured = dataclasses.replace(configured, sensors=dataclasses.replace(configured.sensors, gnss=gnss))
+    found = follow(configured, drive, lambda t, heading: heading + (0.05 if t >= 2.5 * SECOND else 0.0))
+    assert found.fused("gnss.heading") > 150

@@ -200,10 +200,9 @@ class BodyVelocitySource(Source[BodyVelocity]):
     def _has_found_place(self) -> bool:
         """Whether bends have shown where the sensor is: until then, a deviation may be that of a wrong place."""
         if not self._is_placed:
-            sigma = self.settings.position_sigma
-            self._is_placed = (
-                self.filter.get_variance(VELOCITY_PLACE, "x") < (_FOUND * sigma) ** 2 or sigma == 0.0
-            )
+            found, f = (_FOUND * self.settings.position_sigma) ** 2, self.filter
+            # A place that is known is no state.
+            self._is_placed = VELOCITY_PLACE not in f.states or f.get_variance(VELOCITY_PLACE, "x") < found
         return self._is_placed
 
     def reset(self) -> None:
