@@ -27,7 +27,7 @@ from vehicled.simulation.equipment import find_equipment
 from vehicled.simulation.plant import make_plant
 from vehicled.simulation.scenario import Scenario, find_scenario
 from vehicled.smoothing.smoother import Smoother
-from vehicled.smoothing.wrong_antenna import widen_antennas
+from vehicled.smoothing.wrong_antenna import run_smoother
 from vehicled.stepping import Sink, run_steps
 from vehicled.units import Vector
 
@@ -173,16 +173,16 @@ def estimate(
     no log, RunError when it has no measurement or the filter never started, and what the estimator raises.
     """
     configuration = _load(configuration)
-    name, is_again = "drive" if isinstance(log, Drive) else str(log), False
+    name = "drive" if isinstance(log, Drive) else str(log)
     if smooth:
-        while True:
-            with Smoother(configuration) as smoother:
-                given = _read_steps(log, configuration, mapping, on_time=True)
-                run = _run(smoother.estimator, given, name, smoother.take)
-                wider = None if is_again else widen_antennas(configuration, smoother.estimator.parameters())
-                if wider is None:
-                    return Estimates.from_rows(smoother.smooth(), run.innovations, configuration.point)
-            configuration, is_again = wider, True
+        runs = []
+
+        def take(smoother: Smoother, is_again: bool) -> None:
+            given = _read_steps(log, configuration, mapping, on_time=True)
+            runs.append(_run(smoother.estimator, given, name, smoother.take))
+
+        with run_smoother(configuration, take) as smoother:
+            return Estimates.from_rows(smoother.smooth(), runs[-1].innovations, configuration.point)
     run = _run(Estimator(configuration), _read_steps(log, configuration, mapping), name)
     return Estimates.from_rows(run.rows, run.innovations, configuration.point)
 

@@ -133,34 +133,32 @@ def _check_smooth(args: argparse.Namespace) -> None:
         )
 
 
-def _smooth(
-    args: argparse.Namespace, configuration: DaemonConfiguration, log: Log, is_again: bool = False
-) -> Summary:
+def _smooth(args: argparse.Namespace, configuration: DaemonConfiguration, log: Log) -> Summary:
     import sys
 
     from replay.log import read_steps_as_measured
-    from vehicled.smoothing.smoother import Smoother
-    from vehicled.smoothing.wrong_antenna import widen_antennas
+    from vehicled.smoothing.wrong_antenna import run_smoother
     from vehicled.stepping import play_back
     from vehicled.terminal.progress import Progress
 
-    steps = read_steps_as_measured(log, round(1e9 / configuration.daemon.loop.rate))
-    with Smoother(configuration) as smoother:
+    summaries: list[Summary] = []
+
+    def run(smoother: Smoother, is_again: bool) -> None:
+        if is_again:
+            log.problems.clear()  # they are found again
+        if is_again and not args.json:
+            text = "an antenna is elsewhere than configured: once more, with a wider antenna_sigma"
+            print(text, file=sys.stderr)
+        steps = read_steps_as_measured(log, round(1e9 / configuration.daemon.loop.rate))
         with Progress("replaying", unit="s", quiet=args.json) as progress:
             summary = play_back(smoother.estimator, steps, [smoother.take], progress=progress.update)
             progress.update(summary.drive_seconds)
-        wider = None if is_again else widen_antennas(configuration, summary.parameters)
-        if summary.estimates == 0:
-            return summary
-        if wider is None:
-            _write_smoothed(args, configuration, smoother, summary)
-            return summary
-    log.problems.clear()  # they are found again
-    if not args.json:
-        print(
-            "an antenna is elsewhere than configured: once more, with a wider antenna_sigma", file=sys.stderr
-        )
-    return _smooth(args, wider, log, is_again=True)
+        summaries.append(summary)
+
+    with run_smoother(configuration, run) as smoother:
+        if summaries[-1].estimates:
+            _write_smoothed(args, configuration, smoother, summaries[-1])
+    return summaries[-1]
 
 
 def _write_smoothed(

@@ -38,6 +38,7 @@ _AHEAD_NS = 200_000_000
 """For so long after the step motion is extrapolated. A time stamp further ahead is wrong; kept as the time of
 the latest sample, it would make all later samples seem old."""
 
+_NO_CHANNELS = frozenset[str]()
 _ALONE_NS = 500_000_000
 """Time without a gyroscope after which wheels and steering judge the car's own yaw rate."""
 _LOOK_NS = 100_000_000
@@ -77,10 +78,10 @@ class Screening:
         """`updates`: receives the records."""
         self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
-        self._has_own = sensors.yaw_rate is not None
         self._yaw_vote, self._refusal = YawVote(sensors, vehicle), YawRefusal()
-        self._own_yaw = YawConsistency(sensors.imu, vehicle, YAW_RATE_CHANNEL)
-        """The same of the car's own yaw rate, for while no gyroscope measures."""
+        has_own = sensors.yaw_rate is not None
+        self._own_yaw = YawConsistency(sensors.imu, vehicle, YAW_RATE_CHANNEL) if has_own else None
+        """The same of the car's own yaw rate, for while no gyroscope measures; None without that sensor."""
         self._gyro_ns = -_ALONE_NS
         """Time of the step with the last sample of a gyroscope."""
         self._course = CourseConsistency(sensors.imu, sensors.gnss)
@@ -117,8 +118,8 @@ class Screening:
     def configure(self, sensors: Sensors) -> None:
         """Other settings, also while running."""
         self._yaw.configure(sensors.imu)
-        self._own_yaw.configure(sensors.imu)
-        self._has_own = sensors.yaw_rate is not None
+        if self._own_yaw is not None:
+            self._own_yaw.configure(sensors.imu)
         self._course.configure(sensors.imu, sensors.gnss)
         self._steps.configure(sensors.imu)
         self._units.configure(sensors)
@@ -129,7 +130,8 @@ class Screening:
         """Restart with the filter. What is known about units and bias steps is kept."""
         self._stuck.reset()
         self._yaw.reset()
-        self._own_yaw.reset()
+        if self._own_yaw is not None:
+            self._own_yaw.reset()
         self._yaw_vote.reset()
         self._refusal.reset()
         self._course.reset()
@@ -294,10 +296,12 @@ class Screening:
         if checks.has_yaw and not self._yaw.take(m, ahead, steering, shows_offsets):
             # That the car's own sensor turns as the gyroscope does excuses it, but no single wild sample.
             refused += () if vote.confirms and not self._yaw.is_plausible else GYROSCOPES
-        if GYROSCOPES[2] in m.values:
-            self._gyro_ns = self._updates.step_ns
-        if self._has_own and checks.has_own_yaw and self._updates.step_ns - self._gyro_ns > _ALONE_NS:
-            refused += () if self._own_yaw.take(m, ahead, steering, shows_offsets) else (YAW_RATE_CHANNEL,)
+        if self._own_yaw is not None:
+            if GYROSCOPES[2] in m.values:
+                self._gyro_ns = self._updates.step_ns
+            is_alone = checks.has_own_yaw and self._updates.step_ns - self._gyro_ns > _ALONE_NS
+            if is_alone and not self._own_yaw.take(m, ahead, steering, shows_offsets):
+                refused.append(YAW_RATE_CHANNEL)
         if vote.culprit is not None:
             refused += GYROSCOPES if vote.culprit == "gyroscope" else (YAW_RATE_CHANNEL,)
             if vote.culprit == "gyroscope":
@@ -345,7 +349,7 @@ class Screening:
             not watched.isdisjoint(channels)
             for watched in (
                 *(self._stuck.watched, bias_steps.WATCHED, self._yaw.watched, WATCHED),
-                *(self._yaw_vote.watched, self._own_yaw.watched),
+                *(self._yaw_vote.watched, _NO_CHANNELS if self._own_yaw is None else self._own_yaw.watched),
             )
         ]
         return _Checks(limits, not VECTORS.isdisjoint(channels), *watched)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+import numpy as np
+
 from vehicled.filter.boundary import EstimatedFilter
 from vehicled.filter.states import ATTITUDE, VELOCITY, Group
 from vehicled.sources.checks.yaw_vote import Culprit, YawVerdict
@@ -47,7 +49,7 @@ class YawRefusal:
             before = self._kept[0][1]
         if before is not None:
             for group, values in zip(_BIASES, before, strict=True):
-                f.slow.move(group, f.slow.view(group) * -1.0 + values)
+                f.slow.move(group, np.subtract(values, f.slow.view(group)))
         widen(f, verdict.culprit, verdict.apart)
         if verdict.culprit == "own":
             return
