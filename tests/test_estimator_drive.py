@@ -67,7 +67,7 @@ def is_nominal(run: Run, truth: Drive) -> None:
     [
         pytest.param("front", {}, "fl fr", marks=pytest.mark.slow),
         ("front", {"front": LIMITED}, "fl fr"),
-        ("all", {}, "fl fr rl rr"),
+        pytest.param("all", {}, "fl fr rl rr", marks=pytest.mark.slow),
     ],
 )
 def test_a_car_with_measured_torques_keeps_the_nominal_accuracy(driven, differentials, channels):

@@ -34,7 +34,7 @@ def test_a_receiver_alone_finds_the_direction_of_travel():
 
 
 @pytest.mark.parametrize("receiver", ["rtk", "conventional"])
-@pytest.mark.parametrize("silence", [4.0, pytest.param(8.0, marks=pytest.mark.slow), 10.0])
+@pytest.mark.parametrize("silence", [*(pytest.param(s, marks=pytest.mark.slow) for s in (4.0, 8.0)), 10.0])
 def test_the_heading_is_found_again_after_all_sensors_were_silent(receiver, silence):
     # The heading has become very uncertain. Before, the linear update with a course gave a wrong heading with a
     # small σ.

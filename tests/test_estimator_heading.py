@@ -45,6 +45,7 @@ def run(share: float = 0.0) -> Run:
     return Run(with_sensors(gnss=None, imu=imu), steps(measured))
 
 
+@pytest.mark.slow
 def test_the_heading_follows_the_measured_pitch_rate():
     """ψ̇ cos θ = ω_y sin φ + ω_z cos φ holds for the measured ω_y, though the model does not pitch like that."""
     plain, more, less = run(), run(1.0), run(-1.0)

@@ -19,7 +19,7 @@ def drive() -> Drive:
     return Drive(Scenario(duration=END, initial=initial, inputs=inputs, plant=STANDARD_ERRORS))
 
 
-@pytest.mark.parametrize("receiver", ["rtk", "conventional"])
+@pytest.mark.parametrize("receiver", [pytest.param("rtk", marks=pytest.mark.slow), "conventional"])
 def test_the_speed_does_not_drift_on_a_straight_without_fixes(drive, receiver):
     # The estimated steering angle has the noise of the IMU samples with which the tyre forces are compared. Before,
     # errors of the speed entered these forces too; the product of both errors made the speed drift by 14 m/s here,

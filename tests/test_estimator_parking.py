@@ -61,7 +61,9 @@ def test_errors_after_parking_are_consistent_with_sigma(parking, run):
     assert np.abs(run.error(parking, "yaw"))[after].max() < np.radians(0.6)
 
 
-@pytest.mark.parametrize(("receiver", "place"), [("conventional", 2.5), ("rtk", 0.1)])
+@pytest.mark.parametrize(
+    ("receiver", "place"), [pytest.param("conventional", 2.5, marks=pytest.mark.slow), ("rtk", 0.1)]
+)
 @pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.slow)])
 def test_parking_is_followed_with_imu_and_receiver_alone(parking, receiver, place, seed):
     # The sign of the speed is shown only by the acceleration, and by the course compared with the heading.
@@ -74,7 +76,8 @@ def test_parking_is_followed_with_imu_and_receiver_alone(parking, receiver, plac
         assert np.abs(run.error(parking, column))[found].max() < bound, column
 
 
-@pytest.mark.parametrize("share", [-0.05, pytest.param(0.05, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [-0.05, 0.05])
 def test_a_wrong_steering_ratio_is_found_while_parking(parking, share):
     # Before, without a state of the ratio, the tyre stiffness was estimated at half its value, and the sideslip was
     # wrong by 0.2 to 0.6 degrees.

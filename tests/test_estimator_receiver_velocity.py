@@ -38,7 +38,9 @@ def test_simulated_smoothing_of_velocities_is_a_first_order_filter():
     assert [m.values["gnss.course"] for m in found] == pytest.approx([1.0] * 30)
 
 
-@pytest.mark.parametrize("name", [SMOOTHED, "velocity of GNSS noisier by 0.1 m/s"])
+@pytest.mark.parametrize(
+    "name", [SMOOTHED, pytest.param("velocity of GNSS noisier by 0.1 m/s", marks=pytest.mark.slow)]
+)
 def test_positions_are_still_accepted_and_estimates_are_accurate(name):
     drive, run = play(name)
     positions = run.of("gnss.position")
@@ -55,6 +57,7 @@ def test_the_lag_of_smoothed_velocities_is_found():
     assert found["gnss_latency"].value == pytest.approx(0.0, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_estimated_noise_of_velocities_is_kept_at_standstill():
     """The receiver gives speed and course. At standstill a velocity of zero without this noise replaces them."""
     inputs = DriveInputs(

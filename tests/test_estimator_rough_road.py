@@ -131,6 +131,7 @@ def test_added_travel_fades_without_accelerometers(lost):
     assert size[run.t > until + 1.5 * SECOND].max() < 1e-6
 
 
+@pytest.mark.slow
 def test_no_travel_is_added_if_the_filter_has_states_of_the_suspensions():
     settings = dataclasses.replace(prototype().filter, suspension=Suspension())
     estimator = Estimator(dataclasses.replace(prototype(), filter=settings))

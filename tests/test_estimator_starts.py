@@ -40,9 +40,9 @@ def split_imu(m: Measurement) -> list[Measurement]:
         ("corner", 0.2, False),
         pytest.param("slalom", 0.2, False, marks=pytest.mark.slow),
         ("reverse", 0.7, False),
-        ("skid", 0.6, False),
+        pytest.param("skid", 0.6, False, marks=pytest.mark.slow),
         ("skid", 0.6, True),
-        ("straight", 0.2, False),
+        pytest.param("straight", 0.2, False, marks=pytest.mark.slow),
     ],
 )
 def test_the_estimator_starts_with_the_motion_of_the_car(drive: str, within: float, apart: bool) -> None:

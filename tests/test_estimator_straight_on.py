@@ -24,9 +24,8 @@ def drive() -> Drive:
     ).begin(SECONDS)
 
 
-@pytest.mark.parametrize(
-    "seed", [3, pytest.param(4, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 4, 5])
 def test_latency_and_position_do_not_drift_together(seed):
     """Each fix moves both in the direction in which they cannot be distinguished; such steps must not accumulate."""
     run = Run(prototype(), steps(drive().measurements(seed)))

@@ -202,6 +202,7 @@ def test_a_receiver_of_one_fix_per_second_is_never_reported_as_faulty():
     assert not {source for source in blamed if source.startswith("gnss")}
 
 
+@pytest.mark.slow
 def test_positions_alone_show_the_scale_of_the_gyroscopes():
     truth, scale = mixed(40.0), 0.01
     scaled = [

@@ -35,7 +35,7 @@ def test_vibration_at_standstill_is_not_taken_for_a_rotation_of_the_imu(seed):
     assert abs(found["imu_alignment.z"].value) < 0.015
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_vibration_while_driving_is_not_taken_for_a_rotation_of_the_imu(seed):
     """Present forces correlate with the next innovations. Before, with these, a rotation of 0.3 rad was found."""
     run = Run(prototype(), steps(shake(mixed().measurements(seed, gnss="conventional"), 27.0, seed)))

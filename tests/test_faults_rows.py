@@ -20,8 +20,8 @@ SHORT = (
     ("nothing", "slalom"),
     ("CAN silent 4 s", "slalom"),
     ("wheel counters swapped left and right", "slalom"),
-    ("accelerometer 2 m/s² off", "slalom"),
-    ("all devices silent", "slalom"),
+    pytest.param("accelerometer 2 m/s² off", "slalom", marks=pytest.mark.slow),
+    pytest.param("all devices silent", "slalom", marks=pytest.mark.slow),
 )
 ONE_PLACE = tuple(d for d in DRIVES if d not in PLACES[1:])
 """Drives for each fault; `vehicled bench faults --offline` tests it at all places."""
@@ -40,7 +40,7 @@ def test_a_run_with_a_fault_stays_within_the_limits_of_its_row(fault, drive):
         ("yaw rate drifts by 0.2 rad/s²", "corner", 8.0),
         pytest.param("yaw rate drifts by 0.05 rad/s²", "corner", 5.0, marks=pytest.mark.slow),
         pytest.param("yaw rate drifts by 0.02 rad/s²", "braking", 4.0, marks=pytest.mark.slow),
-        ("accelerometer drifts by 0.5 m/s³", "corner", 1.5),
+        pytest.param("accelerometer drifts by 0.5 m/s³", "corner", 1.5, marks=pytest.mark.slow),
         ("lateral accelerometer drifts by 0.5 m/s³", "slalom", 0.5),
     ],
 )

@@ -78,6 +78,7 @@ def test_what_agrees_with_the_drive_before_stays():
     assert f.slow.get(STEERING_RATIO)[0] == pytest.approx(BEFORE + 1.5 * SIGMA)
 
 
+@pytest.mark.slow
 def test_a_steering_that_was_realigned_between_two_drives_turns_no_heading():
     """By 3° within ten minutes; without the test, heading and sideslip were 1° off, at 11 σ."""
     drive, estimator = mixed(40.0), Estimator(prototype())

@@ -157,6 +157,7 @@ def test_a_log_that_determines_nothing_leaves_the_file_unchanged(arm, arm_file, 
     assert out.read_text(encoding="utf-8") == ARM
 
 
+@pytest.mark.slow
 def test_a_mass_that_is_not_determined_keeps_its_value_and_adds_to_sigma_of_others():
     """True masses differ from the file by up to 1.7 σ. The uncertain mass of the crank makes the others uncertain."""
     mechanism = shipped("four_bar")

@@ -103,7 +103,7 @@ def drive_off_centre(scenario: str) -> tuple[list[Measurement], Configuration]:
 
 
 @pytest.mark.parametrize("scenario", [pytest.param(SLOW, marks=pytest.mark.slow), FAST])
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("known", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_vehicle_dynamics_are_not_reported_as_time_offsets(scenario: str, known: bool) -> None:
     """Before, wheel slip, sideslip and sensor positions were reported as offsets of 0.1 to 0.4 s in these drives."""
     measurements, car = drive_off_centre(scenario)

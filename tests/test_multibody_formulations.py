@@ -304,7 +304,9 @@ def test_kernels_of_extensions_see_the_same_state():
 
 
 @pytest.mark.parametrize("coordinates", ["natural", "relative"])
-@pytest.mark.parametrize("size", [100.0, pytest.param(1.0, marks=pytest.mark.slow), 0.01])
+@pytest.mark.parametrize(
+    "size", [100.0, *(pytest.param(size, marks=pytest.mark.slow) for size in (1.0, 0.01))]
+)
 def test_a_linkage_of_any_size_passes_dead_centres_by_changing_coordinates(size, coordinates):
     """Watt's linkage falls and swings between end positions, at which one of its bars is at rest for a moment.
 

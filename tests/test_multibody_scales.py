@@ -87,7 +87,7 @@ def move(
 
 
 @pytest.mark.parametrize(("formulation", "rule"), [(f, r) for f, r, _ in FITTING])
-@pytest.mark.parametrize("form", ["natural", "relative"])
+@pytest.mark.parametrize("form", ["natural", pytest.param("relative", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_mechanism_of_any_size_moves_the_same(name, form, formulation, rule):
     expected, iterations, gain = move(name, form, 1.0, 1.0, formulation, rule)

@@ -38,7 +38,7 @@ def changed_masses(name, factors):
     return m
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "more", ["", "particles: {coordinates: {theta1: {rate: 5 rad/s}, theta2: {rate: 5 rad/s}}}\n"]
 )
@@ -126,7 +126,7 @@ def test_wrong_masses_are_reported(tmp_path):
         assert np.mean(followed.rate_errors(name)[50:] ** 2) < 10.0
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_encoder_turned_on_its_shaft_is_reported(tmp_path, five_bar, seed):
     """By 10°: its readings do not fit the motion that follows from gravity; the encoder or the mechanism is named."""
 
@@ -189,7 +189,9 @@ sensors: {imu: {imu.wz: {rate: b, sigma: 0.001}}}
 """
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize(
+    "seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 9))]
+)
 def test_a_gyroscope_far_more_precise_than_the_particles_are_dense_gives_the_right_state(tmp_path, seed):
     """On a double pendulum with unknown initial angles and rates, none of 500 particles is on the curve of states
     that fit a reading. With full weight of each reading, three in ten filters would contract at a wrong state."""

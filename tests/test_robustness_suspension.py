@@ -140,6 +140,7 @@ def test_wheels_leave_the_ground_over_a_kerb_and_land_as_in_our_model(name):
         assert np.std((theirs - ours)[:, columns]) < bound * np.std(ours[:, columns])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "steps"),
     [

@@ -63,6 +63,7 @@ def test_the_lateral_component_alone_gives_the_sideslip():
     assert np.degrees(sideslip_error(run)) < 0.1
 
 
+@pytest.mark.slow
 def test_a_small_error_of_the_mounting_angle_is_estimated_and_a_large_one_distrusted():
     given = wrong_tyres().measurements(41, gnss="conventional", velocity=OPTICAL)
     for degrees, most in ((3.0, 0.3), (30.0, 0.3)):

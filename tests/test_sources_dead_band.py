@@ -73,6 +73,7 @@ def with_wheel_speeds() -> Configuration:
     return with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds())
 
 
+@pytest.mark.slow
 def test_the_speed_of_a_car_in_a_traffic_jam_is_followed_as_it_pulls_off(jam):
     """Without the dead band, readings of zero hold the speed at zero at each start: errors of up to 1.3 m/s."""
     given = spoil(jam, only(jam.measurements(gnss="conventional"), "imu.", "gnss.", "steer.", "wheel."))

@@ -34,7 +34,7 @@ def test_mean_and_variance_are_those_of_the_mixture(shown, error, doubt, earlies
 
     Latencies before `earliest` are impossible: their share of the prior counts as right.
     """
-    tau = np.arange(-0.2 + 1e-6, 0.2, 2e-6)  # midpoints, so that `earliest` lies between two of them
+    tau = np.arange(-0.2 + 5e-6, 0.2, 1e-5)  # midpoints, so that `earliest` lies between two of them
     possible = tau >= earliest
     likely = normal(tau, shown, math.hypot(error, doubt, FALSIFIED))
     prior = (1.0 - SHARE) * normal(tau, 0.0, SIGMA)

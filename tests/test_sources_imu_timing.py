@@ -136,6 +136,7 @@ def test_times_that_are_right_are_kept(arm):
     assert timing.find_offset(12.0) == (pytest.approx(0.07, abs=0.03) if arm == ARM else 0.0)
 
 
+@pytest.mark.slow
 def test_with_noise_a_right_time_is_kept_and_a_wrong_one_is_found():
     """Thirty drives with noise. Windows alone scatter by milliseconds; the mean of both hypotheses is used."""
 

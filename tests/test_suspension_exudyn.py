@@ -65,7 +65,9 @@ def _find_columns(corner: int, joint: str) -> list[int]:
     return [k for k, name in enumerate(LOAD_COLUMNS) if name.startswith(start)]
 
 
-@pytest.mark.parametrize("name", CARS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(c, marks=pytest.mark.slow) if c == "live axle" else c for c in CARS]
+)
 def test_path_travel_and_joint_forces_are_those_of_exudyn(name):
     pytest.importorskip("exudyn")
     from exudyn_rig import ExudynCar, simplify
