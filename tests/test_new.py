@@ -22,7 +22,6 @@ from vehicled.errors import UsageError
 from vehicled.messages import Measurement
 from vehicled.reading.settings import load, shipped_folder
 from vehicled.setup.answers import Answers
-from vehicled.setup.bus import Bus
 from vehicled.setup.dialogue import read_answer
 from vehicled.setup.questions import RECORD, SENSORS, VEHICLE, make_bus_questions
 
@@ -259,59 +258,6 @@ def test_nonsense_is_refused_with_what_is_expected(typed):
         read_answer(VEHICLE[1], typed)
 
 
-def test_signals_of_a_bus_are_proposed_where_name_and_unit_are_unambiguous(tmp_path):
-    proposed = Bus(DBC, 0.3, 0.3).propose()
-    assert proposed["wheel.fl.speed"] == "WheelSpeed.SpeedFL"
-    assert proposed["wheel.rr.speed"] == "WheelSpeed.SpeedRR"
-    assert proposed["steer.wheel"] == "Steering.SteeringWheelAngle"
-    assert proposed["vehicle.speed"] == "Vehicle.VehicleSpeed"
-    assert proposed["brake.pressure"] == "Brake.BrakePressure"
-
-
-def test_german_names_are_understood_and_missing_signals_are_reported(tmp_path, capsys):
-    dbc = tmp_path / "auto.dbc"
-    signals = ("Fzg_Geschw", "km/h"), ("LRW_Winkel", "deg"), ("LRW_Geschw", "deg/s"), ("Druck_1", "bar")
-    dbc.write_text(
-        'VERSION ""\nBU_: X\nBO_ 100 Bremse: 8 X\n'
-        + "".join(
-            f' SG_ {name} : {16 * k}|16@1+ (0.01,0) [0|600] "{u}" X\n' for k, (name, u) in enumerate(signals)
-        )
-    )
-    assert Bus(dbc, 0.3, 0.3).propose() == {
-        "vehicle.speed": "Bremse.Fzg_Geschw",
-        "steer.wheel": "Bremse.LRW_Winkel",
-        "brake.pressure": "Bremse.Druck_1",
-    }
-    status, _ = make(tmp_path, f"dbc: {dbc}\n")
-    assert status == 0
-    lacking = ", ".join(f"wheel.{w}.speed" for w in ("fl", "fr", "rl", "rr"))
-    said = capsys.readouterr().err
-    assert f"no signal, or several, for {lacking}: left out" in said
-    assert "MESSAGE.SIGNAL" not in said
-
-
-def test_wheel_speeds_in_kilometres_per_hour_get_the_radius(tmp_path):
-    dbc = tmp_path / "car.dbc"
-    dbc.write_text(
-        'VERSION ""\nBU_: X\nBO_ 100 Wheels: 8 X\n'
-        + "".join(
-            f' SG_ WhlSpd_{w} : {16 * k}|16@1+ (0.01,0) [0|600] "km/h" X\n'
-            for k, w in enumerate(("FL", "FR", "RL", "RR"))
-        )
-    )
-    status, path = make(tmp_path, f"dbc: {dbc}\nrear_tyre: 195/65 R15\ncan_channel: /dev/ttyACM0\n")
-    assert status == 0
-    options = yaml.safe_load(path.read_text())["daemon"]["devices"]["can"]["options"]
-    assert (options["interface"], options["channel"], options["dbc"]) == ("slcan", "/dev/ttyACM0", "car.dbc")
-    assert options["signals"]["wheel.fl.speed"] == {
-        "message": "Wheels",
-        "signal": "WhlSpd_FL",
-        "radius": "0.316 m",
-    }
-    assert options["signals"]["wheel.rl.speed"]["radius"] == "0.3173 m"
-    assert set(options["signals"]) == {f"wheel.{w}.speed" for w in ("fl", "fr", "rl", "rr")}
-
-
 # -- in a terminal -------------------------------------------------------------------------------------------
 
 
@@ -452,6 +398,7 @@ def test_devices_that_are_found_are_in_the_configuration(tmp_path, start, device
     session.expect(r"wheel.fl.speed \[WheelSpeed.SpeedFL\]: ", "")
     enter_until(session, r"brake.pressure")
     session.expect(r": ", "none")
+    session.expect(r"vehicle.wz \[none\]: ", "")
     session.expect(r"Folder for recordings .*: ", "")
     status, text = session.end()
     assert status == 0, text

@@ -28,6 +28,11 @@ CHANNELS: dict[str, tuple[str, ...]] = {
     ),
     "vehicle.speed": (r"veh|ego|car|fzg|fahrzeug", r"spe?e?d|vel|geschw"),
     "brake.pressure": (r"bra?ke?|brems", r"pre?ss?|druck"),
+    "vehicle.wz": (
+        r"yaw|gier",
+        r"rate|spe?e?d|vel|geschw",
+        r"^(?!.*(?:target|desired|demand|ref|soll|offset|min|max|limit))",
+    ),
 }
 """Wanted channels, and patterns in the name of such a signal: in its words and those of its message, in lower
 case."""

@@ -153,6 +153,8 @@ def _sensors(draft: Draft) -> Iterator[str]:
     if source == "bicycle":
         source, comment = "wheel", f"{comment}; steer.wheel: one angle of the road wheels"
     yield _line(2, f"steering: {{source: {source}}}", comment)
+    if "vehicle.wz" in draft.signals:
+        yield _line(2, "yaw_rate: {}", "vehicle.wz on the bus; the gyroscopes and it watch each other")
 
 
 def _default(text: str, comment: str) -> str:
