@@ -63,8 +63,8 @@ class SpeedVote:
         kept = self._kept
         kept.append(speeds)
         if len(kept) == _KEPT:
-            means, recent = self._average(_KEPT), self._average(_RECENT)
-            known = self._ratios  # a channel stays wrong while it is silent
+            means, known = self._average(_KEPT), self._ratios  # a channel stays wrong while it is silent
+            recent = self._average(_RECENT) if known else means
             self._ratios = {c: known[c] for c in known if c not in means} | {
                 c: means[c] / means[POSITION]
                 for c in _JUDGED
@@ -85,6 +85,9 @@ class SpeedVote:
         apart, bound = abs(judged - positions), _APART + _JUDGED[channel] * positions
         if channel in self._ratios:
             return apart > _BACK * bound or all(abs(mean - judged) > near for mean in others)
+        # In this order, as most are near, and this is part of the real-time step.
+        if apart <= bound:
+            return False
         by_lag = _LAG * median(abs(last[source] - first[source]) for source in means) / _BETWEEN
         scatter = positions * stdev(each[channel] / each[POSITION] for each in self._kept)
         votes = sum(_vote(mean, positions, judged, near + by_lag) for mean in others)

@@ -64,6 +64,9 @@ _MAGNITUDES = {
 _UNEVEN, _UNEVEN_SHARE = 1.0, 0.1
 """m/s, and share of the speed: difference of wheel speeds in bends. A car with a track of 1.6 m may turn at
 0.5 rad/s."""
+_LATER_NS = 10_000_000
+"""From the end of an interval to its conclusions, which take as long as half a step: they are drawn some steps
+later."""
 POSITION = "position"
 _ANCHORS = (POSITION, "course")
 """Sources whose unit is not in doubt."""
@@ -90,7 +93,9 @@ class UnitCheck:
         self._means: dict[str, float] = {}
         """Means of the previous interval."""
         self.averages = Averages()
-        """Averages of the last interval."""
+        """Averages of the last interval, once its conclusions are drawn."""
+        self._ended, self._ended_ns = self.averages, 0
+        """Averages of the last interval that has ended; and arrival, ns, of the measurement that ended it."""
         self.wrong: frozenset[str] = frozenset()
         """Channels that are certainly in another unit, and not to be used."""
         self._steering = sensors.steering
@@ -139,11 +144,13 @@ class UnitCheck:
         if self._ratios.search is not None:
             self._ratios.advance()
         now = self._averager.take(m)
+        if self._ended is not self.averages and (now is not None or m.arrival - self._ended_ns >= _LATER_NS):
+            self._conclude()
         if now is not None:
+            self._ended, self._ended_ns = now, m.arrival
             self._take_interval(now)
 
     def _take_interval(self, now: Averages) -> None:
-        self.averages = now
         for channel, mean in now.means.items():
             self._largest[channel] = max(self._largest.get(channel, 0.0), abs(mean))
         for channel, (least, most, _) in _MAGNITUDES.items():
@@ -151,6 +158,10 @@ class UnitCheck:
             self._beyond[channel] += least < abs(mean) <= most and mean != self._means.get(channel)
         self._compare(now)
         self._means = now.means
+
+    def _conclude(self) -> None:
+        """Find which channels are in another unit, by all intervals so far."""
+        self.averages = self._ended
         self._ratios.explain(frozenset({"accelerometers"} if self._is_gravity_right() else ()))
         sources = set(self._ratios.certain)
         sources |= {self._find_source(c) for c in _MAGNITUDES if self.is_too_large(c)}
