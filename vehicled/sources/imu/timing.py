@@ -452,42 +452,46 @@ def compare_paths(
     (2m, 10), and of all windows, `_SHARED` (2m, 5).
     """
     t, yaw_rate, force = samples[:, 0], samples[:, 1], samples[:, 2] + 1j * samples[:, 3]
+    since, steps = t - t[0], np.diff(t)
+    before = np.clip(np.searchsorted(t, at, "right") - 1, 0, len(steps) - 1)
+    share = (at - t[before]) / steps[before]
 
+    # Several quantities at once, (…, n) and (…, m): this is part of the real-time step.
     def integrate(rate: np.ndarray) -> np.ndarray:
-        steps = 0.5 * (rate[1:] + rate[:-1]) * np.diff(t)
-        return np.concatenate([np.zeros(1, rate.dtype), np.cumsum(steps)])
+        path = np.zeros_like(rate)
+        np.cumsum(0.5 * (rate[..., 1:] + rate[..., :-1]) * steps, axis=-1, out=path[..., 1:])
+        return path
 
     def sample(path: np.ndarray) -> np.ndarray:
-        found: np.ndarray = np.interp(at, t, path)
+        found = path.take(before, axis=-1)
+        found += share * (path.take(before + 1, axis=-1) - found)
         return found
 
-    def travel(acceleration: np.ndarray) -> np.ndarray:
-        return sample(integrate(integrate(acceleration)))
-
     heading = np.exp(1j * (yaw + integrate(yaw_rate)))
-    velocity = integrate(heading * force)
-    since = at - t[0]
-    turned = sample(heading)
     leaned = -height * heading * (samples[:, 4] + 1j * samples[:, 5])
-    path = sample(integrate(velocity) + leaned) + turned * arm
-    one = np.ones(len(at))
-    own = [
-        *(one, 1j * one, since, 1j * since, 1j * path),
-        *(travel(heading), travel(1j * heading)),
-        *(travel(heading * force.real), travel(1j * heading * force.imag)),
-        travel(1j * heading * np.gradient(force.imag, t)),
-    ]
+    change, one = np.gradient(force, t), np.ones(len(t))
+    # Accelerations by the biases ahead, left, pitching, rolling; by late rolling; by gyroscope and late pitching.
+    biases = one, 1j * one, force.real, 1j * force.imag
+    parts = np.array([*biases, 1j * change.imag, 1j * force * since, change.real, force])
+    velocities = integrate(heading * parts)
+    *of_biases, late_rolling, by_gyroscope, late_pitching, travelled = sample(integrate(velocities))
+    turned, lean, rate, moving = sample(
+        np.array([heading, leaned, yaw_rate, velocities[-1] + np.gradient(leaned, t)])
+    )
+    path = travelled + lean + turned * arm
+    start, elapsed = np.ones(len(at)), at - t[0]
+    own = [start, 1j * start, elapsed, 1j * elapsed, 1j * path, *of_biases, late_rolling]
     shared = [
         # A sample taken for one of t is of t − τ: the path is as it was τ before.
-        sample(velocity + np.gradient(leaned, t)) + 1j * sample(yaw_rate) * turned * arm,
+        moving + 1j * rate * turned * arm,
         turned,
         1j * turned,
-        travel(1j * heading * force * (t - t[0])) + 1j * since * (turned * arm + sample(leaned)),
-        travel(heading * np.gradient(force.real, t)),
+        by_gyroscope + 1j * elapsed * (turned * arm + lean),
+        late_pitching,
     ]
 
-    def split(column: np.ndarray) -> np.ndarray:
-        return np.concatenate([column.real, column.imag])
+    def split(columns: list[np.ndarray]) -> np.ndarray:
+        found = np.array(columns)
+        return np.concatenate([found.real, found.imag], axis=1).T
 
-    residual = split(fixes - path)
-    return residual, np.column_stack([split(c) for c in own]), np.column_stack([split(c) for c in shared])
+    return split([fixes - path])[:, 0], split(own), split(shared)
