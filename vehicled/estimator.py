@@ -55,8 +55,9 @@ _LONGEST_GAP_NS = 2_000_000_000
 """After a longer time without steps the filter starts anew."""
 _ROAD_EVERY_NS = 100_000_000
 """Time between pseudo-observations of the road: level, apart from a small slope."""
-_SAVE_NS = 1_000_000_000
-"""Time between copies of a good state."""
+_SAVE_NS, _LATEST_SAVE_NS = 1_000_000_000, 1_100_000_000
+"""Time between copies of a good state: in a step with few measurements, which is short, or else in any."""
+_FEW = 2
 _LONGEST_WAIT_FOR_MOTION = 0.5
 """s: longest wait for all motion sensors; then the filter starts with those that have measured."""
 _POSITION, _GEODETIC = (
@@ -196,6 +197,9 @@ class Estimator:
         self._predict(t_ns)
         if not self._running:
             return
+        if t_ns - self._saved_ns >= (_SAVE_NS if len(measurements) <= _FEW else _LATEST_SAVE_NS):
+            self._filter.repair()
+            self._save(t_ns)
         self._inputs.count_missing(self._counters, self._filter)
         self._screening.widen_biases(self._filter)
         for m, readers in measurements:
@@ -408,13 +412,9 @@ class Estimator:
         """On divergence, restart from the last good state."""
         f = self._filter
         is_sound = f.is_sound
-        if is_sound and abs(f.pose.item(AHEAD)) + abs(f.pose.item(LEFT)) < FASTEST:
-            if self._saved is None or t_ns - self._saved_ns >= _SAVE_NS:
-                f.repair()
-                self._save(t_ns)
-            return
-        self._restore_saved()
-        self._restart_in_place(t_ns, "its speed was impossible" if is_sound else "it was not finite")
+        if not (is_sound and abs(f.pose.item(AHEAD)) + abs(f.pose.item(LEFT)) < FASTEST):
+            self._restore_saved()
+            self._restart_in_place(t_ns, "its speed was impossible" if is_sound else "it was not finite")
 
     def _restore_saved(self) -> None:
         assert self._saved is not None

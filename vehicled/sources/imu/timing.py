@@ -243,7 +243,7 @@ class ImuTiming:
         """Add the information of a window on the shared unknowns, after eliminating its own unknowns.
 
         The sums are for the latency relative to fixes with their given times, as the latency of fixes may be
-        found later. Yields after each iteration, as this is part of the real-time step.
+        found later. Yields twice in each iteration, as this is part of the real-time step.
         """
         t = samples[:, 0]
         inside = (fixes[:, 0] > t[0]) & (fixes[:, 0] < t[-1])
@@ -255,6 +255,7 @@ class ImuTiming:
         weight = np.concatenate([1.0 / sigma, 1.0 / sigma])[:, None]
         for _ in range(_ITERATIONS):
             residual, own, shared = compare_paths(samples, at, places, yaw, complex(x, y), height)
+            yield
             both = np.vstack([np.column_stack([shared, residual]) * weight, _NO_ROWS])
             basis, triangle = np.linalg.qr(np.vstack([own * weight, _OWN_PRIOR[self.is_levelled]]))
             along = basis.T @ both
