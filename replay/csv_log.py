@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self, TextIO
 
@@ -44,18 +44,30 @@ def is_blank(text: str) -> bool:
     return text.strip().lower() in _NO_VALUE
 
 
-def is_new(source: str, t: int, latest: dict[str, int], where: str, problems: Problems) -> bool:
-    """Whether a sample at t (ns) is no duplicate of its sensor's last one; updates `latest`."""
-    before = latest.get(source)
+Latest = dict[str, tuple[int, float]]
+"""By channel: time (ns) and value of its last sample."""
+
+
+def is_new(
+    source: str, values: Mapping[str, float], t: int, latest: Latest, where: str, problems: Problems
+) -> bool:
+    """Whether a sample at t (ns) is the first one of its channels at that time; updates `latest`.
+
+    A sensor may be spread over several rows of one time, as where each message of a bus has a row.
+    """
+    before = max((latest[channel][0] for channel in values if channel in latest), default=None)
     if before is not None and t <= before:
         if t == before:
-            # One sensor cannot measure twice at one time: using both would count the measurement twice.
-            problems.add("duplicate", where, f"{source}, t = {format_seconds(t)} s")
+            # One channel cannot be measured twice at one time: using both would count the measurement twice.
+            repeats = all((t, value) == latest.get(channel) for channel, value in values.items())
+            other = " again with other values, left out; expected the time when each was measured"
+            kind, more = ("duplicate", "") if repeats else ("same time", other)
+            problems.add(kind, where, f"{source}, t = {format_seconds(t)} s{more}")
             return False
         times = f"t = {format_seconds(t)} s after {format_seconds(before)} s"
         problems.add("time goes back", where, f"{source}, {times}; expected samples in order of time")
     else:
-        latest[source] = t
+        latest.update({channel: (t, value) for channel, value in values.items()})
     return True
 
 
@@ -97,7 +109,7 @@ class CsvLog:
     def measurements(self) -> Iterator[Measurement]:
         """Yield a measurement per row and sensor, in the order of rows."""
         self.problems.clear()
-        group_times: dict[str, int] = {}
+        samples: Latest = {}
         previous: tuple[int, int, list[str]] | None = None
         latest: int | None = None
         for row in self._rows():
@@ -110,11 +122,11 @@ class CsvLog:
                         "absurd time", f"line {number}", f"t = {format_seconds(t)} s; row skipped"
                     )
                 else:
-                    yield from self._parse_row(*previous, group_times)
+                    yield from self._parse_row(*previous, samples)
                     latest = t
             previous = row
         if previous is not None:
-            yield from self._parse_row(*previous, group_times)
+            yield from self._parse_row(*previous, samples)
 
     def _rows(self) -> Iterator[tuple[int, int, list[str]]]:
         """(line number, t in ns, fields) of every row that has a time and the right number of fields."""
@@ -141,9 +153,7 @@ class CsvLog:
                     continue
                 yield number, t, fields
 
-    def _parse_row(
-        self, number: int, t: int, fields: list[str], group_times: dict[str, int]
-    ) -> Iterator[Measurement]:
+    def _parse_row(self, number: int, t: int, fields: list[str], samples: Latest) -> Iterator[Measurement]:
         for source, columns in self._header.groups:
             values = {}
             for index, channel, absurd in columns:
@@ -162,7 +172,7 @@ class CsvLog:
                     self.problems.add_absurd(channel, value, f"line {number}")
             if not values:
                 continue
-            if not is_new(source, t, group_times, f"line {number}", self.problems):
+            if not is_new(source, values, t, samples, f"line {number}", self.problems):
                 continue
             arrival = self._arrival(number, t, fields) if source == "gnss" else t
             yield Measurement(source, t, arrival, values)

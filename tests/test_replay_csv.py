@@ -84,6 +84,7 @@ def test_byte_order_marks_and_carriage_returns_of_spreadsheets_are_accepted(tmp_
         ("0,1\nzero,2\n0.02,3\n", [1, 3], "bad time"),
         ("0,1\n1e9,2\n0.02,3\n", [1, 3], "absurd time"),
         ("0,1\n0.01,2\n0.01,2\n0.02,3\n", [1, 2, 3], "duplicate"),
+        ("0,1\n0.01,2\n0.01,9\n0.02,3\n", [1, 2, 3], "same time"),
         ("0,1\n0.02,3\n0.01,2\n", [1, 3, 2], "time goes back"),
         ("0,1\n0.01,2\n0.0", [1, 2], "truncated"),
         ("0,1\n\x00\xff\x13garbage\n0.02,3\n", [1, 3], "bad row"),
@@ -93,6 +94,20 @@ def test_damage_is_counted_and_skipped(tmp_path: Path, rows: str, values: list[f
     samples, problems = read(tmp_path, b"t,imu.ax\n" + rows.encode("latin-1"))
     assert [m.values["imu.ax"] for m in samples] == values
     assert problems == {problem: 1}
+
+
+def test_a_sensor_may_be_spread_over_several_rows_of_one_time(tmp_path: Path) -> None:
+    """As where a logger writes a row per message; only what repeats a channel is a duplicate."""
+    rows = "0,1,,\n0,,2,\n0,1,,\n0.01,,3,\n0.01,4,,\n0.01,,,48\n"
+    samples, problems = read(tmp_path, "t,imu.ax,imu.wz,gnss.lat\n" + rows)
+    assert [(m.t // 10_000_000, m.values) for m in samples] == [
+        (0, {"imu.ax": 1.0}),
+        (0, {"imu.wz": 2.0}),
+        (1, {"imu.wz": 3.0}),
+        (1, {"imu.ax": 4.0}),
+        (1, {"gnss.lat": 48.0}),
+    ]
+    assert problems == {"duplicate": 1}
 
 
 @pytest.mark.parametrize("cell", ["", " ", "nan", "NaN", "NA", "#N/A", "null", "-"])

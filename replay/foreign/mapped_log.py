@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from drivers.can import WHEEL_SPEEDS
-from replay.csv_log import ABSURD, is_new
+from replay.csv_log import ABSURD, Latest, is_new
 from replay.foreign.mapping import TARGETS, LogMapping
 from replay.foreign.spellings import find_unit
 from replay.problems import Problems
@@ -154,7 +154,7 @@ class MappedLog:
     def measurements(self) -> Iterator[Measurement]:
         """One per record and kind of sensor, in the order of the log."""
         self.problems.clear()
-        latest: dict[str, int] = {}
+        latest: Latest = {}
         clock = self._clock_signal
         offset = round(self._clock.offset * 1e9)
         wanted = dict.fromkeys(self._targets if clock is None else (*self._targets, clock))
@@ -172,7 +172,7 @@ class MappedLog:
             yield from self._convert(record.values, t, arrival, latest)
 
     def _convert(
-        self, values: Mapping[str, float], t: int, arrival: int, latest: dict[str, int]
+        self, values: Mapping[str, float], t: int, arrival: int, latest: Latest
     ) -> Iterator[Measurement]:
         found: dict[str, dict[str, float]] = {}
         where = f"t = {format_seconds(t)} s"
@@ -192,8 +192,7 @@ class MappedLog:
             if not t <= arrived <= t + MAX_GAP_NS:
                 self.problems.add("bad arrival", where, f"{source} arrived at {format_seconds(arrived)} s")
                 arrived = t
-            # Checked by channel: accelerations and rates of one IMU may be separate records of the same time.
-            if is_new(next(iter(group)), t, latest, where, self.problems):
+            if is_new(source, group, t, latest, where, self.problems):
                 yield Measurement(source, t, arrived, group)
 
 
