@@ -17,3 +17,34 @@ def test_the_rate_of_a_sensor_with_two_messages_counts_the_samples_of_both() -> 
     (rate,) = checker.find().rates
     assert rate.rate == pytest.approx(200.0, rel=0.01)
     assert (rate.samples, rate.pauses) == (3900, 1)
+
+
+def find_bursts(times: list[int]) -> list[str]:
+    """Findings of bursts in an IMU whose samples have these times, ms."""
+    checker = LogChecker(None)
+    for k, t in enumerate(times):
+        for j, channel in enumerate(("imu.ax", "imu.wz")):  # in separate messages, 0.3 ms apart
+            at = t * 1_000_000 + 300_000 * j
+            checker.take(Measurement("logger", at, at, {channel: 0.01 * (k % 13) + j}))
+    return [finding.text for finding in checker.find().findings if finding.kind == "bursts"]
+
+
+def test_samples_with_the_times_at_which_they_arrived_in_bursts_are_named() -> None:
+    """100 Hz, received every 100 ms as over Bluetooth; with a millisecond between them, or with one time."""
+    for between in (1, 0):
+        (text,) = find_bursts([100 * (k // 10) + between * (k % 10) for k in range(1000)])
+        assert text.startswith("10 samples at once, every 100 ms")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [10 * k for k in range(1000)],
+        [10 * k for k in range(1000) if k % 7 % 3],  # a third is missing
+        [10 * (k // 2) for k in range(1000)],  # 200 Hz, times rounded to 10 ms
+        [10 * k if k < 500 else 100 * k - 45_000 for k in range(1000)],  # less often after a while
+        [200 * (k // 2) + k % 2 for k in range(1000)],  # each sample twice
+    ],
+)
+def test_samples_that_are_missing_rounded_or_repeated_are_no_bursts(times: list[int]) -> None:
+    assert find_bursts(times) == []

@@ -16,6 +16,7 @@ from vehicled.log_check.expected import CarDynamics
 from vehicled.log_check.findings import (
     Finding,
     find_beyond,
+    find_bursts,
     find_clocks,
     find_configured,
     find_course,
@@ -197,6 +198,7 @@ class LogChecker:
             *find_beyond(left_out, self._beyond, self._channels, self._limits),
             *(clocks or compared),  # with wrong clocks all other comparisons fail
             *find_held(rates),
+            *find_bursts(rates),
             *find_pauses(rates),
         ]
         not_compared = {

@@ -281,6 +281,20 @@ def find_held(rates: list[Rate]) -> list[Finding]:
     return found
 
 
+def find_bursts(rates: list[Rate]) -> list[Finding]:
+    """Samples that have the times at which a logger received them, several at once."""
+    found = []
+    for rate in rates:
+        is_held = rate.repeated > _HELD * rate.values
+        if rate.burst > 0.0 and rate.samples >= _COUNTED and not is_held:
+            text = (
+                f"{rate.in_burst:.2g} samples at once, every {rate.burst * 1e3:.0f} ms, as by their arrival: "
+                "expected the time when each was measured, by the sensor's clock, or evenly over that time"
+            )
+            found.append(Finding("bursts", rate.channels, rate.burst * 1e3, "ms", text))
+    return found
+
+
 def find_rate(rates: list[Rate]) -> list[Finding]:
     """Whether the log's time is in another unit."""
     counted = [rate for rate in rates if rate.samples >= _COUNTED]

@@ -11,6 +11,12 @@ SILENCE, USUAL = 0.2, 1.8
 """A pause is an interval longer than both: the first, s, and the second times the usual interval. The
 estimator's silence has the same definition."""
 
+_WAIT, _LONGER = 0.03, 5.0
+"""A wait before a burst of samples is longer than both: the first, s, and the second times the interval before
+it. Shorter waits make times wrong by less than a car's motion shows."""
+_IN_BURST, _WAITED = 3.0, 0.6
+"""Least number of samples per wait, and least share of the time that is waited, of samples in bursts."""
+
 _PER_DECADE, _DECADES, _SHORTEST = 40, 8, 1e-5
 """Intervals are counted by their logarithm, from 10 µs on, in classes of 6 %."""
 
@@ -45,6 +51,11 @@ class Rate:
     furthest_at: float
     """Time to which the largest step leads back, s."""
 
+    burst: float
+    """Mean time between bursts of samples, s; 0 if they come evenly."""
+    in_burst: float
+    """Mean number of samples of a channel in a burst; 0 likewise."""
+
     @property
     def has_paused(self) -> bool:
         """Whether it was silent long enough for an estimator to continue without it."""
@@ -61,6 +72,7 @@ class RateCounter:
         self._last: int | None = None
         self._longest, self._longest_at = 0, 0
         self._behind, self._furthest, self._furthest_at = 0, 0, 0
+        self._waits = _Waits()
         self._value: tuple[float, ...] = ()
         self._run, self._runs, self._long_runs = 0, 0, 0
         """Length of the present run of equal samples, number of runs, number of runs longer than one
@@ -71,6 +83,8 @@ class RateCounter:
     def take(self, m: Measurement, channels: list[str]) -> None:
         """Take a sample that contains these channels of the sensor."""
         self._channels.update(dict.fromkeys(channels))
+        if next(iter(self._channels)) in channels:
+            self._waits.take(m.t)
         if self._last is not None:
             interval = m.t - self._last
             if interval < 0:
@@ -115,6 +129,7 @@ class RateCounter:
             self._behind,
             self._furthest * 1e-9,
             self._furthest_at * 1e-9,
+            *self._waits.find(),
         )
 
     def _find_median(self) -> float:
@@ -124,3 +139,34 @@ class RateCounter:
             if count and seen >= half:
                 return total * 1e-9 / count
         return math.nan
+
+
+class _Waits:
+    """Waits between bursts of one channel's samples."""
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._before = 0
+        """The last interval, ns."""
+        self._samples, self._time = 0, 0
+        self._waits, self._waited = 0, 0
+        """Number of waits, and their sum, ns."""
+
+    def take(self, t: int) -> None:
+        """Take the time of a sample, ns."""
+        interval = 0 if self._last is None else t - self._last
+        if interval < 0:
+            return
+        self._last = t
+        if interval < SILENCE * 1e9:
+            self._samples, self._time = self._samples + 1, self._time + interval
+            if interval > max(_WAIT * 1e9, _LONGER * self._before):
+                self._waits, self._waited = self._waits + 1, self._waited + interval
+        self._before = interval
+
+    def find(self) -> tuple[float, float]:
+        """Mean time between bursts, s, and mean number of samples in one; zeros if there are none."""
+        n = max(self._waits, 1)
+        if self._samples < _IN_BURST * n or self._waited < _WAITED * self._time:
+            return 0.0, 0.0
+        return self._time * 1e-9 / n, self._samples / n
