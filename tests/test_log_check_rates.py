@@ -1,5 +1,8 @@
 """Sample rates that `vehicled check --log` shows."""
 
+import math
+
+import numpy as np
 import pytest
 
 from vehicled.log_check.check import LogChecker
@@ -48,3 +51,20 @@ def test_samples_with_the_times_at_which_they_arrived_in_bursts_are_named() -> N
 )
 def test_samples_that_are_missing_rounded_or_repeated_are_no_bursts(times: list[int]) -> None:
     assert find_bursts(times) == []
+
+
+@pytest.mark.parametrize(("step", "named"), [(0.017, True), (0.004, False), (0.0, False)])
+def test_gyroscopes_with_steps_beyond_their_noise_are_named(step: float, named: bool) -> None:
+    """12 bits over ±2000 °/s are steps of 0.017 rad/s."""
+    random = np.random.default_rng(1)
+
+    def read(value: float) -> float:
+        noisy = value + 0.003 * random.standard_normal()
+        return round(noisy / step) * step if step else noisy
+
+    checker = LogChecker(None)
+    for k in range(3000):
+        rates = {f"imu.w{axis}": read(0.2 * math.sin(0.01 * k)) for axis in "xyz"}
+        checker.take(Measurement("imu", 10_000_000 * k, 10_000_000 * k, rates))
+    found = [finding.value for finding in checker.find().findings if finding.kind == "coarse"]
+    assert found == ([pytest.approx(step)] if named else [])

@@ -18,6 +18,7 @@ from vehicled.log_check.findings import (
     find_beyond,
     find_bursts,
     find_clocks,
+    find_coarse,
     find_configured,
     find_course,
     find_held,
@@ -39,6 +40,7 @@ from vehicled.log_check.lags import Lag, LagFinder
 from vehicled.log_check.motion import CAR_SPEEDS, COMPARED, Window
 from vehicled.log_check.rates import Rate, RateCounter
 from vehicled.log_check.reversing import ReversingFinder
+from vehicled.log_check.steps import StepFinder
 from vehicled.log_check.tracks import LEAST_ACCELERATION, TrackFinder
 from vehicled.messages import Measurement
 from vehicled.sources.checks.mounting_check import MountingCheck
@@ -104,6 +106,7 @@ class LogChecker:
         self._tracks = TrackFinder()
         self._reversing = ReversingFinder()
         self._clocks = ClockFinder(self._sensors)
+        self._steps = StepFinder()
         self._limits = find_limits()
         self._beyond: dict[str, tuple[int, float]] = {}
         """By channel: number of impossible values, and the last one."""
@@ -126,6 +129,7 @@ class LogChecker:
             self._beyond[channel] = self._beyond.get(channel, (0, 0.0))[0] + 1, m.values[channel]
         self._waiting.append(m)
         self._clocks.take(m)
+        self._steps.take(m)
         self._window.take(m)
 
     def _compare(self) -> None:
@@ -199,6 +203,7 @@ class LogChecker:
             *(clocks or compared),  # with wrong clocks all other comparisons fail
             *find_held(rates),
             *find_bursts(rates),
+            *find_coarse(self._steps.find(), self._sensors),
             *find_pauses(rates),
         ]
         not_compared = {

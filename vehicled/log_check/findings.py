@@ -23,7 +23,7 @@ from vehicled.log_check.tracks import (
 from vehicled.messages import CHANNELS
 from vehicled.sources.checks.mounting_check import LARGEST_ANGLE, MountingCheck
 from vehicled.sources.checks.unit_check import UnitCheck
-from vehicled.sources.imu.imu import ACCELEROMETERS
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.speeds.wheels import SPEEDS
 
@@ -54,6 +54,8 @@ _SLOWEST, _FASTEST = 1.0, 20_000.0
 """Range of the rate of a car's fastest sensor, Hz."""
 _HELD = 0.75
 """Largest share of values that occur in more than one sample in succession."""
+_COARSE = 2.5
+"""Least ratio of a step to the noise of a sample; with a smaller one, noise distributes the error of rounding."""
 _BEHIND, _SET_BACK = 0.01, 0.1
 """Least share of samples with earlier times, and least step back, s, of a clock that was set; single rows do
 no harm."""
@@ -291,8 +293,20 @@ def find_bursts(rates: list[Rate]) -> list[Finding]:
                 f"{rate.in_burst:.2g} samples at once, every {rate.burst * 1e3:.0f} ms, as by their arrival: "
                 "expected the time when each was measured, by the sensor's clock, or evenly over that time"
             )
-            found.append(Finding("bursts", rate.channels, rate.burst * 1e3, "ms", text))
+            found.append(Finding("bursts", rate.channels, rate.burst, "s", text))
     return found
+
+
+def find_coarse(step: float, sensors: Sensors) -> list[Finding]:
+    """Gyroscopes with readings in steps (rad/s) beyond their configured noise: errors last as long as a reading."""
+    if sensors.imu is None or sensors.imu.gyroscopes is None or step < _COARSE * sensors.imu.gyroscopes.noise:
+        return []
+    noise = sensors.imu.gyroscopes.noise
+    text = (
+        f"in steps of {step:.2g} rad/s, where the configured noise is {noise:.2g} rad/s: "
+        f"`sensors.imu.gyroscopes.noise: {step:.2g} rad/s`"
+    )
+    return [Finding("coarse", GYROSCOPES, step, "rad/s", text)]
 
 
 def find_rate(rates: list[Rate]) -> list[Finding]:
