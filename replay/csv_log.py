@@ -44,6 +44,11 @@ def is_blank(text: str) -> bool:
     return text.strip().lower() in _NO_VALUE
 
 
+def drop_end(fields: list[str], width: int) -> list[str]:
+    """The fields of a row without an empty one at the end: loggers may end rows, but no header, with a comma."""
+    return fields[:-1] if len(fields) == width + 1 and not fields[-1].strip() else fields
+
+
 Latest = dict[str, tuple[int, float]]
 """By channel: time (ns) and value of its last sample."""
 
@@ -136,7 +141,7 @@ class CsvLog:
             for number, line in bounded_lines(file, self.problems, first=2):
                 if not line.strip():
                     continue
-                fields = line.rstrip("\r\n").split(",")
+                fields = drop_end(line.rstrip("\r\n").split(","), width)
                 if len(fields) != width:
                     kind = "bad row" if line.endswith("\n") else "truncated"
                     self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {width}")

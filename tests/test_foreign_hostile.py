@@ -242,6 +242,7 @@ def test_a_table_of_another_program_is_read_by_a_mapping(tmp_path: Path) -> None
     "text",
     [
         "Zeit;Drehrate (°/s)\r\n1,5;-9,0\r\n2,5;18\r\n",
+        "Zeit;Drehrate (°/s)\r\n1,5;-9,0;\r\n2,5;18;\r\n",
         'Zeit,"Drehrate (°/s)"\n"1,5","-9,0"\n2.5, "18,0"\n',
         '"Zeit"\t"Drehrate (°/s)"\n1.5\t-9\n2,5\t18\n',
     ],

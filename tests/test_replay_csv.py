@@ -96,6 +96,12 @@ def test_damage_is_counted_and_skipped(tmp_path: Path, rows: str, values: list[f
     assert problems == {problem: 1}
 
 
+def test_rows_may_end_with_a_comma_where_the_header_does_not(tmp_path: Path) -> None:
+    samples, problems = read(tmp_path, "t,imu.ax\n0,1,\n0.01,2,\r\n0.02,3,4\n")
+    assert [m.values["imu.ax"] for m in samples] == [1.0, 2.0]
+    assert problems == {"bad row": 1}
+
+
 def test_a_sensor_may_be_spread_over_several_rows_of_one_time(tmp_path: Path) -> None:
     """As where a logger writes a row per message; only what repeats a channel is a duplicate."""
     rows = "0,1,,\n0,,2,\n0,1,,\n0.01,,3,\n0.01,4,,\n0.01,,,48\n"

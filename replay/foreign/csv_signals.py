@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from replay.csv_log import is_blank, read_header
+from replay.csv_log import drop_end, is_blank, read_header
 from replay.foreign.mapped_log import SignalRecord
 from replay.foreign.mapping import LogMapping, map_own_names
 from replay.lines import LONGEST_LINE, bounded_lines
@@ -84,7 +84,7 @@ class CsvSignals:
             for number, line in bounded_lines(file, self.problems, first=2):
                 if not line.strip():
                     continue
-                fields = self._split(line)
+                fields = drop_end(self._split(line), len(self._names))
                 if len(fields) != len(self._names):
                     kind = "bad row" if line.endswith("\n") else "truncated"
                     self.problems.add(kind, f"line {number}", f"{len(fields)} fields, not {len(self._names)}")
@@ -141,7 +141,7 @@ def _find_delimiter(header: str, row: str) -> str:
     """First delimiter with equal numbers of fields in header and next row, or the most frequent in the header."""
     for delimiter in _DELIMITERS:
         width = len(_split(header, delimiter))
-        if 1 < width == len(_split(row, delimiter)):
+        if 1 < width == len(drop_end(_split(row, delimiter), width)):
             return delimiter
     return max(_DELIMITERS, key=header.count)
 
