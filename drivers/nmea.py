@@ -1,4 +1,4 @@
-"""GNSS receivers with NMEA 0183: GGA, RMC, VTG, GST, GSA, HDT, THS and ZDA of any talker.
+"""GNSS receivers with NMEA 0183: GGA, GNS, RMC, VTG, GST, GSA, HDT, THS and ZDA of any talker.
 
 A receiver sends one epoch in several sentences; they become one measurement. It is emitted with the
 last sentence of the epoch, which is known from the epoch before, or else when the receiver pauses; never
@@ -35,14 +35,18 @@ _DEGREES_MINUTES = re.compile(r"(\d{1,3})(\d\d(?:\.\d+)?)")
 _COARSE = 1.0
 """m, 1 σ: a rounding worse than the usual noise of fixes. It then counts also where a receiver does not say how
 accurate it is."""
-_DATA_SENTENCES = frozenset({"GGA", "RMC", "VTG", "GST", "HDT", "THS"})
-_TIMED_SENTENCES = frozenset({"GGA", "RMC", "GST", "ZDA"})
+_FIXES = ("GGA", "GNS")
+"""Sentences of a fix with its height: GNS is GGA with a mode for each satellite system."""
+_DATA_SENTENCES = frozenset({*_FIXES, "RMC", "VTG", "GST", "HDT", "THS"})
+_TIMED_SENTENCES = frozenset({*_FIXES, "RMC", "GST", "ZDA"})
 _READ_SENTENCES = _DATA_SENTENCES | _TIMED_SENTENCES
 _SENTENCE = re.compile(rb"\$([A-OQ-Z]\w)(\w{3}),([^*]*)\*[0-9A-Fa-f]{2}[\r\n]*")
 """Talker, type, and fields. A P begins a sentence of a manufacturer."""
 _UNKNOWN_DILUTION = 99.0
 """Receivers send such a dilution of precision, or zero, if they do not know it."""
 _QUALITY_OF_MODE = {"A": 1.0, "D": 2.0, "P": 3.0, "R": 4.0, "F": 5.0, "E": 6.0, "M": 7.0, "S": 8.0}
+_BEST_FIRST = "RFPDAEMS"
+"""Those modes; of several satellite systems, the first one counts."""
 
 
 class THS(pynmea2.TalkerSentence):  # type: ignore[misc]  # no types
@@ -115,9 +119,9 @@ class NmeaDecoder(ReceiverDecoder):
         epoch.seen.add(kind)
         values = self._read(kind, sentence, utc_ns)
         # RMC repeats the position of GGA, often with fewer decimals.
-        if "gnss.lat" in values and (kind == "GGA" or "gnss.lat" not in epoch.values):
+        if "gnss.lat" in values and (kind in _FIXES or "gnss.lat" not in epoch.values):
             epoch.rounding = _calc_rounding(sentence.lat)
-        epoch.values = epoch.values | values if kind == "GGA" else values | epoch.values
+        epoch.values = epoch.values | values if kind in _FIXES else values | epoch.values
         if self._expected and self._expected <= epoch.seen:
             self._emit(epoch, arrival_ns, out)
 
@@ -192,7 +196,14 @@ class NmeaDecoder(ReceiverDecoder):
                 if quality:
                     values |= self._position(s)
                     values["gnss.alt"] = self._altitude(s)
-                    values["gnss.hdop"] = self._dilution(s)
+                    values["gnss.hdop"] = self._dilution(s.horizontal_dil)
+            case "GNS":
+                quality = next((_QUALITY_OF_MODE[m] for m in _BEST_FIRST if m in s.mode_indicator), 0.0)
+                values["gnss.quality"] = quality
+                if quality:
+                    values |= self._position(s)
+                    values["gnss.alt"] = self._altitude(s)
+                    values["gnss.hdop"] = self._dilution(s.hdop)
             case "RMC":
                 if s.status == "A" and s.mode_indicator != "N":
                     values = self._position(s)
@@ -247,8 +258,8 @@ class NmeaDecoder(ReceiverDecoder):
         separation = self._number(s.geo_sep, -200, 200)
         return None if separation is None else altitude + separation
 
-    def _dilution(self, s: Any) -> float | None:
-        hdop = self._number(s.horizontal_dil, 0, 1000)
+    def _dilution(self, field: Any) -> float | None:
+        hdop = self._number(field, 0, 1000)
         return hdop if hdop is not None and 0.0 < hdop < _UNKNOWN_DILUTION else None
 
     def _number(self, field: Any, low: float, high: float, unit: float = 1.0) -> float | None:

@@ -16,7 +16,8 @@ from vehicled.messages import Measurement
 SUFFIXES = (".nmea", ".txt")
 
 _DAY_NS = 86_400_000_000_000
-_TIMED = re.compile(rb"\$(..(?:GGA|RMC|GST|ZDA),([\d.]{6,16})(?:,[^$*]*)?)\*([0-9A-Fa-f]{2})")
+_TIMED = re.compile(rb"\$(..(?:GGA|GNS|RMC|GST|ZDA),([\d.]{6,16})(?:,[^$*]*)?)\*([0-9A-Fa-f]{2})")
+_KIND = re.compile(rb"\$..([A-Z]{3}),")
 _PROBE = 100
 """Lines in which a file must show its first sentence."""
 
@@ -36,12 +37,13 @@ class NmeaLog:
         self.problems = Problems(self.path.name)
         self._name, self._options = name, options
         with open(self.path, "rb") as file:
-            lines = islice(bounded_lines(file, self.problems), _PROBE)
-            times = (of_day for _, line in lines if (of_day := _find_time(line)) is not None)
-            first = next(times, None)
+            lines = [line for _, line in islice(bounded_lines(file, self.problems), _PROBE)]
+        first = next((of_day for line in lines if (of_day := _find_time(line)) is not None), None)
         if first is None:
+            kinds = {found[1].decode("ascii"): None for line in lines if (found := _KIND.search(line))}
+            others = f", only {', '.join(kinds)}: set the receiver to send GGA or RMC" if kinds else ""
             raise UsageError(
-                f"{self.path}: no NMEA sentences with time and checksum in the first {_PROBE} lines"
+                f"{self.path}: no GGA, GNS or RMC with time and checksum in the first {_PROBE} lines{others}"
             )
         self._first = first
 

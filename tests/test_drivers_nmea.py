@@ -70,6 +70,16 @@ def test_sentences_of_an_rtk_receiver_are_decoded():
     assert out[1].values["gnss.quality"] == 4.0
 
 
+@pytest.mark.parametrize(
+    ("modes", "quality"), [("RN", 4), ("AD", 2), ("FRA", 4), ("A", 1), ("NN", 0), ("", 0)]
+)
+def test_gns_is_read_like_gga(modes, quality):
+    """Its mode is that of each satellite system; the best one counts."""
+    values = one(f"GNGNS,123519.00,4807.0380,N,01131.0000,E,{modes},12,0.7,545.4,46.9,1.0,0001")
+    fix = {"gnss.lat": 48.1173, "gnss.lon": 11 + 31 / 60, "gnss.alt": 592.3, "gnss.hdop": 0.7}
+    assert values == pytest.approx({"gnss.quality": quality} | (fix if quality else {}))
+
+
 def test_rtk_precision_survives_the_round_trip():
     values = {
         "gnss.lat": 47.37688612345,

@@ -15,6 +15,7 @@ from drivers.nmea import NmeaOptions
 from drivers.ubx import UbxOptions
 from replay.can_log import CanLog
 from replay.csv_log import CsvLog
+from replay.encoders import nmea_sentence
 from replay.log import create_log, open_log, read_steps
 from replay.mcap_log import McapLog
 from replay.nmea_log import NmeaLog
@@ -294,8 +295,11 @@ def test_a_damaged_time_does_not_move_the_clock(tmp_path: Path) -> None:
 
 def test_a_text_without_nmea_sentences_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Dear diary,\n")
-    with pytest.raises(UsageError, match="no NMEA sentences"):
+    with pytest.raises(UsageError, match="no GGA, GNS or RMC"):
         open_log(tmp_path / "notes.txt")
+    (tmp_path / "speeds.txt").write_bytes(nmea_sentence("GPVTG,90.0,T,,M,10.0,N,18.5,K,A"))
+    with pytest.raises(UsageError, match="only VTG: set the receiver"):
+        open_log(tmp_path / "speeds.txt")
 
 
 WEEK_END = 604_799_700
