@@ -204,6 +204,14 @@ def test_usual_noise_coarse_steps_and_fast_turns_are_not_noise_of_a_fault(period
         assert not health.is_noisy
 
 
+def test_samples_that_a_logger_repeats_in_a_slalom_are_no_noise():
+    """50 Hz in a table of 100 Hz: stairs of up to 13 mrad."""
+    health = SteeringHealth(WHEELBASE)
+    for k in range(3000):
+        health.take(0.01 * k, 0.15 * math.sin(4.4 * 0.02 * (k // 2)))
+        assert not health.is_noisy
+
+
 def test_an_outlier_is_not_taken_for_noise():
     health = SteeringHealth(WHEELBASE)
     for k in range(500):

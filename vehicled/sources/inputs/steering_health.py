@@ -66,6 +66,9 @@ class SteeringHealth:
         self._wrong_since = self._agreeing_since = math.inf
         self._distrusted = self._changed_since = False
         self._noise, self.is_noisy = SampleNoise(_LARGEST_NOISE), False
+        self._noise_of_changes, self._sample = SampleNoise(_LARGEST_NOISE), math.nan
+        """Noise of samples that differ from the one before, as a logger that repeats each sample makes stairs
+        of a smooth angle; and that one."""
         self._jumped_by = math.nan
         """Sum of the jumps since the sensor was last healthy, rad; NaN if it was distrusted for another
         reason."""
@@ -79,7 +82,11 @@ class SteeringHealth:
             self._back_at = t
         self.seen = t
         self._noise.take(t, angle)
-        self.is_noisy = self._noise.variance > (_QUIET if self.is_noisy else _NOISY) ** 2
+        if angle != self._sample:
+            self._noise_of_changes.take(t, angle)
+            self._sample = angle
+        variance = min(self._noise.variance, self._noise_of_changes.variance)
+        self.is_noisy = variance > (_QUIET if self.is_noisy else _NOISY) ** 2
         if jumps:
             self._jumped_at = min(self._jumped_at, t)
             if t - self._jumped_at < _JUMPING:
