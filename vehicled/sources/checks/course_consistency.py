@@ -85,6 +85,8 @@ class _Place(NamedTuple):
     """rad: angle of the gyroscope."""
     rate: float
     """rad/s"""
+    slip: float
+    """s: sideslip per yaw rate at that speed."""
     bias: float
     """rad/s"""
     sigma: float
@@ -188,13 +190,16 @@ class CourseConsistency:
         apart = angle + course
         if kept:
             apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
-        now = _Place(t, apart, apart - biased, angle, rate, self._bias, self._sigma)
+        # The faster a car turns at the same rate, the further its rear swings out.
+        slip = _REAR / ahead - _SLIP * ahead
+        now = _Place(t, apart, apart - biased, angle, rate, slip, self._bias, self._sigma)
         bound = max(_BOUND, _SIGMAS * noise / ahead)
         per_rate, most, since = _LATENCY + max(_REAR / ahead, _SLIP * ahead), -math.inf, now
         for place in kept:
             dt = t - place.t
             gained = apart - place.apart - place.bias * dt
             usual = _SHARE * abs(angle - place.angle) + per_rate * abs(rate - place.rate)
+            usual += abs(place.rate * (slip - place.slip))
             beyond = abs(gained) - usual - _BIAS_SIGMAS * place.sigma * dt
             if beyond > most:
                 most, since = beyond, place
