@@ -68,3 +68,22 @@ def test_gyroscopes_with_steps_beyond_their_noise_are_named(step: float, named: 
         checker.take(Measurement("imu", 10_000_000 * k, 10_000_000 * k, rates))
     found = [finding.value for finding in checker.find().findings if finding.kind == "coarse"]
     assert found == ([pytest.approx(step)] if named else [])
+
+
+@pytest.mark.parametrize("rate", [100.0, 10.0, 5.0])
+def test_fixes_that_were_interpolated_to_the_rate_of_a_table_are_named(rate: float) -> None:
+    """Fixes of a car that stands, then turns, in a table of 100 Hz."""
+    random = np.random.default_rng(2)
+    times = np.arange(0.0, 30.0, 1.0 / rate)
+    angle = 0.2 * np.maximum(times - 5.0, 0.0)
+    table = np.arange(0.0, 29.5, 0.01)
+    places = [
+        np.interp(table, times, 1e-5 * (10.0 * f(angle) + 0.01 * random.standard_normal(len(times))))
+        for f in (np.cos, np.sin)
+    ]
+    checker = LogChecker(None)
+    for t, lat, lon in zip(table, *places, strict=True):
+        at = round(1e9 * t)
+        checker.take(Measurement("gnss", at, at, {"gnss.lat": 43.0 + lat, "gnss.lon": 8.0 + lon}))
+    found = [finding.value for finding in checker.find().findings if finding.kind == "interpolated"]
+    assert found == ([] if rate == 100.0 else [pytest.approx(1.0 - rate / 100.0, abs=0.15)])

@@ -22,6 +22,7 @@ from vehicled.log_check.findings import (
     find_configured,
     find_course,
     find_held,
+    find_interpolated,
     find_late_fixes,
     find_magnitudes,
     find_mounting,
@@ -202,6 +203,7 @@ class LogChecker:
             *find_beyond(left_out, self._beyond, self._channels, self._limits),
             *(clocks or compared),  # with wrong clocks all other comparisons fail
             *find_held(rates),
+            *find_interpolated(rates),
             *find_bursts(rates),
             *find_coarse(self._steps.find(), self._sensors),
             *find_pauses(rates),

@@ -54,6 +54,8 @@ _SLOWEST, _FASTEST = 1.0, 20_000.0
 """Range of the rate of a car's fastest sensor, Hz."""
 _HELD = 0.75
 """Largest share of values that occur in more than one sample in succession."""
+_FILLED = 0.4
+"""Largest share of samples on straight lines: if each second one is interpolated, it is a half."""
 _COARSE = 2.5
 """Least ratio of a step to the noise of a sample; with a smaller one, noise distributes the error of rounding."""
 _BEHIND, _SET_BACK = 0.01, 0.1
@@ -280,6 +282,17 @@ def find_held(rates: list[Rate]) -> list[Finding]:
             each = rate.samples / rate.values
             text = f"each value stands {each:.3g} times: expected each sample once, when it was measured, else blank"
             found.append(Finding("held", rate.channels, each, "", text))
+    return found
+
+
+def find_interpolated(rates: list[Rate]) -> list[Finding]:
+    """Samples that lie on straight lines between others, as in a table that was filled to a rate of its own."""
+    found = []
+    for rate in rates:
+        share = rate.straight / rate.samples
+        if rate.source.startswith(("imu", "gnss")) and rate.samples >= _COUNTED and share > _FILLED:
+            text = f"{share:.0%} of the samples lie on straight lines between others: expected measured ones alone"
+            found.append(Finding("interpolated", rate.channels, share, "", text))
     return found
 
 

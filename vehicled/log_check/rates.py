@@ -17,6 +17,8 @@ it. Shorter waits make times wrong by less than a car's motion shows."""
 _IN_BURST, _WAITED = 3.0, 0.6
 """Least number of samples per wait, and least share of the time that is waited, of samples in bursts."""
 
+_STRAIGHT = 1e-6
+"""Share by which changes per time may differ in a straight line: numbers in a file are rounded."""
 _PER_DECADE, _DECADES, _SHORTEST = 40, 8, 1e-5
 """Intervals are counted by their logarithm, from 10 µs on, in classes of 6 %."""
 
@@ -42,6 +44,8 @@ class Rate:
     """Number of runs of equal samples: how often the value changed."""
     repeated: int
     """Number of these runs with more than one sample."""
+    straight: int
+    """Number of samples that continue a straight line of the two before, in all channels."""
     latency: float
     """Mean time from measurement to arrival, s."""
     behind: int
@@ -74,6 +78,8 @@ class RateCounter:
         self._behind, self._furthest, self._furthest_at = 0, 0, 0
         self._waits = _Waits()
         self._value: tuple[float, ...] = ()
+        self._slopes: tuple[float, ...] = ()
+        self._straight = 0
         self._run, self._runs, self._long_runs = 0, 0, 0
         """Length of the present run of equal samples, number of runs, number of runs longer than one
         sample."""
@@ -100,6 +106,8 @@ class RateCounter:
             self._counts[place] += 1
             self._sums[place] += interval
         value = tuple(m.values[c] for c in channels)
+        if self._last is not None:
+            self._take_slopes(value, m.t - self._last)
         self._run = self._run + 1 if value == self._value else 1
         self._runs += self._run == 1
         self._long_runs += self._run == 2
@@ -107,6 +115,14 @@ class RateCounter:
         self._samples += 1
         self._late += m.arrival - m.t
         self._last = m.t
+
+    def _take_slopes(self, value: tuple[float, ...], interval: int) -> None:
+        """Compare the changes per time of a sample with those of the sample before."""
+        slopes = tuple((a - b) / interval for a, b in zip(value, self._value, strict=False))
+        pairs = list(zip(slopes, self._slopes, strict=False))
+        if any(slopes) and all(abs(a - b) <= _STRAIGHT * abs(b) for a, b in pairs):
+            self._straight += len(pairs) > 0
+        self._slopes = slopes
 
     def find(self) -> Rate:
         """Rate of the samples so far."""
@@ -125,6 +141,7 @@ class RateCounter:
             pauses,
             self._runs,
             self._long_runs,
+            self._straight,
             self._late * 1e-9 / max(self._samples, 1),
             self._behind,
             self._furthest * 1e-9,
