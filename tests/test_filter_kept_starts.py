@@ -7,10 +7,11 @@ from estimator_rig import Run, mixed, prototype, steps
 from filter_rig import index, make_moving, set_slow_state
 
 from vehicled.estimator import Estimator
-from vehicled.filter.kept_starts import KeptStarts
+from vehicled.filter.kept_starts import KeptStarts, RecentStart
 from vehicled.filter.states import STEERING_OFFSET, STEERING_RATIO, Group
 from vehicled.filter.vehicle_filter import VehicleFilter
-from vehicled.messages import SlowState
+from vehicled.messages import Measurement, SlowState
+from vehicled.vehicle.steering import SteeringGeometry
 
 BEFORE, SIGMA = 0.05, 0.001
 """rad: found in the drive before."""
@@ -85,8 +86,45 @@ def test_a_steering_that_was_realigned_between_two_drives_turns_no_heading():
     given = {"steering_offset": {"value": BEFORE, "sigma": 5e-4, "unit": "rad"}}
     estimator.command("set_parameters", {"parameters": given, "age": 600.0})
     run = Run(prototype(), steps(drive.measurements(gnss="rtk")), estimator=estimator)
-    late = run.t > run.t[0] + 20.0
+    late = run.t > run.t[0] + 20_000_000_000
     for quantity in ("yaw", "sideslip"):
         nees = (run.error(drive, quantity) / run[f"sigma.{quantity}"])[late] ** 2
         assert nees.mean() < 4.0
     assert estimator.parameters()["steering_offset"].value == pytest.approx(0.0, abs=0.003)
+
+
+def find_steps(*calls: tuple[float, float], density: float = 0.0) -> list[bool]:
+    """Whether `RecentStart` is contradicted in calls with estimate and variance, 0.1 s apart."""
+    recent = RecentStart()
+    return [recent.is_contradicted(x, p, density, 0.1, 1.0) for x, p in calls]
+
+
+def test_a_step_within_ten_seconds_is_found_once():
+    found = find_steps((0.0, 1.0), *[(2.6, 0.75)] * 50)
+    assert found.index(True) == 10
+    assert sum(found) == 1
+    assert not any(find_steps((0.0, 1.0), *[(2.4, 0.75)] * 50))
+
+
+def test_what_changes_within_minutes_is_no_step():
+    rising = [(0.02 * k, 0.75) for k in range(600)]
+    assert not any(find_steps((0.0, 0.75), *rising, density=0.05))
+
+
+def hit_a_kerb(m: Measurement, offsets: dict[str, float], at: float) -> Measurement:
+    """The measurement of a car whose steering sensor reads more from then on (s)."""
+    if m.t * 1e-9 < at or offsets.keys().isdisjoint(m.values):
+        return m
+    return Measurement(m.source, m.t, m.arrival, {c: v + offsets.get(c, 0.0) for c, v in m.values.items()})
+
+
+@pytest.mark.parametrize("gnss", ["rtk", "conventional"])
+def test_a_zero_of_the_steering_that_a_kerb_has_turned_is_found_anew(gnss, caplog):
+    """By 1.5° at 20 s; 25 s later, 0.2° of it were found, at 22 σ."""
+    configuration, angle, at = prototype(), math.radians(1.5), 20.0
+    geometry = SteeringGeometry(configuration.vehicle)
+    rack = geometry.sign * geometry.rack_per_angle * angle
+    offsets = {"steer.fl": angle, "steer.fr": angle, "steer.rack": rack}
+    run = Run(configuration, steps([hit_a_kerb(m, offsets, at) for m in mixed(45.0).measurements(gnss=gnss)]))
+    assert run.estimator.parameters()["steering_offset"].value == pytest.approx(-angle, abs=0.003)
+    assert caplog.text.count("steering_offset: it has changed within seconds") == 1

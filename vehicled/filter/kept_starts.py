@@ -1,4 +1,4 @@
-"""Values from an earlier drive that this drive contradicts, as the car has changed since."""
+"""Values from an earlier drive, or from seconds ago, that measurements contradict, as the car has changed since."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from vehicled.filter.contradictions import LASTING, LEAST_INFORMED
 
 _CONTRADICTION = 5.0
 """Number of standard deviations."""
+_RECENT = 10.0
+"""s: after this time a recent value is replaced by the present one."""
 
 
 @dataclass
@@ -80,3 +82,32 @@ class KeptStarts:
         for i in found:
             del self._starts[i]
         return found
+
+
+class RecentStart:
+    """The value that one state had up to ten seconds ago, and whether it has changed since.
+
+    A state that has been constant for minutes follows a step slowly, with a σ that does not show it.
+    """
+
+    def __init__(self) -> None:
+        self._start, self._age = KeptStarts(), 0.0
+
+    def clear(self) -> None:
+        """Begin anew with the value of the next call."""
+        self._start.clear()
+
+    def is_contradicted(
+        self, estimate: float, variance: float, density: float, interval: float, factor: float
+    ) -> bool:
+        """Whether measurements have contradicted it for long; it is then dropped. Call every `interval` seconds.
+
+        Estimate, variance and noise density of the state; `factor` as of `KeptStarts.find`.
+        """
+        self._age += interval
+        if self._age > _RECENT or not len(self._start):
+            self._start.note(0, estimate, variance)
+            self._age = 0.0
+            return False
+        given = [estimate], [variance], [density]
+        return bool(self._start.find(*given, interval, lambda i, change: True, factor))

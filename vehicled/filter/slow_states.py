@@ -11,7 +11,7 @@ import numpy as np
 from vehicled.filter.contradictions import Contradictions
 from vehicled.filter.covariance import Covariance
 from vehicled.filter.kept import calc_kept
-from vehicled.filter.kept_starts import KeptStarts
+from vehicled.filter.kept_starts import KeptStarts, RecentStart
 from vehicled.filter.state_table import StateVector
 from vehicled.filter.states import STEERED, STEERING_OFFSET, Group
 from vehicled.messages import SlowState
@@ -20,6 +20,8 @@ _log = logging.getLogger(__name__)
 
 _STILL_INFORMED = 0.5
 """Share of what measurements have told of a parameter that must remain once another one has been widened."""
+_KNOWN = 0.5
+"""Share of its prior σ below which a parameter is known well enough to notice a step."""
 
 
 class SlowStates:
@@ -47,6 +49,7 @@ class SlowStates:
         """
         self._states, self._errors, self._values, self._calc_initial = states, errors, values, calc_initial
         self._density, self._starts = density, KeptStarts()
+        self._recent_steering = RecentStart()
         self._begin = states.count_of_car
         self._waiting: dict[Group, np.ndarray] = {}
         """Variances of waiting groups."""
@@ -59,6 +62,7 @@ class SlowStates:
         states, variances = self._states, self._calc_initial()
         self._values[:] = 0.0
         self._starts.clear()
+        self._recent_steering.clear()
         self._prior = np.sqrt(variances[states.parameters]).tolist()
         """(k,) σ of the parameters before any measurement."""
         self._contradictions = Contradictions(states.largest)
@@ -71,6 +75,7 @@ class SlowStates:
     def restore(self) -> None:
         """Find again which groups wait, after covariance and estimates have been restored."""
         now, initial, states = self._errors.variances, self._calc_initial(), self._states
+        self._recent_steering.clear()
         self._waiting = {g: initial[states[g]] for g in states.groups if g.needs and not now[states[g]].any()}
 
     def clear(self) -> None:
@@ -158,6 +163,8 @@ class SlowStates:
         """
         values = self.view(group)
         values += by
+        if group is STEERING_OFFSET:
+            self._recent_steering.clear()
         for i, change in zip(self._states.places(group), np.broadcast_to(by, len(values)), strict=True):
             self._starts.move(i, float(change))
 
@@ -221,13 +228,15 @@ class SlowStates:
     def widen(self, explained: Mapping[Group, float], interval: float, factor: float, testable: bool) -> None:
         """Widen the prior of a parameter that measurements contradict. Call every `interval` seconds.
 
-        A value from an earlier drive that they contradict is forgotten first.
+        A value from an earlier drive that they contradict is forgotten first, and a zero of the steering that has
+        stepped, as of a car that has hit a kerb, is made uncertain.
 
         `explained`: by group, size of the error up to which another cause explains it better at present, in
         its unit. `factor`: on the number of standard deviations that contradict a parameter; `testable`:
         whether parameters can be tested at present.
         """
         self._forget_contradicted(explained, interval, factor, testable)
+        self._widen_stepped(interval, factor, testable)
         states, places = self._states, self._states.parameters
         is_open = [testable] * len(places)
         if not self.is_steered:
@@ -279,6 +288,28 @@ class SlowStates:
             _log.warning(
                 "%s: measurements contradict the value from before; it is found anew", states.names[i]
             )
+        self._recent_steering.clear()  # it would seem to have stepped
+
+    def _widen_stepped(self, interval: float, factor: float, testable: bool) -> None:
+        """Make the zero of the steering as uncertain as at first, once it has changed within seconds.
+
+        What has changed it also makes model and noise wrong for a while. So how far it has gone is not extrapolated
+        from how far the estimate has followed.
+        """
+        if STEERING_OFFSET not in self._states:
+            return
+        errors, i = self._errors, self._states.index(STEERING_OFFSET)
+        variance, prior = errors.get_covariance(i, i), self._prior[self._states.parameters.index(i)]
+        if not (testable and self.is_steered) or variance > (_KNOWN * prior) ** 2:
+            self._recent_steering.clear()
+            return
+        estimate = self._values.item(i - self._begin) + errors.x.item(i)
+        if self._recent_steering.is_contradicted(estimate, variance, self._density.item(i), interval, factor):
+            self._starts.drop(i)
+            added = self._calc_initial().item(i)
+            errors.add_variances(added, i)
+            self.add_to_prior(i, added)
+            _log.warning("%s: it has changed within seconds; it is found anew", STEERING_OFFSET.name)
 
     def _set_prior(self, k: int, sigma: float) -> None:
         """Set the prior of parameter k to σ, as if it had been that from the start.
