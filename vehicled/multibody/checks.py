@@ -10,7 +10,7 @@ import numpy as np
 
 from vehicled.errors import UsageError
 from vehicled.multibody import problems
-from vehicled.multibody.elements import Segment
+from vehicled.multibody.elements import Angle, Distance, Segment
 from vehicled.multibody.instance import MechanismInstance
 from vehicled.multibody.misfits import describe_misfit, find_involved, find_part
 from vehicled.multibody.model import MechanismError
@@ -20,6 +20,10 @@ _MOVES = 1e-6
 _LIGHT, _MASSLESS = 1e-11, 1e-14
 """Least inertia as a share of the largest: below the first, ten times the accuracy of the equations of
 motion, bodies that are too light would not move. Below the second it counts as zero, but for rounding."""
+_NAMED, _MOVED = 10.0, 100.0
+"""Weight, as an independent coordinate, of angles and distances of the file, and of what it gives a rate."""
+_ROUNDED = 1e-3
+"""Share by which a rate of the file may differ from what others make of it, as numbers in a file are rounded."""
 _OBLIQUE = 1e-3
 """Cotangent up to which a direction counts as at right angles to an axis, as numbers in a file are rounded."""
 
@@ -63,14 +67,19 @@ def assemble_at_start(mechanism: MechanismInstance) -> None:
     description = mechanism.description
     given = [mechanism.index(name) for name in description.independent or ()]
     held = {k: float(mechanism.guess[k]) for k in given}
-    solution = problems.assemble(mechanism, mechanism.guess, held)
+    starts = held if description.independent is not None else _given_starts(mechanism)
+    solution = problems.assemble(mechanism, mechanism.guess, starts, again=starts == held)
+    if not solution.converged and starts != held:
+        solution = problems.assemble(mechanism, mechanism.guess, held)
     if not solution.converged:
         _explain_failure(mechanism, given, held, solution)
     _check_angles(mechanism)
     _check_axes(mechanism)
     _check_determined(mechanism, given)
-    mechanism.qd[:] = _given_rates(mechanism)
+    rates = _given_rates(mechanism)
+    mechanism.qd[:] = rates
     problems.solve_velocity(mechanism, mechanism.zd)
+    _check_rates(mechanism, rates)
     _check_forces(mechanism)
     _check_mass(mechanism)
     problems.solve_dynamics(mechanism)
@@ -90,9 +99,38 @@ def _given_rates(mechanism: MechanismInstance) -> np.ndarray:
     for name, velocity in description.velocities.items():
         for axis, value in zip("xyz", velocity, strict=False):
             rates[mechanism.index(f"{name}.{axis}")] = value
-    for name, coordinate in (description.angles | description.distances).items():
+    for name, coordinate in _measured(mechanism).items():
         rates[mechanism.index(name)] = coordinate.rate
     return rates
+
+
+def _given_starts(mechanism: MechanismInstance) -> dict[int, float]:
+    """Angles and distances whose start is in the file, with it."""
+    return {
+        mechanism.index(name): coordinate.start
+        for name, coordinate in _measured(mechanism).items()
+        if coordinate.start is not None
+    }
+
+
+def _measured(mechanism: MechanismInstance) -> dict[str, Angle | Distance]:
+    return mechanism.description.angles | mechanism.description.distances
+
+
+def _check_rates(mechanism: MechanismInstance, rates: np.ndarray) -> None:
+    """Refuse rates of angles and distances that others contradict: they would be lost."""
+    names = ", ".join(mechanism.coordinate_names[k] for k in mechanism.independent)
+    for name in _measured(mechanism):
+        k = mechanism.index(name)
+        given, found = rates[k], mechanism.qd[k]
+        if given and abs(found - given) > _ROUNDED * max(abs(given), abs(found)):
+            unit = "m/s" if k in mechanism.lengths else "rad/s"
+            section = "angles" if name in mechanism.description.angles else "distances"
+            raise MechanismError(
+                f"expected {found:.4g} {unit}, which follows from the rates of the independent coordinates "
+                f"({names or 'none'}), got {given:.4g} {unit}",
+                f"{section}.{name}.rate",
+            )
 
 
 def _explain_failure(
@@ -233,7 +271,17 @@ def _check_determined(mechanism: MechanismInstance, given: list[int]) -> None:
         stay = "stays" if len(given) == 1 else "stay"
         who = _movers(mechanism, left)
         raise MechanismError(f"{_list(who)} can move while {listed} {stay}", "independent")
-    mechanism.set_independent(np.array(given) if given else problems.choose_independent(motions))
+    mechanism.set_independent(np.array(given) if given else _choose_independent(mechanism, motions))
+
+
+def _choose_independent(mechanism: MechanismInstance, motions: np.ndarray) -> np.ndarray:
+    """Coordinates that determine the others: first those that the file moves at the start, then those it names."""
+    rates = _given_rates(mechanism)
+    named = [mechanism.index(name) for name in _measured(mechanism)]
+    weights = np.ones(len(rates))
+    weights[named] = _NAMED
+    weights[rates != 0.0] = _MOVED
+    return problems.choose_independent(motions, weights=weights)
 
 
 def _motions_without(motions: np.ndarray, given: list[int]) -> np.ndarray:

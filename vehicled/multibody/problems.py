@@ -120,14 +120,17 @@ def nullspace(jacobian: np.ndarray) -> np.ndarray:
     return scipy.linalg.null_space(jacobian, rcond=RANK_TOLERANCE)
 
 
-def choose_independent(motions: np.ndarray, preferred: np.ndarray | None = None) -> np.ndarray:
+def choose_independent(
+    motions: np.ndarray, preferred: np.ndarray | None = None, weights: np.ndarray | None = None
+) -> np.ndarray:
     """(f,) coordinates that distinguish the motions (n, f) best, by pivoting.
 
-    `preferred` coordinates are chosen before others unless they are a hundred times worse.
+    `preferred` coordinates are chosen before others unless they are a hundred times worse; `weights` (n,), by
+    default ones, say the same by degrees.
     """
     if not motions.shape[1]:
         return np.zeros(0, dtype=int)
-    weights = np.ones(len(motions))
+    weights = np.ones(len(motions)) if weights is None else weights.copy()
     if preferred is not None:
         weights[preferred] = 100.0
     _, _, pivots = scipy.linalg.qr(motions.T * weights, mode="economic", pivoting=True)
