@@ -23,7 +23,7 @@ from vehicled.multibody.formulations import Ali3p, Stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import SensorSet
 from vehicled.studies.observers.interface import MechanismObserver
-from vehicled.studies.observers.linearised import calc_exact_transition
+from vehicled.studies.observers.linearised import calc_exact_transition, calc_state_sensitivity
 from vehicled.studies.observers.noise import PlantNoise
 
 _PERFECT = 1e-9
@@ -104,9 +104,15 @@ class _DependentEKF(MechanismObserver):
         return symmetric
 
     def _observe(self, readings: np.ndarray) -> LinearObservation:
-        h_q, h_qd, _ = self.sensors.calc_jacobians(self.mechanism)
-        innovation = readings - self.sensors.calc_readings(self.mechanism)
-        return LinearObservation(innovation, np.hstack([h_q, h_qd]), self.noise)
+        m = self.mechanism
+        h_q, h_qd, h_qdd = self.sensors.calc_jacobians(m)
+        jacobian = np.hstack([h_q, h_qd])
+        if h_qdd.any():  # accelerometers: what follows from the motion counts as of z, ż
+            problems.solve_dynamics(m)
+            along = jacobian @ self._calc_tangent()
+            jacobian[:, self.chosen] += calc_state_sensitivity(m, self.sensors) - along
+        innovation = readings - self.sensors.calc_readings(m)
+        return LinearObservation(innovation, jacobian, self.noise)
 
     def _get_state(self) -> np.ndarray:
         return np.concatenate([self.mechanism.q, self.mechanism.qd])

@@ -27,9 +27,24 @@ def calc_sensitivity(m: Mechanism, sensors: SensorSet) -> tuple[np.ndarray, np.n
 
 
 def calc_state_sensitivity(m: Mechanism, sensors: SensorSet) -> np.ndarray:
-    """(k, 2f) derivatives of the readings with respect to z, ż, with constant z̈."""
-    by_z, by_zd, _ = calc_sensitivity(m, sensors)
-    return np.hstack([by_z, by_zd])
+    """(k, 2f) derivatives of the readings with respect to z, ż; z̈ follows by the equations of motion.
+
+    An accelerometer on a pendulum shows how z̈ depends on the angle, not only how gravity does.
+    """
+    by_z, by_zd, by_zdd = calc_sensitivity(m, sensors)
+    by_state = np.hstack([by_z, by_zd])
+    if by_zdd.any():
+        by_state += by_zdd @ np.hstack(calc_dynamics_jacobians(m))
+    return by_state
+
+
+def calc_dynamics_jacobians(m: Mechanism) -> tuple[np.ndarray, np.ndarray]:
+    """∂z̈/∂z and ∂z̈/∂ż of the equations of motion, not of an integrator's accelerations, which are kept."""
+    memory = m.qdd.copy(), m.multipliers.copy()
+    problems.solve_dynamics(m)
+    jacobians = problems.calc_acceleration_jacobians(m)
+    m.qdd[:], m.multipliers[:] = memory
+    return jacobians
 
 
 def calc_slope(m: Mechanism) -> np.ndarray:

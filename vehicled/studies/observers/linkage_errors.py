@@ -16,7 +16,11 @@ from vehicled.multibody.formulations import Ali3p, Stepper
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import SensorSet
 from vehicled.studies.observers.interface import MechanismEstimate
-from vehicled.studies.observers.linearised import calc_sensitivity, calc_state_sensitivity
+from vehicled.studies.observers.linearised import (
+    calc_dynamics_jacobians,
+    calc_sensitivity,
+    calc_state_sensitivity,
+)
 from vehicled.studies.observers.noise import PlantNoise, as_plant_noise, calc_free_slope
 
 MEMORY = 0.2
@@ -123,19 +127,10 @@ class ExactLinkageErrors(LinkageErrors):
         """(2f, 2f) each: as for free masses, plus ∂z̈/∂z and ∂z̈/∂ż to the second order in h."""
         f = self.freedom
         transition, slope = super().linearise(h)
-        exact = np.hstack(self._calc_dynamics_jacobians())
+        exact = np.hstack(calc_dynamics_jacobians(self.mechanism))
         transition[:f] += 0.5 * h * h * exact
         transition[f:] += h * exact
         return transition, np.vstack([slope[:f], exact])
-
-    def _calc_dynamics_jacobians(self) -> tuple[np.ndarray, np.ndarray]:
-        """∂z̈/∂z and ∂z̈/∂ż of the equations of motion, not of the integrator's accelerations."""
-        m = self.mechanism
-        memory = m.qdd.copy(), m.multipliers.copy()
-        problems.solve_dynamics(m)
-        jacobians = problems.calc_acceleration_jacobians(m)
-        m.qdd[:], m.multipliers[:] = memory
-        return jacobians
 
 
 class ForceLinkageErrors(ExactLinkageErrors):
@@ -155,12 +150,9 @@ class ForceLinkageErrors(ExactLinkageErrors):
 
     def calc_observation(self) -> np.ndarray:
         """(k, 3f) H; accelerometers depend on δz̈ and on the accelerations due to δz and δż."""
-        by_z, by_zd, by_zdd = calc_sensitivity(self.mechanism, self.sensors)
-        if by_zdd.any():
-            # The force's error is the part of the accelerations that does not follow from z and ż.
-            slope_z, slope_zd = self._calc_dynamics_jacobians()
-            by_z, by_zd = by_z + by_zdd @ slope_z, by_zd + by_zdd @ slope_zd
-        return np.hstack([by_z, by_zd, by_zdd])
+        # The force's error is the part of the accelerations that does not follow from z and ż.
+        by_zdd = calc_sensitivity(self.mechanism, self.sensors)[2]
+        return np.hstack([super().calc_observation(), by_zdd])
 
     def apply(self, correction: np.ndarray) -> None:
         """Correct z, ż, and keep δz̈ as a force on the independent coordinates."""

@@ -21,7 +21,7 @@ from vehicled.multibody import problems
 from vehicled.multibody.formulations import Ali3p
 from vehicled.multibody.mechanism import Mechanism
 from vehicled.multibody.sensors import SensorSet
-from vehicled.studies.observers.linearised import calc_exact_transition, calc_sensitivity
+from vehicled.studies.observers.linearised import calc_exact_transition, calc_state_sensitivity
 
 _NAMED = 0.05
 """Share of the largest part of a combination above which a coordinate is named in it."""
@@ -168,11 +168,7 @@ def _linearise(
         memory = mechanism.qdd.copy(), mechanism.multipliers.copy()
         problems.solve_dynamics(mechanism)
         if k and k % every == 0:
-            by_z, by_zd, by_zdd = calc_sensitivity(mechanism, sensors)
-            sensitivity = np.hstack([by_z, by_zd])
-            if by_zdd.any() and not free_masses:
-                sensitivity += by_zdd @ np.hstack(problems.calc_acceleration_jacobians(mechanism))
-            yield sensitivity @ transition
+            yield calc_state_sensitivity(mechanism, sensors) @ transition
         step = free if free_masses else calc_exact_transition(mechanism, h)[0]
         transition = step @ transition
         mechanism.qdd[:], mechanism.multipliers = memory
