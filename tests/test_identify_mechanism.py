@@ -197,6 +197,16 @@ def test_the_masses_of_a_double_pendulum_are_found():
     assert not any(note.startswith("b: ") for note in found.notes)
 
 
+def test_a_drive_that_the_log_does_not_have_is_named():
+    """An arm of two bars, driven at both joints; the log has lost the force of the second one."""
+    unknowns = make_unknowns(mechanism := Mechanism.parse(PENDULUM))
+    run = record(mechanism, 4)
+    whole = estimate(unknowns, [calc_equations(unknowns, run)])
+    lost = estimate(unknowns, [calc_equations(unknowns, replace(run, forces=run.forces * [1.0, 0.0]))])
+    assert not whole.notes
+    assert re.search(r"b: moves as if driven by [\d.]+ N·m, but no log has b.force", "; ".join(lost.notes))
+
+
 def test_a_coordinate_without_forces_at_rest_determines_nothing():
     """The lower bar hangs. Before, rounding in its equation reduced its mass to 12 g."""
     unknowns, t = make_unknowns(Mechanism.parse(PENDULUM)), np.arange(0.0, 1.0, 0.01)

@@ -9,7 +9,7 @@ estimated again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,6 +29,7 @@ from vehicled.identification.mechanism.findings import (
 from vehicled.identification.mechanism.motion_errors import MotionFit, RunEquations
 from vehicled.identification.mechanism.smoothing import SmoothMotion, smooth
 from vehicled.identification.mechanism.unknowns import MechanismUnknowns
+from vehicled.multibody.mechanism import Mechanism
 
 _PASSES = 20
 """Largest number of estimates, each with the motion and the noise of the forces from the previous one."""
@@ -51,6 +52,9 @@ _LEAST_REACH = 1e-3
 _PER_COEFFICIENT = 0.75
 """Number of samples at which slopes are calculated, per coefficient of a coordinate."""
 _ROUNDING = 1e-9
+_MOVED, _LASTING = 0.1, 0.95
+"""Shares of the terms of such an equation, and of what is left of it, that have to last from sample to sample to
+say that something drives it: noise of accelerations lasts for a few samples, too."""
 _LOADED = 1e-6
 """Share of the terms of an equation above which a force counts as driving."""
 
@@ -174,7 +178,11 @@ def estimate(
     free = FreeDirections(unknowns, left)
     found = _solve(unknowns, runs, free.basis, size, loaded)
     whole = np.where(loaded, _rms(forces), np.inf)
-    unexplained = np.array([fit.calc_lasting() for fit in found.fits]) / whole
+    lasting = np.array([fit.calc_lasting() for fit in found.fits])
+    unexplained = lasting / whole
+    driving = _rms(lasting)
+    moved = ~loaded & (driving > _MOVED * size) & (driving > _LASTING * found.noise)
+    strange = list(_describe_moved(unknowns.regressor.mechanism, driving, moved))
     if free.narrow(found.theta, found.covariance):
         found = _solve(unknowns, runs, free.basis, size, loaded)
     return UnknownsEstimate(
@@ -186,8 +194,16 @@ def estimate(
         calc_error(unknowns, runs, unknowns.prior),
         calc_error(unknowns, runs, found.theta),
         unexplained,
-        find_far(quantities),
+        [*strange, *find_far(quantities)],
     )
+
+
+def _describe_moved(mechanism: Mechanism, driving: np.ndarray, moved: np.ndarray) -> Iterator[str]:
+    """One line for each coordinate (f,) that has `moved` as if a force that no run has drove it."""
+    for k in np.flatnonzero(moved):
+        c = mechanism.independent[k]
+        name, unit = mechanism.coordinate_names[c], "N" if c in mechanism.lengths else "N·m"
+        yield f"{name}: moves as if driven by {driving[k]:.3g} {unit}, but no log has {name}.force"
 
 
 @dataclass(frozen=True)
