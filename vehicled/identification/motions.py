@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vehicled.errors import UsageError
+from vehicled.errors import RunError, UsageError
 from vehicled.identification.elimination import calc_motion_basis
 from vehicled.identification.regressors import Regressor
 from vehicled.multibody import problems
@@ -46,10 +46,22 @@ def solve_motion(
 
 def _solve_sample(mechanism: Mechanism, t: float, z: np.ndarray, zd: np.ndarray, zdd: np.ndarray) -> None:
     mechanism.t = t
-    if not _follow(mechanism, z):
-        problems.solve_position(mechanism, z).require(f"the position at t = {t:.6g} s")
+    if not _follow(mechanism, z) and not problems.solve_position(mechanism, z).converged:
+        raise _describe_position(mechanism, t, z)
     problems.solve_velocity(mechanism, zd)
     problems.solve_acceleration(mechanism, zdd)
+
+
+def _describe_position(mechanism: Mechanism, t: float, z: np.ndarray) -> RunError:
+    """A position z (f,) that the mechanism does not have, or not from where it was."""
+    wanted = [
+        f"{mechanism.coordinate_names[k]} = {value:.6g} {'m' if k in mechanism.lengths else 'rad'}"
+        for k, value in zip(mechanism.independent, z, strict=True)
+    ]
+    return RunError(
+        f"no position at t = {t:.6g} s with {', '.join(wanted)}; expected one that the mechanism can reach, and "
+        "independent coordinates without a dead centre there"
+    )
 
 
 def _follow(mechanism: Mechanism, z: np.ndarray) -> bool:
