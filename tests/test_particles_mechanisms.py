@@ -134,6 +134,24 @@ def test_drives_are_refused():
         Swarm(load_description("suspension_corner"), 8)
 
 
+def test_a_third_point_of_a_body_is_refused_with_what_to_do():
+    text = """
+space: planar
+gravity: 0 -9.81 m/s²
+ground: {points: {O: 0 0 m}}
+points: {P: 1 0 m, Q: 1 1 m}
+angles: {theta: {between: [x, [O, P]]}}
+bodies:
+  arm: {kind: rigid, points: {O: 0 0 m, P: 1 0 m, Q: 1 1 m}, mass: 1 kg, center_of_mass: 0.5 0 m, inertia: 1 kg·m²}
+MASS
+independent: [theta]
+"""
+    expected = r"Q\.x: no mass .* expected a further point of a body among its markers, or a point_mass there"
+    with pytest.raises(MechanismError, match=expected):
+        Swarm(describe(text.replace("MASS", "")), 8, ["theta"])
+    Swarm(describe(text.replace("MASS", "  tip: {kind: point_mass, point: Q, mass: 0.001 kg}")), 8, ["theta"])
+
+
 @pytest.mark.parametrize("away", [0.0, 1000.0])
 def test_the_size_of_a_mechanism_depends_neither_on_its_place_nor_on_unit_vectors(away):
     """A nut that slides along 20 mm of a rail has a size of 20 mm, wherever the rail is."""

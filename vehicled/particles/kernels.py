@@ -93,7 +93,10 @@ class _Equations:
                 entries[a, b] = entries[a, b] + m if (a, b) in entries else m
         for c in self.coordinates:
             if (c, c) not in entries:
-                raise MechanismError(f"{c.name}: no mass moves along it, which particles require")
+                raise MechanismError(
+                    f"{c.name}: no mass moves along it, which particles require; expected a further point of a "
+                    "body among its markers, or a point_mass there"
+                )
         factors = Factorisation(g, elimination_order(entries, self.coordinates), {}, entries)
         return {c: _kept(g.zero, factors.solve({}, {c: g.one})) for c in self.coordinates}
 
