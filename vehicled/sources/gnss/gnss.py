@@ -36,6 +36,7 @@ from vehicled.sources.gnss.ground_velocity import LEAST_SPEED, GroundVectors
 from vehicled.sources.gnss.heading_check import HeadingCheck
 from vehicled.sources.gnss.heading_shifts import HeadingShifts
 from vehicled.sources.gnss.model import GNSS, GNSS2, ReceiverErrors, add_gnss
+from vehicled.sources.gnss.model_noise import limit_fix, limit_velocity
 from vehicled.sources.gnss.placement import SIDESLIP, CarPlacement
 from vehicled.sources.gnss.receiver_motion import ReceiverMotion, find_antenna_velocity
 from vehicled.sources.gnss.shown_noise import ShownNoise
@@ -262,7 +263,8 @@ class GnssSource(Source[Gnss]):
 
     def _find_velocity_noise(self, v: Mapping[str, float]) -> float:
         claimed = self._find_accuracy(v.get("s_acc"), self._kind(v).velocity, _LEAST_VELOCITY_ACCURACY)
-        return claimed if self._given_noise else claimed * self._shown_noise.factor
+        shown = claimed * self._shown_noise.factor
+        return claimed if self._given_noise else limit_velocity(shown, self.updates)
 
     def _observe_position(self, m: Measurement, v: Mapping[str, float], fix: Fix) -> None:
         kind, name = self._kind(v), f"{self._prefix}position"
@@ -270,11 +272,11 @@ class GnssSource(Source[Gnss]):
         vertical = self._find_accuracy(v.get("v_acc"), kind.vertical, _LEAST_ACCURACY)
         wander = kind.wander * horizontal / kind.horizontal
         self._set_wander(wander, kind.wander_time)
-        place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
-        # Identification of noise differentiates all operations of the filter; this addition has no
-        # derivative.
+        # Identification of noise differentiates all operations of the filter; these have no derivative.
         if not self._given_noise:
             self._placement.widen_place(m.t)
+            horizontal, vertical = limit_fix(horizontal, vertical, self.updates)
+        place, level = self._world.to_world(fix).tolist(), horizontal**2 - wander**2
         is_used = not (self._jumps.is_contradicting(m.t) or self._velocity_jumps.are_positions_false)
         if is_used and self._world.aligned and self._receiver is GNSS:
             self._timing.take_fix(m.t * 1e-9, complex(*place[:2]), horizontal, self._late)
