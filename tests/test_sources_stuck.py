@@ -1,5 +1,7 @@
 """Detection of channels that repeat their values."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -264,3 +266,37 @@ def test_a_steady_speed_is_not_stuck_if_the_receiver_has_correlated_errors(seed)
 
 def test_a_speed_in_whole_kilometres_per_hour_is_not_stuck():
     assert cruise(noise=0.005, gains=0.03, digit=1.0 / 3.6) == []
+
+
+def drive_straight(seconds: float, turns: str = "", first: float = math.nan) -> list[float]:
+    """Times, s, at which gyroscopes count as stuck whose readings do not change, unless at `first` by a step.
+
+    The car begins to turn by 0.1 rad/s after 3 s, as `turns` shows: steering, wheels, or course.
+    """
+    check, found, means, course = StuckChannels(), [], {}, 0.0
+    random = np.random.default_rng(4)
+    for k in range(round(seconds * 100)):
+        turning = 0.1 if k > 300 else 0.0
+        if k % 50 == 0:
+            course -= 0.5 * turning
+            apart = 0.75 * turning if turns == "wheels" else 0.0
+            means = {"wheel.rl.speed": 30.0 - apart / 0.3, "wheel.rr.speed": 30.0 + apart / 0.3}
+            means["gnss.course"] = course if turns == "course" else 0.0
+        values = dict.fromkeys(GYROSCOPES, 0.017 if k / 100.0 >= first else 0.0)
+        values |= {c: random.standard_normal() for c in ACCELEROMETERS}
+        steering = turning if turns == "steering" else None
+        if check.find(Measurement("imu", k * 10_000_000, 0, values), SPEED, means, steering):
+            found.append(k / 100.0)
+    return found
+
+
+def test_a_coarse_gyroscope_is_not_stuck_before_its_first_change_on_a_straight_road():
+    assert drive_straight(10.0) == []
+    assert drive_straight(10.0, first=4.0) == []
+
+
+@pytest.mark.parametrize(("turns", "within"), [("steering", 0.25), ("wheels", 1.0), ("course", 1.5)])
+def test_a_gyroscope_that_never_changes_is_stuck_as_soon_as_the_car_turns(turns, within):
+    found = drive_straight(6.0, turns)
+    assert 3.0 < found[0] <= 3.0 + within
+    assert len(found) == pytest.approx(100 * (6.0 - found[0]), abs=1)

@@ -274,7 +274,7 @@ class Screening:
             checks = self._checks[tuple(m.values)]
         if absurd := find_absurd(m, checks.limits):
             m = self._without(m, absurd, "absurd")
-        if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead, self._averages.means)):
+        if checks.may_be_stuck and (repeated := self._stuck.find(m, ahead, self._averages.means, steering)):
             m = self._without(m, repeated, "stuck")
             self._steps.forget(repeated)
         slides = self._updates.is_sliding

@@ -10,6 +10,7 @@ from statistics import median
 
 from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
 from vehicled.messages import Measurement
+from vehicled.sources.checks.turning import LEAST, Turning
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import find_kinds
@@ -26,6 +27,9 @@ _OF_USUAL, _ONE_DIGIT = 3, 1.5
 """Factor on the longest run of repetitions that ended with a change of one digit; and changes below this many
 digits count as one digit. A coarse and quiet sensor repeats itself for as long as the car turns and
 accelerates evenly."""
+_FINE = 0.003
+"""rad/s: a gyroscope with a smaller change has fine digits. One with coarser ones may repeat itself while the car
+goes straight, from the start on, before its digits are known."""
 _TURNING, _TURN_TIME = 0.05, 0.3
 """rad/s, and s: the car's own yaw rate is stuck if it is larger than this, and repeats itself for longer than that:
 straight ahead, a control unit gives the same number for long."""
@@ -100,13 +104,17 @@ class _Coarseness:
 class _Axis(_Run):
     """Samples of one axis of the IMU."""
 
-    __slots__ = ("_digit", "_usual")
+    __slots__ = ("_digit", "_turning", "_turning_ns", "_usual", "is_fine")
     value: float
 
     def __init__(self, usual: _Coarseness) -> None:
         super().__init__()
         self._digit, self._usual = math.inf, usual
         """Least change of a sample so far, in its unit; and the usual run length."""
+        self.is_fine = False
+        """Whether it has changed with every sample for a while, as noise below a digit does not."""
+        self._turning, self._turning_ns = Turning(), -1
+        """What other sensors show since the run that began at that time has become long."""
 
     @property
     def is_stuck(self) -> bool:
@@ -120,6 +128,14 @@ class _Axis(_Run):
         if is_one:
             self._usual.repetitions = max(self._usual.repetitions, self.repetitions)
         return is_one
+
+    def is_excused(self, t: int, speed: float, steering: float | None, means: Mapping[str, float]) -> bool:
+        """Whether a gyroscope may repeat itself as it is coarse, and the car goes straight (see `Turning`)."""
+        if self.is_fine or self._digit < _FINE or abs(self.value) > LEAST:
+            return False
+        if self._turning_ns != self.begun_ns:
+            self._turning, self._turning_ns = Turning(), self.begun_ns
+        return not self._turning.take(t, speed, steering, means)
 
 
 class _Place(_Run):
@@ -252,10 +268,17 @@ class StuckChannels:
         """
         self._speeds = {c: run if run.is_stuck else _Speed() for c, run in self._speeds.items()}
 
-    def find(self, m: Measurement, speed: float, averages: Mapping[str, float] = _NO_AVERAGES) -> list[str]:
+    def find(
+        self,
+        m: Measurement,
+        speed: float,
+        averages: Mapping[str, float] = _NO_AVERAGES,
+        steering: float | None = None,
+    ) -> list[str]:
         """Find the channels of a measurement that are stuck.
 
-        `speed` of the car, m/s; `averages` by channel, of the last half second.
+        `speed` of the car, m/s; `averages` by channel, of the last half second; `steering`: yaw rate by the
+        steering angle, rad/s.
         """
         values, before = m.values, self._sample
         is_imu = values.keys() == _IMU
@@ -268,6 +291,9 @@ class StuckChannels:
         if before is not None and not _IMU.isdisjoint(values):
             self._enter(before)
         stuck = self._find(m, speed, averages)
+        if 0 < len(stuck) < len(_AXES):
+            given = m.t, abs(speed), steering, averages
+            stuck = [c for c in stuck if c not in GYROSCOPES or not self._axes[c].is_excused(*given)]
         if is_imu and not self._whole and all(run.begun_ns == m.t for run in self._axes.values()):
             self._sample = _get_axes(values)
         return stuck
@@ -275,6 +301,7 @@ class StuckChannels:
     def _enter(self, sample: tuple[float, ...]) -> None:
         """Begin the runs with the last sample of the IMU."""
         for run, value in zip(self._axes.values(), sample, strict=True):
+            run.is_fine |= value != run.value and self._whole_ns - run.begun_ns >= _TIME * 1e9
             run.value, run.begun_ns, run.repetitions = value, self._whole_ns, 0
         self._sample = None
 

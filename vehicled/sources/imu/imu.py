@@ -14,6 +14,7 @@ import numpy as np
 from vehicled.filter.states import COURSES, VELOCITY, Group, NoiseSetting
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.imu.acceleration_drift import AccelerationDrift, CarMotion, Spread
+from vehicled.sources.imu.coarse_axes import CoarseAxes
 from vehicled.sources.imu.late_samples import (
     doubt_antenna,
     forget_falsified,
@@ -151,7 +152,7 @@ class ImuSource(Source[Imu]):
     def __init__(self, settings: Imu, context: Context) -> None:
         self._given_noise, self._timing, self._rates = context.given_noise, context.timing, context.rates
         self._departure = context.departure
-        self._statistics = ImuStatistics(context.filter)
+        self._statistics, self._coarse = ImuStatistics(context.filter), CoarseAxes()
         self._road, self._standing = RoadRotation(context.filter), StandingHeading(context.filter)
         self._drift = AccelerationDrift(context.filter.car.vehicle.gravity)
         super().__init__(settings, context)
@@ -211,6 +212,8 @@ class ImuSource(Source[Imu]):
             limits[n] = settings.gate.weigh_beyond**2
             if isinstance(settings, Gyroscopes):
                 of_model[place] = [e * e for e in settings.model_error]
+        self._coarse.configure(least)
+        least = self._coarse.variances
         self._statistics.configure(least, of_model, known, limits, self._given_noise)
         if not self._given_noise:
             # If the noise is given, the density stays as configured, with its derivatives if these are
@@ -310,6 +313,9 @@ class ImuSource(Source[Imu]):
             m = Measurement(m.source, m.t - round(self._timing.latency * 1e9), m.arrival, m.values)
         t, (values, measured), statistics = m.t * 1e-9, self._read(m.values), self._statistics
         done = 0
+        if not self._given_noise and self._coarse.take(values, measured):
+            statistics.set_least(self._coarse.variances)
+            self._widen_rounded()
         if measured is _ALL and not self._given_noise:
             done = statistics.run_chain(m.t, t, values, measured)
         if done < SAMPLE_DONE:
@@ -333,6 +339,14 @@ class ImuSource(Source[Imu]):
         else:
             innovation, variance = list(results[_OF_FORCES]), list(results[_OF_VARIANCES])
             self.updates.accept(m, "imu.accel", forces, innovation, variance, results[-1])
+
+    def _widen_rounded(self) -> None:
+        """Widen biases of axes that have been found to be coarse: they may have seemed known by equal readings."""
+        for k, step in self._coarse.found:
+            group = GYRO_BIAS if k < _AXES else ACCELEROMETER_BIAS
+            if group in self.filter.states:
+                self.filter.add_variance(group, "xyz"[k % _AXES], step * step / 12.0)
+        self._coarse.found.clear()
 
     def _turn_car_and_road(self, t: float, has_forces: bool) -> None:
         """Correct heading and road with all gyroscopes; `has_forces`: also with all accelerometers and gravity."""

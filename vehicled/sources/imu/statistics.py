@@ -419,9 +419,14 @@ class ImuStatistics:
         `limits`: NIS of gyroscopes and of accelerometers above which components are examined one by one.
         `takes_given`: whether the variances are used as given, even if samples show more.
         """
-        self._view("imu.gyro.least")[:], self._view("imu.accel.least")[:] = least[:_AXES], least[_AXES:]
+        self.set_least(least)
         self._view("imu.model_variances")[:], self._view("imu.offsets")[:] = of_model, offsets
         self._view("imu.limits")[:], self._view("imu.takes_given")[:] = limits, takes_given
+
+    def set_least(self, variances: Sequence[float]) -> None:
+        """Set the variances of a sample by axis (6,), gyroscopes first, unless samples show more."""
+        gyroscopes, accelerometers = self._view("imu.gyro.least"), self._view("imu.accel.least")
+        gyroscopes[:], accelerometers[:] = variances[:_AXES], variances[_AXES:]
 
     def set_least_turning(self, density: float) -> None:
         """Set the least noise of the yaw acceleration, (rad/s²)²/Hz; the filter adds the noise found."""
