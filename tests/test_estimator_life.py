@@ -196,9 +196,9 @@ def test_fixes_that_are_too_old_are_rejected_with_this_reason():
     assert found
     assert not any(i.fused for i in found)
     reasons = [i.reason for i in found]
-    # One of them comes with the course that aligns the car.
-    assert set(reasons) == {"too old", "not aligned"}
-    assert reasons.count("not aligned") == 1
+    # One of them may come with the course that aligns the car.
+    assert set(reasons) - {"not aligned"} == {"too old"}
+    assert reasons.count("not aligned") <= 1
     assert late.sensors["gnss.position"]["reasons"]["too old"] >= len(found) - 1
 
 

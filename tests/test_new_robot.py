@@ -102,4 +102,4 @@ def test_a_steering_wheel_angle_on_the_bus_is_not_taken_for_the_road_wheel_angle
     status, path = make(tmp_path, GOLF_CART + f"dbc: {shipped_folder() / 'prototype.dbc'}\n")
     assert status == 0
     assert "steer.wheel" not in load_daemon_configuration(path).find_signals()
-    assert "no signal, or several, for steer.wheel: left out" in capsys.readouterr().err
+    assert "no signal, or several, for steer.wheel, vehicle.wz: left out" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from statistics import median
 
 from vehicled.maths.white_noise import OF_SECOND_DIFFERENCES
 from vehicled.messages import Measurement
-from vehicled.sources.checks.turning import LEAST, Turning
+from vehicled.sources.checks.turning import LEAST, TurnChange
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import find_kinds
@@ -113,7 +113,7 @@ class _Axis(_Run):
         """Least change of a sample so far, in its unit; and the usual run length."""
         self.is_fine = False
         """Whether it has changed with every sample for a while, as noise below a digit does not."""
-        self._turning, self._turning_ns = Turning(), -1
+        self._turning, self._turning_ns = TurnChange(), -1
         """What other sensors show since the run that began at that time has become long."""
 
     @property
@@ -130,11 +130,11 @@ class _Axis(_Run):
         return is_one
 
     def is_excused(self, t: int, speed: float, steering: float | None, means: Mapping[str, float]) -> bool:
-        """Whether a gyroscope may repeat itself as it is coarse, and the car goes straight (see `Turning`)."""
+        """Whether a gyroscope may repeat itself as it is coarse, and the car goes straight (see `TurnChange`)."""
         if self.is_fine or self._digit < _FINE or abs(self.value) > LEAST:
             return False
         if self._turning_ns != self.begun_ns:
-            self._turning, self._turning_ns = Turning(), self.begun_ns
+            self._turning, self._turning_ns = TurnChange(), self.begun_ns
         return not self._turning.take(t, speed, steering, means)
 
 

@@ -30,7 +30,7 @@ _COURSE = "gnss.course"
 _AXLES = ("wheel.fl", "wheel.fr"), ("wheel.rl", "wheel.rr")
 
 
-class Turning:
+class TurnChange:
     """Compares the yaw rate by each of the other sensors with that at the first call."""
 
     def __init__(self) -> None:
