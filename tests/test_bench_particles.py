@@ -130,6 +130,7 @@ def test_similar_starts_are_the_nearest_ones_that_end_elsewhere():
     assert similar.share_below(np.inf) == 1.0
 
 
+@pytest.mark.slow
 def test_plots_of_costs_and_sweeps_are_drawn(tmp_path):
     few = [Experiment(count=200, steps=4)]
     both = [replace(x, steps=4, step=0.1) for x in (Experiment(), SETTLED)]

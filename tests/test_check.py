@@ -327,6 +327,7 @@ def test_options_for_logs_require_a_log(capsys, options, named):
     assert check(capsys, "my_car.yaml", *options) == (2, "", f"vehicled: {named}: only with --log LOG\n")
 
 
+@pytest.mark.slow
 def test_a_car_can_be_described_as_a_mechanism(capsys):
     status, out, err = check(capsys, "prototype", "--mechanism", "--json")
     found = json.loads(out)

@@ -82,6 +82,7 @@ def test_the_estimated_noise_of_velocities_is_kept_at_standstill():
     assert min(sigmas) > 0.2
 
 
+@pytest.mark.slow
 def test_a_creeping_car_is_followed_though_its_receiver_reports_zero_speed():
     """The car has only IMU and receiver, and the receiver reports zero below 0.5 m/s.
 

@@ -63,6 +63,7 @@ def test_added_travel_reduces_the_errors_on_a_rough_road(k, what, most):
     assert rms(error) < most * rms(error - added)
 
 
+@pytest.mark.slow
 def test_joint_loads_include_forces_by_the_road_in_springs_dampers_and_bars(monkeypatch):
     """Errors of loads decrease to these shares of the errors without the added forces; none increases."""
     with_loads = dataclasses.replace(prototype(), loads=True)

@@ -123,6 +123,7 @@ def test_braking_forces_are_estimated_after_torques_and_brakes_fell_silent() -> 
         assert rms(error) < 0.1 * rms(run[f"tyre.{w}.fx"][braking])
 
 
+@pytest.mark.slow
 def test_a_smoothed_drive_includes_the_added_forces() -> None:
     with Smoother(prototype()) as smoother:
         run = RoadRun(prototype(), [], estimator=smoother.estimator)

@@ -70,7 +70,7 @@ def calc_column(f: VehicleFilter, i: int) -> np.ndarray:
     return column / np.sqrt(column[i])
 
 
-@pytest.mark.parametrize("kind", ["errorEKF", "errorEKF_EJ"])
+@pytest.mark.parametrize("kind", ["errorEKF", pytest.param("errorEKF_EJ", marks=pytest.mark.slow)])
 def test_errors_propagate_to_pose_and_wheel_angles_as_between_two_cars(kind):
     f = drive(kind)
     without_noise(f)

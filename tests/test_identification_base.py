@@ -342,6 +342,7 @@ def test_the_suspension_has_the_counts_of_the_source(suspension, by_transfers):
     assert base.find_null(observe(Regressor(suspension), motion).stacked).tolist() == found.null.tolist()
 
 
+@pytest.mark.slow
 def test_extended_precision_finds_the_rank_that_double_precision_misses(suspension, by_elimination):
     found = by_elimination
     assert found.rank == 83

@@ -16,8 +16,6 @@ NAMES = (
     *("imu.yaw", "gyro_offset.z", "gyro.noise", "plant.yaw"),
 )
 """As many parameters as the narrowest code for derivatives has room for; other tests use the same code."""
-SLOW = ("center_of_mass.z", "rear.wheel_radius", "gyro_offset.z", "plant.yaw")
-"""Parameters of kinds of which another is not slow: of a body, of wheels, of a sensor's position, of noise."""
 
 
 def configuration(name: str, theta: float):
@@ -35,9 +33,8 @@ def pass_of_all():
     return kept, error, derivatives
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NAMES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_gradient_is_that_of_central_differences(pass_of_all, name):
     kept, _, derivatives = pass_of_all
     k = NAMES.index(name)
@@ -50,6 +47,7 @@ def test_gradient_is_that_of_central_differences(pass_of_all, name):
     assert derivatives.gradient[k] == pytest.approx(difference, rel=2e-3, abs=2e-3 * scale)
 
 
+@pytest.mark.slow
 def test_the_differentiated_estimator_predicts_the_same_as_the_plain_one(pass_of_all):
     kept, error, _ = pass_of_all
     plain = measure(configure(prototype_file(), TEXT), kept)
@@ -57,6 +55,7 @@ def test_the_differentiated_estimator_predicts_the_same_as_the_plain_one(pass_of
     assert {n: s.count for n, s in error.sensors.items()} == {n: s.count for n, s in plain.sensors.items()}
 
 
+@pytest.mark.slow
 def test_blocks_of_the_gradient_add_up(pass_of_all):
     _, _, derivatives = pass_of_all
     np.testing.assert_allclose(derivatives.blocks.sum(axis=0), derivatives.gradient, rtol=1e-9)

@@ -102,6 +102,7 @@ def test_the_numbers_of_the_file_follow_from_the_unknowns(name):
 # -- estimates ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_estimates_are_within_their_standard_deviations():
     """Masses of a five-bar linkage, moved by a controller in forward dynamics; each run has other masses."""
     mechanism = shipped("five_bar")

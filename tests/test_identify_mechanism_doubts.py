@@ -92,6 +92,7 @@ def test_times_in_another_unit_are_found_though_forces_do_not_show_it(arm, arm_f
     assert "t seems to be in another unit than s: samples are 4 s apart" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_doubtful_logs_are_used_with_the_option_anyway(arm, arm_file, swing, tmp_path, capsys):
     log, out = tmp_path / "log.csv", tmp_path / "out.yaml"
     write_log(log, arm, replace(swing, z=np.degrees(swing.z)))

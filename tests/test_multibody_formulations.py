@@ -303,7 +303,7 @@ def test_kernels_of_extensions_see_the_same_state():
         assert row[k] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize("coordinates", ["natural", "relative"])
+@pytest.mark.parametrize("coordinates", [pytest.param("natural", marks=pytest.mark.slow), "relative"])
 @pytest.mark.parametrize(
     "size", [100.0, *(pytest.param(size, marks=pytest.mark.slow) for size in (1.0, 0.01))]
 )

@@ -19,7 +19,6 @@ BROKEN = {
 """Published runs that ended with an indefinite covariance, so that their figures depend on rounding."""
 QUICK = {
     ("four_bar", "coupler_gyros", "errorEKF_FE"),
-    ("four_bar", "crank_gyros", "DEKF"),
     ("four_bar", "coupler_gyros", "SCKF"),
 }
 """Quick cases; the others are other combinations of filter, mechanism and sensors."""

@@ -103,7 +103,7 @@ def test_sigterm_before_the_daemon_runs_ends_it_with_status_0(monkeypatch, capsy
     assert capsys.readouterr().err == "vehicled: SIGTERM: ending\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGINT])
 def test_a_signal_sets_the_incomplete_table_of_a_log_aside(tmp_path, truth, number):
     """Rows written until then are complete, as after Ctrl-C; the exit status is that of the signal."""
     write_log(tmp_path / "log.csv", truth)

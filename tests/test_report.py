@@ -452,7 +452,8 @@ def test_fixes_lie_on_the_track(recorded: tuple[Path, Path]) -> None:
     assert np.sqrt(np.mean((run.fixes - expected) ** 2)) == pytest.approx(1.0, abs=0.35), "their noise is 1 m"
 
 
-@pytest.mark.parametrize("kind", [pytest.param("whole", marks=pytest.mark.slow), "damaged"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["whole", "damaged"])
 def test_a_recording_read_by_several_processes_is_shown_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

@@ -108,6 +108,7 @@ def test_one_lost_car_does_not_harm_the_others(rig):
     assert batch.converged.all()
 
 
+@pytest.mark.slow
 def test_sensors_and_suspensions_of_each_car_are_those_of_a_single_car():
     car = Car(vehicle("prototype"), (SENSOR_KERNELS,))
     change, wheels = errors(WIDTH)
