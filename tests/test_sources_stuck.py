@@ -22,7 +22,7 @@ def fix(name: str, k: int, lat: float, lon: float = 11.0) -> Measurement:
 
 @pytest.mark.parametrize(("name", "other"), [("gnss", "gnss2"), ("gnss2", "gnss")])
 def test_a_receiver_that_repeats_its_place_is_stuck_and_the_other_one_is_not(name, other):
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     found = []
     for k in range(4):
         found.append(stuck.find(fix(name, k, 48.0), SPEED))
@@ -33,7 +33,7 @@ def test_a_receiver_that_repeats_its_place_is_stuck_and_the_other_one_is_not(nam
 
 
 def test_two_receivers_in_one_message_are_checked_separately():
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     for k in range(3):
         both = fix("gnss", k, 48.0 + 1e-5 * k).values | fix("gnss2", k, 48.0).values
         found = stuck.find(Measurement("receiver", k * 10**8, k * 10**8, both), SPEED)
@@ -41,7 +41,7 @@ def test_two_receivers_in_one_message_are_checked_separately():
 
 
 def test_a_car_at_rest_may_measure_the_same_place_again():
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     assert [stuck.find(fix("gnss", k, 48.0), 0.1) for k in range(20)] == [[]] * 20
 
 
@@ -51,7 +51,7 @@ def test_a_car_at_rest_may_measure_the_same_place_again():
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 def test_a_fast_receiver_whose_places_have_coarse_digits_is_not_stuck(digits, speed, begin, noise):
     """50 Hz; a car that drives north moves by less than a digit from fix to fix."""
-    stuck, rng = StuckChannels(), np.random.default_rng(3)
+    stuck, rng = StuckChannels(1.5), np.random.default_rng(3)
     for k in range(500):
         north, east = (speed * k / 50.0, 0.0) + noise * rng.normal(size=2)
         lat, lon = begin + north / 111e3, 11.0 + east / (111e3 * np.cos(np.radians(begin)))
@@ -69,7 +69,7 @@ def test_a_fast_receiver_whose_places_have_coarse_digits_is_not_stuck(digits, sp
 )
 def test_a_receiver_whose_fine_places_are_sent_again_is_stuck(times, period_ns, speed, expected):
     """Each fix is sent several times, as by a gateway that sends more often than it receives."""
-    stuck, rng, found = StuckChannels(), np.random.default_rng(3), []
+    stuck, rng, found = StuckChannels(1.5), np.random.default_rng(3), []
     for k in range(200):
         if k % times == 0:
             north, east = speed * k * period_ns * 1e-9 + rng.normal() * 0.01, rng.normal() * 0.01
@@ -80,7 +80,7 @@ def test_a_receiver_whose_fine_places_are_sent_again_is_stuck(times, period_ns, 
 
 
 def test_a_single_axis_of_an_imu_is_found_to_be_stuck():
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     found = [
         stuck.find(Measurement("imu", k * 10**7, k * 10**7, {"imu.wz": 0.1, "imu.ax": 0.01 * k}), SPEED)
         for k in range(20)
@@ -93,7 +93,7 @@ def repeat(
     coarse: float = 1e-6, sent: int = 1, stops: int = 10**6, speed: float = 15.0, rate: float = 250.0
 ) -> list[int]:
     """Numbers of the samples with a stuck channel: noise of 1 in steps of `coarse`, each sample `sent` times."""
-    random, check, found, values = np.random.default_rng(5), StuckChannels(), [], dict.fromkeys(AXES, 0.0)
+    random, check, found, values = np.random.default_rng(5), StuckChannels(1.5), [], dict.fromkeys(AXES, 0.0)
     for k in range(2 * STOPS):
         if k % sent == 0 and k < stops:
             values = {c: round(random.standard_normal() / coarse) * coarse for c in AXES}
@@ -117,7 +117,7 @@ def test_coarse_axes_with_noise_are_not_stuck():
 
 def find_in_quiet_imu(stops: int) -> list[int]:
     """Numbers of the samples with a stuck channel: axes that oscillate within a few steps, without noise."""
-    check, found, values = StuckChannels(), [], dict.fromkeys(AXES, 0.0)
+    check, found, values = StuckChannels(1.5), [], dict.fromkeys(AXES, 0.0)
     for k in range(2 * stops):
         if k < stops:
             values = {c: 0.05 * round(3.0 * np.sin(0.01 * (1.0 + 0.3 * n) * k)) for n, c in enumerate(AXES)}
@@ -139,7 +139,7 @@ def test_a_coarse_imu_without_noise_is_not_stuck_once_its_steps_are_known():
 
 
 def test_a_stuck_imu_is_found_again_as_soon_after_a_stop_of_the_car():
-    stuck, found = StuckChannels(), []
+    stuck, found = StuckChannels(1.5), []
     for k in range(600):
         # The IMU is stuck after 100 samples. The car stands from the 300th to the 400th.
         values = {c: 1e-6 * float((min(k, 100) * (7 + n) ** 3) % 997) for n, c in enumerate(AXES)}
@@ -165,35 +165,35 @@ def of_speed(k: int, value: float, channel: str = "vehicle.speed") -> Measuremen
 
 @pytest.mark.parametrize("channel", ["vehicle.speed", "gnss.speed"])
 def test_a_speed_that_stays_constant_while_the_car_brakes_is_stuck(channel):
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     found = [bool(stuck.find(of_speed(k, 15.0, channel), 15.0 - 0.05 * k)) for k in range(40)]
     assert found == [k > 20 for k in range(40)]
     assert stuck.find(of_speed(40, 13.0, channel), 13.0) == []
 
 
 def test_a_coarse_speed_that_steps_is_not_stuck():
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     for k in range(400):
         speed = 15.0 - 0.03 * k
         assert stuck.find(of_speed(k, round(speed / 0.447) * 0.447), speed) == []
 
 
 def test_a_speed_that_is_zero_below_walking_pace_is_not_stuck():
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     for k in range(100):
         assert stuck.find(of_speed(k, 0.0), 0.015 * k) == []
 
 
 def test_a_coarse_speed_that_has_not_changed_since_before_initialisation_is_not_stuck():
     """Before initialisation there is no estimate, and the speed given to the check is zero."""
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     assert stuck.find(of_speed(0, 25.0), 0.0) == []
     stuck.begin()
     assert [stuck.find(of_speed(k, 25.0), 25.0) for k in range(1, 100)] == [[]] * 99
 
 
 def test_a_stuck_speed_remains_stuck_when_the_filter_is_initialised_again():
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     for k in range(40):
         stuck.find(of_speed(k, 15.0), 15.0 - 0.05 * k)
     stuck.begin()
@@ -206,7 +206,7 @@ def cruise(*, noise: float, gains: float, channel: str = "vehicle.speed", digit:
 
     `noise`: of those averages, m/s; `gains`: acceleration of the car, m/s².
     """
-    stuck, rng, found, other = StuckChannels(), np.random.default_rng(2), [], 20.0
+    stuck, rng, found, other = StuckChannels(1.5), np.random.default_rng(2), [], 20.0
     for k in range(1500):
         speed = 20.0 + gains * 0.01 * k
         if k % 50 == 0:
@@ -233,7 +233,7 @@ def test_a_steady_speed_is_not_stuck_if_the_other_one_has_noise(noise):
 
 def test_a_speed_of_zero_is_not_stuck_if_the_receiver_has_slow_errors():
     """The car stands between houses, where reflected signals come and go for seconds."""
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     stuck.find(of_speed(-1, 0.03), 0.03)  # its last digit is known
     for k in range(2000):
         of_receiver = 0.3 * max(0.0, np.sin(2.0 * np.pi * 0.01 * (k // 50 * 50) / 10.0))
@@ -241,7 +241,7 @@ def test_a_speed_of_zero_is_not_stuck_if_the_receiver_has_slow_errors():
 
 
 def test_a_speed_of_zero_is_stuck_if_another_sensor_shows_that_the_car_drives():
-    stuck = StuckChannels()
+    stuck = StuckChannels(1.5)
     stuck.find(of_speed(-1, 0.03), 0.03)
     found = [
         bool(stuck.find(of_speed(k, 0.0), 0.0, {"gnss.speed": 0.02 * max(0, k // 50 * 50 - 200)}))
@@ -254,7 +254,7 @@ def test_a_speed_of_zero_is_stuck_if_another_sensor_shows_that_the_car_drives():
 @pytest.mark.parametrize("seed", range(5))
 def test_a_steady_speed_is_not_stuck_if_the_receiver_has_correlated_errors(seed):
     """The errors of a conventional receiver, 0.06 m/s (1 σ), are correlated for about a second."""
-    stuck, rng, error = StuckChannels(), np.random.default_rng(seed), 0.0
+    stuck, rng, error = StuckChannels(1.5), np.random.default_rng(seed), 0.0
     for k in range(30_000):
         # A driver on a motorway: steady for seconds, then a little faster or slower.
         own = 20.0 + 0.3 * max(0.0, np.sin(0.01 * k / 3.0))
@@ -273,7 +273,7 @@ def drive_straight(seconds: float, turns: str = "", first: float = math.nan) -> 
 
     The car begins to turn by 0.1 rad/s after 3 s, as `turns` shows: steering, wheels, or course.
     """
-    check, found, means, course = StuckChannels(), [], {}, 0.0
+    check, found, means, course = StuckChannels(1.5), [], {}, 0.0
     random = np.random.default_rng(4)
     for k in range(round(seconds * 100)):
         turning = 0.1 if k > 300 else 0.0

@@ -55,9 +55,9 @@ _LONGEST_GAP_NS = 2_000_000_000
 """After a longer time without steps the filter starts anew."""
 _ROAD_EVERY_NS = 100_000_000
 """Time between pseudo-observations of the road: level, apart from a small slope."""
-_SAVE_NS, _LATEST_SAVE_NS = 1_000_000_000, 1_100_000_000
-"""Time between copies of a good state: in a step with few measurements, which is short, or else in any."""
-_FEW = 2
+_SAVE_NS, _LATEST_SAVE_NS, _FEW = 1_000_000_000, 1_100_000_000, 2
+"""Time between copies of a good state: in a step with at most so few measurements, which is short, or else in
+any."""
 _LONGEST_WAIT_FOR_MOTION = 0.5
 """s: longest wait for all motion sensors; then the filter starts with those that have measured."""
 _POSITION, _GEODETIC = (

@@ -23,6 +23,7 @@ from vehicled.log_check.tracks import (
 from vehicled.messages import CHANNELS
 from vehicled.sources.checks.mounting_check import LARGEST_ANGLE, MountingCheck
 from vehicled.sources.checks.unit_check import UnitCheck
+from vehicled.sources.imu.coarse_axes import COARSE
 from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.speeds.wheels import SPEEDS
@@ -56,8 +57,6 @@ _HELD = 0.75
 """Largest share of values that occur in more than one sample in succession."""
 _FILLED = 0.4
 """Largest share of samples on straight lines: if each second one is interpolated, it is a half."""
-_COARSE = 2.5
-"""Least ratio of a step to the noise of a sample; with a smaller one, noise distributes the error of rounding."""
 _BEHIND, _SET_BACK = 0.01, 0.1
 """Least share of samples with earlier times, and least step back, s, of a clock that was set; single rows do
 no harm."""
@@ -312,7 +311,7 @@ def find_bursts(rates: list[Rate]) -> list[Finding]:
 
 def find_coarse(step: float, sensors: Sensors) -> list[Finding]:
     """Gyroscopes with readings in steps (rad/s) beyond their configured noise: errors last as long as a reading."""
-    if sensors.imu is None or sensors.imu.gyroscopes is None or step < _COARSE * sensors.imu.gyroscopes.noise:
+    if sensors.imu is None or sensors.imu.gyroscopes is None or step < COARSE * sensors.imu.gyroscopes.noise:
         return []
     noise = sensors.imu.gyroscopes.noise
     text = (

@@ -76,7 +76,8 @@ class Screening:
 
     def __init__(self, sensors: Sensors, vehicle: Vehicle, updates: MeasurementUpdates) -> None:
         """`updates`: receives the records."""
-        self._limits, self._stuck, self._updates = find_limits(), StuckChannels(), updates
+        track = 2.0 * vehicle.front.hard_points.wheel_center[1]
+        self._limits, self._stuck, self._updates = find_limits(), StuckChannels(track), updates
         self._yaw = YawConsistency(sensors.imu, vehicle)
         self._yaw_vote, self._refusal = YawVote(sensors, vehicle), YawRefusal()
         has_own = sensors.yaw_rate is not None

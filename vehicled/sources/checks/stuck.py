@@ -113,7 +113,8 @@ class _Axis(_Run):
         """Least change of a sample so far, in its unit; and the usual run length."""
         self.is_fine = False
         """Whether it has changed with every sample for a while, as noise below a digit does not."""
-        self._turning, self._turning_ns = TurnChange(), -1
+        self._turning: TurnChange | None = None
+        self._turning_ns = -1
         """What other sensors show since the run that began at that time has become long."""
 
     @property
@@ -129,12 +130,14 @@ class _Axis(_Run):
             self._usual.repetitions = max(self._usual.repetitions, self.repetitions)
         return is_one
 
-    def is_excused(self, t: int, speed: float, steering: float | None, means: Mapping[str, float]) -> bool:
+    def is_excused(
+        self, t: int, speed: float, steering: float | None, means: Mapping[str, float], track: float
+    ) -> bool:
         """Whether a gyroscope may repeat itself as it is coarse, and the car goes straight (see `TurnChange`)."""
         if self.is_fine or self._digit < _FINE or abs(self.value) > LEAST:
             return False
-        if self._turning_ns != self.begun_ns:
-            self._turning, self._turning_ns = TurnChange(), self.begun_ns
+        if self._turning is None or self._turning_ns != self.begun_ns:
+            self._turning, self._turning_ns = TurnChange(track), self.begun_ns
         return not self._turning.take(t, speed, steering, means)
 
 
@@ -238,7 +241,9 @@ class _Speed(_Run):
 class StuckChannels:
     """Finds samples that only repeat the previous ones while the car moves."""
 
-    def __init__(self) -> None:
+    def __init__(self, track: float) -> None:
+        """`track`: distance of the car's wheels of an axle, m."""
+        self._track = track
         self._receivers = [kind for kind in find_kinds().values() if issubclass(kind, Gnss)]
         self.watched = frozenset(
             (*_AXES, *_SPEEDS, YAW_RATE, *(channel for kind in self._receivers for channel in kind.PLACE))
@@ -292,7 +297,7 @@ class StuckChannels:
             self._enter(before)
         stuck = self._find(m, speed, averages)
         if 0 < len(stuck) < len(_AXES):
-            given = m.t, abs(speed), steering, averages
+            given = m.t, abs(speed), steering, averages, self._track
             stuck = [c for c in stuck if c not in GYROSCOPES or not self._axes[c].is_excused(*given)]
         if is_imu and not self._whole and all(run.begun_ns == m.t for run in self._axes.values()):
             self._sample = _get_axes(values)

@@ -22,8 +22,6 @@ _IN_A_ROW = 2
 """Consecutive averages of wheels or courses that must show it."""
 _INTERVAL = 0.5
 """s: interval of the averages."""
-_TRACK = 1.5
-"""m: typical distance of the wheels of an axle."""
 _SLOWEST = 5.0
 """m/s: at less, courses are noisy."""
 _COURSE = "gnss.course"
@@ -33,7 +31,9 @@ _AXLES = ("wheel.fl", "wheel.fr"), ("wheel.rl", "wheel.rr")
 class TurnChange:
     """Compares the yaw rate by each of the other sensors with that at the first call."""
 
-    def __init__(self) -> None:
+    def __init__(self, track: float) -> None:
+        """`track`: distance of the wheels of an axle, m."""
+        self._track = track
         self.has_changed = False
         """Whether any of them has shown a change."""
         self._curvature: float | None = None
@@ -79,7 +79,7 @@ class TurnChange:
         for pair in _AXLES:
             left, right = (means.get(f"{w}.speed") or _find_turn(f"{w}.angle", before, means) for w in pair)
             if left > 0.0 and right > 0.0:
-                yield pair[0], 2.0 * speed * (right - left) / (right + left) / _TRACK
+                yield pair[0], 2.0 * speed * (right - left) / (right + left) / self._track
         if speed > _SLOWEST and _COURSE in means and _COURSE in before:
             yield _COURSE, wrap(before[_COURSE] - means[_COURSE]) / _INTERVAL
 

@@ -15,7 +15,7 @@ _CHANGES = 8
 """Number of changes by one step after which the step is known, and of repetitions that fine readings do not have."""
 _SMALLER, _LARGER = 0.9, 1.1
 """Multiples of the least change so far between which another one counts as the same step."""
-_COARSE = 2.5
+COARSE = 2.5
 """Ratio of step to configured noise from which the step matters: with more noise the reading changes from sample
 to sample."""
 _AXES = 3
@@ -97,7 +97,7 @@ class CoarseAxes:
             usual = min(axis.find_step() for axis in axes)
             for k, axis in enumerate(axes, first):
                 step = axis.find_step(usual)
-                coarse = math.isfinite(step) and step * step > _COARSE**2 * self._configured[k]
+                coarse = math.isfinite(step) and step * step > COARSE**2 * self._configured[k]
                 if coarse and not self._steps[k]:
                     self.found.append((k, step))
                 self._steps[k] = step if coarse else 0.0
