@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from estimator_rig import SECOND, Drive, Run, mixed, prototype, rms, steps, without
+from estimator_rig import SECOND, Drive, Run, bends, mixed, prototype, rms, steps, without
 
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import STANDARD_ERRORS, DriveInputs, Scenario
 
 OTHERS = "imu", "wheel", "vehicle", "steer", "torque", "brake"
+VELOCITY = "gnss.speed", "gnss.course", "gnss.v"
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -79,3 +80,26 @@ def test_a_receiver_alone_shows_that_the_car_reverses():
     assert run["vx"][late].max() < 0.0
     assert rms(run.error(drive, "vx")[late]) < 0.3
     assert np.abs(run.error(drive, "yaw"))[late].max() < np.radians(10.0)
+
+
+@pytest.mark.parametrize("receiver", ["rtk", "conventional"])
+@pytest.mark.parametrize("lacking", [OTHERS, OTHERS[1:]], ids=["alone", "IMU"])
+def test_fixes_without_velocities_show_speed_and_heading_at_the_start(lacking, receiver):
+    """As by NMEA with GGA alone. Before, the car started standing and in any direction: 37° and 8 m/s off."""
+    drive = bends()
+    run = Run(prototype(), steps(without(drive.measurements(seed=4, gnss=receiver), *VELOCITY, *lacking)))
+    known = (run.t > 2 * SECOND) & (run.t < 6.4 * SECOND)
+    assert run.estimator.status()["restarts"] == 0
+    for column, bound in (("yaw", np.radians(30.0)), ("vx", 6.0), ("x", 4.0), ("y", 4.0)):
+        error = np.abs(run.error(drive, column))[known]
+        assert error.max() < bound, column
+        assert (error / run[f"sigma.{column}"][known]).max() < 4.0, column
+
+
+@pytest.mark.parametrize("receiver", ["rtk", "conventional"])
+def test_the_speed_is_uncertain_where_fixes_do_not_show_it(receiver):
+    """A car that has just started: before, it was taken to stand, 1.6 m/s off at 17 σ."""
+    drive = mixed()
+    run = Run(prototype(), steps(without(drive.measurements(seed=3, gnss=receiver), *VELOCITY, *OTHERS)))
+    known = (run.t > 3 * SECOND) & (run.t < 10 * SECOND)
+    assert (np.abs(run.error(drive, "vx")) / run["sigma.vx"])[known].max() < 4.0

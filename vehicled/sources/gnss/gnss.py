@@ -21,17 +21,9 @@ from vehicled.filter.states import (
 )
 from vehicled.messages import CHANNELS, Measurement
 from vehicled.sources.gate import Gate
+from vehicled.sources.gnss import fixes
 from vehicled.sources.gnss.first_direction import go_ahead
 from vehicled.sources.gnss.fix_jumps import FixJumps, PlacedFix, is_within
-from vehicled.sources.gnss.fixes import (
-    DGNSS,
-    RTK_FIXED,
-    RTK_FLOAT,
-    SINGLE,
-    Baseline,
-    FixNoise,
-    limit_channels,
-)
 from vehicled.sources.gnss.ground_velocity import LEAST_SPEED, GroundVectors
 from vehicled.sources.gnss.heading_check import HeadingCheck
 from vehicled.sources.gnss.heading_shifts import HeadingShifts
@@ -79,7 +71,7 @@ _FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET, STEERING_RATIO
 class Gnss(SourceSettings):
     """Settings of a GNSS receiver: its antenna in vehicle axes (m), noise by kind of fix, use of its course."""
 
-    LIMITS: ClassVar[Mapping[str, float]] = limit_channels("gnss")
+    LIMITS: ClassVar[Mapping[str, float]] = fixes.limit_channels("gnss")
     PLACE: ClassVar[tuple[str, str]] = ("gnss.lat", "gnss.lon")
     STATES = GNSS.groups
     LATENCY = GNSS.latency
@@ -92,10 +84,10 @@ class Gnss(SourceSettings):
     """How well its place is known, 1 σ per axis."""
     latency_sigma: Annotated[Seconds, NonNegative] = 0.02
     """How well the time of a fix is known, 1 σ. Velocities may be older than their fix by half of it, 1 σ."""
-    rtk_fixed: FixNoise = RTK_FIXED
-    rtk_float: FixNoise = RTK_FLOAT
-    dgnss: FixNoise = DGNSS
-    single: FixNoise = SINGLE
+    rtk_fixed: fixes.FixNoise = fixes.RTK_FIXED
+    rtk_float: fixes.FixNoise = fixes.RTK_FLOAT
+    dgnss: fixes.FixNoise = fixes.DGNSS
+    single: fixes.FixNoise = fixes.SINGLE
     trust_reported_accuracy: bool = True
     """Take the receiver's own 1-σ accuracies of position, velocity and heading instead of the noise above."""
     sideslip_error: Annotated[Radians, NonNegative] = 0.001
@@ -103,11 +95,11 @@ class Gnss(SourceSettings):
     corners."""
     least_speed: Annotated[MetresPerSecond, Positive] = 2.0
     """Below this speed the course over ground is used only together with the speed, as a velocity vector."""
-    heading: Baseline | None = None
+    heading: fixes.Baseline | None = None
     """Baseline of a receiver with two antennas; None: its heading is not used."""
     gate: Gate = field(default_factory=lambda: Gate(policy="reset"))
 
-    def find_noise(self, quality: float, hdop: float = 1.0) -> FixNoise:
+    def find_noise(self, quality: float, hdop: float = 1.0) -> fixes.FixNoise:
         """Noise of a fix of NMEA quality 2, 4 or 5; for any other quality that of a `single` fix. See `dilute`."""
         kinds = {2: self.dgnss, 4: self.rtk_fixed, 5: self.rtk_float}
         return kinds.get(int(quality), self.single).dilute(hdop)
@@ -185,6 +177,12 @@ class GnssSource(Source[Gnss]):
             return None
         return v[f"{name}lat"], v[f"{name}lon"], v.get(f"{name}alt", math.nan)
 
+    def find_sigma(self, values: Mapping[str, float]) -> float:
+        """Horizontal σ of the fix in a measurement, m."""
+        name, own = self._prefix, self._own
+        kind = self._kind({own[c]: value for c, value in values.items() if c in own})
+        return self._find_accuracy(values.get(f"{name}h_acc"), kind.horizontal, _LEAST_ACCURACY)
+
     def find_course(self, values: Mapping[str, float]) -> float | None:
         """Course over ground in a measurement, rad clockwise from north."""
         return values.get(f"{self._prefix}course")
@@ -252,7 +250,7 @@ class GnssSource(Source[Gnss]):
         """The same for velocities, which receivers smooth more, s."""
         return self._late + self._smoothed.lag
 
-    def _kind(self, v: Mapping[str, float]) -> FixNoise:
+    def _kind(self, v: Mapping[str, float]) -> fixes.FixNoise:
         return self.settings.find_noise(v.get("quality", 1.0), v.get("hdop", 1.0))
 
     def _find_accuracy(self, reported: float | None, otherwise: float, least: float) -> float:
@@ -357,7 +355,7 @@ class GnssSource(Source[Gnss]):
         baseline, kind = self.settings.heading, f"{self._prefix}heading"
         if baseline is None:
             if kind not in self.updates.health:  # not registered before, as most cars have no heading
-                self.updates.register(kind, Baseline().gate)
+                self.updates.register(kind, fixes.Baseline().gate)
             self.updates.health[kind].is_expected = False
             self.updates.reject(m, kind, [v["heading"]], "no baseline")
             return
@@ -438,8 +436,7 @@ class GnssSource(Source[Gnss]):
         name, yaw = self._prefix, self.find_yaw(m.values)
         by_fixes = None
         if fix is not None:
-            sigma = self._find_accuracy(v.get("h_acc"), self._kind(v).horizontal, _LEAST_ACCURACY)
-            by_fixes = self._placement.find_turn_by_fixes(m.t, fix, sigma)
+            by_fixes = self._placement.find_turn_by_fixes(m.t, fix, self.find_sigma(m.values))
         place = None if self._has_preferred else fix
         if yaw is not None:
             t_ns, variance = m.t - round(self._late * 1e9), yaw[1] ** 2

@@ -196,6 +196,8 @@ class Initialisation:
             self._skid(t_ns, alignment)
         else:
             self._turn_in(t_ns, speed, conditions)
+            if conditions.speed_sigma > settings.speed_sigma:
+                f.set_variance(VELOCITY, "ahead", conditions.speed_sigma**2)
         if conditions.forces is not None:
             # Open the states that accelerometers correct now, so that slope, biases and the IMU's alignment
             # share the first innovations. A state that is opened later takes the rest alone, even if that is

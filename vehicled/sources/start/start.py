@@ -12,6 +12,7 @@ from vehicled.sources.gnss.gnss import GnssSource
 from vehicled.sources.limits import FASTEST_BACKWARDS
 from vehicled.sources.sensors import Readers, Sources
 from vehicled.sources.start.acceleration_heading import AccelerationHeading, Alignment
+from vehicled.sources.start.fix_travel import FixTravel
 from vehicled.sources.world import Fix
 from vehicled.units import Vector
 
@@ -40,7 +41,7 @@ class StartConditions:
     """The latest fix, speed and heading that were measured."""
 
     def __init__(self, sources: Sources) -> None:
-        self._sources, self._acceleration = sources, AccelerationHeading()
+        self._sources, self._acceleration, self._travel = sources, AccelerationHeading(), FixTravel()
         self.reset()
 
     def reset(self) -> None:
@@ -55,15 +56,19 @@ class StartConditions:
         """Time of the latest of them, ns."""
         self._signed: set[int] = set()
         """Precedence numbers of the sources whose speeds have been negative."""
+        self.speed_sigma = 0.0
+        """m/s: how uncertain the speed is if only fixes show it."""
+        self._is_speed_sent = False
+        """Whether any source has measured a speed."""
         self._awaited: set[int] = set()
         """Precedence numbers of the sources that have sent something, even if only the first angle of a
         wheel."""
         self._ahead: deque[float] = deque(maxlen=2)
         """m/s: estimated forward speeds a second ago and before that; by the later one the filter may have
         gone astray."""
-        self._course: tuple[float, float, Vector] | None = None
-        """Course over ground, rad; speed below which it is not used, m/s; place of the antenna, m in vehicle
-        axes."""
+        self._course: tuple[float, float, float, Vector] | None = None
+        """Course over ground and σ of a heading taken from it, rad; speed below which it is not used, m/s; place
+        of the antenna, m in vehicle axes."""
         self._heading: tuple[float, float] | None = None
         """Yaw by two antennas, rad, and its σ."""
         self.yaw_ns = 0
@@ -71,6 +76,7 @@ class StartConditions:
         self.is_blind = False
         """Whether the filter has started without a speed, assuming standstill, and none has arrived since."""
         self._acceleration.reset()
+        self._travel.reset()
         self._motion: list[tuple[int, float] | None] = [None, None, None]
         """Time, ns, and value of yaw rate, forward and lateral force, as far as measured since they were last
         complete."""
@@ -107,16 +113,16 @@ class StartConditions:
     @property
     def course_antenna(self) -> Vector | None:
         """Place of the antenna whose course is used as heading, m in vehicle axes; None if no course is used."""
-        return None if self._heading is not None or self._course is None else self._course[2]
+        return None if self._heading is not None or self._course is None else self._course[-1]
 
     @property
     def yaw(self) -> tuple[float, float] | None:
         """Heading, rad, with its σ: by two antennas, or else by the course over ground while moving."""
         if self._heading is not None or self._course is None:
             return self._heading
-        (course, least, _), speed = self._course, self.speed or 0.0
+        (course, sigma, least, _), speed = self._course, self.speed or 0.0
         backwards = math.pi if speed < 0.0 else 0.0
-        return (0.5 * math.pi - course + backwards, _COURSE_SIGMA) if abs(speed) > least else None
+        return (0.5 * math.pi - course + backwards, sigma) if abs(speed) > least else None
 
     @property
     def speed(self) -> float | None:
@@ -175,7 +181,7 @@ class StartConditions:
             return before < 0.0 and any(_agree(-before, v) for v in speeds)
         if self._heading is None or self._course is None:
             return False
-        course, least, _ = self._course
+        course, _, least, _ = self._course
         is_opposite = math.cos(0.5 * math.pi - course - self._heading[0]) < 0.0
         return is_opposite and any(least < v < FASTEST_BACKWARDS for v in speeds)
 
@@ -191,12 +197,35 @@ class StartConditions:
             self._awaited.add(precedence)
             speed = source.measure_speed(m)
             if speed is not None:
+                self._is_speed_sent, self.speed_sigma = True, 0.0
                 self._speeds[precedence], self._speed_ns = (m.t, speed), m.t
                 if speed < -_DIRECTED:
                     self._signed.add(precedence)
+        if not is_running or self.is_blind:
+            self._take_travel(m)
         if not is_running:
             self._take_place(m)
             self._take_motion(m)
+
+    def _take_travel(self, m: Measurement) -> None:
+        """Take speed and course by the fixes of the first receiver if nothing has measured a speed."""
+        if not self._sources.receivers:
+            return
+        receiver = self._sources.receivers[0]
+        fix, settings = receiver.find_fix(m.values), receiver.settings
+        precedence = settings.SPEED_PRECEDENCE
+        if fix is None or precedence is None or self._is_speed_sent or not self._awaited <= {precedence}:
+            return
+        travel = self._travel.take(m.t, fix, receiver.find_sigma(m.values))
+        self.speed_sigma = self._travel.unseen
+        if travel is not None:
+            self._speeds[precedence], self._speed_ns, self.speed_sigma = (
+                (m.t, travel.speed),
+                m.t,
+                travel.speed_sigma,
+            )
+            sigma = math.hypot(_COURSE_SIGMA, travel.course_sigma)
+            self._course = travel.course, sigma, settings.least_speed, settings.antenna
 
     def _take_place(self, m: Measurement) -> None:
         for n, receiver in enumerate(self._sources.receivers):
@@ -214,7 +243,7 @@ class StartConditions:
         if yaw is not None:
             self._heading = yaw
         if course is not None:
-            self._course = course, receiver.settings.least_speed, receiver.settings.antenna
+            self._course = course, _COURSE_SIGMA, receiver.settings.least_speed, receiver.settings.antenna
             if accelerates and (speed := receiver.measure_speed(m)) is not None:
                 self._acceleration.take_velocity(self.yaw_ns * 1e-9, speed, course, receiver.settings.antenna)
 
