@@ -372,7 +372,8 @@ def test_the_summary_contains_rejected_values_and_the_times_of_faults(capsys, tm
     (line,) = [line for line in lines if line.startswith("fault of imu.gyro")]
     assert f"{blamed['begun']:.2f} s to {blamed['ended']:.2f} s" in line
     assert any("gnss.position" in line and "to the end" in line for line in lines)
-    assert len(lines) < 10
+    assert lines[-1].endswith(f": vehicled check --log {jumping} --config prototype")
+    assert len(lines) < 11
 
 
 def test_a_fault_whose_numbers_change_is_one_fault():

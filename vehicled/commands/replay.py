@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,15 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(_describe(args, log, summary), ensure_ascii=False))
     else:
         print("\n".join(summary.lines()))
+        if summary.restarted or summary.faults:
+            print(f"what the log itself shows: {_find_check(args)}")
     return 0
+
+
+def _find_check(args: argparse.Namespace) -> str:
+    """The command that looks for units, signs, time offsets and pauses in the log."""
+    words = ["vehicled", "check", "--log", str(args.log[0]), "--config", args.config]
+    return shlex.join([*words, "--mapping", str(args.mapping)] if args.mapping else words)
 
 
 def _describe(args: argparse.Namespace, log: Log, summary: Summary) -> dict[str, Any]:
