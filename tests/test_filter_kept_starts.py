@@ -118,7 +118,7 @@ def hit_a_kerb(m: Measurement, offsets: dict[str, float], at: float) -> Measurem
     return Measurement(m.source, m.t, m.arrival, {c: v + offsets.get(c, 0.0) for c, v in m.values.items()})
 
 
-@pytest.mark.parametrize("gnss", ["rtk", "conventional"])
+@pytest.mark.parametrize("gnss", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
 def test_a_zero_of_the_steering_that_a_kerb_has_turned_is_found_anew(gnss, caplog):
     """By 1.5° at 20 s; 25 s later, 0.2° of it were found, at 22 σ."""
     configuration, angle, at = prototype(), math.radians(1.5), 20.0

@@ -53,7 +53,12 @@ def leave_out(begin: str, measurements: Iterable[Measurement]) -> list[Measureme
 
 @pytest.mark.parametrize("car", [CAR, None])
 @pytest.mark.parametrize(
-    ("scenario", "duration"), [("mixed_drive", None), ("slalom", 12.0), ("double_lane_change", None)]
+    ("scenario", "duration"),
+    [
+        pytest.param("mixed_drive", None, marks=pytest.mark.slow),
+        ("slalom", 12.0),
+        ("double_lane_change", None),
+    ],
 )
 def test_a_healthy_drive_has_no_findings(scenario: str, duration: float | None, car: str | None) -> None:
     assert check(simulate(scenario, duration), car) == []

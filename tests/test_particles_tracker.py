@@ -40,7 +40,14 @@ def changed_masses(name, factors):
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "more", ["", "particles: {coordinates: {theta1: {rate: 5 rad/s}, theta2: {rate: 5 rad/s}}}\n"]
+    "more",
+    [
+        "",
+        pytest.param(
+            "particles: {coordinates: {theta1: {rate: 5 rad/s}, theta2: {rate: 5 rad/s}}}\n",
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
 def test_two_precise_encoders_determine_two_degrees_of_freedom(tmp_path, five_bar, seed, more):
     """From rest, with known or unknown initial rates: particles do not contract at a wrong state."""
@@ -98,6 +105,7 @@ def test_a_sensor_that_fails_is_named_and_not_used_until_it_fits(tmp_path, five_
         assert np.mean(normalised**2) < 4.0
 
 
+@pytest.mark.slow
 def test_deviations_are_consistent_if_masses_are_slightly_wrong(tmp_path):
     """A coupler is 2 % heavier. Without forgetting, the error is 2°, and two fifths of the readings are rejected."""
     motion = move(changed_masses("five_bar", {"right_coupler": 1.02}), 4.0)

@@ -18,7 +18,7 @@ from vehicled.simulation.scenario import DriveInputs, Scenario
 from vehicled.simulation.sensor_settings import Errors, SimulatedImu, SimulatedSensors, SimulatedSteering
 
 SHIPPED = sorted(p.stem for p in shipped_folder().glob("*.yaml"))
-FEW = ("compact", "hatchback")
+FEW = ("hatchback",)
 """Cars of quick tests: with the prototype of most other tests, they have all suspensions, tyres and sensors."""
 IMU = {f"imu.{axis}" for axis in ("ax", "ay", "az", "wx", "wy", "wz")}
 GNSS = {f"gnss.{what}" for what in ("lat", "lon", "alt", "quality", "h_acc", "v_acc", "speed", "course")}

@@ -98,7 +98,7 @@ def test_the_last_smoothed_estimate_equals_the_filters():
     np.testing.assert_array_equal(run.t, run.filtered.t)
 
 
-@pytest.mark.parametrize("gnss", ["rtk", "conventional"])
+@pytest.mark.parametrize("gnss", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
 def test_heading_and_position_are_smoothed_back_to_before_the_filter_knew_them(gnss):
     """The car pulls off to the south-west after two seconds. The filter finds its heading some seconds later."""
     inputs = DriveInputs(rear_torque=[(2.0, 0.0), (2.5, 400.0)], rack=[(3.0, 0.0), (4.0, 0.004)])

@@ -112,6 +112,7 @@ def test_an_optical_sensor_that_shifts_is_named_and_does_not_move_the_estimate()
     assert np.degrees(rms(run.error(drive, "sideslip")[later])) < 0.3
 
 
+@pytest.mark.slow
 def test_the_place_of_an_optical_sensor_may_be_known():
     """It is no error state then."""
     known = dataclasses.replace(MOUNTED, position_sigma=0.0)

@@ -105,7 +105,7 @@ def check_heading(found: Run, drive: Drive, begin: float, end: float, degrees: f
     assert (np.abs(error) < 4.0 * found["sigma.yaw"][later]).all()
 
 
-@pytest.mark.parametrize("late", [0.1, 0.3])
+@pytest.mark.parametrize("late", [0.1, pytest.param(0.3, marks=pytest.mark.slow)])
 def test_a_heading_of_an_earlier_epoch_is_found_to_be_late(late):
     drive = mixed(11.0).mounted(equipped())
     headings = [(m.t, m.values["gnss.heading"]) for m in measure(drive) if "gnss.heading" in m.values]
@@ -129,7 +129,7 @@ def test_a_baseline_that_turns_while_driving_is_found_anew_and_does_not_turn_the
     assert math.degrees(baseline.value) == pytest.approx(-degrees, abs=0.2)
 
 
-@pytest.mark.parametrize(("latency", "angle"), [(0.0, 0.01), (0.02, 0.0)])
+@pytest.mark.parametrize(("latency", "angle"), [(0.0, 0.01), pytest.param(0.02, 0.0, marks=pytest.mark.slow)])
 def test_a_shift_is_no_failure_where_latency_or_baseline_are_known(latency, angle):
     """What is known is no error state."""
     configured, drive = equipped(), bends(5.0).mounted(equipped())

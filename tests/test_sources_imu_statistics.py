@@ -30,7 +30,9 @@ def with_values(m: Measurement, values: dict[str, float]) -> Measurement:
     return Measurement(m.source, m.t, m.arrival, m.values | values)
 
 
-@pytest.mark.parametrize("change", [lambda m: m, spiked, without_an_axis])
+@pytest.mark.parametrize(
+    "change", [spiked, *(pytest.param(c, marks=pytest.mark.slow) for c in (lambda m: m, without_an_axis))]
+)
 def test_one_call_gives_the_same_bytes_as_its_parts(monkeypatch, change):
     given = steps(map(change, bends(3.0).measurements()))
     done: list[int] = []

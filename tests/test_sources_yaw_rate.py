@@ -79,7 +79,8 @@ def test_a_late_sample_is_that_of_its_own_time(cornering):
     assert row[0, i] == 0.0 or row[0, i] * dt * 1e-9 == pytest.approx((late - now)[0], rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [5, 6])
 def test_estimates_beside_a_good_imu_are_no_worse_and_the_errors_of_the_sensor_are_found(seed):
     drive = mixed()
     given = steps(measured(drive, seed, late_ns=LATE_NS + 15_000_000))

@@ -60,15 +60,21 @@ def find_named(found: Run) -> dict[str, float]:
 OWN_FAULTS = [
     (Freeze(channels=(CHANNEL,), begin=BEGIN), 0.5),
     (Offset(channels=(CHANNEL,), by=0.1, factor=1.0, begin=BEGIN), 0.5),
+    (Drifting(channel=CHANNEL, rate=0.05, begin=BEGIN), 1.5),
+]
+MORE_OWN_FAULTS = [
     (Offset(channels=(CHANNEL,), by=0.0, factor=-1.0, begin=BEGIN), 0.5),
     (Offset(channels=(CHANNEL,), by=0.0, factor=180.0 / math.pi, begin=BEGIN), 0.5),
     (Offset(channels=(CHANNEL,), by=655.0, factor=0.0, begin=BEGIN), 0.1),
-    (Drifting(channel=CHANNEL, rate=0.05, begin=BEGIN), 1.5),
 ]
 
 
 @pytest.mark.parametrize("name", ["slalom", pytest.param("corner", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("fault", "within"), OWN_FAULTS, ids=lambda x: str(x)[:60])
+@pytest.mark.parametrize(
+    ("fault", "within"),
+    [*OWN_FAULTS, *(pytest.param(*f, marks=pytest.mark.slow) for f in MORE_OWN_FAULTS)],
+    ids=lambda x: str(x)[:60],
+)
 def test_a_fault_of_the_own_sensor_is_found_and_the_gyroscope_stays_in_use(name, fault, within):
     found = run(name, 12, fault)
     named = find_named(found)
@@ -83,7 +89,7 @@ def test_a_fault_of_the_own_sensor_is_found_and_the_gyroscope_stays_in_use(name,
     ("name", "rate", "within", "degrees"),
     [
         ("corner", 0.2, 0.6, 1.7),
-        ("slalom", 0.05, 1.2, 1.7),
+        pytest.param("slalom", 0.05, 1.2, 1.7, marks=pytest.mark.slow),
         pytest.param("braking", 0.2, 0.7, 2.2, marks=pytest.mark.slow),
         pytest.param("corner", 0.02, 2.0, 1.7, marks=pytest.mark.slow),
     ],

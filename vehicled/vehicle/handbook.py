@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -238,59 +238,14 @@ class Handbook:
 
     @cached_property
     def _points(self) -> dict[str, HardPoints]:
-        """Hard points of both axles; found once for check and description, as the search takes long."""
+        """Hard points of both axles."""
         return {name: self._find_points(name) for name in ("front", "rear")}
 
     def _find_points(self, name: str) -> HardPoints:
-        """The template scaled by track and loaded radius.
-
-        Hinges and tie rod are placed for the given roll centre and for a toe that does not change over travel.
-        """
-        axle = self._axle(name)
-        x = 0.0 if name == "front" else -self.wheelbase
-        half = 0.5 * axle.track
-        r = axle.wheel_radius - self._wheel_load(name) / axle.tyre_stiffness
-        # In front, the tie rod lies before the axle, so that the rack going left steers left; the kingpin has
-        # 5° of caster there and none at the rear.
-        ahead, caster = (0.42 * r, 0.04 * r) if name == "front" else (-0.48 * r, 0.0)
-        template = HardPoints(
-            lower_hinge=(x, 0.47 * half, 0.57 * r),
-            lower_ball_joint=(x + caster, half - 0.20 * r, 0.58 * r),
-            upper_hinge=(x, 0.55 * half, 1.35 * r),
-            upper_ball_joint=(x - caster, half - 0.34 * r, 1.43 * r),
-            tie_rod_inner=(x + ahead, 0.52 * half, 0.77 * r),
-            tie_rod_outer=(x + ahead, half - 0.17 * r, 0.80 * r),
-            spring_chassis=(x, 0.65 * half, 2.04 * r),
-            spring_wishbone=(x, 0.79 * half, 0.63 * r),
-            wheel_center=(x, half, r),
-        )
-
-        def adapted(raised: float, inward: float, up: float) -> HardPoints:
-            lx, ly, lz = template.lower_hinge
-            ux, uy, uz = template.upper_hinge
-            tx, ty, tz = template.tie_rod_inner
-            return replace(
-                template,
-                lower_hinge=(lx, ly, lz + raised * r),
-                upper_hinge=(ux, uy, uz + raised * r),
-                tie_rod_inner=(tx, ty - inward * r, tz + up * r),
-            )
-
-        def miss(places: np.ndarray) -> np.ndarray:
-            corner = Corner.of(adapted(*places))
-            toes = [moved(corner, travel * r, steps=8).toe for travel in (-0.15, 0.15)]
-            return np.array([(roll_center_height(corner) - axle.roll_center_height) / r, *toes])
-
-        # Newton's method. If it fails, `check` reports it.
-        places = np.zeros(3)
-        for _ in range(_ROUNDS):
-            now = miss(places)
-            slopes = [(miss(places + step) - now) / _DIFFERENCE for step in _DIFFERENCE * np.eye(3)]
-            change = np.linalg.lstsq(np.transpose(slopes), -now)[0]
-            places = places + change
-            if np.abs(change).max() < _DIFFERENCE:
-                break  # convergence is quadratic: the next change would be about the square of this one
-        return adapted(*places.tolist())
+        axle, is_front = self._axle(name), name == "front"
+        radius = axle.wheel_radius - self._wheel_load(name) / axle.tyre_stiffness
+        x = 0.0 if is_front else -self.wheelbase
+        return _find_points(is_front, x, 0.5 * axle.track, radius, axle.roll_center_height)
 
     def _corner(self, name: str) -> Axle:
         axle, points = self._axle(name), self._points[name]
@@ -458,3 +413,53 @@ def _squares(r: np.ndarray) -> np.ndarray:
 def _tuple(values: np.ndarray) -> tuple[float, float, float]:
     x, y, z = map(float, values)
     return x, y, z
+
+
+@lru_cache(maxsize=64)
+def _find_points(is_front: bool, x: float, half: float, r: float, height: float) -> HardPoints:
+    """The template at the axle's place `x`, scaled by half the track and by the loaded radius `r` (m).
+
+    Hinges and tie rod are placed for a roll centre at `height` (m) and for a toe that does not change over travel.
+    The search takes a tenth of a second.
+    """
+    # In front, the tie rod lies before the axle, so that the rack going left steers left; the kingpin has
+    # 5° of caster there and none at the rear.
+    ahead, caster = (0.42 * r, 0.04 * r) if is_front else (-0.48 * r, 0.0)
+    template = HardPoints(
+        lower_hinge=(x, 0.47 * half, 0.57 * r),
+        lower_ball_joint=(x + caster, half - 0.20 * r, 0.58 * r),
+        upper_hinge=(x, 0.55 * half, 1.35 * r),
+        upper_ball_joint=(x - caster, half - 0.34 * r, 1.43 * r),
+        tie_rod_inner=(x + ahead, 0.52 * half, 0.77 * r),
+        tie_rod_outer=(x + ahead, half - 0.17 * r, 0.80 * r),
+        spring_chassis=(x, 0.65 * half, 2.04 * r),
+        spring_wishbone=(x, 0.79 * half, 0.63 * r),
+        wheel_center=(x, half, r),
+    )
+
+    def adapted(raised: float, inward: float, up: float) -> HardPoints:
+        lx, ly, lz = template.lower_hinge
+        ux, uy, uz = template.upper_hinge
+        tx, ty, tz = template.tie_rod_inner
+        return replace(
+            template,
+            lower_hinge=(lx, ly, lz + raised * r),
+            upper_hinge=(ux, uy, uz + raised * r),
+            tie_rod_inner=(tx, ty - inward * r, tz + up * r),
+        )
+
+    def miss(places: np.ndarray) -> np.ndarray:
+        corner = Corner.of(adapted(*places))
+        toes = [moved(corner, travel * r, steps=8).toe for travel in (-0.15, 0.15)]
+        return np.array([(roll_center_height(corner) - height) / r, *toes])
+
+    # Newton's method. If it fails, `check` reports it.
+    places = np.zeros(3)
+    for _ in range(_ROUNDS):
+        now = miss(places)
+        slopes = [(miss(places + step) - now) / _DIFFERENCE for step in _DIFFERENCE * np.eye(3)]
+        change = np.linalg.lstsq(np.transpose(slopes), -now)[0]
+        places = places + change
+        if np.abs(change).max() < _DIFFERENCE:
+            break  # convergence is quadratic: the next change would be about the square of this one
+    return adapted(*places.tolist())
