@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from vehicled.messages import SlowState
-from vehicled.sources.imu.timing import ImuTiming, compare_paths
+from vehicled.sources.imu.antenna_path import compare_paths
+from vehicled.sources.imu.timing import ImuTiming
 
 ARM, HEIGHT = 0.8 + 0.2j, 1.1
 ANTENNA = ARM.real, ARM.imag, HEIGHT
@@ -332,3 +333,44 @@ def test_without_windows_only_a_large_latency_is_not_denied():
     drive(timing, 0.0, seconds=3.0)
     assert timing.denies(0.01)
     assert not timing.denies(0.02)
+
+
+def find_fixes(claimed: float, late: float = 0.0, arm: complex = ARM, has_reference=False, moved_by=0.0):
+    """Corrections of a latency of fixes that the filter finds as `claimed` (s); the fixes are `late`.
+
+    `moved_by`: change of the samples' time by other sensors, s. Samples are in time, and the antenna is at `arm`.
+    """
+    timing, found = ImuTiming(), []
+    timing.sigma = timing.fix_sigma = 0.02
+    timing.antenna, timing.is_levelled, timing.has_reference = ANTENNA, True, lambda: has_reference
+    timing.set_by_others(moved_by)
+    for k in range(60 * RATE):
+        t = k / RATE
+        means = t - timing.latency, yaw_rate(t), forces(t).real, forces(t).imag
+        timing.take_means(means, rises(t), yaw(t), 0.0)
+        if timing.fixes is not None:
+            found.append((timing.fixes.mean, timing.restored))
+            claimed = timing.fixes.mean
+        if k % (RATE // FIX_RATE) == 0:
+            timing.take_fix(t, antenna(t - late, arm), 0.01, claimed)
+    return found
+
+
+@pytest.mark.parametrize("claimed", [0.015, -0.012])
+def test_a_latency_of_fixes_that_tyres_have_caused_is_replaced_by_the_configured_one(claimed):
+    ((mean, restored),) = find_fixes(claimed)
+    assert mean == pytest.approx(0.0, abs=0.001)
+    assert restored == 0.0
+
+
+def test_a_latency_of_fixes_that_the_path_confirms_or_hardly_contradicts_is_kept():
+    assert not find_fixes(0.004)
+    assert not find_fixes(0.05, late=0.05)
+    assert not find_fixes(-0.02, late=-0.02)
+    assert not find_fixes(0.015, has_reference=True)  # then the samples may be late
+
+
+def test_samples_that_such_a_latency_has_made_late_return_to_their_time():
+    ((mean, restored),) = find_fixes(0.0, moved_by=0.012)
+    assert restored == -0.012
+    assert mean == pytest.approx(0.0, abs=0.001)

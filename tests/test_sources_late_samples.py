@@ -7,12 +7,13 @@ import pytest
 from estimator_rig import Run, bends, steps, with_sensors, without
 from filter_rig import index, new_filter, place, set_slow_state
 
-from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY
+from vehicled.filter.states import ATTITUDE, POSITION, STEERING_OFFSET, VELOCITY
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.sources.added_doubt import AddedDoubt
+from vehicled.sources.gnss.fix_time import Latency
 from vehicled.sources.gnss.model import GNSS
 from vehicled.sources.imu.imu import Imu
-from vehicled.sources.imu.late_samples import forget_falsified, move_ahead
+from vehicled.sources.imu.late_samples import correct_fixes, forget_falsified, move_ahead
 
 SPEED, OFFSET, CHANGE = 15.0, 0.2, 0.02
 
@@ -44,6 +45,23 @@ def test_a_late_estimate_is_less_certain_along_its_way_and_other_latencies_incre
     assert added[index(f, POSITION, "x")] == pytest.approx((SPEED * CHANGE) ** 2)
     assert added[index(f, VELOCITY, "ahead")] > 0.01**2
     assert added[index(f, GNSS.latency)] == 0.0
+
+
+def test_a_corrected_latency_of_fixes_makes_the_place_less_certain_and_the_steering_unknown_again():
+    f = new_filter()
+    place(f, np.array([0.0, 0.0, f.car.design_height]), 0.3, SPEED)
+    unknown = f.get_variance(STEERING_OFFSET)
+    set_slow_state(f, index(f, GNSS.latency), CHANGE)
+    set_slow_state(f, index(f, STEERING_OFFSET), 0.01)
+    f.set_variance(STEERING_OFFSET, "", 0.01 * unknown)
+    before = f.variances
+    correct_fixes(f, Latency(0.001, 1e-6))
+    assert f.slow.get(GNSS.latency) == pytest.approx(0.001)
+    assert f.get_variance(GNSS.latency) == pytest.approx(1e-6)
+    assert f.slow.get(STEERING_OFFSET) == pytest.approx(0.0)
+    assert f.get_variance(STEERING_OFFSET) == pytest.approx(unknown)
+    gone = SPEED * (CHANGE - 0.001)
+    assert f.variances[index(f, POSITION, "x")] - before[index(f, POSITION, "x")] == pytest.approx(gone**2)
 
 
 @pytest.mark.parametrize("has_precise_fixes", [True, False])

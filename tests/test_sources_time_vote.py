@@ -15,6 +15,7 @@ from vehicled.sources.imu.time_vote import find_earliness, find_lateness
 from vehicled.sources.sensors import Sensors
 from vehicled.sources.speeds.vehicle_speed import SPEED_LATENCY
 from vehicled.sources.speeds.wheels import WHEEL_LATENCY, WheelSpeeds
+from vehicled.vehicle.arrays import AHEAD
 
 LATE = 0.02
 CONFIGURED = {GNSS.latency: 0.0, SPEED_LATENCY: 0.0, WHEEL_LATENCY: 0.0}
@@ -99,11 +100,21 @@ def test_wheels_from_the_future_show_that_the_estimate_is_late(whole):
     assert find_early(whole, (0.04, 0.04, -0.05), sigma=0.015) == 0.0
     assert find_early(whole, (0.04, 0.04, -0.05), has_reference=True) == 0.0
     assert find_early(whole, (0.04, 0.04, -0.02)) == 0.0  # slip may cause that
+    assert find_early(whole, (0.02, 0.02, -0.05)) == 0.0  # hardly late
     assert find_early(whole, (-0.05, -0.05, -0.05)) == 0.0
     as_late = CONFIGURED | {WHEEL_LATENCY: 0.05}
     assert find_early(whole, (0.04, 0.04, -0.05), configured=as_late) == 0.0
     without_wheels = {GNSS.latency: 0.0, SPEED_LATENCY: 0.0}
     assert find_early(whole, (0.04, 0.04, -0.05), configured=without_wheels) == 0.0
+
+
+def test_fast_wheels_slip_further_than_slow_ones(whole):
+    """By half a percent for each m/s² of driving or braking: 100 ms at 20 m/s, half of which the model may lack."""
+    before = whole.pose.item(AHEAD)
+    whole.pose[AHEAD] = 20.0
+    assert find_early(whole, (0.04, 0.04, -0.05), sigma=0.002) == 0.0
+    assert find_early(whole, (0.04, 0.04, -0.06), sigma=0.002) == pytest.approx(0.06)
+    whole.pose[AHEAD] = before
 
 
 def test_small_latencies_count_once_a_latency_of_the_imu_has_been_found(whole):

@@ -157,7 +157,7 @@ class GnssSource(Source[Gnss]):
         s, name = self.settings, self._prefix
         self._arm, self._placement.antenna = math.hypot(*s.antenna), s.antenna
         if self._receiver is GNSS:
-            self._timing.antenna = s.antenna
+            self._timing.antenna, self._timing.fix_sigma = s.antenna, s.latency_sigma
         register = self.updates.register
         register(f"{name}position", s.gate, self._reset_position, (f"{name}lat", f"{name}lon"), ("position",))
         register(f"{name}speed", s.gate, self._reset_motion, serves=("vx",), over_ground=True)

@@ -16,6 +16,7 @@ from vehicled.messages import Measurement, SlowState
 from vehicled.sources.imu.acceleration_drift import AccelerationDrift, CarMotion, Spread
 from vehicled.sources.imu.coarse_axes import CoarseAxes
 from vehicled.sources.imu.late_samples import (
+    correct_fixes,
     doubt_antenna,
     forget_falsified,
     move_ahead,
@@ -287,12 +288,17 @@ class ImuSource(Source[Imu]):
             lifted = self.filter.car.vehicle.gravity * self._road.levelled
             ahead, left, rises = ahead - lifted.real, left - lifted.imag, rises + self._road.levelled
         change = self._timing.take_means((t, yaw_rate, ahead, left), rises, read(YAW), bias)
-        if abs(change) > LARGE_CHANGE:
+        timing = self._timing
+        if timing.fixes is not None:
+            if timing.restored:
+                move_to_present(self.filter, self._latencies, timing.restored)
+            correct_fixes(self.filter, timing.fixes)
+        elif abs(change) > LARGE_CHANGE:
             forget_falsified(self.filter, change)
         elif not change:
             self._vote()
-        if self._timing.moved is not None:
-            doubt_antenna(self.filter, *self._timing.moved)
+        if timing.moved is not None:
+            doubt_antenna(self.filter, *timing.moved)
 
     def _vote(self) -> None:
         """Change the time of samples, or of the estimate, if all other sensors together contradict it."""

@@ -18,6 +18,7 @@ from vehicled.filter.states import (
     VELOCITY,
     Group,
 )
+from vehicled.sources.gnss.fix_time import Latency
 from vehicled.sources.gnss.model import GNSS
 from vehicled.sources.imu.model import ALIGNMENT, GYRO_SCALE
 from vehicled.vehicle.arrays import AHEAD
@@ -71,15 +72,23 @@ def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> Non
                 filter.add_variance(POSITION, axis, apart * apart)
 
 
+def correct_fixes(filter: ObservedFilter, right: Latency) -> None:
+    """Replace a latency of fixes that tyres unlike the model have falsified, and forget what follows from it."""
+    change = right.mean - filter.slow.view(GNSS.latency).item()
+    filter.slow.move(GNSS.latency, change)
+    filter.set_variance(GNSS.latency, GNSS.latency.elements[0], right.variance)
+    forget_falsified(filter, change)
+    _widen_motion(filter, change)
+
+
 def move_to_present(filter: ObservedFilter, latencies: Iterable[Group], change: float) -> None:
     """Treat the estimate as that of `change` (s) ago; latencies are relative to its time and increase by that."""
     for group in latencies:
         if filter.slow.view(group).any():
             filter.slow.move(group, change)
     forget_falsified(filter, change)
-    moved = change * filter.pose.item(AHEAD)
     for axis in ("x", "y"):
-        filter.add_variance(POSITION, axis, moved**2)
+        filter.add_variance(POSITION, axis, (change * filter.pose.item(AHEAD)) ** 2)
 
 
 def move_ahead(filter: ObservedFilter, latencies: Iterable[Group], lag: float) -> None:
@@ -87,7 +96,11 @@ def move_ahead(filter: ObservedFilter, latencies: Iterable[Group], lag: float) -
     for group in latencies:
         if group in filter.states and filter.get_variance(group) > 0.0:
             filter.slow.move(group, lag)
-    moved, gained = lag * filter.pose.item(AHEAD), lag * _CHANGING
+    _widen_motion(filter, lag)
+
+
+def _widen_motion(filter: ObservedFilter, late: float) -> None:
+    """Make place and speed as uncertain as an estimate that is late by so much, s."""
     for axis in ("x", "y"):
-        filter.add_variance(POSITION, axis, moved**2)
-    filter.add_variance(VELOCITY, "ahead", gained**2)
+        filter.add_variance(POSITION, axis, (late * filter.pose.item(AHEAD)) ** 2)
+    filter.add_variance(VELOCITY, "ahead", (late * _CHANGING) ** 2)

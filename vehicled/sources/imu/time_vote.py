@@ -17,6 +17,7 @@ from vehicled.sources.gnss.model import GNSS
 from vehicled.sources.speeds.body_velocity import VELOCITY_LATENCY
 from vehicled.sources.speeds.vehicle_speed import CHANNEL, SPEED_LATENCY
 from vehicled.sources.speeds.wheels import WHEEL_LATENCY
+from vehicled.vehicle.arrays import AHEAD
 
 _LEAST, _LEAST_FURTHER = 0.005, 0.001
 """s: smaller latencies are ignored, as tyres and antennas that differ from their models cause such latencies
@@ -31,8 +32,11 @@ fixes."""
 _ALIKE = 0.003
 """s: largest difference of latencies that one error of the IMU explains."""
 _LEADING, _SURE = 0.015, 2.5
-"""s: apparent negative latency of speeds that slip, or an IMU that is late, may cause; and number of standard
-deviations beyond it."""
+"""s: apparent negative latency of speeds that an IMU that is late may cause; and number of standard deviations beyond
+it."""
+_SLIPPING = 0.0025
+"""s, per m/s of speed: the same due to slip. Wheels slip by 0.003 to 0.007 per m/s² of driving or braking (slip
+stiffness of 15 to 30 per load), and half of that may be an error of the model."""
 
 _TIMED = (CHANNEL, SPEED_LATENCY), ("velocity", VELOCITY_LATENCY)
 """Speeds that slip does not make seem early, unlike wheel speeds: kinds of observation, and their
@@ -109,8 +113,9 @@ def find_earliness(
         return 0.0
     future = -(wheels.configured + wheels.found)
     # If all are early, it is the IMU that is late.
-    is_late = any(one.found > _LEADING for one in latencies.values())
-    return future if is_late and future > _LEADING + _SURE * wheels.sigma else 0.0
+    is_late = any(one.found > _LEADING + _SURE * one.sigma for one in latencies.values())
+    by_slip = _SLIPPING * abs(filter.pose.item(AHEAD))
+    return future if is_late and future > max(_LEADING, by_slip) + _SURE * wheels.sigma else 0.0
 
 
 def has_known_time(filter: ObservedFilter, is_active: Callable[[str], bool]) -> bool:

@@ -20,7 +20,8 @@ import numpy as np
 
 from vehicled.filter.kept import fade
 from vehicled.messages import SlowState
-from vehicled.sources.gnss.fix_time import ODDS, Latency, mix
+from vehicled.sources.gnss.fix_time import ODDS, Latency, mix, weigh
+from vehicled.sources.imu.antenna_path import compare_paths
 
 PRECISE = 0.1
 """m: only fixes with at most this standard deviation have information on milliseconds."""
@@ -41,17 +42,17 @@ much forces are greater than measured, as the attitude of the body is wrong. Eac
 _LATE_ROLLING = 0.005, 0.0005
 """s, 1 σ: delay of the roll, if estimated and if from the gyroscopes of the same samples. Late accelerometers
 delay the estimated roll by up to half of their latency."""
-_OWN = (*_BEGIN, *_BIASES, "late rolling")
+OWN = (*_BEGIN, *_BIASES, "late rolling")
 """Unknowns of one window."""
-_YAW = _OWN.index("yaw")
+_YAW = OWN.index("yaw")
 _OWN_PRIOR = [
     np.diag([*[0.0] * len(_BEGIN), *(1.0 / sigma for sigma in (*_BIASES.values(), late))])[len(_BEGIN) :]
     for late in _LATE_ROLLING
 ]
 """Rows of the biases' prior, with the estimate's attitude and with that of gyroscopes."""
-_SHARED = ("latency", "antenna ahead", "antenna left", "gyroscope", "late pitching")
+SHARED = ("latency", "antenna ahead", "antenna left", "gyroscope", "late pitching")
 """Unknowns of all windows."""
-_AHEAD = _SHARED.index("antenna ahead")
+_AHEAD = SHARED.index("antenna ahead")
 _MOVED, _NOT_MOVED = 1.0, 0.05
 """m, 1 σ of the antenna's place relative to the configured one: if it is elsewhere, and if it is there. Small
 errors of integrated accelerations look like some centimetres."""
@@ -62,7 +63,7 @@ _LATE_PITCHING = (0.006, 0.02)
 values."""
 _LATE_LEVELLED = 0.0005
 """s, 1 σ: delay of the pitch by gyroscopes."""
-_NO_ROWS = np.zeros((len(_OWN) - len(_BEGIN), len(_SHARED) + 1))
+_NO_ROWS = np.zeros((len(OWN) - len(_BEGIN), len(SHARED) + 1))
 _ITERATIONS = 3
 _MODEL_ERROR = 0.001
 """s, 1 σ: effect of errors of roll and pitch that no unknown describes."""
@@ -87,6 +88,8 @@ _SETTLED = 0.002
 """s: the receiver's own latency has been found once it changes by less than this from window to window."""
 _BY_SLIP = 0.006
 """s, 1 σ: error of the latency that the filter finds for fixes, by slip and antennas that differ from the model."""
+_ANY = 1.0
+"""s, 1 σ: of a latency of which nothing is known."""
 LARGE_CHANGE = 0.008
 """s: a larger change of the latency has falsified other parameters."""
 
@@ -97,6 +100,8 @@ class ImuTiming:
     def __init__(self) -> None:
         self.sigma = 0.0
         """s: σ of the configured latency; 0: it is known."""
+        self.fix_sigma = 0.0
+        """s: σ of the receiver's configured latency; 0: it is known."""
         self.place: Sequence[float] = (0.0, 0.0, 0.0)
         self.antenna: Sequence[float] = (0.0, 0.0, 0.0)
         """Places of IMU and antenna, m, vehicle axes."""
@@ -121,8 +126,13 @@ class ImuTiming:
         self.moved: tuple[complex, complex] | None = None
         """Place where the antenna has just been found relative to the configured one, and its σ, m, ahead + i
         left."""
+        self.fixes: Latency | None = None
+        """Latency of fixes relative to the configured one as it has just been found, if that of the filter is
+        wrong."""
+        self.restored = 0.0
+        """s: change of the latency that came with it."""
         self._found = False
-        size = len(_SHARED)
+        size = len(SHARED)
         self._information, self._vector = np.zeros((size, size)), np.zeros(size)
         self._squares, self._freedom, self._excess = 0.0, 0, 1.0
         self._given = SlowState(0.0, 0.0, "s")
@@ -208,15 +218,17 @@ class ImuTiming:
 
         Returns the resulting change of the latency, s.
         """
-        t = means[0]
+        t, change = means[0], 0.0
+        self.moved, self.fixes, self.restored = None, None, 0.0
         if self._settling_until is None:
             self._settling_until = t + _SETTLING
         if not self._fixes or t < self._settling_until:
             return 0.0
-        change, self.moved = 0.0, None
         if self._comparison is not None and next(self._comparison, self) is self:
             self._comparison = None
             change = self._decide()
+            if self.restored:
+                return 0.0
         if self._means and not 0.0 < t - self._means[-1][0] < _LONGEST_GAP:
             self.interrupt()
             return change
@@ -357,12 +369,51 @@ class ImuTiming:
         if self._is_told_apart and self._has_moved():
             self.moved = self._find_antenna()
         self.place_doubt = self._alike * self.doubt
+        if self.is_levelled and self.fix_sigma > 0.0 and not self.has_reference():
+            self.fixes = self._find_fixes()
+            if self.restored:
+                return 0.0
         change, _ = self._explain()
         if not (settled and self._is_certain()) or abs(self.latency + change) > _LARGEST:
             return 0.0
         self._found = True
         self._move(change)
         return change
+
+    def _find_fixes(self) -> Latency | None:
+        """Latency of fixes that follows from windows, filter and settings if the filter's is wrong; else None.
+
+        Wherever the antenna is. Samples whose time others have changed, by that latency, return to the configured
+        one if fixes are then nearer to theirs.
+        """
+        moved = self._has_moved()
+        for place in (not moved, moved):
+            found = self._weigh_fixes(place)
+            if found is None or abs(found.mean - self._fix_latency) < _BY_SLIP:
+                return None
+        shown = self._find_beside(moved).mean
+        if abs(shown - self.latency) < abs(shown):
+            found = self._weigh_fixes(moved, self.latency)
+            self.restored = -self.latency
+            self.set_by_others(self.restored)
+        return found
+
+    def _find_beside(self, moved: bool) -> Latency:
+        """Latency of fixes by the windows alone, beside samples of the present time."""
+        places = [_MOVED if moved else _NOT_MOVED] * 2
+        prior = 1.0 / np.array([_ANY, *places, _GYROSCOPE, self._pitching]) ** 2
+        covariance = np.linalg.inv(self._information + np.diag(prior))
+        variance = float(covariance[0, 0]) * self._excess + _MODEL_ERROR**2
+        return Latency(-float(covariance[0] @ self._vector), variance)
+
+    def _weigh_fixes(self, moved: bool, restored: float = 0.0) -> Latency | None:
+        """Latency of fixes if samples are newer by `restored`, s; None while windows show less than the filter."""
+        shown = self._find_beside(moved)
+        if shown.variance > _BY_SLIP**2:
+            return None
+        precision = 1.0 / self.fix_sigma**2 + 1.0 / shown.variance + 1.0 / _BY_SLIP**2
+        both = (shown.mean - restored) / shown.variance + (self._fix_latency - restored) / _BY_SLIP**2
+        return weigh(Latency(both / precision, 1.0 / precision), self.fix_sigma, 0.0)
 
     def _is_certain(self) -> bool:
         """Whether the latency found from windows is to be used."""
@@ -400,17 +451,20 @@ class ImuTiming:
     def denies(self, change: float) -> bool:
         """Whether samples may well be in time, although the filter's latency of fixes shows them `change` (s) older.
 
-        Wheels that slip otherwise than the model's make that latency wrong, but not the windows.
+        Wheels that slip otherwise than the model's make that latency wrong, but not the windows, wherever the antenna
+        is.
         """
         if abs(self.latency + change) < abs(self.latency):
             return False
-        beside_fixes, sigma, _ = self._solve()
+        return any(self._weigh_beside(change, moved) < _STRONG for moved in (True, False))
+
+    def _weigh_beside(self, change: float, moved: bool) -> float:
+        """Evidence, as difference of −2 ln, of late samples by the filter's latency of fixes and by the windows."""
+        beside_fixes, sigma, _ = self._solve(moved=moved)
         found = np.array([change, beside_fixes - self._fix_latency])
         weights = 1.0 / np.array([_BY_SLIP, sigma]) ** 2
-        # Of the difference of −2 ln of two evidences: a latency that is zero, and the most likely one.
         late = float(weights @ found) / (float(weights.sum()) + 1.0 / self.sigma**2)
-        gain = float(weights @ (found**2 - (found - late) ** 2)) - (late / self.sigma) ** 2
-        return gain < _STRONG
+        return float(weights @ (found**2 - (found - late) ** 2)) - (late / self.sigma) ** 2
 
     def _move(self, change: float) -> None:
         self.latency += change
@@ -438,61 +492,3 @@ class ImuTiming:
             min(self._solve(late, m, pitching)[2] for m in (True, False)) for late in (False, True)
         )
         return abs(change) > _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR) and late < right - _POSITIVE
-
-
-def compare_paths(
-    samples: np.ndarray, at: np.ndarray, fixes: np.ndarray, yaw: float, arm: complex, height: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Compare fixes with the path from integrated samples, in complex numbers x + i y.
-
-    `samples`: (n, 6) time, yaw rate, forward and lateral acceleration, and rises of these axes; `at`: (m,)
-    times, and `fixes`: (m,) places of the antenna; `yaw`: at the first sample, rad; `arm`: from IMU to
-    antenna, m, and `height`: of the antenna above the IMU, m, due to which it moves as the car leans.
-
-    Returns residuals (2m,), real parts first, and their derivatives by the unknowns of the window, `_OWN`
-    (2m, 10), and of all windows, `_SHARED` (2m, 5).
-    """
-    t, yaw_rate, force = samples[:, 0], samples[:, 1], samples[:, 2] + 1j * samples[:, 3]
-    since, steps = t - t[0], np.diff(t)
-    before = np.clip(np.searchsorted(t, at, "right") - 1, 0, len(steps) - 1)
-    share = (at - t[before]) / steps[before]
-
-    # Several quantities at once, (…, n) and (…, m): this is part of the real-time step.
-    def integrate(rate: np.ndarray) -> np.ndarray:
-        path = np.zeros_like(rate)
-        np.cumsum(0.5 * (rate[..., 1:] + rate[..., :-1]) * steps, axis=-1, out=path[..., 1:])
-        return path
-
-    def sample(path: np.ndarray) -> np.ndarray:
-        found = path.take(before, axis=-1)
-        found += share * (path.take(before + 1, axis=-1) - found)
-        return found
-
-    heading = np.exp(1j * (yaw + integrate(yaw_rate)))
-    leaned = -height * heading * (samples[:, 4] + 1j * samples[:, 5])
-    change, one = np.gradient(force, t), np.ones(len(t))
-    # Accelerations by the biases ahead, left, pitching, rolling; by late rolling; by gyroscope and late pitching.
-    biases = one, 1j * one, force.real, 1j * force.imag
-    parts = np.array([*biases, 1j * change.imag, 1j * force * since, change.real, force])
-    velocities = integrate(heading * parts)
-    *of_biases, late_rolling, by_gyroscope, late_pitching, travelled = sample(integrate(velocities))
-    turned, lean, rate, moving = sample(
-        np.array([heading, leaned, yaw_rate, velocities[-1] + np.gradient(leaned, t)])
-    )
-    path = travelled + lean + turned * arm
-    start, elapsed = np.ones(len(at)), at - t[0]
-    own = [start, 1j * start, elapsed, 1j * elapsed, 1j * path, *of_biases, late_rolling]
-    shared = [
-        # A sample taken for one of t is of t − τ: the path is as it was τ before.
-        moving + 1j * rate * turned * arm,
-        turned,
-        1j * turned,
-        by_gyroscope + 1j * elapsed * (turned * arm + lean),
-        late_pitching,
-    ]
-
-    def split(columns: list[np.ndarray]) -> np.ndarray:
-        found = np.array(columns)
-        return np.concatenate([found.real, found.imag], axis=1).T
-
-    return split([fixes - path])[:, 0], split(own), split(shared)
