@@ -17,7 +17,7 @@ from vehicled.daemon.histogram import Histogram
 from vehicled.daemon.loop import Loop, LoopOptions
 from vehicled.daemon.queue import MeasurementQueue
 from vehicled.errors import RunError
-from vehicled.messages import Condition, Measurement, SourceFault
+from vehicled.messages import Condition, Measurement, SlowState, SourceFault
 
 PERIOD = 4_000_000
 OPTIONS = LoopOptions(realtime_priority=0)
@@ -279,6 +279,15 @@ def test_a_status_with_all_counters_is_published_once_a_second():
     assert status.counters["loop"]["steps"] == 751
     assert [r[0] for r in rig.collector.recorded].count("status") == 4
     assert [p.t for p in rig.collector.parameters] == times
+
+
+def test_parameters_are_empty_while_nothing_is_estimated_and_the_last_ones_stay_to_be_kept():
+    found = {"gyro_scale": SlowState(0.1, 0.01, "–")}
+    rig = Rig({300: lambda r: setattr(r.estimator, "parameters", dict)})
+    rig.estimator.parameters = lambda: found
+    rig.run(751)
+    assert [p.value for p in rig.collector.parameters] == [{"gyro_scale": 0.1}] * 2 + [{}] * 2
+    assert rig.loop.last_parameters == found
 
 
 def test_only_one_status_follows_a_long_gap():

@@ -145,6 +145,7 @@ class Loop:
         """Steps done so far; the watchdog checks that this increases."""
         self.last_status: Status | None = None
         self.last_parameters: dict[str, SlowState] = {}
+        """The last ones that the estimator has found, to be kept for the next drive."""
         self._missed = 0
         self._skipped = 0
         self._estimator_errors = 0
@@ -277,13 +278,15 @@ class Loop:
     def _report(self, t: int) -> None:
         self._has_changed(t)
         self._reported = self._stepper.condition
+        found: dict[str, SlowState] = {}
         try:
             estimator = self._estimator.status()
-            self.last_parameters = self._estimator.parameters() or self.last_parameters
+            found = self._estimator.parameters()
         except Exception as error:
             self._estimator_errors += 1
             self._log_error(t, "the estimator's status failed", error)
             estimator = {}
+        self.last_parameters = found or self.last_parameters
         for channels, fault in estimator.get("units", {}).items():
             if channels not in self._warned:
                 self._warned.add(channels)
@@ -297,7 +300,7 @@ class Loop:
         self.last_status = Status.of(t, self._calc_condition(self._reported), counters)
         self._statuses += 1
         self._deliver(t, self._publisher.publish_status, self.last_status)
-        parameters = Parameters.of(t, self.last_parameters)
+        parameters = Parameters.of(t, found)
         self._deliver(t, self._publisher.publish_parameters, parameters)
         if self._recorder is not None:
             self._deliver(t, self._recorder.record_status, self.last_status)
