@@ -189,3 +189,11 @@ def test_infinite_numbers_of_an_innovation_are_null_in_json(field: str) -> None:
     found = msgspec.json.decode(encode_innovation(innovation))
     assert found[field] == [1.0, None]
     assert found["sensor"] == "a%s"
+    assert fits(json.loads(stamp(encode_innovation(innovation), 5)), json_schema("innovation"))
+
+
+def test_an_observation_that_was_not_compared_with_the_estimate_agrees_with_the_schema() -> None:
+    left_out = Innovation(1, 2, "gnss.speed", "gnss", [3.0], [], [], [], math.nan, math.nan, False, "too old")
+    message = json.loads(stamp(encode_innovation(left_out), 5))
+    assert message["nis"] is message["test_ratio"] is None
+    assert fits(message, json_schema("innovation"))

@@ -361,6 +361,10 @@ def json_schema(topic: str) -> dict[str, Any]:
     return schema
 
 
+_NULLABLE: dict[str, Any] = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+"""Schema of a number that may not be known; to be copied, as `_simplify` changes schemas."""
+
+
 def _recorded_schema(topic: str) -> dict[str, Any]:
     schema = _schema_of(_TYPES[topic])
     version = {"type": "integer", "const": SCHEMA_VERSION, "description": "Version of this schema"}
@@ -372,10 +376,12 @@ def _recorded_schema(topic: str) -> dict[str, Any]:
         code = {"type": "integer", "description": "Number of the reason; docs/formats.md has all"}
         schema["properties"]["reason_code"] = code
         schema["required"].append("reason_code")
+        schema["properties"] |= {name: dict(_NULLABLE) for name in ("nis", "test_ratio")}
+        for name in ("value", "predicted", "innovation", "variance"):
+            schema["properties"][name]["items"] = dict(_NULLABLE)
     if topic == "measurement":
-        nullable = {"anyOf": [{"type": "number"}, {"type": "null"}]}
         schema["properties"]["values"]["properties"] = {
-            channel: {**nullable, "unit": unit} for channel, unit in CHANNELS.items()
+            channel: {**_NULLABLE, "unit": unit} for channel, unit in CHANNELS.items()
         }
     schema["description"] = re.sub(r"\s+", " ", schema.get("description", "")).strip()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
