@@ -49,6 +49,46 @@ def test_a_file_is_used_only_for_the_same_vehicle_and_sensors(tmp_path):
     assert LearnedFile(path, CONFIGURATION.replace("1 t", "2 t")).load() is None
 
 
+DEVICES = """
+daemon:
+  devices:
+    gnss: {driver: nmea, options: {port: /dev/ttyUSB0, latency: 30 ms}}
+    can: {driver: can, options: {dbc: car.dbc, signals: {vehicle.speed: {message: A, signal: B, scale: 1}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_same"),
+    [
+        ("latency: 30 ms", "latency: 90 ms", False),
+        ("scale: 1", "scale: 0.98", False),
+        ("driver: nmea", "driver: ubx", False),
+        ("ttyUSB0", "ttyUSB1", True),
+        ("gnss:", "receiver:", True),
+        ("options: {port: /dev/ttyUSB0, latency: 30 ms}", "options: {latency: 30 ms, port: x}", True),
+    ],
+)
+def test_a_file_is_used_only_if_devices_are_read_as_before(tmp_path, old, new, is_same):
+    """What a driver subtracts is not found again: 80 ms of the receiver would be subtracted twice."""
+    path = tmp_path / "learned.json"
+    LearnedFile(path, CONFIGURATION + DEVICES).save(LEARNED)
+    assert old in DEVICES
+    changed = LearnedFile(path, CONFIGURATION + DEVICES.replace(old, new))
+    assert (changed.load() is not None) == is_same
+
+
+def test_a_file_of_an_older_version_that_does_not_tell_the_devices_is_loaded_and_renewed(tmp_path):
+    path = tmp_path / "learned.json"
+    file = LearnedFile(path, CONFIGURATION + DEVICES)
+    file._configuration, now = file._older, file._configuration
+    file.save(LEARNED)
+    file = LearnedFile(path, CONFIGURATION + DEVICES)
+    assert file.load() is not None
+    file.save(LEARNED)
+    assert json.loads(path.read_text())["configuration"] == now
+    assert [p.name for p in tmp_path.iterdir()] == ["learned.json"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -36,6 +36,8 @@ _CLOCK_S = 60.0
 """Tolerated correction of a clock between two starts."""
 _HEAD = re.compile(rb'\s*\{\s*"version"\s*:[^,"]*,\s*"configuration"')
 """Beginning of every such file, even if cut off or of another version."""
+_WHERE = ("port", "baud", "pause", "interface", "channel", "bitrate", "dbc")
+"""Options of devices that do not change what they measure, or when."""
 _LOAD_WITHIN_S = 2.0
 _END_WITHIN_S = 3.0
 
@@ -43,7 +45,7 @@ _END_WITHIN_S = 3.0
 class _Learned(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     configuration: str
-    """Hash of the sections that the parameters belong to."""
+    """Hash of what the parameters belong to: vehicle, sensors, and how devices are read."""
     utc: float
     """Time of writing, s since 1970."""
     parameters: dict[str, SlowState]
@@ -60,7 +62,7 @@ class LearnedFile:
     """Reads and writes the file. A file that cannot be used is ignored with a message, never an error."""
 
     def __init__(self, path: Path, configuration: str, bounds: Mapping[str, SlowBound] | None = None) -> None:
-        """`configuration`: text (YAML) with the vehicle and the sensors that the parameters belong to.
+        """`configuration`: text (YAML) with vehicle, sensors and devices that the parameters belong to.
 
         `bounds`: by name, bounds of a parameter; others have none.
         """
@@ -68,10 +70,10 @@ class LearnedFile:
         self._failed = False
         """Whether the last attempt to save failed, which has then been logged."""
         sections = yaml.safe_load(configuration)
-        described = json.dumps(
-            [sections.get(name) for name in ("vehicle", "sensors")], sort_keys=True, default=str
-        )
-        self._configuration = hashlib.sha256(described.encode()).hexdigest()[:16]
+        described = [sections.get(name) for name in ("vehicle", "sensors")]
+        self._older = _hash(described)
+        """The same in files of older versions, which did not tell how devices were read."""
+        self._configuration = _hash([*described, _describe_devices(sections)])
 
     def load(self) -> dict[str, Any] | None:
         """Arguments of the estimator's command `set_parameters`; None without a file that can be used."""
@@ -90,8 +92,8 @@ class LearnedFile:
     def _check(self, learned: _Learned) -> None:
         if learned.version != _VERSION:
             raise ValueError(f"version {learned.version}, expected {_VERSION}")
-        if learned.configuration != self._configuration:
-            raise ValueError("it belongs to another vehicle or other sensors")
+        if learned.configuration not in (self._configuration, self._older):
+            raise ValueError("it belongs to another vehicle, to other sensors or to other options of devices")
         if learned.checksum and learned.checksum != learned.calc_checksum():
             raise ValueError("its checksum is not that of its content: it is damaged, or has been edited")
         if time.time() - learned.utc > _LONGEST_S:
@@ -167,6 +169,26 @@ class LearnedFile:
         if self._failed:
             _log.warning("%s: what was learned is kept again", self._path)
         self._failed = False
+
+
+def _describe_devices(sections: dict[str, Any]) -> list[str]:
+    """Driver and options of each device, without its name and where it is connected."""
+    devices = (sections.get("daemon") or {}).get("devices") or {}
+    return sorted(
+        json.dumps(
+            [
+                d["driver"],
+                {key: value for key, value in (d.get("options") or {}).items() if key not in _WHERE},
+            ],
+            sort_keys=True,
+            default=str,
+        )
+        for d in devices.values()
+    )
+
+
+def _hash(described: object) -> str:
+    return hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 class LearnedKeeper:
