@@ -158,6 +158,20 @@ def test_a_damaged_file_and_one_of_another_car_are_moved_aside(tmp_path, caplog)
     assert (tmp_path / "learned.json.old").read_text() == "something else"
 
 
+def test_two_cars_that_take_turns_with_one_file_each_find_their_own(tmp_path, caplog):
+    path = tmp_path / "learned.json"
+    one, other = (LearnedFile(path, CONFIGURATION.replace("1 t", mass)) for mass in ("1 t", "2 t"))
+    one.save(LEARNED)
+    assert other.load() is None
+    other.save({"gyro_scale": SlowState(0.1, 0.1, "–")})
+    for file, count in ((one, 4), (other, 1)) * 2:
+        loaded = file.load()
+        assert loaded is not None
+        assert len(loaded["parameters"]) == count
+        file.save(LEARNED if file is one else {"gyro_scale": SlowState(0.1, 0.1, "–")})
+    assert "not used, but learned.json.old: it belongs to another vehicle" in caplog.text
+
+
 def test_an_empty_file_or_one_of_zeros_after_power_loss_is_replaced(tmp_path):
     path = tmp_path / "learned.json"
     for content in (b"", bytes(500)):

@@ -38,6 +38,8 @@ _HEAD = re.compile(rb'\s*\{\s*"version"\s*:[^,"]*,\s*"configuration"')
 """Beginning of every such file, even if cut off or of another version."""
 _WHERE = ("port", "baud", "pause", "interface", "channel", "bitrate", "dbc")
 """Options of devices that do not change what they measure, or when."""
+_UNUSABLE = (OSError, ValueError, UsageError, msgspec.DecodeError)
+"""Errors of a file that cannot be used."""
 _LOAD_WITHIN_S = 2.0
 _END_WITHIN_S = 3.0
 
@@ -67,6 +69,7 @@ class LearnedFile:
         `bounds`: by name, bounds of a parameter; others have none.
         """
         self._path, self._bounds = path, bounds or {}
+        self._old = path.with_name(path.name + ".old")
         self._failed = False
         """Whether the last attempt to save failed, which has then been logged."""
         sections = yaml.safe_load(configuration)
@@ -76,16 +79,28 @@ class LearnedFile:
         self._configuration = _hash([*described, _describe_devices(sections)])
 
     def load(self) -> dict[str, Any] | None:
-        """Arguments of the estimator's command `set_parameters`; None without a file that can be used."""
+        """Arguments of the estimator's command `set_parameters`; None without a file that can be used.
+
+        If the file cannot be used, as it is of another car, that which was moved aside may be of this one.
+        """
         try:
-            learned = msgspec.json.decode(read_bounded(self._path, _LARGEST), type=_Learned)
-            self._check(learned)
-            arguments = SetParameters(self._select(learned.parameters), self._calc_age(learned.utc))
+            return self._read(self._path)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, UsageError, msgspec.DecodeError) as error:
-            _log.warning("%s: what was learned before is not used: %s", self._path, error)
+        except _UNUSABLE as error:
+            why = error
+        try:
+            found = self._read(self._old)
+        except _UNUSABLE:
+            _log.warning("%s: what was learned before is not used: %s", self._path, why)
             return None
+        _log.warning("%s: not used, but %s: %s", self._path, self._old.name, why)
+        return found
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        learned = msgspec.json.decode(read_bounded(path, _LARGEST), type=_Learned)
+        self._check(learned)
+        arguments = SetParameters(self._select(learned.parameters), self._calc_age(learned.utc))
         found: dict[str, Any] = msgspec.to_builtins(arguments)
         return found
 
@@ -140,7 +155,7 @@ class LearnedFile:
             return
         except (ValueError, msgspec.DecodeError) as error:
             why = error
-        old = self._path.with_name(self._path.name + ".old")
+        old = self._old
         if old.exists() and not _HEAD.match(read_bounded(old, _LARGEST)):
             raise UsageError(f"{why}; it is not replaced, nor is {old.name}, which is another file")
         self._path.replace(old)
