@@ -10,7 +10,7 @@ import numpy as np
 
 from vehicled.filter.contradictions import Contradictions
 from vehicled.filter.covariance import Covariance
-from vehicled.filter.kept import calc_kept
+from vehicled.filter.kept import IMU_LATENCY, calc_kept
 from vehicled.filter.kept_starts import KeptStarts, RecentStart
 from vehicled.filter.state_table import StateVector
 from vehicled.filter.states import STEERED, STEERING_OFFSET, Group
@@ -119,13 +119,15 @@ class SlowStates:
         """
         states, errors = self._states, self._errors
         variances = self._calc_open_variances().tolist()
+        late = given[IMU_LATENCY].sigma if switched_on and IMU_LATENCY in given else 0.0
         for group in states.groups:
             waiting = self._waiting.get(group)
             for k, i in enumerate(states.places(group)):
                 found = given.get(states.names[i])
                 if found is None or i < self._begin or variances[i] <= 0.0:
                     continue
-                kept = calc_kept(group, found, age, variances[i], i in states.parameters, switched_on)
+                shared, is_widened = late * group.by_imu_time * (k == 0), i in states.parameters
+                kept = calc_kept(group, found, age, variances[i], is_widened, switched_on, shared)
                 self._values[i - self._begin] = kept.value
                 if i in states.parameters:
                     self._prior[states.parameters.index(i)] = kept.prior

@@ -130,6 +130,8 @@ class ErrorStates(Generic[S]):
     """Whether it causes an error of position, as the latency of fixes does."""
     turn_on: float = 0.0
     """Share of the initial σ by which it changes whenever the sensor is switched on."""
+    by_imu_time: float = 0.0
+    """Unit/s: apparent change of the first element by a wrong time of the IMU's samples, the same in all drives."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -150,6 +152,7 @@ def make_constant(
     alike: float = 0.0,
     limit: float | None = None,
     is_latency: bool = False,
+    by_imu_time: float = 0.0,
 ) -> ErrorStates[S]:
     """Errors of a constant, or of a slowly creeping quantity.
 
@@ -169,6 +172,7 @@ def make_constant(
         alike=alike,
         limit=limit,
         is_latency=is_latency,
+        by_imu_time=by_imu_time,
     )
 
 

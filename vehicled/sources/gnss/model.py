@@ -82,6 +82,10 @@ class ReceiverErrorSettings(Protocol):
         """Contains the σ of the angle; None without a second antenna."""
 
 
+_LATE_LIKE_AHEAD = 10.0
+"""m/s: displacement of the antenna that a wrong time of the IMU's samples looks like, per second: the usual speed."""
+
+
 def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
     """Define the slow errors of a receiver. `antenna`: name of the states of the antenna's place."""
     wander: ErrorStates[ReceiverErrorSettings | None] = ErrorStates(
@@ -105,6 +109,7 @@ def _make_receiver(name: str, antenna: str) -> ReceiverErrors:
         # are not level.
         undoubted=("z",),
         sigma=lambda gnss: None if gnss is None else gnss.antenna_sigma,
+        by_imu_time=_LATE_LIKE_AHEAD,
     )
     latency: ErrorStates[ReceiverErrorSettings | None] = make_latency(
         f"{name}_latency",

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
+from vehicled.filter.kept import IMU_LATENCY
 from vehicled.filter.states import COURSES, VELOCITY, Group, NoiseSetting
 from vehicled.messages import Measurement, SlowState
 from vehicled.sources.imu.acceleration_drift import AccelerationDrift, CarMotion, Spread
@@ -50,8 +51,6 @@ from vehicled.vehicle.arrays import AHEAD, LEFT, V1Z, V2Z, YAW, YAW_RATE
 
 GYROSCOPES = ("imu.wx", "imu.wy", "imu.wz")
 ACCELEROMETERS = ("imu.ax", "imu.ay", "imu.az")
-_LATENCY = "imu_latency"
-"""Name of the latency among the parameters."""
 _DRIFTS_NS = 200_000_000
 """Time for which a drift is assumed to go on, at least until the next comparison."""
 _WHOLE = "fused", "weighted"
@@ -224,12 +223,12 @@ class ImuSource(Source[Imu]):
     def parameters(self) -> dict[str, SlowState]:
         """The estimated latency of its samples relative to the configured one."""
         found = self._timing.state
-        return {} if found is None else {_LATENCY: found}
+        return {} if found is None else {IMU_LATENCY: found}
 
     def set_parameters(self, given: Mapping[str, SlowState], age: float) -> None:
         """Start with that latency."""
-        if _LATENCY in given:
-            self._timing.set(given[_LATENCY], age)
+        if IMU_LATENCY in given:
+            self._timing.set(given[IMU_LATENCY], age)
 
     @property
     def has_gyroscopes(self) -> bool:
