@@ -108,8 +108,8 @@ class CourseConsistency:
     def reset(self) -> None:
         """Restart, as the filter does."""
         self._t, self._angle, self._biased = -math.inf, 0.0, 0.0
-        self._bias, self._sigma = 0.0, 0.0
-        """The filter's bias about the vertical axis, rad/s, and its standard deviation."""
+        self._bias, self._sigma = 0.0, math.inf
+        """The filter's bias about the vertical axis, rad/s, and its standard deviation, infinite until given."""
         self._angles: deque[tuple[float, float, float, float]] = deque()
         """Time, s; angle of the gyroscope, rad; the part of it due to the bias, rad; yaw rate, rad/s."""
         self._places: deque[_Place] = deque()

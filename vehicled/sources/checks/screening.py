@@ -39,6 +39,7 @@ _AHEAD_NS = 200_000_000
 the latest sample, it would make all later samples seem old."""
 
 _NO_CHANNELS = frozenset[str]()
+_NO_BIAS = (0.0, 0.0, 0.0)
 _ALONE_NS = 500_000_000
 """Time without a gyroscope after which wheels and steering judge the car's own yaw rate."""
 _LOOK_NS = 100_000_000
@@ -168,7 +169,9 @@ class Screening:
             self._take_step(f, step)
         self._steps.found.clear()
         now_ns = self._updates.step_ns
-        if now_ns - self._looked_ns >= _LOOK_NS and GYRO_BIAS in f.states:
+        if GYRO_BIAS not in f.states:
+            self._course.set_bias(_NO_BIAS, 0.0)
+        elif now_ns - self._looked_ns >= _LOOK_NS:
             self._look_at_bias(f, now_ns)
         if self._yaw_vote.watched:
             self._take_votes(f, now_ns)
