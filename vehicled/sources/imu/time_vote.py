@@ -32,11 +32,11 @@ fixes."""
 _ALIKE = 0.003
 """s: largest difference of latencies that one error of the IMU explains."""
 _LEADING, _SURE = 0.015, 2.5
-"""s: apparent negative latency of speeds that an IMU that is late may cause; and number of standard deviations beyond
-it."""
+"""s: apparent latency of either sign that slip, or an IMU that is late, may cause; and number of standard
+deviations beyond it."""
 _SLIPPING = 0.0025
-"""s, per m/s of speed: the same due to slip. Wheels slip by 0.003 to 0.007 per m/s² of driving or braking (slip
-stiffness of 15 to 30 per load), and half of that may be an error of the model."""
+"""s, per m/s of speed: apparent negative latency of wheels due to slip. They slip by 0.003 to 0.007 per m/s² of
+driving or braking (slip stiffness of 15 to 30 per load), and half of that may be an error of the model."""
 
 _TIMED = (CHANNEL, SPEED_LATENCY), ("velocity", VELOCITY_LATENCY)
 """Speeds that slip does not make seem early, unlike wheel speeds: kinds of observation, and their
