@@ -46,6 +46,21 @@ LEAST = Handbook(
 CARS = {"car": CAR, "least": LEAST, "ferrari_250lm": given("ferrari_250lm")}
 
 
+def test_tyres_are_built_for_their_load_unless_given():
+    def find_stiffness(car: Handbook) -> list[float]:
+        vehicle = car.to_vehicle()
+        return [axle.tyre.vertical_stiffness for axle in (vehicle.front, vehicle.rear)]
+
+    assert find_stiffness(LEAST) == [2e5, 2e5]
+    heavy = replace(LEAST, mass=3500.0)
+    front, rear = find_stiffness(heavy)
+    load = 0.5 * heavy.mass * heavy.gravity * heavy.front_to_center_of_mass / heavy.wheelbase
+    assert load / rear == pytest.approx(0.08 * LEAST.rear.wheel_radius)
+    assert 2e5 < rear < front  # more than half of its mass is in front
+    given_one = replace(heavy, front=replace(heavy.front, tyre_stiffness=3e5))
+    assert find_stiffness(given_one) == [3e5, rear]
+
+
 @pytest.fixture(scope="module", params=CARS)
 def case(request) -> tuple[Handbook, Rig]:
     handbook = CARS[request.param]

@@ -63,6 +63,9 @@ _ROLL_PER_G = math.radians(7.0)
 """Roll of the body at a lateral acceleration of 1 g if no bar is given: that of middle-market saloons
 (Milliken and Milliken, Race Car Vehicle Dynamics, 1995: from 3° for the firmest road cars to 8.5° for the
 softest)."""
+_LEAST_TYRE_STIFFNESS, _TYRE_DEFLECTION = 2e5, 0.08
+"""Least default of the vertical stiffness, N/m, and largest deflection by the default at rest, in radii: tyres of
+vans and lorries are built and pumped up for their load."""
 _INERTIA_FOLLOWS = "by mass, tracks, wheelbase, front_to_center_of_mass and center_of_mass_height: "
 _ROUNDS = 20
 _DIFFERENCE = 1e-6
@@ -97,8 +100,8 @@ class HandbookAxle:
     wheel_inertia: WheelInertia | None = None
     """Moment of inertia of all that turns with one wheel, about its axis; default m (0.8 r)² with half the
     unsprung mass."""
-    tyre_stiffness: TyreStiffness = 2e5
-    """Vertical stiffness."""
+    tyre_stiffness: TyreStiffness | None = None
+    """Vertical stiffness; default 200 kN/m, or under heavier loads what deflects it by 8 % of its radius."""
     tyre_damping: Damping = 300.0
     """Vertical damping."""
     cornering_stiffness: CorneringStiffness
@@ -161,7 +164,7 @@ class Handbook:
             if self.calc_unsprung_mass(axle) >= 0.5 * load / self.gravity:
                 yield f"{name}.unsprung_mass", "more than half of what stands on that wheel"
                 return
-            if load / axle.tyre_stiffness > 0.2 * axle.wheel_radius:
+            if load / self._tyre_stiffness(name) > 0.2 * axle.wheel_radius:
                 yield f"{name}.tyre_stiffness", "so soft that the car stands on its rims"
                 return
         for name, points in self._points.items():
@@ -200,6 +203,13 @@ class Handbook:
         """Mass that one wheel carries, kg."""
         return self._wheel_load(name) / self.gravity - self.calc_unsprung_mass(self._axle(name))
 
+    def _tyre_stiffness(self, name: str) -> float:
+        """Vertical stiffness of one tyre, given or by default, N/m."""
+        axle = self._axle(name)
+        by_load = self._wheel_load(name) / (_TYRE_DEFLECTION * axle.wheel_radius)
+        given = axle.tyre_stiffness
+        return max(_LEAST_TYRE_STIFFNESS, by_load) if given is None else given
+
     def _wheel_rate(self, name: str) -> float:
         """Wheel rate of the springs, N/m."""
         axle = self._axle(name)
@@ -229,7 +239,7 @@ class Handbook:
             of_body -= (
                 2.0 * self.calc_unsprung_mass(axle) * axle.wheel_radius + mass * axle.roll_center_height
             )
-            on_tyres += 0.5 * axle.tyre_stiffness * axle.track**2
+            on_tyres += 0.5 * self._tyre_stiffness(name) * axle.track**2
         # Moment of the body about its roll axis at 1 g; as the body rolls, its weight adds to the moment.
         of_car = self.mass * self.center_of_mass_height
         moment = max(of_car + of_body, 0.0) * self.gravity * (1.0 + _ROLL_PER_G)
@@ -243,7 +253,7 @@ class Handbook:
 
     def _find_points(self, name: str) -> HardPoints:
         axle, is_front = self._axle(name), name == "front"
-        radius = axle.wheel_radius - self._wheel_load(name) / axle.tyre_stiffness
+        radius = axle.wheel_radius - self._wheel_load(name) / self._tyre_stiffness(name)
         x = 0.0 if is_front else -self.wheelbase
         return _find_points(is_front, x, 0.5 * axle.track, radius, axle.roll_center_height)
 
@@ -301,7 +311,7 @@ class Handbook:
             anti_roll_bar=self.calc_roll_stiffness(name) / lift**2,
             brake=Brake(gain=gain),
             differential=axle.differential,
-            tyre=_tyre(axle, load),
+            tyre=_tyre(axle, load, self._tyre_stiffness(name)),
         )
 
     def _chassis(self, axles: list[Axle]) -> BodyParameters:
@@ -369,7 +379,7 @@ def roll_center_height(corner: Corner) -> float:
     return float(sideways * y)
 
 
-def _tyre(axle: HandbookAxle, load: float) -> TMeasyTyre:
+def _tyre(axle: HandbookAxle, load: float, vertical_stiffness: float) -> TMeasyTyre:
     """TMeasy tyre with the given cornering stiffness and friction at the static load of one wheel.
 
     Shapes are those of ordinary tyres: at twice the load 1.6 times the stiffness and 1.9 times the force;
@@ -395,7 +405,7 @@ def _tyre(axle: HandbookAxle, load: float) -> TMeasyTyre:
     return TMeasyTyre(
         kind="tmeasy",
         radius=axle.wheel_radius,
-        vertical_stiffness=axle.tyre_stiffness,
+        vertical_stiffness=vertical_stiffness,
         vertical_damping=axle.tyre_damping,
         nominal_load=load,
         longitudinal=characteristic(axle.slip_stiffness_ratio * lateral),
