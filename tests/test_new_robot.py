@@ -36,6 +36,10 @@ def make(tmp_path, answers):
         ("205/55R16 91V", 0.316),
         ("P 265/70 r17", 0.4014),
         ("90/60 R5", 0.1175),
+        ("225/75 R16C", 0.37195),
+        ("225/75R16C 118/116R", 0.37195),
+        ("235/75 R17.5", 0.3985),
+        ("315/80 R22.5 156/150L", 0.53775),
         ("205/50-10", 0.2295),
         ("155/80-13", 0.2891),
         ("18x8.50-8", 0.2286),
@@ -64,12 +68,33 @@ def test_the_radius_of_a_tyre(size, radius):
         "4x4-3",
         "995/55 R16",
         "205/55",
+        "205/55 R16.2",
         "",
     ],
 )
 def test_an_invalid_tyre_size_is_refused_with_what_is_expected(size):
     with pytest.raises(ValueError, match=r"^expected a size such as '205/55 R16'.*18x8\.50-8.*0\.23 m"):
         read_tyre(size)
+
+
+LORRY = """\
+driven: rear
+mass: 6.5 t
+wheelbase: 4.2 m
+front_share: 40 %
+height: 3.2 m
+front_track: 2.0 m
+rear_track: 1.85 m
+front_tyre: 235/75 R17.5
+steering_ratio: 20
+"""
+
+
+def test_a_lorry_stands_on_tyres_for_its_load(tmp_path):
+    """Its default tyres were those of cars, so soft that it stood on its rims; no answer changes them."""
+    status, path = make(tmp_path, LORRY)
+    assert status == 0
+    assert main(["check", str(path)]) == 0
 
 
 def test_the_file_contains_the_given_tyre_size(tmp_path):

@@ -7,10 +7,12 @@ from vehicled.units import UnitError, parse_unit, split_quantity
 from vehicled.vehicle.ranges import WHEEL_RADIUS
 
 _METRIC = re.compile(
-    r"(?:P|LT)?\s*(\d{2,3})\s*/\s*(\d{2,3})\s*(?:-?\s*Z?RF?|-)\s*(\d{1,2})(?:[\s-]*[A-Z]?\s*\d{2,3}.*)?",
+    r"(?:P|LT)?\s*(\d{2,3})\s*/\s*(\d{2,3})\s*(?:-?\s*Z?RF?|-)\s*(\d{1,2}(?:\.5)?)"
+    r"(?:\s*C|[\s-]*[A-Z]?\s*\d{2,3}.*)?",
     re.IGNORECASE,
 )
-"""Tyres of cars, and with `-` of golf carts: width in mm, height in % of it, rim in inches."""
+"""Tyres of cars, with `C` of vans, on half inches of lorries, and with `-` of golf carts: width in mm, height in
+% of it, rim in inches."""
 _INCHES = re.compile(
     r"(?:AT)?\s*(\d{1,2}(?:\.\d+)?)\s*[x×]\s*(\d{1,2}(?:\.\d+)?)\s*[-R]\s*(\d{1,2})(?:\s*[A-Z].*|\s.*)?",
     re.IGNORECASE,
@@ -37,7 +39,7 @@ def read_tyre(text: str) -> TyreSize:
     """The tyre of a size, or of a radius with its unit. Raises ValueError with what was expected."""
     size = text.strip()
     if found := _METRIC.fullmatch(size):
-        width, height, rim = map(int, found.groups())
+        width, height, rim = map(float, found.groups())
         is_one = 75 <= width <= 455 and 20 <= height <= 105 and 4 <= rim <= 26
         tyre = TyreSize(
             0.5 * rim * _INCH + 1e-3 * width * 1e-2 * height, f"{size}, half the rim and the sidewall"
