@@ -93,3 +93,20 @@ def test_without_roll_and_pitch_gyroscopes_no_latency_or_antenna_error_is_estima
     settled = (run.t > 10 * SECOND) & (run.t < 55 * SECOND)
     for column in ("x", "y"):
         assert np.abs(run.error(drive, column))[settled].max() < 0.03, column
+
+
+@pytest.mark.parametrize("late", [0.0, 0.004, pytest.param(0.008, marks=pytest.mark.slow)])
+def test_samples_just_after_a_step_are_predicted_as_well_as_those_at_a_step(late):
+    """Of a known latency, 0.2 ms after the motion of a step. Before, forces were corrected twice: with 4 ms the
+    innovations of accelerometers swung by 3 σ from sample to sample, and the position was 0.29 m off, at 21 σ."""
+    imu, drive = prototype().sensors.imu, mixed(12.0)
+    first = next(m for m in drive.measurements() if "imu.wz" in m.values)
+    before = Measurement("gnss", first.t - 200_000, first.t - 200_000, {"gnss.quality": 0.0})
+    given = [before, *delay_imu(drive.measurements(seed=7, gnss="rtk"), late)]
+    run = Run(with_sensors(imu=replace(imu, latency=late, latency_sigma=0.0)), steps(given))
+    moving = [i for i in run.of("imu.accel") if i.t > 4 * SECOND]
+    innovations = np.array([i.innovation for i in moving]) / np.sqrt([i.variance for i in moving])
+    assert np.sqrt(np.mean(innovations**2, axis=0)).max() < 1.1
+    for column in ("x", "y", "yaw", "vx"):
+        errors = (run.error(drive, column) / run[f"sigma.{column}"])[run.t > 4 * SECOND]
+        assert np.abs(errors[run.t[run.t > 4 * SECOND] < drive.end]).max() < 4.0, column

@@ -99,6 +99,24 @@ def test_corrections_of_the_last_step_are_added_up_with_the_drift_they_cause():
         assert corrected == pytest.approx(np.concatenate([dz + (t - H) * 1e-9 * drift, dzd]))
 
 
+@pytest.mark.parametrize("later_steps", [0, 3])
+def test_a_pose_lacks_the_last_correction_of_forces_the_more_the_nearer_it_is_to_the_step_before(later_steps):
+    """Its accelerations lie between those that were calculated without that correction and those with it."""
+    history = PastPoses(0.4, 1, 1, 1)
+    history.step(0, np.zeros(1))
+    history.correct(np.array([0.0, 0.0, 0.0, 9.0]), np.zeros(1))
+    history.step(H, np.zeros(1))
+    history.correct(np.array([0.0, 0.0, 0.0, 5.0]), np.zeros(1))
+    history.correct(np.array([0.0, 0.0, 0.0, 3.0]), np.zeros(1))
+    for k in range(1 + later_steps):
+        history.step((2 + k) * H, np.zeros(1))
+    for share in (0.25, 0.95, 1.0):
+        history.at(H + round(share * H))
+        assert history.view("lacking")[0] == pytest.approx(8.0 * (1.0 - share))
+    history.at(H)
+    assert history.view("lacking")[0] == 0.0
+
+
 def test_only_times_up_to_the_previous_step_are_late():
     history = filled(8).history
     assert history.find(7 * H, 0.0) == LAST_MOMENT

@@ -279,10 +279,7 @@ class ErrorModel:
         """Add an observation of expressions of the chassis' motion at the time of `pose`; see `observe_chassis`."""
         predicted, rows, noise = [], [], []
         jacobians = [self.models.differentiate(reading) for reading in readings]
-        values = [
-            reading + self.calc_corrected(jacobian)
-            for reading, jacobian in zip(readings, jacobians, strict=True)
-        ]
+        values = [a + self.calc_corrected(by) for a, by in zip(readings, jacobians, strict=True)]
         for k, jacobian in enumerate(jacobians):
             row, late = self.to_present(jacobian)
             value = values[k]
@@ -330,11 +327,12 @@ class ErrorModel:
         return value * (square / (square + small * small))
 
     def get_later(self, group: Group) -> list[Atom]:
-        """Change of a group of ACCELERATING by corrections made since the time of `pose`; zero if left out."""
+        """Change of a group of ACCELERATING by corrections that `pose` does not have; zero if left out."""
         if group not in self.states:
             return [self.g.zero] * len(group.elements)
-        place = self._accelerating.index(self.states[group].start)
-        return self.since[2 * self.pairs + place :][: len(group.elements)]
+        at, lacking = self._accelerating.index(self.states[group].start), self.program.arrays["lacking"]
+        since = self.since[2 * self.pairs + at :]
+        return [a + b for a, b, _ in zip(since, lacking[at:], group.elements, strict=False)]
 
     def to_present(self, jacobian: Sequence[Atom]) -> tuple[dict[int, Atom], Atom]:
         """Convert a row by past errors, (12,) chart and rates, to present errors: z(then) = z(now) − age · drift.

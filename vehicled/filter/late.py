@@ -65,6 +65,7 @@ def keep_arrays(
         return view(*names)[0], *(d for d in tangents if d.size)
 
     now = view(*pose)[0], *(tangent(name) for name in pose if tangent(name).size)
+    corrected, kept = (view(name, name) for name in ("forces", "after.forces"))
 
     def find(kernels: Iterable[KernelHandle]) -> list[int]:
         return [workspace.address(kernel) for kernel in kernels]
@@ -83,7 +84,7 @@ def keep_arrays(
         follow, amend = find(late.follow[m] for late in by_size), find(late.amend[m] for late in by_size)
         arrays = view_components(UPDATED, m + 1), view_components(EVENT, m + 1)
         events.append(Kept(*arrays, follow + amend))
-    return before, Kept(now, view_past("after")), events
+    return before, Kept((*now, *corrected), (*view_past("after"), *kept)), events
 
 
 def place_moment(workspace: LateWorkspace, past_pose: KernelHandle) -> MomentPlaces:
