@@ -37,7 +37,11 @@ class LateWorkspace(Workspace, Protocol):
 
 
 def keep_arrays(
-    workspace: LateWorkspace, kernels: LateKernels, pose: Sequence[str], others: Sequence[tuple[str, str]]
+    workspace: LateWorkspace,
+    kernels: LateKernels,
+    pose: Sequence[str],
+    others: Sequence[tuple[str, str]],
+    corrected: Sequence[str] = (),
 ) -> tuple[list[Kept], Kept, list[Kept]]:
     """Parts that a history keeps before and after a step's correction, and of observations.
 
@@ -45,7 +49,7 @@ def keep_arrays(
 
     `pose`: adjacent arrays; past ones are restored to the arrays `before.0` … and `after.0` …. `others`:
     first and last of adjacent arrays that observations read and that change from step to step. The first pair
-    has the slow states.
+    has the slow states. `corrected`: arrays kept after a correction only, and restored to `after.…`.
     """
     span, tangent = workspace.span, workspace.tangent
     components = len(kernels.updates)
@@ -65,7 +69,8 @@ def keep_arrays(
         return view(*names)[0], *(d for d in tangents if d.size)
 
     now = view(*pose)[0], *(tangent(name) for name in pose if tangent(name).size)
-    corrected, kept = (view(name, name) for name in ("forces", "after.forces"))
+    made = [each for name in corrected for each in view(name, name)]
+    kept = [each for name in corrected for each in view(f"after.{name}", f"after.{name}")]
 
     def find(kernels: Iterable[KernelHandle]) -> list[int]:
         return [workspace.address(kernel) for kernel in kernels]
@@ -84,7 +89,7 @@ def keep_arrays(
         follow, amend = find(late.follow[m] for late in by_size), find(late.amend[m] for late in by_size)
         arrays = view_components(UPDATED, m + 1), view_components(EVENT, m + 1)
         events.append(Kept(*arrays, follow + amend))
-    return before, Kept((*now, *corrected), (*view_past("after"), *kept)), events
+    return before, Kept((*now, *made), (*view_past("after"), *kept)), events
 
 
 def place_moment(workspace: LateWorkspace, past_pose: KernelHandle) -> MomentPlaces:

@@ -127,7 +127,7 @@ class VehicleState:
         self.directions = self._tangents.directions
         """Number of derivatives that are calculated; 0 without companions."""
         self._d_innovation = car.tangent("innovation")
-        before, after, events = keep_arrays(car, kernels.late, _POSE, _READ)
+        before, after, events = keep_arrays(car, kernels.late, _POSE, _READ, ["forces"])
         gate = car.layout.places["nis"].offset, car.layout.places["limit"].offset
         moment = place_moment(car, kernels.history.past_pose)
         clear = car.address(kernels.history.clear)
