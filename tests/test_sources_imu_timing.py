@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from vehicled.messages import SlowState
+from vehicled.sources.gnss.fix_time import Latency
 from vehicled.sources.imu.antenna_path import compare_paths
 from vehicled.sources.imu.timing import ImuTiming
 
@@ -335,10 +336,10 @@ def test_without_windows_only_a_large_latency_is_not_denied():
     assert not timing.denies(0.02)
 
 
-def find_fixes(claimed: float, late: float = 0.0, arm: complex = ARM, has_reference=False, moved_by=0.0):
+def find_fixes(claimed: float, late: float = 0.0, has_reference=False, moved_by=0.0):
     """Corrections of a latency of fixes that the filter finds as `claimed` (s); the fixes are `late`.
 
-    `moved_by`: change of the samples' time by other sensors, s. Samples are in time, and the antenna is at `arm`.
+    `moved_by`: change of the samples' time by other sensors, s. Samples are in time.
     """
     timing, found = ImuTiming(), []
     timing.sigma = timing.fix_sigma = 0.02
@@ -352,7 +353,7 @@ def find_fixes(claimed: float, late: float = 0.0, arm: complex = ARM, has_refere
             found.append((timing.fixes.mean, timing.restored))
             claimed = timing.fixes.mean
         if k % (RATE // FIX_RATE) == 0:
-            timing.take_fix(t, antenna(t - late, arm), 0.01, claimed)
+            timing.take_fix(t, antenna(t - late), 0.01, claimed)
     return found
 
 
@@ -374,3 +375,13 @@ def test_samples_that_such_a_latency_has_made_late_return_to_their_time():
     ((mean, restored),) = find_fixes(0.0, moved_by=0.012)
     assert restored == -0.012
     assert mean == pytest.approx(0.0, abs=0.001)
+
+
+@pytest.mark.parametrize(("shown", "is_replaced"), [(0.006, False), (-0.001, True)])
+def test_only_a_path_that_contradicts_the_filter_replaces_its_latency(monkeypatch, shown, is_replaced):
+    """Even where the configured latency is the most likely one: if samples are late too, it is wrong."""
+    timing = ImuTiming()
+    timing.fix_sigma, timing._fix_latency = 0.02, 0.0095
+    monkeypatch.setattr(timing, "_find_beside", lambda moved: Latency(shown, 0.003**2))
+    monkeypatch.setattr(timing, "_has_moved", lambda: False)
+    assert (timing._find_fixes() is not None) == is_replaced

@@ -407,9 +407,10 @@ class ImuTiming:
         return Latency(-float(covariance[0] @ self._vector), variance)
 
     def _weigh_fixes(self, moved: bool, restored: float = 0.0) -> Latency | None:
-        """Latency of fixes if samples are newer by `restored`, s; None while windows show less than the filter."""
+        """Latency of fixes if samples are newer by `restored`, s; None unless windows contradict the filter."""
         shown = self._find_beside(moved)
-        if shown.variance > _BY_SLIP**2:
+        contradicted = abs(shown.mean - self._fix_latency) > _CONTRADICTION * math.sqrt(shown.variance)
+        if not contradicted or shown.variance > _BY_SLIP**2:
             return None
         precision = 1.0 / self.fix_sigma**2 + 1.0 / shown.variance + 1.0 / _BY_SLIP**2
         both = (shown.mean - restored) / shown.variance + (self._fix_latency - restored) / _BY_SLIP**2
