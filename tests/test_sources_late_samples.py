@@ -7,6 +7,7 @@ import pytest
 from estimator_rig import Run, bends, steps, with_sensors, without
 from filter_rig import index, new_filter, place, set_slow_state
 
+from vehicled.estimator import Estimator
 from vehicled.filter.states import ATTITUDE, POSITION, STEERING_OFFSET, VELOCITY
 from vehicled.messages import ESTIMATE_COLUMNS, ESTIMATE_INDEX
 from vehicled.sources.added_doubt import AddedDoubt
@@ -16,6 +17,7 @@ from vehicled.sources.imu.imu import Imu
 from vehicled.sources.imu.late_samples import correct_fixes, forget_falsified, move_ahead
 
 SPEED, OFFSET, CHANGE = 15.0, 0.2, 0.02
+CORRECTED = 3_508_000_000
 
 
 def test_forgetting_the_antenna_makes_position_and_heading_less_certain():
@@ -62,6 +64,19 @@ def test_a_corrected_latency_of_fixes_makes_the_place_less_certain_and_the_steer
     assert f.get_variance(STEERING_OFFSET) == pytest.approx(unknown)
     gone = SPEED * (CHANGE - 0.001)
     assert f.variances[index(f, POSITION, "x")] - before[index(f, POSITION, "x")] == pytest.approx(gone**2)
+
+
+def test_fixes_on_their_way_while_their_latency_is_corrected_leave_no_negative_variance():
+    """Their past is that of the old latency, on which the place depends."""
+    estimator = Estimator(with_sensors(vehicle_speed=None))
+    f = estimator.filter
+    for step in steps(bends(4.0).measurements(gnss="rtk")):
+        estimator.step(step.t, step.measurements)
+        if step.t == CORRECTED:
+            correct_fixes(f, Latency(f.slow.get(GNSS.latency).item() + CHANGE, 1e-5))
+            assert f.get_variance(GNSS.latency) == pytest.approx(1e-5)
+    assert step.t > CORRECTED
+    assert (f.variances >= 0.0).all()
 
 
 @pytest.mark.parametrize("has_precise_fixes", [True, False])

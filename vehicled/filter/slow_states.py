@@ -170,6 +170,13 @@ class SlowStates:
         for i, change in zip(self._states.places(group), np.broadcast_to(by, len(values)), strict=True):
             self._starts.move(i, float(change))
 
+    def replace(self, group: Group, value: float, variance: float) -> None:
+        """Replace the estimate of a group of one state; the past of other states depends on the old one."""
+        self.move(group, value - self.view(group).item())
+        (i,) = self._states.places(group)
+        self._errors.x[i] = 0.0
+        self._errors.replace(i, variance)
+
     # -- those that only some sensors show -----------------------------------------------------------------
 
     @property

@@ -75,8 +75,7 @@ def doubt_antenna(filter: ObservedFilter, place: complex, sigma: complex) -> Non
 def correct_fixes(filter: ObservedFilter, right: Latency) -> None:
     """Replace a latency of fixes that tyres unlike the model have falsified, and forget what follows from it."""
     change = right.mean - filter.slow.view(GNSS.latency).item()
-    filter.slow.move(GNSS.latency, change)
-    filter.set_variance(GNSS.latency, GNSS.latency.elements[0], right.variance)
+    filter.slow.replace(GNSS.latency, right.mean, right.variance)
     forget_falsified(filter, change)
     _widen_motion(filter, change)
 
