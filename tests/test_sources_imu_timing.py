@@ -377,11 +377,14 @@ def test_samples_that_such_a_latency_has_made_late_return_to_their_time():
     assert mean == pytest.approx(0.0, abs=0.001)
 
 
-@pytest.mark.parametrize(("shown", "is_replaced"), [(0.006, False), (-0.001, True)])
-def test_only_a_path_that_contradicts_the_filter_replaces_its_latency(monkeypatch, shown, is_replaced):
+@pytest.mark.parametrize(
+    ("shown", "sigma", "is_replaced"),
+    [(0.006, 0.003, False), (0.004, 0.0015, False), (0.001, 0.004, False), (-0.001, 0.003, True)],
+)
+def test_only_a_path_that_contradicts_the_filter_replaces_its_latency(monkeypatch, shown, sigma, is_replaced):
     """Even where the configured latency is the most likely one: if samples are late too, it is wrong."""
     timing = ImuTiming()
     timing.fix_sigma, timing._fix_latency = 0.02, 0.0095
-    monkeypatch.setattr(timing, "_find_beside", lambda moved: Latency(shown, 0.003**2))
+    monkeypatch.setattr(timing, "_find_beside", lambda moved: Latency(shown, sigma**2))
     monkeypatch.setattr(timing, "_has_moved", lambda: False)
     assert (timing._find_fixes() is not None) == is_replaced

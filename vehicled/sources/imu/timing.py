@@ -409,8 +409,8 @@ class ImuTiming:
     def _weigh_fixes(self, moved: bool, restored: float = 0.0) -> Latency | None:
         """Latency of fixes if samples are newer by `restored`, s; None unless windows contradict the filter."""
         shown = self._find_beside(moved)
-        contradicted = abs(shown.mean - self._fix_latency) > _CONTRADICTION * math.sqrt(shown.variance)
-        if not contradicted or shown.variance > _BY_SLIP**2:
+        least = max(_BY_SLIP, _CONTRADICTION * math.sqrt(shown.variance))
+        if abs(shown.mean - self._fix_latency) < least or shown.variance > _BY_SLIP**2:
             return None
         precision = 1.0 / self.fix_sigma**2 + 1.0 / shown.variance + 1.0 / _BY_SLIP**2
         both = (shown.mean - restored) / shown.variance + (self._fix_latency - restored) / _BY_SLIP**2
