@@ -237,10 +237,11 @@ def test_the_newest_drive_replaces_the_last_one(page, socket_folder):
             give_up, t = time.monotonic() + 60, 0.0
             while page.run("Number(document.getElementById('scrub').value)") < 1.0 or t < 1.2:
                 assert time.monotonic() < give_up
-                publisher.publish_step(circling(t, begin * 10**9), [])
-                publisher.publish_status(status(round((begin + t) * 1e9)))
-                t += 0.1
-                time.sleep(0.02)
+                for _ in range(5):  # a busy browser may take seconds for each answer
+                    publisher.publish_step(circling(t, begin * 10**9), [])
+                    publisher.publish_status(status(round((begin + t) * 1e9)))
+                    t += 0.1
+                    time.sleep(0.02)
         assert page.run("Number(document.getElementById('scrub').max)") < 30
 
 
