@@ -6,11 +6,12 @@ standing, and in any direction.
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections import deque
 from dataclasses import dataclass
 
-from vehicled.maths.geodesy import MEAN_RADIUS
+from vehicled.maths.geodesy import WorldOrigin
 from vehicled.sources.world import Fix
 
 _WAIT_NS = 1_000_000_000
@@ -27,8 +28,6 @@ _MOST = 100
 class MotionBetweenFixes:
     """Motion from one fix to another."""
 
-    way: float
-    """m."""
     speed: float
     """Mean speed, m/s."""
     course: float
@@ -46,13 +45,14 @@ class FixTravel:
     """Compares each fix with the latest one that is far enough away."""
 
     def __init__(self) -> None:
-        self._fixes: deque[tuple[int, Fix]] = deque(maxlen=_MOST)
+        self._places: deque[tuple[int, complex]] = deque(maxlen=_MOST)
         self.reset()
 
     def reset(self) -> None:
         """Forget all fixes."""
-        self._fixes.clear()
-        self._first_ns: int | None = None
+        self._places.clear()
+        self._first: tuple[int, WorldOrigin] | None = None
+        """Time of the first fix, ns, and its place, from which those of the others are measured."""
         self.unseen = 0.0
         """Highest speed that the fixes may not have shown, m/s."""
 
@@ -62,22 +62,20 @@ class FixTravel:
         Returns:
             None for a car that stands or is too slow for its fixes, and in the first second.
         """
-        fixes, travel = self._fixes, None
-        if self._first_ns is None:
-            self._first_ns = t_ns
-        while fixes and not 0 <= t_ns - fixes[0][0] <= _LONGEST_NS:
-            fixes.popleft()
-        if t_ns - self._first_ns >= _WAIT_NS:
-            found = (_compare(*b, t_ns, fix, sigma) for b in reversed(fixes) if t_ns - b[0] >= _SHORTEST_NS)
-            travel = next((each for each in found if each.way > _CERTAIN * sigma), None)
+        if self._first is None:
+            self._first = t_ns, WorldOrigin(*fix[:2], 0.0)
+        begin_ns, origin = self._first
+        east, north, _ = origin.to_world(*fix[:2], 0.0).tolist()
+        place, places, motion = complex(east, north), self._places, None
+        while places and not 0 <= t_ns - places[0][0] <= _LONGEST_NS:
+            places.popleft()
+        if t_ns - begin_ns >= _WAIT_NS:
+            latest_ns, least = t_ns - _SHORTEST_NS, _CERTAIN * sigma
+            far = (b for b in reversed(places) if b[0] <= latest_ns and abs(place - b[1]) > least)
+            if (before := next(far, None)) is not None:
+                way, span = place - before[1], (t_ns - before[0]) * 1e-9
+                course = 0.5 * math.pi - cmath.phase(way)
+                motion = MotionBetweenFixes(abs(way) / span, course, math.sqrt(2.0) * sigma / span)
         self.unseen = _CERTAIN * sigma / (_LONGEST_NS * 1e-9)
-        fixes.append((t_ns, fix))
-        return travel
-
-
-def _compare(begin_ns: int, begin: Fix, end_ns: int, end: Fix, sigma: float) -> MotionBetweenFixes:
-    north = MEAN_RADIUS * math.radians(end[0] - begin[0])
-    turned = math.radians(math.remainder(end[1] - begin[1], 360.0))
-    east = MEAN_RADIUS * turned * math.cos(math.radians(end[0]))
-    way, span = math.hypot(north, east), (end_ns - begin_ns) * 1e-9
-    return MotionBetweenFixes(way, way / span, math.atan2(east, north), math.sqrt(2.0) * sigma / span)
+        places.append((t_ns, place))
+        return motion
