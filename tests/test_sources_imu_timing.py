@@ -9,6 +9,8 @@ import pytest
 from vehicled.messages import SlowState
 from vehicled.sources.gnss.fix_time import Latency
 from vehicled.sources.imu.antenna_path import compare_paths
+from vehicled.sources.imu.path_hypotheses import Given, PathHypotheses
+from vehicled.sources.imu.path_sums import PathSums
 from vehicled.sources.imu.timing import ImuTiming
 
 ARM, HEIGHT = 0.8 + 0.2j, 1.1
@@ -113,7 +115,7 @@ def test_a_small_latency_is_not_used_with_the_estimated_attitude():
     """It is part of the uncertainty of the time, and may explain a small displacement of the antenna."""
     timing = ImuTiming()
     assert drive(timing, 0.004, noise=0.01, is_levelled=False) == 0.0
-    change, sigma = timing._explain()
+    change, sigma = timing.hypotheses.explain()
     assert timing.doubt > math.hypot(change, sigma) > 0.002
     assert 12 * 0.004 < timing.find_offset(12.0) < 0.5
 
@@ -148,7 +150,7 @@ def test_with_noise_a_right_time_is_kept_and_a_wrong_one_is_found():
         for seed in range(30):
             timing = ImuTiming()
             drive(timing, late, noise=0.02, seed=seed, seconds=30.0)
-            errors.append((timing.latency - late, timing.latency + timing._solve()[0] - late))
+            errors.append((timing.latency - late, timing.latency + timing.hypotheses.solve()[0] - late))
         return np.array(errors)
 
     used, alone = np.sqrt(np.mean(find_errors(0.0) ** 2, axis=0))
@@ -179,7 +181,7 @@ def test_errors_are_as_large_as_their_standard_deviation():
     for seed in range(30):
         timing = ImuTiming()
         drive(timing, 0.02, noise=0.02, seed=seed, seconds=22.0)
-        change, sigma, _ = timing._solve()
+        change, sigma, _ = timing.hypotheses.solve()
         squares.append(((timing.latency + change - 0.02) / sigma) ** 2)
     assert 0.5 < np.mean(squares) < 1.7
 
@@ -300,9 +302,9 @@ def test_at_constant_speed_a_late_imu_is_not_told_from_a_displaced_antenna():
         if k % (RATE // 50) == 0:
             at = 13.0 * t + 1.3j * sway + ARM * cmath.exp(1j * heading)
             timing.take_fix(t, at + 0.02 * complex(*random.standard_normal(2)), 0.02, 0.0)
-    change, sigma, _ = timing._solve()
+    change, sigma, _ = timing.hypotheses.solve()
     assert change > 3.5 * sigma
-    assert not timing._is_told_apart
+    assert not timing.hypotheses.is_told_apart
     assert timing.find_offset(13.0) > 0.25
 
 
@@ -323,17 +325,17 @@ def test_windows_deny_a_latency_that_only_the_filter_finds(arm):
     drive(late, 0.02, arm, noise=0.01, has_reference=False)
     for timing in (right, late):
         timing.take_fix(41.0, 0.0j, 0.01, -0.02)
-    assert right.denies(0.02)
-    assert not late.denies(0.02)
+    assert right.hypotheses.denies(0.02)
+    assert not late.hypotheses.denies(0.02)
     late.latency = 0.05
-    assert not late.denies(-0.02)  # back towards the configured one
+    assert not late.hypotheses.denies(-0.02)  # back towards the configured one
 
 
 def test_without_windows_only_a_large_latency_is_not_denied():
     timing = ImuTiming()
     drive(timing, 0.0, seconds=3.0)
-    assert timing.denies(0.01)
-    assert not timing.denies(0.02)
+    assert timing.hypotheses.denies(0.01)
+    assert not timing.hypotheses.denies(0.02)
 
 
 def find_fixes(claimed: float, late: float = 0.0, has_reference=False, moved_by=0.0):
@@ -383,8 +385,7 @@ def test_samples_that_such_a_latency_has_made_late_return_to_their_time():
 )
 def test_only_a_path_that_contradicts_the_filter_replaces_its_latency(monkeypatch, shown, sigma, is_replaced):
     """Even where the configured latency is the most likely one: if samples are late too, it is wrong."""
-    timing = ImuTiming()
-    timing.fix_sigma, timing._fix_latency = 0.02, 0.0095
-    monkeypatch.setattr(timing, "_find_beside", lambda moved: Latency(shown, sigma**2))
-    monkeypatch.setattr(timing, "_has_moved", lambda: False)
-    assert (timing._find_fixes() is not None) == is_replaced
+    given = Given(0.02, SlowState(0.0, 0.0, "s"), 0.0, 0.0095, True, 0)
+    hypotheses = PathHypotheses(PathSums(), given)
+    monkeypatch.setattr(hypotheses, "_find_fixes_alone", lambda moved: Latency(shown, sigma**2))
+    assert (hypotheses.find_fixes(0.02) is not None) == is_replaced

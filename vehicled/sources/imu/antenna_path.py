@@ -15,7 +15,7 @@ def compare_paths(
     antenna, m, and `height`: of the antenna above the IMU, m, due to which it moves as the car leans.
 
     Returns residuals (2m,), real parts first, and their derivatives by the unknowns of the window (2m, 10), and by
-    those of all windows (2m, 5): `OWN` and `SHARED` in `timing.py`.
+    those of all windows (2m, 5): `OWN` and `SHARED` in `path_sums.py`.
     """
     t, yaw_rate, force = samples[:, 0], samples[:, 1], samples[:, 2] + 1j * samples[:, 3]
     since, steps = t - t[0], np.diff(t)

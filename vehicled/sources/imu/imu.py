@@ -308,7 +308,7 @@ class ImuSource(Source[Imu]):
         if not timing.sigma:
             return
         given = self.filter, self._latencies, self.settings.latency, timing.latency
-        if change := find_lateness(*given, timing.has_reference, timing.denies):
+        if change := find_lateness(*given, timing.has_reference, timing.hypotheses.denies):
             timing.set_by_others(change)
             move_to_present(self.filter, self._latencies, change)
 

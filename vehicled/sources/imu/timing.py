@@ -20,14 +20,14 @@ import numpy as np
 
 from vehicled.filter.kept import fade
 from vehicled.messages import SlowState
-from vehicled.sources.gnss.fix_time import ODDS, Latency, mix, weigh
-from vehicled.sources.imu.antenna_path import compare_paths
+from vehicled.sources.gnss.fix_time import Latency
+from vehicled.sources.imu.path_hypotheses import MODEL_ERROR, Given, PathHypotheses
+from vehicled.sources.imu.path_sums import FEWEST_FIXES, PathSums
 
 PRECISE = 0.1
 """m: only fixes with at most this standard deviation have information on milliseconds."""
 _WINDOW, _LONGEST_WINDOW = 4.0, 10.0
 """s: time over which samples are integrated, and longest time for enough fixes to come."""
-_FEWEST_FIXES = 16
 _LONGEST_GAP = 0.1
 """Longest time between means, s."""
 _SETTLING = 5.0
@@ -35,61 +35,12 @@ _SETTLING = 5.0
 _MOST_SAMPLES = 20_000
 _LATENESS = 0.5
 """s: largest delay of the arrival of fixes after samples of the same time."""
-_BEGIN = ("x", "y", "vx", "vy", "yaw")
-_BIASES = {"ahead": 0.3, "left": 0.3, "pitching": 0.05, "rolling": 0.05}
-"""m/s², and relative, 1 σ. Ahead, left: of the accelerometers, slope and bank included. Pitching, rolling: by how
-much forces are greater than measured, as the attitude of the body is wrong. Each window has its own."""
-_LATE_ROLLING = 0.005, 0.0005
-"""s, 1 σ: delay of the roll, if estimated and if from the gyroscopes of the same samples. Late accelerometers
-delay the estimated roll by up to half of their latency."""
-OWN = (*_BEGIN, *_BIASES, "late rolling")
-"""Unknowns of one window."""
-_YAW = OWN.index("yaw")
-_OWN_PRIOR = [
-    np.diag([*[0.0] * len(_BEGIN), *(1.0 / sigma for sigma in (*_BIASES.values(), late))])[len(_BEGIN) :]
-    for late in _LATE_ROLLING
-]
-"""Rows of the biases' prior, with the estimate's attitude and with that of gyroscopes."""
-SHARED = ("latency", "antenna ahead", "antenna left", "gyroscope", "late pitching")
-"""Unknowns of all windows."""
-_AHEAD = SHARED.index("antenna ahead")
-_MOVED, _NOT_MOVED = 1.0, 0.05
-"""m, 1 σ of the antenna's place relative to the configured one: if it is elsewhere, and if it is there. Small
-errors of integrated accelerations look like some centimetres."""
-_GYROSCOPE = 0.001
-"""rad/s, 1 σ: remaining error of the gyroscope's bias."""
-_LATE_PITCHING = (0.006, 0.02)
-"""s, 1 σ: delay of the estimated pitch. It depends on the car: a latency counts only if it follows with both
-values."""
-_LATE_LEVELLED = 0.0005
-"""s, 1 σ: delay of the pitch by gyroscopes."""
-_NO_ROWS = np.zeros((len(OWN) - len(_BEGIN), len(SHARED) + 1))
-_ITERATIONS = 3
-_MODEL_ERROR = 0.001
-"""s, 1 σ: effect of errors of roll and pitch that no unknown describes."""
-_CONTRADICTION = 2.5
-"""Number of standard deviations above which the configured latency is wrong if the attitude is the estimated
-one, and up to which a latency found from windows explains an antenna that seems to be elsewhere."""
-_UNDECIDED = 1.5
-"""The latter number while windows cannot tell the two apart."""
-_POSITIVE, _STRONG = 2.0, 6.0
-"""Least differences of −2 ln of two evidences that are positive and strong evidence (Kass and Raftery, "Bayes
-factors", 1995). An antenna in its configured place needs strong evidence, as the simpler explanation has an
-advantage anyway."""
-_SHOWN, _TOLD_APART = 0.5, 2.0
-"""Limits of σ of the latency for windows to determine it: share of the configured σ, and multiple of σ with
-the antenna in its configured place. At constant speed a wrong time and a displaced antenna move the path
-alike, and small errors of roll look like a large error of each."""
 _INFORMED = 0.99
 """Share of σ without any measurement above which a result of an earlier drive shows nothing."""
 _LARGEST = 0.1
 """s: a larger latency has another cause, such as a receiver whose latency has not been found yet."""
 _SETTLED = 0.002
 """s: the receiver's own latency has been found once it changes by less than this from window to window."""
-_BY_SLIP = 0.006
-"""s, 1 σ: error of the latency that the filter finds for fixes, by slip and antennas that differ from the model."""
-_ANY = 1.0
-"""s, 1 σ: of a latency of which nothing is known."""
 LARGE_CHANGE = 0.008
 """s: a larger change of the latency has falsified other parameters."""
 
@@ -132,15 +83,11 @@ class ImuTiming:
         self.restored = 0.0
         """s: change of the latency that came with it."""
         self._found = False
-        size = len(SHARED)
-        self._information, self._vector = np.zeros((size, size)), np.zeros(size)
-        self._squares, self._freedom, self._excess = 0.0, 0, 1.0
-        self._given = SlowState(0.0, 0.0, "s")
+        self._sums = PathSums()
+        self._earlier = SlowState(0.0, 0.0, "s")
         self.has_precise_fixes = False
         """Whether any fixes of at most `PRECISE` have come."""
-        self._solved: dict[tuple[bool, bool, float], tuple[float, float, float]] = {}
-        self._solved_by: tuple[float, ...] = ()
-        """Explanations of the windows by what is asked, and everything else that they depend on."""
+        self._hypotheses: PathHypotheses | None = None
         self._doubt: tuple[tuple[float, ...], float] = (), 0.0
         """Everything that `doubt` depended on when last calculated, and its value, s."""
         self._fix_latency = self._latency_before = 0.0
@@ -167,7 +114,7 @@ class ImuTiming:
         if not (abs(found.value) < _LARGEST and found.sigma < _INFORMED * unshown):
             return
         value, variance = fade(found.value, found.sigma**2, unshown**2, age)
-        self._given = SlowState(value, math.sqrt(variance), found.unit)
+        self._earlier = SlowState(value, math.sqrt(variance), found.unit)
         self.latency, self._found = value, True
 
     @property
@@ -176,7 +123,7 @@ class ImuTiming:
 
         Without a window, it is no more certain than what an earlier drive has found.
         """
-        least = 0.0 if self._freedom else self._given.sigma
+        least = 0.0 if self._sums.freedom else self._earlier.sigma
         return None if self.sigma == 0.0 else SlowState(self.latency, max(self.doubt, least), "s")
 
     @property
@@ -185,11 +132,11 @@ class ImuTiming:
         if self.sigma == 0.0:
             return 0.0
         # The windows' information changes only when their degrees of freedom do.
-        by = self.sigma, self._given.sigma, self._freedom, self._found
+        by = self.sigma, self._earlier.sigma, self._sums.freedom, self._found
         if by != self._doubt[0]:
-            change, sigma = self._explain()
+            change, sigma = self.hypotheses.explain()
             # A latency that windows only suspect is not used: it is an error of the one in use.
-            self._doubt = by, math.hypot(sigma, _MODEL_ERROR, 0.0 if self._found else change)
+            self._doubt = by, math.hypot(sigma, MODEL_ERROR, 0.0 if self._found else change)
         return self._doubt[1]
 
     @property
@@ -239,206 +186,60 @@ class ImuTiming:
         lasted, come = t - begin, self._fixes[-1][0] - begin
         if lasted < _WINDOW or (come < _WINDOW and lasted < _WINDOW + _LATENESS):
             return change
-        if len(self._fixes) >= _FEWEST_FIXES:
+        if len(self._fixes) >= FEWEST_FIXES:
             fixes, path = np.array(self._fixes), np.array(self._means)
             fixes[:, 0] -= self._fix_latency
             path[:, 1] -= bias
-            self._comparison = self._add_window(path, fixes, self._yaw, self._fix_latency)
+            x, y, height = (a - b for a, b in zip(self.antenna, self.place, strict=True))
+            self._comparison = self._sums.add(
+                path, fixes, self._yaw, self._fix_latency, complex(x, y), height, self.is_levelled
+            )
             self.interrupt()
         elif lasted > _LONGEST_WINDOW:
             self.interrupt()
         return change
 
-    def _add_window(
-        self, samples: np.ndarray, fixes: np.ndarray, yaw: float, fix_latency: float
-    ) -> Iterator[None]:
-        """Add the information of a window on the shared unknowns, after eliminating its own unknowns.
-
-        The sums are for the latency relative to fixes with their given times, as the latency of fixes may be
-        found later. Yields twice in each iteration, as this is part of the real-time step.
-        """
-        t = samples[:, 0]
-        inside = (fixes[:, 0] > t[0]) & (fixes[:, 0] < t[-1])
-        if np.count_nonzero(inside) < _FEWEST_FIXES:
-            return
-        at, sigma = fixes[inside, 0], fixes[inside, 3]
-        places = fixes[inside, 1] + 1j * fixes[inside, 2]
-        x, y, height = (a - b for a, b in zip(self.antenna, self.place, strict=True))
-        weight = np.concatenate([1.0 / sigma, 1.0 / sigma])[:, None]
-        for _ in range(_ITERATIONS):
-            residual, own, shared = compare_paths(samples, at, places, yaw, complex(x, y), height)
-            yield
-            both = np.vstack([np.column_stack([shared, residual]) * weight, _NO_ROWS])
-            basis, triangle = np.linalg.qr(np.vstack([own * weight, _OWN_PRIOR[self.is_levelled]]))
-            along = basis.T @ both
-            # The yaw is the only nonlinear unknown.
-            yaw += float(np.linalg.solve(triangle, along[:, -1])[_YAW])
-            yield
-        both -= basis @ along
-        # Fixes were taken as older by their latency, so the samples' latency is smaller by as much.
-        both[:, -1] -= fix_latency * both[:, 0]
-        products = both.T @ both
-        self._information += products[:-1, :-1]
-        self._vector += products[:-1, -1]
-        self._squares += float(products[-1, -1])
-        self._freedom += 2 * len(at) - own.shape[1]
-        # If fixes scatter by more than their σ, so does the result. The scatter is taken from the best
-        # explanation, as a worse explanation may not fit for other reasons.
-        best = self._calc_squares(np.linalg.lstsq(self._information, self._vector)[0])
-        self._excess = max(1.0, best / self._freedom)
-
-    def _solve(
-        self, late: bool = True, moved: bool = True, pitching: float | None = None
-    ) -> tuple[float, float, float]:
-        """Explain the windows by samples that are `late` or not, and an antenna that has `moved` or not.
-
-        `pitching`: 1 σ of late pitching, s; None: the usual one.
-
-        Returns the change of the latency and its σ, s, and −2 ln of the evidence of that explanation.
-        """
-        asked = late, moved, pitching or self._pitching
-        # The same windows are asked for several times within one step.
-        by = self.sigma, self._given.sigma, self._freedom, self.latency, self._fix_latency
-        if by != self._solved_by:
-            self._solved_by = by
-            self._solved.clear()
-        if asked not in self._solved:
-            self._solved[asked] = self._calc_solution(*asked)
-        return self._solved[asked]
-
     @property
-    def _pitching(self) -> float:
-        """Usual σ of late pitching, s."""
-        return _LATE_LEVELLED if self.is_levelled else max(_LATE_PITCHING)
-
-    def _calc_solution(self, late: bool, moved: bool, pitching: float) -> tuple[float, float, float]:
-        found, covariance, mean, prior = self._find(late, moved, pitching)
-        left = self._calc_squares(found)
-        cost = float(left / self._excess + prior @ (found - mean) ** 2 - np.log(prior).sum())
-        cost -= float(np.linalg.slogdet(covariance).logabsdet)
-        change = float(found[0]) + self._fix_latency
-        return change, math.sqrt(covariance[0, 0] * self._excess), cost
-
-    def _explain(self, pitching: float | None = None) -> tuple[float, float]:
-        """Change of the latency and its σ, s: mean over the hypotheses that the configured one is right, or wrong.
-
-        With the better explanation of the antenna's place; if in doubt, that it has moved.
-        """
-        has_moved = not self._is_told_apart or self._has_moved(pitching)
-        (late, of_late, cost), (right, of_right, other) = (
-            self._solve(wrong, has_moved, pitching) for wrong in (True, False)
+    def hypotheses(self) -> PathHypotheses:
+        """Explanations of the present windows."""
+        sums = self._sums
+        given = Given(
+            self.sigma, self._earlier, self.latency, self._fix_latency, self.is_levelled, sums.freedom
         )
-        log_odds = math.log(ODDS) + 0.5 * (cost - other)
-        found = mix(log_odds, Latency(right, of_right**2), Latency(late, of_late**2))
-        return found.mean, math.sqrt(found.variance)
-
-    @property
-    def _is_told_apart(self) -> bool:
-        """Whether windows determine the time of samples, and can tell an error of it from a displaced antenna."""
-        sigma = self._solve()[1]
-        is_shown = sigma < min(_SHOWN * self.sigma, _TOLD_APART * self._solve(moved=False)[1])
-        return is_shown and not -_POSITIVE < self._compare_places() < _STRONG
-
-    def _find(self, late: bool, moved: bool, pitching: float) -> tuple[np.ndarray, ...]:
-        """Shared unknowns with such an explanation, and their covariance without the factor of excess scatter.
-
-        Also returns their prior: means, and 1/σ².
-        """
-        known = self._given.sigma or self.sigma
-        sigmas = [known if late else _MODEL_ERROR, *[_MOVED if moved else _NOT_MOVED] * 2]
-        prior = 1.0 / np.array([*sigmas, _GYROSCOPE, pitching]) ** 2
-        mean = np.zeros(len(prior))
-        mean[0] = self._given.value - self.latency - self._fix_latency
-        covariance = np.linalg.inv(self._information + np.diag(prior))
-        return covariance @ (self._vector + prior * mean), covariance, mean, prior
-
-    def _calc_squares(self, found: np.ndarray) -> float:
-        """Sum of squared residuals of all windows with these values of the shared unknowns."""
-        return self._squares - 2.0 * float(found @ self._vector) + float(found @ self._information @ found)
-
-    @property
-    def _alike(self) -> float:
-        """Forward displacement of the antenna with the same effect on windows as a latency, per latency, m/s."""
-        of_antenna = self._information[_AHEAD, _AHEAD]
-        return abs(float(self._information[0, _AHEAD] / of_antenna)) if of_antenna > 0.0 else 0.0
+        if self._hypotheses is None or self._hypotheses.given != given:
+            self._hypotheses = PathHypotheses(sums, given)
+        return self._hypotheses
 
     def _decide(self) -> float:
         settled = abs(self._fix_latency - self._latency_before) < _SETTLED
         self._latency_before = self._fix_latency
-        self._suspected, self._alike_most = self._find_suspected(), self._alike
-        if self._is_told_apart and self._has_moved():
-            self.moved = self._find_antenna()
-        self.place_doubt = self._alike * self.doubt
+        hypotheses = self.hypotheses
+        self._suspected, self._alike_most = hypotheses.find_suspected(), self._sums.alike
+        self.moved = hypotheses.find_antenna()
+        self.place_doubt = self._sums.alike * self.doubt
         if self.is_levelled and self.fix_sigma > 0.0 and not self.has_reference():
-            self.fixes = self._find_fixes()
+            found = hypotheses.find_fixes(self.fix_sigma)
+            if found is not None:
+                self.fixes, self.restored = found
             if self.restored:
+                self.set_by_others(self.restored)
                 return 0.0
-        change, _ = self._explain()
+        change, _ = hypotheses.explain()
         if not (settled and self._is_certain()) or abs(self.latency + change) > _LARGEST:
             return 0.0
         self._found = True
         self._move(change)
         return change
 
-    def _find_fixes(self) -> Latency | None:
-        """Latency of fixes that follows from windows, filter and settings if the filter's is wrong; else None.
-
-        Wherever the antenna is. Samples whose time others have changed, by that latency, return to the configured
-        one if fixes are then nearer to theirs.
-        """
-        moved = self._has_moved()
-        for place in (not moved, moved):
-            found = self._weigh_fixes(place)
-            if found is None or abs(found.mean - self._fix_latency) < _BY_SLIP:
-                return None
-        shown = self._find_beside(moved).mean
-        if abs(shown - self.latency) < abs(shown):
-            found = self._weigh_fixes(moved, self.latency)
-            self.restored = -self.latency
-            self.set_by_others(self.restored)
-        return found
-
-    def _find_beside(self, moved: bool) -> Latency:
-        """Latency of fixes by the windows alone, beside samples of the present time."""
-        places = [_MOVED if moved else _NOT_MOVED] * 2
-        prior = 1.0 / np.array([_ANY, *places, _GYROSCOPE, self._pitching]) ** 2
-        covariance = np.linalg.inv(self._information + np.diag(prior))
-        variance = float(covariance[0, 0]) * self._excess + _MODEL_ERROR**2
-        return Latency(-float(covariance[0] @ self._vector), variance)
-
-    def _weigh_fixes(self, moved: bool, restored: float = 0.0) -> Latency | None:
-        """Latency of fixes if samples are newer by `restored`, s; None unless windows contradict the filter."""
-        shown = self._find_beside(moved)
-        least = max(_BY_SLIP, _CONTRADICTION * math.sqrt(shown.variance))
-        if abs(shown.mean - self._fix_latency) < least or shown.variance > _BY_SLIP**2:
-            return None
-        precision = 1.0 / self.fix_sigma**2 + 1.0 / shown.variance + 1.0 / _BY_SLIP**2
-        both = (shown.mean - restored) / shown.variance + (self._fix_latency - restored) / _BY_SLIP**2
-        return weigh(Latency(both / precision, 1.0 / precision), self.fix_sigma, 0.0)
-
     def _is_certain(self) -> bool:
         """Whether the latency found from windows is to be used."""
-        if not (self._is_told_apart and self.has_reference()):
+        if not (self.hypotheses.is_told_apart and self.has_reference()):
             return False
-        # With the estimate's attitude, small errors of it look like a wrong time.
-        return self.is_levelled or self._found or all(map(self._is_wrong, _LATE_PITCHING))
+        return self.is_levelled or self._found or self.hypotheses.is_wrong()
 
     def find_offset(self, speed: float) -> float:
         """m: apparent displacement of the antenna that a wrong time of samples may cause at a speed (m/s)."""
         return min(abs(speed), self._alike_most) * self._suspected
-
-    def _find_suspected(self) -> float:
-        if self._is_told_apart and self._has_moved():
-            return 0.0
-        late, sigma, _ = self._solve(moved=False)
-        beyond = _CONTRADICTION if self._is_told_apart else _UNDECIDED
-        return abs(late) + beyond * math.hypot(sigma, _MODEL_ERROR)
-
-    def _find_antenna(self) -> tuple[complex, complex]:
-        found, covariance, *_ = self._find(True, True, self._pitching)
-        x, y = _AHEAD, _AHEAD + 1
-        sigmas = np.sqrt(np.diag(covariance) * self._excess)
-        return complex(found[x], found[y]), complex(sigmas[x], sigmas[y])
 
     def set_by_others(self, change: float) -> None:
         """Increase the latency by `change`, s, as other sensors than receivers show; begin another window.
@@ -449,47 +250,6 @@ class ImuTiming:
         self._comparison = None
         self.interrupt()
 
-    def denies(self, change: float) -> bool:
-        """Whether samples may well be in time, although the filter's latency of fixes shows them `change` (s) older.
-
-        Wheels that slip otherwise than the model's make that latency wrong, but not the windows, wherever the antenna
-        is.
-        """
-        if abs(self.latency + change) < abs(self.latency):
-            return False
-        return any(self._weigh_beside(change, moved) < _STRONG for moved in (True, False))
-
-    def _weigh_beside(self, change: float, moved: bool) -> float:
-        """Evidence, as difference of −2 ln, of late samples by the filter's latency of fixes and by the windows."""
-        beside_fixes, sigma, _ = self._solve(moved=moved)
-        found = np.array([change, beside_fixes - self._fix_latency])
-        weights = 1.0 / np.array([_BY_SLIP, sigma]) ** 2
-        late = float(weights @ found) / (float(weights.sum()) + 1.0 / self.sigma**2)
-        return float(weights @ (found**2 - (found - late) ** 2)) - (late / self.sigma) ** 2
-
     def _move(self, change: float) -> None:
         self.latency += change
-        # The problem is linear, so the sums can be converted to the new sample times.
-        self._squares += change * (change * self._information[0, 0] - 2.0 * self._vector[0])
-        self._vector -= change * self._information[:, 0]
-
-    def _has_moved(self, pitching: float | None = None) -> bool:
-        """Whether the better explanation, with samples late or not, has a displaced antenna."""
-        return self._compare_places(pitching) < 0.0
-
-    def _compare_places(self, pitching: float | None = None) -> float:
-        """Difference of −2 ln of evidence in favour of an antenna in its configured place."""
-        moved, right = (
-            min(self._solve(late, m, pitching)[2] for late in (True, False)) for m in (True, False)
-        )
-        return moved - right
-
-    def _is_wrong(self, pitching: float) -> bool:
-        """Whether the configured latency is wrong, with this σ of late pitching, s."""
-        change, sigma = self._explain(pitching)
-        # Late samples must explain the windows better than samples in time do, with the antenna displaced or
-        # not.
-        right, late = (
-            min(self._solve(late, m, pitching)[2] for m in (True, False)) for late in (False, True)
-        )
-        return abs(change) > _CONTRADICTION * math.hypot(sigma, _MODEL_ERROR) and late < right - _POSITIVE
+        self._sums.move(change)
