@@ -42,6 +42,14 @@ def test_saved_parameters_are_loaded(tmp_path):
     assert 0.0 <= loaded["age"] < 10.0
 
 
+def test_the_file_that_a_link_leads_to_is_replaced_and_not_the_link(tmp_path):
+    kept, link = tmp_path / "disk" / "learned.json", tmp_path / "learned.json"
+    link.symlink_to(kept)
+    LearnedFile(link, CONFIGURATION).save(LEARNED)
+    assert link.is_symlink()
+    assert LearnedFile(kept, CONFIGURATION).load() is not None
+
+
 def test_a_file_is_used_only_for_the_same_vehicle_and_sensors(tmp_path):
     path = tmp_path / "learned.json"
     LearnedFile(path, CONFIGURATION).save(LEARNED)

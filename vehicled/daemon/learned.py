@@ -68,7 +68,9 @@ class LearnedFile:
 
         `bounds`: by name, bounds of a parameter; others have none.
         """
-        self._path, self._bounds = path, bounds or {}
+        # If it is a link, the file that it leads to is replaced.
+        self._path = path = path.resolve()
+        self._bounds = bounds or {}
         self._old = path.with_name(path.name + ".old")
         self._failed = False
         """Whether the last attempt to save failed, which has then been logged."""

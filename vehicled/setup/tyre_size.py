@@ -7,12 +7,14 @@ from vehicled.units import UnitError, parse_unit, split_quantity
 from vehicled.vehicle.ranges import WHEEL_RADIUS
 
 _METRIC = re.compile(
-    r"(?:P|LT)?\s*(\d{2,3})\s*/\s*(\d{2,3})\s*(?:-?\s*Z?RF?|-)\s*(\d{1,2}(?:\.5)?)"
+    r"(?:P|LT|T)?\s*(\d{2,3})\s*(?:/\s*(\d{2,3})\s*(?:-?\s*Z?RF?|-)|-?\s*[SH]?R)\s*(\d{1,2}(?:\.5)?)"
     r"(?:\s*C|[\s-]*[A-Z]?\s*\d{2,3}.*)?",
     re.IGNORECASE,
 )
 """Tyres of cars, with `C` of vans, on half inches of lorries, and with `-` of golf carts: width in mm, height in
-% of it, rim in inches."""
+% of it, rim in inches. Older sizes have no height, as `155 SR 13`."""
+_UNSTATED = "80"
+"""Height of those in % of the width, such that 155 R 13 has an outer diameter of 578 mm, and 205 R 16 of 734 mm."""
 _INCHES = re.compile(
     r"(?:AT)?\s*(\d{1,2}(?:\.\d+)?)\s*[x×]\s*(\d{1,2}(?:\.\d+)?)\s*[-R]\s*(\d{1,2})(?:\s*[A-Z].*|\s.*)?",
     re.IGNORECASE,
@@ -39,10 +41,11 @@ def read_tyre(text: str) -> TyreSize:
     """The tyre of a size, or of a radius with its unit. Raises ValueError with what was expected."""
     size = text.strip()
     if found := _METRIC.fullmatch(size):
-        width, height, rim = map(float, found.groups())
+        width, height, rim = (float(part or _UNSTATED) for part in found.groups())
         is_one = 75 <= width <= 455 and 20 <= height <= 105 and 4 <= rim <= 26
+        sidewall = "the sidewall" if found[2] else f"a sidewall of {_UNSTATED} % of the width"
         tyre = TyreSize(
-            0.5 * rim * _INCH + 1e-3 * width * 1e-2 * height, f"{size}, half the rim and the sidewall"
+            0.5 * rim * _INCH + 1e-3 * width * 1e-2 * height, f"{size}, half the rim and {sidewall}"
         )
     elif found := _INCHES.fullmatch(size):
         outer, across, inner = map(float, found.groups())
