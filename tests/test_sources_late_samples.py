@@ -87,7 +87,7 @@ def test_sigma_of_the_heading_includes_the_turn_within_the_latency(yaw_rate, has
     before = {"yaw": 0.003, "sideslip": 0.004, "vy": 0.05, "vx": 0.02, "x": 0.01}
     for name, sigma in before.items():
         values[ESTIMATE_INDEX[f"sigma.{name}"]] = sigma
-    AddedDoubt(yaw_rate * CHANGE, has_precise_fixes).add_to(values)
+    AddedDoubt(yaw_rate * CHANGE, has_precise_fixes=has_precise_fixes).add_to(values)
     turned = abs(yaw_rate) * CHANGE
     added = {"yaw": turned} | ({"sideslip": turned, "vy": SPEED * turned} if has_precise_fixes else {})
     for name, sigma in before.items():
@@ -98,7 +98,7 @@ def test_sigma_of_the_heading_includes_the_turn_within_the_latency(yaw_rate, has
 def test_sigma_of_the_sideslip_is_at_most_pi():
     values = np.zeros(len(ESTIMATE_COLUMNS))
     values[ESTIMATE_INDEX["sigma.sideslip"]] = math.pi
-    AddedDoubt(0.01, True).add_to(values)
+    AddedDoubt(0.01, has_precise_fixes=True).add_to(values)
     assert values[ESTIMATE_INDEX["sigma.sideslip"]] == math.pi
 
 

@@ -490,7 +490,7 @@ class Estimator:
             return None
         self.doubt = self._sources.find_doubt(t_ns, values.item(_YAW_RATE), world.aligned)
         correlation = self._sources.correct_pose(values, correlation, self._point)
-        correlation *= self.doubt.add_to(values)
+        correlation = self.doubt.add_to(values, correlation)
         if not world.aligned:
             values[_SIGMA_YAW] = self._filter_settings.start.yaw_sigma
         origin = world.origin if world.known else None

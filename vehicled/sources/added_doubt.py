@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import NamedTuple
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from vehicled.messages import ESTIMATE_INDEX
 
-_SPEED = ESTIMATE_INDEX["vx"]
+_YAW, _SPEED, _LEFT = (ESTIMATE_INDEX[x] for x in ("yaw", "vx", "vy"))
+_YAW_RATE = ESTIMATE_INDEX["wz"]
 _SIGMA_YAW, _SIGMA_LEFT, _SIGMA_SIDESLIP = (ESTIMATE_INDEX[f"sigma.{x}"] for x in ("yaw", "vy", "sideslip"))
 _SIGMA_PLACE = slice(ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"] + 1)
 
@@ -19,13 +21,15 @@ class AddedDoubt(NamedTuple):
 
     turned: float = 0.0
     """rad: angle by which the car turns within the unknown part of the latency of the IMU's samples."""
+    late: float = 0.0
+    """s: unknown latency of the whole estimate, if no speed of known time shows it."""
     has_precise_fixes: bool = False
     """Whether fixes are precise enough to determine the direction of the velocity."""
     place: float = 0.0
     """m, per horizontal axis: as receivers contradict each other or the car's motion, as the antenna's
     estimated place depends on the uncertain time of the IMU's samples, or as the heading is unknown."""
 
-    def add_to(self, values: np.ndarray) -> float:
+    def add_to(self, values: np.ndarray, correlation: float = 0.0) -> float:
         """Add it to σ of an estimate. `values`: (len(ESTIMATE_COLUMNS),), changed in place.
 
         If the gyroscope's samples are late, the heading lags by the angle that the car turns within that
@@ -33,16 +37,20 @@ class AddedDoubt(NamedTuple):
         error. With less precise fixes that direction follows from the tyres, and the sideslip has no such
         error.
 
-        Returns the factor by which the correlation of the horizontal position decreases.
+        Returns the correlation of x and y, given that of before.
         """
-        values[_SIGMA_YAW] = math.hypot(values.item(_SIGMA_YAW), self.turned)
+        turned = self.turned, self.late * values.item(_YAW_RATE)
+        values[_SIGMA_YAW] = math.hypot(values.item(_SIGMA_YAW), *turned)
         if self.has_precise_fixes:
             # At standstill the sideslip is undefined: its σ is at most π.
             values[_SIGMA_SIDESLIP] = min(math.hypot(values.item(_SIGMA_SIDESLIP), self.turned), math.pi)
             of_left = self.turned * values.item(_SPEED)
             values[_SIGMA_LEFT] = math.hypot(values.item(_SIGMA_LEFT), of_left)
-        if not self.place:
-            return 1.0
-        known = values[_SIGMA_PLACE].copy()
-        values[_SIGMA_PLACE] = np.hypot(known, self.place)
-        return float(np.prod(known / values[_SIGMA_PLACE]))
+        if not (self.place or self.late):
+            return correlation
+        x, y = map(float, values[_SIGMA_PLACE])
+        way = cmath.rect(self.late, values.item(_YAW)) * complex(values.item(_SPEED), values.item(_LEFT))
+        shared = correlation * x * y + way.real * way.imag
+        of_x, of_y = math.hypot(x, self.place, way.real), math.hypot(y, self.place, way.imag)
+        values[_SIGMA_PLACE] = of_x, of_y
+        return shared / (of_x * of_y)

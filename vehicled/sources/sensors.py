@@ -25,6 +25,7 @@ from vehicled.sources.gnss.fix_time import FixTime
 from vehicled.sources.gnss.gnss import Gnss, GnssSource
 from vehicled.sources.gnss.gnss2 import Gnss2
 from vehicled.sources.gnss.model import GNSS
+from vehicled.sources.imu.common_lateness import Configured
 from vehicled.sources.imu.imu import Imu, ImuSource
 from vehicled.sources.inputs.brakes import BrakePressure
 from vehicled.sources.inputs.model_input import InputSettings
@@ -198,12 +199,15 @@ class Sources:
         self._known_antenna = 0.0 if sensors.gnss is None else (_FOUND * sensors.gnss.antenna_sigma) ** 2
         """Variance of the antenna's place up to which it is as configured, m²."""
         gnss = sensors.gnss
-        configured = (0.0, 0.0) if gnss is None else (gnss.latency, gnss.latency_sigma)
-        self._fix_time = FixTime(self._context.filter, GNSS.latency, *configured)
+        self._of_fixes = (
+            Configured(0.0, 0.0) if gnss is None else Configured(gnss.latency, gnss.latency_sigma)
+        )
+        self._fix_time = FixTime(self._context.filter, GNSS.latency, *self._of_fixes)
         self._looked_ns: float = -math.inf
         """Time of the step at which `find_doubt` last evaluated the uncertainty."""
-        self._doubt = 0.0, False, 0.0
-        """Unknown latency of the IMU's samples, s; whether fixes are precise; added σ of the position, m."""
+        self._doubt = 0.0, 0.0, False, 0.0
+        """Unknown latency of the IMU's samples and of the whole estimate, s; whether fixes are precise; added σ of
+        the position, m."""
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
         """The inertial measurement unit."""
         self.own_yaw_rate = next((s for s in self._sources.values() if isinstance(s, YawRateSource)), None)
@@ -261,8 +265,8 @@ class Sources:
             self._looked_ns = t_ns
             self.look_at_time()
             self._look_at_doubt(is_aligned)
-        time, has_precise_fixes, place = self._doubt
-        return AddedDoubt(yaw_rate * time, has_precise_fixes, place)
+        time, late, has_precise_fixes, place = self._doubt
+        return AddedDoubt(yaw_rate * time, late, has_precise_fixes, place)
 
     def look_again(self) -> None:
         """Evaluate the uncertainty again in the next step, as a fix or a command has changed the position."""
@@ -282,7 +286,8 @@ class Sources:
             # far as the farthest antenna is from it.
             arm = max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
             place = math.hypot(place, arm)
-        self._doubt = time, has_precise_fixes, place
+        late = timing.find_common(self._fix_time.found, self._of_fixes)
+        self._doubt = time, late, has_precise_fixes, place
 
     def correct_pose(self, values: np.ndarray, correlation: float, point: Vector) -> float:
         """Correct position and heading of an estimate for the time error of fixes; see `FixTime.correct`."""

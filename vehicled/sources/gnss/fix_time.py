@@ -158,6 +158,12 @@ class FixTime:
         self._effect: _Effect | None = None
         """None while nothing is known of the latency."""
 
+    @property
+    def found(self) -> Latency | None:
+        """The filter's estimate; None while measurements have shown nothing."""
+        known = self._read()
+        return None if known is None else known[1]
+
     def _read(self) -> tuple[int, Latency] | None:
         """Place of the state, and the filter's estimate; None while measurements have shown nothing."""
         i = self._place

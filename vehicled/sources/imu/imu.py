@@ -183,7 +183,8 @@ class ImuSource(Source[Imu]):
         s = self.settings
         self._gravity_removed = s.accelerometers is not None and s.accelerometers.gravity_removed
         timing, was_levelled = self._timing, self._timing.is_levelled
-        timing.sigma, timing.place, timing.is_levelled = s.latency_sigma, s.position, self.measures_gravity
+        timing.sigma, timing.configured = s.latency_sigma, s.latency
+        timing.place, timing.is_levelled = s.position, self.measures_gravity
         if s.latency_sigma == 0.0 or timing.is_levelled != was_levelled:
             timing.forget()  # the estimated error of the time is no longer valid
         timing.has_reference = partial(has_known_time, self.filter, self.updates.is_active)

@@ -21,6 +21,7 @@ import numpy as np
 from vehicled.filter.kept import fade
 from vehicled.messages import SlowState
 from vehicled.sources.gnss.fix_time import Latency
+from vehicled.sources.imu.common_lateness import Configured, find_common_lateness
 from vehicled.sources.imu.path_hypotheses import MODEL_ERROR, Given, PathHypotheses
 from vehicled.sources.imu.path_sums import FEWEST_FIXES, PathSums
 
@@ -51,6 +52,8 @@ class ImuTiming:
     def __init__(self) -> None:
         self.sigma = 0.0
         """s: σ of the configured latency; 0: it is known."""
+        self.configured = 0.0
+        """s: the configured latency."""
         self.fix_sigma = 0.0
         """s: σ of the receiver's configured latency; 0: it is known."""
         self.place: Sequence[float] = (0.0, 0.0, 0.0)
@@ -82,6 +85,8 @@ class ImuTiming:
         wrong."""
         self.restored = 0.0
         """s: change of the latency that came with it."""
+        self.common = 0.0
+        """s: unknown latency of the whole estimate, as `find_common` found it last."""
         self._found = False
         self._sums = PathSums()
         self._earlier = SlowState(0.0, 0.0, "s")
@@ -123,8 +128,10 @@ class ImuTiming:
 
         Without a window, it is no more certain than what an earlier drive has found.
         """
+        if self.sigma == 0.0:
+            return None
         least = 0.0 if self._sums.freedom else self._earlier.sigma
-        return None if self.sigma == 0.0 else SlowState(self.latency, max(self.doubt, least), "s")
+        return SlowState(self.latency, math.hypot(max(self.doubt, least), self.common), "s")
 
     @property
     def doubt(self) -> float:
@@ -198,6 +205,14 @@ class ImuTiming:
         elif lasted > _LONGEST_WINDOW:
             self.interrupt()
         return change
+
+    def find_common(self, fixes: Latency | None, configured: Configured) -> float:
+        """Unknown latency of the whole estimate, s, given that of fixes relative to the `configured` one."""
+        self.common = 0.0
+        if fixes is not None and self.sigma > 0.0 and not self.has_reference():
+            samples = Configured(self.configured, self.sigma)
+            self.common = find_common_lateness(fixes, configured, samples, self.latency)
+        return self.common
 
     @property
     def hypotheses(self) -> PathHypotheses:
