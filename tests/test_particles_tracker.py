@@ -197,9 +197,7 @@ sensors: {imu: {imu.wz: {rate: b, sigma: 0.001}}}
 """
 
 
-@pytest.mark.parametrize(
-    "seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 9))]
-)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 9))])
 def test_a_gyroscope_far_more_precise_than_the_particles_are_dense_gives_the_right_state(tmp_path, seed):
     """On a double pendulum with unknown initial angles and rates, none of 500 particles is on the curve of states
     that fit a reading. With full weight of each reading, three in ten filters would contract at a wrong state."""

@@ -115,7 +115,7 @@ def test_heading_and_position_are_smoothed_back_to_before_the_filter_knew_them(g
             assert rms(run.error(drive, axis)[unknown]) < 0.2 * rms(run.filtered.error(drive, axis)[unknown])
 
 
-@pytest.mark.parametrize("gnss", ["rtk", "conventional"])
+@pytest.mark.parametrize("gnss", ["rtk", pytest.param("conventional", marks=pytest.mark.slow)])
 def test_a_drive_without_fixes_at_its_start_is_placed_by_the_first_fixes(gnss):
     """The filter begins in a local frame of its own: another place and heading."""
     drive, first = bends(), 5.0

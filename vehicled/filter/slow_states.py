@@ -141,6 +141,13 @@ class SlowStates:
 
     def forget(self, groups: Iterable[Group]) -> None:
         """Reset parameters of car and sensors: zero, with the σ from before any measurement."""
+        self._renew(groups, keep=False)
+
+    def doubt(self, groups: Iterable[Group]) -> None:
+        """Give parameters of car and sensors the σ from before any measurement; their values stay."""
+        self._renew(groups, keep=True)
+
+    def _renew(self, groups: Iterable[Group], keep: bool) -> None:
         states, errors, groups = self._states, self._errors, tuple(groups)
         prior = np.sqrt(self._calc_initial()).tolist()
         for group in groups:
@@ -151,10 +158,12 @@ class SlowStates:
             for i in states.places(group):
                 self._starts.drop(i)
                 if i in self._before_loss:
-                    self._before_loss[i] = 0.0, prior[i] ** 2
+                    value, _ = self._before_loss[i]
+                    self._before_loss[i] = value if keep else 0.0, prior[i] ** 2
                     if group is STEERING_OFFSET:
                         continue  # without a sensor this is the wheels' angle, not a parameter
-                self._values[i - self._begin] = errors.x[i] = 0.0
+                if not keep:
+                    self._values[i - self._begin] = errors.x[i] = 0.0
                 errors.replace(i, prior[i] ** 2)  # the past of other states depends on the old one
         errors.matrix = states.correlate(errors.matrix, groups)
 

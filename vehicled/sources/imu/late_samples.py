@@ -23,8 +23,8 @@ from vehicled.sources.gnss.model import GNSS
 from vehicled.sources.imu.model import ALIGNMENT, GYRO_SCALE
 from vehicled.vehicle.arrays import AHEAD
 
-_FALSIFIED = (GNSS.antenna, GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET, STEERING_RATIO)
-"""Parameters that explain samples of a wrong time as well."""
+_FALSIFIED = (GYRO_SCALE, ALIGNMENT, TYRE_ERROR, STEERING_OFFSET, STEERING_RATIO)
+"""Parameters that explain samples of a wrong time as well, besides the antenna's place."""
 _CLEARLY = 2.5
 """Number of σ from which on the antenna is where it has been found. That it is elsewhere has been decided
 before, by evidence."""
@@ -35,13 +35,14 @@ _CHANGING = 1.0
 
 
 def forget_falsified(filter: ObservedFilter, change: float) -> None:
-    """Reset the parameters that explained a wrong time of samples by `change`, s; widen position and heading.
+    """Find parameters that explained a wrong time of samples by `change`, s, anew; widen position and heading.
 
-    The antenna's offset has falsified the position: with an unchanged σ, fixes would lead to the same offset
-    again.
+    All but the antenna keep their values until then: most are right in part, and a jump to zero would turn the car.
+    The antenna's offset has falsified the position: with an unchanged σ, fixes would lead to the same offset again.
     """
     offset = math.hypot(*filter.slow.view(GNSS.antenna)[:2].tolist())
-    filter.slow.forget(_FALSIFIED)
+    filter.slow.forget([GNSS.antenna])
+    filter.slow.doubt(_FALSIFIED)
     turned = abs(change) * _TURNING
     for group, element, sigma in (
         (POSITION, "x", offset),
