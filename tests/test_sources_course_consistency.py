@@ -1,5 +1,6 @@
 """Jumps of the gyroscope's bias are detected by the course; sideslip, skids and latencies are not jumps."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -75,6 +76,23 @@ def test_constant_errors_of_scale_and_latency_are_not_jumps(late, scale):
 def test_a_lane_change_on_a_motorway_is_not_a_jump():
     """At 50 m/s slip of the rear tyres gives a sideslip of −0.25 s times the yaw rate. Courses are 0.1 s late."""
     assert run(speed=50.0, amplitude=0.15, slip=0.0055, late=0.1) == []
+
+
+@pytest.mark.parametrize(("height", "is_jump"), [(2.6, False), (0.0, True)])
+def test_an_antenna_that_sways_as_a_van_rolls_is_not_a_jump(height, is_jump):
+    """In a bend at 7 m/s the van rolls by 5° within half a second, 2.6 m below its antenna."""
+    gnss = dataclasses.replace(prototype().sensors.gnss, antenna=(0.0, 0.0, height))
+    check, found, speed = CourseConsistency(prototype().sensors.imu, gnss), [], 7.0
+    check.set_bias((0.0, 0.0, 0.0), 0.0005)
+    for k in range(600):
+        t, at = 0.01 * k, 10_000_000 * k
+        rolling = 0.35 * math.sin(2 * math.pi * (t - 3.0)) ** 2 if 3.0 < t < 3.5 else 0.0
+        check.take(Measurement("imu", at, at, {"imu.wx": rolling, "imu.wy": 0.0, "imu.wz": 0.4}), speed)
+        if k % 10 == 0:
+            course = (math.pi / 2 - 0.4 * t + 2.6 * rolling / speed) % (2 * math.pi)
+            fix = Measurement("gnss", at, at, {"gnss.course": course, "gnss.s_acc": 0.01})
+            found.append(check.take(fix, speed))
+    assert any(jump is not None for jump in found) == is_jump
 
 
 def test_a_bend_after_accelerating_is_not_a_jump():

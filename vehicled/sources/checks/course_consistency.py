@@ -1,9 +1,9 @@
 """Jumps of the gyroscope's bias: its angle compared with the course over ground, which differs by sideslip only.
 
-Without a skid, the sideslip depends on the yaw rate, and so do errors of latency; an error of the gyroscope's
-scale is a share of the angle, and the error of its bias is within the filter's σ. A larger difference within
-seconds is a bias that has jumped or drifts. It shows soonest against a course at which the car turned as fast
-as now. The gyroscope stays in use: its bias is estimated anew.
+Without a skid, the sideslip depends on the yaw rate, and so do errors of latency; a high antenna sways as the
+body rolls; an error of the gyroscope's scale is a share of the angle, and the error of its bias is within the
+filter's σ. A larger difference within seconds is a bias that has jumped or drifts. It shows soonest against a
+course at which the car turned as fast as now. The gyroscope stays in use: its bias is estimated anew.
 """
 
 from __future__ import annotations
@@ -103,15 +103,16 @@ class CourseConsistency:
     def configure(self, imu: Imu | None, gnss: Gnss | None) -> None:
         """Take settings, also while running."""
         self._gnss = gnss or Gnss()
-        self._axis = None if imu is None else imu.R_imu_vehicle[:, 2].tolist()
+        self._axes = None if imu is None else imu.R_imu_vehicle[:, ::2].T.tolist()
+        """The car's forward and upward axis, IMU axes."""
 
     def reset(self) -> None:
         """Restart, as the filter does."""
         self._t, self._angle, self._biased = -math.inf, 0.0, 0.0
         self._bias, self._sigma = 0.0, math.inf
         """The filter's bias about the vertical axis, rad/s, and its standard deviation, infinite until given."""
-        self._angles: deque[tuple[float, float, float, float]] = deque()
-        """Time, s; angle of the gyroscope, rad; the part of it due to the bias, rad; yaw rate, rad/s."""
+        self._angles: deque[tuple[float, float, float, float, float]] = deque()
+        """Time, s; angle of the gyroscope, rad; the part of it due to the bias, rad; yaw and roll rate, rad/s."""
         self._places: deque[_Place] = deque()
         self._skidded = -math.inf
         """Time, s, at which the car last may have skidded."""
@@ -135,8 +136,8 @@ class CourseConsistency:
 
     def set_bias(self, bias: Sequence[float], sigma: float) -> None:
         """`bias`: the filter's, of the gyroscopes (3,), IMU axes; `sigma`: of the last one's; rad/s."""
-        if self._axis is not None:
-            self._bias, self._sigma = sum(map(mul, self._axis, bias)), sigma
+        if self._axes is not None:
+            self._bias, self._sigma = sum(map(mul, self._axes[1], bias)), sigma
 
     def take(
         self, m: Measurement, ahead: float, excess: float = 0.0, slides: bool = False
@@ -147,19 +148,19 @@ class CourseConsistency:
         course, rad/s; `slides`: whether tyres slide, as they do on snow at much less lateral acceleration.
         """
         t, values = m.t * 1e-9, m.values
-        if self._axis is None:
+        if self._axes is None:
             return None
         if GYROSCOPES[2] in values:
-            (a, b, c), (x, y, z) = self._axis, GYROSCOPES
-            rate = a * values.get(x, 0.0) + b * values.get(y, 0.0) + c * values[z]
-            self._turn(t, rate, ahead, excess, slides)
+            rates = [values.get(channel, 0.0) for channel in GYROSCOPES]
+            rolling, rate = (sum(map(mul, axis, rates)) for axis in self._axes)
+            self._turn(t, rate, rolling, ahead, excess, slides)
         if "gnss.course" not in values or ahead < _SLOWEST:
             return None
         kind = self._gnss.find_noise(values.get("gnss.quality", 1.0), values.get("gnss.hdop", 1.0))
         noise = values.get("gnss.s_acc") or kind.velocity
         return self._compare(t, values["gnss.course"], noise, ahead)
 
-    def _turn(self, t: float, rate: float, ahead: float, excess: float, slides: bool) -> None:
+    def _turn(self, t: float, rate: float, rolling: float, ahead: float, excess: float, slides: bool) -> None:
         dt, self._t = t - self._t, t
         if slides or abs(ahead * (rate - excess)) > _LARGEST_LATERAL:
             self._skidded = t
@@ -171,7 +172,7 @@ class CourseConsistency:
         self._biased += dt * self._bias
         kept = self._angles
         if not kept or t - kept[-1][0] >= _EVERY:
-            kept.append((t, self._angle, self._biased, rate))
+            kept.append((t, self._angle, self._biased, rate, rolling))
             if t - kept[0][0] > _MEMORY:
                 kept.popleft()
 
@@ -183,11 +184,12 @@ class CourseConsistency:
         at = next((place for place in reversed(self._angles) if place[0] <= t), None)
         if at is None:
             return None
-        measured, angle, biased, rate = at
+        measured, angle, biased, rate, rolling = at
         if t - measured > _SILENT:
             kept.clear()
             return None
-        apart = angle + course
+        # A roll to the right moves the antenna to the right.
+        apart = angle + course - self._gnss.antenna[2] * rolling / ahead
         if kept:
             apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
         # The faster a car turns at the same rate, the further its rear swings out.
