@@ -30,7 +30,7 @@ def find(shown: float, error: float) -> Latency:
 @pytest.mark.parametrize("shown", [0.0, 0.001, -0.004, 0.012, -0.03])
 @pytest.mark.parametrize("earliest", [-math.inf, 0.0, -0.006, 0.002])
 def test_mean_and_variance_are_those_of_the_mixture(shown, error, doubt, earliest):
-    """Under the hypothesis of a wrong latency, the estimate is the filter's, which does not have further errors.
+    """If the latency is wrong, the estimate is the filter's, and the further errors add to its variance.
 
     Latencies before `earliest` are impossible: their share of the prior counts as right.
     """
@@ -48,6 +48,7 @@ def test_mean_and_variance_are_those_of_the_mixture(shown, error, doubt, earlies
     if cut.sum() > 0.0:
         of_wrong = cut @ tau / cut.sum()
         spread_wrong = cut @ (tau - of_wrong) ** 2 / cut.sum()
+        spread_wrong /= found.variance * (1.0 / math.hypot(error, doubt, FALSIFIED) ** 2 + 1.0 / SIGMA**2)
     share = right.sum() / (right.sum() + wrong.sum())
     of_right = right @ tau / right.sum()
     spread_right = right @ (tau - of_right) ** 2 / right.sum()
@@ -72,17 +73,18 @@ def test_the_mixture_is_consistent_if_four_of_five_latencies_are_right():
     weighed = [weigh(one, SIGMA, 0.0) for one in found]
     squares = (np.array([w.mean for w in weighed]) - latencies) ** 2
 
-    # Wrong ones have the σ of the filter, which has the error of measurements only.
-    assert np.mean(squares[right]) < np.mean(
-        [w.variance for w, is_right in zip(weighed, right, strict=True) if is_right]
-    )
+    variances = np.array([w.variance for w in weighed])
+    assert np.mean(squares[right]) < np.mean(variances[right])
+    assert np.mean(squares / variances) == pytest.approx(1.0, abs=0.1)
     before = (np.array([one.mean for one in found]) - latencies) ** 2
     assert squares.mean() < 0.7 * before.mean()
 
 
 def test_wrong_latencies_of_any_size_stay_as_found():
-    assert weigh(Latency(3.0, 1e-10), SIGMA, 0.0) == pytest.approx((3.0, 1e-10))
-    assert weigh(Latency(-0.1, 1e-6), SIGMA, 0.002) == pytest.approx((-0.1, 1e-6))
+    for mean, error, doubt in ((3.0, 1e-5, 0.0), (-0.1, 1e-3, 0.002)):
+        weighed = weigh(Latency(mean, error**2), SIGMA, doubt)
+        assert weighed.mean == pytest.approx(mean)
+        assert math.sqrt(weighed.variance) == pytest.approx(math.hypot(error, doubt, FALSIFIED), rel=0.01)
 
 
 @pytest.mark.parametrize(("found", "sigma"), [(-0.01, 0.008), (-0.02, 0.0066), (-0.022, 0.0035)])
@@ -91,7 +93,9 @@ def test_latencies_that_would_put_fixes_into_the_future_are_taken_as_zero(found,
     assert abs(mean) < 0.002
     assert math.sqrt(variance) < 0.0015
     # With a configured latency of 80 ms, such a change is possible and stays as found.
-    assert weigh(Latency(-0.02, 1e-6), SIGMA, 0.0, -0.08) == pytest.approx((-0.02, 1e-6))
+    mean, variance = weigh(Latency(-0.02, 1e-6), SIGMA, 0.0, -0.08)
+    assert mean == pytest.approx(-0.02)
+    assert math.sqrt(variance) == pytest.approx(math.hypot(0.001, FALSIFIED), rel=0.01)
 
 
 @dataclass

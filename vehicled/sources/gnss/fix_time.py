@@ -81,6 +81,9 @@ def weigh(found: Latency, sigma: float, doubt: float, earliest: float = -math.in
     if_right, if_wrong = likely + right, likely + of_prior
     log_odds = 0.5 * (math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong))
     wrong, log_possible = _cut(found, earliest)
+    # The filter's variance lacks the further errors of what has been shown.
+    widened = likely * of_prior / if_wrong / found.variance
+    wrong = Latency(wrong.mean, widened * wrong.variance)
     # The prior probability of impossible wrong latencies goes to the right one.
     log_odds += math.log(ODDS + _find_upper_tail(-earliest / sigma)) - log_possible
     return mix(log_odds, Latency(shown * right / if_right, likely * right / if_right), wrong)
