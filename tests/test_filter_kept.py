@@ -2,9 +2,11 @@
 
 import pytest
 from estimator_rig import Run, cruise, prototype, steps
+from filter_rig import new_filter
 
 from vehicled.estimator import Estimator
 from vehicled.filter.kept import calc_kept
+from vehicled.filter.states import TYRE_ERROR
 from vehicled.messages import SlowState
 from vehicled.sources.gnss.model import GNSS
 
@@ -64,3 +66,17 @@ def test_a_drive_knows_the_antenna_ahead_as_well_as_the_time_of_the_imu(
     start = estimator.parameters()
     assert start["antenna.x"].sigma == pytest.approx(sigma, rel=0.1)
     assert start["antenna.y"].sigma == pytest.approx(0.002, rel=0.1)
+
+
+def test_friction_is_that_of_a_road_and_no_drive_begins_with_that_of_another() -> None:
+    f = new_filter()
+    given = {
+        "tyre_error.friction": SlowState(0.1, 0.01, "–"),
+        "tyre_error.stiffness.front": SlowState(0.1, 0.01, "–"),
+    }
+    unknown = f.get_variance(TYRE_ERROR, "friction")
+    f.slow.set_parameters(given, _HOURS, switched_on=True)
+    assert f.slow.get(TYRE_ERROR) == pytest.approx([0.1, 0.0, 0.0], abs=0.002)
+    assert f.get_variance(TYRE_ERROR, "friction") == unknown
+    f.slow.set_parameters(given, 0.0)  # after a restart in the same drive
+    assert f.slow.get(TYRE_ERROR) == pytest.approx([0.1, 0.0, 0.1])

@@ -124,6 +124,8 @@ class SlowStates:
             waiting = self._waiting.get(group)
             for k, i in enumerate(states.places(group)):
                 found = given.get(states.names[i])
+                if switched_on and group.elements[k] in group.of_road:
+                    continue
                 if found is None or i < self._begin or variances[i] <= 0.0:
                     continue
                 shared, is_widened = late * group.by_imu_time * (k == 0), i in states.parameters

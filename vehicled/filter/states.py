@@ -130,6 +130,8 @@ class ErrorStates(Generic[S]):
     """Whether it causes an error of position, as the latency of fixes does."""
     turn_on: float = 0.0
     """Share of the initial σ by which it changes whenever the sensor is switched on."""
+    of_road: tuple[str, ...] = ()
+    """Elements that depend on the road, so that each drive begins without what an earlier one has found."""
     by_imu_time: float = 0.0
     """Unit/s: apparent change of the first element by a wrong time of the IMU's samples, the same in all drives."""
 
@@ -376,6 +378,7 @@ TYRE_ERROR = ErrorStates[Filter](
     "relative error of the cornering stiffness of an axle, and of the friction of all tyres",
     needs=(*COURSES, "velocity", "imu.accel"),
     limit=0.6,
+    of_road=("friction",),
     is_known=lambda f: f.unknowns.cornering_stiffness == 0.0 == f.unknowns.friction,
     initial=lambda f, i: _squares(
         f.unknowns.cornering_stiffness, f.unknowns.cornering_stiffness, f.unknowns.friction
