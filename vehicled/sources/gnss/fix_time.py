@@ -27,11 +27,11 @@ from vehicled.filter.states import ATTITUDE, POSITION, VELOCITY, Group
 from vehicled.messages import ESTIMATE_INDEX
 from vehicled.units import Vector
 
-_RIGHT = 0.001
+RIGHT = 0.001
 """s, 1 σ of the error of a right latency."""
 ODDS = 4.0
 """Prior odds: four configured latencies of five are right."""
-_FALSIFIED = 0.0012
+FALSIFIED = 0.0012
 """s, 1 σ: error of a found latency because tyres, springs and antennas differ from their models."""
 _OF_TYRES = 0.004
 """s, 1 σ: error due to tyres in bends. If tyres cause the latency, the heading is right with it, and wrong
@@ -73,14 +73,14 @@ def weigh(found: Latency, sigma: float, doubt: float, earliest: float = -math.in
     latency; `doubt`: 1 σ of the time that fixes are compared with, s; `earliest`: least value of a wrong
     latency, s.
     """
-    of_prior, right = sigma * sigma, _RIGHT * _RIGHT
+    of_prior, right = sigma * sigma, RIGHT * RIGHT
     # The likelihood of the measurements alone is the filter's estimate without its prior.
     likely = 1.0 / (1.0 / found.variance - 1.0 / of_prior)
     shown = found.mean * likely / found.variance
-    likely += doubt * doubt + _FALSIFIED * _FALSIFIED
+    likely += doubt * doubt + FALSIFIED * FALSIFIED
     if_right, if_wrong = likely + right, likely + of_prior
     log_odds = 0.5 * (math.log(if_wrong / if_right) - shown * shown * (1.0 / if_right - 1.0 / if_wrong))
-    wrong, log_possible = _cut(found, earliest)
+    wrong, log_possible = cut(found, earliest)
     # The filter's variance lacks the further errors of what has been shown.
     widened = likely * of_prior / if_wrong / found.variance
     wrong = Latency(wrong.mean, widened * wrong.variance)
@@ -100,8 +100,8 @@ def _find_share(log_odds: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(min(log_odds, 100.0), -100.0)))
 
 
-def _cut(found: Latency, least: float) -> tuple[Latency, float]:
-    """A normal distribution truncated below `least`, and the log of the probability of the rest."""
+def cut(found: Latency, least: float) -> tuple[Latency, float]:
+    """Mean and variance of a normal distribution truncated below `least`, and the log of the probability left."""
     sigma = math.sqrt(found.variance)
     bound = (least - found.mean) / sigma
     if bound < -_FAR:
