@@ -42,9 +42,10 @@ class BackwardPass:
         self._vector = self._vector - rows.T @ (gain @ self._vector + precision * innovation)
         by_gain = gain @ self._matrix
         inner = by_gain @ gain.T
-        inner[np.diag_indices_from(inner)] += precision
+        inner.ravel()[:: len(inner) + 1] += precision
         half = rows.T @ (0.5 * inner @ rows - by_gain)
-        self._matrix = self._matrix + half + half.T
+        self._matrix += half
+        self._matrix += half.T
 
     def forget(self, i: int) -> None:
         """State i was reset here: later observations have no information about its value before."""
