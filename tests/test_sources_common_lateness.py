@@ -86,3 +86,16 @@ def test_the_position_is_uncertain_along_the_velocity_and_the_heading_by_the_tur
     )
     assert turned == pytest.approx(math.hypot(0.001, late * yaw_rate))
     assert sideslip == 0.002
+
+
+def test_the_speed_is_uncertain_by_its_change_within_that_time():
+    """In a bend the velocity also turns in the axes of the car: its forward part changes by more than `ax`."""
+    late, ahead, yaw_rate, left = 0.008, -4.0, 0.5, 1.0
+    values = np.zeros(len(ESTIMATE_COLUMNS))
+    for name, value in {"ax": ahead, "wz": yaw_rate, "vx": 20.0, "vy": left, "sigma.vx": 0.01}.items():
+        values[ESTIMATE_INDEX[name]] = value
+    AddedDoubt(late=late).add_to(values)
+    change = late * (ahead + yaw_rate * left)
+    assert values[ESTIMATE_INDEX["sigma.vx"]] == pytest.approx(math.hypot(0.01, change))
+    AddedDoubt().add_to(values)
+    assert values[ESTIMATE_INDEX["sigma.vx"]] == pytest.approx(math.hypot(0.01, change))

@@ -11,8 +11,10 @@ import numpy as np
 from vehicled.messages import ESTIMATE_INDEX
 
 _YAW, _SPEED, _LEFT = (ESTIMATE_INDEX[x] for x in ("yaw", "vx", "vy"))
-_YAW_RATE = ESTIMATE_INDEX["wz"]
-_SIGMA_YAW, _SIGMA_LEFT, _SIGMA_SIDESLIP = (ESTIMATE_INDEX[f"sigma.{x}"] for x in ("yaw", "vy", "sideslip"))
+_YAW_RATE, _AHEAD = (ESTIMATE_INDEX[x] for x in ("wz", "ax"))
+_SIGMA_YAW, _SIGMA_SPEED, _SIGMA_LEFT, _SIGMA_SIDESLIP = (
+    ESTIMATE_INDEX[f"sigma.{x}"] for x in ("yaw", "vx", "vy", "sideslip")
+)
 _SIGMA_PLACE = slice(ESTIMATE_INDEX["sigma.x"], ESTIMATE_INDEX["sigma.y"] + 1)
 
 
@@ -37,6 +39,8 @@ class AddedDoubt(NamedTuple):
         error. With less precise fixes that direction follows from the tyres, and the sideslip has no such
         error.
 
+        If the whole estimate is late, place, heading and forward speed are those of earlier.
+
         Returns the correlation of x and y, given that of before.
         """
         turned = self.turned, self.late * values.item(_YAW_RATE)
@@ -48,6 +52,8 @@ class AddedDoubt(NamedTuple):
             values[_SIGMA_LEFT] = math.hypot(values.item(_SIGMA_LEFT), of_left)
         if not (self.place or self.late):
             return correlation
+        faster = self.late * (values.item(_AHEAD) + values.item(_YAW_RATE) * values.item(_LEFT))
+        values[_SIGMA_SPEED] = math.hypot(values.item(_SIGMA_SPEED), faster)
         x, y = map(float, values[_SIGMA_PLACE])
         way = cmath.rect(self.late, values.item(_YAW)) * complex(values.item(_SPEED), values.item(_LEFT))
         shared = correlation * x * y + way.real * way.imag
