@@ -317,6 +317,15 @@ def test_a_latency_set_by_other_sensors_is_uncertain_too():
     assert timing.found_doubt == timing.doubt > 0.001
 
 
+def test_beside_a_speed_of_known_time_the_latency_of_fixes_takes_up_a_part_of_it():
+    timing = ImuTiming()
+    timing.sigma, timing.has_reference = 0.02, lambda: True
+    timing.set_by_others(0.004)
+    assert timing.found_doubt == pytest.approx(0.2 * math.hypot(0.004, timing.doubt))
+    timing.set_by_others(0.076)
+    assert timing.found_doubt == timing.doubt  # never more than without
+
+
 @pytest.mark.parametrize("arm", [ARM, ARM - 0.4])
 def test_windows_deny_a_latency_that_only_the_filter_finds(arm):
     """The filter finds a false latency if wheels slip otherwise than the model's."""

@@ -47,7 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = """\
 NEES is the mean of (error/σ)², NIS the mean normalised innovation squared per component: both are 1 when the
-filter's standard deviations match its errors; larger means too confident. NIS needs a recording (.mcap).
+filter's standard deviations match its errors; larger means too confident. NIS needs a recording (.mcap), and
+accepted and rejected are counts of the innovations in it: 25 per second and kind, unless `record.rates` says
+otherwise.
 Sideslip and tyre slip count only from 1 m/s on. The receiver alone, if its fixes were recorded and the
 truth or the configuration gives the origin of the world: its antenna, and its course over ground taken for the
 heading.

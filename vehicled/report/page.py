@@ -302,7 +302,7 @@ def _sensors_table(run: RunData) -> str:
             f"{reason} {n}" for reason, n in run.recorded.sensors[name].reasons.most_common(3)
         )
         rows.append([_text(name), _mark_consistency(s.nis), str(s.fused), _text(reasons)])
-    return _table(["sensor", "NIS", "accepted", "rejected"], rows)
+    return _table(["sensor, as recorded", "NIS", "accepted", "rejected"], rows)
 
 
 def _sources_table(run: RunData) -> str:

@@ -123,7 +123,7 @@ class Scores:
                 f"{name:<26} {s.rmse * factor:>11.4g} {s.max * factor:>11.4g}  {unit:<6} {nees:>8} {s.samples:>9}"
             )
         if self.sensors:
-            lines += ["", f"{'sensor':<26} {'NIS':>11} {'accepted':>11} {'rejected':>9}"]
+            lines += ["", f"{'sensor, as recorded':<26} {'NIS':>11} {'accepted':>11} {'rejected':>9}"]
             for name, sensor in self.sensors.items():
                 nis = f"{sensor.nis:.3f}" if math.isfinite(sensor.nis) else "–"
                 lines.append(f"{name:<26} {nis:>11} {sensor.fused:>11} {sensor.rejected:>9}")

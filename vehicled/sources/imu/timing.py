@@ -42,6 +42,9 @@ _LARGEST = 0.1
 """s: a larger latency has another cause, such as a receiver whose latency has not been found yet."""
 _SETTLED = 0.002
 """s: the receiver's own latency has been found once it changes by less than this from window to window."""
+_REACHING = 0.2
+"""Share of an error of the samples' time by which the latency of fixes is wrong beside a speed of known time:
+±20 ms changed it by 3 to 4 ms."""
 LARGE_CHANGE = 0.008
 """s: a larger change of the latency has falsified other parameters."""
 
@@ -148,8 +151,14 @@ class ImuTiming:
 
     @property
     def found_doubt(self) -> float:
-        """The same for a latency that has been found; 0 while samples are assumed to have no latency error."""
-        return self.doubt if self._found or self.latency else 0.0
+        """By how much the latency of fixes is less certain, s, as the samples' time has been found to be wrong.
+
+        Beside a speed of known time, no more than what the whole error of that time would do.
+        """
+        if not (self._found or self.latency):
+            return 0.0
+        doubt = self.doubt
+        return min(doubt, _REACHING * math.hypot(self.latency, doubt)) if self.has_reference() else doubt
 
     def take_fix(self, t: float, place: complex, sigma: float, latency: float) -> None:
         """Take a fix: x + i y (m), its σ (m), and the receiver's latency that the filter has found (s)."""
