@@ -17,8 +17,8 @@ SIGMA = 0.0015
 FIXES, SAMPLES = Configured(0.01, 0.02), Configured(0.004, 0.02)
 
 
-def find(relative: float, in_use: float = 0.0, fixes=FIXES, samples=SAMPLES) -> float:
-    return find_common_lateness(Latency(relative, SIGMA**2), fixes, samples, in_use)
+def find(relative: float, fixes=FIXES, samples=SAMPLES) -> float:
+    return find_common_lateness(Latency(relative, SIGMA**2), fixes, samples)
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +32,11 @@ def drawn() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("relative", [0.0, 0.006, 0.02, -0.008])
-@pytest.mark.parametrize("in_use", [0.0, 0.005])
-def test_it_is_the_error_of_cars_with_the_same_relative_latency(drawn, relative, in_use):
+def test_it_is_the_error_of_cars_with_the_same_relative_latency(drawn, relative):
     of_samples, found = drawn
     alike = of_samples[np.abs(found - relative) < 0.0005]
-    expected = math.sqrt(np.mean((alike - in_use) ** 2) - 0.001**2)
-    assert find(relative + in_use, in_use) == pytest.approx(expected, rel=0.1, abs=0.0002)
+    expected = math.sqrt(np.mean(alike**2) - 0.001**2)
+    assert find(relative) == pytest.approx(expected, rel=0.1, abs=0.0002)
 
 
 def test_fixes_of_the_same_time_as_samples_leave_little_doubt():
@@ -47,8 +46,16 @@ def test_fixes_of_the_same_time_as_samples_leave_little_doubt():
 def test_fixes_from_the_future_show_samples_to_be_late():
     at_once = Configured(0.0, 0.02)
     assert 0.01 < find(-0.01, fixes=at_once, samples=at_once) < 0.012
-    # Once samples are taken as older by as much, the remaining doubt is that both may be late.
-    assert 0.002 < find(0.0, 0.01, at_once, at_once) < 0.006
+
+
+def test_a_latency_of_samples_that_all_sensors_have_shown_is_taken_as_configured():
+    """As fixes have shown it, they now agree with the samples."""
+    timing = ImuTiming()
+    timing.sigma, timing.has_reference = 0.02, lambda: False
+    at_once = Configured(0.0, 0.02)
+    assert timing.find_common(Latency(-0.02, SIGMA**2), at_once) > 0.02
+    timing.set_by_others(0.02)
+    assert timing.find_common(Latency(0.0, SIGMA**2), at_once) < 0.001
 
 
 @pytest.mark.parametrize(("has_reference", "sigma"), [(True, 0.02), (False, 0.0)])

@@ -18,7 +18,7 @@ _WRONG = 1.0 / (1.0 + ODDS)
 
 
 class Configured(NamedTuple):
-    """A configured latency."""
+    """A latency as configured, or as found since by other sensors together."""
 
     latency: float
     """s."""
@@ -26,13 +26,12 @@ class Configured(NamedTuple):
     """s, 1 σ if it is wrong."""
 
 
-def find_common_lateness(found: Latency, fixes: Configured, samples: Configured, in_use: float) -> float:
+def find_common_lateness(found: Latency, fixes: Configured, samples: Configured) -> float:
     """RMS of the time by which the whole estimate is late, s.
 
-    `found`: latency of fixes relative to the configured one, by the filter, whose samples have a latency greater by
-    `in_use` (s) than the configured one.
+    `found`: latency of fixes relative to the configured one, by the filter.
     """
-    apart, of_found = found.mean - in_use, found.variance + FALSIFIED**2 + 2.0 * RIGHT**2
+    apart, of_found = found.mean, found.variance + FALSIFIED**2 + 2.0 * RIGHT**2
     of_fixes, of_samples = fixes.sigma**2, samples.sigma**2
     of_both = of_samples / (of_samples + of_fixes + of_found)
     both = -of_both * apart, (1.0 - of_both) * of_samples
@@ -54,7 +53,7 @@ def find_common_lateness(found: Latency, fixes: Configured, samples: Configured,
         left, log_possible = cut(Latency(mean, variance + RIGHT**2), least)
         share = weight * math.exp(log_possible)
         total += share
-        squares += share * (left.variance + (left.mean - in_use) ** 2)
+        squares += share * (left.variance + left.mean**2)
     # The error of right latencies is part of every latency's σ.
     return math.sqrt(max(squares / total - RIGHT**2, 0.0)) if total > 0.0 else 0.0
 

@@ -219,8 +219,8 @@ class ImuTiming:
         """Unknown latency of the whole estimate, s, given that of fixes relative to the `configured` one."""
         self.common = 0.0
         if fixes is not None and self.sigma > 0.0 and not self.has_reference():
-            samples = Configured(self.configured, self.sigma)
-            self.common = find_common_lateness(fixes, configured, samples, self.latency)
+            samples = Configured(self.configured + self.latency, self.sigma)
+            self.common = find_common_lateness(fixes, configured, samples)
         return self.common
 
     @property
