@@ -30,14 +30,16 @@ class PastPoses:
         places = (self._layout.places[name].offset for name in ("age", "lead", "latency", "share"))
         past_pose = ctypes.cast(self._functions[kernels.past_pose], ctypes.c_void_p).value or 0
         moment = MomentPlaces(*places, past_pose, longest=0.2)
-        self.history = History(memory, self._workspace, [Kept(now, before)], Kept(*corrected), moment)
+        clear = ctypes.cast(self._functions[kernels.clear], ctypes.c_void_p).value or 0
+        self.history = History(
+            memory, self._workspace, [Kept(now, before)], Kept(*corrected), moment, begin=clear
+        )
 
     def view(self, name: str) -> np.ndarray:
         return self._layout.view(self._workspace, name)
 
     def step(self, t_ns: int, pose: np.ndarray) -> None:
         self.view("now")[:] = pose
-        self.view("sums")[:] = self.view("forces")[:] = 0.0
         self.history.step(t_ns)
 
     def correct(self, moved: np.ndarray, pose: np.ndarray) -> None:

@@ -117,6 +117,20 @@ def test_a_pose_lacks_the_last_correction_of_forces_the_more_the_nearer_it_is_to
     assert history.view("lacking")[0] == 0.0
 
 
+def test_a_pose_after_a_step_without_corrections_lacks_none():
+    """As in three of five steps with an IMU of 100 Hz: the forces are those of the prediction."""
+    history = PastPoses(0.4, 1, 1, 1)
+    history.step(0, np.zeros(1))
+    history.correct(np.array([0.0, 0.0, 0.0, 9.0]), np.zeros(1))
+    history.step(H, np.zeros(1))
+    for k in range(3):
+        history.step((2 + k) * H, np.zeros(1))
+    history.at(round(1.25 * H))
+    assert history.view("lacking")[0] == 0.0
+    history.at(round(0.25 * H))
+    assert history.view("lacking")[0] == pytest.approx(9.0 * 0.75)
+
+
 def test_only_times_up_to_the_previous_step_are_late():
     history = filled(8).history
     assert history.find(7 * H, 0.0) == LAST_MOMENT

@@ -79,7 +79,7 @@ class PastMoments:
         places: MomentPlaces,
         kernel: int = 0,
     ) -> None:
-        """`kernel`: address of the kernel to be run when a moment begins; 0: none."""
+        """`kernel`: address of the kernel to be run when a moment begins, before it is recorded; 0: none."""
         self._workspace, self._record = workspace, record  # the layouts have to exist as long as this
         self._kinds: dict[int, ObservationKind] = {}
         """Kinds of observations, by address."""

@@ -79,13 +79,20 @@ check:
 full:
   ret i32 0
 keep:
+  %kernel = call ptr @get_ptr(ptr %past, i64 OF_KERNEL_OF_BEGIN)
+  %none = icmp eq ptr %kernel, null
+  br i1 %none, label %write, label %run
+run:
+  call void %kernel(ptr %w)
+  br label %write
+write:
   %record = call ptr @take(ptr %free)
   %layout = call ptr @get_ptr(ptr %past, i64 OF_RECORD)
   call void @copy(ptr %w, ptr %record, ptr %layout, i64 0)
   %row = call ptr @find_end(ptr %visits, i64 VISIT)
   br label %top
 top:
-  %i = phi i64 [0, %keep], [%following, %body]
+  %i = phi i64 [0, %write], [%following, %body]
   %more = icmp slt i64 %i, %own
   br i1 %more, label %body, label %listed_all
 body:
@@ -113,13 +120,6 @@ listed_all:
   call void @set(ptr %moment, i64 2, i64 %number)
   call void @count_added(ptr %moments, i64 1)
   call void @set(ptr %past, i64 OF_CHANGED, i64 0)
-  %kernel = call ptr @get_ptr(ptr %past, i64 OF_KERNEL_OF_BEGIN)
-  %none = icmp eq ptr %kernel, null
-  br i1 %none, label %end, label %run
-run:
-  call void %kernel(ptr %w)
-  br label %end
-end:
   ret i32 1
 }
 
