@@ -330,9 +330,10 @@ class ErrorModel:
         """Change of a group of ACCELERATING by corrections that `pose` does not have; zero if left out."""
         if group not in self.states:
             return [self.g.zero] * len(group.elements)
-        at, lacking = self._accelerating.index(self.states[group].start), self.program.arrays["lacking"]
-        since = self.since[2 * self.pairs + at :]
-        return [a + b for a, b, _ in zip(since, lacking[at:], group.elements, strict=False)]
+        begin = self._accelerating.index(self.states[group].start)
+        part = slice(begin, begin + len(group.elements))
+        since, lacking = self.since[2 * self.pairs :], self.program.arrays["lacking"]
+        return [a + b for a, b in zip(since[part], lacking[part], strict=True)]
 
     def to_present(self, jacobian: Sequence[Atom]) -> tuple[dict[int, Atom], Atom]:
         """Convert a row by past errors, (12,) chart and rates, to present errors: z(then) = z(now) − age · drift.

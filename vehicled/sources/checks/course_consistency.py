@@ -152,15 +152,24 @@ class CourseConsistency:
             return None
         if GYROSCOPES[2] in values:
             rates = [values.get(channel, 0.0) for channel in GYROSCOPES]
-            rolling, rate = (sum(map(mul, axis, rates)) for axis in self._axes)
-            self._turn(t, rate, rolling, ahead, excess, slides)
+            self._turn(t, rates, self._axes, ahead, excess, slides)
         if "gnss.course" not in values or ahead < _SLOWEST:
             return None
         kind = self._gnss.find_noise(values.get("gnss.quality", 1.0), values.get("gnss.hdop", 1.0))
         noise = values.get("gnss.s_acc") or kind.velocity
         return self._compare(t, values["gnss.course"], noise, ahead)
 
-    def _turn(self, t: float, rate: float, rolling: float, ahead: float, excess: float, slides: bool) -> None:
+    def _turn(
+        self,
+        t: float,
+        rates: Sequence[float],
+        axes: Sequence[Sequence[float]],
+        ahead: float,
+        excess: float,
+        slides: bool,
+    ) -> None:
+        forward, upward = axes
+        rate = sum(map(mul, upward, rates))
         dt, self._t = t - self._t, t
         if slides or abs(ahead * (rate - excess)) > _LARGEST_LATERAL:
             self._skidded = t
@@ -172,7 +181,7 @@ class CourseConsistency:
         self._biased += dt * self._bias
         kept = self._angles
         if not kept or t - kept[-1][0] >= _EVERY:
-            kept.append((t, self._angle, self._biased, rate, rolling))
+            kept.append((t, self._angle, self._biased, rate, sum(map(mul, forward, rates))))
             if t - kept[0][0] > _MEMORY:
                 kept.popleft()
 

@@ -309,7 +309,7 @@ class ImuSource(Source[Imu]):
         if not timing.sigma:
             return
         given = self.filter, self._latencies, self.settings.latency, timing.latency
-        if change := find_lateness(*given, timing.has_reference, timing.hypotheses.denies):
+        if change := find_lateness(*given, timing.has_reference, timing.denies):
             timing.set_by_others(change)
             move_to_present(self.filter, self._latencies, change)
 

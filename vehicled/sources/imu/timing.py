@@ -215,6 +215,10 @@ class ImuTiming:
             self.interrupt()
         return change
 
+    def denies(self, change: float) -> bool:
+        """Whether windows contradict samples that are `change` (s) older; see `PathHypotheses.denies`."""
+        return self.hypotheses.denies(change)
+
     def find_common(self, fixes: Latency | None, configured: Configured) -> float:
         """Unknown latency of the whole estimate, s, given that of fixes relative to the `configured` one."""
         self.common = 0.0
