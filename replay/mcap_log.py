@@ -85,8 +85,9 @@ class McapLog:
         """Whether a filter has consumed these measurements, so that `recorded_steps` can give its steps."""
         for p in self._paths:
             with open(p, "rb") as file:
-                if file.read(len(MAGIC)) != MAGIC:
-                    raise UsageError(f"{p}: not an MCAP file; expected it to start with the MCAP magic bytes")
+                if (start := file.read(len(MAGIC))) != MAGIC:
+                    found = "not an MCAP file" if start else "the file is empty"
+                    raise UsageError(f"{p}: {found}; expected it to start with the MCAP magic bytes")
         self._read_head()
         if following:
             self._check_order()

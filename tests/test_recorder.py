@@ -198,10 +198,11 @@ def test_no_damage_raises_an_exception(
     log.read_run()
 
 
-def test_a_file_that_is_not_mcap_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "fault"), [(b"hello", "not an MCAP file"), (b"", "the file is empty")])
+def test_a_file_that_is_not_mcap_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "x.mcap"
-    path.write_bytes(b"hello")
-    with pytest.raises(UsageError, match="not an MCAP file"):
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=f"x.mcap: {fault}"):
         McapLog(path)
 
 

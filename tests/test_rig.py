@@ -111,6 +111,10 @@ def test_a_daemon_that_dies_is_an_error(car):
 def test_a_daemon_that_is_killed_is_started_again(car):
     with start(car) as daemon:
         wait_for_status(daemon)
+        # The recorder's thread may open its file later than the first status goes out.
+        while not any(path.stat().st_size for path in (car[1].parent / "runs").iterdir()):
+            daemon.check()
+            time.sleep(0.01)
         before = daemon.pid
         daemon.restart(0.1)
         assert daemon.pid != before
