@@ -228,3 +228,19 @@ def test_a_bias_in_a_hard_bend_is_found_if_other_sensors_show_it_too():
     """By the gyroscope alone the lateral acceleration is 8.5 m/s², at which the car may skid."""
     assert drive_hard(excess=0.0) == []
     assert drive_hard(excess=0.1)[0] < 1.0
+
+
+@pytest.mark.parametrize(("drift", "least", "most"), [(0.0, 0.0, 0.0), (0.02, 0.015, 0.045)])
+def test_a_drift_is_doubted_before_it_counts_as_a_jump(drift, least, most):
+    """Straight ahead, with courses as noisy as those of RTK: 1.9 s after its beginning it has turned by 0.036 rad."""
+    check, random = CourseConsistency(prototype().sensors.imu, None), np.random.default_rng(3)
+    check.set_bias((0.0, 0.0, 0.0), 0.0005)
+    for k in range(990):
+        t, at = 0.01 * k, 10_000_000 * k
+        gyro = {"imu.wx": 0.0, "imu.wy": 0.0, "imu.wz": drift * max(t - 8.0, 0.0)}
+        check.take(Measurement("imu", at, at, gyro), SPEED)
+        if k % 10 == 0:
+            course = math.pi / 2 + 0.0013 * random.standard_normal()
+            fix = Measurement("gnss", at, at, {"gnss.course": course, "gnss.s_acc": 0.0013 * SPEED})
+            check.take(fix, SPEED)
+    assert least <= check.apart <= most

@@ -95,6 +95,14 @@ def test_sigma_of_the_heading_includes_the_turn_within_the_latency(yaw_rate, has
         assert values[ESTIMATE_INDEX[f"sigma.{name}"]] == pytest.approx(expected)
 
 
+def test_sigma_of_heading_and_sideslip_includes_what_gyroscope_and_course_differ_by():
+    values = np.zeros(len(ESTIMATE_COLUMNS))
+    values[ESTIMATE_INDEX["vx"]] = SPEED
+    AddedDoubt(apart=0.02).add_to(values)
+    added = {"yaw": 0.02, "sideslip": 0.02, "vy": SPEED * 0.02, "vx": 0.0, "x": 0.0}
+    assert {name: values[ESTIMATE_INDEX[f"sigma.{name}"]] for name in added} == pytest.approx(added)
+
+
 def test_sigma_of_the_sideslip_is_at_most_pi():
     values = np.zeros(len(ESTIMATE_COLUMNS))
     values[ESTIMATE_INDEX["sigma.sideslip"]] = math.pi

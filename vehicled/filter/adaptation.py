@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+import numpy as np
 
 from vehicled.filter.boundary import InitialPose
 from vehicled.filter.settings import WITH_TYRES
@@ -65,6 +67,18 @@ class AdaptiveState(VehicleState):
         place = self.states.index(group, element)
         self.errors.add_variances(variance, place)
         self.slow.add_to_prior(place, variance)
+
+    def add_common_error(self, falsified: Iterable[tuple[Group, str, float]]) -> None:
+        """Add an error that has falsified several states: (state, 1 σ with its sign, in its unit) each.
+
+        States that are left out, or that wait for a sensor, are ignored.
+        """
+        present = [x for x in falsified if x[0] in self.states and x[0] not in self.slow.waiting]
+        places = [self.states.index(group, element) for group, element, _ in present]
+        sigma = np.array([by for _, _, by in present])
+        self.errors.packed[self.errors.find_block(places)] += np.outer(sigma, sigma)
+        for place, by in zip(places, sigma.tolist(), strict=True):
+            self.slow.add_to_prior(place, by * by)
 
     def update_road(self, interval: float) -> None:
         """Observe that slope and bank of roads are small. Call every `interval` seconds.

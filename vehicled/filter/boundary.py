@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -193,6 +193,9 @@ class ObservedFilter(Protocol):
 
     def add_variance(self, group: Group, element: str, variance: float) -> None:
         """Add an independent error to a state."""
+
+    def add_common_error(self, falsified: Iterable[tuple[Group, str, float]]) -> None:
+        """Add an error that has falsified several states: state, and 1 σ with its sign."""
 
     def tilt_road(self, slope: float, bank: float) -> None:
         """Rotate road and car by these angles (rad): upwards ahead by `slope`, upwards to the left by `bank`."""

@@ -30,6 +30,9 @@ class AddedDoubt(NamedTuple):
     place: float = 0.0
     """m, per horizontal axis: as receivers contradict each other or the car's motion, as the antenna's
     estimated place depends on the uncertain time of the IMU's samples, or as the heading is unknown."""
+    apart: float = 0.0
+    """rad: angle by which gyroscope and course differ more than usual: either the gyroscope is wrong, or the car
+    slides."""
 
     def add_to(self, values: np.ndarray, correlation: float = 0.0) -> float:
         """Add it to σ of an estimate. `values`: (len(ESTIMATE_COLUMNS),), changed in place.
@@ -39,16 +42,20 @@ class AddedDoubt(NamedTuple):
         error. With less precise fixes that direction follows from the tyres, and the sideslip has no such
         error.
 
+        If gyroscope and course differ, the heading may follow the wrong one; the sideslip then has the same
+        error.
+
         If the whole estimate is late, place, heading and forward speed are those of earlier.
 
         Returns the correlation of x and y, given that of before.
         """
-        turned = self.turned, self.late * values.item(_YAW_RATE)
+        turned = self.turned, self.late * values.item(_YAW_RATE), self.apart
         values[_SIGMA_YAW] = math.hypot(values.item(_SIGMA_YAW), *turned)
-        if self.has_precise_fixes:
+        if self.has_precise_fixes or self.apart:
+            sideways = math.hypot(self.turned if self.has_precise_fixes else 0.0, self.apart)
             # At standstill the sideslip is undefined: its σ is at most π.
-            values[_SIGMA_SIDESLIP] = min(math.hypot(values.item(_SIGMA_SIDESLIP), self.turned), math.pi)
-            of_left = self.turned * values.item(_SPEED)
+            values[_SIGMA_SIDESLIP] = min(math.hypot(values.item(_SIGMA_SIDESLIP), sideways), math.pi)
+            of_left = sideways * values.item(_SPEED)
             values[_SIGMA_LEFT] = math.hypot(values.item(_SIGMA_LEFT), of_left)
         if not (self.place or self.late):
             return correlation

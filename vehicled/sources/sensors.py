@@ -205,9 +205,8 @@ class Sources:
         self._fix_time = FixTime(self._context.filter, GNSS.latency, *self._of_fixes)
         self._looked_ns: float = -math.inf
         """Time of the step at which `find_doubt` last evaluated the uncertainty."""
-        self._doubt = 0.0, 0.0, False, 0.0
-        """Unknown latency of the IMU's samples and of the whole estimate, s; whether fixes are precise; added σ of
-        the position, m."""
+        self._doubt = 0.0, AddedDoubt()
+        """Unknown latency of the IMU's samples, s, and what does not depend on the yaw rate."""
         self.imu = next((s for s in self._sources.values() if isinstance(s, ImuSource)), None)
         """The inertial measurement unit."""
         self.own_yaw_rate = next((s for s in self._sources.values() if isinstance(s, YawRateSource)), None)
@@ -265,8 +264,8 @@ class Sources:
             self._looked_ns = t_ns
             self.look_at_time()
             self._look_at_doubt(is_aligned)
-        time, late, has_precise_fixes, place = self._doubt
-        return AddedDoubt(yaw_rate * time, late, has_precise_fixes, place)
+        time, doubt = self._doubt
+        return doubt._replace(turned=yaw_rate * time) if time else doubt
 
     def look_again(self) -> None:
         """Evaluate the uncertainty again in the next step, as a fix or a command has changed the position."""
@@ -287,7 +286,8 @@ class Sources:
             arm = max((math.hypot(*r.settings.antenna[:2]) for r in self.receivers), default=0.0)
             place = math.hypot(place, arm)
         late = timing.find_common(self._fix_time.found, self._of_fixes)
-        self._doubt = time, late, has_precise_fixes, place
+        apart = self._context.updates.turned_apart
+        self._doubt = time, AddedDoubt(0.0, late, has_precise_fixes, place, apart)
 
     def correct_pose(self, values: np.ndarray, correlation: float, point: Vector) -> float:
         """Correct position and heading of an estimate for the time error of fixes; see `FixTime.correct`."""

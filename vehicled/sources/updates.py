@@ -42,6 +42,8 @@ class MeasurementUpdates:
         """Whether tyres slide, so that the car does not move as the model does."""
         self.yaw_rates_apart = 0.0
         """rad/s: by how much gyroscope and the car's own yaw rate differ, if more than usual; else 0."""
+        self.turned_apart = 0.0
+        """rad: by how much the angles by gyroscope and course differ, if more than usual; else 0."""
         self.imu_changes_until_ns = 0
         """Time until which the IMU's biases may be changing fast."""
         self._silent_ns: float = math.inf

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from vehicled.maths.angles import wrap
 from vehicled.messages import Measurement
+from vehicled.sources.checks.bias_jump import BiasJump
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import GYROSCOPES, Imu
 
@@ -27,10 +28,14 @@ _SKID = 2.0
 """Time after a skid, s, for which no jump is reported."""
 _BOUND, _SHARE = 0.03, 0.03
 """Usual difference: rad, and share of the angle."""
+_LARGE = 2.0
+"""Multiple of that difference from which it is large."""
 _AGREEING = 0.5
 """Share of the bound up to which gyroscope and course agree."""
 _SIGMAS = 4.0 * math.sqrt(2.0)
 """Standard deviations of one course by which the difference of two courses may be wrong."""
+_DOUBTED_SIGMAS = 3.0 * math.sqrt(2.0)
+"""Standard deviations of one course by which the largest of many differences usually is wrong."""
 _BIAS_SIGMAS = 3.0
 """Standard deviations by which the bias may be wrong."""
 _LATENCY, _REAR, _SLIP = 0.12, 1.5, 0.006
@@ -52,24 +57,6 @@ _SLACK = 0.001
 """s: unevenness of the times of courses."""
 _SILENT = 0.1
 """s: longest age of the gyroscope's sample that a course is compared with."""
-
-
-class BiasJump(NamedTuple):
-    """A jump of the gyroscope's bias."""
-
-    angle: float
-    """rad: by how much its angle has exceeded that of the course, beyond what the bias at the beginning
-    explains."""
-    within: float
-    """s: time in which it has done so."""
-    followed: float
-    """rad: the part of `angle` that the estimated heading has followed, as the bias estimated meanwhile does
-    not explain it."""
-
-    @property
-    def rate(self) -> float:
-        """rad/s: least change of the bias."""
-        return self.angle / self.within
 
 
 class _Place(NamedTuple):
@@ -109,7 +96,7 @@ class CourseConsistency:
     def reset(self) -> None:
         """Restart, as the filter does."""
         self._t, self._angle, self._biased = -math.inf, 0.0, 0.0
-        self._bias, self._sigma = 0.0, math.inf
+        self.bias, self._sigma = 0.0, math.inf
         """The filter's bias about the vertical axis, rad/s, and its standard deviation, infinite until given."""
         self._angles: deque[tuple[float, float, float, float, float]] = deque()
         """Time, s; angle of the gyroscope, rad; the part of it due to the bias, rad; yaw and roll rate, rad/s."""
@@ -120,14 +107,20 @@ class CourseConsistency:
         """No jump is reported before this time, s."""
         self.agrees = True
         """Whether the gyroscope agreed with the last course so well that its bias has not changed."""
+        self.apart = 0.0
+        """rad: difference of gyroscope and course beyond what is usual and what noise explains."""
         self._is_beyond = False
         """Whether the gyroscope differed from the last course by more than the bound: a single such
         difference is noise."""
 
     def begin_anew(self) -> None:
         """Forget courses, so that what has been found counts only once."""
-        self._places.clear()
+        self._forget_places()
         self._is_beyond = False
+
+    def _forget_places(self) -> None:
+        self._places.clear()
+        self.apart = 0.0
 
     def forget(self) -> None:
         """Forget courses for a while: in a skid they do not show how the car turns."""
@@ -137,7 +130,7 @@ class CourseConsistency:
     def set_bias(self, bias: Sequence[float], sigma: float) -> None:
         """`bias`: the filter's, of the gyroscopes (3,), IMU axes; `sigma`: of the last one's; rad/s."""
         if self._axes is not None:
-            self._bias, self._sigma = sum(map(mul, self._axes[1], bias)), sigma
+            self.bias, self._sigma = sum(map(mul, self._axes[1], bias)), sigma
 
     def take(
         self, m: Measurement, ahead: float, excess: float = 0.0, slides: bool = False
@@ -157,7 +150,7 @@ class CourseConsistency:
             return None
         kind = self._gnss.find_noise(values.get("gnss.quality", 1.0), values.get("gnss.hdop", 1.0))
         noise = values.get("gnss.s_acc") or kind.velocity
-        return self._compare(t, values["gnss.course"], noise, ahead)
+        return self._compare(t, values["gnss.course"], noise, ahead, self._axes[1])
 
     def _turn(
         self,
@@ -175,18 +168,20 @@ class CourseConsistency:
             self._skidded = t
         if ahead < _SLOWEST or t - self._skidded < _SETTLING or not 0.0 < dt < _LONGEST:
             self._angles.clear()
-            self._places.clear()
+            self._forget_places()
             return
         self._angle += dt * rate
-        self._biased += dt * self._bias
+        self._biased += dt * self.bias
         kept = self._angles
         if not kept or t - kept[-1][0] >= _EVERY:
             kept.append((t, self._angle, self._biased, rate, sum(map(mul, forward, rates))))
             if t - kept[0][0] > _MEMORY:
                 kept.popleft()
 
-    def _compare(self, t: float, course: float, noise: float, ahead: float) -> BiasJump | None:
-        """`noise` of the receiver's velocity, m/s."""
+    def _compare(
+        self, t: float, course: float, noise: float, ahead: float, upward: Sequence[float]
+    ) -> BiasJump | None:
+        """`noise` of the receiver's velocity, m/s; `upward`: the car's upward axis (3,), IMU axes."""
         kept = self._places
         if kept and t - kept[-1].t < _COMPARED_EVERY - _SLACK:
             return None
@@ -195,7 +190,7 @@ class CourseConsistency:
             return None
         measured, angle, biased, rate, rolling = at
         if t - measured > _SILENT:
-            kept.clear()
+            self._forget_places()
             return None
         # A roll to the right moves the antenna to the right.
         apart = angle + course - self._gnss.antenna[2] * rolling / ahead
@@ -203,9 +198,10 @@ class CourseConsistency:
             apart = kept[-1].apart + float(wrap(apart - kept[-1].apart))
         # The faster a car turns at the same rate, the further its rear swings out.
         slip = _REAR / ahead - _SLIP * ahead
-        now = _Place(t, apart, apart - biased, angle, rate, slip, self._bias, self._sigma)
+        now = _Place(t, apart, apart - biased, angle, rate, slip, self.bias, self._sigma)
         bound = max(_BOUND, _SIGMAS * noise / ahead)
         per_rate, most, since = _LATENCY + max(_REAR / ahead, _SLIP * ahead), -math.inf, now
+        steepest, least = 0.0, _AGREEING * bound
         for place in kept:
             dt = t - place.t
             gained = apart - place.apart - place.bias * dt
@@ -214,12 +210,18 @@ class CourseConsistency:
             beyond = abs(gained) - usual - _BIAS_SIGMAS * place.sigma * dt
             if beyond > most:
                 most, since = beyond, place
+            if beyond > least and beyond > steepest * dt:
+                steepest = beyond / dt
         kept.append(now)
         while t - kept[0].t > _WINDOW:
             kept.popleft()
         lasts, self._is_beyond = self._is_beyond, most > bound
         self.agrees = most < _AGREEING * bound
+        followed = now.free - since.free
+        self.apart = max(0.0, min(most, abs(followed)) - _DOUBTED_SIGMAS * noise / ahead)
         if not (lasts and self._is_beyond and t > self._again):
             return None
         dt = t - since.t
-        return BiasJump(apart - since.apart - since.bias * dt, dt, now.free - since.free)
+        angle = apart - since.apart - since.bias * dt
+        rate = math.copysign(max(abs(angle) / dt, steepest), angle)
+        return BiasJump(angle, dt, followed, rate, upward, abs(followed) > _LARGE * bound)

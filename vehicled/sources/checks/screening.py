@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from vehicled.filter.boundary import EstimatedFilter
-from vehicled.filter.states import ATTITUDE, VELOCITY
 from vehicled.messages import CHANNELS, Measurement, SourceFault
 from vehicled.sources.by_channels import ByChannels
 from vehicled.sources.checks import bias_steps
 from vehicled.sources.checks.bias_steps import BiasStep, BiasSteps
-from vehicled.sources.checks.course_consistency import WATCHED, BiasJump, CourseConsistency
+from vehicled.sources.checks.course_consistency import WATCHED, CourseConsistency
+from vehicled.sources.checks.gyroscope_jumps import GyroscopeJumps
 from vehicled.sources.checks.mounting_check import MountingCheck
 from vehicled.sources.checks.speed_vote import SpeedVote
 from vehicled.sources.checks.stuck import StuckChannels
@@ -44,8 +44,6 @@ _ALONE_NS = 500_000_000
 """Time without a gyroscope after which wheels and steering judge the car's own yaw rate."""
 _LOOK_NS = 100_000_000
 """Time between readings of the filter's gyroscope bias."""
-_DRIFT_NS = 5_000_000_000
-"""Time after a jump for which the bias may go on changing at that rate."""
 _SLIDING_NS, _SIDEWAYS = 600_000_000, 0.2
 """Tyres may slide for this time after a wheel was rejected, or after the lateral speed exceeded this share of
 the forward speed."""
@@ -87,13 +85,10 @@ class Screening:
         self._gyro_ns = -_ALONE_NS
         """Time of the step with the last sample of a gyroscope."""
         self._course = CourseConsistency(sensors.imu, sensors.gnss)
+        self._jumps = GyroscopeJumps(self._course, self._yaw, vehicle, sensors.gnss)
         self._steps = BiasSteps(sensors.imu)
-        self._gyro_jump: BiasJump | None = None
-        """Jump of the gyroscope's bias about the vertical axis, found since the previous step."""
         self._looked_ns = 0
         """Time of the step at which the filter's gyroscope bias was last read."""
-        self._drift, self._drifts_until_ns = 0.0, 0
-        """rad²/s³, at which the variance of that bias grows, and until when."""
         self._wheels_rejected, self._slides_until_ns = 0, 0
         """Number of rejections of wheels at the last reading; and time, ns, until which tyres may slide."""
         self._sideways_until_ns = 0
@@ -123,6 +118,7 @@ class Screening:
         if self._own_yaw is not None:
             self._own_yaw.configure(sensors.imu)
         self._course.configure(sensors.imu, sensors.gnss)
+        self._jumps.configure(sensors.gnss)
         self._steps.configure(sensors.imu)
         self._units.configure(sensors)
         self._mounting.configure(sensors)
@@ -137,7 +133,7 @@ class Screening:
         self._yaw_vote.reset()
         self._refusal.reset()
         self._course.reset()
-        self._gyro_jump = None
+        self._jumps.reset()
 
     def begin(self) -> None:
         """The filter has started: what a misaligned IMU has falsified is gone."""
@@ -175,22 +171,8 @@ class Screening:
             self._look_at_bias(f, now_ns)
         if self._yaw_vote.watched:
             self._take_votes(f, now_ns)
-        jump, self._gyro_jump = self._gyro_jump, None
-        if jump is None:
-            return
-        self._drift, self._drifts_until_ns = jump.rate**2 / jump.within, now_ns + _DRIFT_NS
-        self._updates.note_imu_change(self._drifts_until_ns)
-        ahead = f.pose.item(AHEAD)
-        # As the course is right, sideslip has the same error as the heading.
-        widened = (
-            (GYRO_BIAS, "z", jump.rate),
-            (ATTITUDE, "yaw", jump.followed),
-            (VELOCITY, "left", ahead * jump.followed),
-        )
-        for falsified, element, sigma in widened:
-            missing = sigma**2 - f.get_variance(falsified, element)
-            if missing > 0.75 * sigma**2:
-                f.add_variance(falsified, element, missing)
+        if (until_ns := self._jumps.widen(f, now_ns)) is not None:
+            self._updates.note_imu_change(until_ns)
 
     def _take_votes(self, f: EstimatedFilter, now_ns: int) -> None:
         """Undo what a refused sensor of the yaw rate has falsified."""
@@ -227,15 +209,15 @@ class Screening:
 
     def _look_at_bias(self, f: EstimatedFilter, now_ns: int) -> None:
         """Pass the filter's gyroscope bias on to the comparison with courses; widen a bias that drifts."""
-        if now_ns < self._drifts_until_ns:
-            f.add_variance(GYRO_BIAS, "z", self._drift * (now_ns - self._looked_ns) * 1e-9)
-        variance = f.get_variance(GYRO_BIAS, "z")
-        self._course.set_bias(f.slow.view(GYRO_BIAS).tolist(), math.sqrt(max(variance, 0.0)))
+        self._jumps.widen_drift(f, now_ns, (now_ns - self._looked_ns) * 1e-9)
+        sigma = math.sqrt(max(f.get_variance(GYRO_BIAS, "z"), 0.0))
+        self._course.set_bias(f.slow.view(GYRO_BIAS).tolist(), sigma)
+        if self._jumps.has_confirmed(sigma):
+            self.latest[GYROSCOPES[2]] = now_ns, "bias"
         self._looked_ns = now_ns
         self._look_for_slides(f, now_ns)
-        drifts = now_ns < self._drifts_until_ns
         self._updates.is_imu_sound = self._mounting.is_confirmed and not (
-            drifts or self.is_gyroscope_doubtful
+            self._jumps.drifts(now_ns) or self.is_gyroscope_doubtful
         )
 
     def _look_for_slides(self, f: EstimatedFilter, now_ns: int) -> None:
@@ -297,9 +279,12 @@ class Screening:
             # The one that is left when the other has been refused counts in full.
             self._updates.yaw_rates_apart = vote.apart if vote.culprit is None else 0.0
         refused: list[str] = []
+        was_plausible = self._yaw.is_plausible
         if checks.has_yaw and not self._yaw.take(m, ahead, steering, shows_offsets):
             # That the car's own sensor turns as the gyroscope does excuses it, but no single wild sample.
             refused += () if vote.confirms and not self._yaw.is_plausible else GYROSCOPES
+        if refused and was_plausible and not self._yaw.is_plausible:
+            self._jumps.note(self._yaw.jump)
         if self._own_yaw is not None:
             if GYROSCOPES[2] in m.values:
                 self._gyro_ns = self._updates.step_ns
@@ -315,8 +300,9 @@ class Screening:
         # Rejected wheels alone do not excuse the gyroscope: a wrong gyroscope makes the filter reject wheels.
         goes_sideways = self._updates.step_ns < self._sideways_until_ns
         jump = self._course.take(m, ahead, self._yaw.excess, goes_sideways) if checks.has_course else None
-        if jump is not None and self._yaw.is_plausible:  # so it is in use
-            self._judge_jump(jump)
+        if jump is not None and self._yaw.is_plausible and self._jumps.judge(jump):  # so it is in use
+            self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
+        self._updates.turned_apart = self._course.apart
         return m
 
     def _take_averages(self, steering: float | None, ahead: float) -> None:
@@ -332,16 +318,6 @@ class Screening:
         before = self._mounting.wrong
         self._mounting.take(self._averages, steering, ahead)
         self.has_misled |= GYROSCOPES[2] in self._mounting.wrong - before
-
-    def _judge_jump(self, jump: BiasJump) -> None:
-        """Take the difference of gyroscope and course as a jump of the bias, unless the wheels contradict."""
-        confirmed = self._yaw.confirm(jump.angle, jump.within)
-        if confirmed:
-            self._course.begin_anew()
-            self._gyro_jump = jump
-            self.latest[GYROSCOPES[2]] = self._updates.step_ns, "bias"
-        elif confirmed is False:
-            self._course.forget()
 
     def _find_checks(self, channels: tuple[str, ...]) -> _Checks:
         named = {fault.source for fault in self.unknown}

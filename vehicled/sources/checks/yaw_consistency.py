@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from vehicled.messages import Measurement
 from vehicled.sources.by_channels import ByChannels
+from vehicled.sources.checks.bias_jump import BiasJump
 from vehicled.sources.checks.yaw_channels import YawChannels
 from vehicled.sources.imu.imu import GYROSCOPES, Imu
 from vehicled.vehicle.parameters import TMeasyTyre, Vehicle
@@ -130,6 +131,7 @@ class YawConsistency:
 
     def configure(self, imu: Imu | None) -> None:
         """Take settings, also while running."""
+        self._upward = [0.0, 0.0, 1.0] if imu is None else imu.R_imu_vehicle[:, 2].tolist()
         self._parts = ByChannels(partial(self._channels.find, imu, instead=self._instead))
         """By the channels of a measurement."""
 
@@ -144,7 +146,7 @@ class YawConsistency:
         """rad: excess of the gyroscope's angle over that of the wheels."""
         self._slides = False
         """Whether these wheels have lately locked."""
-        self._by_slip = 0.0
+        self.by_slip = 0.0
         """rad: error of the wheels' angle that their slip may have caused."""
         self._kept: deque[_Place] = deque()
         self._past: deque[_Sums] = deque()
@@ -269,11 +271,17 @@ class YawConsistency:
         if shown is None:
             return abs(angle) > _LARGEST_SLIP or None
         expected = angle * min(1.0, _WINDOW / within)
-        share, doubt = shown / expected, self._by_slip / abs(expected)
+        share, doubt = shown / expected, self.by_slip / abs(expected)
         if share - doubt > _SHOWN:
             return True
         denied = share + doubt < _DENIED and abs(expected - shown) > _DENIED_BY
         return False if denied else None
+
+    @property
+    def jump(self) -> BiasJump:
+        """The jump of the gyroscope's bias that the wheels seem to show."""
+        angle = self._beside_wheels or 0.0
+        return BiasJump(angle, _WINDOW, angle, angle / _WINDOW, self._upward)
 
     @property
     def excess(self) -> float:
@@ -349,8 +357,8 @@ class YawConsistency:
         # Slipping or spinning wheels do not show their radius.
         scale = self._scale + apart / max(1.0, abs(apart) / _ROLLING) * since / _OFFSET_TIME
         self._scale = min(max(scale, -_LARGEST_SCALE), _LARGEST_SCALE)
-        self._by_slip = 2.0 * way * abs(apart) / self._track if abs(apart) > _ROLLING else 0.0
-        return self._by_slip
+        self.by_slip = 2.0 * way * abs(apart) / self._track if abs(apart) > _ROLLING else 0.0
+        return self.by_slip
 
 
 def _calc_load_effect(vehicle: Vehicle, wheel: str) -> float:
