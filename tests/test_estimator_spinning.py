@@ -3,6 +3,7 @@
 import pytest
 from estimator_rig import Drive, Run, rms, steps, with_sensors
 
+from vehicled.identification.vehicle.prediction_error import ScoredDrive, measure
 from vehicled.messages import WHEELS, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
@@ -10,10 +11,11 @@ from vehicled.simulation.sensor_settings import SimulatedSignal
 from vehicled.sources.speeds.wheels import WheelSpeeds
 
 DRIVEN = WHEELS[2:]
+CAR = with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds(noise=0.1))
 
 
-def start(gain: float, low: bool = False, late: bool = False) -> tuple[Run, Drive]:
-    """A run and its drive. Measured torques are `gain` times as large as the true ones.
+def measured(gain: float, low: bool = False, late: bool = False) -> tuple[list[Measurement], Drive]:
+    """A drive and what is measured in it. Measured torques are `gain` times as large as the true ones.
 
     `low`: the sensor of a driven wheel reads half its rate; `late`: at 2 s samples of all wheels are too old.
     """
@@ -27,7 +29,13 @@ def start(gain: float, low: bool = False, late: bool = False) -> tuple[Run, Driv
             values["wheel.rl.speed"] *= 0.5
         age = 3_000_000_000 if late and "wheel.rl.speed" in values and 2.0e9 < m.t < 2.1e9 else 0
         changed.append(Measurement(m.source, m.t - age, m.arrival, values))
-    return Run(with_sensors(wheel_angles=None, wheel_speeds=WheelSpeeds(noise=0.1)), steps(changed)), drive
+    return changed, drive
+
+
+def start(gain: float, low: bool = False, late: bool = False) -> tuple[Run, Drive]:
+    """A run and its drive, as `measured`."""
+    measurements, drive = measured(gain, low, late)
+    return Run(CAR, steps(measurements)), drive
 
 
 @pytest.mark.parametrize("gain", [1.0, 1.3])
@@ -49,3 +57,12 @@ def test_a_wheel_speed_that_reads_half_is_rejected(late):
     assert "gate" in reasons
     assert found.estimator.status()["restarts"] == 0
     assert ("too old" in reasons) == late
+
+
+def test_an_identification_leaves_out_readings_that_wheels_were_set_to():
+    """They are no predictions: without a variance of their own, they made the criterion not finite."""
+    measurements, _ = measured(1.3)
+    assert any(i.reason == "reset" for i in Run(CAR, steps(measurements)).innovations)
+    given = steps(measurements)
+    error = measure(CAR, ScoredDrive(given, frozenset(step.t for step in given)))
+    assert error.sensors["wheel.rl.speed"].count > 100

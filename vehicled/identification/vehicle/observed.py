@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -80,6 +81,8 @@ class ObservedEstimator:
         return self._estimator.speed
 
     def _on_update(self, record: Innovation) -> None:
+        if math.isnan(record.nis):  # a simulated wheel was set to its reading: nothing was predicted
+            return
         f = self._filter
         # The filter holds all components, including those that were not measured.
         innovation, precision = f.decorrelated()
