@@ -1,5 +1,6 @@
 """`vehicled check --log`: faults put into a healthy drive are found, with their size, and no others."""
 
+import cmath
 import itertools
 import json
 import math
@@ -84,6 +85,29 @@ def test_wrong_units_are_found(begin: str, factor: float, expected: str, car: st
     (found,) = [f for f in check(measurements, car) if f.kind == "unit"]
     assert all(c.startswith(begin) for c in found.channels)
     assert expected in found.text
+
+
+def with_vector(factor: float, exchanged: bool = False) -> list[Measurement]:
+    """The drive, with the receiver's velocity to the north and east, times a factor, for speed and course."""
+    found = []
+    for m in drive():
+        values = {c: v for c, v in m.values.items() if c not in ("gnss.speed", "gnss.course")}
+        if "gnss.course" in m.values:
+            velocity = cmath.rect(m.values["gnss.speed"] * factor, m.values["gnss.course"])
+            north, east = (velocity.imag, velocity.real) if exchanged else (velocity.real, velocity.imag)
+            values |= {"gnss.vn": north, "gnss.ve": east}
+        found.append(Measurement(m.source, m.t, m.arrival, values))
+    return found
+
+
+def test_the_velocity_vector_of_a_receiver_is_checked_as_speed_and_course_are() -> None:
+    assert check(with_vector(1.0)) == []
+    (unit,) = check(with_vector(3.6))
+    assert (unit.kind, unit.channels) == ("unit", ("gnss.vn", "gnss.ve"))
+    assert "in km/h, not in m/s" in unit.text
+    found = check(with_vector(1.0, exchanged=True))
+    assert found[0].kind == "course"
+    assert {c for f in found for c in f.channels} == {"gnss.vn", "gnss.ve"}
 
 
 @pytest.mark.parametrize("channel", ["imu.wz", "steer.wheel", "imu.ay", "imu.ax"])

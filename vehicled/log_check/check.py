@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ from vehicled.log_check.tracks import LEAST_ACCELERATION, TrackFinder
 from vehicled.messages import Measurement
 from vehicled.sources.checks.mounting_check import MountingCheck
 from vehicled.sources.checks.unit_check import UnitCheck
+from vehicled.sources.gnss.ground_velocity import add_speed_and_course
 from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE
 from vehicled.sources.limits import find_absurd
 from vehicled.sources.sensors import Sensors, find_limits
@@ -60,6 +62,8 @@ changes suffice for the steering. Lateral accelerations also come from banks, an
 their radii."""
 _IN_MOTION = 10.0
 """Time in motion, s, from which courses and positions are compared."""
+_OF_VECTOR, _VECTOR = ("gnss.speed", "gnss.course"), ("gnss.vn", "gnss.ve")
+"""What is made of a receiver's velocity where it gives no speed and course, and that velocity."""
 _USUAL_OFFSETS = {
     "steer": (-0.35, 0.05),
     "imu.ay": (-0.1, 0.1),
@@ -128,9 +132,10 @@ class LogChecker:
             counter.take(m, channels)
         for channel in find_absurd(m, (self._limits.get(c, math.inf) for c in m.values)):
             self._beyond[channel] = self._beyond.get(channel, (0, 0.0))[0] + 1, m.values[channel]
-        self._waiting.append(m)
         self._clocks.take(m)
         self._steps.take(m)
+        m = add_speed_and_course(m)
+        self._waiting.append(m)
         self._window.take(m)
 
     def _compare(self) -> None:
@@ -208,11 +213,18 @@ class LogChecker:
             *find_coarse(self._steps.find(), self._sensors),
             *find_pauses(rates),
         ]
+        findings = [dataclasses.replace(f, channels=self._name(f.channels)) for f in findings]
         not_compared = {
             motion: [c for c in channels if c in self._channels and c not in _find_names(found)]
             for (motion, channels), found in zip(COMPARED.items(), (yaw_rates, accelerations), strict=True)
         }
         return LogCheck(rates, lags, findings, not_compared)
+
+    def _name(self, channels: tuple[str, ...]) -> tuple[str, ...]:
+        """The channels, with the velocity of a receiver instead of a speed or course that were made of it."""
+        made = (c in _OF_VECTOR and c not in self._channels for c in channels)
+        names = (_VECTOR if is_made else (c,) for c, is_made in zip(channels, made, strict=True))
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(names)))
 
 
 _T = TypeVar("_T")
