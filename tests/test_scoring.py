@@ -323,6 +323,10 @@ def test_origins_half_a_metre_apart_are_found_and_rounding_is_ignored() -> None:
     assert note.startswith("the origins of x and y are 0.4 m apart")
     assert moved.columns["x"] == pytest.approx(distances + 0.4, abs=0.01)
     assert move_to_origin(_drive(origin, distances, 6), estimates)[1] == ()
+    near = WorldOrigin(*origin.to_geodetic(np.array([0.06, 0.02, 1.1])))
+    moved, (note,) = move_to_origin(_drive(near, distances, 9), estimates)
+    assert note.startswith("the origins of x and y are 0.06 m apart")
+    assert moved.columns["x"] == pytest.approx(distances + 0.06, abs=0.005)
 
 
 def test_command_warns_of_origins_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,12 @@ import numpy as np
 from replay.csv_log import Table
 from vehicled.maths.geodesy import WorldOrigin
 
-_SAME = 0.1
-"""m: origins closer than this, due to rounding of latitude and longitude to 1e-6°, count as equal."""
+_SAME = 0.01
+"""m: origins closer than this, or than latitude and longitude are rounded, count as equal."""
+_DIGITS = range(4, 8)
+"""Decimals of a degree to which latitudes may be rounded by more than that."""
+_DEGREE = 111e3
+"""m"""
 _ROWS = 50
 """Number of rows, spread over a table, from whose places its origin is found."""
 
@@ -25,7 +29,7 @@ def move_to_origin(truth: Table, estimates: Table) -> tuple[Table, tuple[str, ..
         return truth, ()
     east, north, _ = here.to_world(there.latitude, there.longitude, there.height)
     apart = math.hypot(east, north)
-    if apart <= _SAME:
+    if apart <= max(_SAME, _find_rounding(truth), _find_rounding(estimates)):
         return truth, ()
     levels = _find_level(truth), _find_level(estimates)
     if has_heights := all(map(math.isfinite, levels)):
@@ -36,8 +40,15 @@ def move_to_origin(truth: Table, estimates: Table) -> tuple[Table, tuple[str, ..
     if not has_heights:
         del moved["z"]
     what = "the truth is moved to that of the estimates"
-    note = f"the origins of x and y are {apart:.1f} m apart in the two files: {what}"
+    note = f"the origins of x and y are {apart:.{1 if apart > 0.1 else 2}f} m apart in the two files: {what}"
     return truth._replace(columns=truth.columns | moved), (note,)
+
+
+def _find_rounding(table: Table) -> float:
+    """Place value of the last decimal of latitudes, m; 0 for more than seven decimals."""
+    latitudes = table.columns["lat"]
+    known = latitudes[np.isfinite(latitudes)]
+    return next((_DEGREE / 10**n for n in _DIGITS if np.array_equal(known.round(n), known)), 0.0)
 
 
 def _find_level(table: Table) -> float:
