@@ -83,3 +83,29 @@ def test_the_yaw_rate_on_the_bus_is_used_as_a_second_sensor(tmp_path, name):
 def test_without_a_yaw_rate_on_the_bus_there_is_no_such_sensor(tmp_path):
     _, path = make(tmp_path, f"dbc: {DBC}\n")
     assert load_daemon_configuration(path).sensors.yaw_rate is None
+
+
+@pytest.mark.parametrize(
+    ("steering", "signals", "found"),
+    [
+        ("rack", [("RackPos", "mm"), ("RackForce", "N")], {"steer.rack": "RackPos"}),
+        (
+            "road_wheels",
+            [("SteerAngleFL", "deg"), ("SteerAngleFR", "deg"), ("SteerRateFL", "deg/s")],
+            {"steer.fl": "SteerAngleFL", "steer.fr": "SteerAngleFR"},
+        ),
+    ],
+)
+def test_steering_at_the_rack_and_at_the_road_wheels_is_proposed(tmp_path, steering, signals, found):
+    dbc = write_dbc(tmp_path / "car.dbc", *signals)
+    status, path = make(tmp_path, f"dbc: {dbc}\nsteering: {steering}\n")
+    assert status == 0
+    given = yaml.safe_load(path.read_text())["daemon"]["devices"]["can"]["options"]["signals"]
+    assert {channel: signal["signal"] for channel, signal in given.items()} == found
+
+
+def test_a_rack_without_a_signal_is_reported(tmp_path, capsys):
+    dbc = write_dbc(tmp_path / "car.dbc", ("StPot", "mm"), ("VehicleSpeed", "km/h"))
+    status, _ = make(tmp_path, f"dbc: {dbc}\nsteering: rack\nwheels: none\n")
+    assert status == 0
+    assert "no signal, or several, for steer.rack, brake.pressure, vehicle.wz" in capsys.readouterr().err

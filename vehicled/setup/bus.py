@@ -26,6 +26,18 @@ CHANNELS: dict[str, tuple[str, ...]] = {
         r"ang|wheel|winkel",
         r"^(?!.*(?:rate|speed|vel|geschw|torque|moment|motor|road|rack|\bf[lr]\b))",
     ),
+    "steer.rack": (
+        r"rack|zahnst|ste?e?r|lenk",
+        r"^(?!.*(?:rate|speed|vel|geschw|force|target|desired|demand|soll))",
+    ),
+    **{
+        f"steer.{w}": (
+            r"ste?e?r|road|lenk",
+            _CORNERS[w],
+            r"^(?!.*(?:rate|speed|vel|geschw|target|desired|demand|soll))",
+        )
+        for w in ("fl", "fr")
+    },
     "vehicle.speed": (r"veh|ego|car|fzg|fahrzeug", r"spe?e?d|vel|geschw"),
     "brake.pressure": (r"bra?ke?|brems", r"pre?ss?|druck"),
     "vehicle.wz": (

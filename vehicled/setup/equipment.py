@@ -12,6 +12,7 @@ from vehicled.setup.answers import DeviceAnswer
 from vehicled.setup.bus import CHANNELS, Bus
 from vehicled.setup.dialogue import Dialogue
 from vehicled.setup.tyre_size import read_tyre
+from vehicled.sources.inputs.steering import CHANNELS_BY_SOURCE
 
 _ROLES = ("imu", "gnss")
 """Names of devices, by their measurements; the first that fits is used."""
@@ -85,4 +86,5 @@ def choose_signals(dialogue: Dialogue, dbc: Path, given: Mapping[str, str] | Non
 def _is_wanted(channel: str, dialogue: Dialogue) -> bool:
     if channel.startswith("wheel."):
         return bool(dialogue.known["wheels"] == "speeds")
-    return not channel.startswith("steer.") or dialogue.known["steering"] in ("wheel", "bicycle")
+    source = "wheel" if dialogue.known["steering"] == "bicycle" else dialogue.known["steering"]
+    return not channel.startswith("steer.") or channel in CHANNELS_BY_SOURCE[source]
