@@ -3,7 +3,7 @@
 import pytest
 from estimator_rig import Drive, Run, rms, steps, with_sensors
 
-from vehicled.identification.vehicle.prediction_error import ScoredDrive, measure
+from vehicled.identification.vehicle.prediction_error import ScoredDrive, find_counting, measure
 from vehicled.messages import WHEELS, Measurement
 from vehicled.simulation.manoeuvres import InitialMotion
 from vehicled.simulation.scenario import DriveInputs, Scenario
@@ -66,3 +66,19 @@ def test_an_identification_leaves_out_readings_that_wheels_were_set_to():
     given = steps(measurements)
     error = measure(CAR, ScoredDrive(given, frozenset(step.t for step in given)))
     assert error.sensors["wheel.rl.speed"].count > 100
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_an_identification_warns_of_a_car_that_its_filter_loses(is_lost, caplog):
+    measurements, _ = measured(1.0)
+    changed = [
+        Measurement(
+            m.source,
+            m.t,
+            m.arrival,
+            {c: v + 8.0 * is_lost * (m.t > 3e9) * (c == "imu.ay") for c, v in m.values.items()},
+        )
+        for m in measurements
+    ]
+    find_counting(CAR, ScoredDrive(steps(changed), frozenset()))
+    assert ["loses the car at" in r.getMessage() for r in caplog.records] == [True] * is_lost

@@ -80,6 +80,12 @@ class ObservedEstimator:
         """Speed along the car, m/s."""
         return self._estimator.speed
 
+    @property
+    def loss(self) -> str | None:
+        """Why the filter was lost within the last second; None if it was not."""
+        condition = self._estimator.condition
+        return condition.reason if condition.state in ("recovering", "failed") else None
+
     def _on_update(self, record: Innovation) -> None:
         if math.isnan(record.nis):  # a simulated wheel was set to its reading: nothing was predicted
             return

@@ -10,6 +10,7 @@ a rejection never improves the criterion.
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from vehicled.configuration import Configuration
 from vehicled.errors import RunError
 from vehicled.identification.vehicle.observed import Change, Decorrelated, ObservedEstimator
 from vehicled.messages import Innovation, Step
+
+_log = logging.getLogger(__name__)
 
 SETTLING = 1.0
 """Time after the start of the filter, s, during which innovations depend on how it was started."""
@@ -160,16 +163,28 @@ class ScoredDrive:
 def find_counting(
     configuration: Configuration, drive: ScoredDrive, progress: Callable[[float], None] | None = None
 ) -> frozenset[int]:
-    """Times of the steps, ns, at which the filter of a configuration has settled and the car moves."""
+    """Times of the steps, ns, at which the filter of a configuration has settled and the car moves.
+
+    Warns if that filter, which takes all parameters as known, loses the car.
+    """
     estimator, counting = ObservedEstimator(configuration), []
     started: int | None = None
+    lost: str | None = None
     for t in estimator.run(drive.steps):
+        if lost is None and estimator.loss is not None:
+            lost = f"{t * 1e-9:.1f} s ({estimator.loss})"
         if started is None and estimator.observations:
             started = t
         if started is not None and t - started >= SETTLING * 1e9 and abs(estimator.speed) > LEAST_SPEED:
             counting.append(t)
         if progress is not None:
             progress((t - drive.steps[0].t) * 1e-9)
+    if lost is not None:
+        _log.warning(
+            "with the parameters of the file taken as known, the filter loses the car at %s: the search may take "
+            "long and find nothing. Expected a drive further from the limit of grip, or figures nearer to the car",
+            lost,
+        )
     return frozenset(counting)
 
 

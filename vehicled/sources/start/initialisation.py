@@ -228,9 +228,7 @@ class Initialisation:
             self._tried = given, t_ns
         elif 0 < t_ns - self._tried[1] < _TRIED_NS:
             self._refused = given
-            _log.warning(
-                "a restart soon after a start with parameters of an earlier drive: they are left out"
-            )
+            _log.warning("a restart soon after a start with parameters from before: they are left out")
             return False
         return True
 
