@@ -65,6 +65,12 @@ def test_a_healthy_drive_has_no_findings(scenario: str, duration: float | None, 
     assert check(simulate(scenario, duration), car) == []
 
 
+def test_the_last_window_may_have_a_single_instant_of_the_grid() -> None:
+    """A log of 30.01 s with a speed at 250 Hz: three samples are left for the second window of 30 s."""
+    times = (4_000_000 * k for k in range(7503))
+    assert check([Measurement("can", t, t, {"vehicle.speed": 5.0 + t * 1e-10}) for t in times]) == []
+
+
 def test_a_recorded_drive_has_no_findings() -> None:
     assert check(open_log(SAMPLE).measurements(), "ferrari_250lm") == []
 

@@ -7,7 +7,9 @@ STEP = 0.02
 
 
 def derive(values: np.ndarray) -> np.ndarray:
-    """(n,) derivative of (n,) by time."""
+    """(n,) derivative of (n,) by time; NaN of a single sample."""
+    if len(values) < 2:
+        return np.full_like(values, np.nan)
     found: np.ndarray = np.gradient(values, STEP)
     return found
 
