@@ -377,3 +377,15 @@ def test_compiled_functions_name_bad_arguments():
         f([1.0], [2.0])
     with pytest.raises(ValueError, match=r"expected a vector \(2,\), got \(1,\)"):
         f([1.0])
+
+
+def test_a_configuration_changed_by_hand_is_checked():
+    given = vehicled.load_configuration("hatchback")
+    other = replace(given, filter=replace(given.filter, kind="EKF"))
+    with pytest.raises(vehicled.UsageError, match=r"filter\.kind: expected one of errorEKF, .*, got 'EKF'"):
+        vehicled.Estimator(other)
+    gnss = replace(given.sensors.gnss, latency_sigma=-0.02)
+    with pytest.raises(
+        vehicled.UsageError, match=r"sensors\.gnss\.latency_sigma: expected a number at least 0"
+    ):
+        vehicled.simulate("slalom", replace(given, sensors=replace(given.sensors, gnss=gnss)), duration=0.1)

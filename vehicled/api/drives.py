@@ -20,6 +20,7 @@ from vehicled.errors import RunError, UsageError
 from vehicled.estimator import Estimator
 from vehicled.messages import CHANNELS, Estimate, Innovation, Measurement, Step
 from vehicled.points import with_point
+from vehicled.reading.number_faults import find_fault
 from vehicled.scoring import scores
 from vehicled.scoring.scores import Scores
 from vehicled.simulation import drive as simulation
@@ -45,6 +46,9 @@ def load_configuration(name_or_path: str | Path) -> DaemonConfiguration:
 
 def _load(configuration: DaemonConfiguration | str | Path) -> DaemonConfiguration:
     if isinstance(configuration, DaemonConfiguration):
+        for section in ("vehicle", "sensors", "filter"):  # it may have been changed since it was read
+            if fault := find_fault(getattr(configuration, section), section):
+                raise UsageError(fault)
         return configuration
     return load_configuration(
         _as_path(configuration, "configuration", "a configuration, its name or its path")
