@@ -1,6 +1,7 @@
 """The planar kinematic filter: on motions that are known exactly, and against an independent filter."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from replay.log import open_log
 from vehicled.configuration import load_configuration
+from vehicled.messages import Measurement
 from vehicled.studies.robustness.kinematic import KinematicFilter, KinematicSettings
 from vehicled.studies.robustness.kinematic_run import run_kinematic
 
@@ -156,3 +158,19 @@ def test_an_independent_filter_gives_the_same_estimates():
         # Its origin is the first fix, ours that of the configuration.
         differ = (ours - ours[0]) - (theirs - theirs[0]) if column in ("x", "y") else ours - theirs
         assert np.abs(differ).max() < 0.002 * theirs.std(), column
+
+
+def test_an_imu_that_is_mounted_upside_down_gives_the_same_estimates():
+    given = load_configuration("prototype")
+    imu = replace(given.sensors.imu, rotation=(math.pi, 0.0, 0.0))
+    turned = replace(given, sensors=replace(given.sensors, imu=imu))
+    log = open_log(Path(__file__).parent / "kinematic" / "drive.csv")
+    measurements = [m for m in log.measurements() if m.t < 5e9]
+    turned_axes = ("imu.wy", "imu.wz", "imu.ay", "imu.az")
+    below = [
+        Measurement(m.source, m.t, m.arrival, {c: -v if c in turned_axes else v for c, v in m.values.items()})
+        for m in measurements
+    ]
+    found, expected = run_kinematic(turned, below), run_kinematic(given, measurements)
+    for column in ("x", "y", "yaw", "vx"):
+        assert found.columns[column] == pytest.approx(expected.columns[column], abs=1e-9), column

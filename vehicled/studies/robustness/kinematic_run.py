@@ -17,6 +17,7 @@ from replay.problems import Problems
 from vehicled.configuration import Configuration
 from vehicled.messages import Measurement
 from vehicled.sources.gnss.gnss import Gnss
+from vehicled.sources.imu.imu import ACCELEROMETERS, GYROSCOPES
 from vehicled.studies.robustness.kinematic import KinematicFilter, KinematicSettings
 from vehicled.studies.robustness.log_start import Instant, find_fix, find_start, group_by_time
 from vehicled.vehicle.parameters import LinearTyre, Vehicle
@@ -79,6 +80,8 @@ class _Run:
         self, configuration: Configuration, instants: Sequence[Instant], settings: KinematicSettings | None
     ) -> None:
         self._gnss = configuration.sensors.gnss or Gnss()
+        imu = configuration.sensors.imu
+        self._axes = np.eye(3) if imu is None else imu.R_imu_vehicle.T
         start = find_start(configuration, instants)
         self._filter = KinematicFilter(settings or calc_settings(configuration, start.quality))
         self._origin = start.origin
@@ -92,13 +95,19 @@ class _Run:
         if self._t is not None:
             f.predict((t - self._t) * 1e-9)
         self._t = t
-        if "imu.wz" in values:
-            f.take_yaw_rate(values["imu.wz"])
-        if "imu.ax" in values:
-            f.take_acceleration(values["imu.ax"])
+        yaw_rate, ahead = self._find_along(GYROSCOPES, 2, values), self._find_along(ACCELEROMETERS, 0, values)
+        if yaw_rate is not None:
+            f.take_yaw_rate(yaw_rate)
+        if ahead is not None:
+            f.take_acceleration(ahead)
         self._take_speed(t, values)
         self._take_gnss(values)
         return (*f.read(), *f.sigmas())
+
+    def _find_along(self, channels: Sequence[str], axis: int, values: Mapping[str, float]) -> float | None:
+        """What the IMU measures along a vehicle axis; None if an axis of it that this takes is missing."""
+        parts = [(float(r), c) for r, c in zip(self._axes[axis], channels, strict=True) if abs(r) > 1e-6]
+        return sum(r * values[c] for r, c in parts) if all(c in values for _, c in parts) else None
 
     def _take_speed(self, t: int, values: Mapping[str, float]) -> None:
         """Take the speed from angles or rates of the rear wheels, else the car's own speed."""
