@@ -140,6 +140,14 @@ def test_the_drag_area_follows_the_size(tmp_path, height, track, area):
     assert low < load_daemon_configuration(path).vehicle.aerodynamics.drag_area < high
 
 
+def test_downforce_is_that_of_the_wings_at_its_speed(tmp_path):
+    """100 km/h in air of 1.225 kg/m³: 472.6 Pa."""
+    _, path = make(tmp_path, "details: true\nfront_downforce: 400 N\nrear_downforce: 600 N\n")
+    air = load_daemon_configuration(path).vehicle.aerodynamics
+    assert -472.6 * air.front_lift_area == pytest.approx(400.0, rel=1e-3)
+    assert -472.6 * air.rear_lift_area == pytest.approx(600.0, rel=1e-3)
+
+
 def test_tyres_of_more_friction_are_stiffer(tmp_path):
     """Racing slicks are stiffer; wet asphalt does not make tyres softer."""
     stiffnesses = []

@@ -20,6 +20,7 @@ from vehicled.units import (
     Metres,
     MetresVector,
     NewtonMetresPerRadian,
+    Newtons,
     Positive,
     Range,
     Rotation,
@@ -40,6 +41,8 @@ Place = Annotated[MetresVector, Range(-8.0, 8.0)]
 """x y z from the point of the ground below the middle of the front axle: forward, left, up."""
 RideFrequency = Annotated[Hertz, Range(0.7, 6.0)]
 RollStiffness = Annotated[NewtonMetresPerRadian, Range(0.0, 600e3)]
+
+Downforce = Annotated[Newtons, Range(-2000.0, 9000.0)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +95,8 @@ class Answers:
     friction: Friction | None = None
     differential: Literal["open", "limited_slip", "locked"] | None = None
     drag_area: Annotated[SquareMetres, Range(0.0, 6.0)] | None = None
+    front_downforce: Downforce | None = None
+    rear_downforce: Downforce | None = None
     imu: bool | None = None
     imu_position: Place | None = None
     imu_rotation: Rotation | None = None

@@ -118,7 +118,7 @@ VEHICLE: tuple[Question, ...] = (
     ),
     Question(
         "details",
-        "Do you know springs, tyre stiffness and drag? (otherwise they are typical ones)",
+        "Do you know springs, tyre stiffness, drag and downforce? (otherwise they are typical ones)",
         _always(False),
     ),
     Question(
@@ -179,6 +179,15 @@ VEHICLE: tuple[Question, ...] = (
         "m²",
         _details,
     ),
+    Question(
+        "front_downforce",
+        "Downforce on the front axle at 100 km/h",
+        _always(0.0),
+        "no wings",
+        "N",
+        _details,
+    ),
+    Question("rear_downforce", "The same behind", _always(0.0), "no wings", "N", _details),
 )
 """Parameters of the car, and how its steering is measured. Those that do not apply have their defaults."""
 

@@ -18,8 +18,11 @@ from vehicled.setup.tyre_size import read_tyre
 from vehicled.sources.gnss.gnss import Gnss
 from vehicled.sources.imu.imu import Imu
 from vehicled.units import parse_unit
+from vehicled.vehicle.model import AIR_DENSITY
 
 _COMMENT_AT = 42
+_SPEED = 100.0 / 3.6
+"""m/s, at which downforce is asked for."""
 _QUESTIONS = {q.key: q for q in (*VEHICLE, *SENSORS)}
 
 _HEAD = """\
@@ -116,6 +119,11 @@ def _vehicle(draft: Draft) -> Iterator[str]:
             yield _asked(draft, 4, "differential", "differential")
     yield "  aerodynamics:"
     yield _asked(draft, 4, "drag_area", "drag_area")
+    for axle in ("front", "rear"):
+        key = f"{axle}_downforce"
+        if force := known[key]:
+            area = format_value(-force / (0.5 * AIR_DENSITY * _SPEED**2), "m²")
+            yield _line(4, f"{axle}_lift_area: {area}", f"given; {force:g} N of downforce at 100 km/h")
 
 
 def _sensors(draft: Draft) -> Iterator[str]:
