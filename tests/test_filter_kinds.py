@@ -380,6 +380,13 @@ def test_estimated_forces_improve_sideslip():
     assert errors["errorEKF_FE"][0] < 0.8 * errors["errorEKF"][0]
 
 
+@pytest.mark.parametrize("kind", ["errorEKF", "errorEKF_EJ"])
+def test_white_noise_in_place_of_estimated_forces_leaves_the_speed_smooth(kind):
+    """The speed sensor's samples have 0.03 m/s of noise. Noise as over long times left 0.019 m/s of it."""
+    truth, run = bends(SECONDS), follow(kind, "rtk")
+    assert rms(run.error(truth, "vx")[run.t <= SECONDS * 1e9]) < 0.015
+
+
 def test_the_ukf_does_not_raise_if_its_covariance_is_not_finite():
     """The filter is not sound then, and the estimator restarts from its last good state."""
     f = driving("UKF")

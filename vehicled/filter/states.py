@@ -11,6 +11,7 @@ speed of the car by rolling.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -212,13 +213,18 @@ ATTITUDE = ErrorStates[Filter](
 )
 
 
+_WITHIN_HALF_TIME = 1.0 - (1.0 - math.exp(-0.5)) / 0.5
+"""What an acceleration of a correlation time τ adds to the variance of the speed within τ/2, as a ratio to the white
+noise that adds as much as it over long times."""
+
+
 def _calc_longitudinal(f: Filter) -> float:
     """Density of the noise along the car, (m/s²)²/Hz."""
     density = f.rate_noise.longitudinal**2
     if f.kind != "errorEKF_FE":
-        # Unmodelled accelerations do not move these cars: equivalent white noise over long times stands for
-        # them.
-        density += 2.0 * f.unmodelled.time * f.unmodelled.longitudinal**2
+        # Unmodelled accelerations do not move these cars: white noise stands for them. Sensors correct the speed
+        # several times within `time`, so its density is not the one over long times.
+        density += 2.0 * f.unmodelled.time * f.unmodelled.longitudinal**2 * _WITHIN_HALF_TIME
     return density
 
 
